@@ -243,7 +243,7 @@ pub(crate) fn open_all(
             burst: opening.burst,
             dry: opening.dry,
         };
-        match in_lines(|| sync::lock::naming(&element.name, || instance.open(&mut cx))) {
+        match sync::lock::naming(&element.name, || in_lines(|| instance.open(&mut cx))) {
             Ok(t) => tasks.push(t),
             Err(why) => errors.push(
                 Diagnostic::error("E0400", format!("'{}' could not open: {why}", element.name))
@@ -274,9 +274,8 @@ fn slots(
         }
         let mut make = || configured(graph, checked, &names, &shared.rcu, e, errors);
         let sharing = checked.classes[e].sharing;
-        let all = in_lines(|| {
-            sync::lock::naming(&graph.elements[e].name, || instances(primary, place, sharing, &mut make))
-        });
+        let instances = || in_lines(|| instances(primary, place, sharing, &mut make));
+        let all = sync::lock::naming(&graph.elements[e].name, instances);
         for (worker, instance) in all {
             slots[worker][e] = Some(instance);
         }
@@ -302,7 +301,7 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
                 worker.random = random;
             }
             let mut cx = InitCx { cx: Cx { worker, element: e as u32 }, task, tasks: place.tasks.len() };
-            let done = in_lines(|| sync::lock::naming(&element.name, || instance.initialize(&mut cx)));
+            let done = sync::lock::naming(&element.name, || in_lines(|| instance.initialize(&mut cx)));
             worker.slots[e] = Some(instance);
             random = random.map(|_| worker.random.clone());
             if let Err(why) = done {

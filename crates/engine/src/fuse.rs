@@ -19,6 +19,7 @@
 //! write handler acts at once) and the engine counts what went over each connection.
 
 use std::any::Any;
+use std::collections::{HashMap, HashSet};
 
 use packet::{Batch, Packet};
 
@@ -346,7 +347,7 @@ pub(crate) fn join(parts: &mut Vec<Part>, way: Way, mut batch: Batch, counted: u
 
 /// Elements in a row: their indices, where the connection behind each is counted, and their instances.
 #[derive(Default)]
-struct Row<'a> {
+pub(crate) struct Row<'a> {
     indices: Vec<u32>,
     links: Vec<usize>,
     elements: Vec<&'a dyn Element>,
@@ -363,6 +364,15 @@ impl<'a> Finder<'a, '_> {
     /// The elements that follow `first` by output 0 to input 0, itself first, without those of `others`.
     fn row(&self, first: Option<u32>, others: &[u32]) -> Row<'a> {
         let mut row = Row::default();
+        self.fill(&mut row, first, others);
+        row
+    }
+
+    /// Writes them over what `row` held.
+    fn fill(&self, row: &mut Row<'a>, first: Option<u32>, others: &[u32]) {
+        row.indices.clear();
+        row.elements.clear();
+        row.links.clear();
         let mut next = first;
         while let Some(e) = next
             && row.indices.len() < LONGEST
@@ -375,7 +385,6 @@ impl<'a> Finder<'a, '_> {
             row.links.extend(self.outputs.at(e, 0));
             next = self.behind(e, 0);
         }
-        row
     }
 
     /// The element behind an output, if packets come to its input 0 and nobody is to be woken.
@@ -424,22 +433,26 @@ impl<'a> Finder<'a, '_> {
     }
 }
 
-/// The pass for what begins at `head`: of all that fit, the one over most elements.
+/// The pass for what begins at `head`: of all that fit, the one over most elements. `row` only lends its memory.
 pub(crate) fn find<'a>(
     head: u32,
     registry: &Registry,
     outputs: &PortTable,
     at: &dyn Fn(u32) -> Option<&'a dyn Element>,
+    row: &mut Row<'a>,
 ) -> Option<Fused> {
     let finder = Finder { outputs, at };
-    let row = finder.row(Some(head), &[]);
-    let line = finder.line(&row, registry.fusions());
-    let forks = registry.forks().iter().filter_map(|fork| finder.fork(&row, fork));
+    finder.fill(row, Some(head), &[]);
+    if row.elements.is_empty() {
+        return None;
+    }
+    let line = finder.line(row, registry.fusions());
+    let forks = registry.forks().iter().filter_map(|fork| finder.fork(row, fork));
     line.into_iter().chain(forks).max_by_key(|f| f.elements.len())
 }
 
 /// A chain that is fused, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FusedChain {
     /// The name of its [`Fusion`] or [`Fork`].
     pub name: &'static str,
@@ -451,14 +464,19 @@ pub struct FusedChain {
 
 /// The chains among all elements, each in its longest form: without those that only begin inside another.
 pub(crate) fn longest(fused: impl IntoIterator<Item = FusedChain>) -> Vec<FusedChain> {
-    let mut all: Vec<FusedChain> = Vec::new();
-    for chain in fused {
-        if !all.contains(&chain) {
-            all.push(chain);
+    let mut known = HashSet::new();
+    let all: Vec<FusedChain> = fused.into_iter().filter(|chain| known.insert(chain.clone())).collect();
+    // A chain inside another ends where that one ends, or one of its branches.
+    let mut by_end: HashMap<usize, Vec<&FusedChain>> = HashMap::new();
+    for chain in &all {
+        let ends = std::iter::once(&chain.elements).chain(chain.branches.iter().map(|(_, b)| b));
+        for end in ends.filter_map(|elements| elements.last()) {
+            by_end.entry(*end).or_default().push(chain);
         }
     }
     let inside = |c: &FusedChain| {
-        all.iter().any(|o| {
+        let others = c.elements.last().and_then(|end| by_end.get(end));
+        others.into_iter().flatten().any(|o| {
             let ends =
                 |elements: &[usize]| elements.len() > c.elements.len() && elements.ends_with(&c.elements);
             ends(&o.elements) && o.branches == c.branches

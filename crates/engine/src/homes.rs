@@ -25,8 +25,10 @@ pub(crate) fn gather(
     tasks: &[Tasks],
     workers: usize,
 ) -> Result<Vec<Option<Vec<usize>>>, Vec<Diagnostic>> {
-    let index: HashMap<&str, usize> =
-        graph.elements.iter().enumerate().map(|(e, element)| (element.name.as_str(), e)).collect();
+    // Few configurations wish for anything.
+    let index = std::cell::LazyCell::new(|| -> HashMap<&str, usize> {
+        graph.elements.iter().enumerate().map(|(e, element)| (element.name.as_str(), e)).collect()
+    });
     let (mut homes, mut errors) = (vec![None; elements.len()], Vec::new());
     for (who, element) in graph.elements.iter().zip(elements) {
         for home in element.homes(workers) {

@@ -5,7 +5,7 @@
 //! opened) is the router's [`Plant`]; what one configuration is, all see in its [`Shared`]. [`swap`](crate::swap) puts another
 //! configuration in a running one's place.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use lang::{Diagnostic, Graph, Text};
 use packet::port::Provider;
 use sync::events::{self, Kind, Mask};
@@ -434,7 +435,9 @@ impl Check {
             (pushed && own).then(|| &*self.primaries[e])
         };
         let all = 0..self.primaries.len() as u32;
-        fuse::longest(all.filter_map(|e| fuse::find(e, registry, &outputs, &at)).map(|f| f.describe()))
+        let mut row = fuse::Row::default();
+        let found = all.filter_map(|e| fuse::find(e, registry, &outputs, &at, &mut row));
+        fuse::longest(found.map(|f| f.describe()))
     }
 }
 
@@ -505,11 +508,8 @@ pub(crate) fn configured(
         .with_processing(inputs.processing(), outputs.processing())
         .with_rcu(rcu);
     // Whatever one worker's instances write must not lie beside what another's read.
-    let instance = in_lines(|| {
-        let mut instance = (checked.classes[e].make)();
-        sync::lock::naming(&element.name, || instance.configure(&mut args));
-        instance
-    });
+    let mut instance = in_lines(checked.classes[e].make);
+    sync::lock::naming(&element.name, || in_lines(|| instance.configure(&mut args)));
     found.extend(args.finish(element, checked.classes[e]));
     instance
 }

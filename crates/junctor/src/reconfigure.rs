@@ -10,6 +10,7 @@ use engine::control::Handlers;
 use engine::swap::SwapError;
 use engine::{Access, Control, HandlerError};
 use lang::Graph;
+use sync::pipes;
 
 use crate::config::Loaded;
 use crate::observe::OBSERVE;
@@ -84,8 +85,17 @@ impl Keeper {
 
     fn load_file(&self) -> Result<Loaded, String> {
         let path = Path::new(self.args.source.path().ok_or("the configuration is no file")?);
-        let data = lang::read_file(path).map_err(|why| as_compiler(&[*why], &lang::SourceMap::new()))?;
-        self.load_data(&path.display().to_string(), Some(path), &data)
+        let name = path.display().to_string();
+        // Whoever sends the signal again is heard only when this is done: nobody waits here for a pipe's writer to come.
+        let data = match pipes::is_pipe(path) {
+            Ok(true) => {
+                let input = pipes::open(path, pipes::PATIENCE).map_err(|why| format!("{name}: {why}"))?;
+                lang::read_text_of(&name, input)
+            }
+            _ => lang::read_file(path),
+        };
+        let data = data.map_err(|why| as_compiler(&[*why], &lang::SourceMap::new()))?;
+        self.load_data(&name, Some(path), &data)
     }
 
     /// The graph of what was loaded, with what the command line adds to it.

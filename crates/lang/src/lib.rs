@@ -246,7 +246,8 @@ fn read_text(name: &str, path: Option<&Path>, text: &str, options: &Options, mut
     }
     advise(&resolved, &mut sink);
     let mut index = vec![usize::MAX; flat.nodes.len()];
-    let mut elements = Vec::new();
+    let is_element = |node: &&expand::Node| matches!(node.slot.kind, program::SlotKind::Element(_));
+    let mut elements = Vec::with_capacity(flat.nodes.iter().filter(is_element).count());
     for (i, node) in flat.nodes.into_iter().enumerate() {
         if let Some(element) = expand::element(&resolved.program, node.slot) {
             index[i] = elements.len();

@@ -68,10 +68,10 @@ struct Resolver<'a> {
     sink: &'a mut Sink,
     options: &'a Options,
     /// Classes of the engine; empty if not told.
-    known: HashSet<&'a str>,
+    known: foldhash::HashSet<&'a str>,
     program: Program,
     /// Classes defined by the configuration, as seen from here.
-    types: HashMap<Text, TypeId>,
+    types: foldhash::HashMap<Text, TypeId>,
     /// What `types` said before each definition made in an open compound, to go back to.
     hidden: Vec<(Text, Option<TypeId>)>,
     primitives: HashMap<Text, TypeId>,
@@ -112,7 +112,7 @@ impl<'a> Resolver<'a> {
         program: Program,
         span: Span,
     ) -> Resolver<'a> {
-        let mut known: HashSet<&str> = options.classes.iter().map(String::as_str).collect();
+        let mut known: foldhash::HashSet<&str> = options.classes.iter().map(String::as_str).collect();
         if !known.is_empty() {
             known.extend(options.templates.iter().map(|t| t.name));
         }
@@ -122,7 +122,7 @@ impl<'a> Resolver<'a> {
             options,
             known,
             program,
-            types: HashMap::new(),
+            types: foldhash::HashMap::default(),
             hidden: Vec::new(),
             primitives: HashMap::new(),
             defining: Vec::new(),

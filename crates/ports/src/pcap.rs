@@ -3,7 +3,6 @@
 
 mod device;
 
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
 use std::path::Path;
 
@@ -19,7 +18,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader, CaptureError> {
     if path.as_os_str() == "-" {
         return Reader::new(io::stdin());
     }
-    Reader::new(BufReader::with_capacity(1 << 18, File::open(path)?))
+    Reader::new(BufReader::with_capacity(1 << 18, sync::pipes::open(path, sync::pipes::PATIENCE)?))
 }
 
 /// Creates a capture file, or empties it; `-` is standard output. A `snaplen` of 0 keeps whole packets.

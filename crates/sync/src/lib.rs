@@ -11,6 +11,7 @@
 //! * [`lines::Lines`]: zeroed cache lines of atomic words, for tables that readers walk while a writer edits;
 //! * [`lock`]: locks that count their contention, for what must be serial, and [`events`], by which they tell a profiler;
 //! * [`percore::PerCore`]: a cell for each core, and counters summed by their readers;
+//! * [`pipes`]: files of given names, which may be pipes without another end;
 //! * [`priority`]: turns for threads beside workers that never sleep;
 //! * [`private`]: files that only their owner may read;
 //! * [`slots`]: whole snapshots in shared words, for readers in other processes;
@@ -29,6 +30,7 @@ pub mod lines;
 pub mod lock;
 pub mod padded;
 pub mod percore;
+pub mod pipes;
 pub mod prefetch;
 mod prim;
 #[cfg(loom)]

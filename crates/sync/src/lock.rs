@@ -171,10 +171,19 @@ pub fn naming<R>(name: &str, f: impl FnOnce() -> R) -> R {
     struct Before(String);
     impl Drop for Before {
         fn drop(&mut self) {
-            NAME.set(std::mem::take(&mut self.0));
+            rename(&self.0);
         }
     }
-    let _before = Before(NAME.replace(name.to_owned()));
+    /// Names are written over each other: a router names all its elements in turn, several times.
+    fn rename(name: &str) {
+        NAME.with_borrow_mut(|now| {
+            now.clear();
+            now.push_str(name);
+        });
+    }
+    // Mostly there is none, and nothing to be kept.
+    let _before = Before(NAME.with_borrow(Clone::clone));
+    rename(name);
     f()
 }
 

@@ -6,8 +6,10 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use crate::pipes;
+
 /// Creates a file that its owner alone may read, or empties it and makes it so. A symbolic link is not followed, and a file of
-/// another user's is not written to: whoever put it there may be waiting for what comes. Devices and pipes are written to as
+/// another user's is not written to: whoever put it there may be waiting for what comes. Devices and pipes that somebody reads are written to as
 /// they are, and so are names like `/dev/stdout`, which are links of the system's.
 ///
 /// # Errors
@@ -15,16 +17,16 @@ use std::path::Path;
 pub fn create(path: &Path) -> Result<File> {
     let of_system = ["/dev", "/proc/self/fd"].iter().any(|system| path.starts_with(system));
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    if !of_system {
-        options.custom_flags(libc::O_NOFOLLOW);
-    }
+    options.create(true).truncate(false).mode(0o600);
+    let flags = if of_system { 0 } else { libc::O_NOFOLLOW };
     let refused = |why: &str| Error::new(ErrorKind::PermissionDenied, why.to_owned());
-    let file = options.open(path).map_err(|why| match why.raw_os_error() {
-        Some(libc::ELOOP) => refused(
-            "it is a symbolic link, which captures and recordings do not follow; name the file itself",
-        ),
-        _ => why,
+    let file = pipes::open_to_write(path, &mut options, flags, pipes::PATIENCE).map_err(|why| {
+        match why.raw_os_error() {
+            Some(libc::ELOOP) => refused(
+                "it is a symbolic link, which captures and recordings do not follow; name the file itself",
+            ),
+            _ => why,
+        }
     })?;
     let meta = file.metadata()?;
     let kind = meta.file_type();

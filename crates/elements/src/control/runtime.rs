@@ -9,13 +9,16 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use engine::args::parse_bool;
 use engine::control::Policy;
 use engine::{Access, Cx, HandlerError, Target, parse_duration};
 use lang::Lookup;
 use lang::config::{shift_word, split_words, unquote_string};
+use sync::pipes;
 
 use super::functions;
 use super::parse::{Ending, Instruction, Jump, Kind, Redirect, find_label};
@@ -371,8 +374,10 @@ impl<'a, 'c> Runner<'a, 'c> {
             }
             Some(Redirect { file, append }) => {
                 let mut options = std::fs::OpenOptions::new();
-                let options = options.create(true).write(true).append(*append).truncate(!append);
-                options.open(file).and_then(|mut f| f.write_all(result.as_bytes()))
+                let options = options.create(true).append(*append).truncate(!append);
+                // A worker waits for this, so a pipe must be read already.
+                let file = pipes::open_to_write(Path::new(file), options, 0, Duration::ZERO);
+                file.and_then(|mut f| f.write_all(result.as_bytes()))
             }
         };
         if let Err(why) = done {

@@ -54,6 +54,7 @@ use engine::args::{Args, Raw};
 use engine::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
 use lang::config::{quote_bytes, split_words, unquote_string};
 use packet::Batch;
+use sync::pipes;
 
 use super::functions;
 use super::parse::{self, Ending, Instruction, Kind};
@@ -208,8 +209,8 @@ impl Script {
             }
             "cat" | "catq" => {
                 let file = unquote_string(param);
-                let text = std::fs::read(&file)
-                    .map_err(|e| HandlerError::failed(format!("{file}: {}", reason(&e))))?;
+                let text =
+                    contents(&file).map_err(|e| HandlerError::failed(format!("{file}: {}", reason(&e))))?;
                 let quoted = || quote_bytes(&text);
                 Ok(if name == "catq" { quoted() } else { String::from_utf8_lossy(&text).into_owned() })
             }
@@ -421,6 +422,18 @@ fn kill(param: &str) -> Result<String, HandlerError> {
         kill_process(pid, signal).map_err(|e| HandlerError::failed(format!("process {word}: {e}")))?;
     }
     Ok(String::new())
+}
+
+/// Bytes that `cat` reads of a file at most.
+const MOST_CAT: u64 = 64 << 20;
+
+/// What a file holds. A worker waits for it, so it is no pipe.
+fn contents(file: &str) -> std::io::Result<Vec<u8>> {
+    let input = pipes::open(file.as_ref(), std::time::Duration::ZERO)?;
+    match input.is_pipe() {
+        true => Err(std::io::Error::other("it is a named pipe, for whose writer a worker would wait")),
+        false => input.read_all(MOST_CAT),
+    }
 }
 
 #[cfg(test)]

@@ -44,10 +44,11 @@
 //!
 //! See also: ToDump, FromIPSummaryDump, FromDevice
 
-use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use engine::args::Args;
 use engine::{
@@ -56,6 +57,7 @@ use engine::{
 };
 use packet::port::{Device, Link, link_type};
 use packet::{Batch, Packet, anno};
+use sync::pipes::{self, Input};
 use wire::pcap::{CaptureError, Reader};
 
 use super::device::{described, encapsulation, mark_ip};
@@ -192,10 +194,11 @@ impl FromDump {
         if self.filename == "-" {
             return Ok(Box::new(BufReader::new(std::io::stdin())));
         }
-        let mut file = File::open(&self.filename)?;
+        let mut input = pipes::open(Path::new(&self.filename), pipes::PATIENCE)?;
+        let file = input.file();
         file.seek(SeekFrom::Start(0))
             .or_else(|e| if e.kind() == std::io::ErrorKind::NotSeekable { Ok(0) } else { Err(e) })?;
-        Ok(Box::new(BufReader::with_capacity(1 << 18, file)))
+        Ok(Box::new(BufReader::with_capacity(1 << 18, input)))
     }
 
     fn explain(&self, error: &CaptureError) -> String {
@@ -228,10 +231,10 @@ impl FromDump {
 
     /// Goes on at another place of the file.
     fn seek(&mut self, at: u64) -> Result<(), String> {
-        let open = || -> std::io::Result<File> {
-            let mut file = File::open(&self.filename)?;
-            file.seek(SeekFrom::Start(at))?;
-            Ok(file)
+        let open = || -> std::io::Result<Input> {
+            let mut input = pipes::open(Path::new(&self.filename), Duration::ZERO)?;
+            input.file().seek(SeekFrom::Start(at))?;
+            Ok(input)
         };
         let file = open().map_err(|e| self.explain(&CaptureError::Io(e)))?;
         if let Some(reader) = &mut self.reader {
@@ -518,6 +521,7 @@ impl Element for FromDump {
 #[cfg(test)]
 mod tests {
     use engine::clock::SIMULATION_EPOCH;
+    use std::fs::File;
     use wire::pcap::{Format, Writer};
 
     use super::*;

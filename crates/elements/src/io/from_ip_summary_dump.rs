@@ -44,9 +44,9 @@
 //!
 //! See also: ToIPSummaryDump, FromDump
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::sync::Arc;
 
 use engine::args::{Args, Raw};
@@ -55,6 +55,7 @@ use engine::{
 };
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
+use sync::pipes;
 use wire::Protocol;
 
 use super::files::reason;
@@ -107,8 +108,8 @@ impl Input {
                 Box::new(BufReader::new(std::io::stdin()))
             }
             (None, path) => {
-                let file = File::open(path)?;
-                input.size = file.metadata().ok().map(|m| m.len());
+                let mut file = pipes::open(Path::new(path), pipes::PATIENCE)?;
+                input.size = file.file().metadata().ok().map(|m| m.len());
                 Box::new(BufReader::with_capacity(1 << 16, file))
             }
         });

@@ -63,11 +63,6 @@ impl Side {
         self.processing.len()
     }
 
-    /// Where a port lies among all of this side.
-    pub(crate) fn place(&self, (element, port): End) -> usize {
-        self.base[element] as usize + port
-    }
-
     /// The ports of an element.
     pub(crate) fn of(&self, element: usize) -> Ports<'_> {
         Ports { side: self, from: self.base[element] as usize, to: self.base[element + 1] as usize }

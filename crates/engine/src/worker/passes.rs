@@ -23,8 +23,9 @@ impl Worker {
             |e: usize| info[e].inputs().first().is_some_and(|port| port.processing == Processing::Push);
         let at = |e: u32| slots[e as usize].as_deref().filter(|_| pushed(e as usize));
         // Most elements begin no chain: their places stay as untouched as they were.
+        let mut row = fuse::Row::default();
         for e in 0..slots.len() as u32 {
-            if let Some(found) = fuse::find(e, registry, &self.outputs, &at) {
+            if let Some(found) = fuse::find(e, registry, &self.outputs, &at, &mut row) {
                 self.fused[e as usize] = Some(Box::new(found));
             }
         }

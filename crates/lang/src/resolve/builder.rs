@@ -3,15 +3,20 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use foldhash::HashMapExt as _;
+
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::program::{Body, Slot, SlotKind, Wire};
 use crate::source::Span;
 use crate::text::Text;
 
+/// Slots by their names.
+pub(super) type Names = foldhash::HashMap<Text, usize>;
+
 /// A body under construction.
 pub(super) struct Builder {
     pub(super) body: Body,
-    pub(super) names: HashMap<Text, usize>,
+    pub(super) names: Names,
     /// Slots that `input` and `output` mean, innermost last: the compound's own, then those of open groups.
     pub(super) pseudo: Vec<[usize; 2]>,
     /// Ports in use of each pseudo element, and a place where it's used the wrong way round.
@@ -40,7 +45,7 @@ impl Builder {
         };
         let mut builder = Builder {
             body,
-            names: HashMap::new(),
+            names: Names::new(),
             pseudo: Vec::new(),
             pseudo_use: HashMap::new(),
             first_number: 0,
@@ -106,7 +111,7 @@ impl Builder {
 }
 
 /// The name for an anonymous element: the one made up for it, with a higher number if that's taken.
-pub(super) fn free_name(taken: &HashMap<Text, usize>, name: &Text) -> Text {
+pub(super) fn free_name(taken: &Names, name: &Text) -> Text {
     if !taken.contains_key(name) {
         return name.clone();
     }

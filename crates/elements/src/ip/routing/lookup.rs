@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use engine::args::Args;
 use engine::stats::{self, Stat};
@@ -12,6 +13,7 @@ use engine::{Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Provided, Reaso
 use packet::{Batch, Packet};
 use sync::events::{self, Kind, Mask};
 use sync::lock::How;
+use sync::pipes;
 use sync::rcu;
 use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, NextHopReader, View};
 
@@ -58,6 +60,9 @@ impl<F: Family> Default for Lookup<F> {
 
 /// A reader of the routes, and one of what they lead to.
 pub(crate) type Parts<'a, F> = (&'a <F as Family>::Reader, &'a NextHopReader<Hop<<F as Family>::Addr>>);
+
+/// Bytes of a file of routes at most. Some 20 million routes have less.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// Warnings about single routes of an element at most.
 const WARNINGS: usize = 10;
@@ -126,8 +131,15 @@ impl<F: Family> Lookup<F> {
     }
 
     fn load(&self, path: &str, keep: bool) -> Result<(), String> {
-        let text =
-            std::fs::read_to_string(path).map_err(|why| format!("cannot read routes: {path}: {why}"))?;
+        let failed = |why: std::io::Error| format!("cannot read routes: {path}: {why}");
+        // A worker waits for this: it reads what is there.
+        let input = pipes::open(path.as_ref(), Duration::ZERO).map_err(failed)?;
+        if input.is_pipe() {
+            return Err(format!("cannot read routes: {path}: it is a named pipe; write its lines to a file"));
+        }
+        let text = input.read_all(MOST_BYTES).map_err(failed)?;
+        let text = String::from_utf8(text)
+            .map_err(|_| format!("cannot read routes: {path}: it is not valid UTF-8"))?;
         let said = self.shared().replace(&text, keep).map_err(|why| format!("{path}: {why}"))?;
         self.said.set(said.map(|said| format!("{path}: {said}")));
         Ok(())

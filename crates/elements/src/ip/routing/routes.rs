@@ -62,6 +62,9 @@ type Former<F> = (u8, <F as Family>::Prefix, Option<NextHopId>);
 /// What routes are to have; `None` for those to be removed.
 type States<F> = HashMap<(u8, <F as Family>::Prefix), Option<NextHopId>>;
 
+/// Errors in routes of a configuration that are told one by one.
+const MOST_WRONG: usize = 20;
+
 /// More changes than are made one by one.
 const MANY: usize = 4096;
 
@@ -129,14 +132,15 @@ impl<F: Family> Routes<F> {
     /// later one, the place of the first and its own.
     ///
     /// # Errors
-    /// All that is wrong, a line each.
+    /// What is wrong, a line each; of more than a screenful, how many.
     pub(crate) fn set_all(&mut self, lines: &[String]) -> Result<Vec<(usize, usize)>, String> {
-        let (mut wrong, mut late) = (Vec::new(), Vec::new());
+        let (mut wrong, mut more, mut late) = (Vec::new(), 0, Vec::new());
         let mut places = HashMap::with_capacity(lines.len());
         let mut changes = Vec::with_capacity(lines.len());
         for (at, line) in lines.iter().enumerate() {
             match self.prepare("set", line) {
-                Err(why) => wrong.push(why),
+                Err(why) if wrong.len() < MOST_WRONG => wrong.push(why),
+                Err(_) => more += 1,
                 Ok(change) => match places.entry((change.table, change.prefix)) {
                     Entry::Vacant(place) => {
                         place.insert(at);
@@ -149,7 +153,12 @@ impl<F: Family> Routes<F> {
                 },
             }
         }
-        wrong.extend(self.carry_out(&changes).err().map(|(_, why)| why));
+        if wrong.is_empty() {
+            wrong.extend(self.carry_out(&changes).err().map(|(_, why)| why));
+        }
+        if more > 0 {
+            wrong.push(format!("{more} more routes are wrong"));
+        }
         changes.into_iter().for_each(|change| self.forget(change.id));
         if wrong.is_empty() { Ok(late) } else { Err(wrong.join("\n")) }
     }
@@ -442,10 +451,9 @@ impl<F: Family> Routes<F> {
                     })
                 })
             }
-            None => self.hops.new_group(&members, self.limits.buckets).map_err(text_of).and_then(|id| {
-                self.publish().inspect_err(|_| self.hops.release(id))?;
+            // Readers see it with the first route by way of it: to show each of many names at once would copy all of them every time.
+            None => self.hops.new_group(&members, self.limits.buckets).map_err(text_of).map(|id| {
                 self.names.insert(name.to_owned(), id);
-                Ok(())
             }),
         };
         members.iter().for_each(|(id, _)| self.hops.release(*id));

@@ -20,6 +20,10 @@ fn the_first_route_for_a_prefix_counts() {
     ]
     .map(String::from);
     assert!(routes.set_all(&lines).is_err_and(|why| why.lines().count() == 1));
+    let many: Vec<String> = (0..1000).map(|n| format!("10.0.0.0/8 {}", 9 + n)).collect();
+    let told = routes.set_all(&many).expect_err("no such outputs");
+    assert_eq!(told.lines().count(), 21, "{told}");
+    assert!(told.ends_with("\n980 more routes are wrong"), "{told}");
     assert_eq!(routes.set_all(&lines[..6]), Ok(vec![(0, 2), (1, 3)]));
     assert_eq!(routes.lookup("10.0.0.1"), Ok("1".into()));
     assert_eq!(routes.lookup("11.0.0.1 table 1"), Ok("3".into()));
