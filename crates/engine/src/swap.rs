@@ -123,9 +123,9 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn build(plant: &Arc<Plant>, graph: &Graph, clock: &Clock) -> Result<Prepared, Vec<Diagnostic>> {
+    fn build(plant: &Arc<Plant>, graph: &Arc<Graph>, clock: &Clock) -> Result<Prepared, Vec<Diagnostic>> {
         let heritage = Heritage::of(plant.current(), graph);
-        let (shared, workers) = plant.construct(&Arc::new(graph.clone()), Some(heritage), clock)?;
+        let (shared, workers) = plant.construct(graph, Some(heritage), clock)?;
         Ok(Prepared { shared, workers })
     }
 
@@ -163,6 +163,14 @@ impl Control {
     /// # Errors
     /// What is wrong with it, or that the router has stopped.
     pub fn swap(&self, graph: &Graph, ready: impl FnOnce()) -> Result<Swapped, SwapError> {
+        self.swap_shared(&Arc::new(graph.clone()), ready)
+    }
+
+    /// The same with a graph that need not be copied.
+    ///
+    /// # Errors
+    /// As for [`Control::swap`].
+    pub fn swap_shared(&self, graph: &Arc<Graph>, ready: impl FnOnce()) -> Result<Swapped, SwapError> {
         let plant = &self.plant;
         let _turn = plant.turn().ok_or(SwapError::Busy)?;
         let mut clock = plant.clock.clone();
@@ -207,7 +215,7 @@ impl Control {
     /// What is wrong with it.
     pub fn rehearse(&self, graph: &Graph) -> Result<(), Vec<Diagnostic>> {
         let _turn = lock(&self.plant.swapping);
-        Prepared::build(&self.plant, graph, &self.plant.clock).map(Prepared::discard)
+        Prepared::build(&self.plant, &Arc::new(graph.clone()), &self.plant.clock).map(Prepared::discard)
     }
 
     fn simulated_clock(&self) -> Option<Clock> {
@@ -225,7 +233,7 @@ impl Router {
     pub fn swap(&mut self, graph: &Graph) -> Result<Swapped, Vec<Diagnostic>> {
         let plant = self.plant.clone();
         let since = Instant::now();
-        let mut prepared = Prepared::build(&plant, graph, &self.workers[0].clock)?;
+        let mut prepared = Prepared::build(&plant, &Arc::new(graph.clone()), &self.workers[0].clock)?;
         let (mut swapped, left) = exchange::exchange(&plant, &mut self.workers, &mut prepared.workers);
         plant.set_current(&prepared.shared);
         let old = std::mem::replace(&mut self.workers, prepared.workers);

@@ -19,6 +19,8 @@ use crate::observe::records;
 const DECISIONS: usize = 20;
 /// A worker tells its counters for a thousandth of its time at most: a larger configuration is published less often.
 const MOST_OF_A_WORKER: u32 = 1000;
+/// Elements whose counters are published: each takes some two kilobytes here and in the segment.
+const MOST_ELEMENTS: usize = 100_000;
 /// How long the end of a run waits for the publisher, which may be waiting for a worker that is stuck.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -108,10 +110,16 @@ fn run(control: &Control, publisher: &mut Publisher, interval: Duration, until: 
     let (mut told, mut period) = (false, interval);
     let first = (sync::tsc(), monotonic_ns());
     loop {
-        if gathered.take(control).is_none() {
+        let count = control.shared().elements.len();
+        let done = if count > MOST_ELEMENTS {
+            // What was gathered of another configuration takes memory, too.
+            gathered = Gathered::default();
+            Err(format!("the configuration has {count} elements, and at most {MOST_ELEMENTS} may have them"))
+        } else if gathered.take(control).is_none() {
             return;
-        }
-        let done = gathered.publish(control, publisher);
+        } else {
+            gathered.publish(control, publisher).map_err(|why| why.to_string())
+        };
         if let (Err(why), false) = (&done, std::mem::replace(&mut told, done.is_err())) {
             errln!("junctor: warning: statistics are not published: {why}");
         }

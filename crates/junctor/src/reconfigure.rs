@@ -62,9 +62,9 @@ struct State {
 
 impl Keeper {
     /// For a router that runs `graph`, all of whose elements but the first `own` the command line has added.
-    pub(crate) fn new(args: &Args, control: Control, graph: &Graph, own: usize) -> Arc<Keeper> {
+    pub(crate) fn new(args: &Args, control: Control, graph: &Arc<Graph>, own: usize) -> Arc<Keeper> {
         let extras = graph.elements[own..].to_vec();
-        let state = State { present: Arc::new(graph.clone()), before: None, until: None };
+        let state = State { present: graph.clone(), before: None, until: None };
         Arc::new(Keeper { args: args.clone(), control, extras, state: Mutex::new(state) })
     }
 
@@ -114,7 +114,7 @@ impl Keeper {
         ready: impl FnOnce(),
         then: impl FnOnce(&mut State),
     ) -> Result<String, String> {
-        let graph = self.graph(&mut loaded, render)?;
+        let graph = Arc::new(self.graph(&mut loaded, render)?);
         // Not to wait here keeps a worker that writes to `hotconfig` from waiting for whoever waits for it.
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
@@ -123,9 +123,9 @@ impl Keeper {
         };
         let swapped = self
             .control
-            .swap(&graph, ready)
+            .swap_shared(&graph, ready)
             .map_err(|why| refusal(why, |errors| render(errors, &loaded.sources)))?;
-        state.before = Some(std::mem::replace(&mut state.present, Arc::new(graph)));
+        state.before = Some(std::mem::replace(&mut state.present, graph));
         if state.until.take().is_some() {
             self.control.clear_alarm();
         }
@@ -223,7 +223,7 @@ impl Keeper {
         let before = state.before.clone().ok_or("there is no configuration before this one")?;
         let messages =
             |errors: &[lang::Diagnostic]| errors.iter().map(|e| format!("{}\n", e.message)).collect();
-        let swapped = self.control.swap(&before, || ()).map_err(|why| refusal(why, messages))?;
+        let swapped = self.control.swap_shared(&before, || ()).map_err(|why| refusal(why, messages))?;
         state.before = Some(std::mem::replace(&mut state.present, before));
         catch_signals(&self.control);
         Ok(swapped.to_string())

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{Depot, Swapped};
+use crate::account::Deeds;
 use crate::build::Plant;
 use crate::builtin::ROUTER;
 use crate::drops::Reason;
@@ -12,7 +13,7 @@ use crate::locked::Locked;
 use crate::plan::{Mode, Place};
 use crate::ports::Processing;
 use crate::router::Shared;
-use crate::worker::Worker;
+use crate::worker::{CycleStats, PortStats, TaskStats, Worker};
 
 /// Moves everything from the `old` workers to the `new` ones. Returns what was done, and the device queues that nobody
 /// wants any more.
@@ -88,14 +89,26 @@ pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usiz
     for (reason, count) in old.drops[o].iter() {
         new.drops[n].add(reason, count);
     }
-    new.deeds[n] += old.deeds[o];
-    new.cycles[n].add(old.cycles[o]);
-    new.pulls[n].add(old.pulls[o]);
-    new.task_stats[n].add(old.task_stats[o]);
-    new.call_stats[n].add(old.call_stats[o]);
+    // Counters of which there is nothing to add stay untouched: they take no memory until then.
+    if old.deeds[o] != Deeds::default() {
+        new.deeds[n] += old.deeds[o];
+    }
+    for (new, old) in [(&mut new.cycles, &old.cycles), (&mut new.pulls, &old.pulls)] {
+        if old[o] != CycleStats::default() {
+            new[n].add(old[o]);
+        }
+    }
+    for (new, old) in [(&mut new.task_stats, &old.task_stats), (&mut new.call_stats, &old.call_stats)] {
+        if old[o] != TaskStats::default() {
+            new[n].add(old[o]);
+        }
+    }
     let is = new.shared.clone();
     for (port, processing) in is.elements[n].outputs().processing().iter().enumerate() {
         let before = old.output_stats(o, port);
+        if before == PortStats::default() {
+            continue;
+        }
         let Some(at) = new.outputs.at(n as u32, port) else { continue };
         let edge = new.outputs.edges[at];
         // A pull output is counted where it is asked.
