@@ -201,7 +201,7 @@ impl Worker {
                 let shared = self.shared.clone();
                 let e = target.element;
                 let config =
-                    shared.config_of(e).unwrap_or_else(|| shared.elements[e as usize].config.clone());
+                    shared.config_of(e).unwrap_or_else(|| shared.elements[e as usize].config.to_string());
                 shared.set_config_of(e, with_argument(&config, position, keyword, value.trim()));
             }
             return Ok(());
