@@ -19,7 +19,7 @@ use crate::observe::records;
 const DECISIONS: usize = 20;
 /// A worker tells its counters for a thousandth of its time at most: a larger configuration is published less often.
 const MOST_OF_A_WORKER: u32 = 1000;
-/// Elements whose counters are published: each takes some two kilobytes here and in the segment.
+/// Elements of a configuration whose counters are published, at most. Each takes some two kilobytes, here and in the segment.
 const MOST_ELEMENTS: usize = 100_000;
 /// How long the end of a run waits for the publisher, which may be waiting for a worker that is stuck.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -82,7 +82,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<String>,
     /// How often counters are published for 'junctor top' and others, in a file beside the control socket, or 'none'. Costs workers
-    /// nothing that can be measured; a very large configuration is published less often.
+    /// nothing that can be measured; a very large configuration is published less often, one of more than 100,000
+    /// elements not at all.
     #[arg(long, value_name = "PERIOD", default_value = "250ms")]
     pub(crate) stats: String,
     /// Provide a writable 'hotconfig' handler, which takes another configuration and puts it in this one's place.
