@@ -255,7 +255,7 @@ impl<'a> Args<'a> {
     }
 
     /// Adds an error, and how Click says it.
-    fn error_as(&mut self, message: String, click: String) {
+    pub fn error_as(&mut self, message: String, click: String) {
         self.click.insert(self.errors.len(), click);
         self.errors.push(message);
     }

@@ -96,7 +96,8 @@ impl Handler {
         self
     }
 
-    /// Says that a write replaces an argument in the text that `config` shows: the one of this keyword, or else the one at this position.
+    /// Says that a write replaces an argument in the text that `config` shows: the one of this keyword, or else the one at this position. An empty
+    /// keyword is none.
     pub const fn argument(mut self, position: Option<usize>, keyword: &'static str) -> Handler {
         self.argument = Some((position, keyword));
         self
@@ -136,7 +137,7 @@ pub(crate) fn with_argument(config: &str, position: Option<usize>, keyword: &str
     let mut args: Vec<String> = lang::config::split_args(config).into_iter().map(|arg| arg.text).collect();
     let given = args.iter().any(|arg| keyword_of(arg).as_deref() == Some(keyword));
     match position.and_then(|at| args.get_mut(at)) {
-        Some(arg) if !given && keyword_of(arg).is_none() => *arg = value.to_owned(),
+        Some(arg) if keyword.is_empty() || (!given && keyword_of(arg).is_none()) => *arg = value.to_owned(),
         _ => {
             args.retain(|arg| keyword_of(arg).as_deref() != Some(keyword));
             args.push(format!("{keyword} {value}"));
@@ -339,6 +340,7 @@ mod tests {
         ] {
             assert_eq!(with_argument(config, Some(0), "CAPACITY", "7"), want, "{config}");
         }
+        assert_eq!(with_argument("TCP a, -", Some(0), "", "udp"), "udp, -");
         assert_eq!(with_argument("1, 2", None, "LIMIT", "3"), "1, 2, LIMIT 3");
     }
 

@@ -34,7 +34,10 @@ impl Element for Tee {
         let noutputs = args.noutputs;
         let n: usize = args.positional("N", noutputs);
         if n != noutputs {
-            args.error(format!("N is {n}, but {noutputs} outputs are connected"));
+            args.error_as(
+                format!("N is {n}, but {noutputs} outputs are connected"),
+                format!("{noutputs} outputs implies {noutputs} arms"),
+            );
         }
     }
 

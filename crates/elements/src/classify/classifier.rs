@@ -85,7 +85,7 @@ pub(super) const PATTERN_HANDLERS: [Handler; NAMES.len() + 1] = {
     let mut handlers = [Handler::read("program"); NAMES.len() + 1];
     let mut i = 0;
     while i < NAMES.len() {
-        handlers[i + 1] = Handler::both(NAMES[i]);
+        handlers[i + 1] = Handler::both(NAMES[i]).argument(Some(i), "");
         i += 1;
     }
     handlers
@@ -113,14 +113,17 @@ impl Patterns {
         Ok(patterns)
     }
 
-    /// Reports a number of patterns that is not that of the outputs, and patterns that no packet reaches.
+    /// Reports a number of patterns that is not that of the outputs, and outputs that no packet reaches.
     pub fn check(&self, args: &mut Args<'_>, program: &Program) {
         if self.0.len() != args.noutputs {
             let (outputs, patterns) = (args.noutputs, self.0.len());
-            return args.error(format!("needs as many patterns as outputs: {outputs}, not {patterns}"));
+            return args.error_as(
+                format!("needs as many patterns as outputs: {outputs}, not {patterns}"),
+                format!("need {outputs} arguments, one per output port"),
+            );
         }
-        for n in (0..self.0.len()).filter(|n| !program.reaches(*n as u32)) {
-            args.warning(format!("pattern {n} matches no packets"));
+        for n in (0..args.noutputs).filter(|n| !program.reaches(*n as u32)) {
+            args.warning(format!("output {n} matches no packets"));
         }
     }
 }
@@ -201,6 +204,42 @@ fn clause(text: &str) -> Result<Expr, String> {
     Ok(if negated { !all } else { all })
 }
 
+/// What Click finds wrong with a pattern first, if anything.
+fn click_says(pattern: &str) -> Option<&'static str> {
+    let mut rest = pattern.trim();
+    if rest == "-" {
+        return None;
+    }
+    let digits = |text: &str, allowed: fn(char) -> bool| text.find(|c| !allowed(c)).unwrap_or(text.len());
+    while !rest.is_empty() {
+        rest = rest.strip_prefix('!').unwrap_or(rest).trim_start();
+        let offset = digits(rest, |c| c.is_ascii_digit());
+        if offset == 0 {
+            return Some("expected a digit");
+        }
+        let Some(value) = rest[offset..].strip_prefix('/') else { return Some("expected '/'") };
+        let value_len = digits(value, |c| c.is_ascii_hexdigit() || c == '?');
+        rest = &value[value_len..];
+        let mask =
+            rest.strip_prefix('%').map(|mask| (mask, digits(mask, |c| c.is_ascii_hexdigit() || c == '?')));
+        match value_len {
+            0 | 1 => return Some("value has less than 2 hex digits"),
+            n if n % 2 == 1 => return Some("value has odd number of hex digits"),
+            _ => {}
+        }
+        if let Some((mask, mask_len)) = mask {
+            rest = &mask[mask_len..];
+            match mask_len.cmp(&value_len) {
+                std::cmp::Ordering::Less => return Some("mask has too few hex digits"),
+                std::cmp::Ordering::Greater => return Some("mask has too many hex digits"),
+                std::cmp::Ordering::Equal => {}
+            }
+        }
+        rest = rest.trim_start();
+    }
+    None
+}
+
 /// Reads hexadecimal digits: the bytes, and which of their bits were given.
 fn hexadecimal(text: &str) -> Result<(Vec<u8>, Vec<u8>), String> {
     let digit = |b: u8| match b {
@@ -226,7 +265,19 @@ impl Element for Classifier {
         self.patterns = Patterns(args.rest());
         match compile(&self.patterns.0) {
             Ok(program) => self.set_program(program),
-            Err(errors) => return errors.into_iter().for_each(|e| args.error(e)),
+            Err(errors) => {
+                let wrong = self.patterns.0.iter().enumerate();
+                let said: Vec<String> =
+                    wrong.filter_map(|(n, p)| Some(format!("pattern {n}: {}", click_says(p)?))).collect();
+                // Click and this parser find the same patterns wrong, or each says its own.
+                let same = said.len() == errors.len();
+                let click = |i: usize, ours: &str| if same { said[i].clone() } else { ours.to_owned() };
+                for (i, error) in errors.into_iter().enumerate() {
+                    let click = click(i, &error);
+                    args.error_as(error, click);
+                }
+                return;
+            }
         }
         self.patterns.check(args, &self.program);
     }
@@ -304,7 +355,7 @@ mod tests {
         assert_eq!((run.read("e.pattern0").as_str(), run.bytes("o0").len()), ("0/61", 1));
         run.write("e.pattern0", "0/62").unwrap();
         assert_eq!(run.read("e.pattern0"), "0/62");
-        assert!(run.read("e.program").starts_with(" 0  0/62000000%ff000000  yes->[0]  no->[1]"));
+        assert!(run.read("e.program").starts_with(" 0   0/62000000%ff000000  yes->[0]  no->[1]"));
         assert!(run.write("e.pattern0", "x").is_err() && run.write("e.pattern2", "-").is_err());
     }
 

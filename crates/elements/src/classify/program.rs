@@ -314,23 +314,32 @@ impl Program {
         self.start == output || self.nodes.iter().any(|n| n.yes == output || n.no == output)
     }
 
-    /// The program as text, the first step first.
+    /// The program as text, the first step first. Click writes places in the IP header from 256 on, and those behind it from 512 on.
     pub fn text(&self) -> String {
+        const CLICK_BASE: usize = 256;
+        let as_click = engine::control::Policy::of_process().as_click;
         let mut text = String::new();
         if let Some(output) = self.constant() {
             let _ = writeln!(text, "all->{}", self.target(OUT | output));
         }
         for (step, node) in self.nodes.iter().rev().enumerate() {
             let Test { base, offset, mask, low, high } = node.test;
-            let base = ["", "ip+", "transport+"][base as usize];
-            let _ = write!(text, "{step:2}  {base}{offset}/{low:08x}");
+            let _ = match (as_click, base as usize) {
+                (false, base @ (1 | 2)) => {
+                    write!(text, "{step:2}  {}{offset}/", ["", "ip+", "transport+"][base])
+                }
+                (_, base) => write!(text, "{step:2} {:3}/", base * CLICK_BASE + usize::from(offset)),
+            };
+            let _ = write!(text, "{low:08x}");
             if low != high {
                 let _ = write!(text, "-{high:08x}");
             }
             let (yes, no) = (self.target(node.yes), self.target(node.no));
             let _ = writeln!(text, "%{mask:08x}  yes->{yes}  no->{no}");
         }
-        let safe = self.nodes.iter().map(|n| usize::from(n.test.offset) + n.test.need()).max().unwrap_or(0);
+        let base = |test: &Test| if as_click { test.base as usize * CLICK_BASE } else { 0 };
+        let ends = self.nodes.iter().map(|n| base(&n.test) + usize::from(n.test.offset) + n.test.need());
+        let safe = ends.max().unwrap_or(0);
         let _ = writeln!(text, "safe length {safe}\nalignment offset 0");
         text
     }
