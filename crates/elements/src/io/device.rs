@@ -140,6 +140,32 @@ pub fn described(link: u32) -> String {
     wire::link::name(link).map_or(format!("link type {link}"), |name| format!("link type {link} ({name})"))
 }
 
+/// Marks a packet's device number as a link type, with where the packet begins.
+const NOTED: u16 = 1 << 15;
+/// Link types that can be noted.
+const NOTABLE: u32 = 1 << 9;
+
+/// Where a packet begins, in a cache line: its frame may be another one by and by, but not the place in the line.
+fn place(packet: &Packet) -> u16 {
+    (packet.headroom() % 64) as u16
+}
+
+/// Notes the link header of a packet that comes from a capture, for [`link_of`]. Link types from 512 on are not noted; the registry ends
+/// far below.
+pub fn note_link(packet: &mut Packet, link: u32) {
+    if link < NOTABLE {
+        packet.set_device(NOTED | (link as u16) << 6 | place(packet));
+    }
+}
+
+/// The link type of a packet from a capture that still begins as it came. An element that removes bytes from the front, or adds some,
+/// moves the beginning.
+pub fn link_of(packet: &Packet) -> Option<u32> {
+    let noted = packet.device();
+    let as_it_came = noted & NOTED != 0 && noted & 63 == place(packet) && packet.mac_offset() == Some(0);
+    as_it_came.then(|| u32::from(noted & !NOTED) >> 6)
+}
+
 /// Click's name for a link-layer type.
 pub fn encapsulation(link: u32) -> &'static str {
     ENCAPSULATIONS.iter().find(|(_, n)| *n == link).map_or("??", |(name, _)| *name)

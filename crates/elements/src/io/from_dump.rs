@@ -27,7 +27,7 @@
 //! **Metadata set:** timestamp, extra length (bytes that the capture cut off), link header; with FORCE_IP network
 //! header and destination address.
 //!
-//! A pcapng file may hold packets of several link types. ToDump writes all of them as of one.
+//! A pcapng file may hold packets of several link types. ToDump writes each back with its own.
 //!
 //! **Drops:** `bad-protocol` when output 1 is not connected; `no-memory`.
 //!
@@ -60,7 +60,7 @@ use packet::{Batch, Packet, anno};
 use sync::pipes::{self, Input};
 use wire::pcap::{CaptureError, Reader};
 
-use super::device::{described, encapsulation, mark_ip};
+use super::device::{described, encapsulation, mark_ip, note_link};
 use super::files::reason;
 use super::pace::Pace;
 use crate::tools::{self, Probability, nanos};
@@ -287,6 +287,7 @@ impl FromDump {
             };
             packet.set_timestamp_ns(time);
             packet.set_mac_offset(0);
+            note_link(&mut packet, record.link_type);
             if record.wire_len > record.captured {
                 packet.set_anno_u32(anno::EXTRA_LENGTH, (record.wire_len - record.captured) as u32);
             }
@@ -619,6 +620,46 @@ mod tests {
         // Who has a way for other packets gets them there.
         let run = Rig::text(&text("e[1] -> n :: TestOut;")).run();
         assert_eq!((run.out("o").len(), run.out("n").len()), (0, 1));
+    }
+
+    /// Link type and bytes of the packets in a file.
+    fn links(path: &str) -> Vec<(u32, Vec<u8>)> {
+        let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+        let (mut all, mut bytes) = (Vec::new(), Vec::new());
+        while let Some(record) = reader.next(&mut bytes).unwrap() {
+            all.push((record.link_type, bytes.clone()));
+        }
+        all
+    }
+
+    #[test]
+    fn packets_are_written_back_with_their_link_types() {
+        let temp = Temp::new();
+        let (path, back) = (mixed(&temp, &MIXED), temp.path("back"));
+        for args in ["", ", USE_ENCAP_FROM e"] {
+            let write = |format: &str, between: &str| {
+                let text = format!(
+                    "e :: FromDump({path}, STOP true) -> {between} t :: ToDump({back}, FORMAT {format}{args});"
+                );
+                let run = Rig::text(&text).run();
+                run.printed()
+            };
+            assert_eq!(write("pcapng", ""), "");
+            assert_eq!(links(&back), links(&path), "{args}");
+            // A pcap file has the link type of its first packet; of others it is said that they are missing.
+            let said = write("pcap", "");
+            assert!(said.contains("pcap file holds one link type"), "{said}");
+            assert_eq!(links(&back), links(&path)[..1], "{args}");
+            // What has another beginning now is what it was said to be, or Ethernet.
+            write("pcapng", "Strip(4) -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) ->");
+            assert!(links(&back).iter().all(|(link, _)| *link == 1), "{args}");
+        }
+        let ppp = mixed(&temp, &[(9, &[0xff, 3, 0, 0x21])]);
+        let text = |encap: &str| format!("FromDump({ppp}, STOP true) -> ToDump({back}{encap});");
+        drop(Rig::text(&text("")).run());
+        assert_eq!(links(&back)[0].0, 9);
+        drop(Rig::text(&text(", ENCAP IP")).run());
+        assert_eq!(links(&back)[0].0, 101);
     }
 
     #[test]

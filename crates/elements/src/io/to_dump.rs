@@ -12,14 +12,18 @@
 //! * `FILENAME` the file to write; `-` is standard output. Only its owner may read it (mode 0600), and a symbolic link is not
 //!   followed.
 //! * `SNAPLEN` bytes of each packet to keep at most, default 2000; 0 keeps whole packets.
-//! * `ENCAP` what packets begin with: `ETHER` (default), `IP`, `SLL`, `SLL2`, `NULL`, `PPP`, `FDDI`, `802_11` ... or a
-//!   number of the tcpdump registry.
+//! * `ENCAP` what packets begin with: `ETHER`, `IP`, `SLL`, `SLL2`, `NULL`, `PPP`, `FDDI`, `802_11` ... or a number of the
+//!   tcpdump registry. By default packets of FromDump that still begin as they came have their own link type, and all
+//!   others are Ethernet.
 //! * `USE_ENCAP_FROM` names of elements (FromDump, FromDevice, FromIPSummaryDump) whose packets are written; they must
 //!   agree.
 //! * `EXTRA_LENGTH` boolean, default true: the length on the wire counts bytes that were cut off before.
 //! * `UNBUFFERED` boolean, default false: write out each batch at once.
 //! * `NANO` boolean, default true: times in nanoseconds rather than microseconds.
 //! * `FORMAT` `pcap` (default) or `pcapng`.
+//!
+//! A pcapng file gets one interface for each link type. A pcap file has but one, that of its first packet: packets of others
+//! are not written, which is said once.
 //!
 //! Packets without a timestamp are written with the time of writing.
 //!
@@ -50,7 +54,7 @@ use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
 use wire::pcap::{Format, Writer};
 
-use super::device::{encapsulation, parse_encapsulation};
+use super::device::{described, encapsulation, link_of, parse_encapsulation};
 use super::files::{Output, reason};
 use super::from_dump::Encap;
 
@@ -97,7 +101,11 @@ struct ToDump {
     /// It has no output and a pull input.
     fetches: bool,
     output: Option<Arc<AdaptiveLock<Output>>>,
+    /// Made for the first packet, whose link type a pcap file has.
     writer: Option<Writer>,
+    /// The link type of packets that do not say theirs.
+    link: u32,
+    refused: bool,
     count: u64,
     failed: bool,
 }
@@ -122,20 +130,59 @@ impl ToDump {
         Ok(found.map(|f| f.0).or(self.encap).unwrap_or(link_type::ETHERNET))
     }
 
+    /// What a packet begins with.
+    fn link_of(&self, packet: &Packet) -> u32 {
+        if self.encap.is_some() { self.link } else { link_of(packet).unwrap_or(self.link) }
+    }
+
+    /// Begins the file, which is one of packets of this link type unless it may have several.
+    fn begin(&mut self, link: u32) -> io::Result<()> {
+        if let (None, Some(output)) = (&self.writer, &self.output) {
+            self.writer = Some(Writer::new(Shared(output.clone()), self.format, link, self.snaplen)?);
+        }
+        Ok(())
+    }
+
+    /// Says once that packets are left out.
+    #[cold]
+    fn refuse(&mut self, cx: &Cx<'_>, link: u32) {
+        if !std::mem::replace(&mut self.refused, true) {
+            let (name, file, kind) = (cx.name(), &self.filename, described(link));
+            cx.print(&format!(
+                "{name}: {file}: packets of {kind} are not written, for a pcap file holds one link type; FORMAT pcapng holds several"
+            ));
+        }
+    }
+
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &Batch) {
-        let (Some(writer), Some(output)) = (&mut self.writer, &self.output) else { return };
+        let Some(first) = batch.iter().next().map(|packet| self.link_of(packet)) else { return };
+        if let Err(e) = self.begin(first) {
+            return self.check(cx, Err(e));
+        }
         let mut done = Ok(());
+        let mut left_out = None;
+        let mut written = 0;
+        let (by_packet, default) = (self.encap.is_none(), self.link);
+        let (Some(writer), Some(output)) = (&mut self.writer, &self.output) else { return };
         for packet in batch.iter() {
+            let link = if by_packet { link_of(packet).unwrap_or(default) } else { default };
             let time = match packet.timestamp_ns() {
                 0 => cx.wall(),
                 time => time,
             };
             let extra = if self.extra_length { packet.anno_u32(anno::EXTRA_LENGTH) as usize } else { 0 };
-            done = done.and(writer.write(time, packet.len() + extra, packet.data()));
+            match writer.write_as(link, time, packet.len() + extra, packet.data()) {
+                Ok(true) => written += 1,
+                Ok(false) => left_out = Some(link),
+                Err(e) => done = done.and(Err(e)),
+            }
         }
-        self.count += batch.len() as u64;
         done = done.and(output.lock().wrote());
+        self.count += written;
         self.check(cx, done);
+        if let Some(link) = left_out {
+            self.refuse(cx, link);
+        }
     }
 
     /// Says once that the file cannot be written.
@@ -194,11 +241,7 @@ impl Element for ToDump {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        let link = self.link_type(cx)?;
-        if let Some(output) = &self.output {
-            let writer = Writer::new(Shared(output.clone()), self.format, link, self.snaplen);
-            self.writer = Some(writer.map_err(|e| format!("{}: {}", self.filename, reason(&e)))?);
-        }
+        self.link = self.link_type(cx)?;
         if self.fetches {
             cx.schedule();
         }
@@ -241,22 +284,22 @@ impl Element for ToDump {
             self.count = 0;
             return Ok(());
         }
-        let flushed = self.writer.as_mut().map_or(Ok(()), Writer::flush);
-        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, super::files::reason(&e))))
+        let flushed = self.begin(self.link).and_then(|()| self.writer.as_mut().map_or(Ok(()), Writer::flush));
+        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, reason(&e))))
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<ToDump>(old) else { return false };
         self.count += std::mem::take(&mut old.count);
-        if self.writer.is_none() {
-            self.output = old.output.clone();
-            self.writer = old.writer.take();
+        if self.output.is_none() {
+            // Of one file there is one header: the old element has neither from now on.
+            (self.output, self.writer) = (old.output.take(), old.writer.take());
         }
         true
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
-        let done = self.writer.as_mut().map_or(Ok(()), Writer::flush);
+        let done = self.begin(self.link).and_then(|()| self.writer.as_mut().map_or(Ok(()), Writer::flush));
         self.check(cx, done);
         (self.writer, self.output) = (None, None);
     }
@@ -346,6 +389,27 @@ mod tests {
         let text = format!("f :: FromDump({a}) -> e :: ToDump({b}, USE_ENCAP_FROM f);");
         drop(Rig::text(&text).run());
         assert_eq!((content(&b).0, content(&b).1.len()), (9, 1));
+    }
+
+    #[test]
+    fn a_file_has_one_header_across_swaps() {
+        let temp = Temp::new();
+        let path = temp.path("out");
+        for format in ["pcap", "pcapng"] {
+            for before in [0, 1] {
+                let text =
+                    format!("i :: TestIn -> e :: ToDump({path}, FORMAT {format}); o :: TestOut; Idle -> o;");
+                let mut run = Rig::text(&text).run();
+                run.give("i", (0..before).map(|_| packet(b"first", 1, 0)).collect());
+                run = run.again();
+                run.swap(&text).unwrap();
+                run.give("i", vec![packet(b"second", 2, 0)]);
+                drop(run.again());
+                let bytes: Vec<_> = content(&path).1.into_iter().map(|(_, _, bytes)| bytes).collect();
+                let want = [&b"first"[..], b"second"];
+                assert_eq!(bytes, want[1 - before..], "{format}");
+            }
+        }
     }
 
     #[test]
