@@ -5,7 +5,11 @@
 //! without bound, end that process alone; the last line that it has written names the case. Configurations come from the manuals'
 //! examples. One that is accepted is built and runs for a moment, and then its handlers are written.
 
+#[path = "common/cases.rs"]
+mod cases;
 mod common;
+#[path = "common/manual.rs"]
+mod manual;
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,13 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{NoDevices, examples};
-use engine::args::{Args, Names};
+use cases::{EXTREMES, asked, example, variants};
+use common::NoDevices;
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
-use engine::{Options, Registry, Router};
+use engine::{Options, Router};
 use junctor_elements as elements;
-use lang::Graph;
-use lang::config::{join_args, split_args, split_words};
+use lang::config::split_words;
+use manual::examples;
 
 /// The class that this process is to try.
 const CLASS: &str = "JUNCTOR_EXTREMES_CLASS";
@@ -32,117 +36,9 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// Classes that open sockets or files of the machine as soon as they are built: their arguments are read, but nothing runs.
 const OUTSIDE: &[&str] = &["ControlSocket", "McastSocket", "RawSocket", "Socket"];
 
-const EXTREMES: &[&str] = &[
-    "",
-    "0",
-    "-1",
-    "256",
-    "65536",
-    "2147483648",
-    "4294967295",
-    "9223372036854775807",
-    "18446744073709551615",
-    "18446744073709551616",
-    "-9223372036854775808",
-    "1e308",
-    "0.0000000001",
-    "nan",
-    "1ns",
-    "18446744073s",
-    "999999999999GBps",
-    "0.0.0.0/0",
-    "255.255.255.255/32",
-    "::/0",
-    "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128",
-    "1-18446744073709551615",
-    "\\<00ff00ff>",
-    "'((((((('",
-    "é",
-];
-
 /// Variants of one class that are tried, unless [`ALL`] is set: some of all, drawn with a fixed seed.
 const MOST_VARIANTS: usize = 240;
 const ALL: &str = "JUNCTOR_EXTREMES_ALL";
-
-/// An example's graph and the place of the first element of the class in it.
-fn example(class: &str, manual: &str) -> Option<(Graph, usize)> {
-    let registry = elements::registry();
-    let file = registry.get(class)?.file;
-    let graphs: Vec<Graph> = examples(manual)
-        .into_iter()
-        .filter_map(|text| lang::load_str("example", &text, &elements::options()).graph)
-        .collect();
-    let find = |is_it: &dyn Fn(&str) -> bool| {
-        let found = graphs.iter().filter_map(|g| Some((g, g.elements.iter().position(|e| is_it(&e.class))?)));
-        found.max_by_key(|(graph, at)| graph.elements[*at].config.len())
-    };
-    // A class may share its manual with another whose example it fits into.
-    let relative = |name: &str| registry.get(name).is_some_and(|c| c.file == file);
-    let (graph, at) = find(&|name| name == class).or_else(|| find(&relative))?;
-    let mut graph = graph.clone();
-    graph.elements[at].class = class.into();
-    Some((graph, at))
-}
-
-/// The names of the arguments that the class asks for when it is given these.
-fn asked(registry: &Registry, graph: &Graph, at: usize) -> Vec<&'static str> {
-    let element = &graph.elements[at];
-    let Some(class) = registry.get(&element.class) else { return Vec::new() };
-    let names = Names::gather(graph);
-    let ask = |config: &str| {
-        let mut args = Args::new(config, &element.name, (1, 1), &names);
-        (class.make)().configure(&mut args);
-        args.asked().to_vec()
-    };
-    let mut asked = [ask(""), ask(&element.config)].concat();
-    asked.sort_unstable();
-    asked.dedup();
-    asked
-}
-
-/// Configuration strings that differ from this one in one argument or one word.
-fn variants(config: &str, asked: &[&str], random: &mut fastrand::Rng) -> Vec<String> {
-    let args: Vec<String> = split_args(config).into_iter().map(|a| a.text).collect();
-    let mut found = Vec::new();
-    let digits = |random: &mut fastrand::Rng| {
-        let n = random.u64(..) >> random.u32(0..64);
-        if random.bool() { n.to_string() } else { format!("-{n}") }
-    };
-    let values: Vec<String> =
-        EXTREMES.iter().map(|v| (*v).to_owned()).chain((0..3).map(|_| digits(random))).collect();
-    for value in &values {
-        for name in asked {
-            let others = args.iter().filter(|a| split_words(a).first() != Some(name));
-            let mut all: Vec<&str> = others.map(String::as_str).collect();
-            let given = format!("{name} {value}");
-            all.push(&given);
-            found.push(join_args(&all));
-        }
-        for (i, arg) in args.iter().enumerate() {
-            let words = split_words(arg);
-            let replaced = |new: String| {
-                let mut all = args.clone();
-                all[i] = new;
-                join_args(&all)
-            };
-            found.push(replaced(value.clone()));
-            for at in 0..words.len().min(6) {
-                let mut words = words.clone();
-                words[at] = value;
-                found.push(replaced(words.join(" ")));
-            }
-        }
-        found.push(value.clone());
-    }
-    found.push(String::new());
-    found.sort();
-    found.dedup();
-    if std::env::var_os(ALL).is_none() {
-        random.shuffle(&mut found);
-        found.truncate(MOST_VARIANTS);
-    }
-    found
-}
 
 fn options() -> Options {
     Options {
@@ -219,13 +115,16 @@ fn write_all(router: &mut Router, element: usize, random: &mut fastrand::Rng) {
 fn try_class(class: &str, manual: &str) {
     let registry = elements::registry();
     let mut random = fastrand::Rng::with_seed(7);
-    let Some((graph, at)) = example(class, manual) else {
+    let Some((graph, at)) = example(&registry, &elements::options(), class, &examples(manual)) else {
         panic!("no example in its manual has an element of this class");
     };
     let asked = asked(&registry, &graph, at);
     let runs = !OUTSIDE.contains(&class);
     let mut accepted = 0;
-    let variants = variants(&graph.elements[at].config, &asked, &mut random);
+    let mut variants = variants(&graph.elements[at].config, &asked, &mut random);
+    if std::env::var_os(ALL).is_none() {
+        variants.truncate(MOST_VARIANTS);
+    }
     for config in &variants {
         let mut graph = graph.clone();
         graph.elements[at].config = config.as_str().into();

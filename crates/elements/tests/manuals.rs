@@ -3,14 +3,17 @@
 //! those that end by themselves do so, on simulated time.
 
 mod common;
+#[path = "common/manual.rs"]
+mod manual;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{NoDevices, examples};
+use common::NoDevices;
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
 use engine::{Options, Router};
 use junctor_elements as elements;
+use manual::examples;
 
 /// Simulated seconds that an example may take.
 const LONGEST_S: u64 = 3600;

@@ -218,10 +218,9 @@ impl XdpDevice {
 
 fn setup(spec: &Spec, queues: usize) -> Result<Setup, Error> {
     let shape = Shape::of_memory();
-    let number = |key| provider::number(spec, key);
     // Each queue may hold two rings of frames; leave three quarters of the memory to everybody else.
     let fair = (shape.frames / 8 / queues).max(64);
-    let ring = match number("RING")? {
+    let ring = match provider::number::<usize>(spec, "RING")? {
         Some(n) if n.is_power_of_two() && (64..=32768).contains(&n) => n,
         Some(n) => {
             return Err(Error::new(
@@ -237,7 +236,7 @@ fn setup(spec: &Spec, queues: usize) -> Result<Setup, Error> {
         let mend = format!("at most {}, or raise --frame-size", shape.chunk - 1522);
         return Err(Error::new(&spec.device, format!("no room for HEADROOM {}", spec.headroom), mend));
     }
-    let busy_poll_us = number("BUSY_POLL")?.map(|us| us as u32);
+    let busy_poll_us = provider::number(spec, "BUSY_POLL")?;
     Ok(Setup { shape, ring: ring as u32, headroom: headroom as u32, busy_poll_us })
 }
 

@@ -13,6 +13,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use packet::filter::Filter;
@@ -237,7 +238,7 @@ fn open_file(spec: &Spec) -> Result<Arc<dyn Device>, Error> {
         (_, Some(true)) => Format::PcapNano,
         _ => Format::Pcap,
     };
-    let link = number(spec, "LINKTYPE")?.map_or(link_type::ETHERNET, |n| n as u32);
+    let link = number(spec, "LINKTYPE")?.unwrap_or(link_type::ETHERNET);
     Ok(Arc::new(FileWriter::new(&spec.device, format, link, spec.snaplen)))
 }
 
@@ -271,7 +272,7 @@ fn open_tap(spec: &Spec, kind: Kind) -> Result<Arc<Tap>, Error> {
 }
 
 fn open_raw_ip(spec: &Spec) -> Result<Arc<RawIp>, Error> {
-    let protocol = number(spec, "PROTOCOL")?.and_then(|n| u8::try_from(n).ok()).ok_or_else(|| {
+    let protocol = number::<u8>(spec, "PROTOCOL")?.ok_or_else(|| {
         Error::new(
             &spec.device,
             "no PROTOCOL",
@@ -279,7 +280,7 @@ fn open_raw_ip(spec: &Spec) -> Result<Arc<RawIp>, Error> {
         )
     })?;
     let mut raw = RawIpSpec::new(wire::Protocol(protocol));
-    raw.port = number(spec, "PORT")?.and_then(|n| u16::try_from(n).ok()).filter(|port| *port > 0);
+    raw.port = number::<u16>(spec, "PORT")?.filter(|port| *port > 0);
     if spec.snaplen > 0 {
         raw.snaplen = spec.snaplen;
     }
@@ -334,13 +335,11 @@ pub(crate) fn flag(spec: &Spec, key: &str) -> Result<Option<bool>, Error> {
     }
 }
 
-/// A setting that is a number.
-pub(crate) fn number(spec: &Spec, key: &str) -> Result<Option<usize>, Error> {
+/// A setting that is a number of this type.
+pub(crate) fn number<T: FromStr>(spec: &Spec, key: &str) -> Result<Option<T>, Error> {
     let Some(value) = setting(spec, key) else { return Ok(None) };
-    value
-        .parse()
-        .map(Some)
-        .map_err(|_| Error::new(&spec.device, format!("{key} {value} is not a number"), ""))
+    let wrong = |_| Error::new(&spec.device, format!("{key} {value} is not a number that fits"), "");
+    value.parse().map(Some).map_err(wrong)
 }
 
 /// The command that lets this program use devices.

@@ -25,6 +25,9 @@ pub const READS: [Handler; 7] = [
     Handler::read("encap"),
 ];
 
+/// Queues that may be asked for, as many as a tap can have.
+const QUEUES_MAX: usize = 256;
+
 /// Reads the arguments that say which device, and how it is driven.
 pub fn arguments(args: &mut Args<'_>) -> Spec {
     let method: Option<String> = args.keyword_opt("METHOD").or(args.keyword_opt("CAPTURE"));
@@ -34,10 +37,11 @@ pub fn arguments(args: &mut Args<'_>) -> Spec {
         let (key, value) = lang::config::shift_word(&text);
         (key.to_owned(), lang::config::unquote_string(value))
     });
+    let queues = args.keyword_opt("N_QUEUES");
     Spec {
         method,
         settings: settings.collect(),
-        queues: args.keyword_opt::<usize>("N_QUEUES"),
+        queues: args.allow("N_QUEUES", queues, 1..=QUEUES_MAX),
         ..Spec::default()
     }
 }

@@ -15,7 +15,7 @@
 //! * `BURST` packets taken from a queue at a time, default the router's burst.
 //! * `METHOD` driver, default `auto`, the best that works: `AF_XDP`, `AF_XDP_GENERIC`, `AF_PACKET` (or `LINUX`, `PCAP`),
 //!   `TAP`, `TUN`, `MEMORY`, `FILE`. `CAPTURE` is a synonym.
-//! * `QUEUE` the only receive queue to use; default all. `N_QUEUES` how many the device should have.
+//! * `QUEUE` the only receive queue to use; default all. `N_QUEUES` how many the device should have, 1 to 256.
 //! * `SNIFFER` boolean: leave the kernel its own copy of what is received; default the driver's way.
 //! * `HEADROOM` bytes of free room before each frame, default the packets' usual 128.
 //! * `TIMESTAMP` boolean, default true: packets carry the time of reception.

@@ -12,7 +12,7 @@
 //! * `DEVNAME` the device, as FromDevice's.
 //! * `BURST` packets fetched at a time, default the router's burst.
 //! * `METHOD` driver, as FromDevice's.
-//! * `QUEUE` the only transmit queue to use; default all. `N_QUEUES` how many the device should have.
+//! * `QUEUE` the only transmit queue to use; default all. `N_QUEUES` how many the device should have, 1 to 256.
 //! * `NO_PAD` boolean, default true: leave short frames as they are; drivers and cards pad them. False: pad them with
 //!   zeros to 60 bytes here.
 //! * `ACTIVE` boolean, default true.
