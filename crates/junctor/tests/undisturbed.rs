@@ -130,7 +130,7 @@ fn no_configuration_disturbs_the_traffic() {
     }
     // Nor does a trial end by anything but a refusal.
     assert!(!router.process.stderr().contains("panicked"), "{}", router.process.stderr());
-    assert!(accepted > 40, "{accepted}");
+    assert!(accepted > 20, "{accepted}");
     // All that was sent until now is answered, and some that is sent later.
     let sent = |text: &str| text.lines().rfind(|l| l.contains("icmp_seq=")).map(str::to_owned);
     let last = sent(&ping.stdout());
