@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::Write;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -544,19 +545,16 @@ impl Lines {
         self.path = args.keyword_opt("OUTFILE");
     }
 
-    /// Makes the file, if there is to be one. Behind what a predecessor with the same text has written it goes on.
+    /// Makes the file, if there is to be one; only its owner may read it, for packets are private. Behind what a predecessor with the
+    /// same text has written it goes on.
     ///
     /// # Errors
     /// It cannot be made.
     pub fn open(&mut self, cx: &OpenCx<'_>) -> Result<(), String> {
         if let Some(path) = &self.path {
-            let mut options = File::options();
-            let options =
-                if cx.inherits() { options.append(true) } else { options.write(true).truncate(true) };
-            let file = options
-                .create(true)
-                .open(path)
-                .map_err(|e| format!("{path}: {}", crate::io::files::reason(&e)))?;
+            let open = if cx.inherits() { sync::private::append } else { sync::private::create };
+            let file =
+                open(Path::new(path)).map_err(|e| format!("{path}: {}", crate::io::files::reason(&e)))?;
             self.file = Some(Arc::new(Mutex::new(file)));
         }
         Ok(())

@@ -16,21 +16,25 @@ fn open(path: &Path) -> io::Result<File> {
     std::fs::OpenOptions::new().write(true).open(path)
 }
 
+/// What others may not do is then the process's mask to say.
+const FOR_ALL: u32 = 0o666;
+/// For recordings and what is made of them: packets are private.
+const FOR_OWNER: u32 = 0o600;
+
 /// A file without a name yet, where `path` is to be.
-fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+fn beside(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     if path.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
     }
     let mut builder = tempfile::Builder::new();
-    // What others may not do is the process's mask to say.
-    builder.permissions(std::fs::Permissions::from_mode(0o666));
+    builder.permissions(std::fs::Permissions::from_mode(mode));
     builder.prefix(".junctor-").tempfile_in(directory.unwrap_or(Path::new(".")))
 }
 
 /// Whether a file can be written there, before there is anything to write.
 pub(crate) fn try_to_replace(path: &Path) -> io::Result<()> {
-    if takes_its_place(path) { beside(path).map(drop) } else { open(path).map(drop) }
+    if takes_its_place(path) { beside(path, FOR_ALL).map(drop) } else { open(path).map(drop) }
 }
 
 /// Puts a file, which `write` makes, in the place of what was there, whole or not at all; what is no file is written to.
@@ -40,7 +44,23 @@ pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Res
     }
     // Behind a name for another file, that is the one.
     let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut file = beside(path)?;
+    put_in_place(path, FOR_ALL, write)
+}
+
+/// As [`replace`], but only its owner may read the file, and a symbolic link is replaced and not followed.
+pub(crate) fn replace_privately(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    if takes_its_place(path) { put_in_place(path, FOR_OWNER, write) } else { fill(&mut open(path)?, write) }
+}
+
+fn put_in_place(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut file = beside(path, mode)?;
     fill(file.as_file_mut(), write)?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|why| why.error)?;
@@ -82,6 +102,9 @@ mod tests {
         std::os::unix::fs::symlink(&path, &link).unwrap();
         put(&link, "through").unwrap();
         assert!(link.is_symlink() && std::fs::read(&path).unwrap() == b"through");
+        replace_privately(&link, |file| file.write_all(b"secret")).unwrap();
+        let mode = std::fs::symlink_metadata(&link).unwrap().permissions().mode();
+        assert_eq!((mode & 0o777, std::fs::read(&path).unwrap()), (0o600, b"through".to_vec()));
     }
 
     #[test]

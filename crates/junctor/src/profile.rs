@@ -138,7 +138,7 @@ fn export(args: &ExportArgs) -> u8 {
         None => cli::fail(format!("standard output: {e}")),
     };
     let done = match &args.output {
-        Some(path) => files::replace(path, |file| write(args.format, &recording, file)),
+        Some(path) => files::replace_privately(path, |file| write(args.format, &recording, file)),
         None => write(args.format, &recording, std::io::BufWriter::new(std::io::stdout().lock())),
     };
     match done {

@@ -38,8 +38,9 @@ impl Running {
         let [file, control] =
             ["router.click", "control"].map(|name| directory.join(name).display().to_string());
         std::fs::write(&file, CABLE).unwrap();
-        let command = [JUNCTOR, "run", "-R", "--control", &control, &file];
-        let mut process = rig.dut.spawn(&command).unwrap();
+        // Some configurations make files where the router stands.
+        let line = format!("cd {} && exec {JUNCTOR} run -R --control {control} {file}", directory.display());
+        let mut process = rig.dut.spawn(&["sh", "-c", &line]).unwrap();
         for device in ["d0", "d1"] {
             for action in ["receives", "sends"] {
                 process

@@ -373,7 +373,7 @@ mod tests {
             (spec("nonesuch.pcap", "FILE", &[]), "nonesuch.pcap: No such file"),
             (spec("t", "TAP", &[("ADDR", "10.0.0/8")]), "t: ADDR 10.0.0/8 cannot be read; write it as"),
             (spec("t", "TAP", &[("ETHER", "1:2")]), "t: ETHER 1:2 cannot be read"),
-            (spec("r", "RAW_IP", &[("PROTOCOL", "256")]), "r: no PROTOCOL; SETTING"),
+            (spec("r", "RAW_IP", &[("PROTOCOL", "256")]), "r: PROTOCOL 256 is not a number that fits"),
             (spec("x", "FILE", &[("WRITE", "maybe")]), "x: WRITE maybe is neither true nor false"),
             (spec("x", "FILE", &[("WRITE", "1"), ("FORMAT", "erf")]), "x: FORMAT erf is not known; use pcap"),
         ];

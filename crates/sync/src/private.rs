@@ -9,18 +9,33 @@ use std::path::Path;
 use crate::pipes;
 
 /// Creates a file that its owner alone may read, or empties it and makes it so. A symbolic link is not followed, and a file of
-/// another user's is not written to: whoever put it there may be waiting for what comes. Devices and pipes that somebody reads are written to as
-/// they are, and so are names like `/dev/stdout`, which are links of the system's.
+/// another user's is not written to: whoever put it there may be waiting for what comes. Devices and pipes that somebody reads are
+/// written to as they are, and so are names like `/dev/stdout`, which are links of the system's.
 ///
 /// # Errors
 /// The file cannot be created, or is none that may be written to.
 pub fn create(path: &Path) -> Result<File> {
+    let file = open(path, OpenOptions::new().write(true))?;
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+/// As [`create`], but keeps what the file has, and writes behind it.
+///
+/// # Errors
+/// As [`create`].
+pub fn append(path: &Path) -> Result<File> {
+    open(path, OpenOptions::new().append(true))
+}
+
+fn open(path: &Path, options: &mut OpenOptions) -> Result<File> {
     let of_system = ["/dev", "/proc/self/fd"].iter().any(|system| path.starts_with(system));
-    let mut options = OpenOptions::new();
     options.create(true).truncate(false).mode(0o600);
     let flags = if of_system { 0 } else { libc::O_NOFOLLOW };
     let refused = |why: &str| Error::new(ErrorKind::PermissionDenied, why.to_owned());
-    let file = pipes::open_to_write(path, &mut options, flags, pipes::PATIENCE).map_err(|why| {
+    let file = pipes::open_to_write(path, options, flags, pipes::PATIENCE).map_err(|why| {
         match why.raw_os_error() {
             Some(libc::ELOOP) => refused(
                 "it is a symbolic link, which captures and recordings do not follow; name the file itself",
@@ -41,7 +56,6 @@ pub fn create(path: &Path) -> Result<File> {
     if meta.mode() & 0o7777 != 0o600 {
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
-    file.set_len(0)?;
     Ok(file)
 }
 
@@ -71,6 +85,9 @@ mod tests {
             assert!(create(&link).unwrap_err().to_string().contains("symbolic link"));
         }
         assert!(!dir.join("new").exists() && std::fs::read(&path).unwrap() == b"x");
+        append(&path).unwrap().write_all(b"y").unwrap();
+        assert_eq!((mode(&path), std::fs::read(&path).unwrap()), (0o600, b"xy".to_vec()));
+        create(&path).unwrap().write_all(b"x").unwrap();
         create(Path::new("/dev/null")).unwrap().write_all(b"x").unwrap();
         // SAFETY: it has no preconditions and cannot fail.
         if unsafe { libc::geteuid() } == 0 {

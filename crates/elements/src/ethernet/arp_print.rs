@@ -12,7 +12,7 @@
 //! * `TIMESTAMP` boolean, default true: prints the timestamp.
 //! * `ETHER` boolean, default false: prints the addresses of the Ethernet header.
 //! * `ACTIVE` boolean, default true.
-//! * `OUTFILE` file to print to instead of standard error.
+//! * `OUTFILE` file to print to instead of standard error. Only its owner may read it, and a symbolic link is not followed.
 //!
 //! The ARP header is where the network header was marked (CheckARPHeader does); without a mark, behind the header of
 //! an Ethernet frame whose type says ARP or reverse ARP, VLAN tags or not.
@@ -303,6 +303,7 @@ mod tests {
     fn prints_to_a_file_and_may_be_switched() {
         let temp = Temp::new();
         let path = temp.path("arp");
+        std::fs::write(&path, "for all to read").unwrap();
         let rig = Rig::new(&format!("ARPPrint(TIMESTAMP false, OUTFILE {path})"));
         let mut run = rig.packets(vec![frame(&arp(1, [0; 6]))]).run();
         assert_eq!(run.read("e.active"), "true");
@@ -311,6 +312,8 @@ mod tests {
         let run = run.again();
         assert_eq!((run.printed().as_str(), run.out("o0").len()), ("", 2));
         drop(run);
+        let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
+        assert_eq!(mode & 0o777, 0o600);
         assert_eq!(std::fs::read_to_string(path).unwrap(), "arp who-has 10.0.0.2 tell 10.0.0.1\n");
         assert_eq!(Rig::new("ARPPrint(OUTFILE /nonexistent/x)").errors().len(), 1);
     }

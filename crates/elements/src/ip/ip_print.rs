@@ -17,7 +17,7 @@
 //!   what else to print.
 //! * `SWAP` boolean, default true: prints ICMP identifiers and sequence numbers in network order.
 //! * `ACTIVE` boolean, default true.
-//! * `OUTFILE` file to print to instead of standard error.
+//! * `OUTFILE` file to print to instead of standard error. Only its owner may read it, and a symbolic link is not followed.
 //! * `CHANNEL` accepted for compatibility.
 //!
 //! **Metadata read:** network header position, timestamp, paint, aggregate, link header position.
