@@ -481,7 +481,7 @@ mod tests {
             ("LLRPC c#c004c003 4\n\x07\0\0\0", "522 LLRPC 'c#c004c003' error: Invalid argument\r\n"),
             (
                 "LLRPC w#4004c005\nLLRPC w#80044006 4\n\x01\0\0\0READ w.switch\n",
-                "200 LLRPC 'w#4004c005' OK\r\nDATA 4\r\n\0\0\0\0200 LLRPC 'w#80044006' OK\r\n200 Read handler 'w.switch' OK\r\nDATA 1\r\n1",
+                "200 LLRPC 'w#4004c005' OK\r\nDATA 4\r\n\0\0\0\x00200 LLRPC 'w#80044006' OK\r\n200 Read handler 'w.switch' OK\r\nDATA 1\r\n1",
             ),
         ] {
             assert_eq!(talk("", input), want, "{input:?}");
