@@ -445,7 +445,7 @@ impl Worker {
     #[inline(always)]
     fn run_task_of<const TOLD: bool, const TIMED: bool>(&mut self, element: u32) -> bool {
         let span = TIMED.then(|| {
-            self.traffic.note(&self.sent, &self.fetched);
+            self.traffic.note(element as usize, &self.shared, (&self.sent, &self.fetched));
             (self.meter.begin(true), self.deeds[element as usize].made)
         });
         let begun = if TOLD { self.tell_begin() } else { 0 };

@@ -102,11 +102,21 @@ mod tests {
 
     #[test]
     fn who_hands_what_to_whom_is_counted_in_timed_runs() {
-        let run = Rig::text(
-            "a :: InfiniteSource(LIMIT 60000, BURST 30) -> q :: Queue -> u :: Unqueue(BURST 64) -> Discard;
+        counts_who_hands_what_to_whom("");
+    }
+
+    /// With many queues, each task has those looked at that it may reach.
+    #[test]
+    fn it_is_counted_among_many_queues() {
+        counts_who_hands_what_to_whom(&"Idle -> Queue -> Unqueue -> Discard;".repeat(300));
+    }
+
+    fn counts_who_hands_what_to_whom(others: &str) {
+        let run = Rig::text(&format!(
+            "a :: InfiniteSource(LIMIT 60000, BURST 30) -> Null -> q :: Queue -> Null -> u :: Unqueue(BURST 64) -> Discard;
              b :: InfiniteSource(LIMIT 20000, BURST 10) -> q;
-             c :: InfiniteSource(LIMIT 20000, BURST 10) -> r :: Queue -> v :: Unqueue -> Discard;",
-        )
+             c :: InfiniteSource(LIMIT 20000, BURST 10) -> r :: Queue -> v :: Unqueue -> Discard; {others}",
+        ))
         .burst(64)
         .run();
         let report = run.report();

@@ -3,8 +3,11 @@
 //!
 //! Elements count packets, not whose they are. So the counters of all connections that lead into a queue or out of one are noted before
 //! a timed run, and what they grew by belongs to its task. All other runs cost nothing by it.
+//!
+//! Where there are many such connections, a task's own are looked for when it is timed first, so that a run does not cost more the more
+//! queues others have.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::AddAssign;
 
 use super::{PortStats, PortTable};
@@ -69,7 +72,21 @@ pub(crate) struct Traffic {
     handed: HashMap<usize, BTreeMap<usize, Handed>>,
     /// Elements with tasks.
     tasked: Vec<bool>,
+    /// Of many connections those that a task may use: by its element, into queues and out of them.
+    own: HashMap<usize, Own>,
 }
+
+/// Some of the connections, by their places in [`Traffic::into`] and [`Traffic::out_of`].
+#[derive(Debug, Default)]
+struct Own {
+    into: Box<[u32]>,
+    out_of: Box<[u32]>,
+}
+
+/// From so many connections on, a task's own are looked for.
+const MANY: usize = 256;
+/// A task that may use more has none looked at.
+const MOST: usize = 4096;
 
 impl Traffic {
     pub(super) fn new(shared: &Shared) -> Traffic {
@@ -84,14 +101,60 @@ impl Traffic {
         };
         let (into, out_of) = (links(&shared.outputs), links(&shared.inputs));
         let tasked = shared.elements.iter().map(|e| !e.place.tasks.is_empty()).collect();
-        Traffic { into, out_of, handed: HashMap::new(), tasked, queues }
+        Traffic { into, out_of, handed: HashMap::new(), tasked, queues, own: HashMap::new() }
     }
 
-    /// A run begins.
-    pub(super) fn note(&mut self, sent: &[PortStats], fetched: &[PortStats]) {
-        for (links, counters) in [(&mut self.into, sent), (&mut self.out_of, fetched)] {
-            links.iter_mut().for_each(|link| link.before = counters[link.counter]);
+    /// A run of `element`'s task begins.
+    pub(super) fn note(
+        &mut self,
+        element: usize,
+        shared: &Shared,
+        (sent, fetched): (&[PortStats], &[PortStats]),
+    ) {
+        let note = |link: &mut Link, counters: &[PortStats]| link.before = counters[link.counter];
+        if self.into.len() + self.out_of.len() < MANY {
+            self.into.iter_mut().for_each(|link| note(link, sent));
+            self.out_of.iter_mut().for_each(|link| note(link, fetched));
+            return;
         }
+        if !self.own.contains_key(&element) {
+            self.own.insert(element, self.find_own(element, shared));
+        }
+        let own = &self.own[&element];
+        own.into.iter().for_each(|at| note(&mut self.into[*at as usize], sent));
+        own.out_of.iter().for_each(|at| note(&mut self.out_of[*at as usize], fetched));
+    }
+
+    /// The connections that packets may take which a task of this element pushes and pulls.
+    #[cold]
+    #[inline(never)]
+    fn find_own(&self, element: usize, shared: &Shared) -> Own {
+        let place = |links: &[Link], counter: usize| links.binary_search_by_key(&counter, |l| l.counter).ok();
+        let (mut into, mut out_of) = (Vec::new(), Vec::new());
+        let mut seen = HashSet::from([element]);
+        let mut todo = vec![element];
+        while let Some(e) = todo.pop() {
+            let info = &shared.elements[e];
+            let sides = [
+                (&shared.outputs, info.outputs(), Processing::Push, &self.into, &mut into),
+                (&shared.inputs, info.inputs(), Processing::Pull, &self.out_of, &mut out_of),
+            ];
+            for (table, ports, works, links, found) in sides {
+                for (port, _) in ports.processing().iter().enumerate().filter(|(_, p)| **p == works) {
+                    let Some(at) = table.at(e as u32, port) else { continue };
+                    let peer = table.edges[at].element as usize;
+                    match place(links, at) {
+                        Some(link) => found.push(link as u32),
+                        None if peer < shared.elements.len() && seen.insert(peer) => todo.push(peer),
+                        None => {}
+                    }
+                }
+            }
+            if into.len() + out_of.len() > MOST {
+                return Own::default();
+            }
+        }
+        Own { into: into.into(), out_of: out_of.into() }
     }
 
     /// It was one of `element`'s task, and has ended.
@@ -100,19 +163,25 @@ impl Traffic {
         if !self.tasked[element] {
             return;
         }
-        for (links, counters, given) in [(&self.into, sent, true), (&self.out_of, fetched, false)] {
-            for link in links {
-                let more = counters[link.counter] - link.before;
-                if more == PortStats::default() {
-                    continue;
-                }
-                let handed = self.handed.entry(element).or_default().entry(link.queue).or_default();
-                if given {
-                    handed.given += more;
-                } else {
-                    handed.taken += more;
-                }
+        let Traffic { into, out_of, handed, own, .. } = self;
+        let mut add = |link: &Link, counters: &[PortStats], given: bool| {
+            let more = counters[link.counter] - link.before;
+            if more == PortStats::default() {
+                return;
             }
+            let handed = handed.entry(element).or_default().entry(link.queue).or_default();
+            if given {
+                handed.given += more;
+            } else {
+                handed.taken += more;
+            }
+        };
+        if into.len() + out_of.len() < MANY {
+            into.iter().for_each(|link| add(link, sent, true));
+            out_of.iter().for_each(|link| add(link, fetched, false));
+        } else if let Some(own) = own.get(&element) {
+            own.into.iter().for_each(|at| add(&into[*at as usize], sent, true));
+            own.out_of.iter().for_each(|at| add(&out_of[*at as usize], fetched, false));
         }
     }
 
