@@ -230,7 +230,10 @@ impl Limit {
         let size_name = if bytes { "BURST_BYTES" } else { "BURST_SIZE" };
         let size: Option<u64> = args.keyword_opt(size_name);
         if duration.is_some() && size.is_some() {
-            args.error(format!("give BURST_DURATION or {size_name}, not both"));
+            args.error_as(
+                format!("give BURST_DURATION or {size_name}, not both"),
+                "cannot specify both BURST_DURATION and BURST_SIZE".to_owned(),
+            );
         }
         let duration = duration.unwrap_or(Duration::from_millis(20));
         let product = u128::from(rate) * duration.as_millis() / 1000;

@@ -23,6 +23,7 @@
 //! See also: PullSwitch, RoundRobinSwitch, HashSwitch, PaintSwitch, Bypass
 
 use engine::args::Args;
+use engine::control::Policy;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 
@@ -60,7 +61,11 @@ impl Element for Switch {
         self.noutputs = args.noutputs;
         let output = if self.fixed { args.required("OUTPUT") } else { args.positional("OUTPUT", 0) };
         self.set(output);
-        if output >= 0 && self.output.is_none() {
+        let beyond = output >= 0 && self.output.is_none();
+        if beyond && !self.fixed && Policy::of_process().as_click {
+            // Click refuses it.
+            args.error(format!("output must be < {}", self.noutputs));
+        } else if beyond {
             args.warning(format!("there is no output {output}, so packets are dropped"));
         }
     }
