@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(times("RatedUnqueue(2)", 10, 5), [0, 500, 1000, 1500, 2000]);
         assert_eq!(times("RatedUnqueue(4, BURST_SIZE 3)", 10, 6), [0, 0, 0, 250, 500, 750]);
         assert_eq!(times("RatedUnqueue(4, BURST_DURATION 500ms)", 10, 4), [0, 0, 250, 500]);
-        // Click's own test: 20, 69, 69 and 1000 packets within ten seconds.
+        // A full bucket of 50 at once, then two a second.
         let count = |element: &str| times(element, 10, 1100).iter().filter(|t| **t < 10_000).count();
         assert_eq!(count("RatedUnqueue(RATE 2, BURST_SIZE 50)"), 69);
         assert_eq!(count("RatedUnqueue(RATE 2, BURST_DURATION 25)"), 69);
