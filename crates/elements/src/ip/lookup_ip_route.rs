@@ -286,6 +286,20 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_network_is_not_made_up() {
+        let text = |address: &str| {
+            format!(
+                "AddressInfo(a {address}); i :: TestIn -> e :: StaticIPLookup(a 0, a:bcast 0, a:ipnet/32 0) -> o :: TestOut;"
+            )
+        };
+        let needs = |name: &str| {
+            format!("e: '{name}' needs a network, but 'a' is an address alone; give it as ADDRESS/LENGTH")
+        };
+        assert_eq!(Rig::text(&text("10.0.0.1")).errors(), [needs("a:bcast"), needs("a:ipnet/32")]);
+        assert_eq!(Rig::text(&text("10.0.0.1/24")).errors(), [""; 0]);
+    }
+
     /// Packets of UDP flows to this destination, told apart by their source ports.
     fn flows(destination: [u8; 4], count: u16) -> Vec<Packet> {
         let flow = |port: u16| {

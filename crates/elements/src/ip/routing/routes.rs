@@ -208,7 +208,10 @@ impl<F: Family> Routes<F> {
             Some(_) => None,
             None => F::named_prefix(&self.known, parts.prefix),
         };
-        let prefix = || read_prefix::<F>(named.as_deref().unwrap_or(parts.prefix), false);
+        let prefix = || {
+            read_prefix::<F>(named.as_deref().unwrap_or(parts.prefix), false)
+                .map_err(|why| without_network::<F>(&self.known, parts.prefix).unwrap_or(why))
+        };
         if matches!(verb, Verb::Remove) && parts.hops.is_empty() {
             return Ok(Change { verb, table: parts.table, prefix: prefix()?, id: None });
         }
@@ -653,6 +656,13 @@ fn text_of(error: NextHopError) -> String {
 
 fn full(limit: usize) -> String {
     format!("the routing table is full: it may have {limit} routes (CAPACITY)")
+}
+
+/// Why a name's network is none, if the name itself is known: `NAME:ipnet` or `NAME:bcast` of an address alone.
+fn without_network<F: Family>(names: &Names, text: &str) -> Option<String> {
+    let (name, _) = text.rsplit_once(':').filter(|(name, _)| !name.contains([':', '/']))?;
+    F::named_address(names, name)?;
+    Some(format!("'{text}' needs a network, but '{name}' is an address alone; give it as ADDRESS/LENGTH"))
 }
 
 #[cfg(test)]
