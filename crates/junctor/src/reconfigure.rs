@@ -139,7 +139,9 @@ impl Keeper {
         let keeper = self.clone();
         Box::new(move |_, text, ready| {
             let loaded = keeper.load_text("hotconfig", text)?;
-            let done = keeper.install(loaded, lang::render_click, ready, |_| ());
+            let as_click = engine::control::Policy::of_process().as_click;
+            let render = if as_click { lang::render_click } else { lang::render_short };
+            let done = keeper.install(loaded, render, ready, |_| ());
             done.map(|swapped| format!("new configuration: {swapped}"))
         })
     }

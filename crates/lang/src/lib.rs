@@ -51,7 +51,7 @@ mod variables;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use graph::{Connection, Element, Graph, PortRef, Requirement};
-pub use render::{render, render_click, to_json};
+pub use render::{render, render_click, render_short, to_json};
 pub use source::{Location, SourceMap, Span};
 pub use suggest::suggest;
 pub use template::{Fault, Template, Use};

@@ -84,6 +84,16 @@ fn snippet<'a>(
 /// that names the element. Advice of ours (`W02..`) is left out.
 #[must_use]
 pub fn render_click(diags: &[Diagnostic], sources: &SourceMap) -> String {
+    render_lines(diags, sources, true)
+}
+
+/// The findings a line each, laid out as by [`render_click`] but in our own words.
+#[must_use]
+pub fn render_short(diags: &[Diagnostic], sources: &SourceMap) -> String {
+    render_lines(diags, sources, false)
+}
+
+fn render_lines(diags: &[Diagnostic], sources: &SourceMap, clicks_words: bool) -> String {
     let mut out = String::new();
     let place = |span: Option<Span>| match span {
         Some(span) => {
@@ -100,6 +110,7 @@ pub fn render_click(diags: &[Diagnostic], sources: &SourceMap) -> String {
                 let _ = writeln!(out, "{}{what}:", place(Some(*span)));
             }
             let mark = if diag.severity == Severity::Warning { "warning: " } else { "" };
+            let message = if clicks_words { message } else { &diag.message };
             for line in message.lines() {
                 let _ = writeln!(out, "{}  {mark}{line}", place(Some(*span)));
             }
