@@ -317,8 +317,8 @@ impl Worker {
         counts.chain(gone).map(|(name, (reason, n))| format!("{name} {reason} {n}\n")).collect()
     }
 
-    /// Ports as Click's `ports` handler prints them: how they work, counts, and peers.
-    /// The ports of an element: how they work, an agnostic one with a tilde, packets sent, and the ports at the other end. Click does not count.
+    /// The ports of an element: how they work, an agnostic one with a tilde, packets sent, and the ports at the other end.
+    /// Click does not count.
     fn ports_text(&self, e: usize) -> String {
         let as_click = Policy::of_process().as_click;
         let shared = &self.shared;

@@ -253,7 +253,7 @@ impl Names {
         if let Ok(address) = plain.parse() {
             return Some(address);
         }
-        if let (name, Some("solicited")) = (split_kind(text).0, split_kind(text).1.as_deref()) {
+        if let Some(name) = text.strip_suffix(":solicited") {
             return self.ip6(name).map(wire::ndp::solicited_node);
         }
         let name = name_of(text, &["ip6"])?;

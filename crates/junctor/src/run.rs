@@ -616,13 +616,13 @@ fn complain(form: Form, why: &str) {
 /// The status that a handler's value asks for; where it cannot be had, -1 as Click has it, or failure.
 fn exit_status_of(handler: &str, form: Form, router: &mut Router) -> u8 {
     let why = match (router.read(handler, ""), form) {
-        (Ok(value), _) if exit_status(value.trim()).is_some() => {
-            return exit_status(value.trim()).unwrap_or_default();
-        }
-        (Ok(_), Form::Click) => "exit handler value should be integer".to_owned(),
-        (Ok(value), _) => {
-            format!("the exit handler's value should be an integer or a boolean, not '{}'", value.trim())
-        }
+        (Ok(value), form) => match (exit_status(value.trim()), form) {
+            (Some(status), _) => return status,
+            (None, Form::Click) => "exit handler value should be integer".to_owned(),
+            (None, _) => {
+                format!("the exit handler's value should be an integer or a boolean, not '{}'", value.trim())
+            }
+        },
         (Err(HandlerError::NoHandler(_) | HandlerError::Denied(_)), Form::Click) => {
             format!("no '{handler}' read handler")
         }

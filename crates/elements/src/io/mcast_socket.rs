@@ -281,6 +281,10 @@ impl Element for McastSocket {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use engine::Reason;
+
     use crate::testing::Rig;
 
     #[test]
@@ -291,6 +295,13 @@ mod tests {
         let mut run = Rig::text(text).run();
         assert_eq!(run.bytes("o"), [b"abc"; 3]);
         assert_eq!((run.read("a.sent"), run.read("own.count")), ("3".into(), "0".into()));
+        // Its own packets have come back to it, too, and are found when it looks at its socket.
+        for _ in 0..1000 {
+            if run.drops("a").is_empty() {
+                run = run.run_for(Duration::from_millis(1));
+            }
+        }
+        assert_eq!(run.drops("a"), [(Reason::OwnSource, 3)]);
     }
 
     #[test]

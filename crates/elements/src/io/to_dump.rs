@@ -130,11 +130,6 @@ impl ToDump {
         Ok(found.map(|f| f.0).or(self.encap).unwrap_or(link_type::ETHERNET))
     }
 
-    /// What a packet begins with.
-    fn link_of(&self, packet: &Packet) -> u32 {
-        if self.encap.is_some() { self.link } else { link_of(packet).unwrap_or(self.link) }
-    }
-
     /// Begins the file, which is one of packets of this link type unless it may have several.
     fn begin(&mut self, link: u32) -> io::Result<()> {
         if let (None, Some(output)) = (&self.writer, &self.output) {
@@ -155,17 +150,21 @@ impl ToDump {
     }
 
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &Batch) {
-        let Some(first) = batch.iter().next().map(|packet| self.link_of(packet)) else { return };
+        let (encap, default) = (self.encap, self.link);
+        let link = |packet: &Packet| match encap {
+            Some(_) => default,
+            None => link_of(packet).unwrap_or(default),
+        };
+        let Some(first) = batch.iter().next().map(link) else { return };
         if let Err(e) = self.begin(first) {
             return self.check(cx, Err(e));
         }
         let mut done = Ok(());
         let mut left_out = None;
         let mut written = 0;
-        let (by_packet, default) = (self.encap.is_none(), self.link);
         let (Some(writer), Some(output)) = (&mut self.writer, &self.output) else { return };
         for packet in batch.iter() {
-            let link = if by_packet { link_of(packet).unwrap_or(default) } else { default };
+            let link = link(packet);
             let time = match packet.timestamp_ns() {
                 0 => cx.wall(),
                 time => time,

@@ -645,6 +645,7 @@ fn rehome(plant: &Plant, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]
 /// be gone before a flow's next packets come by another ring.
 fn empty_queues(plan: &Plan, old: &mut [Worker]) {
     let was = &plan.was;
+    let mut search = None;
     for (e, step) in plan.steps.iter().enumerate() {
         let place = &was.elements[e].place;
         let own = place.mode == Mode::PerCore || step.place.mode == Mode::PerCore;
@@ -654,7 +655,7 @@ fn empty_queues(plan: &Plan, old: &mut [Worker]) {
         if !moves || !(apart || was.blueprint.telling[e]) || !held(old) {
             continue;
         }
-        let mut search = crate::plan::Reached::new(&was.blueprint.checked);
+        let search = search.get_or_insert_with(|| crate::plan::Reached::new(&was.blueprint.checked));
         let mut reaches = |t: usize| t != e && search.from(t).contains(&e);
         let pulls = |t: usize| was.elements[t].inputs().processing().contains(&Processing::Pull);
         let with_task = (0..was.elements.len()).filter(|t| !was.elements[*t].place.tasks.is_empty());

@@ -67,6 +67,12 @@ const MOST_BYTES: u64 = 1 << 30;
 /// Warnings about single routes of an element at most.
 const WARNINGS: usize = 10;
 
+/// The prefix of a route, and where it leads.
+fn parts(route: &str) -> (&str, &str) {
+    let (prefix, hops) = route.split_once(char::is_whitespace).unwrap_or((route, ""));
+    (prefix, hops.trim())
+}
+
 /// Reads the routes among the arguments. Of those with the same prefix the first counts.
 fn add_all<F: Family>(args: &mut Args<'_>, shared: &SharedRoutes<F>) {
     let texts = args.rest();
@@ -74,19 +80,15 @@ fn add_all<F: Family>(args: &mut Args<'_>, shared: &SharedRoutes<F>) {
         wrong.lines().for_each(|why| args.error(why));
         Vec::new()
     });
-    let parts = |text: &str| {
-        let (prefix, hops) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        (prefix.to_owned(), hops.trim().to_owned())
-    };
     // Where names stand for the same prefix, and the way is the same, nobody is mistaken.
     let late = late.into_iter().filter(|(first, at)| {
-        let (first, late) = (parts(&texts[*first]), parts(&texts[*at]));
-        first.0 == late.0 || first.1 != late.1
+        let ((prefix, way), (late, late_way)) = (parts(&texts[*first]), parts(&texts[*at]));
+        prefix == late || way != late_way
     });
     let late: Vec<_> = late.collect();
     for (first, at) in late.iter().take(WARNINGS) {
         let (first, text) = (&texts[*first], &texts[*at]);
-        let hops = parts(text).1;
+        let (_, hops) = parts(text);
         args.warning(format!(
             "the route '{text}' is ignored, for '{first}' came first; write '{first} | {hops}' to share traffic between both"
         ));
