@@ -5,8 +5,8 @@
 //! namespace A        namespace D (device under test)        namespace B
 //!     a0 ---------------- d0              d1 -------------------- b0
 //! ```
-//! Nothing in the rig has a way out: no default route, no interface of the machine's own. Names are unique to the
-//! process, so tests run side by side, and dropping a [`Namespace`] removes it with all its interfaces.
+//! Nothing in the rig has a way out: no default route, no interface of the machine's own. No two living processes give one
+//! name, so tests run side by side, and dropping a [`Namespace`] removes it with all its interfaces.
 //!
 //! What days were lost to elsewhere is set here once:
 //! * host ends compute their transport checksums themselves and send no joined segments, since a user-space device
@@ -25,6 +25,7 @@ use std::fmt;
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
@@ -113,6 +114,15 @@ pub fn skip_without(test: &str, tools: &[&str]) -> bool {
     skip(test)
 }
 
+/// Where `ip netns` keeps the names of namespaces.
+const NAMES: &str = "/run/netns";
+
+/// A name that no other living process gives.
+fn next_name(role: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("jn{}-{}-{role}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
 /// A network namespace, removed on drop.
 ///
 /// One with a name is there for other programs, such as `ip netns`, and is left behind when the process is killed. One without
@@ -131,10 +141,15 @@ impl Namespace {
     /// # Errors
     /// No permission, or no `ip`.
     pub fn new(role: &str) -> Result<Namespace, RigError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("jn{}-{}-{role}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        run_here("ip", ["netns", "add", &name])?;
-        let path = format!("/run/netns/{name}");
+        let mut name = next_name(role);
+        // A process of this number may have been killed and have left its own.
+        while let Err(e) = run_here("ip", ["netns", "add", &name]) {
+            if !Path::new(NAMES).join(&name).exists() {
+                return Err(e);
+            }
+            name = next_name(role);
+        }
+        let path = format!("{NAMES}/{name}");
         let handle = File::open(&path).map_err(|e| RigError(format!("{path}: {e}")))?;
         Namespace { name, named: true, handle }.prepared()
     }
@@ -555,7 +570,25 @@ mod tests {
         assert_eq!(rig.a.mac("a0").unwrap()[0] & 1, 0);
         let name = rig.dut.name().to_owned();
         drop(rig);
-        assert!(!std::path::Path::new("/run/netns").join(name).exists());
+        assert!(!Path::new(NAMES).join(name).exists());
+    }
+
+    #[test]
+    fn names_that_a_killed_process_left_are_passed_over() {
+        if skip("names_that_a_killed_process_left_are_passed_over") {
+            return;
+        }
+        let role = "left";
+        let now: u32 = next_name(role).split('-').nth(1).unwrap().parse().unwrap();
+        let left = [1, 2].map(|n| format!("jn{}-{}-{role}", std::process::id(), now + n));
+        for name in &left {
+            run_here("ip", ["netns", "add", name]).unwrap();
+        }
+        let made = Namespace::new(role);
+        for name in &left {
+            run_here("ip", ["netns", "del", name]).unwrap();
+        }
+        assert!(!left.contains(&made.unwrap().name));
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod tx;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use packet::HEADROOM;
@@ -329,10 +329,4 @@ impl Options {
     fn headroom(&self) -> usize {
         if self.headroom == 0 { HEADROOM } else { self.headroom }
     }
-}
-
-/// Numbers fanout groups within the process.
-fn fanout_number() -> u16 {
-    static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
-    (std::process::id() as u16).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed))
 }

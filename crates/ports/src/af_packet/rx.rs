@@ -18,7 +18,7 @@ use packet::{Batch, Packet, PacketType, anno};
 
 use crate::aliases::Aliases;
 
-use super::{Options, Shared, bind, fanout_number, lock, orphaned};
+use super::{Options, Shared, bind, lock, orphaned};
 use crate::expression;
 use crate::link::Pace;
 use crate::memory::Taken;
@@ -33,6 +33,7 @@ const PACKET_FANOUT: i32 = 18;
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 const TPACKET_V3: i32 = 2;
 const FANOUT_HASH: u32 = 0;
+const FANOUT_UNIQUE: u32 = 0x2000;
 
 const STATUS_USER: u32 = 1;
 const STATUS_VLAN_VALID: u32 = 1 << 4;
@@ -210,24 +211,15 @@ impl Ring {
 /// Joins the device's group of sockets, making it first if this is the first.
 fn join_fanout(shared: &Shared, socket: &OwnedFd) -> io::Result<()> {
     let mut group = lock(&shared.fanout);
-    let join = |number: u16| {
-        let value = u32::from(number) | FANOUT_HASH << 16;
-        sys::set_option(socket, libc::SOL_PACKET, PACKET_FANOUT, &value)
-    };
+    let join = |value: u32| sys::set_option(socket, libc::SOL_PACKET, PACKET_FANOUT, &value);
     if let Some(number) = *group {
-        return join(number);
+        return join(u32::from(number) | FANOUT_HASH << 16);
     }
-    // Another process may use a number; its group then differs in interface or kind, and the kernel refuses.
-    let mut last = Ok(());
-    for _ in 0..64 {
-        let number = fanout_number();
-        last = join(number);
-        if last.is_ok() {
-            *group = Some(number);
-            break;
-        }
-    }
-    last
+    // The kernel picks the number. A number of ours may be that of another process at this interface, and both would get half.
+    join((FANOUT_HASH | FANOUT_UNIQUE) << 16)?;
+    let made: u32 = sys::get_option(socket, libc::SOL_PACKET, PACKET_FANOUT)?;
+    *group = Some(made as u16);
+    Ok(())
 }
 
 /// The receive queue.
