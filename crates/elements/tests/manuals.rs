@@ -83,9 +83,8 @@ fn run(text: &str) -> Result<Outcome, String> {
 // One test, for it changes the directory of the process, where examples may write files.
 #[test]
 fn examples_check_and_run() {
-    let directory = std::env::temp_dir().join(format!("junctor-examples-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("temporary directory");
-    std::env::set_current_dir(&directory).expect("temporary directory");
+    let directory = tempfile::tempdir().expect("temporary directory");
+    std::env::set_current_dir(directory.path()).expect("temporary directory");
     let registry = elements::registry();
     let mut files: Vec<(&str, &str)> = registry
         .iter()
@@ -110,7 +109,6 @@ fn examples_check_and_run() {
             }
         }
     }
-    let _ = std::fs::remove_dir_all(&directory);
     assert!(wrong.is_empty(), "{} examples are wrong\n{}", wrong.len(), wrong.join("\n"));
     println!("{ran} examples ran to their end, {checked} were checked only");
 }

@@ -37,9 +37,7 @@ impl Group {
     }
 
     fn below(parent: &Path, cpus: &str) -> Result<Group, String> {
-        let path = parent.join(format!("junctor-cpuset-{}", std::process::id()));
-        std::fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let group = Group(path);
+        let group = Group(Group::make(parent)?);
         // Version 1 wants memory nodes, too, before it takes anybody.
         if let Ok(nodes) = std::fs::read_to_string(parent.join("cpuset.mems")) {
             group.write("cpuset.mems", nodes.trim())?;
@@ -49,6 +47,19 @@ impl Group {
         let mut shell = group.shell();
         let entered = shell.arg("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success());
         if entered { Ok(group) } else { Err(format!("no process gets into {}", group.0.display())) }
+    }
+
+    /// Makes a group without settings. Killed tests leave theirs, so a name that is taken is passed over.
+    fn make(parent: &Path) -> Result<PathBuf, String> {
+        let mut number = std::process::id();
+        loop {
+            let path = parent.join(format!("junctor-cpuset-{number}"));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(path),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+                Err(e) => return Err(format!("{}: {e}", path.display())),
+            }
+        }
     }
 
     /// A shell that enters it and becomes the program that is given as its arguments.

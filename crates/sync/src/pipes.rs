@@ -143,48 +143,39 @@ mod tests {
 
     use super::*;
 
-    /// A named pipe of its own, gone with the test.
-    struct Pipe(std::path::PathBuf);
-
-    impl Pipe {
-        fn new(name: &str) -> Pipe {
-            let path = std::env::temp_dir().join(format!("junctor-{name}-{}", std::process::id()));
-            let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
-            // SAFETY: a string that ends with a zero.
-            assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0, "{}", Error::last_os_error());
-            Pipe(path)
-        }
-    }
-
-    impl Drop for Pipe {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
+    /// A named pipe in a directory of its own, which goes with the value.
+    fn pipe() -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a string that ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0, "{}", Error::last_os_error());
+        (dir, path)
     }
 
     #[test]
     fn a_pipe_without_the_other_end_is_an_error() {
-        let pipe = Pipe::new("pipe-alone");
-        let why = open(&pipe.0, Duration::ZERO).unwrap_err().to_string();
+        let (_dir, pipe) = pipe();
+        let why = open(&pipe, Duration::ZERO).unwrap_err().to_string();
         assert!(why.contains("nobody writes"), "{why}");
-        let why = open_to_write(&pipe.0, &mut OpenOptions::new(), 0, Duration::ZERO).unwrap_err().to_string();
+        let why = open_to_write(&pipe, &mut OpenOptions::new(), 0, Duration::ZERO).unwrap_err().to_string();
         assert!(why.contains("nobody reads"), "{why}");
     }
 
     #[test]
     fn a_pipe_with_both_ends_carries_bytes() {
-        let pipe = Pipe::new("pipe-both");
+        let (_dir, pipe) = pipe();
         for say_at_once in [true, false] {
             // A read end keeps the pipe open until the writer has come.
-            let keep = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe.0).unwrap();
-            let mut writer = open_to_write(&pipe.0, &mut OpenOptions::new(), 0, Duration::ZERO).unwrap();
+            let keep = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
+            let mut writer = open_to_write(&pipe, &mut OpenOptions::new(), 0, Duration::ZERO).unwrap();
             let mut input = None;
             if say_at_once {
                 writer.write_all(b"abc").unwrap();
-                input = Some(open(&pipe.0, Duration::ZERO).unwrap());
+                input = Some(open(&pipe, Duration::ZERO).unwrap());
             }
             let mut input = input.unwrap_or_else(|| {
-                let input = open(&pipe.0, Duration::ZERO).unwrap();
+                let input = open(&pipe, Duration::ZERO).unwrap();
                 writer.write_all(b"abc").unwrap();
                 input
             });
@@ -199,7 +190,8 @@ mod tests {
 
     #[test]
     fn files_are_files() {
-        let path = std::env::temp_dir().join(format!("junctor-file-{}", std::process::id()));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
         let mut options = OpenOptions::new();
         open_to_write(&path, options.create(true).truncate(true), 0, PATIENCE)
             .unwrap()

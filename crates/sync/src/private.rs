@@ -68,8 +68,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "files")]
     fn only_the_owner_reads_it() {
-        let dir = std::env::temp_dir().join(format!("junctor-private-{}", std::process::id()));
-        std::fs::create_dir(&dir).unwrap();
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path();
         let (path, link) = (dir.join("a"), dir.join("link"));
         let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
         create(&path).unwrap().write_all(b"long enough").unwrap();
@@ -95,6 +95,5 @@ mod tests {
             assert!(create(&path).unwrap_err().to_string().contains("belongs to user 1"));
             assert_eq!(std::fs::read(&path).unwrap(), b"x");
         }
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

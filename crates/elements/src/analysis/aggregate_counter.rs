@@ -449,6 +449,7 @@ fn write_file(name: &str, content: &[u8]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::testing::Temp;
     use crate::testing::{Rig, Run};
 
     /// Packets of these aggregates, each as long as its aggregate.
@@ -463,11 +464,10 @@ mod tests {
 
     /// The data lines of a file that a handler writes.
     fn file(run: &mut Run, handler: &str) -> String {
-        let path = std::env::temp_dir().join(format!("aggregates-{}-{:p}", std::process::id(), run));
-        run.write(handler, &format!("\"{}\"", path.display())).unwrap();
-        let content = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        content
+        let temp = Temp::new();
+        let path = temp.path("counts");
+        run.write(handler, &format!("\"{path}\"")).unwrap();
+        std::fs::read_to_string(path).unwrap()
     }
 
     fn check(args: &str, aggregates: &[u32], want: &str) {
@@ -547,10 +547,10 @@ mod tests {
         let records: Vec<u8> = [1u32, 3, 300, 1].iter().flat_map(|n| n.to_ne_bytes()).collect();
         let order = if cfg!(target_endian = "big") { "be" } else { "le" };
         let want = [format!("{head}!packed_{order}\n").into_bytes(), records].concat();
-        let path = std::env::temp_dir().join(format!("aggregates-{}-packed", std::process::id()));
-        run.write("e.write_file", path.to_str().unwrap()).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), want);
-        std::fs::remove_file(&path).unwrap();
+        let temp = Temp::new();
+        let path = temp.path("packed");
+        run.write("e.write_file", &path).unwrap();
+        assert_eq!(std::fs::read(path).unwrap(), want);
         assert!(
             run.write("e.write_file", "/nowhere/at/all").is_err() && run.write("e.write_file", "").is_err()
         );

@@ -243,6 +243,7 @@ impl Element for AggregateIpFlows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::testing::Temp;
     use crate::testing::{Rig, Run};
 
     /// A packet at `time`, with what its flow's ends are, and its payload.
@@ -390,17 +391,16 @@ mod tests {
 
     #[test]
     fn flows_are_described() {
-        let path = std::env::temp_dir().join(format!("flows-{}", std::process::id()));
+        let temp = Temp::new();
+        let path = temp.path("flows");
         let text = format!(
-            "i :: TestIn -> e :: AggregateIPFlows(TRACEINFO \"{}\", SOURCE s) -> o0 :: TestOut;
-            s :: Script(TYPE PASSIVE, export filename trace.pcap, export packet_filepos 24);",
-            path.display()
+            "i :: TestIn -> e :: AggregateIPFlows(TRACEINFO \"{path}\", SOURCE s) -> o0 :: TestOut;
+            s :: Script(TYPE PASSIVE, export filename trace.pcap, export packet_filepos 24);"
         );
         let all =
             [udp(1, (1, 2), (5, 6)), udp(2, (2, 1), (6, 5)), tcp(3, (1, 2), 2), udp(90, (1, 2), (5, 6))];
         drop(Rig::text(&text).packets(packets(&all)).run());
-        let content = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let content = std::fs::read_to_string(path).unwrap();
         let flow = |n: u32, ports: &str, begin: u32, duration: u32, packets: (u32, u32)| {
             format!(
                 "<flow aggregate='{n}' src='10.0.0.1' {ports} begin='{begin}.000000' duration='{duration}.000000' filepos='24'>\n  \

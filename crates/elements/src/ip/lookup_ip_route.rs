@@ -211,6 +211,7 @@ impl Family for V4 {
 
 #[cfg(test)]
 mod tests {
+    use crate::io::testing::Temp;
     use crate::testing::{Rig, Run};
     use engine::Reason;
     use packet::Packet;
@@ -492,15 +493,14 @@ mod tests {
 
     #[test]
     fn a_file_adds_to_the_arguments() {
-        let file = std::env::temp_dir().join(format!("junctor-routes-{}", std::process::id()));
-        std::fs::write(&file, "20.0.0.0/8 1.1.1.1 0\n").unwrap();
-        let element = format!("LookupIPRoute(10.0.0.0/8 0, FILE {})", file.display());
+        let temp = Temp::new();
+        let file = temp.file("routes", "20.0.0.0/8 1.1.1.1 0\n");
+        let element = format!("LookupIPRoute(10.0.0.0/8 0, FILE {file})");
         let mut run = Rig::new(&element).run();
         assert_eq!(run.read("e.nroutes"), "2");
         std::fs::write(&file, "30.0.0.0/8 0\n").unwrap();
-        run.write("e.load", &format!("{}\n", file.display())).unwrap();
+        run.write("e.load", &format!("{file}\n")).unwrap();
         assert_eq!(run.read("e.table"), "30.0.0.0/8\t\t-\t\t0\n");
-        std::fs::remove_file(file).unwrap();
     }
 
     /// What routes have decided about in [`strategies_agree`] that are still there at its end, by hand.

@@ -131,6 +131,8 @@ impl Listener {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(format!(".{}", std::process::id()));
         let unfinished = PathBuf::from(unfinished);
+        // A process of this number that was killed meanwhile may have left one. If anything else is there, binding fails.
+        let _ = left_behind(&unfinished);
         let listener = match bind(&unfinished, group) {
             Ok(listener) => {
                 let named = std::fs::hard_link(&unfinished, path);
@@ -255,15 +257,10 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn directory(name: &str) -> PathBuf {
-        let dir = std::env::temp_dir().join(format!("junctor-{name}-{}", std::process::id()));
-        std::fs::create_dir(&dir).unwrap();
-        dir
-    }
-
     #[test]
     fn nothing_is_removed_but_a_socket_that_was_left() {
-        let dir = directory("places");
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path();
         let path = dir.join("s");
         let why = |path: &Path| Listener::unix(path, None).err().map(|e| e.to_string()).unwrap_or_default();
 
@@ -275,7 +272,7 @@ mod tests {
         assert!(why(&dir.join("link")).contains("symbolic link"));
         std::os::unix::fs::symlink(dir.join("nowhere"), dir.join("dangling")).unwrap();
         assert!(why(&dir.join("dangling")).contains("symbolic link"));
-        assert!(why(&dir).contains("no socket"));
+        assert!(why(dir).contains("no socket"));
 
         // Somebody else's live socket, and a datagram socket, which refuses connections otherwise.
         let live = UnixListener::bind(dir.join("live")).unwrap();
@@ -286,24 +283,34 @@ mod tests {
         let taken = Listener::unix(&dir.join("live"), None).unwrap();
         drop(taken);
         assert!(!dir.join("live").exists(), "a socket that was left makes way, and ours goes with us");
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
     fn what_is_not_ours_any_more_stays() {
-        let dir = directory("moved");
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path();
         let path = dir.join("s");
         let listener = Listener::unix(&path, None).unwrap();
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "another's").unwrap();
         drop(listener);
         assert!(path.exists());
-        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_socket_left_before_it_had_its_name_makes_way() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("s");
+        let unfinished = temp.path().join(format!("s.{}", std::process::id()));
+        drop(UnixListener::bind(&unfinished).unwrap());
+        let _listener = Listener::unix(&path, None).unwrap();
+        assert!(path.exists() && !unfinished.exists());
     }
 
     #[test]
     fn sockets_are_their_owners() {
-        let dir = directory("modes");
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path();
         let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().mode() & 0o777;
         let _a = Listener::unix(&dir.join("a"), None).unwrap();
         let group = rustix::process::getegid().as_raw();
@@ -313,6 +320,5 @@ mod tests {
         let long = dir.join("x".repeat(106 - dir.as_os_str().len()));
         let _long = Listener::unix(&long, None).unwrap();
         assert_eq!(mode(&long), 0o600);
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn a_token_file_is_its_owners_alone() {
-        let dir = std::env::temp_dir().join(format!("junctor-token-{}", std::process::id()));
-        std::fs::create_dir(&dir).unwrap();
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path();
         let path = dir.join("token");
         let made = Token::from_file(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
@@ -116,7 +116,6 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             assert!(why(&path).contains("one word of 16 to 1024"), "{text}");
         }
-        assert!(why(&dir).contains("it is not a file"), "{}", why(&dir));
-        std::fs::remove_dir_all(&dir).unwrap();
+        assert!(why(dir).contains("it is not a file"), "{}", why(dir));
     }
 }

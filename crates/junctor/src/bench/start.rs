@@ -81,22 +81,16 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 fn measure_all(program: &Path, args: &Args) -> std::io::Result<Vec<Measured>> {
-    let directory = std::env::temp_dir().join(format!("junctor-start-{}", std::process::id()));
-    std::fs::create_dir(&directory)?;
-    let (empty, large, long) =
-        (directory.join("0.click"), directory.join("1.click"), directory.join("2.click"));
-    let measured = (|| {
-        std::fs::write(&empty, generate(1))?;
-        std::fs::write(&large, generate(args.elements))?;
-        std::fs::write(&long, generate_lines(args.lines))?;
-        Ok(vec![
-            measure_one("start.run_empty_ms", program, "run", &empty, args.runs)?,
-            measure_one("start.run_ms", program, "run", &large, args.runs)?,
-            measure_one("start.check_ms", program, "check", &long, args.runs)?,
-        ])
-    })();
-    std::fs::remove_dir_all(&directory)?;
-    measured
+    let directory = tempfile::tempdir()?;
+    let [empty, large, long] = ["0.click", "1.click", "2.click"].map(|name| directory.path().join(name));
+    std::fs::write(&empty, generate(1))?;
+    std::fs::write(&large, generate(args.elements))?;
+    std::fs::write(&long, generate_lines(args.lines))?;
+    Ok(vec![
+        measure_one("start.run_empty_ms", program, "run", &empty, args.runs)?,
+        measure_one("start.run_ms", program, "run", &large, args.runs)?,
+        measure_one("start.check_ms", program, "check", &long, args.runs)?,
+    ])
 }
 
 fn measure_one(

@@ -479,10 +479,9 @@ fn route_of_bgpdump(line: &str) -> String {
 /// An independent reader agrees, where it is installed.
 #[test]
 fn bgpdump_reads_the_same() {
-    let path = std::env::temp_dir().join(format!("junctor-bgpdump-{}", std::process::id()));
-    std::fs::write(&path, dump::whole()).expect("a temporary file");
-    let out = std::process::Command::new("bgpdump").args(["-v", "-m"]).arg(&path).output();
-    std::fs::remove_file(&path).expect("the temporary file");
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), dump::whole()).expect("a temporary file");
+    let out = std::process::Command::new("bgpdump").args(["-v", "-m"]).arg(file.path()).output();
     let Ok(out) = out else {
         eprintln!("bgpdump_reads_the_same: skipped, for want of bgpdump");
         return;
