@@ -144,51 +144,114 @@ impl Classifier {
     }
 }
 
-/// Compiles patterns; the error tells which one is wrong.
-fn compile(patterns: &[String]) -> Result<Program, Vec<String>> {
-    let parsed: Vec<_> = patterns
-        .iter()
-        .enumerate()
-        .map(|(n, text)| parse(text).map(|e| (e, n as u32)).map_err(|why| format!("pattern {n}: {why}")))
-        .collect();
-    let errors: Vec<String> = parsed.iter().filter_map(|p| p.as_ref().err().cloned()).collect();
-    if errors.is_empty() {
-        Ok(Program::new(&parsed.into_iter().flatten().collect::<Vec<_>>()))
-    } else {
-        Err(errors)
+/// What is wrong with a pattern, and how Click says it, if it minds.
+struct Wrong {
+    why: String,
+    click: Option<&'static str>,
+}
+
+/// Compiles patterns; the errors tell which ones are wrong, in our words and in Click's.
+fn compile(patterns: &[String]) -> Result<Program, Vec<[String; 2]>> {
+    let (mut parsed, mut errors) = (Vec::new(), Vec::new());
+    for (n, text) in patterns.iter().enumerate() {
+        match parse(text) {
+            Ok(expr) => parsed.push((expr, n as u32)),
+            Err(Wrong { why, click }) => {
+                errors.push([&*why, click.unwrap_or(&why)].map(|why| format!("pattern {n}: {why}")));
+            }
+        }
     }
+    if errors.is_empty() { Ok(Program::new(&parsed)) } else { Err(errors) }
 }
 
 /// Reads a pattern.
-fn parse(text: &str) -> Result<Expr, String> {
-    let text = text.trim();
-    if text == "-" {
+fn parse(text: &str) -> Result<Expr, Wrong> {
+    let mut rest = text.trim();
+    if rest == "-" {
         return Ok(Expr::Const(true));
     }
-    if text.is_empty() {
-        return Err("expected OFFSET/VALUE or '-', not an empty argument".into());
+    if rest.is_empty() {
+        let why = "expected OFFSET/VALUE or '-', not an empty argument".into();
+        return Err(Wrong { why, click: None });
     }
-    text.split_ascii_whitespace().map(clause).collect::<Result<_, _>>().map(Expr::All)
+    let mut clauses = Vec::new();
+    while !rest.is_empty() {
+        let (clause, after) = clause(rest)?;
+        clauses.push(clause);
+        rest = after.trim_start();
+    }
+    Ok(Expr::All(clauses))
 }
 
-/// Reads `!OFFSET/VALUE%MASK`.
-fn clause(text: &str) -> Result<Expr, String> {
-    let (negated, rest) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
-    let (offset, value) = rest.split_once('/').ok_or_else(|| format!("'{text}' should be OFFSET/VALUE"))?;
-    let digits = !offset.is_empty() && offset.bytes().all(|b| b.is_ascii_digit());
-    let offset: usize = offset.parse().ok().filter(|o| digits && *o < 65000).ok_or_else(|| {
-        format!("'{text}': the offset should be a number of bytes below 65000, not '{offset}'")
-    })?;
-    let (value, mask) = value.split_once('%').map_or((value, None), |(v, m)| (v, Some(m)));
-    let (value, mut bits) = hexadecimal(value).map_err(|why| format!("'{text}': the value {why}"))?;
-    if let Some(mask) = mask {
-        let (mask, known) = hexadecimal(mask).map_err(|why| format!("'{text}': the mask {why}"))?;
-        if mask.len() != value.len() {
-            return Err(format!("'{text}': value and mask differ in length"));
+/// Reads `!OFFSET/VALUE%MASK`; returns what follows, too. As in Click, spaces may follow the mark, and none need stand before the next.
+fn clause(text: &str) -> Result<(Expr, &str), Wrong> {
+    let (negated, text) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest.trim_start()));
+    let word = |text: &'_ str| text.split_ascii_whitespace().next().unwrap_or_default().to_owned();
+    let shown = word(text);
+    let wrong = |why: String, click| Err(Wrong { why: format!("'{shown}'{why}"), click });
+    let no_offset = |text| format!(": the offset should be a number of bytes below 65000, not '{text}'");
+
+    let (offset, rest) = leading(text, |c| c.is_ascii_digit());
+    let Some(rest) = rest.strip_prefix('/').filter(|_| !offset.is_empty()) else {
+        let click = if offset.is_empty() { "expected a digit" } else { "expected '/'" };
+        let why = shown.split_once('/').map_or(" should be OFFSET/VALUE".into(), |(text, _)| no_offset(text));
+        return wrong(why, Some(click));
+    };
+    let is_hex = |c: char| c.is_ascii_hexdigit() || c == '?';
+    let (value, after) = leading(rest, is_hex);
+    let (mask, after, last) = match after.strip_prefix('%') {
+        Some(rest) => {
+            let (mask, after) = leading(rest, is_hex);
+            (Some(mask), after, ("mask", rest))
         }
+        None => (None, after, ("value", rest)),
+    };
+    let lengths = wrong_lengths(value.len(), mask.map(str::len));
+    let click = lengths.as_ref().map(|(_, click)| *click);
+    let Some(number) = offset.parse().ok().filter(|o| *o < 65000) else {
+        return wrong(no_offset(offset), click);
+    };
+    if after.starts_with(|c: char| !c.is_ascii_whitespace() && c != '!') {
+        let (what, text) = (last.0, word(last.1));
+        let text = text.split('%').next().unwrap_or_default();
+        let why = format!(": the {what} should consist of hexadecimal digits, not '{text}'");
+        return wrong(why, click.or(Some("expected a digit")));
+    }
+    if let Some((why, _)) = lengths {
+        return wrong(why, click);
+    }
+    if value.len() > 1024 {
+        return wrong(": the value is longer than 512 bytes".into(), None);
+    }
+    let all = tests(number, value, mask);
+    Ok((if negated { !all } else { all }, after))
+}
+
+/// The characters at the beginning that are allowed, and what follows.
+fn leading(text: &str, allowed: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|c| !allowed(c)).unwrap_or(text.len()))
+}
+
+/// What is wrong with the numbers of digits, and how Click says it.
+fn wrong_lengths(value: usize, mask: Option<usize>) -> Option<(String, &'static str)> {
+    let two = || format!(": the value should have two hexadecimal digits for each byte, not {value}");
+    let differ = || ": value and mask differ in length".to_owned();
+    match mask {
+        _ if value < 2 => Some((two(), "value has less than 2 hex digits")),
+        _ if value % 2 == 1 => Some((two(), "value has odd number of hex digits")),
+        Some(mask) if mask < value => Some((differ(), "mask has too few hex digits")),
+        Some(mask) if mask > value => Some((differ(), "mask has too many hex digits")),
+        _ => None,
+    }
+}
+
+/// The tests of a clause. They are on aligned words, so that those of different patterns meet.
+fn tests(offset: usize, value: &str, mask: Option<&str>) -> Expr {
+    let (value, mut bits) = hexadecimal(value);
+    if let Some(mask) = mask {
+        let (mask, known) = hexadecimal(mask);
         bits.iter_mut().zip(mask.iter().zip(&known)).for_each(|(b, (m, k))| *b &= m & k);
     }
-    // Tests are on aligned words, so that those of different patterns meet.
     let first = offset / 4 * 4;
     let mut words = vec![(0u32, 0u32); (offset + value.len() - first).div_ceil(4)];
     for (i, (value, mask)) in value.iter().zip(&bits).enumerate() {
@@ -200,64 +263,15 @@ fn clause(text: &str) -> Result<Expr, String> {
     let test = |(i, (value, mask)): (usize, &(u32, u32))| {
         Expr::Test(Test::exact(Base::Data, (first + i * 4) as u16, *mask, *value))
     };
-    let all = Expr::All(words.iter().enumerate().map(test).collect());
-    Ok(if negated { !all } else { all })
+    Expr::All(words.iter().enumerate().map(test).collect())
 }
 
-/// What Click finds wrong with a pattern first, if anything.
-fn click_says(pattern: &str) -> Option<&'static str> {
-    let mut rest = pattern.trim();
-    if rest == "-" {
-        return None;
-    }
-    let digits = |text: &str, allowed: fn(char) -> bool| text.find(|c| !allowed(c)).unwrap_or(text.len());
-    while !rest.is_empty() {
-        rest = rest.strip_prefix('!').unwrap_or(rest).trim_start();
-        let offset = digits(rest, |c| c.is_ascii_digit());
-        if offset == 0 {
-            return Some("expected a digit");
-        }
-        let Some(value) = rest[offset..].strip_prefix('/') else { return Some("expected '/'") };
-        let value_len = digits(value, |c| c.is_ascii_hexdigit() || c == '?');
-        rest = &value[value_len..];
-        let mask =
-            rest.strip_prefix('%').map(|mask| (mask, digits(mask, |c| c.is_ascii_hexdigit() || c == '?')));
-        match value_len {
-            0 | 1 => return Some("value has less than 2 hex digits"),
-            n if n % 2 == 1 => return Some("value has odd number of hex digits"),
-            _ => {}
-        }
-        if let Some((mask, mask_len)) = mask {
-            rest = &mask[mask_len..];
-            match mask_len.cmp(&value_len) {
-                std::cmp::Ordering::Less => return Some("mask has too few hex digits"),
-                std::cmp::Ordering::Greater => return Some("mask has too many hex digits"),
-                std::cmp::Ordering::Equal => {}
-            }
-        }
-        rest = rest.trim_start();
-    }
-    None
-}
-
-/// Reads hexadecimal digits: the bytes, and which of their bits were given.
-fn hexadecimal(text: &str) -> Result<(Vec<u8>, Vec<u8>), String> {
-    let digit = |b: u8| match b {
-        b'?' => Ok((0, 0)),
-        _ => char::from(b)
-            .to_digit(16)
-            .map(|d| (d as u8, 0xf))
-            .ok_or_else(|| format!("should consist of hexadecimal digits, not '{text}'")),
-    };
-    let nibbles = text.bytes().map(digit).collect::<Result<Vec<_>, _>>()?;
-    if nibbles.is_empty() || nibbles.len() % 2 == 1 {
-        return Err(format!("should have two hexadecimal digits for each byte, not {}", nibbles.len()));
-    }
-    if nibbles.len() > 1024 {
-        return Err("is longer than 512 bytes".into());
-    }
+/// The bytes that hexadecimal digits mean, and which of their bits were given: none of a question mark's.
+fn hexadecimal(digits: &str) -> (Vec<u8>, Vec<u8>) {
+    let nibble = |digit: u8| char::from(digit).to_digit(16).map_or((0, 0), |d| (d as u8, 0xf));
+    let nibbles: Vec<_> = digits.bytes().map(nibble).collect();
     let (pairs, _) = nibbles.as_chunks::<2>();
-    Ok(pairs.iter().map(|[(v, m), (w, n)]| (v << 4 | w, m << 4 | n)).unzip())
+    pairs.iter().map(|[(v, m), (w, n)]| (v << 4 | w, m << 4 | n)).unzip()
 }
 
 impl Element for Classifier {
@@ -266,16 +280,7 @@ impl Element for Classifier {
         match compile(&self.patterns.0) {
             Ok(program) => self.set_program(program),
             Err(errors) => {
-                let wrong = self.patterns.0.iter().enumerate();
-                let said: Vec<String> =
-                    wrong.filter_map(|(n, p)| Some(format!("pattern {n}: {}", click_says(p)?))).collect();
-                // Click and this parser find the same patterns wrong, or each says its own.
-                let same = said.len() == errors.len();
-                let click = |i: usize, ours: &str| if same { said[i].clone() } else { ours.to_owned() };
-                for (i, error) in errors.into_iter().enumerate() {
-                    let click = click(i, &error);
-                    args.error_as(error, click);
-                }
+                errors.into_iter().for_each(|[why, click]| args.error_as(why, click));
                 return;
             }
         }
@@ -308,7 +313,10 @@ impl Element for Classifier {
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         let patterns = self.patterns.with(name, value)?;
-        self.set_program(compile(&patterns).map_err(|why| HandlerError::failed(why.join("; ")))?);
+        let program = compile(&patterns).map_err(|errors| {
+            HandlerError::failed(errors.into_iter().map(|[why, _]| why).collect::<Vec<_>>().join("; "))
+        })?;
+        self.set_program(program);
         self.patterns = Patterns(patterns);
         Ok(())
     }
@@ -350,6 +358,38 @@ mod tests {
     }
 
     #[test]
+    fn marks_of_negation_stand_where_click_takes_them() {
+        check("! 0/61, -", &[b"a", b"b"], &[&[b"b"], &[b"a"]], 0);
+        check("0/61!1/62, -", &[b"ab", b"ac"], &[&[b"ac"], &[b"ab"]], 0);
+    }
+
+    #[test]
+    fn click_finds_the_same_wrong() {
+        for (pattern, want) in [
+            ("x/08", Some("expected a digit")),
+            ("/08", Some("expected a digit")),
+            ("12", Some("expected '/'")),
+            ("1x/08", Some("expected '/'")),
+            ("12/", Some("value has less than 2 hex digits")),
+            ("12/8x", Some("value has less than 2 hex digits")),
+            ("12/080 x", Some("value has odd number of hex digits")),
+            ("12/0800%ff", Some("mask has too few hex digits")),
+            ("12/08%ff?", Some("mask has too many hex digits")),
+            ("12/08 !", Some("expected a digit")),
+            ("12/08x0", Some("expected a digit")),
+            ("12/08%ff%ff", Some("expected a digit")),
+            ("65000/08", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                super::parse(pattern).map(|_| ()).map_err(|wrong| wrong.click),
+                Err(want),
+                "{pattern}"
+            );
+        }
+    }
+
+    #[test]
     fn patterns_can_be_changed() {
         let mut run = Rig::new("Classifier(0/61, -)").outputs(2).inputs(&[b"a"]).run();
         assert_eq!((run.read("e.pattern0").as_str(), run.bytes("o0").len()), ("0/61", 1));
@@ -372,6 +412,15 @@ mod tests {
         check("12", "pattern 0: '12' should be OFFSET/VALUE");
         check("x/08", "pattern 0: 'x/08': the offset should be a number of bytes below 65000, not 'x'");
         check("0/0800%ff", "pattern 0: '0/0800%ff': value and mask differ in length");
+        check(
+            "!12/08 0/0800x",
+            "pattern 0: '0/0800x': the value should consist of hexadecimal digits, not '0800x'",
+        );
+        check("0/08%fx", "pattern 0: '0/08%fx': the mask should consist of hexadecimal digits, not 'fx'");
+        check(
+            "65000/08",
+            "pattern 0: '65000/08': the offset should be a number of bytes below 65000, not '65000'",
+        );
         check("-, -", "needs as many patterns as outputs: 1, not 2");
     }
 }
