@@ -30,7 +30,7 @@ pub use server::{Rules, Server, Service};
 pub use session::Session;
 pub use token::Token;
 
-use crate::handler::{Access, HandlerError};
+use crate::handler::{Access, HandlerError, Llrpc};
 use crate::remote::Control;
 use crate::router::Target;
 
@@ -57,6 +57,11 @@ pub trait Handlers {
     /// See [`HandlerError`].
     fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError>;
 
+    /// What programs call by number of an element: none behind a proxy.
+    fn llrpcs(&mut self, _element: &str) -> &'static [Llrpc] {
+        &[]
+    }
+
     /// What kind of handler is missing when one is: empty, or a word and a space.
     fn kind(&self) -> &'static str {
         ""
@@ -78,5 +83,12 @@ impl Handlers for Control {
 
     fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
         Control::write(self, name, value)
+    }
+
+    fn llrpcs(&mut self, element: &str) -> &'static [Llrpc] {
+        let shared = self.shared();
+        let found =
+            shared.resolve(&format!("{element}.class"), None).ok().and_then(|target| target.element());
+        found.map_or(&[], |index| shared.elements[index].class.llrpcs)
     }
 }

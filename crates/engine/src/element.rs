@@ -20,7 +20,7 @@ use packet::{Batch, Packet};
 use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
 use crate::fuse::{Fork, Fusion};
-use crate::handler::{Access, Handler, HandlerError};
+use crate::handler::{Access, Handler, HandlerError, Llrpc};
 use crate::homes::Home;
 use crate::locks::LockUse;
 use crate::rehearsal::Rehearsed;
@@ -58,6 +58,8 @@ pub struct Class {
     pub why_one: &'static str,
     /// Handlers beyond those that every element has.
     pub handlers: &'static [Handler],
+    /// What programs call by Click's numbers.
+    pub llrpcs: &'static [Llrpc],
     /// What its elements do with a packet leaves nothing behind: they remember, count and learn nothing by it, and send by outputs only.
     pub pure: bool,
     /// Whether `config` can be written while elements run.
@@ -84,6 +86,7 @@ impl Class {
             sharing: Sharing::PerCore,
             why_one: "",
             handlers: &[],
+            llrpcs: &[],
             pure: false,
             reconfigurable: false,
             consumes: false,
@@ -148,6 +151,12 @@ impl Class {
     /// Sets the handlers.
     pub const fn handlers(mut self, handlers: &'static [Handler]) -> Class {
         self.handlers = handlers;
+        self
+    }
+
+    /// Sets what programs call by Click's numbers.
+    pub const fn llrpcs(mut self, llrpcs: &'static [Llrpc]) -> Class {
+        self.llrpcs = llrpcs;
         self
     }
 

@@ -126,6 +126,38 @@ impl Handler {
     }
 }
 
+/// A function of an element that programs call by Click's number for it (an LLRPC of the control protocol), and the handler that does
+/// the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Llrpc {
+    /// Click's number. It also says which way bytes move, and how many.
+    pub number: u32,
+    /// The value that the program sends to mean this handler and no other of the same number.
+    pub with: Option<i32>,
+    /// The handler.
+    pub handler: &'static str,
+    /// Whether the value is written to the handler, and not answered from it.
+    pub writes: bool,
+}
+
+impl Llrpc {
+    /// Answers the number in a read handler.
+    pub const fn read(number: u32, handler: &'static str) -> Llrpc {
+        Llrpc { number, with: None, handler, writes: false }
+    }
+
+    /// The same for programs that send this value.
+    pub const fn with(mut self, value: i32) -> Llrpc {
+        self.with = Some(value);
+        self
+    }
+
+    /// Writes the number that the program sends.
+    pub const fn write(number: u32, handler: &'static str) -> Llrpc {
+        Llrpc { writes: true, ..Llrpc::read(number, handler) }
+    }
+}
+
 /// A configuration whose argument `keyword`, or else the one at `position`, is `value`.
 pub(crate) fn with_argument(config: &str, position: Option<usize>, keyword: &str, value: &str) -> String {
     let keyword_of = |arg: &str| {

@@ -62,7 +62,7 @@ pub use cx::{Cx, InitCx, OpenCx};
 pub use drops::{Reason, Reasons};
 pub use element::{Class, Element, Foreign, Provided, Registry, Sharing, Tasks};
 pub use graph::{Port as GraphPort, Ports};
-pub use handler::{Access, Handler, HandlerError, Merge, glob_match};
+pub use handler::{Access, Handler, HandlerError, Llrpc, Merge, glob_match};
 pub use homes::Home;
 pub use locks::{LockUse, PlannedLock, When};
 pub use plan::{Mode, Place};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use engine::control::Handlers;
 use engine::swap::SwapError;
-use engine::{Access, Control, HandlerError};
+use engine::{Access, Control, HandlerError, Llrpc};
 use lang::Graph;
 use sync::pipes;
 
@@ -288,6 +288,10 @@ impl Handlers for Offered {
             _ => return Handlers::write(&mut self.control, name, value),
         };
         done.map_err(HandlerError::Failed)
+    }
+
+    fn llrpcs(&mut self, element: &str) -> &'static [Llrpc] {
+        Handlers::llrpcs(&mut self.control, element)
     }
 }
 

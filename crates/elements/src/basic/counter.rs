@@ -34,7 +34,7 @@
 
 use engine::args::{Args, Raw};
 use engine::clock::{Nanos, SECOND};
-use engine::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, swap};
+use engine::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, Llrpc, swap};
 use packet::Batch;
 
 /// The descriptor.
@@ -49,6 +49,11 @@ pub const CLASS: Class = Class::new("Counter", "1/1", || Box::new(Counter::defau
         Handler::write("reset_counts"),
         Handler::both("count_call"),
         Handler::write("byte_count_call"),
+    ])
+    .llrpcs(&[
+        Llrpc::read(0xc004_c001, "rate").with(0),
+        Llrpc::read(0xc004_c003, "count").with(0),
+        Llrpc::read(0xc004_c003, "byte_count").with(1),
     ])
     .forwards()
     .file(file!());

@@ -26,7 +26,7 @@ use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 
-use crate::tools::number;
+use super::chosen::Chosen;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("InputSwitch", "-/1", || Box::new(InputSwitch::default()))
@@ -37,31 +37,23 @@ pub const CLASS: Class = Class::new("InputSwitch", "-/1", || Box::new(InputSwitc
 
 #[derive(Default)]
 struct InputSwitch {
-    input: Option<usize>,
-    ninputs: usize,
-}
-
-impl InputSwitch {
-    fn set(&mut self, input: i32) {
-        self.input = usize::try_from(input).ok().filter(|i| *i < self.ninputs);
-    }
+    input: Chosen,
 }
 
 impl Element for InputSwitch {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.ninputs = args.ninputs;
         let input: i32 = args.positional("INPUT", 0);
-        if usize::try_from(input).is_ok_and(|i| i >= self.ninputs.max(1)) {
+        if usize::try_from(input).is_ok_and(|i| i >= args.ninputs.max(1)) {
             args.error(format!(
                 "INPUT must be less than {}, the number of inputs, not {input}",
-                self.ninputs
+                args.ninputs
             ));
         }
-        self.set(input);
+        self.input = Chosen::new(input, args.ninputs);
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
-        if self.input == Some(port) {
+        if self.input.port() == Some(port) {
             cx.push(0, batch);
         } else {
             cx.drop_batch(Reason::Inactive, batch);
@@ -69,12 +61,11 @@ impl Element for InputSwitch {
     }
 
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.input.map_or("-1".into(), |i| i.to_string()))
+        Ok(self.input.text())
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.set(number(name, value)?);
-        Ok(())
+        self.input.write(name, value)
     }
 }
 

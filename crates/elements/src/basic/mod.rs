@@ -7,6 +7,7 @@ mod block;
 mod bypass;
 mod check_length;
 pub(crate) mod check_paint;
+mod chosen;
 mod clipboard;
 mod counter;
 mod crc32;

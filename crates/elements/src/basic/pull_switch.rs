@@ -26,7 +26,7 @@ use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError};
 use packet::Batch;
 
-use crate::tools::number;
+use super::chosen::{Chosen, LLRPCS};
 
 const HANDLERS: &[Handler] = &[Handler::both("switch"), Handler::read("config")];
 
@@ -39,7 +39,7 @@ const fn class(name: &'static str) -> Class {
 }
 
 /// The descriptor.
-pub const PULL_SWITCH: Class = class("PullSwitch");
+pub const PULL_SWITCH: Class = class("PullSwitch").llrpcs(LLRPCS);
 /// The descriptor of a synonym.
 pub const SIMPLE: Class = class("SimplePullSwitch");
 /// The descriptor of the switch that cannot be changed.
@@ -51,35 +51,26 @@ pub const STATIC: Class =
 
 #[derive(Default)]
 struct PullSwitch {
-    input: Option<usize>,
-    ninputs: usize,
+    input: Chosen,
     fixed: bool,
-}
-
-impl PullSwitch {
-    fn set(&mut self, input: i32) {
-        self.input = usize::try_from(input).ok().filter(|i| *i < self.ninputs);
-    }
 }
 
 impl Element for PullSwitch {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.ninputs = args.ninputs;
         let input = if self.fixed { args.required("INPUT") } else { args.positional("INPUT", 0) };
-        self.set(input);
+        self.input = Chosen::new(input, args.ninputs);
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
-        self.input.map_or_else(Batch::new, |input| cx.pull(input, max))
+        self.input.port().map_or_else(Batch::new, |input| cx.pull(input, max))
     }
 
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.input.map_or("-1".into(), |i| i.to_string()))
+        Ok(self.input.text())
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.set(number(name, value)?);
-        Ok(())
+        self.input.write(name, value)
     }
 }
 

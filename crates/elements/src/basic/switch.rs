@@ -27,12 +27,13 @@ use engine::control::Policy;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 
-use crate::tools::number;
+use super::chosen::{Chosen, LLRPCS};
 
 /// The descriptor.
 pub const SWITCH: Class = Class::new("Switch", "1/-", || Box::new(Switch::default()))
     .processing("h/h")
     .handlers(&[Handler::both("switch"), Handler::both("config")])
+    .llrpcs(LLRPCS)
     .pure()
     .reconfigurable()
     .file(file!());
@@ -45,45 +46,36 @@ pub const STATIC: Class =
 
 #[derive(Default)]
 struct Switch {
-    output: Option<usize>,
-    noutputs: usize,
+    output: Chosen,
     fixed: bool,
-}
-
-impl Switch {
-    fn set(&mut self, output: i32) {
-        self.output = usize::try_from(output).ok().filter(|o| *o < self.noutputs);
-    }
 }
 
 impl Element for Switch {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.noutputs = args.noutputs;
         let output = if self.fixed { args.required("OUTPUT") } else { args.positional("OUTPUT", 0) };
-        self.set(output);
-        let beyond = output >= 0 && self.output.is_none();
+        self.output = Chosen::new(output, args.noutputs);
+        let beyond = output >= 0 && self.output.port().is_none();
         if beyond && !self.fixed && Policy::of_process().as_click {
             // Click refuses it.
-            args.error(format!("output must be < {}", self.noutputs));
+            args.error(format!("output must be < {}", args.noutputs));
         } else if beyond {
             args.warning(format!("there is no output {output}, so packets are dropped"));
         }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
-        match self.output {
+        match self.output.port() {
             Some(output) => cx.push(output, batch),
             None => cx.drop_batch(Reason::Inactive, batch),
         }
     }
 
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.output.map_or("-1".into(), |o| o.to_string()))
+        Ok(self.output.text())
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.set(number(name, value)?);
-        Ok(())
+        self.output.write(name, value)
     }
 }
 

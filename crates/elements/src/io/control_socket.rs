@@ -73,7 +73,8 @@ use engine::args::Args;
 use engine::clock::SECOND;
 use engine::control::{Handlers, Listener, Policy, Rules, Server, Service, Token};
 use engine::{
-    Access, Class, Control, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer, swap,
+    Access, Class, Control, Cx, Element, Handler, HandlerError, InitCx, Llrpc, OpenCx, Tasks, parse_integer,
+    swap,
 };
 
 use super::files::reason;
@@ -196,6 +197,10 @@ impl Handlers for Calls {
         };
         // Click's replies say nothing more.
         written.map(|_| String::new())
+    }
+
+    fn llrpcs(&mut self, element: &str) -> &'static [Llrpc] {
+        if self.proxy().is_some() { &[] } else { self.control.llrpcs(element) }
     }
 
     fn kind(&self) -> &'static str {

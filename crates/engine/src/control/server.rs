@@ -23,7 +23,7 @@ use rustix::net::Shutdown;
 use super::places::{Listener, Peer, Stream};
 use super::{Handlers, Policy, Session, Token};
 use crate::build::lock;
-use crate::handler::{Access, HandlerError};
+use crate::handler::{Access, HandlerError, Llrpc};
 
 /// Bytes that all clients may hold, before those of more than [`OWN_SHARE`] are refused.
 const MOST_HELD: usize = 64 << 20;
@@ -548,6 +548,10 @@ impl Handlers for Watched<'_> {
         let done = self.common.call(|| self.handlers.write(name, value));
         self.common.service.wrote(name, value.len(), &self.peer, done.is_ok());
         done
+    }
+
+    fn llrpcs(&mut self, element: &str) -> &'static [Llrpc] {
+        self.handlers.llrpcs(element)
     }
 
     fn kind(&self) -> &'static str {

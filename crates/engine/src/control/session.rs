@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::input::{Found, Input};
 use super::token::Token;
 use super::{GREETING, Handlers};
-use crate::handler::{Access, HandlerError};
+use crate::handler::{Access, HandlerError, Llrpc};
 
 /// One connection, see [`control`](super).
 #[derive(Debug)]
@@ -237,23 +237,12 @@ impl Session {
 /// Calls function `number` of an element; its answer, or nothing if the element has none of that number, or refuses the data. A
 /// handler does what each of them asks for.
 fn called(handlers: &mut dyn Handlers, element: &str, number: u32, data: &[u8]) -> Option<[u8; 4]> {
-    const GET_RATE: u32 = 0xc004_c001;
-    const GET_COUNT: u32 = 0xc004_c003;
-    const GET_SWITCH: u32 = 0x4004_c005;
-    const SET_SWITCH: u32 = 0x8004_4006;
-    let class = handlers.read(canonical(&format!("{element}.class")), "").ok()?;
-    let is_switch = class == "Switch" || class == "PullSwitch";
     let value = data.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes));
-    let handler = match (number, value) {
-        (GET_RATE, Some(0)) if class == "Counter" => "rate",
-        (GET_COUNT, Some(0)) if class == "Counter" => "count",
-        (GET_COUNT, Some(1)) if class == "Counter" => "byte_count",
-        (GET_SWITCH | SET_SWITCH, _) if is_switch => "switch",
-        _ => return None,
-    };
-    let name = format!("{element}.{handler}");
-    if let (SET_SWITCH, Some(value)) = (number, value) {
-        handlers.write(canonical(&name), &value.to_string()).ok()?;
+    let meant = |call: &&Llrpc| call.number == number && (call.with.is_none() || call.with == value);
+    let call = handlers.llrpcs(canonical(element)).iter().find(meant)?;
+    let name = format!("{element}.{}", call.handler);
+    if call.writes {
+        handlers.write(canonical(&name), &value?.to_string()).ok()?;
         return Some([0; 4]);
     }
     let answer: f64 = handlers.read(canonical(&name), "").ok()?.trim().parse().ok()?;
