@@ -69,7 +69,7 @@ fn fuzz_smoke(root: &Path, seconds: &str) -> ExitCode {
 
 /// Runs the models of lock-free code, every interleaving of them, by loom. They are built apart, for the whole build has to be for loom.
 fn models(root: &Path, filter: Option<&str>) -> ExitCode {
-    for package in ["junctor-sync", "junctor-tables"] {
+    for package in ["junctor-sync", "junctor-tables", "junctor-icc"] {
         let status = run(Command::new("cargo")
             .args(["test", "--quiet", "--release", "--lib", "-p", package, "models"])
             .args(["--"].iter().chain(&filter))
@@ -92,7 +92,7 @@ fn miri(root: &Path, filter: Option<String>) -> ExitCode {
         println!("skipped: no Miri; rustup component add --toolchain nightly miri rust-src");
         return ExitCode::SUCCESS;
     }
-    for package in ["junctor-sync", "junctor-packet"] {
+    for package in ["junctor-sync", "junctor-packet", "junctor-icc"] {
         let status = run(Command::new("cargo")
             .args(["+nightly", "miri", "test", "--lib", "-p", package])
             .args(&filter)

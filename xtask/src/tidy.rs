@@ -16,6 +16,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("engine", &["packet", "sync", "lang", "wire"]),
     ("elements", &["engine", "tables", "packet", "wire", "sync", "lang"]),
     ("ports", &["packet", "wire", "sync"]),
+    ("icc", &["sync"]),
     ("profile", &["sync"]),
     ("stats", &["sync"]),
     ("tester", &["packet", "wire", "sync", "ports"]),
@@ -24,7 +25,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "junctor",
         &[
             "wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "profile", "stats",
-            "tester", "lab",
+            "tester", "lab", "icc",
         ],
     ),
 ];

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What both ends of every channel have: a seat, a look at the other side's seat, a bell or an ear, and errors.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use crate::endpoint::Role;
+use crate::layout::Channel;
+use crate::memory::Words;
+use crate::node::Lease;
+use crate::prim::Ordering;
+use crate::ring::{Broken, NotPushed};
+use crate::wait::{Bell, Ear, Sleeper, Waker};
+
+/// Why a channel did not do what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChannelError {
+    /// There is no room; nothing was sent. [`Sender::refused`](crate::Sender::refused) counts these.
+    #[error("the channel is full: the receiver does not keep up or is not there")]
+    Full,
+    /// The message is longer than the endpoint allows.
+    #[error("a message of {bytes} bytes; this endpoint takes up to {longest}")]
+    TooLong {
+        /// Bytes of the message.
+        bytes: usize,
+        /// Bytes that the endpoint takes.
+        longest: usize,
+    },
+    /// The buffer is shorter than the message, which stays in the channel.
+    #[error("the next message has {bytes} bytes, the buffer {room}")]
+    TooShort {
+        /// Bytes of the message.
+        bytes: usize,
+        /// Bytes of the buffer.
+        room: usize,
+    },
+    /// The scalar is larger than the endpoint's width.
+    #[error("{value} is larger than {max}, the largest value of this endpoint")]
+    TooLarge {
+        /// The scalar.
+        value: u64,
+        /// The largest one allowed.
+        max: u64,
+    },
+    /// The other side has written what no honest one would. This end is closed; attach again with a reset.
+    #[error("the other side has damaged the channel; attach again with a reset")]
+    Broken,
+    /// The endpoint was reset, or its node has ended. Attach again.
+    #[error("the channel was given up: the endpoint was reset or its node has ended; attach again")]
+    GivenUp,
+    /// No snapshot has been published yet.
+    #[error("no counters have been published yet")]
+    Nothing,
+    /// The writer published faster than they could be copied, each time.
+    #[error("the counters were overwritten while they were read, {0} times")]
+    Overtaken(usize),
+    /// The kernel refused to let this end sleep.
+    #[error("cannot wait: {0}")]
+    Wait(std::io::ErrorKind),
+}
+
+impl From<Broken> for ChannelError {
+    fn from(_: Broken) -> ChannelError {
+        ChannelError::Broken
+    }
+}
+
+impl From<NotPushed> for ChannelError {
+    fn from(why: NotPushed) -> ChannelError {
+        match why {
+            NotPushed::Full => ChannelError::Full,
+            NotPushed::Broken => ChannelError::Broken,
+        }
+    }
+}
+
+/// What is known of the other side. It comes from shared memory, so a hostile peer can make it wrong, but no more than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Whether somebody is attached there now.
+    pub present: bool,
+    /// How many have been, one after the other. A change means that another process took over.
+    pub attached: u64,
+}
+
+/// What carries an end: shared words, the seat, and what it rings or listens to.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) words: Words,
+    pub(crate) channel: Channel,
+    role: Role,
+    /// Which one this is in its seat.
+    seat: u64,
+    bell: Option<Bell>,
+    ear: Option<Ear>,
+    /// Set for good once the channel was found broken.
+    broken: bool,
+    /// Gives the seat back at the end.
+    _lease: Lease,
+}
+
+/// What comes along when a seat is taken.
+#[derive(Debug)]
+pub(crate) struct Seated {
+    pub(crate) role: Role,
+    pub(crate) seat: u64,
+    pub(crate) bell: Option<Bell>,
+    pub(crate) ear: Option<Ear>,
+    pub(crate) lease: Lease,
+}
+
+impl Link {
+    pub(crate) fn new(words: Words, channel: Channel, seated: Seated) -> Link {
+        let Seated { role, seat, bell, ear, lease } = seated;
+        Link { words, channel, role, seat, bell, ear, broken: false, _lease: lease }
+    }
+
+    pub(crate) fn waker(&self) -> Option<Waker> {
+        self.bell.is_some().then(|| Waker::new(self.channel.ticket()))
+    }
+
+    pub(crate) fn sleeper(&self) -> Option<Sleeper> {
+        self.ear.is_some().then(|| Sleeper::new(self.channel.ticket(), self.seat))
+    }
+
+    pub(crate) fn ear(&self) -> Option<BorrowedFd<'_>> {
+        self.ear.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Rings if the receiver has announced that it sleeps.
+    #[inline(always)]
+    pub(crate) fn wake(&self, waker: &mut Option<Waker>) {
+        if let (Some(waker), Some(bell)) = (waker, &self.bell)
+            && waker.due(&self.words)
+        {
+            bell.ring();
+        }
+    }
+
+    /// Whether the channel may be used.
+    #[inline(always)]
+    pub(crate) fn usable(&self) -> Result<(), ChannelError> {
+        if self.broken {
+            return Err(ChannelError::Broken);
+        }
+        if self.words[self.channel.given_up()].load(Ordering::Relaxed) != 0 {
+            return Err(ChannelError::GivenUp);
+        }
+        Ok(())
+    }
+
+    /// Notes that the channel is broken, if that is what went wrong.
+    #[cold]
+    pub(crate) fn failed(&mut self, why: ChannelError) -> ChannelError {
+        self.broken |= why == ChannelError::Broken;
+        why
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        let other = match self.role {
+            Role::Sender => Role::Receiver,
+            Role::Receiver => Role::Sender,
+        };
+        let seat = self.words[self.channel.seat(other)].load(Ordering::Acquire);
+        Peer { present: seat & 1 == 1, attached: seat >> 1 }
+    }
+
+    /// Counts this side's heartbeat up.
+    pub(crate) fn beat(&self) {
+        // Only this side writes it, so a load and a store do; a peer that writes it too spoils only what it reads.
+        let word = &self.words[self.channel.heartbeat(self.role)];
+        word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// The other side's heartbeat.
+    pub(crate) fn peer_beat(&self) -> u64 {
+        let other = match self.role {
+            Role::Sender => Role::Receiver,
+            Role::Receiver => Role::Sender,
+        };
+        self.words[self.channel.heartbeat(other)].load(Ordering::Relaxed)
+    }
+
+    /// Waits until `ready`, the channel is given up, the other side changes, or the time is over; says whether `ready`.
+    pub(crate) fn wait(
+        &self,
+        sleeper: &mut Option<Sleeper>,
+        limit: Option<Duration>,
+        ready: impl Fn() -> Result<bool, ChannelError>,
+    ) -> Result<bool, ChannelError> {
+        self.usable()?;
+        if ready()? {
+            return Ok(true);
+        }
+        let (peer, end) = (self.peer(), limit.and_then(|limit| Instant::now().checked_add(limit)));
+        let mut pause = PAUSE_LEAST;
+        loop {
+            if let Some(sleeper) = sleeper {
+                sleeper.announce(&self.words);
+            }
+            let found = self.usable().and_then(|()| ready());
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if found != Ok(false) || left == Some(Duration::ZERO) || self.peer() != peer {
+                self.awake(sleeper);
+                return found;
+            }
+            let slept = match &self.ear {
+                Some(ear) => ear.sleep(left),
+                None => {
+                    std::thread::sleep(left.map_or(pause, |left| left.min(pause)));
+                    pause = (2 * pause).min(PAUSE_MOST);
+                    Ok(())
+                }
+            };
+            self.awake(sleeper);
+            slept.map_err(|why| ChannelError::Wait(why.kind()))?;
+        }
+    }
+
+    fn awake(&self, sleeper: &Option<Sleeper>) {
+        if let Some(sleeper) = sleeper {
+            sleeper.awake(&self.words);
+        }
+    }
+}
+
+/// Where nothing can ring (files shared with another operating system), looks are this far apart at first and at last.
+const PAUSE_LEAST: Duration = Duration::from_micros(20);
+const PAUSE_MOST: Duration = Duration::from_millis(1);

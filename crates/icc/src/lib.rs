@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Inter-core communication: what the planes of a router say to each other, over memory that they share.
+//!
+//! The words are those of the Multicore Communications API (MCAPI, Multicore Association, 2011), without a claim of conformance:
+//!
+//! * a *domain* is one deployment on one machine; a *node* is a process or an operating system instance in it ([`NodeId`]);
+//! * an *endpoint* is a numbered port of a node, with a name, a kind and rights ([`Endpoint`]);
+//! * *messages* are byte strings up to a documented size ([`Sender`], [`Receiver`]);
+//! * *scalar channels* carry unsigned numbers of 8 to 64 bits ([`ScalarSender`], [`ScalarReceiver`]);
+//! * *counters*, which MCAPI has not, are a block that one writer publishes and any number of readers get whole ([`CounterWriter`], [`CounterReader`]).
+//!
+//! # Between processes
+//! One node serves the domain ([`Domain::serve`]); others connect to its socket ([`Node::connect`]) and attach. Each endpoint has sealed memory of its
+//! own, whose descriptor the server hands to those who have the right. Nothing has a name in a file system but the socket. Who dies is noticed by its
+//! connection, and its seat is free for the next one, who finds the channel whole.
+//!
+//! # Between operating systems
+//! [`FileRegion`] puts all endpoints into one file that both map, such as `/dev/mmapper` of User Mode Linux or the memory of an `ivshmem` device.
+//!
+//! # What a peer can do
+//! No operation blocks on a peer: a full channel is an error that is counted. Whatever a peer writes to shared memory, this side neither crashes, nor
+//! hangs, nor reads out of bounds ([`ring`], case 6): it gets wrong items, or [`ChannelError::Broken`].
+//!
+//! The form of shared memory has a version (`layout`), and so have the words on the socket (`protocol`).
+#![deny(unsafe_code)]
+
+#[cfg(not(loom))]
+mod channel;
+#[cfg(not(loom))]
+mod counters;
+#[cfg_attr(loom, allow(dead_code, reason = "models need no kinds"))]
+mod endpoint;
+#[cfg(not(loom))]
+mod file;
+#[cfg(not(loom))]
+mod layout;
+#[allow(unsafe_code)]
+mod memory;
+#[cfg(not(loom))]
+mod messages;
+#[cfg(not(loom))]
+mod node;
+mod prim;
+#[cfg(not(loom))]
+mod protocol;
+#[cfg(not(loom))]
+mod region;
+mod ring;
+#[cfg(not(loom))]
+mod scalars;
+#[cfg(not(loom))]
+mod seats;
+#[cfg(not(loom))]
+mod server;
+#[cfg(not(loom))]
+mod serving;
+#[cfg_attr(loom, allow(dead_code, reason = "models need no descriptors"))]
+mod wait;
+
+pub use endpoint::{
+    COUNTERS_MAX, ENDPOINTS_MAX, Endpoint, Kind, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, NodeId, Rights, Role,
+    Width,
+};
+#[cfg(not(loom))]
+pub use {
+    channel::{ChannelError, Peer},
+    counters::{CounterReader, CounterWriter},
+    file::FileRegion,
+    layout::{LayoutError, VERSION},
+    messages::{Receiver, Sender},
+    node::{AttachError, Node},
+    scalars::{ScalarReceiver, ScalarSender},
+    server::{Domain, ServeError},
+};

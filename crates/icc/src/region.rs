@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Regions in sealed memory of the kernel, which have no name, and go with the last process that has them.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+
+use crate::endpoint::{Endpoint, NodeId};
+use crate::layout::{Layout, LayoutError};
+use crate::memory::{ReadOnly, WORD, Words};
+
+/// Seals that a region must have before anybody maps it: memory that shrank would end its readers by `SIGBUS`.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// A region that this process has made.
+#[derive(Debug)]
+pub(crate) struct Region {
+    pub(crate) layout: Layout,
+    pub(crate) words: Words,
+    fd: OwnedFd,
+}
+
+/// Why a region was not made or taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RegionError {
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    #[error("shared memory: {0}")]
+    System(#[from] io::Error),
+    #[error("the region's size is not sealed, so it is not safe to map")]
+    NotSealed,
+}
+
+impl Region {
+    /// A region for one endpoint, so that a descriptor of it gives access to nothing else.
+    pub(crate) fn make(node: NodeId, generation: u64, endpoint: &Endpoint) -> Result<Region, RegionError> {
+        let layout = Layout::plan(node, generation, std::slice::from_ref(endpoint))?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = rustix::fs::memfd_create("junctor-icc", flags).map_err(io::Error::from)?;
+        let bytes = (layout.words * WORD) as u64;
+        // Others may not open it again by /proc to get more rights than their descriptor has.
+        rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR).map_err(io::Error::from)?;
+        rustix::fs::ftruncate(&fd, bytes).map_err(io::Error::from)?;
+        // Now, and not by a signal when a page is first touched, is it said that memory is short.
+        rustix::fs::fallocate(&fd, rustix::fs::FallocateFlags::empty(), 0, bytes).map_err(io::Error::from)?;
+        rustix::fs::fcntl_add_seals(&fd, SEALS).map_err(io::Error::from)?;
+        let words = Words::map(fd.as_fd(), layout.words)?;
+        layout.write(&words);
+        Ok(Region { layout, words, fd })
+    }
+
+    /// A descriptor to read and to write.
+    pub(crate) fn writable(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// A descriptor that can be mapped for reading only.
+    ///
+    /// # Errors
+    /// Those of opening, which needs `/proc`.
+    pub(crate) fn readable(&self) -> io::Result<OwnedFd> {
+        use std::os::fd::AsRawFd;
+        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+    }
+}
+
+/// Words of a descriptor that somebody else sent, if its size is sealed.
+fn sealed_words(fd: BorrowedFd<'_>) -> Result<usize, RegionError> {
+    let seals = rustix::fs::fcntl_get_seals(fd).map_err(|_| RegionError::NotSealed)?;
+    if !seals.contains(SealFlags::SHRINK) {
+        return Err(RegionError::NotSealed);
+    }
+    let bytes = rustix::fs::fstat(fd).map_err(io::Error::from)?.st_size;
+    Ok(usize::try_from(bytes).unwrap_or(0) / WORD)
+}
+
+/// Maps a region that was received, to read and to write.
+pub(crate) fn map(fd: BorrowedFd<'_>) -> Result<(Layout, Words), RegionError> {
+    let words = Words::map(fd, sealed_words(fd)?)?;
+    Ok((Layout::read(&words.clone().into())?, words))
+}
+
+/// Maps a region that was received, to read.
+pub(crate) fn map_to_read(fd: BorrowedFd<'_>) -> Result<(Layout, ReadOnly), RegionError> {
+    let words = ReadOnly::map(fd, sealed_words(fd)?)?;
+    Ok((Layout::read(&words)?, words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region() -> Region {
+        Region::make(NodeId::new(1, 2), 3, &Endpoint::counters(4, "c", 5)).unwrap()
+    }
+
+    #[test]
+    fn what_is_made_is_mapped() {
+        let region = region();
+        let (layout, words) = map(region.writable()).unwrap();
+        assert_eq!((&layout, words.len()), (&region.layout, region.layout.words));
+        assert_eq!(map_to_read(region.readable().unwrap().as_fd()).unwrap().0, layout);
+    }
+
+    #[test]
+    fn who_reads_cannot_write() {
+        let fd = region().readable().unwrap();
+        let why = Words::map(fd.as_fd(), 1).unwrap_err();
+        assert_eq!(why.kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn nobody_changes_the_size() {
+        let region = region();
+        for bytes in [0, 1 << 20] {
+            assert_eq!(rustix::fs::ftruncate(region.writable(), bytes), Err(rustix::io::Errno::PERM));
+        }
+        assert_eq!(
+            rustix::fs::fcntl_add_seals(region.writable(), SealFlags::WRITE),
+            Err(rustix::io::Errno::PERM)
+        );
+    }
+
+    #[test]
+    fn memory_that_may_shrink_is_not_mapped() {
+        let fd = rustix::fs::memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&fd, 4096).unwrap();
+        assert!(matches!(map(fd.as_fd()), Err(RegionError::NotSealed)));
+        let file = tempfile::tempfile().unwrap();
+        assert!(matches!(map(file.as_fd()), Err(RegionError::NotSealed)));
+        rustix::fs::fcntl_add_seals(&fd, SEALS).unwrap();
+        assert!(matches!(map(fd.as_fd()), Err(RegionError::Layout(LayoutError::NotARegion))));
+    }
+}
