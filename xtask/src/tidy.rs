@@ -20,12 +20,13 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("profile", &["sync"]),
     ("stats", &["sync"]),
     ("tester", &["packet", "wire", "sync", "ports"]),
+    ("planes", &["lang", "sync"]),
     ("lab", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports"]),
     (
         "junctor",
         &[
             "wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "profile", "stats",
-            "tester", "lab", "icc",
+            "tester", "lab", "icc", "planes",
         ],
     ),
 ];

@@ -104,6 +104,13 @@ impl Control {
         self.plant.current()
     }
 
+    /// Which worker stands still, and in what, if one does.
+    pub fn stalled(&self) -> Option<String> {
+        let shared = self.shared();
+        let troubles = shared.mailboxes.iter().enumerate();
+        troubles.filter_map(|(w, mailbox)| Some(mailbox.trouble()?.refusal(w))).next()
+    }
+
     /// Ends the router.
     pub fn stop(&self) {
         self.shared().stop();

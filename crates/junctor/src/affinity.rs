@@ -3,11 +3,9 @@
 //! while they run. NetBSD's `intrctl` is the ancestor.
 
 mod change;
-mod cpus;
 #[cfg(test)]
 mod fake;
 mod items;
-mod machine;
 mod saved;
 mod spread;
 mod table;
@@ -17,10 +15,10 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use self::change::Change;
-use self::cpus::Cpus;
 use self::items::Item;
-use self::machine::{Machine, Roots};
 use crate::{cli, exit};
+use planes::Cpus;
+use planes::machine::{Machine, Roots};
 
 /// Show and change which CPUs serve interrupts, packet steering, NAPI threads and workers.
 #[derive(Clone, Debug, clap::Args)]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::config::{self, Form, Source};
 use crate::explain::{Explained, queues, svg};
-use crate::{cli, exit, run};
+use crate::{cli, exit, run, up};
 
 /// Check a configuration and print all that is wrong with it.
 #[derive(Clone, Debug, clap::Args)]
@@ -16,7 +16,8 @@ use crate::{cli, exit, run};
   junctor check --explain -j 4 router.click
   junctor check --explain --no-fuse router.click
   junctor check --svg router.svg router.click
-  junctor check --json -e 'Idle -> Discrad'")]
+  junctor check --json -e 'Idle -> Discrad'
+  junctor check deployment.toml          planes and their cores, see junctor up")]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
@@ -43,6 +44,9 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
+    if let Some(path) = args.source.path().filter(|path| up::is_deployment(path)) {
+        return deployment(args, std::path::Path::new(path));
+    }
     let loaded = match args.source.load() {
         Ok(loaded) => loaded,
         Err(why) => return cli::usage(why),
@@ -88,6 +92,20 @@ pub(crate) fn main(args: &Args) -> u8 {
         outln!("{}", json!({ "diagnostics": loaded.json(&diagnostics) }));
     }
     if bad { exit::USAGE } else { exit::SUCCESS }
+}
+
+/// Checks a deployment: its file, and what it asks of this machine.
+fn deployment(args: &Args, path: &std::path::Path) -> u8 {
+    let checked = match up::check(path) {
+        Ok(checked) => checked,
+        Err(why) => return cli::usage(why),
+    };
+    let form = if args.json { Form::Json } else { Form::Full };
+    checked.loaded.report(&checked.loaded.diagnostics, form, true);
+    if !args.json {
+        checked.shared.iter().for_each(|line| outln!("{line}"));
+    }
+    if checked.deployment.is_some() { exit::SUCCESS } else { exit::USAGE }
 }
 
 /// Prints and draws how a configuration will run.

@@ -11,7 +11,7 @@ use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     affinity, apply, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib, init,
-    lab, parallelize, plan, profile, run, test, top, trace, trial,
+    lab, parallelize, plan, profile, run, test, top, trace, trial, up,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -37,19 +37,26 @@ enum Command {
     Combine(combine::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
+    Down(up::commands::DownArgs),
     Drops(drops::Args),
     Elements(describe::Args),
     Fib(Box<fib::Args>),
     Init(init::Args),
     Lab(lab::Args),
+    Logs(up::commands::LogsArgs),
     Parallelize(parallelize::Args),
     Plan(plan::Args),
+    #[command(hide = true)]
+    Plane(up::PlaneArgs),
     Profile(Box<profile::Args>),
+    Ps(up::commands::PsArgs),
+    Restart(up::commands::RestartArgs),
     Test(Box<test::Args>),
     Top(top::Args),
     Trace(trace::Args),
     #[command(hide = true)]
     Trial(trial::Args),
+    Up(up::Args),
     /// Print a shell completion script.
     #[command(after_help = "Example:\n  junctor completions bash > /etc/bash_completion.d/junctor")]
     Completions {
@@ -82,18 +89,24 @@ pub(crate) fn main() -> u8 {
         Command::Combine(args) => combine::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Doctor(args) => doctor::main(&args),
+        Command::Down(args) => up::commands::down(&args),
         Command::Drops(args) => drops::main(&args),
         Command::Elements(args) => describe::main(&args),
         Command::Fib(args) => fib::main(&args),
         Command::Init(args) => init::main(&args),
         Command::Lab(args) => lab::main(&args),
+        Command::Logs(args) => up::commands::logs(&args),
         Command::Parallelize(args) => parallelize::main(&args),
         Command::Plan(args) => plan::main(&args),
+        Command::Plane(args) => up::become_plane(&args),
         Command::Profile(args) => profile::main(*args),
+        Command::Ps(args) => up::commands::ps(&args),
+        Command::Restart(args) => up::commands::restart(&args),
         Command::Test(args) => test::main(&args),
         Command::Top(args) => top::main(&args),
         Command::Trace(args) => trace::main(&args),
         Command::Trial(args) => trial::main(&args),
+        Command::Up(args) => up::main(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "junctor", &mut script);

@@ -41,10 +41,13 @@ mod publish;
 mod reconfigure;
 mod report;
 mod run;
+mod state;
 mod test;
 mod top;
 mod trace;
 mod trial;
+mod up;
+mod wellbeing;
 
 #[global_allocator]
 static HEAP: sync::heap::LineHeap = sync::heap::LineHeap;

@@ -17,6 +17,7 @@ use crate::observe::OBSERVE;
 use crate::observe::session::Observers;
 use crate::profile::live::{Live, RECORDING};
 use crate::run::Args;
+use crate::state::State as Kept;
 use crate::trial;
 
 /// Puts diagnostics into words.
@@ -50,6 +51,8 @@ pub(crate) struct Keeper {
     control: Control,
     /// What the command line adds to each.
     extras: Vec<lang::Element>,
+    /// Where what runs is kept for a restart.
+    kept: Option<Kept>,
     state: Mutex<State>,
 }
 
@@ -65,7 +68,8 @@ impl Keeper {
     pub(crate) fn new(args: &Args, control: Control, graph: &Arc<Graph>, own: usize) -> Arc<Keeper> {
         let extras = graph.elements[own..].to_vec();
         let state = State { present: graph.clone(), before: None, until: None };
-        Arc::new(Keeper { args: args.clone(), control, extras, state: Mutex::new(state) })
+        let kept = args.state.as_deref().map(Kept::new);
+        Arc::new(Keeper { args: args.clone(), control, extras, kept, state: Mutex::new(state) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -131,7 +135,17 @@ impl Keeper {
         }
         then(&mut state);
         catch_signals(&self.control);
+        self.keep(&state.present);
         Ok(swapped.to_string())
+    }
+
+    /// Keeps a configuration for a restart, without what the command line adds: it will add it again.
+    fn keep(&self, graph: &Graph) {
+        if let Some(kept) = &self.kept {
+            let mut own = graph.clone();
+            own.elements.truncate(graph.elements.len() - self.extras.len());
+            kept.keep(&own);
+        }
     }
 
     /// What `hotconfig` does.

@@ -11,7 +11,8 @@ use engine::{Control, HandlerError, Options, Router, Shared};
 use crate::config::{self, Form, Source};
 use crate::profile::live::Live;
 use crate::reconfigure::{self, Keeper, Offered};
-use crate::{cli, control, devices, exit, place, publish};
+use crate::state::State;
+use crate::{cli, control, devices, exit, place, publish, wellbeing};
 
 /// Run a configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -86,6 +87,13 @@ pub(crate) struct Args {
     /// elements not at all.
     #[arg(long, value_name = "PERIOD", default_value = "250ms")]
     pub(crate) stats: String,
+    /// Keep what a restart goes on from in this directory: the configuration that runs. If one is there already, begin with it
+    /// instead of CONF.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<std::path::PathBuf>,
+    /// Lock all memory: nothing of it is paged out.
+    #[arg(long)]
+    pub(crate) lock_memory: bool,
     /// Provide a writable 'hotconfig' handler, which takes another configuration and puts it in this one's place.
     #[arg(short = 'R', long)]
     pub(crate) allow_reconfigure: bool,
@@ -162,7 +170,9 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         errln!("junctor: {why}");
         unusable
     };
-    let mut loaded = match args.source.load() {
+    let state = args.state.as_deref().map(State::new);
+    let last = state.as_ref().and_then(|state| state.last(&args.source));
+    let mut loaded = match last.map_or_else(|| args.source.load(), Ok) {
         Ok(loaded) => loaded,
         Err(why) => return usage(why),
     };
@@ -171,7 +181,13 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     }
     loaded.report(&loaded.diagnostics, form, !args.no_warnings);
     let Some(mut graph) = loaded.graph.take() else { return unusable };
+    if args.lock_memory
+        && let Err(why) = lock_memory()
+    {
+        return cli::fail(why);
+    }
     let own = graph.elements.len();
+    let kept = state.as_ref().map(|_| graph.clone());
     add_control_sockets(&mut graph, args);
     let (options, limit, patience) = match (options(args), time_limit(args), patience(args)) {
         (Ok(options), Ok(limit), Ok(patience)) => (options, limit, patience),
@@ -241,6 +257,10 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
                 Ok(end) => end,
                 Err(why) => return cli::fail(why),
             };
+            if let (Some(state), Some(kept)) = (&state, kept) {
+                state.keep(&kept);
+            }
+            wellbeing::notify(router.control());
             let started = Instant::now();
             run(&mut router, limit, args.source.path().map(|_| keeper));
             if args.print_time {
@@ -286,6 +306,16 @@ fn account(router: &Router, begun_as: &Shared, file: &str) -> std::io::Result<()
     }
     let moved: u64 = report.elements.iter().map(|e| e.inputs).sum();
     writeln!(file, "accounted for {moved}")
+}
+
+/// Locks all memory, that to come, too.
+fn lock_memory() -> Result<(), String> {
+    use nix::sys::mman::{MlockAllFlags, mlockall};
+    mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE).map_err(|why| {
+        format!(
+            "--lock-memory: {why}; start as root, with CAP_IPC_LOCK, or raise the limit (ulimit -l unlimited)"
+        )
+    })
 }
 
 /// Lets tasks move to where they are best.
@@ -437,7 +467,7 @@ fn say_shared(workers: &str, cores: usize) {
 }
 
 /// Cores that this process may use.
-fn allowed_cores() -> Vec<usize> {
+pub(crate) fn allowed_cores() -> Vec<usize> {
     core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|c| c.id).collect()
 }
 

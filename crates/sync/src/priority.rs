@@ -8,6 +8,35 @@
 
 use std::io::{Error, Result};
 
+/// How a thread shares its processor with others (sched(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduling {
+    /// Ordinary time sharing.
+    Normal,
+    /// For work that nobody waits for.
+    Batch,
+    /// Only when nothing else wants the processor.
+    Idle,
+    /// Real time, first in, first out, with a priority from 1 to 99.
+    Fifo(u8),
+    /// Real time, round robin, with a priority from 1 to 99.
+    RoundRobin(u8),
+}
+
+/// Gives the calling thread a scheduling class. Threads that it starts have it, too, as has a program that takes its place.
+///
+/// # Errors
+/// The kernel does not allow it.
+pub fn take(class: Scheduling) -> Result<()> {
+    match class {
+        Scheduling::Normal => set(libc::SCHED_OTHER, 0),
+        Scheduling::Batch => set(libc::SCHED_BATCH, 0),
+        Scheduling::Idle => set(libc::SCHED_IDLE, 0),
+        Scheduling::Fifo(priority) => set(libc::SCHED_FIFO, priority.into()),
+        Scheduling::RoundRobin(priority) => set(libc::SCHED_RR, priority.into()),
+    }
+}
+
 /// Lets the calling thread go before those that have the priority of the process, if that is a real-time one.
 ///
 /// # Errors

@@ -3,9 +3,9 @@
 
 use std::io;
 
-use super::cpus::Cpus;
 use super::items::{Item, Kind, Place};
-use super::machine::{Machine, Roots, text};
+use planes::Cpus;
+use planes::machine::{Machine, Roots, text};
 
 /// One item's new CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]

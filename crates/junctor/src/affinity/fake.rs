@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use super::change::Change;
-use super::cpus::Cpus;
 use super::items::{Item, Kind, scan};
-use super::machine::{Machine, Roots};
 use super::spread::{Wish, spread};
 use super::{saved, table};
+use planes::Cpus;
+use planes::machine::{Machine, Roots};
 
 fn put(root: &Path, path: &str, text: &str) {
     let path = root.join(path);

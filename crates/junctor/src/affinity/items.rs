@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::cpus::Cpus;
-use super::machine::{Roots, entries, text};
+use planes::Cpus;
+use planes::machine::{Roots, entries, text};
 
 /// What kind of thing is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

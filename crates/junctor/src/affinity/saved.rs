@@ -3,8 +3,8 @@
 //! from boot to boot.
 
 use super::change::Change;
-use super::cpus::Cpus;
 use super::items::{Item, Kind};
+use planes::Cpus;
 
 /// The first line.
 const HEAD: &str = "# junctor affinity, version 1";

@@ -13,9 +13,9 @@
 use std::collections::HashMap;
 
 use super::change::Change;
-use super::cpus::Cpus;
 use super::items::{Item, Kind};
-use super::machine::Machine;
+use planes::Cpus;
+use planes::machine::Machine;
 
 /// What to spread.
 #[derive(Clone, Debug, Default)]

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::cpus::Cpus;
 use super::items::Item;
-use super::machine::Machine;
+use planes::Cpus;
+use planes::machine::Machine;
 
 const NOTHING: &str = "nothing here has a place on CPUs that could be seen (a container, perhaps)\n";
 

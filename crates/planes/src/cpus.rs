@@ -6,19 +6,19 @@ use std::fmt::{self, Display};
 
 /// CPUs by number. The empty set is written `none`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Cpus(BTreeSet<usize>);
+pub struct Cpus(BTreeSet<usize>);
 
 /// No machine has more CPUs than this; it bounds what a mistyped number can cost.
 const MOST: usize = 8192;
 
 impl Cpus {
     /// One CPU.
-    pub(crate) fn of(cpu: usize) -> Cpus {
+    pub fn of(cpu: usize) -> Cpus {
         Cpus(BTreeSet::from([cpu]))
     }
 
     /// Reads a list: `0-3,8`, `none`, or nothing at all for the empty set.
-    pub(crate) fn parse_list(text: &str) -> Option<Cpus> {
+    pub fn parse_list(text: &str) -> Option<Cpus> {
         let text = text.trim();
         if text.is_empty() || text == "none" {
             return Some(Cpus::default());
@@ -36,7 +36,7 @@ impl Cpus {
     }
 
     /// Reads a mask: hexadecimal groups of 32 bits, the highest first.
-    pub(crate) fn parse_mask(text: &str) -> Option<Cpus> {
+    pub fn parse_mask(text: &str) -> Option<Cpus> {
         let mut cpus = BTreeSet::new();
         for (word, group) in text.trim().rsplit(',').enumerate() {
             let bits = u32::from_str_radix(group, 16).ok()?;
@@ -46,7 +46,7 @@ impl Cpus {
     }
 
     /// The form that `rps_cpus` and `xps_cpus` take.
-    pub(crate) fn to_mask(&self) -> String {
+    pub fn to_mask(&self) -> String {
         let words = self.0.last().map_or(0, |last| last / 32) + 1;
         let mut bits = vec![0u32; words];
         for cpu in &self.0 {
@@ -58,7 +58,7 @@ impl Cpus {
     }
 
     /// The form that `smp_affinity_list` takes.
-    pub(crate) fn to_list(&self) -> String {
+    pub fn to_list(&self) -> String {
         let mut runs: Vec<(usize, usize)> = Vec::new();
         for cpu in &self.0 {
             match runs.last_mut() {
@@ -73,25 +73,36 @@ impl Cpus {
         runs.iter().map(text).collect::<Vec<_>>().join(",")
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+    /// The CPUs, by number.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().copied()
     }
 
-    pub(crate) fn contains(&self, cpu: usize) -> bool {
+    /// Whether this CPU is in it.
+    pub fn contains(&self, cpu: usize) -> bool {
         self.0.contains(&cpu)
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The CPUs that `other` does not have.
-    pub(crate) fn without(&self, other: &Cpus) -> Cpus {
+    #[must_use]
+    pub fn without(&self, other: &Cpus) -> Cpus {
         Cpus(self.0.difference(&other.0).copied().collect())
+    }
+
+    /// The CPUs that `other` has, too.
+    #[must_use]
+    pub fn and(&self, other: &Cpus) -> Cpus {
+        Cpus(self.0.intersection(&other.0).copied().collect())
     }
 }
 

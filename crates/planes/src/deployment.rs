@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A deployment: the planes of a router, the cores that each may use, and how each is started, watched and restarted.
+//!
+//! ```toml
+//! placement = "amp"            # each plane has cores of its own; "smp": all planes share all cores
+//!
+//! [planes.user]
+//! kind = "user"
+//! config = "router.click"      # `junctor run router.click`
+//! set = { IN = "eth0", OUT = "eth1" }
+//! cores = "1-3"
+//! scheduler = "fifo:1"
+//!
+//! [planes.control]
+//! kind = "control"
+//! command = ["/usr/lib/frr/zebra", "-f", "zebra.conf"]
+//! cores = "0"
+//! netns = "control"
+//! after = ["user"]
+//! ```
+//!
+//! [`read`] reads such a file and reports all errors at once; [`check`] compares it with the machine.
+
+mod check;
+mod fields;
+mod read;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use check::{Found, check};
+pub use read::{Read, read};
+
+use crate::Cpus;
+
+/// The planes of a router.
+#[derive(Clone, Debug)]
+pub struct Deployment {
+    /// Names its sockets, logs and control groups; unique among those that run on a machine.
+    pub name: String,
+    /// Whether planes share cores.
+    pub placement: Placement,
+    /// The cores that all planes together may use; none: those that `junctor up` itself may use.
+    pub cores: Option<Cpus>,
+    /// The planes, in the file's order.
+    pub planes: Vec<Plane>,
+    /// Where relative paths begin, and where commands are started: the file's directory.
+    pub directory: PathBuf,
+}
+
+/// Whether planes share cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Symmetric: all planes share all cores.
+    Smp,
+    /// Asymmetric: each plane has cores of its own.
+    Amp,
+}
+
+/// What a plane is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It forwards packets.
+    User,
+    /// It computes routes.
+    Control,
+    /// Statistics, commands, interfaces for people and programs.
+    Management,
+}
+
+/// One plane: a process that is started, watched and restarted.
+#[derive(Clone, Debug)]
+pub struct Plane {
+    /// Its name: letters, digits, `-` and `_`.
+    pub name: String,
+    /// What it is for.
+    pub kind: Kind,
+    /// What runs in it.
+    pub program: Program,
+    /// Its cores under [`Placement::Amp`]; none: all of the deployment's.
+    pub cores: Option<Cpus>,
+    /// How it is kept apart from the others.
+    pub partition: Partition,
+    /// Its scheduling class.
+    pub class: Class,
+    /// Its nice value, -20 to 19; for [`Class::Normal`] and [`Class::Batch`].
+    pub nice: i32,
+    /// Bytes of memory that it may use.
+    pub memory: Option<u64>,
+    /// Its memory is locked: nothing of it is paged out.
+    pub lock_memory: bool,
+    /// The network namespace it lives in; none: that of `junctor up`.
+    pub netns: Option<String>,
+    /// It has a process namespace of its own: it sees no other process of the machine.
+    pub own_processes: bool,
+    /// Network interfaces that it uses. In a network namespace of its own, they are moved there.
+    pub interfaces: Vec<String>,
+    /// Variables of its environment beside those of `junctor up`.
+    pub environment: Vec<(String, String)>,
+    /// Planes that must be ready before it starts, by their place in [`Deployment::planes`].
+    pub after: Vec<usize>,
+    /// When it is started again.
+    pub restart: Restart,
+    /// How long to wait before a second restart in a row; each further one waits twice as long.
+    pub backoff: Duration,
+    /// The longest such wait.
+    pub backoff_max: Duration,
+    /// When it counts as ready.
+    pub ready: Ready,
+    /// How long it may take to become ready.
+    pub start_timeout: Duration,
+    /// The longest time between two heartbeats, if it sends them.
+    pub heartbeat: Option<Duration>,
+    /// How long it may take to end after SIGTERM.
+    pub stop_timeout: Duration,
+}
+
+/// What runs in a plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// `junctor run`.
+    Router {
+        /// The configuration.
+        config: PathBuf,
+        /// Values of its variables.
+        set: Vec<(String, String)>,
+        /// Further arguments.
+        arguments: Vec<String>,
+    },
+    /// A command with its arguments.
+    Command(Vec<String>),
+}
+
+/// How a plane is kept apart from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partition {
+    /// A process on its cores, by a cpuset where the machine has them, else by affinity.
+    Process,
+    /// An operating system instance of its own: User Mode Linux.
+    Uml,
+    /// A virtual machine.
+    Kvm,
+}
+
+/// Scheduling classes (sched(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Ordinary time sharing.
+    Normal,
+    /// For work that nobody waits for.
+    Batch,
+    /// Only when nothing else wants the core.
+    Idle,
+    /// Real time, first in, first out, with a priority from 1 to 99.
+    Fifo(u8),
+    /// Real time, round robin, with a priority from 1 to 99.
+    RoundRobin(u8),
+}
+
+/// When a plane is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// However it ended.
+    Always,
+    /// When it failed: a status other than 0, or a signal.
+    OnFailure,
+    /// Never.
+    Never,
+}
+
+/// When a plane counts as ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// When it says so: `READY=1` to `$NOTIFY_SOCKET` (sd_notify(3)), as `junctor run` does.
+    Notified,
+    /// When its program has been started.
+    Started,
+}
+
+impl Kind {
+    pub(crate) const ALL: &'static [(&'static str, Kind)] =
+        &[("user", Kind::User), ("control", Kind::Control), ("management", Kind::Management)];
+
+    /// Its word in deployment files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        word(Kind::ALL, self)
+    }
+}
+
+impl Placement {
+    pub(crate) const ALL: &'static [(&'static str, Placement)] =
+        &[("smp", Placement::Smp), ("amp", Placement::Amp)];
+
+    /// Its word in deployment files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        word(Placement::ALL, self)
+    }
+}
+
+impl Partition {
+    pub(crate) const ALL: &'static [(&'static str, Partition)] =
+        &[("process", Partition::Process), ("uml", Partition::Uml), ("kvm", Partition::Kvm)];
+
+    /// Its word in deployment files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        word(Partition::ALL, self)
+    }
+}
+
+impl Restart {
+    pub(crate) const ALL: &'static [(&'static str, Restart)] =
+        &[("always", Restart::Always), ("on-failure", Restart::OnFailure), ("never", Restart::Never)];
+}
+
+impl Ready {
+    pub(crate) const ALL: &'static [(&'static str, Ready)] =
+        &[("notified", Ready::Notified), ("started", Ready::Started)];
+}
+
+fn word<T: PartialEq>(all: &'static [(&'static str, T)], value: T) -> &'static str {
+    all.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
+}
+
+impl Class {
+    /// Reads `normal`, `batch`, `idle`, `fifo:PRIORITY` or `rr:PRIORITY`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Class> {
+        let (word, priority) = text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest)));
+        let real_time = || priority?.parse().ok().filter(|p| (1..=99).contains(p));
+        match word {
+            "normal" if priority.is_none() => Some(Class::Normal),
+            "batch" if priority.is_none() => Some(Class::Batch),
+            "idle" if priority.is_none() => Some(Class::Idle),
+            "fifo" => real_time().map(Class::Fifo),
+            "rr" => real_time().map(Class::RoundRobin),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Class {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Class::Normal => f.write_str("normal"),
+            Class::Batch => f.write_str("batch"),
+            Class::Idle => f.write_str("idle"),
+            Class::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Class::RoundRobin(priority) => write!(f, "rr:{priority}"),
+        }
+    }
+}
+
+impl Deployment {
+    /// The cores of a plane, given those that this process may use.
+    #[must_use]
+    pub fn cores_of(&self, plane: &Plane, allowed: &Cpus) -> Cpus {
+        plane.cores.as_ref().or(self.cores.as_ref()).unwrap_or(allowed).clone()
+    }
+
+    /// The place of a plane by its name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.planes.iter().position(|plane| plane.name == name)
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether this machine has what a deployment asks for, and what its planes will share in spite of all.
+
+use std::path::{Path, PathBuf};
+
+use lang::{Diagnostic, Severity};
+
+use super::read::Places;
+use super::{Class, Deployment, Partition, Plane, Program};
+use crate::Cpus;
+use crate::groups::Groups;
+use crate::machine::{Machine, Roots};
+
+/// What is wrong and what is worth knowing.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Errors and warnings.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What planes share although each has cores of its own.
+    pub shared: Vec<String>,
+}
+
+impl Found {
+    /// Whether nothing may be started.
+    #[must_use]
+    pub fn is_bad(&self) -> bool {
+        self.diagnostics.iter().any(|d| d.severity == Severity::Error)
+    }
+}
+
+/// Compares a deployment with the machine.
+#[must_use]
+pub fn check(deployment: &Deployment, places: &[Places], allowed: &Cpus, groups: &Groups) -> Found {
+    let mut found = Found::default();
+    let machine = Machine::read(&Roots::below(Path::new("/")));
+    let root = rustix::process::geteuid().is_root();
+    for (plane, place) in deployment.planes.iter().zip(places) {
+        cores(&mut found, deployment, plane, place, (&machine, allowed));
+        program(&mut found, deployment, plane, place);
+        partition(&mut found, plane, place);
+        interfaces(&mut found, plane, place);
+        rights(&mut found, plane, place, root, groups);
+    }
+    found.shared = shared(deployment, allowed, &machine);
+    found
+}
+
+fn cores(
+    found: &mut Found,
+    deployment: &Deployment,
+    plane: &Plane,
+    place: &Places,
+    (machine, allowed): (&Machine, &Cpus),
+) {
+    let wanted = deployment.cores_of(plane, allowed);
+    let (absent, denied) = (wanted.without(&machine.online()), wanted.without(allowed));
+    let wrong = if !absent.is_empty() {
+        format!("plane `{}`: this machine has no cores {absent}", plane.name)
+    } else if !denied.is_empty() {
+        format!("plane `{}`: this process may not use cores {denied}", plane.name)
+    } else {
+        return;
+    };
+    let wrong = Diagnostic::error("E0710", wrong).at(place.cores.unwrap_or(place.name));
+    found.diagnostics.push(wrong.help(format!("cores that can be used: {allowed}")));
+}
+
+/// A program that can be started, as the shell would find it.
+pub(crate) fn find_program(name: &str, directory: &Path) -> Option<PathBuf> {
+    let is_program = |path: &Path| {
+        use std::os::unix::fs::PermissionsExt as _;
+        path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(directory.join(name)).filter(|path| is_program(path));
+    }
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).map(|path| path.join(name)).find(|path| is_program(path))
+}
+
+fn program(found: &mut Found, deployment: &Deployment, plane: &Plane, place: &Places) {
+    let (wrong, help) = match &plane.program {
+        Program::Router { config, .. } => {
+            let path = deployment.directory.join(config);
+            match std::fs::File::open(&path) {
+                Ok(_) => return,
+                Err(why) => {
+                    (format!("{}: {why}", path.display()), "relative paths begin at the deployment's file")
+                }
+            }
+        }
+        Program::Command(words) => match find_program(&words[0], &deployment.directory) {
+            Some(_) => return,
+            None => (format!("there is no program {}", words[0]), "install it, or give its whole path"),
+        },
+    };
+    let wrong = Diagnostic::error("E0711", format!("plane `{}`: {wrong}", plane.name)).at(place.program);
+    found.diagnostics.push(wrong.help(help));
+}
+
+fn partition(found: &mut Found, plane: &Plane, place: &Places) {
+    let (wrong, help) = match plane.partition {
+        Partition::Process => return,
+        Partition::Uml => match find_program("linux.uml", Path::new("/")) {
+            Some(_) => ("partitions of kind uml are not supported yet", "use partition = \"process\""),
+            None => ("this machine has no User Mode Linux", "apt-get install user-mode-linux"),
+        },
+        Partition::Kvm => ("partitions of kind kvm are not supported yet", "use partition = \"process\""),
+    };
+    let wrong = Diagnostic::error("E0712", format!("plane `{}`: {wrong}", plane.name)).at(place.partition);
+    found.diagnostics.push(wrong.help(help));
+}
+
+fn interfaces(found: &mut Found, plane: &Plane, place: &Places) {
+    for (name, at) in plane.interfaces.iter().zip(&place.interfaces) {
+        let here = Path::new("/sys/class/net").join(name).exists();
+        // What an earlier start has moved is in the plane's namespace already.
+        let moved = plane.netns.as_ref().is_some_and(|netns| crate::namespace::has_interface(netns, name));
+        if !here && !moved {
+            let wrong = format!("plane `{}`: there is no interface {name}", plane.name);
+            let wrong = Diagnostic::error("E0713", wrong).at(*at);
+            found.diagnostics.push(wrong.help("`ip link` lists the interfaces"));
+        }
+    }
+}
+
+/// What needs rights or control groups that are not there. Nothing fails for want of them but namespaces.
+fn rights(found: &mut Found, plane: &Plane, place: &Places, root: bool, groups: &Groups) {
+    let name = &plane.name;
+    let mut warn = |at, message: String, help: &str| {
+        found.diagnostics.push(Diagnostic::warning("W0714", message).at(at).help(help));
+    };
+    if matches!(plane.class, Class::Fifo(_) | Class::RoundRobin(_)) && !crate::launch::may_be_real_time() {
+        let why =
+            format!("plane `{name}` cannot have scheduling class {}: it will run as normal", plane.class);
+        warn(place.class, why, "start as root, or with CAP_SYS_NICE or `ulimit -r 99`");
+    }
+    if plane.memory.is_some() && !groups.limits_memory() {
+        let why = format!("the memory of plane `{name}` will not be limited: {}", groups.why_no_memory());
+        warn(place.memory, why, "start as root on a machine with memory control groups");
+    }
+    if (plane.netns.is_some() || plane.own_processes) && !root {
+        let wrong = format!("plane `{name}`: namespaces need root");
+        let at = place.netns.unwrap_or(place.name);
+        found
+            .diagnostics
+            .push(Diagnostic::error("E0714", wrong).at(at).help("start as root, or remove the setting"));
+    }
+}
+
+/// What planes share although they have cores of their own: caches, threads of one core, memory, a hypervisor.
+fn shared(deployment: &Deployment, allowed: &Cpus, machine: &Machine) -> Vec<String> {
+    let mut lines = Vec::new();
+    let cores: Vec<Cpus> = deployment.planes.iter().map(|p| deployment.cores_of(p, allowed)).collect();
+    for (i, plane) in deployment.planes.iter().enumerate() {
+        for (j, other) in deployment.planes.iter().enumerate().skip(i + 1) {
+            let names = format!("{} and {}", plane.name, other.name);
+            let both = cores[i].and(&cores[j]);
+            if !both.is_empty() {
+                lines.push(format!("{names} share cores {both}"));
+                continue;
+            }
+            let common = machine.shared_by(&cores[i], &cores[j]);
+            if !common.is_empty() {
+                lines.push(format!("{names} share {}", common.join(", ")));
+            }
+        }
+    }
+    lines
+}

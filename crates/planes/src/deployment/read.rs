@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading a deployment from its file. All errors are reported at once, each with its line.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lang::{Diagnostic, SourceMap, Span};
+use toml::de::DeTable;
+
+use super::fields::{Fields, Findings, Placed};
+use super::{Class, Deployment, Kind, Partition, Placement, Plane, Program, Ready, Restart};
+use crate::Cpus;
+
+/// Planes that a deployment may have: each costs a process and a few descriptors.
+const MOST_PLANES: usize = 64;
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+const BACKOFF: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// Routers send a heartbeat that often at least.
+const ROUTER_HEARTBEAT: Duration = Duration::from_secs(10);
+/// The shortest heartbeat: a machine with much to do lets a process wait for longer than a few milliseconds.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
+
+/// What reading a file gave.
+#[derive(Debug)]
+pub struct Read {
+    /// The deployment, if nothing is wrong with it.
+    pub deployment: Option<Deployment>,
+    /// Where each plane stands in the file, and its settings that [`super::check`] speaks of.
+    pub places: Vec<Places>,
+    /// What is wrong.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The text, for printing diagnostics.
+    pub sources: SourceMap,
+}
+
+/// Where the settings of a plane stand.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// Its name.
+    pub name: Span,
+    /// Its cores.
+    pub cores: Option<Span>,
+    /// What it runs.
+    pub program: Span,
+    /// Its partition.
+    pub partition: Option<Span>,
+    /// Its scheduling class.
+    pub class: Option<Span>,
+    /// Its network namespace.
+    pub netns: Option<Span>,
+    /// Its memory limit.
+    pub memory: Option<Span>,
+    /// Its interfaces.
+    pub interfaces: Vec<Span>,
+    after: Vec<Placed<String>>,
+}
+
+/// Reads a deployment. `path` names it in messages, and its directory is where relative paths begin.
+#[must_use]
+pub fn read(path: &Path, text: &str) -> Read {
+    let mut sources = SourceMap::new();
+    let file = sources.add(&path.display().to_string(), text);
+    let mut found = Findings { file, list: Vec::new() };
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let at = error.span().map(|range| found.range(range));
+        found.list.push(Diagnostic::error("E0701", error.message()).at(at));
+    }
+    // A damaged file gives follow-up errors that say nothing.
+    if !found.list.is_empty() {
+        return Read { deployment: None, places: Vec::new(), diagnostics: found.list, sources };
+    }
+    let start = found.range(0..0);
+    let mut fields = Fields::new("a deployment".into(), document.get_ref(), start);
+    let name = fields.text(&mut found, "name");
+    let placement = fields.word(&mut found, "placement", Placement::ALL).map(|(p, _)| p);
+    let cores = cores(&mut fields, &mut found);
+    let mut planes = Vec::new();
+    let mut places = Vec::new();
+    let tables = fields.tables(&mut found, "planes");
+    let is_wrong = document.get_ref().get("planes").is_some_and(|planes| planes.get_ref().as_table().is_none());
+    if tables.is_empty() && !is_wrong {
+        fields.missing(&mut found, "planes", "add a table such as [planes.user]");
+    } else if tables.len() > MOST_PLANES {
+        let at = tables[MOST_PLANES].0.1;
+        found.wrong_value(at, format!("a deployment has at most {MOST_PLANES} planes"));
+    }
+    fields.end(&mut found);
+    for (name, table) in tables.into_iter().take(MOST_PLANES) {
+        let (plane, place) = plane(&mut found, name, table);
+        planes.extend(plane);
+        places.push(place);
+    }
+    let placement = placement.unwrap_or(Placement::Smp);
+    let mut deployment = Deployment {
+        name: name.map_or_else(|| stem(path), |(name, _)| name.to_owned()),
+        placement,
+        cores: cores.map(|(cores, _)| cores),
+        planes,
+        directory: directory(path),
+    };
+    if !is_name(&deployment.name) {
+        let at = name.map_or(start, |(_, at)| at);
+        found.list.push(bad_name(&deployment.name, "deployment").at(at));
+    }
+    // Planes that could not be read are missing from the list, so what follows would speak of others.
+    if deployment.planes.len() == places.len() {
+        dependencies(&mut found, &mut deployment.planes, &places);
+        placed(&mut found, &deployment, &places);
+    }
+    let sound = found.list.iter().all(|d| d.severity != lang::Severity::Error);
+    Read { deployment: sound.then_some(deployment), places, diagnostics: found.list, sources }
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(|| "deployment".into(), |stem| stem.to_string_lossy().into_owned())
+}
+
+fn directory(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned())
+}
+
+/// Names become parts of file names and of a socket's path, which may have 107 bytes.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !name.is_empty() && name.len() <= 32 && name.chars().all(plain) && !name.starts_with('-')
+}
+
+fn bad_name(name: &str, what: &str) -> Diagnostic {
+    let wrong = format!("\"{}\" is no name for a {what}", name.escape_debug());
+    Diagnostic::error("E0705", wrong).help("use at most 32 letters, digits, `-` and `_`")
+}
+
+fn cores(fields: &mut Fields<'_, '_>, found: &mut Findings) -> Option<Placed<Cpus>> {
+    let list = |text: &str| Cpus::parse_list(text).filter(|cores| !cores.is_empty());
+    fields.parsed(found, "cores", "a list of cores such as \"0,2-3\"", list)
+}
+
+/// Bytes: a number with `K`, `M` or `G`.
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, shift) = match text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text) {
+        t if t.ends_with(['K', 'k']) => (&t[..t.len() - 1], 10),
+        t if t.ends_with('M') => (&t[..t.len() - 1], 20),
+        t if t.ends_with('G') => (&t[..t.len() - 1], 30),
+        t => (t, 0),
+    };
+    let number: u64 = digits.trim().parse().ok()?;
+    number.checked_shl(shift).filter(|bytes| bytes >> shift == number && *bytes >= 1 << 20)
+}
+
+/// Reads one plane; nothing if what it runs is not clear.
+fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) -> (Option<Plane>, Places) {
+    if !is_name(&name) {
+        found.list.push(bad_name(&name, "plane").at(at));
+    }
+    let mut fields = Fields::new(format!("plane `{name}`"), table, at);
+    let kind = fields.word(found, "kind", Kind::ALL).map(|(kind, _)| kind);
+    if kind.is_none() && !table.contains_key("kind") {
+        fields.missing(found, "kind", "add kind = \"user\", \"control\" or \"management\"");
+    }
+    let program = program(&mut fields, found);
+    let is_router = matches!(program, Some((Program::Router { .. }, _)));
+    let cores = cores(&mut fields, found);
+    let partition = fields.word(found, "partition", Partition::ALL);
+    let expected = "normal, batch, idle, fifo:PRIORITY or rr:PRIORITY (1 to 99)";
+    let class = fields.parsed(found, "scheduler", expected, Class::parse);
+    let memory =
+        fields.parsed(found, "memory", "an amount of at least 1M, such as \"512M\" or \"2G\"", bytes);
+    let netns = fields.text(found, "netns");
+    if let Some((name, at)) = netns.filter(|(name, _)| !is_name(name)) {
+        found.list.push(bad_name(name, "network namespace").at(at));
+    }
+    let interfaces = fields.texts(found, "interfaces");
+    let after = fields.texts(found, "after");
+    let heartbeat = fields.time(found, "heartbeat");
+    if let Some((time, at)) = heartbeat.filter(|(time, _)| !time.is_zero() && *time < SHORTEST_HEARTBEAT) {
+        found.wrong_value(at, format!("`heartbeat` expects 100ms or more, or 0s for none, not {time:?}"));
+    }
+    let heartbeat =
+        heartbeat.map_or(is_router.then_some(ROUTER_HEARTBEAT), |(t, _)| (!t.is_zero()).then_some(t));
+    let by_default = if is_router { Ready::Notified } else { Ready::Started };
+    let mut time = |key, default| fields.time(found, key).map_or(default, |(time, _)| time);
+    let (start_timeout, stop_timeout) =
+        (time("start_timeout", START_TIMEOUT), time("stop_timeout", STOP_TIMEOUT));
+    let (backoff, backoff_max) = (time("backoff", BACKOFF), time("backoff_max", BACKOFF_MAX));
+    let places = Places {
+        name: at,
+        cores: cores.as_ref().map(|(_, at)| *at),
+        program: program.as_ref().map_or(at, |(_, at)| *at),
+        partition: partition.map(|(_, at)| at),
+        class: class.map(|(_, at)| at),
+        netns: netns.map(|(_, at)| at),
+        memory: memory.map(|(_, at)| at),
+        interfaces: interfaces.iter().map(|(_, at)| *at).collect(),
+        after,
+    };
+    let plane = Plane {
+        kind: kind.unwrap_or(Kind::User),
+        program: program.as_ref().map_or(Program::Command(Vec::new()), |(program, _)| program.clone()),
+        cores: cores.map(|(cores, _)| cores),
+        partition: partition.map_or(Partition::Process, |(partition, _)| partition),
+        class: class.map_or(Class::Normal, |(class, _)| class),
+        nice: fields.number(found, "nice", -20..=19).unwrap_or(0),
+        memory: memory.map(|(memory, _)| memory),
+        lock_memory: fields.flag(found, "lock_memory").unwrap_or(false),
+        netns: netns.map(|(name, _)| name.to_owned()),
+        own_processes: fields.flag(found, "own_processes").unwrap_or(false),
+        interfaces: interfaces.into_iter().map(|(name, _)| name).collect(),
+        environment: fields.pairs(found, "environment"),
+        after: Vec::new(),
+        restart: fields.word(found, "restart", Restart::ALL).map_or(Restart::Always, |(restart, _)| restart),
+        backoff,
+        backoff_max: backoff_max.max(backoff),
+        ready: fields.word(found, "ready", Ready::ALL).map_or(by_default, |(ready, _)| ready),
+        start_timeout,
+        heartbeat,
+        stop_timeout,
+        name,
+    };
+    fields.end(found);
+    (program.is_some().then_some(plane), places)
+}
+
+/// What a plane runs: `config` or `command`.
+fn program(fields: &mut Fields<'_, '_>, found: &mut Findings) -> Option<Placed<Program>> {
+    let config = fields.text(found, "config");
+    let (set, arguments) = (fields.pairs(found, "set"), fields.texts(found, "arguments"));
+    let command = fields.command(found, "command");
+    match (config, command) {
+        (Some((config, at)), None) => {
+            let arguments = arguments.into_iter().map(|(text, _)| text).collect();
+            Some((Program::Router { config: config.into(), set, arguments }, at))
+        }
+        (None, Some((command, at))) => {
+            if !set.is_empty() || !arguments.is_empty() {
+                let wrong = "`set` and `arguments` go with `config`; a command has its arguments in its list";
+                found.wrong_value(at, wrong);
+            }
+            Some((Program::Command(command), at))
+        }
+        (Some(_), Some((_, at))) => {
+            found.wrong_value(at, "a plane has either `config` or `command`, not both");
+            None
+        }
+        (None, None) => {
+            let help = "add config = \"FILE.click\" for a router, or command = [\"PROGRAM\", \"ARGUMENT\"]";
+            // A value that was wrong has been reported.
+            if found.list.iter().all(|d| d.span.is_none_or(|at| at.start < fields.at.start)) {
+                fields.missing(found, "program", help);
+            }
+            None
+        }
+    }
+}
+
+/// Resolves the names under `after`; finds unknown ones and circles.
+fn dependencies(found: &mut Findings, planes: &mut [Plane], places: &[Places]) {
+    let names: Vec<String> = planes.iter().map(|plane| plane.name.clone()).collect();
+    for (plane, place) in planes.iter_mut().zip(places) {
+        for (name, at) in &place.after {
+            match names.iter().position(|known| known == name) {
+                Some(before) => plane.after.push(before),
+                None => {
+                    let unknown = Diagnostic::error("E0706", format!("there is no plane `{name}`")).at(*at);
+                    let near = lang::suggest(name, names.iter().map(String::as_str));
+                    found.list.push(unknown.did_you_mean(near));
+                }
+            }
+        }
+    }
+    // Planes that can be started, one after the other; what is left is on a circle or behind one.
+    let mut done = vec![false; planes.len()];
+    while let Some(next) = (0..planes.len()).find(|&i| !done[i] && planes[i].after.iter().all(|&b| done[b])) {
+        done[next] = true;
+    }
+    if let Some(first) = done.iter().position(|done| !done) {
+        let on_it: Vec<&str> = (0..planes.len()).filter(|&i| !done[i]).map(|i| &*names[i]).collect();
+        let wrong = format!("planes wait for each other: {}", on_it.join(", "));
+        let at = places[first].after.first().map_or(places[first].name, |(_, at)| *at);
+        found.list.push(Diagnostic::error("E0706", wrong).at(at).help("remove one of their `after`"));
+    }
+}
+
+/// Holds the cores of planes against the placement.
+fn placed(found: &mut Findings, deployment: &Deployment, places: &[Places]) {
+    for (i, (plane, place)) in deployment.planes.iter().zip(places).enumerate() {
+        let Some(cores) = &plane.cores else {
+            if deployment.placement == Placement::Amp {
+                let wrong = format!("plane `{}` has no cores of its own", plane.name);
+                let help = "add cores = \"N\", or placement = \"smp\" if all planes share all cores";
+                found.list.push(Diagnostic::error("E0707", wrong).at(place.name).help(help));
+            }
+            continue;
+        };
+        if deployment.placement == Placement::Smp {
+            let wrong =
+                format!("plane `{}` has cores of its own, but all planes share all cores", plane.name);
+            let help = "add placement = \"amp\" at the top, or remove `cores`";
+            found.list.push(Diagnostic::error("E0707", wrong).at(place.cores).help(help));
+            continue;
+        }
+        if let Some(all) = &deployment.cores {
+            let beyond = cores.without(all);
+            if !beyond.is_empty() {
+                let wrong =
+                    format!("plane `{}` uses cores {beyond}, which the deployment has not", plane.name);
+                let help = format!("the deployment's `cores` are {all}");
+                found.list.push(Diagnostic::error("E0707", wrong).at(place.cores).help(help));
+            }
+        }
+        for (other, theirs) in deployment.planes.iter().zip(places).take(i) {
+            let twice = other.cores.as_ref().map(|other| other.and(cores)).filter(|both| !both.is_empty());
+            if let Some(twice) = twice {
+                let wrong = format!("cores {twice} are given to both `{}` and `{}`", other.name, plane.name);
+                let wrong = Diagnostic::error("E0707", wrong).at(place.cores);
+                found.list.push(wrong.note(theirs.cores, "given here first"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> Read {
+        read(Path::new("/etc/junctor/edge.toml"), text)
+    }
+
+    #[test]
+    fn a_deployment_is_read() {
+        let text = r#"
+            placement = "amp"
+            [planes.user]
+            kind = "user"
+            config = "router.click"
+            set = { IN = "eth0", N = 3 }
+            cores = "1-2"
+            scheduler = "fifo:5"
+            memory = "512M"
+            [planes.control]
+            kind = "control"
+            command = ["zebra", "-f", "zebra.conf"]
+            cores = "0"
+            after = ["user"]
+            restart = "on-failure"
+            heartbeat = "2s"
+            [planes.agent]
+            kind = "management"
+            command = "sleep 5"
+            cores = "3"
+            after = ["user", "control"]
+        "#;
+        let read = check(text);
+        assert!(read.diagnostics.is_empty(), "{}", lang::render(&read.diagnostics, &read.sources, false));
+        let deployment = read.deployment.unwrap();
+        assert_eq!(
+            (deployment.name.as_str(), deployment.directory.as_path()),
+            ("edge", Path::new("/etc/junctor"))
+        );
+        let [user, control, agent] = &deployment.planes[..] else { panic!("{:?}", deployment.planes) };
+        assert_eq!((user.class, user.memory, user.ready), (Class::Fifo(5), Some(512 << 20), Ready::Notified));
+        assert_eq!(user.cores, Cpus::parse_list("1-2"));
+        let set = vec![("IN".to_owned(), "eth0".to_owned()), ("N".to_owned(), "3".to_owned())];
+        assert_eq!(
+            user.program,
+            Program::Router { config: "router.click".into(), set, arguments: Vec::new() }
+        );
+        assert_eq!((control.after.as_slice(), control.restart), (&[0][..], Restart::OnFailure));
+        assert_eq!(control.heartbeat, Some(Duration::from_secs(2)));
+        assert_eq!(agent.after, [0, 1]);
+        let shell = ["/bin/sh", "-c", "exec sleep 5"].map(str::to_owned).to_vec();
+        assert_eq!(agent.program, Program::Command(shell));
+    }
+
+    /// Each line of a small file that is wrong in one way, and what is said.
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let plane = "[planes.a]\nkind = \"user\"\nconfig = \"a.click\"\n";
+        for (text, said) in [
+            ("planes = 3", "`planes` expects tables such as [planes.user], not integer"),
+            ("", "a deployment has no planes"),
+            ("name = [", "E0701"),
+            ("[planes.\"a b\"]\nkind = \"user\"\ncommand = \"x\"", "is no name for a plane"),
+            (&format!("placment = \"amp\"\n{plane}"), "did you mean `placement`?"),
+            (&format!("{plane}confg = 3"), "did you mean `config`?"),
+            (&format!("{plane}scheduler = \"fifo:100\""), "`scheduler` expects normal, batch"),
+            (&format!("{plane}nice = 20"), "`nice` expects a whole number from -20 to 19"),
+            (&format!("{plane}memory = \"12\""), "`memory` expects an amount of at least 1M"),
+            (&format!("{plane}memory = \"18446744073709551615G\""), "`memory` expects an amount"),
+            (&format!("{plane}heartbeat = \"1ms\""), "`heartbeat` expects 100ms or more"),
+            (&format!("{plane}heartbeat = 5"), "`heartbeat` expects a time"),
+            (&format!("{plane}command = \"x\""), "either `config` or `command`, not both"),
+            (&format!("{plane}after = [\"b\"]"), "there is no plane `b`"),
+            (&format!("{plane}after = [\"a\"]"), "planes wait for each other: a"),
+            (&format!("{plane}after = [1]"), "`after` expects strings, not integer"),
+            (&format!("{plane}cores = \"1\""), "but all planes share all cores"),
+            (&format!("placement = \"amp\"\n{plane}"), "has no cores of its own"),
+            (&format!("{plane}partition = \"xen\""), "expects one of process, uml, kvm"),
+            ("[planes.a]\nconfig = \"a\"", "plane `a` has no kind"),
+            ("[planes.a]\nkind = \"user\"", "plane `a` has no program"),
+            ("[planes.a]\nkind = \"user\"\ncommand = []", "`command` names no program"),
+        ] {
+            let read = check(text);
+            let all = lang::render(&read.diagnostics, &read.sources, false);
+            assert!(all.contains(said), "{text}\n{all}");
+            assert!(read.deployment.is_none(), "{text}");
+            assert_eq!(read.diagnostics.len(), 1, "{text}\n{all}");
+        }
+    }
+
+    #[test]
+    fn all_errors_are_said_at_once() {
+        let text = "placement = \"amp\"\ncores = \"0-1\"\n\
+            [planes.a]\nkind = \"user\"\nconfig = \"a\"\ncores = \"0-1\"\n\
+            [planes.b]\nkind = \"contrl\"\ncommand = \"x\"\ncores = \"1-2\"\nafter = [\"c\"]\n";
+        let read = check(text);
+        let all = lang::render(&read.diagnostics, &read.sources, false);
+        for said in [
+            "did you mean `control`?",
+            "cores 1 are given to both `a` and `b`",
+            "edge.toml:10:9",
+            "uses cores 2, which the deployment has not",
+            "there is no plane `c`",
+        ] {
+            assert!(all.contains(said), "{said}\n{all}");
+        }
+    }
+
+    proptest::proptest! {
+        /// Whatever a file holds, reading it ends with a deployment or with what is wrong.
+        #[test]
+        fn any_text_is_read(text in "([a-z.\\[\\]{}=\"\n #0-9-]|planes|kind|config|command|after|cores){0,60}") {
+            let read = check(&text);
+            proptest::prop_assert!(read.deployment.is_some() || !read.diagnostics.is_empty());
+            let _ = lang::render(&read.diagnostics, &read.sources, false);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a plane's process is made: `junctor` starts itself again, goes into the plane's groups, namespace and scheduling class,
+//! writes down who it is, and becomes the plane's program.
+//!
+//! It does so in its own process, so what the kernel refuses is said in the plane's log, and nothing has to be undone.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::fs::FlockOperation;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::CpuSet;
+use serde::{Deserialize, Serialize};
+use sync::priority::{self, Scheduling};
+
+use crate::deployment::Class;
+use crate::record::Record;
+use crate::{Cpus, namespace};
+
+/// What the process of a plane is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The process that starts it. If that has ended meanwhile, nothing is started.
+    pub supervisor: u32,
+    /// Where it writes down who it is.
+    pub record: PathBuf,
+    /// Directories of its control groups.
+    pub groups: Vec<PathBuf>,
+    /// Its cores.
+    pub cores: String,
+    /// Its scheduling class.
+    pub class: String,
+    /// Its nice value.
+    pub nice: i32,
+    /// It may lock all of its memory.
+    pub lock_memory: bool,
+    /// Its network namespace.
+    pub netns: Option<String>,
+    /// It gets a process namespace of its own.
+    pub own_processes: bool,
+    /// Its working directory.
+    pub directory: PathBuf,
+    /// Variables of its environment.
+    pub environment: Vec<(String, String)>,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+}
+
+/// Whether this process may give its children a real-time class.
+pub(crate) fn may_be_real_time() -> bool {
+    rustix::process::geteuid().is_root() || getrlimit(Resource::Rtprio).current.is_none_or(|limit| limit > 0)
+}
+
+impl Launch {
+    /// The text that the launcher gets as its argument.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Makes this process the plane's. Returns only if that fails. Why is said to the supervisor, by the stream that is this
+    /// process's standard input; it closes when the program takes the process's place.
+    pub fn become_plane(text: &str) {
+        // Closed when the program takes over.
+        let supervisor = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map(UnixStream::from);
+        let why = match serde_json::from_str::<Launch>(text) {
+            Err(why) => format!("not a plane's description: {why}"),
+            Ok(launch) => launch.take_place(),
+        };
+        if let Ok(mut supervisor) = supervisor {
+            let _ = supervisor.write_all(why.as_bytes());
+        }
+    }
+
+    fn take_place(&self) -> String {
+        match self.prepare() {
+            Ok(mut command) => {
+                let why = command.stdin(Stdio::null()).exec();
+                format!("{}: {why}", self.command.join(" "))
+            }
+            Err(why) => why,
+        }
+    }
+
+    fn prepare(&self) -> Result<Command, String> {
+        // A session of its own: what a terminal sends to `junctor up` is not for the planes.
+        rustix::process::setsid().map_err(|why| format!("setsid: {why}"))?;
+        let lock = self.claim()?;
+        for group in &self.groups {
+            let file = group.join("cgroup.procs");
+            std::fs::write(&file, "0").map_err(|why| format!("{}: {why}", file.display()))?;
+        }
+        self.take_cores()?;
+        // What is not allowed was said by the supervisor when it began.
+        let _ = self.take_class();
+        if self.lock_memory {
+            let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
+        }
+        if let Some(netns) = &self.netns {
+            namespace::enter(netns)?;
+        }
+        self.write_record(lock)?;
+        Ok(self.command())
+    }
+
+    /// Takes the plane's record, or finds that another process has the plane.
+    fn claim(&self) -> Result<File, String> {
+        let fail = |why: std::io::Error| format!("{}: {why}", self.record.display());
+        let mut options = std::fs::OpenOptions::new();
+        let mut file =
+            options.read(true).write(true).create(true).truncate(false).open(&self.record).map_err(fail)?;
+        rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(|why| fail(why.into()))?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(fail)?;
+        if Record::parse(&text).is_some_and(|record| record.is_alive()) {
+            return Err("it runs already".to_owned());
+        }
+        // The supervisor that wants this may have been killed, and another one may have started the plane by now.
+        let parent = rustix::process::getppid().map(Pid::as_raw_nonzero);
+        if parent.is_none_or(|parent| parent.get() as u32 != self.supervisor) {
+            return Err("its supervisor has ended".to_owned());
+        }
+        Ok(file)
+    }
+
+    fn write_record(&self, mut file: File) -> Result<(), String> {
+        use std::io::Seek as _;
+        let text = Record::of_this_process().map(|record| record.text()).unwrap_or_default();
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(text.as_bytes()))
+            .and_then(|()| file.sync_data());
+        written.map_err(|why| format!("{}: {why}", self.record.display()))
+    }
+
+    fn take_cores(&self) -> Result<(), String> {
+        let cores = Cpus::parse_list(&self.cores).ok_or("no cores")?;
+        let mut set = CpuSet::new();
+        for cpu in cores.iter().filter(|cpu| *cpu < CpuSet::MAX_CPU) {
+            set.set(cpu);
+        }
+        rustix::thread::sched_setaffinity(None, &set).map_err(|why| format!("cores {}: {why}", self.cores))
+    }
+
+    fn take_class(&self) -> std::io::Result<()> {
+        let class = match Class::parse(&self.class).unwrap_or(Class::Normal) {
+            Class::Normal => Scheduling::Normal,
+            Class::Batch => Scheduling::Batch,
+            Class::Idle => Scheduling::Idle,
+            Class::Fifo(priority) => Scheduling::Fifo(priority),
+            Class::RoundRobin(priority) => Scheduling::RoundRobin(priority),
+        };
+        if self.nice != 0 {
+            rustix::process::setpriority_process(None, self.nice)?;
+        }
+        priority::take(class)
+    }
+
+    fn command(&self) -> Command {
+        let (program, arguments) =
+            self.command.split_first().map_or(("false", &[][..]), |(p, a)| (p.as_str(), a));
+        let mut command = Command::new("unshare");
+        if self.own_processes {
+            // It forks, so that the program is the first process of its namespace, and ends it when itself is killed.
+            command.args(["--pid", "--fork", "--mount-proc", "--kill-child", "--", program]);
+        } else {
+            command = Command::new(program_path(program, &self.directory));
+        }
+        command.args(arguments).current_dir(&self.directory);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+/// A program with a `/` in its name is found from the deployment's directory.
+fn program_path(program: &str, directory: &Path) -> PathBuf {
+    if program.contains('/') { directory.join(program) } else { PathBuf::from(program) }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How `junctor ps`, `down` and `restart` speak to a supervisor: one line of JSON each way, over a Unix socket in the deployment's
+//! directory, which its owner alone may enter.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest line of a request.
+const LONGEST: u64 = 4096;
+/// The longest line of an answer.
+const LONGEST_ANSWER: u64 = 1 << 20;
+/// How long a client may take to ask.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is asked of a supervisor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "lowercase")]
+pub enum Request {
+    /// What are the planes doing?
+    Ps,
+    /// Stop all of them.
+    Down,
+    /// Restart one.
+    Restart {
+        /// Its name.
+        plane: String,
+    },
+}
+
+/// What it answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "lowercase")]
+pub enum Answer {
+    /// The planes.
+    Planes {
+        /// Each, in the file's order.
+        planes: Vec<Row>,
+    },
+    /// It was done.
+    Done {
+        /// What, in words.
+        text: String,
+    },
+    /// It could not be done.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// A plane as `junctor ps` shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Its name.
+    pub plane: String,
+    /// What it is for.
+    pub kind: String,
+    /// What it does: waiting, starting, ready, stopping, down.
+    pub state: String,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Seconds since its process began.
+    pub uptime_s: Option<f64>,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// Its cores.
+    pub cores: String,
+    /// How it is kept there.
+    pub partition: String,
+    /// Its scheduling class.
+    pub scheduler: String,
+    /// Bytes of memory that it has in use.
+    pub memory: Option<u64>,
+}
+
+/// Why a supervisor could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody listens.
+    #[error("no supervisor runs this deployment")]
+    NotRunning,
+    /// It did not answer.
+    #[error("the supervisor did not answer: {0}")]
+    Io(#[from] std::io::Error),
+    /// It answered something else.
+    #[error("the supervisor is of another version: {0}")]
+    Version(String),
+}
+
+/// Asks the supervisor at a socket. It may take its time: planes need theirs to end.
+///
+/// # Errors
+/// See [`AskError`].
+pub fn ask(socket: &Path, request: &Request) -> Result<Answer, AskError> {
+    let mut stream = UnixStream::connect(socket).map_err(|_| AskError::NotRunning)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let line = serde_json::to_string(request).map_err(|why| AskError::Version(why.to_string()))?;
+    stream.write_all(format!("{line}\n").as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(stream.take(LONGEST_ANSWER)).read_line(&mut answer)?;
+    serde_json::from_str(&answer).map_err(|_| AskError::Version(format!("it said '{}'", answer.trim_end())))
+}
+
+/// Reads a request.
+///
+/// # Errors
+/// It is none, or does not come in time.
+pub(crate) fn read(stream: &UnixStream) -> Result<Request, String> {
+    stream.set_read_timeout(Some(PATIENCE)).map_err(|why| why.to_string())?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(|why| why.to_string())?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST)).read_line(&mut line).map_err(|why| why.to_string())?;
+    serde_json::from_str(&line).map_err(|why| format!("not a request: {why}"))
+}
+
+/// Sends an answer; a client that has gone is none of our business.
+pub(crate) fn answer(mut stream: &UnixStream, answer: &Answer) {
+    let line = serde_json::to_string(answer).unwrap_or_default();
+    let _ = stream.write_all(format!("{line}\n").as_bytes());
+}

@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The supervisor's process: it carries out what [`Supervisor`] decides.
+//!
+//! One thread decides. Others wait: one for each process, one for each plane's notifications, one for commands, one for
+//! signals; each sends messages to the first. Whatever a later supervisor needs lies in the deployment's directory:
+//!
+//! ```text
+//! lock            held by the supervisor that lives       up.sock       commands
+//! PLANE.pid       who the plane's process is              PLANE.log     what it prints
+//! PLANE.notify    where it says that it is ready          PLANE.state/  what it goes on from when it ended by itself
+//! netns.NAME      a namespace that was made, and the interfaces that were moved there
+//! ```
+//!
+//! When the supervisor is killed, planes go on. The next one finds those that live by their records, watches them, and starts
+//! those that are missing.
+
+mod files;
+mod namespaces;
+mod process;
+
+use std::collections::HashMap;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+pub use files::{Files, Lock};
+pub use process::{stop_left, survivors};
+
+use crate::deployment::{Deployment, Program};
+use crate::groups::{Group, Groups};
+use crate::launch::Launch;
+use crate::logs::Follower;
+use crate::notify::{self, Notifier, Said};
+use crate::protocol::{self, Answer, Request, Row};
+use crate::record::Record;
+use crate::supervisor::{Action, Event, Exit, Id, Next, Phase, Report, Supervisor};
+use crate::{Cpus, logs};
+
+use process::Process;
+
+/// How often logs are looked at, and the longest time without a look at anything.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Commands that may wait for their end at a time.
+const MOST_CLIENTS: usize = 64;
+/// Lines of a plane's log that are shown when it does not start.
+const SHOWN_LINES: usize = 8;
+
+/// What a router of a deployment needs to know, for its command line.
+#[derive(Clone, Debug)]
+pub struct RouterPlane<'a> {
+    /// The deployment's name.
+    pub deployment: &'a str,
+    /// The plane's name.
+    pub plane: &'a str,
+    /// The configuration.
+    pub config: PathBuf,
+    /// Values of its variables.
+    pub set: &'a [(String, String)],
+    /// Further arguments.
+    pub arguments: &'a [String],
+    /// The cores of its workers.
+    pub cores: &'a Cpus,
+    /// Its memory is locked.
+    pub lock_memory: bool,
+    /// A directory for what it goes on from when it is started again.
+    pub state: PathBuf,
+}
+
+/// What the program that hosts a supervisor does for it.
+pub trait Host: Sync {
+    /// The command that starts this program as the launcher of a plane.
+    fn launcher(&self, launch: &Launch) -> Command;
+    /// The command line of a router.
+    fn router(&self, plane: &RouterPlane<'_>) -> Vec<String>;
+    /// Tells people.
+    fn say(&self, text: &str);
+    /// Shows a line that a plane printed.
+    fn show(&self, plane: &str, line: &str);
+}
+
+/// Why a deployment does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum UpError {
+    /// Another supervisor has it.
+    #[error("deployment {0} is up already (process {1}); `junctor ps` shows it, `junctor down` stops it")]
+    RunsAlready(String, u32),
+    /// A file or socket of the deployment cannot be used.
+    #[error("{0}: {1}")]
+    Io(PathBuf, std::io::Error),
+    /// A namespace or an interface cannot be had.
+    #[error("{0}")]
+    Namespace(String),
+    /// The first start failed, and all planes were stopped again.
+    #[error("{0}")]
+    Start(String),
+}
+
+enum Message {
+    Event(Event),
+    /// A process ended: which of the plane's processes, counted from the first.
+    Ended(Id, u64, Exit),
+    NotStarted(Id, u64, String),
+    Asked(Request, UnixStream),
+    Signal(i32),
+}
+
+/// A command that is answered when what it asked for is done.
+struct Waiting {
+    plane: Option<Id>,
+    /// Starts of the plane when it was asked for.
+    starts: u64,
+    stream: UnixStream,
+}
+
+/// A supervisor at work.
+struct Up<'a> {
+    deployment: &'a Deployment,
+    files: &'a Files,
+    allowed: &'a Cpus,
+    groups: &'a Groups,
+    host: &'a dyn Host,
+    supervisor: Supervisor,
+    processes: HashMap<Id, Process>,
+    placed: HashMap<Id, Group>,
+    /// Processes that were started, for each plane.
+    starts: Vec<u64>,
+    followers: Vec<Follower>,
+    waiting: Vec<Waiting>,
+    sender: Sender<Message>,
+    epoch: Instant,
+    signals: u32,
+    manager: Option<Notifier>,
+}
+
+/// Runs a deployment until it is stopped. `allowed`: the cores that this process may use.
+///
+/// # Errors
+/// See [`UpError`].
+pub fn up(
+    deployment: &Deployment,
+    files: &Files,
+    allowed: &Cpus,
+    groups: &Groups,
+    host: &dyn Host,
+) -> Result<(), UpError> {
+    let _lock = Lock::take(&deployment.name, files)?;
+    process::stop_strangers(deployment, files, host);
+    let living = |id: &Id| Record::living(&files.record(&deployment.planes[*id].name)).is_some();
+    let running: Vec<Id> = (0..deployment.planes.len()).filter(living).collect();
+    namespaces::make(deployment, files).map_err(UpError::Namespace)?;
+    let (sender, receiver) = channel();
+    listen(deployment, files, &sender)?;
+    let follow = |plane: &crate::deployment::Plane| Follower::new(files.log(&plane.name), false);
+    let mut up = Up {
+        deployment,
+        files,
+        allowed,
+        groups,
+        host,
+        supervisor: Supervisor::new(deployment, &running),
+        processes: HashMap::new(),
+        placed: HashMap::new(),
+        starts: vec![0; deployment.planes.len()],
+        followers: deployment.planes.iter().map(follow).collect(),
+        waiting: Vec::new(),
+        sender,
+        epoch: Instant::now(),
+        signals: 0,
+        manager: Notifier::from_environment(),
+    };
+    for id in running {
+        up.adopt(id);
+    }
+    up.run(&receiver);
+    up.end()
+}
+
+/// Starts the threads that wait for notifications, commands and signals.
+fn listen(deployment: &Deployment, files: &Files, sender: &Sender<Message>) -> Result<(), UpError> {
+    for (id, plane) in deployment.planes.iter().enumerate() {
+        let path = files.notify(&plane.name);
+        let listener = notify::Listener::bind(&path).map_err(|why| UpError::Io(path, why))?;
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            while let Ok(news) = listener.next() {
+                for said in news {
+                    let event = match said {
+                        Said::Ready => Event::Ready(id),
+                        Said::Heartbeat => Event::Heartbeat(id),
+                    };
+                    let _ = sender.send(Message::Event(event));
+                }
+            }
+        });
+    }
+    let path = files.socket();
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).map_err(|why| UpError::Io(path, why))?;
+    let commands = sender.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // One after the other: each asks at once, or is given up after a few seconds.
+            match protocol::read(&stream) {
+                Ok(request) => drop(commands.send(Message::Asked(request, stream))),
+                Err(why) => protocol::answer(&stream, &Answer::Failed { why }),
+            }
+        }
+    });
+    let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
+    if let Ok(mut signals) = signal_hook::iterator::Signals::new(signals) {
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                let _ = sender.send(Message::Signal(signal));
+            }
+        });
+    }
+    Ok(())
+}
+
+impl Up<'_> {
+    fn name(&self, id: Id) -> &str {
+        &self.deployment.planes[id].name
+    }
+
+    fn run(&mut self, messages: &Receiver<Message>) {
+        if !self.processes.is_empty() {
+            self.tell_manager("READY=1");
+        }
+        self.step(Event::Tick);
+        while !self.supervisor.is_over() {
+            let now = self.epoch.elapsed();
+            let wait = self.supervisor.deadline().map_or(LOOK_EVERY, |due| due.saturating_sub(now));
+            match messages.recv_timeout(wait.min(LOOK_EVERY)) {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => self.step(Event::Tick),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.show_logs();
+            self.answer_waiting();
+            self.tell_manager("WATCHDOG=1");
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Event(event) => self.step(event),
+            Message::Ended(id, start, exit) if start == self.starts[id] => {
+                self.clear(id);
+                self.step(Event::Ended(id, exit));
+            }
+            Message::NotStarted(id, start, why) if start == self.starts[id] => {
+                self.clear(id);
+                // Another supervisor may have started it, and have been killed before it could write that down.
+                match Record::living(&self.files.record(self.name(id))) {
+                    Some(_) => {
+                        self.adopt(id);
+                        self.step(Event::Started(id));
+                    }
+                    None => self.step(Event::NotStarted(id, format!("could not be started: {why}"))),
+                }
+            }
+            Message::Ended(..) | Message::NotStarted(..) => {}
+            Message::Asked(request, stream) => self.asked(&request, stream),
+            Message::Signal(signal_hook::consts::SIGHUP) => {
+                self.host
+                    .say("SIGHUP changes nothing; `junctor down` and `junctor up` read the deployment anew");
+            }
+            Message::Signal(_) => {
+                self.signals += 1;
+                if self.signals == 2 {
+                    self.host.say("killing all planes");
+                    self.processes.values().for_each(Process::kill);
+                }
+                self.step(Event::Down);
+            }
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        if matches!(event, Event::Down) {
+            self.tell_manager("STOPPING=1");
+        }
+        let now = self.epoch.elapsed();
+        for action in self.supervisor.step(now, event) {
+            match action {
+                Action::Start { plane, again } => self.start(plane, again),
+                Action::Terminate(id) => {
+                    if let Some(process) = self.processes.get(&id) {
+                        process.terminate();
+                    }
+                }
+                Action::Kill(id) => {
+                    if let Some(process) = self.processes.get(&id) {
+                        process.kill();
+                    }
+                }
+                Action::Report(report) => self.report(&report),
+            }
+        }
+    }
+
+    /// What is left of a plane whose process has ended.
+    fn clear(&mut self, id: Id) {
+        if let Some(process) = self.processes.remove(&id) {
+            process.kill_rest(self.placed.get(&id));
+        }
+    }
+
+    fn adopt(&mut self, id: Id) {
+        let plane = &self.deployment.planes[id];
+        let Some(record) = Record::living(&self.files.record(&plane.name)) else { return };
+        let cores = self.deployment.cores_of(plane, self.allowed);
+        let group = self.groups.make(&self.deployment.name, &plane.name, &cores, self.is_amp(), plane.memory);
+        self.starts[id] += 1;
+        let process = Process::adopt(&record, (id, self.starts[id]), &self.sender);
+        self.host.say(&format!("plane {} goes on (process {})", plane.name, record.pid));
+        self.placed.insert(id, group);
+        self.processes.insert(id, process);
+    }
+
+    fn is_amp(&self) -> bool {
+        self.deployment.placement == crate::deployment::Placement::Amp
+    }
+
+    fn start(&mut self, id: Id, again: bool) {
+        self.starts[id] += 1;
+        match self.launch(id, again) {
+            Ok(process) => drop(self.processes.insert(id, process)),
+            Err(why) => drop(self.sender.send(Message::NotStarted(id, self.starts[id], why))),
+        }
+    }
+
+    fn launch(&mut self, id: Id, again: bool) -> Result<Process, String> {
+        let plane = &self.deployment.planes[id];
+        let cores = self.deployment.cores_of(plane, self.allowed);
+        let group = self.groups.make(&self.deployment.name, &plane.name, &cores, self.is_amp(), plane.memory);
+        for missing in group.missing.iter().filter(|_| self.starts[id] == 1) {
+            self.host.say(&format!("plane {}: {missing}", plane.name));
+        }
+        let state = self.files.state(&plane.name);
+        if !again {
+            let _ = std::fs::remove_dir_all(&state);
+        }
+        std::fs::create_dir_all(&state).map_err(|why| format!("{}: {why}", state.display()))?;
+        let command = match &plane.program {
+            Program::Command(words) => words.clone(),
+            Program::Router { config, set, arguments } => self.host.router(&RouterPlane {
+                deployment: &self.deployment.name,
+                plane: &plane.name,
+                config: self.deployment.directory.join(config),
+                set,
+                arguments,
+                cores: &cores,
+                lock_memory: plane.lock_memory,
+                state,
+            }),
+        };
+        let mut environment = plane.environment.clone();
+        let notify = self.files.notify(&plane.name).display().to_string();
+        environment.push((notify::SOCKET.to_owned(), notify));
+        // As systemd does: whoever is asked for heartbeats sends two in the time.
+        let heartbeat = plane.heartbeat.map_or(String::new(), |every| every.as_micros().to_string());
+        environment.push((notify::HEARTBEAT_US.to_owned(), heartbeat));
+        environment.push(("JUNCTOR_DEPLOYMENT".to_owned(), self.deployment.name.clone()));
+        environment.push(("JUNCTOR_PLANE".to_owned(), plane.name.clone()));
+        let launch = Launch {
+            supervisor: std::process::id(),
+            record: self.files.record(&plane.name),
+            groups: group.directories.clone(),
+            cores: cores.to_list(),
+            class: plane.class.to_string(),
+            nice: plane.nice,
+            lock_memory: plane.lock_memory,
+            netns: plane.netns.clone(),
+            own_processes: plane.own_processes,
+            directory: self.deployment.directory.clone(),
+            environment,
+            command,
+        };
+        let log = self.files.log(&plane.name);
+        let log = logs::open(&log).map_err(|why| format!("{}: {why}", log.display()))?;
+        self.placed.insert(id, group);
+        Process::start(self.host.launcher(&launch), &log, (id, self.starts[id]), &self.sender)
+    }
+
+    fn report(&mut self, report: &Report) {
+        let text = match report {
+            Report::Ready(id) => {
+                let plane = &self.deployment.planes[*id];
+                let cores = self.deployment.cores_of(plane, self.allowed);
+                let process = self.processes.get(id).map_or(0, Process::id);
+                let by = self.placed.get(id).map_or("affinity", |group| &group.cores);
+                format!("plane {} is ready (process {process}, cores {cores} by {by})", plane.name)
+            }
+            Report::Ended(id, how, Next::Again(Duration::ZERO)) => {
+                format!("plane {} {how}; starting it again", self.name(*id))
+            }
+            Report::Ended(id, how, Next::Again(wait)) => {
+                format!("plane {} {how}; starting it again in {} s", self.name(*id), wait.as_secs_f64())
+            }
+            Report::Ended(id, how, Next::Nothing) => format!("plane {} {how}; it stays down", self.name(*id)),
+            Report::Unwell(id, why) => format!("plane {} {why}; killing it", self.name(*id)),
+            Report::AllReady => {
+                self.tell_manager("READY=1");
+                format!(
+                    "deployment {} is up: all {} planes are ready",
+                    self.deployment.name,
+                    self.deployment.planes.len()
+                )
+            }
+            Report::Failed(_) => "stopping all planes".to_owned(),
+        };
+        self.host.say(&text);
+    }
+
+    fn tell_manager(&self, what: &str) {
+        if let Some(manager) = &self.manager {
+            manager.send(what);
+        }
+    }
+
+    fn show_logs(&mut self) {
+        for (plane, follower) in self.deployment.planes.iter().zip(&mut self.followers) {
+            for line in follower.lines() {
+                self.host.show(&plane.name, &line);
+            }
+            if let Err(why) = follower.rotate() {
+                self.host.say(&format!("the log of plane {} cannot be rotated: {why}", plane.name));
+            }
+        }
+    }
+
+    fn asked(&mut self, request: &Request, stream: UnixStream) {
+        let fail = |why: String| protocol::answer(&stream, &Answer::Failed { why });
+        let waiting = match request {
+            Request::Ps => return protocol::answer(&stream, &Answer::Planes { planes: self.rows() }),
+            _ if self.waiting.len() >= MOST_CLIENTS => return fail("too many commands wait already".into()),
+            Request::Down => None,
+            Request::Restart { plane } => match self.deployment.find(plane) {
+                Some(id) => Some(id),
+                None => {
+                    let names: Vec<&str> = self.deployment.planes.iter().map(|plane| &*plane.name).collect();
+                    return fail(format!("there is no plane {plane}; there are {}", names.join(", ")));
+                }
+            },
+        };
+        let starts = waiting.map_or(0, |id| self.starts[id]);
+        self.waiting.push(Waiting { plane: waiting, starts, stream });
+        self.step(waiting.map_or(Event::Down, Event::Restart));
+    }
+
+    /// Answers those whose restart is done.
+    fn answer_waiting(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|client| {
+            let Some(id) = client.plane else { return true };
+            let answer = match self.supervisor.phase(id) {
+                Phase::Ready(_) if self.starts[id] > client.starts => {
+                    Answer::Done { text: format!("plane {} was restarted", self.name(id)) }
+                }
+                Phase::Down => Answer::Failed { why: format!("plane {} is down", self.name(id)) },
+                // It ended again before it was ready; its log says why.
+                _ if self.starts[id] > client.starts + 1 => {
+                    let log = self.files.log(self.name(id));
+                    Answer::Failed {
+                        why: format!("plane {} does not get ready; see {}", self.name(id), log.display()),
+                    }
+                }
+                _ => return true,
+            };
+            protocol::answer(&client.stream, &answer);
+            false
+        });
+        self.waiting.extend(waiting);
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |(id, plane): (Id, &crate::deployment::Plane)| {
+            let record = self.processes.get(&id).and(Record::living(&self.files.record(&plane.name)));
+            Row {
+                plane: plane.name.clone(),
+                kind: plane.kind.word().to_owned(),
+                state: self.supervisor.phase(id).word().to_owned(),
+                pid: record.as_ref().map(|record| record.pid),
+                uptime_s: record.as_ref().map(|record| record.age().as_secs_f64()),
+                restarts: self.supervisor.restarts(id),
+                cores: self.deployment.cores_of(plane, self.allowed).to_string(),
+                partition: format!(
+                    "{} by {}",
+                    plane.partition.word(),
+                    self.placed.get(&id).map_or("affinity", |group| &group.cores)
+                ),
+                scheduler: plane.class.to_string(),
+                memory: record.and_then(|record| process::memory(record.pid)),
+            }
+        };
+        self.deployment.planes.iter().enumerate().map(row).collect()
+    }
+
+    /// Gives back what was taken, and says how it went.
+    fn end(mut self) -> Result<(), UpError> {
+        self.show_logs();
+        for (plane, follower) in self.deployment.planes.iter().zip(&mut self.followers) {
+            if let Some(line) = follower.rest() {
+                self.host.show(&plane.name, &line);
+            }
+        }
+        for why in namespaces::remove(self.deployment, self.files) {
+            self.host.say(&why);
+        }
+        let names: Vec<String> = self.deployment.planes.iter().map(|plane| plane.name.clone()).collect();
+        self.groups.remove(&self.deployment.name, &names);
+        self.files.remove_all_but_logs(&names);
+        let failure = self.supervisor.failure().map(|why| self.explained(why));
+        for client in self.waiting.drain(..) {
+            let text = format!("deployment {} is down", self.deployment.name);
+            protocol::answer(&client.stream, &Answer::Done { text });
+        }
+        failure.map_or(Ok(()), |why| Err(UpError::Start(why)))
+    }
+
+    /// A failed start with the end of the log of the plane that failed.
+    fn explained(&self, why: &str) -> String {
+        let failed =
+            self.deployment.planes.iter().find(|plane| why.starts_with(&format!("plane `{}`", plane.name)));
+        let Some(plane) = failed else { return why.to_owned() };
+        let log = self.files.log(&plane.name);
+        let lines = logs::last(&log, SHOWN_LINES).unwrap_or_default();
+        let help = format!("see {}, or try its command by itself", log.display());
+        if lines.is_empty() {
+            return format!("{why}; it printed nothing: {help}");
+        }
+        format!("{why}. Its log ends with:\n  {}\n{help}", lines.join("\n  "))
+    }
+}
+
+/// The directory of a deployment below that of all.
+#[must_use]
+pub fn directory(all: &Path, deployment: &str) -> PathBuf {
+    all.join(deployment)
+}

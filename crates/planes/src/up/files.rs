@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files of a deployment, and the lock that makes one supervisor of it.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+
+use super::UpError;
+
+/// The files of a deployment, all in one directory.
+#[derive(Clone, Debug)]
+pub struct Files {
+    directory: PathBuf,
+}
+
+impl Files {
+    /// Those in this directory.
+    #[must_use]
+    pub fn new(directory: PathBuf) -> Files {
+        Files { directory }
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where commands arrive.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join("up.sock")
+    }
+
+    /// What a plane prints.
+    #[must_use]
+    pub fn log(&self, plane: &str) -> PathBuf {
+        self.directory.join(format!("{plane}.log"))
+    }
+
+    /// Who a plane's process is.
+    #[must_use]
+    pub fn record(&self, plane: &str) -> PathBuf {
+        self.directory.join(format!("{plane}.pid"))
+    }
+
+    pub(super) fn notify(&self, plane: &str) -> PathBuf {
+        self.directory.join(format!("{plane}.notify"))
+    }
+
+    pub(super) fn state(&self, plane: &str) -> PathBuf {
+        self.directory.join(format!("{plane}.state"))
+    }
+
+    pub(super) fn namespace(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("netns.{name}"))
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.directory.join("lock")
+    }
+
+    /// Names of planes that have a record.
+    #[must_use]
+    pub fn recorded(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> =
+            names.filter_map(|name| Some(name.strip_suffix(".pid")?.to_owned())).collect();
+        names.sort();
+        names
+    }
+
+    /// Removes all that is of no use after the end. Logs stay, to be read.
+    pub(super) fn remove_all_but_logs(&self, planes: &[String]) {
+        for plane in planes {
+            let _ = std::fs::remove_file(self.record(plane));
+            let _ = std::fs::remove_file(self.notify(plane));
+            let _ = std::fs::remove_dir_all(self.state(plane));
+        }
+        let _ = std::fs::remove_file(self.socket());
+    }
+}
+
+/// Held by the supervisor of a deployment while it lives.
+#[derive(Debug)]
+pub struct Lock(#[allow(dead_code)] File);
+
+impl Lock {
+    /// Takes it; makes the deployment's directory, which its owner alone may enter.
+    ///
+    /// # Errors
+    /// Another supervisor has it, or the directory cannot be made.
+    pub fn take(deployment: &str, files: &Files) -> Result<Lock, UpError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |why: std::io::Error| UpError::Io(path, why)
+        };
+        let directory = files.directory();
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        made.map_err(failed(directory))?;
+        let path = files.lock();
+        let mut options = std::fs::OpenOptions::new();
+        let mut file =
+            options.read(true).write(true).create(true).truncate(false).open(&path).map_err(failed(&path))?;
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut text = String::new();
+            let _ = file.read_to_string(&mut text);
+            return Err(UpError::RunsAlready(deployment.to_owned(), text.trim().parse().unwrap_or(0)));
+        }
+        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        written.map_err(failed(&path))?;
+        Ok(Lock(file))
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes of planes: started, or taken over from a supervisor that was killed; waited for by a thread each.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+
+use super::{Files, Host, Message};
+use crate::deployment::Deployment;
+use crate::groups::Group;
+use crate::machine::text;
+use crate::record::Record;
+use crate::supervisor::{Event, Exit, Id};
+
+/// The longest message of a launcher.
+const LONGEST: u64 = 4096;
+/// How long planes of nobody may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A plane's process. It leads a session and a process group of its own.
+#[derive(Debug)]
+pub(super) struct Process {
+    pid: Pid,
+}
+
+/// Which process of which plane.
+type Which = (Id, u64);
+
+impl Process {
+    /// Starts a launcher, whose messages about itself come back by its standard input.
+    pub(super) fn start(
+        mut launcher: Command,
+        log: &File,
+        (id, start): Which,
+        sender: &Sender<Message>,
+    ) -> Result<Process, String> {
+        let output = || log.try_clone().map(Stdio::from).map_err(|why| format!("its log: {why}"));
+        let (ours, theirs) = UnixStream::pair().map_err(|why| why.to_string())?;
+        launcher.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(output()?).stderr(output()?);
+        let child = launcher.spawn().map_err(|why| why.to_string())?;
+        // It holds the other end of the pair.
+        drop(launcher);
+        let pid = Pid::from_child(&child);
+        let sender = sender.clone();
+        std::thread::spawn(move || attend(child, ours, (id, start), &sender));
+        Ok(Process { pid })
+    }
+
+    /// Waits for a process that is no child of ours.
+    pub(super) fn adopt(record: &Record, (id, start): Which, sender: &Sender<Message>) -> Process {
+        let pid = Pid::from_raw(record.pid as i32).unwrap_or(Pid::INIT);
+        let handle = pidfd_open(pid, PidfdFlags::empty());
+        let (sender, record) = (sender.clone(), record.clone());
+        std::thread::spawn(move || {
+            if let Ok(handle) = handle {
+                while record.is_alive() {
+                    let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], None);
+                }
+            }
+            while record.is_alive() {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            let _ = sender.send(Message::Ended(id, start, Exit::Unknown));
+        });
+        Process { pid }
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get() as u32
+    }
+
+    fn signal(&self, signal: Signal) {
+        // It has no group of its own for the first moment.
+        if kill_process_group(self.pid, signal).is_err() {
+            let _ = kill_process(self.pid, signal);
+        }
+    }
+
+    /// Asks it to end.
+    pub(super) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends it.
+    pub(super) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Ends what a process left that has ended itself.
+    pub(super) fn kill_rest(&self, group: Option<&Group>) {
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        let me = std::process::id();
+        for directory in group.iter().flat_map(|group| &group.directories) {
+            let members = text(directory.join("cgroup.procs")).unwrap_or_default();
+            for pid in
+                members.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|pid| *pid as u32 != me)
+            {
+                if let Some(pid) = Pid::from_raw(pid) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+        }
+    }
+}
+
+/// Waits for a launcher to become its program, and for that to end.
+fn attend(mut child: Child, mut launcher: UnixStream, (id, start): Which, sender: &Sender<Message>) {
+    let mut complaint = String::new();
+    // It ends when the launcher becomes the program, or ends itself.
+    let _ = (&mut launcher).take(LONGEST).read_to_string(&mut complaint);
+    drop(launcher);
+    if complaint.is_empty() {
+        let _ = sender.send(Message::Event(Event::Started(id)));
+    }
+    let status = child.wait();
+    let exit = match status {
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => Exit::Status(code),
+            (None, Some(signal)) => Exit::Signal(signal),
+            (None, None) => Exit::Unknown,
+        },
+        Err(_) => Exit::Unknown,
+    };
+    let ended = match complaint.is_empty() {
+        true => Message::Ended(id, start, exit),
+        false => Message::NotStarted(id, start, complaint.trim_end().to_owned()),
+    };
+    let _ = sender.send(ended);
+}
+
+/// Bytes of memory that a process has in use.
+pub(super) fn memory(pid: u32) -> Option<u64> {
+    let pages: u64 = text(format!("/proc/{pid}/statm"))?.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Planes of a deployment that live, with or without a supervisor.
+#[must_use]
+pub fn survivors(files: &Files) -> Vec<(String, Record)> {
+    let living = |name: String| Record::living(&files.record(&name)).map(|record| (name, record));
+    files.recorded().into_iter().filter_map(living).collect()
+}
+
+/// Stops planes that have no supervisor; returns their names.
+#[must_use]
+pub fn stop_left(files: &Files) -> Vec<String> {
+    let left = survivors(files);
+    stop(&left);
+    left.iter().for_each(|(name, _)| drop(std::fs::remove_file(files.record(name))));
+    left.into_iter().map(|(name, _)| name).collect()
+}
+
+/// Stops planes of an earlier form of the deployment, which it does not have any more.
+pub(super) fn stop_strangers(deployment: &Deployment, files: &Files, host: &dyn Host) {
+    let strangers: Vec<_> =
+        survivors(files).into_iter().filter(|(name, _)| deployment.find(name).is_none()).collect();
+    for (name, record) in &strangers {
+        host.say(&format!("stopping plane {name} (process {}): the deployment has it no more", record.pid));
+    }
+    stop(&strangers);
+    strangers.iter().for_each(|(name, _)| drop(std::fs::remove_file(files.record(name))));
+}
+
+fn stop(planes: &[(String, Record)]) {
+    for (signal, patience) in [(Signal::TERM, PATIENCE), (Signal::KILL, PATIENCE)] {
+        let living = planes.iter().filter(|(_, record)| record.is_alive());
+        for pid in living.filter_map(|(_, record)| Pid::from_raw(record.pid as i32)) {
+            Process { pid }.signal(signal);
+        }
+        let begun = Instant::now();
+        while planes.iter().any(|(_, record)| record.is_alive()) && begun.elapsed() < patience {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
