@@ -214,6 +214,9 @@ impl Hierarchy {
                         write(&above.join(file), &all)?;
                     }
                 }
+                if own {
+                    let _ = write(&above.join("cpuset.cpu_exclusive"), "1");
+                }
                 make(&directory)?;
                 write(&directory.join("cpuset.mems"), &text(above.join("cpuset.mems")).unwrap_or_default())?;
                 write(&directory.join("cpuset.cpus"), &list)?;

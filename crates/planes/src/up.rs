@@ -515,6 +515,7 @@ impl Up<'_> {
         self.groups.remove(&self.deployment.name, &names);
         self.files.remove_all_but_logs(&names);
         let failure = self.supervisor.failure().map(|why| self.explained(why));
+        self.host.say(&format!("deployment {} is down", self.deployment.name));
         for client in self.waiting.drain(..) {
             let text = format!("deployment {} is down", self.deployment.name);
             protocol::answer(&client.stream, &Answer::Done { text });

@@ -107,7 +107,10 @@ fn choose(which: &Which, running: bool) -> Result<(String, Files), String> {
                 1 => some.remove(0),
                 0 => return Err("no deployment is up; `junctor up FILE` starts one".into()),
                 _ => {
-                    return Err(format!("several deployments: {}; choose one by --deployment", listed(&some)));
+                    return Err(format!(
+                        "several deployments: {}; choose one by --deployment",
+                        listed(&some)
+                    ));
                 }
             }
         }

@@ -80,7 +80,8 @@ pub fn read(path: &Path, text: &str) -> Read {
     let mut planes = Vec::new();
     let mut places = Vec::new();
     let tables = fields.tables(&mut found, "planes");
-    let is_wrong = document.get_ref().get("planes").is_some_and(|planes| planes.get_ref().as_table().is_none());
+    let is_wrong =
+        document.get_ref().get("planes").is_some_and(|planes| planes.get_ref().as_table().is_none());
     if tables.is_empty() && !is_wrong {
         fields.missing(&mut found, "planes", "add a table such as [planes.user]");
     } else if tables.len() > MOST_PLANES {
