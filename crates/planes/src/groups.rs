@@ -116,19 +116,19 @@ fn name_of(deployment: &str) -> String {
 /// Mounted hierarchies that have a controller, version 2 first, with our own group in each and then its root.
 fn hierarchies(mounts: &str, ours: &str, controller: &str) -> Vec<Hierarchy> {
     let mut found = Vec::new();
+    let has = |list: &str, word: &str| list.split(',').any(|known| known == word);
     for mount in mounts.lines() {
         let words: Vec<&str> = mount.split(' ').collect();
         let [_, at, kind, options, ..] = words[..] else { continue };
-        // cgroups(7): `0::/path` for version 2, `N:controller,...:/path` for version 1.
-        let (version, mine): (_, Box<dyn Fn(&&str) -> bool>) = match kind {
-            "cgroup2" => (Version::Two, Box::new(|line| line.starts_with("0::"))),
-            "cgroup" if options.split(',').any(|o| o == controller) => {
-                let has = move |line: &&str| {
-                    line.split(':').nth(1).is_some_and(|all| all.split(',').any(|c| c == controller))
-                };
-                (Version::One, Box::new(has))
-            }
+        let version = match kind {
+            "cgroup2" => Version::Two,
+            "cgroup" if has(options, controller) => Version::One,
             _ => continue,
+        };
+        // cgroups(7): `0::/path` for version 2, `N:controller,...:/path` for version 1.
+        let mine = |line: &&str| match version {
+            Version::Two => line.starts_with("0::"),
+            Version::One => line.split(':').nth(1).is_some_and(|all| has(all, controller)),
         };
         let at = Path::new(at);
         let own = ours.lines().find(mine).and_then(|line| line.splitn(3, ':').nth(2));

@@ -657,9 +657,9 @@ mod tests {
                     _ => Event::Tick,
                 };
                 perform(s.step(now, event), &mut alive);
-                for id in 0..3 {
+                for (id, alive) in alive.iter().enumerate() {
                     let has = matches!(s.phase(id), Phase::Starting(_) | Phase::Ready(_) | Phase::Stopping(_));
-                    proptest::prop_assert_eq!(has, alive[id]);
+                    proptest::prop_assert_eq!(has, *alive);
                 }
             }
             perform(s.step(now, Event::Down), &mut alive);

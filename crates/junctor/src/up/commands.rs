@@ -291,13 +291,26 @@ pub(crate) fn logs(args: &LogsArgs) -> u8 {
             Err(why) => return cli::fail(format!("{}: {why}", files.log(plane).display())),
         }
     }
-    while args.follow {
-        for (plane, follower) in planes.iter().zip(&mut followers) {
-            follower.lines().iter().for_each(|line| show(plane, line));
+    if args.follow {
+        follow(&planes, &mut followers, |plane, line| {
+            if planes.len() == 1 { line } else { format!("{plane:width$} | {line}") }
+        });
+    }
+    exit::SUCCESS
+}
+
+/// Shows what is printed from now on, until nobody reads it any more.
+fn follow(planes: &[String], followers: &mut [Follower], form: impl Fn(&str, String) -> String) {
+    loop {
+        for (plane, follower) in planes.iter().zip(&mut *followers) {
+            for line in follower.lines() {
+                if cli::print(format!("{}\n", form(plane, line)).as_bytes()).is_err() {
+                    return;
+                }
+            }
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    exit::SUCCESS
 }
 
 /// Planes that have a log.

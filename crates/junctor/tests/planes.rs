@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Deployments under traffic: planes that are killed, the supervisor that is killed, and what users see of it. JUNCTOR_KILLS says
+//! how often each is killed (default 5).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use lab::rig::{Cable, Namespace, Process, Rig, wait_for};
+
+const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A cable between the hosts.
+const CABLE: &str =
+    "FromDevice(d0, METHOD AF_PACKET, PROMISC true) -> b :: Queue -> ToDevice(d1, METHOD AF_PACKET);
+FromDevice(d1, METHOD AF_PACKET, PROMISC true) -> a :: Queue -> ToDevice(d0, METHOD AF_PACKET);
+";
+
+/// A deployment in a directory of its own, stopped at the end.
+struct Deployment {
+    name: String,
+    directory: tempfile::TempDir,
+}
+
+impl Deployment {
+    fn new(text: &str, configuration: &str) -> Deployment {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("router.click"), configuration).unwrap();
+        std::fs::write(directory.path().join("d.toml"), format!("name = \"{name}\"\n{text}")).unwrap();
+        Deployment { name, directory }
+    }
+
+    fn file(&self) -> String {
+        self.directory.path().join("d.toml").display().to_string()
+    }
+
+    /// Where it has its files: as root.
+    fn files(&self) -> PathBuf {
+        Path::new("/run/junctor").join(&self.name)
+    }
+
+    fn up(&self, home: &Namespace) -> Process {
+        home.spawn(&[JUNCTOR, "up", &self.file()]).unwrap()
+    }
+
+    fn pid(&self, plane: &str) -> Option<u32> {
+        let text = std::fs::read_to_string(self.files().join(format!("{plane}.pid"))).ok()?;
+        let pid = text.split(' ').next()?.parse().ok()?;
+        Path::new(&format!("/proc/{pid}")).exists().then_some(pid)
+    }
+
+    /// Kills a plane; waits until another process has its place. Returns how long that took.
+    fn kill(&self, plane: &str) -> Duration {
+        let before = self.pid(plane).unwrap_or_else(|| panic!("{plane} does not run"));
+        let begun = Instant::now();
+        kill(before);
+        let replaced = || self.state(plane) == "ready" && self.pid(plane).is_some_and(|pid| pid != before);
+        wait_for("another process", PATIENCE, replaced).unwrap_or_else(|e| panic!("{plane}: {e}"));
+        begun.elapsed()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(JUNCTOR).args(arguments).args(["--deployment", &self.name]).output().unwrap()
+    }
+
+    fn rows(&self) -> Vec<serde_json::Value> {
+        let output = self.run(&["ps", "--json"]);
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        found["deployments"][0]["planes"].as_array().cloned().unwrap_or_default()
+    }
+
+    fn state(&self, plane: &str) -> String {
+        let row = self.rows().into_iter().find(|row| row["plane"] == plane).unwrap_or_default();
+        row["state"].as_str().unwrap_or("").to_owned()
+    }
+
+    fn ctl(&self, handler: &str) -> String {
+        let socket = self.files().join("user.sock").display().to_string();
+        let output = Command::new(JUNCTOR).args(["ctl", "--socket", &socket, handler]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+}
+
+impl Drop for Deployment {
+    fn drop(&mut self) {
+        self.run(&["down"]);
+        let _ = std::fs::remove_dir_all(self.files());
+    }
+}
+
+fn kill(pid: u32) {
+    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Sequence numbers of answered pings.
+fn answered(said: &str) -> Vec<u32> {
+    let number = |line: &str| line.split("icmp_seq=").nth(1)?.split(' ').next()?.parse().ok();
+    said.lines().filter_map(number).collect()
+}
+
+const THREE: &str = r#"
+[planes.user]
+kind = "user"
+config = "router.click"
+arguments = ["-R"]
+[planes.control]
+kind = "control"
+command = ["sleep", "100000"]
+after = ["user"]
+backoff = "1ms"
+backoff_max = "1ms"
+[planes.agent]
+kind = "management"
+command = "sleep 100000"
+after = ["user", "control"]
+backoff = "1ms"
+backoff_max = "1ms"
+"#;
+
+#[test]
+fn planes_survive_each_other_and_their_supervisor() {
+    if lab::rig::skip_without("planes_survive_each_other_and_their_supervisor", &["ping", "ethtool"]) {
+        return;
+    }
+    let kills: usize = std::env::var("JUNCTOR_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(5);
+    let rig = Rig::new(Cable::default()).unwrap();
+    rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+    rig.b.ip("addr add 10.0.1.3/24 dev b0").unwrap();
+    let deployment = Deployment::new(THREE, CABLE);
+    let mut up = deployment.up(&rig.dut);
+    up.wait_for_text("is up: all 3 planes are ready", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    let mut ping = rig.a.spawn(&["ping", "-n", "-i", "0.01", "-W", "60", "10.0.1.3"]).unwrap();
+    ping.wait_for_text("icmp_seq=1 ", PATIENCE).unwrap();
+    let user = deployment.pid("user").unwrap();
+    for _ in 0..kills {
+        deployment.kill("control");
+        deployment.kill("agent");
+        let (control, agent) = (deployment.pid("control"), deployment.pid("agent"));
+        kill(up.id());
+        wait_for("the supervisor's end", PATIENCE, || up.ended().is_some()).unwrap();
+        assert_eq!(deployment.state("user"), "unsupervised");
+        up = deployment.up(&rig.dut);
+        up.wait_for_text("plane agent goes on", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+        let same = || deployment.state("user") == "ready" && deployment.pid("control") == control;
+        wait_for("the planes' supervisor", PATIENCE, same).unwrap();
+        assert_eq!(deployment.pid("agent"), agent, "nothing was started twice");
+    }
+    let last = || answered(&ping.stdout()).last().copied();
+    let now = last();
+    wait_for("another answer", PATIENCE, || last() != now).unwrap();
+    let said = ping.interrupt(PATIENCE).unwrap().stdout;
+    let mut numbers = answered(&said);
+    numbers.sort_unstable();
+    let missing: Vec<u32> = (1..=*numbers.last().unwrap()).filter(|n| !numbers.contains(n)).collect();
+    assert_eq!(missing, [] as [u32; 0], "pings lost of {}", numbers.len());
+    assert_eq!(deployment.pid("user"), Some(user), "the user plane went on");
+}
+
+#[test]
+fn a_killed_user_plane_goes_on_with_its_last_configuration() {
+    if lab::rig::skip("a_killed_user_plane_goes_on_with_its_last_configuration") {
+        return;
+    }
+    let rig = Rig::new(Cable::default()).unwrap();
+    rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+    rig.b.ip("addr add 10.0.1.3/24 dev b0").unwrap();
+    let deployment = Deployment::new(THREE, CABLE);
+    let mut up = deployment.up(&rig.dut);
+    up.wait_for_text("is up: all 3 planes are ready", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    let (control, agent) = (deployment.pid("control"), deployment.pid("agent"));
+    let other = format!("{CABLE}Idle -> extra :: Counter -> Discard;");
+    let socket = deployment.files().join("user.sock").display().to_string();
+    let swap =
+        Command::new(JUNCTOR).args(["ctl", "--socket", &socket, "hotconfig", &other]).output().unwrap();
+    assert!(swap.status.success(), "{}", text(&swap));
+    for _ in 0..3 {
+        let took = deployment.kill("user");
+        println!("ready again after {took:?}");
+        assert_eq!(deployment.ctl("extra.count"), "0", "its last good configuration");
+        rig.a.run(&["ping", "-n", "-c1", "-W60", "10.0.1.3"]).unwrap();
+    }
+    assert_eq!((deployment.pid("control"), deployment.pid("agent")), (control, agent), "the others went on");
+    // Asked to restart, it begins with its own configuration.
+    let restarted = deployment.run(&["restart", "user"]);
+    assert!(restarted.status.success(), "{}", text(&restarted));
+    assert_eq!(deployment.ctl("extra.count"), "");
+    let down = deployment.run(&["down"]);
+    assert!(text(&down).contains("is down"), "{}", text(&down));
+    let ended = up.finish(PATIENCE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    for plane in ["user", "control", "agent"] {
+        assert_eq!(deployment.pid(plane), None, "{plane}");
+    }
+}
+
+/// Starts nothing, or nothing that stays.
+#[test]
+fn what_cannot_be_started_leaves_nothing() {
+    if lab::rig::skip("what_cannot_be_started_leaves_nothing") {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    let router = "[planes.user]\nkind = \"user\"\nconfig = \"router.click\"\n";
+    let fails = |text: &str, configuration: &str, status: i32, said: &[&str]| {
+        let deployment = Deployment::new(text, configuration);
+        let output = deployment.up(&home).finish(PATIENCE).unwrap();
+        for words in said {
+            assert!(output.stderr.contains(words), "{words}\n{}", output.stderr);
+        }
+        assert_eq!(output.status.code(), Some(status), "{}", output.stderr);
+        assert!(deployment.rows().is_empty() && deployment.pid("user").is_none());
+    };
+    let forward = "TimedSource -> Discard;";
+    fails(&format!("{router}cores = \"5000\"\n"), forward, 2, &["all planes share all cores", "d.toml:5:9"]);
+    let amp = format!("placement = \"amp\"\n{router}cores = \"5000\"\n");
+    fails(&amp, forward, 2, &["this machine has no cores 5000", "cores that can be used"]);
+    fails(&format!("{router}netns = \"x/y\"\n"), forward, 2, &["is no name for a network namespace"]);
+    fails(&format!("{router}interfaces = [\"none0\"]\n"), forward, 2, &["there is no interface none0"]);
+    fails(&format!("{router}partition = \"kvm\"\n"), forward, 2, &["E0712"]);
+    fails(router, "TimedSource -> Discrad;", 2, &["cannot be used", "no such class"]);
+    let absent = format!("{router}[planes.x]\nkind = \"control\"\ncommand = [\"no-such-program\"]\n");
+    fails(&absent, forward, 2, &["there is no program no-such-program", "d.toml:7:11"]);
+    // One that fails after others have become ready stops them again.
+    let late = format!(
+        "{router}[planes.x]\nkind = \"control\"\ncommand = [\"sh\", \"-c\", \"echo out of order; exit 3\"]\n\
+         after = [\"user\"]\nready = \"notified\"\n"
+    );
+    fails(
+        &late,
+        forward,
+        1,
+        &["plane user is ready", "plane `x` ended with status 3 before it was ready", "out of order"],
+    );
+    let never = format!(
+        "{router}[planes.x]\nkind = \"control\"\ncommand = [\"sleep\", \"1000\"]\nready = \"notified\"\n\
+         start_timeout = \"300ms\"\n"
+    );
+    fails(&never, forward, 1, &["plane `x` was not ready within 0.3 s", "it printed nothing"]);
+}
+
+#[test]
+fn a_deployment_runs_once() {
+    if lab::rig::skip("a_deployment_runs_once") {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    let deployment = Deployment::new(
+        "[planes.user]\nkind = \"user\"\nconfig = \"router.click\"\n\
+         [planes.setup]\nkind = \"control\"\ncommand = \"echo set up\"\nrestart = \"never\"\nafter = [\"user\"]\n",
+        "TimedSource -> Discard;",
+    );
+    let mut up = deployment.up(&home);
+    up.wait_for_text("is up: all 2 planes are ready", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    let second = deployment.up(&home).finish(PATIENCE).unwrap();
+    assert_eq!(second.status.code(), Some(2));
+    assert!(second.stderr.contains(&format!("is up already (process {})", up.id())), "{}", second.stderr);
+    wait_for("the setup's end", PATIENCE, || deployment.state("setup") == "down").unwrap();
+    let logs = deployment.run(&["logs", "setup"]);
+    assert_eq!(text(&logs), "set up\n");
+    let wrong = deployment.run(&["restart", "contrl"]);
+    assert!(text(&wrong).contains("there is no plane contrl; there are user, setup"), "{}", text(&wrong));
+    let ended = up.interrupt(PATIENCE).unwrap();
+    assert!(ended.status.success() && ended.stderr.contains("is down"), "{}", ended.stderr);
+}
