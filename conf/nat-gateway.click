@@ -39,7 +39,7 @@ untagged_inside[3] -> Discard;
 flows :: IPRewriter(pattern $OUTSIDE_ADDR 1024-65535 - - 0 1, pass 2, HOST_FLOWS $HOST_FLOWS);
 ftp :: TCPRewriter(pattern $OUTSIDE_ADDR 1024-65535 - - 0 1, pass 2, MAPPING_CAPACITY flows, HOST_FLOWS $HOST_FLOWS);
 pings :: ICMPPingRewriter(pattern $OUTSIDE_ADDR 1024-65535 - - 0 1, drop, MAPPING_CAPACITY flows, HOST_FLOWS $HOST_FLOWS);
-errors_out, errors_in :: ICMPRewriter(flows ftp pings);
+errors_out, errors_in :: ICMPRewriter(flows ftp pings, HIDE_SOURCE true);
 
 // To inside hosts: what is translated, and what the gateway itself says. Errors about the former are translated on their way back.
 to_inside :: DecIPTTL -> mtu_in :: IPFragmenter($MTU) -> [0]arp_in;

@@ -351,6 +351,19 @@ pub(crate) fn lost(e: std::io::Error) -> Failure {
     }
 }
 
+/// Whether a value is the name of a file rather than a configuration: there is such a file, or it can be nothing else.
+fn is_path(value: &str) -> bool {
+    let one_word = !value.contains(|c: char| c.is_whitespace() || "()[]{};:,\"'$".contains(c));
+    let like_path = value.starts_with(['/', '.', '~']) || value.ends_with(".click");
+    Path::new(value).exists() || (one_word && like_path)
+}
+
+/// The configuration in a file.
+fn text_of(path: &str) -> Result<String, String> {
+    let bytes = lang::read_file(Path::new(path)).map_err(|e| e.message)?;
+    String::from_utf8(bytes).map_err(|_| format!("{path}: not text in UTF-8"))
+}
+
 /// Makes the call.
 fn call(args: &Args, stream: UnixStream) -> Result<Done, Failure> {
     let name = &args.handler;
@@ -361,8 +374,8 @@ fn call(args: &Args, stream: UnixStream) -> Result<Done, Failure> {
     let mut value = args.value.join(" ");
     if name == "hotconfig" {
         client.be_patient();
-        if Path::new(&value).is_file() {
-            value = std::fs::read_to_string(&value).map_err(|e| Failure::Unclear(format!("{value}: {e}")))?;
+        if is_path(&value) {
+            value = text_of(&value).map_err(Failure::Unclear)?;
         }
     }
     let mut write = args.write || (!args.read && !args.value.is_empty());
@@ -388,6 +401,18 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
+
+    #[test]
+    fn a_file_is_told_from_a_configuration() {
+        for text in ["nobody.click", "/no/where", "./none", "/tmp", "/dev/null"] {
+            assert!(is_path(text), "{text}");
+        }
+        for text in ["Idle -> Discard", "Idle->Discard;", "a::Idle->Discard", "", "// empty", "require(x)"] {
+            assert!(!is_path(text), "{text}");
+        }
+        assert!(text_of("/no/where").unwrap_err().contains("No such file"));
+        assert!(text_of("/tmp").unwrap_err().contains("a directory"));
+    }
 
     #[test]
     fn the_only_live_socket_is_chosen() {

@@ -142,7 +142,9 @@ fn view(control: &Control, devices: &Bench, done: &AtomicBool) {
 
 /// Columns that a line may take.
 fn width() -> usize {
-    std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(80).max(20) - 1
+    let said = || std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)).filter(|n| *n > 0);
+    terminal.or_else(said).unwrap_or(80).max(20) - 1
 }
 
 fn summary(shared: &Shared, report: &Report, elapsed: Duration, cpu_ns: &[u64]) -> String {

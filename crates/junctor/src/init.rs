@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use clap::Subcommand;
 use elements::compound::arguments::{interface_file, interface_mtu, is_interface_name};
-use elements::compound::router::{AddHop, Address, Interface, Router};
+use elements::compound::router::{AddHop, Address, Interface, Router, repeated};
 use elements::compound::{ipv4, ipv6};
 
 use crate::cli;
@@ -79,9 +79,13 @@ pub(crate) fn main(args: &Args) -> u8 {
 
 /// Names of interfaces must be ones that a configuration can hold unquoted.
 fn names(interfaces: &[String]) -> Result<(), String> {
+    let again = |n: usize| interfaces[..n].contains(&interfaces[n]);
     match interfaces.iter().find(|n| !is_interface_name(n)) {
         Some(bad) => Err(format!("'{bad}' is not an interface name")),
-        None => Ok(()),
+        None => match (0..interfaces.len()).find(|n| again(*n)) {
+            Some(n) => Err(format!("interface {} is given twice", interfaces[n])),
+            None => Ok(()),
+        },
     }
 }
 
@@ -133,6 +137,9 @@ pub(crate) fn router(
     netns: Option<String>,
 ) -> Result<String, String> {
     let ports: Vec<Interface> = interfaces.iter().map(|i| interface(i)).collect::<Result<_, _>>()?;
+    if let Some((n, wrong)) = repeated(&ports.iter().collect::<Vec<_>>()).first() {
+        return Err(format!("'{}': {wrong}", interfaces[*n]));
+    }
     let mut router = Router::new(ports);
     (router.host, router.netns) = (host, netns);
     for route in routes {
@@ -360,5 +367,14 @@ mod tests {
         assert!(error(router_of(&six, Some("10.0.0.9"))).contains("10.0.0.9"));
         assert!(error(router_of(&["a=2001:db8::/64", six[1]], None)).contains("anycast"));
         assert!(names(&["a b".into()]).is_err());
+        for (interfaces, want) in [
+            (["a=10.0.0.1/24", "a=10.0.1.1/24"], "interface a is given twice"),
+            (["a=10.0.0.1/24", "b=10.0.0.1/24"], "address 10.0.0.1 is given twice"),
+            (["a=10.0.0.1/24,10.0.0.1/24", "b=10.0.1.1/24"], "address 10.0.0.1 is given twice"),
+            (["a=2001:db8::1/64", "b=2001:db8::1/64"], "address 2001:db8::1 is given twice"),
+            (["a=127.0.0.1/8", "b=10.0.1.1/24"], "127.0.0.1 is not an address that a router can have"),
+        ] {
+            assert!(error(router_of(&interfaces, None)).contains(want), "{interfaces:?}");
+        }
     }
 }

@@ -212,7 +212,8 @@ pub fn load_data(name: &str, path: Option<&Path>, data: &[u8], options: &Options
     }
     let valid = std::str::from_utf8(text);
     if let Err(error) = &valid {
-        let at = error.valid_up_to() as u32;
+        let mark = data_mark(text);
+        let at = (error.valid_up_to() - mark) as u32;
         sink.push(
             Diagnostic::warning("W0203", "bytes that aren't UTF-8 are replaced")
                 .at(Span { file: 0, start: at, end: at })
@@ -225,6 +226,12 @@ pub fn load_data(name: &str, path: Option<&Path>, data: &[u8], options: &Options
         graph.archive = members.into_iter().filter(|(name, _)| name != "config").collect();
     }
     parsed
+}
+
+/// Bytes of the byte order mark before a text.
+fn data_mark(text: &[u8]) -> usize {
+    let mark = source::BYTE_ORDER_MARK.to_string();
+    if text.starts_with(mark.as_bytes()) { mark.len() } else { 0 }
 }
 
 fn read_text(name: &str, path: Option<&Path>, text: &str, options: &Options, mut sink: Sink) -> Parsed {

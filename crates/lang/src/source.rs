@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+/// What some editors begin a text with; it says nothing in UTF-8.
+pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// A byte range in a file of a [`SourceMap`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
@@ -72,6 +75,8 @@ impl SourceMap {
 
     /// Adds a text and returns its file index. Bytes past 4 GiB are cut off, since spans are 32 bits wide.
     pub fn add(&mut self, name: &str, text: &str) -> u32 {
+        // Some editors put a byte order mark first.
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         let mut end = text.len().min(u32::MAX as usize - 1);
         while !text.is_char_boundary(end) {
             end -= 1;

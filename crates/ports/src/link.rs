@@ -462,7 +462,11 @@ impl Watch {
             Link::Down => ("link is down", format!("sudo ip link set {} up, and see its peer", self.name)),
             Link::Gone => ("the interface has vanished", "it is taken up again when it returns".to_owned()),
         };
-        Some(Error::new(&self.name, format!("{what} (seen {} times)", self.downs()), mend))
+        let times = match self.downs() {
+            1 => "once".to_owned(),
+            n => format!("{n} times"),
+        };
+        Some(Error::new(&self.name, format!("{what} (seen {times})"), mend))
     }
 }
 

@@ -6,6 +6,10 @@
 //! [`find_ip`] knows the types of that list in which IP packets commonly stand. It looks through VLAN tags, LLC and SNAP,
 //! PPPoE and MPLS. Nothing is allocated, and each header is looked at once, so a packet costs no more than its length.
 
+mod names;
+
+pub use names::name;
+
 use Found::{Ip, NotIp, Unknown};
 
 /// What was found behind a link header.
@@ -17,82 +21,6 @@ pub enum Found {
     NotIp,
     /// Nothing is known of such link headers.
     Unknown,
-}
-
-/// Names of link types, as the list has them behind `LINKTYPE_`.
-const NAMES: &[(u32, &str)] = &[
-    (0, "NULL"),
-    (1, "ETHERNET"),
-    (3, "AX25"),
-    (6, "IEEE802_5"),
-    (7, "ARCNET_BSD"),
-    (8, "SLIP"),
-    (9, "PPP"),
-    (10, "FDDI"),
-    (50, "PPP_HDLC"),
-    (51, "PPP_ETHER"),
-    (99, "SYMANTEC_FIREWALL"),
-    (100, "ATM_RFC1483"),
-    (101, "RAW"),
-    (104, "C_HDLC"),
-    (105, "IEEE802_11"),
-    (106, "ATM_CLIP"),
-    (107, "FRELAY"),
-    (108, "LOOP"),
-    (109, "ENC"),
-    (113, "LINUX_SLL"),
-    (114, "LTALK"),
-    (117, "PFLOG"),
-    (119, "IEEE802_11_PRISM"),
-    (120, "IEEE802_11_AIRONET"),
-    (122, "IP_OVER_FC"),
-    (123, "SUNATM"),
-    (127, "IEEE802_11_RADIOTAP"),
-    (129, "ARCNET_LINUX"),
-    (138, "APPLE_IP_OVER_IEEE1394"),
-    (139, "MTP2_WITH_PHDR"),
-    (140, "MTP2"),
-    (143, "DOCSIS"),
-    (144, "LINUX_IRDA"),
-    (163, "IEEE802_11_AVS"),
-    (165, "BACNET_MS_TP"),
-    (166, "PPP_PPPD"),
-    (169, "GPRS_LLC"),
-    (177, "LINUX_LAPD"),
-    (182, "MFR"),
-    (187, "BLUETOOTH_HCI_H4"),
-    (189, "USB_LINUX"),
-    (192, "PPI"),
-    (195, "IEEE802_15_4_WITHFCS"),
-    (197, "ERF"),
-    (202, "AX25_KISS"),
-    (204, "PPP_WITH_DIR"),
-    (205, "C_HDLC_WITH_DIR"),
-    (206, "FRELAY_WITH_DIR"),
-    (220, "USB_LINUX_MMAPPED"),
-    (226, "IPNET"),
-    (227, "CAN_SOCKETCAN"),
-    (228, "IPV4"),
-    (229, "IPV6"),
-    (239, "NFLOG"),
-    (240, "NETANALYZER"),
-    (241, "NETANALYZER_TRANSPARENT"),
-    (242, "IPOIB"),
-    (249, "USBPCAP"),
-    (253, "NETLINK"),
-    (274, "ETHERNET_MPACKET"),
-    (276, "LINUX_SLL2"),
-];
-
-/// The name of a link type, where it has one here.
-pub fn name(link: u32) -> Option<&'static str> {
-    let user = ["USER0", "USER1", "USER2", "USER3", "USER4", "USER5", "USER6", "USER7", "USER8", "USER9"];
-    let more = ["USER10", "USER11", "USER12", "USER13", "USER14", "USER15"];
-    match link {
-        147..=156 => Some(user[link as usize - 147]),
-        157..=162 => Some(more[link as usize - 157]),
-        _ => NAMES.iter().find(|(number, _)| *number == link).map(|(_, name)| *name),
-    }
 }
 
 /// Whether IP packets can be found behind link headers of this type.
@@ -107,6 +35,7 @@ pub fn find_ip(link: u32, data: &[u8]) -> Found {
         // Address family in the writer's order, or in the network's; the packet itself says which IP it is.
         0 | 108 => known(Some(4)),
         1 => known(ethernet(data, 0)),
+        3 => known(amateur_radio(data, 0)),
         6 => known(token_ring(data)),
         7 => known(arcnet(data, 2)),
         // A direction and a compressed header before each packet.
@@ -115,6 +44,8 @@ pub fn find_ip(link: u32, data: &[u8]) -> Found {
         10 => known(fddi(data)),
         50 => known(serial(data, 0)),
         51 => known(pppoe(data, 0)),
+        // The second form of this firewall's header; in the third one that place holds zeros.
+        99 => known(be16(data, 6).filter(|kind| *kind > 1500).and_then(|kind| payload(data, kind, 44))),
         100 | 106 => known(llc(data, 0)),
         101 | 12 | 14 | 228 | 229 => known(Some(0)),
         104 => known(cisco(data, 0)),
@@ -127,24 +58,33 @@ pub fn find_ip(link: u32, data: &[u8]) -> Found {
         122 => known(llc(data, 16)),
         123 => known(sun_atm(data)),
         127 => known(le16(data, 2).and_then(|len| wireless(data, len.into()))),
+        128 => known(sniffed_elsewhere(data)),
         129 => known(arcnet(data, 4)),
         138 => known(be16(data, 16).and_then(|kind| payload(data, kind, 18))),
+        143 => known(cable_modem(data)),
         163 => known(be32(data, 4).and_then(|len| wireless(data, len as usize))),
         // The address byte says the direction.
         166 => known(ppp(data, 2)),
         192 => per_packet_information(data),
         197 => erf(data),
+        202 => known(amateur_radio(data, 1)),
         204 => known(ppp(data, 1)),
         205 => known(cisco(data, 1)),
         206 => known(frame_relay(data, 1)),
+        219 => known(mpls(data, 0)),
         226 => known(Some(24)),
         239 => known(netfilter_log(data)),
         240 => known(ethernet(data, 4)),
         // Four bytes of the analyzer's, then the preamble.
         241 => known(ethernet(data, 12)),
         242 => known(be16(data, 40).and_then(|kind| payload(data, kind, 44))),
-        274 => known(ethernet(data, 8)),
+        258 => packet_tap(data),
+        259 | 274 => known(ethernet(data, 8)),
         276 => known(cooked(data, 0, 20)),
+        // A switch's tag of four bytes behind the addresses, or before them; or of eight bytes with a type of its own.
+        281 | 284 => known(be16(data, 16).and_then(|kind| payload(data, kind, 18))),
+        282 => known(ethernet(data, 4)),
+        285 => known(be16(data, 20).and_then(|kind| payload(data, kind, 22))),
         _ => Unknown,
     }
 }
@@ -317,6 +257,41 @@ fn wireless(data: &[u8], at: usize) -> Option<usize> {
     llc(data, at + len)
 }
 
+/// AX.25: addresses of seven bytes, of which the last one is marked; then control and protocol.
+fn amateur_radio(data: &[u8], mut at: usize) -> Option<usize> {
+    while data.get(at + 6)? & 1 == 0 {
+        at += 7;
+    }
+    let [control, protocol] = *data.get(at + 7..)?.first_chunk()?;
+    ((control, protocol) == (0x03, 0xcc)).then_some(at + 9)
+}
+
+/// TZSP: version, type, the kind of what follows, and tags up to the one that ends them.
+fn sniffed_elsewhere(data: &[u8]) -> Option<usize> {
+    const PADDING: u8 = 0;
+    const END: u8 = 1;
+    let (kind, mut at) = (be16(data, 2)?, 4);
+    loop {
+        at += match *data.get(at)? {
+            PADDING => 1,
+            END => break,
+            _ => 2 + usize::from(*data.get(at + 1)?),
+        };
+    }
+    match kind {
+        1 => ethernet(data, at + 1),
+        18 => wireless(data, at + 1),
+        _ => None,
+    }
+}
+
+/// DOCSIS: packets, whose header may be extended, and not the messages of cable modems.
+fn cable_modem(data: &[u8]) -> Option<usize> {
+    let [control, extended] = *data.first_chunk()?;
+    let len = if control & 1 == 1 { usize::from(extended) } else { 0 };
+    (control >> 6 == 0).then(|| ethernet(data, 6 + len))?
+}
+
 /// The length of a Prism header, or of the AVS header that some drivers put there instead.
 fn prism(data: &[u8]) -> Option<usize> {
     if be32(data, 0)? & 0xffff_f000 == 0x8021_1000 {
@@ -333,8 +308,19 @@ fn per_packet_information(data: &[u8]) -> Found {
     let Some(inner) = data.get(usize::from(len)..).filter(|_| len >= 8) else { return NotIp };
     match link {
         // Once in itself is enough.
-        192 => NotIp,
+        192 | 258 => NotIp,
         _ => moved(find_ip(link, inner), len.into()),
+    }
+}
+
+/// Darwin's header of its own around a packet of another type: length, kind of record, link type, in little endian.
+fn packet_tap(data: &[u8]) -> Found {
+    let word = |at| be32(data, at).map(u32::swap_bytes);
+    let (Some(len), Some(link)) = (word(0), word(8)) else { return NotIp };
+    match data.get(len as usize..) {
+        // Once in itself is enough.
+        Some(inner) if len >= 12 && !matches!(link, 192 | 258) => moved(find_ip(link, inner), len as usize),
+        _ => NotIp,
     }
 }
 

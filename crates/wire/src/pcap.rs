@@ -18,6 +18,22 @@ pub use write::{Format, Writer};
 /// Largest packet that a capture file may hold; libpcap's own limit.
 pub const MAX_CAPTURE: usize = 262_144;
 
+/// What a file is by its first bytes.
+fn begins(bytes: [u8; 4]) -> String {
+    let packed = match bytes {
+        [0x1f, 0x8b, ..] => "gzip",
+        [b'B', b'Z', b'h', _] => "bzip2",
+        [0xfd, b'7', b'z', b'X'] => "xz",
+        [0x28, 0xb5, 0x2f, 0xfd] => "zstd",
+        [0x34, 0xcd, 0xb2, 0xa1] | [0xa1, 0xb2, 0xcd, 0x34] => {
+            return "a modified pcap of an old Linux libpcap, which 'editcap -F pcap IN OUT' converts"
+                .to_owned();
+        }
+        _ => return format!("it begins with {bytes:02x?}"),
+    };
+    format!("it is compressed by {packed}; unpack it first")
+}
+
 /// Why a capture file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
@@ -25,7 +41,7 @@ pub enum CaptureError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The first bytes are those of no capture file.
-    #[error("not a pcap or pcapng file: it begins with {0:02x?}")]
+    #[error("not a pcap or pcapng file: {}", begins(*.0))]
     NotCapture([u8; 4]),
     /// The file ends in the middle.
     #[error("truncated: the file ends at byte {at}, inside {inside}, after {packets} whole packets")]
@@ -127,6 +143,25 @@ mod tests {
         }
         let mut pcap = Writer::new(Sink::default(), Format::Pcap, 1, 0).unwrap();
         assert!(!pcap.write_as(9, 1, 1, b"x").unwrap() && pcap.write_as(1, 1, 1, b"x").unwrap());
+    }
+
+    #[test]
+    fn a_frame_check_sequence_changes_no_link_type() {
+        for upper in [0x2400_0000_u32, 0x4400_0000, 0xf400_0000] {
+            let mut bytes = file(Format::Pcap, &[(1, 4, b"abcd")]);
+            bytes[20..24].copy_from_slice(&(upper | 1).to_le_bytes());
+            assert_eq!(Reader::new(Cursor::new(bytes)).unwrap().link_type().unwrap(), 1, "{upper:x}");
+        }
+    }
+
+    #[test]
+    fn a_compressed_capture_is_called_so() {
+        for (bytes, want) in
+            [([0x1f, 0x8b, 8, 0], "gzip"), (*b"BZh9", "bzip2"), ([0x34, 0xcd, 0xb2, 0xa1], "modified pcap")]
+        {
+            let error = Reader::new(Cursor::new(bytes)).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains(want), "{error}");
+        }
     }
 
     proptest! {

@@ -97,6 +97,23 @@ const CASES: &[(u32, &str, bool)] = &[
     (8, "00 000000000000000000000000000000", false),
     (117, "3d 02 00 00 656d30 000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000 000000", false),
     (276, "0800 0000 00000001 0001 00 06 0200000000010000", false),
+    (3, "8282628282 40e0 8484628484 4061 03 cc", false),
+    (3, "8282628282 40e0 8484628484 4060 8686628686 4061 03 cc", false),
+    (202, "00 8282628282 40e0 8484628484 4061 03 cc", false),
+    (99, "000000000000 0800 000000000000000000000000000000000000000000000000000000000000000000000000", false),
+    (128, "01 00 0001 01 020000000001 020000000002 0800", false),
+    (128, "01 00 0001 00 0a 01 05 00 01 020000000001 020000000002 86dd", true),
+    (128, "01 00 0012 01 0802 0000 020000000001 020000000002 020000000003 0000 aaaa03 000000 0800", false),
+    (143, "00 00 002e aabb 020000000001 020000000002 0800", false),
+    (143, "01 03 002f 300102 aabb 020000000001 020000000002 0800", false),
+    (219, "00010 0 40 00011 1 40", false),
+    (258, "6c000000 01000000 0c000000 000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000", false),
+    (258, "6c000000 01000000 01000000 000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000 020000000001 020000000002 86dd", true),
+    (259, "5555d55555000177 020000000001 020000000002 0800", false),
+    (281, "020000000001 020000000002 20000001 0800", false),
+    (282, "20000001 020000000001 020000000002 0800", false),
+    (284, "020000000001 020000000002 c0080001 8100 0005 86dd", true),
+    (285, "020000000001 020000000002 dada 0000 40080001 0800", false),
 ];
 
 fn packet(header: &str, ipv6: bool) -> (Vec<u8>, usize) {
@@ -126,16 +143,30 @@ fn ip_packets_are_found_behind_every_link_header() {
         (105, hex("0842 0000 020000000001 020000000002 020000000003 0000 aaaa03 000000 0800")),
         (113, hex("0000 0001 0006 020000000001 0000 0806")),
         (192, hex("00 00 0800 c0000000 00 00 0800 c0000000")),
+        (258, hex("0c000000 01000000 02010000 0c000000 01000000 0c000000")),
+        (258, hex("ffffffff 01000000 0c000000")),
+        (3, hex("8282628282 40e0 8484628484 4061 03 f0")),
+        (143, hex("c0 00 0012 aabb 020000000001 020000000002 0800")),
     ] {
         assert_eq!(find_ip(link, &bytes), Found::NotIp, "{link} {bytes:02x?}");
     }
     for link in [147, 162, 189, 227, 9999] {
         assert_eq!(find_ip(link, &FOUR), Found::Unknown, "{link}");
     }
+    let refused = [
+        (195, "IEEE802_15_4_WITHFCS"),
+        (230, "IEEE802_15_4_NOFCS"),
+        (283, "IEEE802_15_4_TAP"),
+        (178, "JUNIPER_ETHER"),
+    ];
+    for (link, called) in refused {
+        assert_eq!((find_ip(link, &FOUR), name(link)), (Found::Unknown, Some(called)));
+    }
     assert_eq!((name(147), name(162), name(9999)), (Some("USER0"), Some("USER15"), None));
 }
 
-const PPI: u32 = 192;
+/// Headers that name the link type of what follows, which may be an unknown one.
+const AROUND_OTHERS: [u32; 2] = [192, 258];
 
 proptest! {
     /// Damaged packets of any type are looked at without harm, whatever their headers claim.
@@ -145,14 +176,13 @@ proptest! {
         let mut bytes = good[..cut.min(good.len())].to_vec();
         bytes.extend(noise);
         let known = find_ip(link, &bytes) != Found::Unknown;
-        // A PPI header names the link type of what follows, which may be an unknown one.
-        prop_assert!(known == is_known(link) || link == PPI);
+        prop_assert!(known == is_known(link) || AROUND_OTHERS.contains(&link));
         let _ = find_ip(CASES[case].0, &bytes);
     }
 }
 
-/// Types that this tshark does not take apart as far as IP, or only with preferences.
-const UNSEEN: [u32; 6] = [8, 166, 205, 206, 240, 274];
+/// Types that this tshark does not take apart as far as IP, or only with preferences; tcpdump knows the last four.
+const UNSEEN: [u32; 12] = [8, 166, 205, 206, 240, 274, 143, 219, 281, 282, 284, 285];
 
 #[test]
 fn tshark_finds_the_same() {

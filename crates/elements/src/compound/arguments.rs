@@ -118,18 +118,6 @@ pub(super) fn unknown_keyword(arg: &str, keywords: &[&str], class: &str) -> Opti
     capitals.then(|| (format!("unknown keyword {first}"), help))
 }
 
-/// Reports two interfaces of one name.
-pub(super) fn no_twins<'n>(names: impl Iterator<Item = (usize, &'n str)>, faults: &mut Vec<Fault>) {
-    let mut seen: Vec<&str> = Vec::new();
-    for (number, name) in names {
-        if seen.contains(&name) {
-            let what = format!("interface {name} is given twice");
-            faults.push(Fault::new(Some(number), what, "give each interface once, with all its addresses"));
-        }
-        seen.push(name);
-    }
-}
-
 /// Reports ports that a router has not.
 pub(super) fn ports(request: &Use<'_>, faults: &mut Vec<Fault>) {
     for (count, side) in request.ports.iter().zip(["input", "output"]) {

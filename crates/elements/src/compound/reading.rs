@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use lang::{Fault, Use};
 use wire::Prefix6;
 
-use super::arguments::{Words, interface_mtu, is_interface_name, keyword, no_twins, ports, unknown_keyword};
+use super::arguments::{Words, interface_mtu, is_interface_name, keyword, ports, unknown_keyword};
 use super::ipv6;
-use super::router::{AddHop, Address, Interface, Router};
+use super::router::{AddHop, Address, Interface, Router, repeated};
 
 /// What a class of routers takes.
 pub(super) struct Grammar {
@@ -84,7 +84,10 @@ impl Grammar {
                 }
             }
         }
-        no_twins(given.iter().map(|g| (g.number, g.interface.name.as_str())), faults);
+        let interfaces: Vec<&Interface> = given.iter().map(|g| &g.interface).collect();
+        for (n, wrong) in repeated(&interfaces) {
+            faults.push(Fault::new(Some(given[n].number), wrong.what, wrong.help));
+        }
         for Given { number, mut interface, mtu: own } in given {
             interface.mtu = own.or(mtu).unwrap_or(interface.mtu.max(self.mtu_min));
             interface.complete();

@@ -109,7 +109,7 @@ impl Interface {
             ));
         };
         let (addr, first, last) = (address.addr, prefix.addr(), prefix.last());
-        if addr.is_multicast() || addr.is_unspecified() || addr.is_broadcast() {
+        if addr.is_multicast() || addr.is_unspecified() || addr.is_broadcast() || addr.is_loopback() {
             let what = format!("{addr} is not an address that a router can have");
             return Err(Wrong::new(what, "write the router's own address on that network, as 10.0.0.1/24"));
         }
@@ -182,6 +182,29 @@ impl Interface {
             IpAddr::V6(hop) => self.six.iter().any(|(_, prefix)| prefix.contains(hop)),
         }
     }
+}
+
+/// Reports interfaces of one name, and addresses that two interfaces have; each with the later one's place among `interfaces`.
+pub fn repeated(interfaces: &[&Interface]) -> Vec<(usize, Wrong)> {
+    let mut wrong = Vec::new();
+    let (mut names, mut addresses) = (Vec::new(), Vec::new());
+    for (n, interface) in interfaces.iter().enumerate() {
+        if names.contains(&&interface.name) {
+            let what = format!("interface {} is given twice", interface.name);
+            wrong.push((n, Wrong::new(what, "give each interface once, with all its addresses")));
+        }
+        names.push(&interface.name);
+        let four = interface.four.iter().map(|(address, _)| IpAddr::V4(*address));
+        let six = interface.six.iter().map(|(address, _)| IpAddr::V6(*address));
+        for address in four.chain(six) {
+            if addresses.contains(&address) {
+                let what = format!("address {address} is given twice");
+                wrong.push((n, Wrong::new(what, "give each interface addresses of its own")));
+            }
+            addresses.push(address);
+        }
+    }
+    wrong
 }
 
 /// The link-local address that a host makes of its Ethernet address (RFC 4291, appendix A), or `fe80::1` where that is unknown.

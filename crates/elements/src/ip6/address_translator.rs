@@ -19,6 +19,7 @@
 //! * `POOL` addresses to give out, one for each host; with ports one `ADDRESS FIRST LAST`, whose ports are given to flows.
 //!
 //! Packets begin with their IPv6 header, and UDP, TCP or ICMPv6 follows it. Messages of ICMPv6 are mapped by address only.
+//! Errors of ICMPv6 are mapped as the packet that they quote, and the quotation is what its sender had sent.
 //!
 //! **Drops:** `bad-version`, `too-short`, packets that are no IPv6; `bad-protocol`, packets of other protocols; `no-mapping`, packets that
 //! no mapping is for; `mapping-table-full` when the pool is used up.
@@ -50,6 +51,8 @@ pub const CLASS: Class = Class::new("AddressTranslator", "2/2", || Box::new(Addr
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP6: u8 = 58;
+/// Where an ICMPv6 error quotes: behind both headers.
+const QUOTE: usize = 48;
 const STATIC_MOST: usize = 65_536;
 
 type Address = [u8; 16];
@@ -117,23 +120,67 @@ impl Place {
         Ok(Place { protocol: head[6], end: ends[way], other: ends[1 - way] })
     }
 
+    /// Of the packet that an ICMPv6 error quotes; its source is what has been replaced on its way outward.
+    fn quoted(ip: &[u8], way: usize) -> Option<Place> {
+        let is_error = ip.get(6) == Some(&ICMP6) && *ip.get(40)? < 128;
+        let quote = ip.get(QUOTE..).filter(|_| is_error)?;
+        let head: &[u8; 40] = quote.first_chunk()?;
+        let port = |at: usize| match head[6] {
+            ICMP6 => Some(0),
+            TCP | UDP => Some(u16::from_be_bytes([*quote.get(at)?, *quote.get(at + 1)?])),
+            _ => None,
+        };
+        let address = |at: usize| <Address>::try_from(&head[at..at + 16]).unwrap_or_default();
+        let ends = [(address(8), port(40)?), (address(24), port(42)?)];
+        (head[0] >> 4 == 6).then(|| Place { protocol: head[6], end: ends[1 - way], other: ends[way] })
+    }
+
+    /// Where in a packet of this protocol its checksum is.
+    fn checksum_at(&self) -> usize {
+        40 + match self.protocol {
+            TCP => 16,
+            UDP => 6,
+            _ => 2,
+        }
+    }
+
+    /// Writes another end into the quotation of an error, and its address into the error itself. The sums of both are mended.
+    fn replace_quoted(&self, ip: &mut [u8], way: usize, (address, port): End) {
+        let quoted_way = 1 - way;
+        let sum_at = QUOTE + self.checksum_at();
+        // A quotation may end before the checksum.
+        let has_sum = ip.len() >= sum_at + 2;
+        let whole =
+            |ip: &[u8]| Sum::new().bytes(&ip[8 + 16 * way..24 + 16 * way]).bytes(&ip[QUOTE..]).folded();
+        let before = whole(ip);
+        if has_sum {
+            self.replace(&mut ip[QUOTE..], quoted_way, (address, port));
+        } else {
+            self.put(&mut ip[QUOTE..], quoted_way, (address, port));
+        }
+        ip[8 + 16 * way..24 + 16 * way].copy_from_slice(&address);
+        let sum = u16::from_be_bytes([ip[42], ip[43]]);
+        let sum = !checksum::add(checksum::add(!sum, !before), whole(ip));
+        ip[42..44].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    /// Writes another end into the packet.
+    fn put(&self, ip: &mut [u8], way: usize, (address, port): End) {
+        ip[8 + 16 * way..24 + 16 * way].copy_from_slice(&address);
+        if self.protocol != ICMP6 {
+            ip[40 + 2 * way..42 + 2 * way].copy_from_slice(&port.to_be_bytes());
+        }
+    }
+
     /// Writes another end into the packet, and updates the checksum (RFC 1624).
     fn replace(&self, ip: &mut [u8], way: usize, (address, port): End) {
         let ports = self.protocol != ICMP6;
-        ip[8 + 16 * way..24 + 16 * way].copy_from_slice(&address);
-        if ports {
-            ip[40 + 2 * way..42 + 2 * way].copy_from_slice(&port.to_be_bytes());
-        }
+        self.put(ip, way, (address, port));
         let sum_of = |(address, port): End| {
             let sum = Sum::new().bytes(&address);
             if ports { sum.bytes(&port.to_be_bytes()) } else { sum }.folded()
         };
-        let at = 40
-            + match self.protocol {
-                TCP => 16,
-                UDP => 6,
-                _ => 2,
-            };
+        let at = self.checksum_at();
         let sum = u16::from_be_bytes([ip[at], ip[at + 1]]);
         let sum = !checksum::add(checksum::add(!sum, !sum_of(self.end)), sum_of((address, port)));
         let sum = if self.protocol == UDP { checksum::never_zero(sum) } else { sum };
@@ -142,33 +189,35 @@ impl Place {
 }
 
 impl AddressTranslator {
-    /// What the end of a packet is replaced by.
-    fn lookup(&mut self, place: &Place, way: usize) -> Result<End, Reason> {
+    /// What the end of a packet is replaced by, where there is a mapping.
+    fn known(&self, place: &Place, way: usize) -> Option<End> {
         let table = &self.tables[way];
         let ports = place.protocol != ICMP6;
         if ports
             && self.static_ports
             && let Some(end) = table.ends.get(&place.end)
         {
-            return Ok(*end);
+            return Some(*end);
         }
         if (!ports || !self.static_ports)
             && let Some(host) = table.hosts.get(&place.end.0)
         {
-            return Ok((*host, place.end.1));
+            return Some((*host, place.end.1));
         }
         match &self.pool {
-            Pool::Hosts(_) => {
-                if let Some(host) = table.hosts.get(&place.end.0) {
-                    return Ok((*host, place.end.1));
-                }
-            }
-            Pool::Ports(..) if ports => {
-                if let Some(end) = table.flows.get(&(place.end, place.other)) {
-                    return Ok(*end);
-                }
-            }
-            _ => return Err(Reason::NoMapping),
+            Pool::Hosts(_) => table.hosts.get(&place.end.0).map(|host| (*host, place.end.1)),
+            Pool::Ports(..) if ports => table.flows.get(&(place.end, place.other)).copied(),
+            _ => None,
+        }
+    }
+
+    /// What the end of a packet is replaced by; makes a mapping where there may be one.
+    fn lookup(&mut self, place: &Place, way: usize) -> Result<End, Reason> {
+        if let Some(end) = self.known(place, way) {
+            return Ok(end);
+        }
+        if matches!(self.pool, Pool::Ports(..)) && place.protocol == ICMP6 {
+            return Err(Reason::NoMapping);
         }
         if (way == 1) != self.inward {
             return Err(Reason::NoMapping);
@@ -197,6 +246,12 @@ impl AddressTranslator {
 
     fn translate(&mut self, packet: &mut Packet, way: usize) -> Result<(), Reason> {
         let place = Place::of(packet.data(), way)?;
+        // An error makes no mapping, and what it is about must have one.
+        if let Some(quoted) = Place::quoted(packet.data(), way) {
+            let end = self.known(&quoted, way).ok_or(Reason::NoMapping)?;
+            quoted.replace_quoted(packet.data_mut(), way, end);
+            return Ok(());
+        }
         let end = self.lookup(&place, way)?;
         place.replace(packet.data_mut(), way, end);
         Ok(())
@@ -413,6 +468,54 @@ mod tests {
         );
         assert_eq!(ends(&run, "o1"), [format!("{far}.6 > fd00::2.1")]);
         assert_eq!(run.drops("e"), [(Reason::NoMapping, 1), (Reason::MappingTableFull, 1)]);
+    }
+
+    /// An error about a packet, as a router sends it, with a right checksum.
+    fn error(src: &str, dst: &str, about: &Packet, len: usize) -> Packet {
+        let mut message = [&[2, 0, 0, 0, 0, 0, 5, 0][..], &about.data()[..len]].concat();
+        let (src, dst) = (address(src), address(dst));
+        let sum = checksum::transport_v6(src.into(), dst.into(), wire::Protocol(ICMP6), &message);
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        let len = u16::try_from(message.len()).unwrap().to_be_bytes();
+        let head = [&[0x60, 0, 0, 0, len[0], len[1], ICMP6, 9][..], &src, &dst].concat();
+        Packet::copy_of(&[head, message].concat()).unwrap()
+    }
+
+    /// What comes out is what a router would have sent that saw the packets of the other side.
+    #[test]
+    fn errors_are_mapped_as_what_they_quote() {
+        let (inner, outer, far, router) = ("fd00::1", "2001:db8::1", "2001:db8::99", "2001:db8::77");
+        for (args, protocol, n, mapped) in [
+            ("1, false, fd00::1 2001:db8::1, false", UDP, 5, 5),
+            ("1, false, fd00::1 2001:db8::1, false", ICMP6, 0, 0),
+            ("1, true, fd00::1 5 2001:db8::1 7000, false", TCP, 5, 7000),
+            ("0, true, true, false, 2001:db8::1 7000 7001", UDP, 5, 7000),
+            ("0, true, false, false, 2001:db8::1", TCP, 5, 5),
+        ] {
+            for len in [60, 48] {
+                let run = rig(args);
+                run.give("i", vec![packet(protocol, (inner, n), (far, 6))]);
+                let run = run.again();
+                let about = packet(protocol, (outer, mapped), (far, 6));
+                let back = packet(protocol, (far, 6), (inner, n));
+                run.give("j", vec![error(router, outer, &about, len)]);
+                run.give("i", vec![error("fd00::77", far, &back, len)]);
+                let run = run.again();
+                let inward = error(router, inner, &packet(protocol, (inner, n), (far, 6)), len);
+                let outward = error(outer, far, &packet(protocol, (far, 6), (outer, mapped)), len);
+                assert_eq!(run.bytes("o1"), [inward.data()], "{args} {len}");
+                assert_eq!(run.bytes("o0").last().unwrap(), outward.data(), "{args} {len}");
+            }
+        }
+        // About a flow that there is not, and cut short.
+        let nobody = error(router, outer, &packet(UDP, (outer, 9), (far, 6)), 60);
+        let run = send("0, true, true, false, 2001:db8::1 7000 7001", vec![], vec![nobody]);
+        assert_eq!(run.drops("e"), [(Reason::NoMapping, 1)]);
+        for len in 0..48 {
+            let cut = error(router, outer, &packet(UDP, (outer, 5), (far, 6)), len);
+            let run = send("1, false, fd00::1 2001:db8::1, false", vec![], vec![cut]);
+            assert_eq!(run.bytes("o1").len() + run.drops("e").len(), 1, "{len}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ICMPRewriter
 //!
-//! `ICMPRewriter(REWRITERS [, keywords DST_ANNO, REPLY_ANNO])`
+//! `ICMPRewriter(REWRITERS [, keywords DST_ANNO, REPLY_ANNO, HIDE_SOURCE])`
 //!
 //! Rewrites ICMP errors by the mappings of rewriters, so that they reach the host whose packet they are about.
 //!
@@ -19,6 +19,9 @@
 //! * `DST_ANNO` boolean, default true: sets the destination annotation where the destination changes.
 //! * `REPLY_ANNO` a 1-byte annotation, by offset or name: errors about a flow's own packets get the value that
 //!   the rewriter kept by its REPLY_ANNO.
+//!
+//! * `HIDE_SOURCE` boolean, default false: where the rewriter hides the quoted packet's receiver, an error that a router on the
+//!   way to it sent gets the receiver's outside address as source, too. Else such an error shows a router's inside address.
 //!
 //! **Metadata read:** network and transport header positions. **Set:** destination address, REPLY_ANNO.
 //!
@@ -75,6 +78,7 @@ struct IcmpRewriter {
     maps: Vec<Map>,
     dst_anno: bool,
     reply_anno: Option<usize>,
+    hide_source: bool,
     /// The output for what is not rewritten.
     others: Option<usize>,
 }
@@ -228,7 +232,8 @@ impl IcmpRewriter {
             let side = usize::from(hit.direction == Direction::Reply);
             let to = kind.rewritten(&flow, &found.forward, &found.reply, side);
             error.rewrite_quote(&quoted, kind, &flow, &to);
-            error.replace(12, flow.src, to.src);
+            let source = word(error.ip, 12).filter(|_| self.hide_source && flow.src != to.src);
+            error.replace(12, source.unwrap_or(flow.src), to.src);
             if error.replace(16, flow.dst, to.dst) && self.dst_anno {
                 packet.set_dst_ip(to.dst.to_be_bytes());
             }
@@ -255,6 +260,7 @@ impl Element for IcmpRewriter {
         let Raw(text) = args.required("MAPS");
         self.dst_anno = args.keyword("DST_ANNO", true);
         self.reply_anno = args.keyword_opt::<Anno<1>>("REPLY_ANNO").map(|anno| anno.0);
+        self.hide_source = args.keyword("HIDE_SOURCE", false);
         for word in text.split_ascii_whitespace() {
             let (name, offset) = match word.split_once(':') {
                 None => (word, None),

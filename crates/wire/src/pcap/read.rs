@@ -314,8 +314,8 @@ fn pcap_header(input: &mut Input, big_endian: bool, ns_per_tick: u64) -> Result<
         let what = format!("pcap version {major}, of which only 2 is known");
         return Err(CaptureError::Damaged { what, at: 4, packets: 0 });
     }
-    // The upper bits say how long the frame check sequence is, if it is there.
-    let link_type = u32_at(&rest, 16, big_endian) & 0x0fff_ffff;
+    // The upper bits say whether there is a frame check sequence, and how long it is.
+    let link_type = u32_at(&rest, 16, big_endian) & 0xffff;
     // Some writers kept BSD's own numbers for raw IP.
     let link_type = if matches!(link_type, 12 | 14) { RAW } else { link_type };
     Ok(Layout::Pcap { big_endian, ns_per_tick, link_type })
