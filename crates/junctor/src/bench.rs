@@ -6,6 +6,7 @@ mod engine_path;
 mod fib;
 mod flood;
 mod handoff;
+mod icc;
 pub(crate) mod locks;
 mod mac;
 mod nat;
@@ -35,6 +36,7 @@ enum What {
     Fib(fib::Args),
     Flood(flood::Args),
     Handoff(handoff::Args),
+    Icc(icc::Args),
     Locks(locks::Args),
     Mac(mac::Args),
     Nat(nat::Args),
@@ -54,6 +56,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Fib(args) => fib::main(args),
         What::Flood(args) => flood::main(args),
         What::Handoff(args) => handoff::main(args),
+        What::Icc(args) => icc::main(args),
         What::Locks(args) => locks::main(args),
         What::Mac(args) => mac::main(args),
         What::Nat(args) => nat::main(args),
