@@ -116,7 +116,7 @@ fn damage_while_in_use_does_no_harm() {
         for _ in 0..100 {
             // Mostly whole words of small numbers, as headers and positions are.
             let (at, value) = (random() % (size - 8), random() % 4);
-            let bytes = if value == 0 { random() } else { value << 32 | value * 60 };
+            let bytes = if value == 0 { random() } else { (value << 32) | (value * 60) };
             file.write_all_at(&bytes.to_ne_bytes(), if value == 3 { at } else { at & !7 }).unwrap();
             let _ = (sender.send(&[1; 100]), send.send(9), writer.publish(&[5; 50]));
             let _ = receiver.receive_many(3, |message| assert!(message.len() <= 200));
