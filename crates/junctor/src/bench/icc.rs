@@ -520,7 +520,7 @@ mod tests {
         let args = Line::parse_from(["x", "--runs", "2", "--exchanges", "100", "--counters", "9"]).args;
         let cores = super::super::locks::usual_cores();
         let Some([near, far]) = cores.first_chunk::<2>().copied() else {
-            eprintln!("skipped: two cores are needed");
+            errln!("skipped: two cores are needed");
             return;
         };
         let results = measure_all(&args, [near, far]).unwrap();
