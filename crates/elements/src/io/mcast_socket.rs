@@ -24,7 +24,7 @@
 //! **Metadata set:** timestamp.
 //!
 //! **Drops:** `socket-error` when the socket refuses; `device-full` when too many wait; `own-source`, the element's own packets;
-//! `no-memory`.
+//! `discarded`, what others send, if there is no output; `no-memory`.
 //!
 //! **Handlers**
 //! * `count` read: packets received. `sent` read: packets sent.
@@ -35,16 +35,16 @@
 //!
 //! See also: Socket, MemoryPort
 
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
 use engine::args::{Args, Port};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
-use packet::{Batch, HEADROOM, Packet};
+use packet::{Batch, Packet};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
+use super::exchange::{Endpoint, Exchange, Read};
 use super::files::reason;
 use crate::tools::needed;
 
@@ -55,11 +55,6 @@ pub const CLASS: Class = Class::new("McastSocket", "0-1/0-1", || Box::new(McastS
     .serial("one pair of sockets, read and written in one order")
     .handlers(&[Handler::read("count"), Handler::read("sent")])
     .file(file!());
-
-/// Packets that wait for a full socket.
-const MOST_WAITING: usize = 1024;
-/// Packets received before others get their turn.
-const MOST_AT_ONCE: usize = 256;
 
 /// Where packets are sent from, and where those of others arrive.
 struct Sockets {
@@ -74,19 +69,8 @@ struct McastSocket {
     group: Option<(Ipv4Addr, u16)>,
     source: (Option<Ipv4Addr>, u16),
     loops: bool,
-    snaplen: usize,
-    headroom: usize,
-    timestamp: bool,
-    sndbuf: Option<usize>,
-    rcvbuf: Option<usize>,
-    pulls: bool,
     sockets: Option<Sockets>,
-    waiting: VecDeque<Packet>,
-    buffer: Vec<u8>,
-    /// The socket had more when we stopped reading.
-    more: bool,
-    count: u64,
-    sent: u64,
+    exchange: Exchange,
 }
 
 impl McastSocket {
@@ -98,77 +82,17 @@ impl McastSocket {
         }
         send.set_multicast_loop_v4(self.loops)?;
         send.set_nonblocking(true)?;
-        if let Some(bytes) = self.sndbuf {
-            sockopt::set_socket_send_buffer_size(&send, bytes)?;
-        }
+        self.exchange.size_sending(&send)?;
         // Several programs on a machine may listen to one group.
         let receive = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
         sockopt::set_socket_reuseaddr(&receive, true)?;
-        if let Some(bytes) = self.rcvbuf {
-            sockopt::set_socket_recv_buffer_size(&receive, bytes)?;
-        }
+        self.exchange.size_receiving(&receive)?;
         rustix::net::bind(&receive, &SocketAddr::from((ip, port)))?;
         let receive = UdpSocket::from(receive);
         receive.join_multicast_v4(&ip, &source)?;
         receive.set_nonblocking(true)?;
         let own = send.local_addr()?;
         Ok(Sockets { send, receive, own })
-    }
-
-    fn receive(&mut self, cx: &mut Cx<'_>) {
-        let Some(sockets) = &self.sockets else { return };
-        let mut batch = Batch::new();
-        let mut seen = 0;
-        while seen < MOST_AT_ONCE {
-            let (n, from) = match sockets.receive.recv_from(&mut self.buffer) {
-                Ok(got) => got,
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => break,
-            };
-            seen += 1;
-            cx.made(1);
-            let same_host = sockets.own.ip().is_unspecified() || sockets.own.ip() == from.ip();
-            if sockets.own.port() == from.port() && same_host {
-                cx.count_drops(Reason::OwnSource, 1);
-                continue;
-            }
-            match Packet::copy_with_headroom(self.headroom, &self.buffer[..n]) {
-                Some(mut packet) => {
-                    if self.timestamp {
-                        packet.set_timestamp_ns(cx.wall());
-                    }
-                    batch.push(packet);
-                }
-                None => cx.count_drops(Reason::NoMemory, 1),
-            }
-        }
-        self.count += batch.len() as u64;
-        // Readiness is told once, so the task reads on.
-        self.more = seen == MOST_AT_ONCE;
-        if self.more {
-            cx.schedule();
-        }
-        if cx.noutputs() > 0 {
-            cx.push(0, batch);
-        } else {
-            cx.drop_batch(Reason::Discarded, batch);
-        }
-    }
-
-    /// Sends what waits, as far as the socket takes it.
-    fn flush(&mut self, cx: &mut Cx<'_>) {
-        let (Some(sockets), Some(group)) = (&self.sockets, self.group) else { return };
-        while let Some(packet) = self.waiting.pop_front() {
-            match sockets.send.send_to(packet.data(), group) {
-                Ok(_) => {
-                    self.sent += 1;
-                    cx.took(1);
-                }
-                Err(e) if e.kind() == ErrorKind::Interrupted => self.waiting.push_front(packet),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return self.waiting.push_front(packet),
-                Err(_) => cx.drop(Reason::SocketError, packet),
-            }
-        }
     }
 
     fn watch(&self, cx: &mut Cx<'_>) {
@@ -179,6 +103,34 @@ impl McastSocket {
     }
 }
 
+impl Endpoint for McastSocket {
+    fn exchange(&mut self) -> &mut Exchange {
+        &mut self.exchange
+    }
+
+    fn read_one(&mut self, _: &mut Cx<'_>) -> Read {
+        let Some(sockets) = &self.sockets else { return Read::Empty };
+        let (n, from) = match sockets.receive.recv_from(&mut self.exchange.buffer) {
+            Ok(got) => got,
+            Err(e) if e.kind() == ErrorKind::Interrupted => return Read::Again,
+            Err(_) => return Read::Empty,
+        };
+        let same_host = sockets.own.ip().is_unspecified() || sockets.own.ip() == from.ip();
+        if sockets.own.port() == from.port() && same_host {
+            Read::Refused(Reason::OwnSource)
+        } else {
+            Read::Bytes(n)
+        }
+    }
+
+    fn send_one(&mut self, packet: &Packet) -> io::Result<usize> {
+        let (Some(sockets), Some(group)) = (&self.sockets, self.group) else {
+            return Err(ErrorKind::NotConnected.into());
+        };
+        sockets.send.send_to(packet.data(), group)
+    }
+}
+
 impl Element for McastSocket {
     fn configure(&mut self, args: &mut Args<'_>) {
         let ip = needed(args, "MCASTIP", Ipv4Addr::new(224, 0, 0, 1));
@@ -186,19 +138,14 @@ impl Element for McastSocket {
         self.group = Some((ip, port));
         self.source = (args.positional_opt("SOURCEIP"), args.positional("SOURCEPORT", Port(0)).0);
         self.loops = args.keyword("LOOP", true);
-        self.snaplen = args.keyword_in("SNAPLEN", 2048, 1..=65536);
-        self.headroom = args.keyword_in("HEADROOM", HEADROOM, 0..=8192);
-        self.timestamp = args.keyword("TIMESTAMP", true);
-        self.sndbuf = args.keyword_opt("SNDBUF");
-        self.rcvbuf = args.keyword_opt("RCVBUF");
-        self.pulls = args.input_is_pull(0);
+        self.exchange.configure(args);
         if args.errors().is_empty() && !ip.is_multicast() {
             args.error(format!("MCASTIP must be a multicast address, from 224.0.0.0 on, not {ip}"));
         }
     }
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        self.buffer = vec![0; self.snaplen];
+        self.exchange.open();
         if let (Some(group), false) = (self.group, cx.inherits() || cx.is_dry()) {
             let failed = |e| format!("{}:{}: {}", group.0, group.1, reason(&e));
             self.sockets = Some(self.connect(group).map_err(failed)?);
@@ -208,38 +155,18 @@ impl Element for McastSocket {
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.watch(cx);
-        if self.pulls {
+        if self.exchange.pulls {
             cx.schedule();
         }
         Ok(())
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let room = MOST_WAITING - self.waiting.len().min(MOST_WAITING);
-        self.waiting.extend(batch.split_front(room).drain(..));
-        self.flush(cx);
-        cx.drop_batch(Reason::DeviceFull, batch);
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
+        self.take(cx, batch);
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        let had_more = self.more;
-        if had_more {
-            self.receive(cx);
-        }
-        if !self.pulls {
-            if !self.more {
-                cx.unschedule();
-            }
-            return had_more;
-        }
-        let mut any = false;
-        if self.waiting.is_empty() {
-            let mut batch = cx.pull(0, cx.burst());
-            any = !batch.is_empty();
-            self.waiting.extend(batch.drain(..));
-        }
-        self.flush(cx);
-        any || had_more
+        self.turn(cx)
     }
 
     fn run_fd(&mut self, cx: &mut Cx<'_>, _: RawFd) {
@@ -248,33 +175,26 @@ impl Element for McastSocket {
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "count" { self.count } else { self.sent }.to_string())
+        Ok(if name == "count" { self.exchange.received() } else { self.exchange.sent() }.to_string())
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<McastSocket>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
-        self.sent += std::mem::take(&mut old.sent);
+        self.exchange.take_counts(&mut old.exchange);
         if self.sockets.is_none() {
             self.sockets = old.sockets.take();
-            self.waiting.append(&mut old.waiting);
-            self.more = old.more;
+            self.exchange.take_over(cx, &mut old.exchange);
             self.watch(cx);
-            if self.more {
-                cx.schedule();
-            }
         }
         true
     }
 
     fn held(&self) -> usize {
-        self.waiting.len()
+        self.exchange.waiting.len()
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
-        self.flush(cx);
-        let left: Batch = self.waiting.drain(..).collect();
-        cx.drop_batch(Reason::RouterStopped, left);
+        self.end(cx);
         self.sockets = None;
     }
 }
@@ -302,6 +222,14 @@ mod tests {
             }
         }
         assert_eq!(run.drops("a"), [(Reason::OwnSource, 3)]);
+    }
+
+    #[test]
+    fn what_the_socket_refuses_is_dropped() {
+        // No datagram can be sent to port 0.
+        let text = "InfiniteSource(a, LIMIT 2, STOP true) -> e :: McastSocket(239.255.71.1, 0, 127.0.0.1);";
+        let mut run = Rig::text(text).run();
+        assert_eq!((run.drops("e"), run.read("e.sent")), (vec![(Reason::SocketError, 2)], "0".into()));
     }
 
     #[test]

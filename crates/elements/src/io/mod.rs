@@ -4,6 +4,7 @@
 mod control_socket;
 mod device;
 mod duplex;
+mod exchange;
 pub(crate) mod files;
 mod from_device;
 pub(crate) mod from_dump;

@@ -33,7 +33,7 @@
 //! **Metadata set:** timestamp.
 //!
 //! **Drops:** `socket-error` when there is no peer or the socket refuses; `device-full` when too many wait;
-//! `filtered` for datagrams of peers not admitted; `no-memory`.
+//! `filtered` for datagrams of peers not admitted; `discarded`, what is received, if there is no output; `no-memory`.
 //!
 //! **Handlers**
 //! * `count` read: packets received. `sent` read: packets sent. `port` read: the local port.
@@ -45,7 +45,6 @@
 //!
 //! See also: ControlSocket, KernelTun, FromDevice, RadixIPLookup
 
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -56,10 +55,10 @@ use std::time::Duration;
 
 use engine::args::{Args, Port};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
-use packet::{Batch, HEADROOM, Packet};
-use rustix::net::sockopt;
+use packet::{Batch, Packet};
 use sync::rcu;
 
+use super::exchange::{Endpoint, Exchange, Read};
 use super::files::reason;
 use crate::ip::lookup_ip_route::V4;
 use crate::ip::routing::ReverseRoutes;
@@ -77,10 +76,6 @@ pub const CLASS: Class = Class::new("Socket", "0-1/0-1", || Box::new(Socket::def
     ])
     .file(file!());
 
-/// Packets that wait for a full socket.
-const MOST_WAITING: usize = 1024;
-/// Packets received before others get their turn.
-const MOST_AT_ONCE: usize = 256;
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -129,40 +124,18 @@ impl Guests {
     }
 }
 
-/// What a reading yields.
-enum Read {
-    Bytes(usize),
-    /// A datagram of somebody who is not admitted.
-    Denied(SocketAddr),
-    /// A stream's end.
-    End,
-}
-
 #[derive(Default)]
 struct Socket {
     place: Place,
     client: bool,
-    snaplen: usize,
-    headroom: usize,
-    timestamp: bool,
     nodelay: bool,
     verbose: bool,
-    sndbuf: Option<usize>,
-    rcvbuf: Option<usize>,
-    pulls: bool,
     /// ALLOW and DENY as configured.
     tables: [Option<String>; 2],
     guests: Guests,
     link: Link,
     peer: Option<Box<dyn Stream>>,
-    /// Packets on their way, and how much of the first one is gone.
-    waiting: VecDeque<Packet>,
-    gone: usize,
-    buffer: Vec<u8>,
-    /// The socket had more when we stopped reading.
-    more: bool,
-    count: u64,
-    sent: u64,
+    exchange: Exchange,
 }
 
 impl Socket {
@@ -226,13 +199,8 @@ impl Socket {
     /// Sets the kernel's buffers; connections that a listener accepts inherit them.
     fn size_buffers(&self) -> io::Result<()> {
         let Some(fd) = self.fd() else { return Ok(()) };
-        if let Some(bytes) = self.sndbuf {
-            sockopt::set_socket_send_buffer_size(fd, bytes)?;
-        }
-        if let Some(bytes) = self.rcvbuf {
-            sockopt::set_socket_recv_buffer_size(fd, bytes)?;
-        }
-        Ok(())
+        self.exchange.size_sending(fd)?;
+        self.exchange.size_receiving(fd)
     }
 
     /// Takes the next peer of a server that has none; those not admitted are sent away.
@@ -274,132 +242,86 @@ impl Socket {
         if self.verbose {
             cx.print(&format!("{}: closed connection {}", cx.name(), peer.as_raw_fd()));
         }
-        let lost: Batch = self.waiting.drain(..).collect();
-        self.gone = 0;
-        cx.drop_batch(Reason::SocketError, lost);
+        cx.drop_batch(Reason::SocketError, self.exchange.drain());
         drop(peer);
         self.accept(cx);
     }
 
-    /// Reads one packet's bytes into the buffer.
-    fn read_one(&mut self, rcu: &rcu::Reader) -> io::Result<Read> {
-        let buffer = &mut self.buffer[..];
+    /// Reads into the buffer: how many bytes, and who sent them if nobody admitted him; nothing at a stream's end.
+    fn read_bytes(&mut self, rcu: &rcu::Reader) -> io::Result<(usize, Option<SocketAddr>)> {
+        let buffer = &mut self.exchange.buffer[..];
         match (&mut self.link, &mut self.peer) {
             (Link::Udp(socket, to), _) => {
                 let (n, from) = socket.recv_from(buffer)?;
                 if !self.client {
                     if !self.guests.admit(rcu, from.ip()) {
-                        return Ok(Read::Denied(from));
+                        return Ok((n, Some(from)));
                     }
                     *to = Some(from);
                 }
-                Ok(Read::Bytes(n))
+                Ok((n, None))
             }
             (Link::UnixDatagram(socket, to), _) => {
                 let (n, from) = socket.recv_from(buffer)?;
                 if let (false, Some(path)) = (self.client, from.as_pathname()) {
                     *to = Some(path.to_owned());
                 }
-                Ok(Read::Bytes(n))
+                Ok((n, None))
             }
-            (_, Some(peer)) => Ok(match peer.read(buffer)? {
-                0 => Read::End,
-                n => Read::Bytes(n),
-            }),
+            (_, Some(peer)) => match peer.read(buffer)? {
+                0 => Err(ErrorKind::UnexpectedEof.into()),
+                n => Ok((n, None)),
+            },
             _ => Err(ErrorKind::WouldBlock.into()),
         }
     }
+}
 
-    fn receive(&mut self, cx: &mut Cx<'_>) {
-        let mut batch = Batch::new();
-        self.more = false;
-        while batch.len() < MOST_AT_ONCE {
-            match self.read_one(cx.rcu()) {
-                Ok(Read::Bytes(n)) => match Packet::copy_with_headroom(self.headroom, &self.buffer[..n]) {
-                    Some(mut packet) => {
-                        if self.timestamp {
-                            packet.set_timestamp_ns(cx.wall());
-                        }
-                        batch.push(packet);
-                    }
-                    None => {
-                        cx.made(1);
-                        cx.count_drops(Reason::NoMemory, 1);
-                    }
-                },
-                Ok(Read::Denied(from)) => {
-                    cx.made(1);
-                    cx.count_drops(Reason::Filtered, 1);
-                    if self.verbose {
-                        cx.print(&format!("{}: dropped a datagram from {from}", cx.name()));
-                    }
+impl Endpoint for Socket {
+    fn exchange(&mut self) -> &mut Exchange {
+        &mut self.exchange
+    }
+
+    fn read_one(&mut self, cx: &mut Cx<'_>) -> Read {
+        match self.read_bytes(cx.rcu()) {
+            Ok((n, None)) => Read::Bytes(n),
+            Ok((_, Some(denied))) => {
+                if self.verbose {
+                    cx.print(&format!("{}: dropped a datagram from {denied}", cx.name()));
                 }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // The answer to an earlier datagram that nobody took.
-                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
-                Ok(Read::End) | Err(_) => {
-                    self.hang_up(cx);
-                    if self.peer.is_none() {
-                        break;
-                    }
-                }
+                Read::Refused(Reason::Filtered)
             }
-        }
-        self.count += batch.len() as u64;
-        cx.made(batch.len());
-        if batch.len() == MOST_AT_ONCE {
-            // Readiness is told once, so the task reads on.
-            self.more = true;
-            cx.schedule();
-        }
-        if cx.noutputs() > 0 {
-            cx.push(0, batch);
-        } else {
-            cx.drop_batch(Reason::Discarded, batch);
+            Err(e) => match e.kind() {
+                ErrorKind::WouldBlock => Read::Empty,
+                // Refused: the answer to an earlier datagram that nobody took.
+                ErrorKind::Interrupted | ErrorKind::ConnectionRefused => Read::Again,
+                _ => {
+                    self.hang_up(cx);
+                    if self.peer.is_some() { Read::Again } else { Read::Empty }
+                }
+            },
         }
     }
 
-    /// Sends one packet; how many bytes of it went.
     fn send_one(&mut self, packet: &Packet) -> io::Result<usize> {
-        let bytes = packet.data();
+        let (bytes, gone) = (packet.data(), self.exchange.gone);
         match (&self.link, &mut self.peer) {
             (Link::Udp(socket, Some(to)), _) => {
                 let mut to = *to;
                 if self.client && to.ip().is_unspecified() {
                     to.set_ip(Ipv4Addr::from(packet.dst_ip()).into());
                 }
-                socket.send_to(bytes, to).map(|_| bytes.len())
+                socket.send_to(bytes, to)
             }
-            (Link::UnixDatagram(socket, Some(to)), _) => socket.send_to(bytes, to).map(|_| bytes.len()),
-            (_, Some(peer)) => peer.write(&bytes[self.gone..]).map(|n| self.gone + n),
+            (Link::UnixDatagram(socket, Some(to)), _) => socket.send_to(bytes, to),
+            (_, Some(peer)) => peer.write(&bytes[gone..]).map(|n| gone + n),
             _ => Err(ErrorKind::NotConnected.into()),
         }
     }
 
-    /// Sends what waits, as far as the socket takes it.
-    fn flush(&mut self, cx: &mut Cx<'_>) {
-        while let Some(packet) = self.waiting.pop_front() {
-            match self.send_one(&packet) {
-                Ok(n) if n >= packet.len() => {
-                    self.gone = 0;
-                    self.sent += 1;
-                    cx.took(1);
-                }
-                Ok(n) => {
-                    self.gone = n;
-                    self.waiting.push_front(packet);
-                }
-                Err(e) if e.kind() == ErrorKind::Interrupted => self.waiting.push_front(packet),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return self.waiting.push_front(packet),
-                Err(e) => {
-                    self.gone = 0;
-                    cx.drop(Reason::SocketError, packet);
-                    if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) {
-                        self.hang_up(cx);
-                    }
-                }
-            }
+    fn failed(&mut self, cx: &mut Cx<'_>, why: &io::Error) {
+        if matches!(why.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) {
+            self.hang_up(cx);
         }
     }
 }
@@ -437,22 +359,14 @@ impl Element for Socket {
             other => args.error(format!("unknown socket type '{other}'; use TCP, UDP, UNIX or UNIX_DGRAM")),
         }
         self.client = args.keyword("CLIENT", local || args.noutputs == 0);
-        self.snaplen = args.keyword("SNAPLEN", 2048);
-        self.headroom = args.keyword("HEADROOM", HEADROOM);
-        self.timestamp = args.keyword("TIMESTAMP", true);
         self.nodelay = args.keyword("NODELAY", true);
         self.verbose = args.keyword("VERBOSE", false);
-        self.sndbuf = args.keyword_opt("SNDBUF");
-        self.rcvbuf = args.keyword_opt("RCVBUF");
-        self.pulls = args.input_is_pull(0);
-        if !(1..=65536).contains(&self.snaplen) || self.headroom > 8192 {
-            args.error("SNAPLEN must lie between 1 and 65536, HEADROOM between 0 and 8192");
-        }
+        self.exchange.configure(args);
         self.tables = ["ALLOW", "DENY"].map(|name| args.keyword_opt(name));
     }
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        self.buffer = vec![0; self.snaplen];
+        self.exchange.open();
         // The socket of one that this one replaces goes on, see `take_state`.
         if cx.inherits() || cx.is_dry() {
             return Ok(Tasks::One);
@@ -474,39 +388,18 @@ impl Element for Socket {
         if let Some(fd) = self.fd() {
             cx.watch(fd.as_raw_fd(), true, true);
         }
-        if self.pulls {
+        if self.exchange.pulls {
             cx.schedule();
         }
         Ok(())
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let room = MOST_WAITING - self.waiting.len().min(MOST_WAITING);
-        self.waiting.extend(batch.split_front(room).drain(..));
-        self.flush(cx);
-        cx.drop_batch(Reason::DeviceFull, batch);
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
+        self.take(cx, batch);
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        let had_more = self.more;
-        if had_more {
-            self.receive(cx);
-        }
-        if !self.pulls {
-            if !self.more {
-                cx.unschedule();
-            }
-            return had_more;
-        }
-        if !self.waiting.is_empty() {
-            self.flush(cx);
-            return had_more;
-        }
-        let mut batch = cx.pull(0, cx.burst());
-        let any = !batch.is_empty();
-        self.waiting.extend(batch.drain(..));
-        self.flush(cx);
-        any || had_more
+        self.turn(cx)
     }
 
     fn run_fd(&mut self, cx: &mut Cx<'_>, _: RawFd) {
@@ -518,8 +411,8 @@ impl Element for Socket {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         let port = |a: io::Result<SocketAddr>| a.map_or(String::new(), |a| a.port().to_string());
         Ok(match name {
-            "count" => self.count.to_string(),
-            "sent" => self.sent.to_string(),
+            "count" => self.exchange.received().to_string(),
+            "sent" => self.exchange.sent().to_string(),
             "connected" => {
                 let known = matches!(self.link, Link::Udp(_, Some(_)) | Link::UnixDatagram(_, Some(_)));
                 (known || self.peer.is_some()).to_string()
@@ -534,35 +427,28 @@ impl Element for Socket {
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Socket>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
-        self.sent += std::mem::take(&mut old.sent);
+        self.exchange.take_counts(&mut old.exchange);
         if !matches!(self.link, Link::Closed) || self.peer.is_some() {
             return true;
         }
         self.link = std::mem::take(&mut old.link);
         self.peer = old.peer.take();
-        self.waiting.append(&mut old.waiting);
-        (self.gone, self.more) = (std::mem::take(&mut old.gone), old.more);
+        self.exchange.take_over(cx, &mut old.exchange);
         if let Some(fd) = self.fd() {
             cx.watch(fd.as_raw_fd(), true, true);
         }
         if let Some(peer) = &self.peer {
             cx.watch(peer.as_raw_fd(), true, true);
         }
-        if self.more {
-            cx.schedule();
-        }
         true
     }
 
     fn held(&self) -> usize {
-        self.waiting.len()
+        self.exchange.waiting.len()
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
-        self.flush(cx);
-        let left: Batch = self.waiting.drain(..).collect();
-        cx.drop_batch(Reason::RouterStopped, left);
+        self.end(cx);
         let serves = !self.client && !matches!(self.link, Link::Closed);
         if let (true, Place::Unix(path) | Place::UnixDatagram(path, _)) = (serves, &self.place) {
             let _ = std::fs::remove_file(path);
@@ -585,6 +471,8 @@ fn table(
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+
+    use rustix::net::sockopt;
 
     use super::*;
     use crate::io::testing::Temp;
@@ -616,10 +504,9 @@ mod tests {
     fn buffers_have_the_sizes_asked_for() {
         let mut e = Socket {
             place: Place::Udp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None),
-            sndbuf: Some(10_000),
-            rcvbuf: Some(20_000),
             ..Socket::default()
         };
+        (e.exchange.sndbuf, e.exchange.rcvbuf) = (Some(10_000), Some(20_000));
         e.connect().and_then(|()| e.size_buffers()).unwrap();
         let fd = e.fd().unwrap();
         // The kernel doubles them, for its own bookkeeping.
@@ -636,6 +523,32 @@ mod tests {
         drop(Rig::text(&text).run());
         let mut buffer = [0; 16];
         assert_eq!(server.recv(&mut buffer).unwrap(), 3);
+    }
+
+    #[test]
+    fn a_full_socket_keeps_1024_packets_and_drops_the_rest() {
+        let temp = Temp::new();
+        let path = temp.path("s");
+        // The kernel makes the connection; nobody reads from it.
+        let _listener = UnixListener::bind(&path).unwrap();
+        let source = format!("InfiniteSource(DATA {}, LIMIT 2000, STOP true)", "x".repeat(1000));
+        let text = format!("{source} -> e :: Socket(UNIX, {path}, CLIENT true, SNDBUF 5000);");
+        let mut run = Rig::text(&text).run();
+        let sent: u64 = run.read("e.sent").parse().unwrap();
+        assert!((1..900).contains(&sent), "{sent}");
+        assert_eq!(run.drops("e"), [(Reason::DeviceFull, 2000 - sent - 1024)]);
+    }
+
+    #[test]
+    fn what_nobody_takes_is_dropped() {
+        let temp = Temp::new();
+        let path = temp.path("s");
+        for socket in [format!("UNIX_DGRAM, {path}, CLIENT true"), "UDP, 127.0.0.1, 0, CLIENT false".into()] {
+            let text = format!("InfiniteSource(a, LIMIT 2, STOP true) -> e :: Socket({socket});");
+            let mut run = Rig::text(&text).run();
+            assert_eq!(run.drops("e"), [(Reason::SocketError, 2)], "{socket}");
+            assert_eq!(run.read("e.sent"), "0");
+        }
     }
 
     #[test]
@@ -732,10 +645,7 @@ mod tests {
             error("UNIX, /nonexistent/s"),
             ["'e' could not open: /nonexistent/s: No such file or directory"]
         );
-        assert_eq!(
-            error("UDP, 1.2.3.4, 5, SNAPLEN 0"),
-            ["e: SNAPLEN must lie between 1 and 65536, HEADROOM between 0 and 8192"]
-        );
+        assert_eq!(error("UDP, 1.2.3.4, 5, SNAPLEN 0"), ["e: SNAPLEN must lie between 1 and 65536, not 0"]);
         let wrong = "is not an element that routes IPv4 packets, such as RadixIPLookup";
         for (args, what) in [("ALLOW nobody", "ALLOW 'nobody'"), ("DENY e", "DENY 'e'")] {
             assert_eq!(
