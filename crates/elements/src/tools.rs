@@ -556,8 +556,7 @@ impl Lines {
     pub fn open(&mut self, cx: &OpenCx<'_>) -> Result<(), String> {
         if let Some(path) = &self.path {
             let open = if cx.inherits() { sync::private::append } else { sync::private::create };
-            let file =
-                open(Path::new(path)).map_err(|e| format!("{path}: {}", crate::io::files::reason(&e)))?;
+            let file = open(Path::new(path)).map_err(|e| format!("{path}: {}", sync::os::reason(&e)))?;
             self.file = Some(Arc::new(Mutex::new(file)));
         }
         Ok(())

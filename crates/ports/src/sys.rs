@@ -14,13 +14,10 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// What went wrong, in the kernel's words, without the number that the standard library adds.
+/// What went wrong, for the middle of a sentence.
 pub(crate) fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error") {
-        Some(end) => text[..end].to_lowercase(),
-        None => text,
-    }
+    let text = sync::os::reason(error);
+    if error.raw_os_error().is_some() { text.to_lowercase() } else { text }
 }
 
 /// A socket that is closed on exec and never blocks.

@@ -443,7 +443,7 @@ fn write_file(name: &str, content: &[u8]) -> Result<(), String> {
     }
     let mut output = Output::create(&path, true)?;
     output.buffer().extend_from_slice(content);
-    output.flush().map_err(|e| format!("{path}: {}", crate::io::files::reason(&e)))
+    output.flush().map_err(|e| format!("{path}: {}", sync::os::reason(&e)))
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@
 use std::io::Write;
 
 use engine::Cx;
+use sync::os::reason;
 
 use super::flows::Flow;
-use crate::io::files::{Output, reason};
+
+use crate::io::files::Output;
 use crate::tools::seconds;
 
 /// The file.

@@ -382,7 +382,7 @@ impl<'a, 'c> Runner<'a, 'c> {
         };
         if let Err(why) = done {
             let file = to.map_or("standard output", |to| &to.file);
-            self.error(format!("{file}: {}", crate::io::files::reason(&why)));
+            self.error(format!("{file}: {}", sync::os::reason(&why)));
         }
     }
 

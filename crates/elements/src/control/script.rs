@@ -54,12 +54,12 @@ use engine::args::{Args, Raw};
 use engine::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
 use lang::config::{quote_bytes, split_words, unquote_string};
 use packet::Batch;
+use sync::os::reason;
 use sync::pipes;
 
 use super::functions;
 use super::parse::{self, Ending, Instruction, Kind};
 use super::runtime::{Outcome, Runner, State, lock};
-use crate::io::files::reason;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Script", "-/-", || Box::new(Script::new(None)))

@@ -76,8 +76,7 @@ use engine::{
     Access, Class, Control, Cx, Element, Handler, HandlerError, InitCx, Llrpc, OpenCx, Tasks, parse_integer,
     swap,
 };
-
-use super::files::reason;
+use sync::os::reason;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ControlSocket", "0/0", || Box::new(ControlSocket::default()))

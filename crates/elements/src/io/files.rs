@@ -4,12 +4,6 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-/// An error of the operating system without its number: "No such file or directory".
-pub fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
 /// A file to be written, or standard output, behind a buffer of our own.
 ///
 /// Standard output is written out after every batch, so that what several elements print stays in order.
@@ -31,7 +25,7 @@ impl Output {
             "-" => None,
             _ => Some(
                 sync::private::create(std::path::Path::new(path))
-                    .map_err(|e| format!("{path}: {}", reason(&e)))?,
+                    .map_err(|e| format!("{path}: {}", sync::os::reason(&e)))?,
             ),
         };
         Ok(Output { unbuffered: unbuffered || file.is_none(), file, buffer: Vec::new() })

@@ -57,11 +57,11 @@ use engine::{
 };
 use packet::port::{Device, Link, link_type};
 use packet::{Batch, Packet, anno};
+use sync::os::reason;
 use sync::pipes::{self, Input};
 use wire::pcap::{CaptureError, Reader};
 
 use super::device::{described, encapsulation, mark_ip, note_link};
-use super::files::reason;
 use super::pace::Pace;
 use crate::tools::{self, Probability, nanos};
 

@@ -55,10 +55,10 @@ use engine::{
 };
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
+use sync::os::reason;
 use sync::pipes;
 use wire::Protocol;
 
-use super::files::reason;
 use super::from_dump::Encap;
 use super::pace::Pace;
 use super::summary::inject::{Builder, Defaults, FlowId};

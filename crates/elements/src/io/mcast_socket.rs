@@ -43,9 +43,9 @@ use engine::args::{Args, Port};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::{Batch, Packet};
 use rustix::net::{AddressFamily, SocketType, sockopt};
+use sync::os::reason;
 
 use super::exchange::{Endpoint, Exchange, Read};
-use super::files::reason;
 use crate::tools::needed;
 
 /// The descriptor.

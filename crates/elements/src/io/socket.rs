@@ -56,10 +56,10 @@ use std::time::Duration;
 use engine::args::{Args, Port};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::{Batch, Packet};
+use sync::os::reason;
 use sync::rcu;
 
 use super::exchange::{Endpoint, Exchange, Read};
-use super::files::reason;
 use crate::ip::lookup_ip_route::V4;
 use crate::ip::routing::ReverseRoutes;
 

@@ -52,10 +52,12 @@ use engine::{
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
+use sync::os::reason;
 use wire::pcap::{Format, Writer};
 
 use super::device::{described, encapsulation, link_of, parse_encapsulation};
-use super::files::{Output, reason};
+
+use super::files::Output;
 use super::from_dump::Encap;
 
 /// The descriptor.

@@ -177,7 +177,7 @@ impl ToIpSummaryDump {
         if let Err(e) = done
             && !std::mem::replace(&mut self.failed, true)
         {
-            cx.print(&format!("{}: {}: {}", cx.name(), self.filename, super::files::reason(&e)));
+            cx.print(&format!("{}: {}: {}", cx.name(), self.filename, sync::os::reason(&e)));
         }
     }
 }
@@ -273,7 +273,7 @@ impl Element for ToIpSummaryDump {
 
     fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
         let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
-        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, super::files::reason(&e))))
+        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, sync::os::reason(&e))))
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
