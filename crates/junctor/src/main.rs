@@ -60,6 +60,8 @@ pub(crate) mod exit {
 }
 
 fn main() -> ExitCode {
+    // Before there are threads, which would make it take long.
+    sync::barrier::register();
     let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();
     let name = std::path::Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned();

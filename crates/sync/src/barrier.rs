@@ -42,13 +42,19 @@ pub fn light() {
     }
 }
 
-/// The other side of [`light`]: microseconds.
-#[cold]
-pub fn heavy() {
+/// Registers the process. Programs do so before they start threads: later the kernel has the caller wait for all processors, which takes
+/// a busy machine seconds.
+pub fn register() {
     if STATE.load(Ordering::Relaxed) == UNKNOWN {
         let state = if membarrier(REGISTER_PRIVATE_EXPEDITED) { REGISTERED } else { FENCES };
         STATE.store(state, Ordering::Relaxed);
     }
+}
+
+/// The other side of [`light`]: microseconds.
+#[cold]
+pub fn heavy() {
+    register();
     fence(Ordering::SeqCst);
     if STATE.load(Ordering::Relaxed) == REGISTERED {
         membarrier(PRIVATE_EXPEDITED);
