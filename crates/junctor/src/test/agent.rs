@@ -44,6 +44,9 @@ pub(super) fn processor_ticks(numbers: &[usize]) -> Option<Ticks> {
 const IDLE: Duration = Duration::from_secs(600);
 /// In a trial, each side hears from the other at least so often, or it is over.
 const LEASE: Duration = Duration::from_secs(10);
+/// How long an agent may take for what takes time. To get ready is: the kernel may have it wait for all processors, and those that are
+/// ready wait as long.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a stranger has for each word until it has shown the key.
 const INTRODUCTION: Duration = Duration::from_secs(5);
 
@@ -158,9 +161,10 @@ fn hear(channel: &mut Channel) -> Result<Option<Ask>, channel::Error> {
 fn serve(known: Known<'_>, who: SocketAddr, began: Instant, wheel: &Wheel) -> Result<(), channel::Error> {
     let Known { mut channel, first, place: _place } = known;
     let mut driven: Option<Driven> = None;
-    let mut in_trial = false;
+    let mut silence = IDLE;
     let mut asked = Some(first);
     while let Some(ask) = asked {
+        silence = silence_after(&ask).unwrap_or(silence);
         match ask {
             Ask::Hello => channel.say(&Hello {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -174,32 +178,39 @@ fn serve(known: Known<'_>, who: SocketAddr, began: Instant, wheel: &Wheel) -> Re
                 channel.say(&opened)?;
             }
             Ask::Close => {
-                (driven, in_trial) = (None, false);
+                driven = None;
                 channel.say(&())?;
             }
             Ask::Abandon => {
                 if let Some(post) = driven.as_mut().and_then(|driven| driven.post.as_mut()) {
                     post.abandon();
                 }
-                in_trial = false;
                 channel.say(&())?;
             }
-            other => {
-                in_trial = match other {
-                    Ask::Prepare(_) => true,
-                    Ask::Finish | Ask::Plan(_) | Ask::Cut => false,
-                    _ => in_trial,
-                };
-                match &mut driven {
-                    Some(driven) => drive(&mut channel, driven, other)?,
-                    None => channel.say(&Err::<(), _>("no interface is taken"))?,
-                }
-            }
+            other => match &mut driven {
+                Some(driven) => drive(&mut channel, driven, other)?,
+                None => channel.say(&Err::<(), _>("no interface is taken"))?,
+            },
         }
-        channel.wait_at_most(if in_trial { LEASE } else { IDLE })?;
+        channel.wait_at_most(silence)?;
         asked = hear(&mut channel)?;
     }
     Ok(())
+}
+
+/// How long a controller may say nothing once it has asked for this; `None` if as long as before.
+fn silence_after(ask: &Ask) -> Option<Duration> {
+    match ask {
+        Ask::Prepare(_) => Some(PATIENCE),
+        Ask::Go(_) => Some(LEASE),
+        Ask::Plan(_) | Ask::Finish | Ask::Cut | Ask::Abandon | Ask::Close => Some(IDLE),
+        Ask::Hello
+        | Ask::Counters
+        | Ask::Open(..)
+        | Ask::Calibrate(_)
+        | Ask::Resolve(_)
+        | Ask::Progress(_) => None,
+    }
 }
 
 /// Does what is asked of one who has interfaces.
@@ -226,4 +237,31 @@ fn clock() -> String {
     let run = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
     format!("{} {}", run.trim(), namespace.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use tester::station::{Offer, Order};
+
+    use super::*;
+
+    /// A member that is ready waits until the slowest is; one that sends hears more often, or stops.
+    #[test]
+    fn a_controller_may_be_silent_while_others_get_ready() {
+        let order = Order {
+            offer: Offer::Burst { rate: 1.0, frames: 1 },
+            key: 0,
+            own: Vec::new(),
+            ahead: Duration::ZERO,
+            grace: None,
+            bin: None,
+            sampling: None,
+            is_reset: false,
+            is_timed: true,
+        };
+        assert!(silence_after(&Ask::Prepare(order)).is_some_and(|silence| silence >= PATIENCE));
+        assert_eq!(silence_after(&Ask::Go(1)), Some(LEASE));
+        assert_eq!([Ask::Finish, Ask::Cut].map(|ask| silence_after(&ask)), [Some(IDLE); 2]);
+        assert_eq!(silence_after(&Ask::Progress(true)), None);
+    }
 }

@@ -329,7 +329,7 @@ impl Crew {
                 return Ok(None);
             }
         }
-        std::thread::sleep(begun.saturating_duration_since(Instant::now()));
+        self.await_begin(begun)?;
         station.gauge.begin()?;
         let event = self.await_sent(station, job, begun, whole)?;
         station.gauge.end();
@@ -361,6 +361,21 @@ impl Crew {
             // Each is waited for, so that there is none whose answer is still to come.
             all.collect::<Vec<_>>().into_iter().collect()
         })
+    }
+
+    /// Waits until sending begins, and asks meanwhile, so that no member takes the leader for lost.
+    fn await_begin(&mut self, begun: Instant) -> Result<(), Invalid> {
+        loop {
+            let wait = begun.saturating_duration_since(Instant::now());
+            std::thread::sleep(wait.min(ASK.1));
+            if wait <= ASK.1 {
+                return Ok(());
+            }
+            // Nothing has left, so there is nothing yet to tell.
+            for member in &mut self.members {
+                member.progress(false)?;
+            }
+        }
     }
 
     fn progress(&mut self, count: bool) -> Result<Progress, Invalid> {

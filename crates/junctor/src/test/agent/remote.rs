@@ -8,14 +8,11 @@ use tester::station::{Member, Order, Plan, Progress, Tally};
 use tester::trial::Invalid;
 use wire::MacAddr;
 
-use super::LEASE;
 use super::channel::{self, Channel, Key};
 use super::counters::Counters;
 use super::words::{Ask, Hello, Opened, PortWord, Question, Reach};
+use super::{LEASE, PATIENCE};
 use crate::test::device::Driver;
-
-/// How long an agent may take for what takes time.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An agent, and the connection to it.
 pub(in crate::test) struct Remote {
@@ -134,6 +131,6 @@ impl Member for Remote {
 impl Drop for Remote {
     fn drop(&mut self) {
         // So that its interfaces are free when this program has ended. Without an answer they are a little later.
-        let _: Result<(), Invalid> = self.ask(&Ask::Close, LEASE);
+        let _: Result<(), Invalid> = self.ask(&Ask::Close, PATIENCE);
     }
 }
