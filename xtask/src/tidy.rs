@@ -17,6 +17,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("elements", &["engine", "tables", "packet", "wire", "sync", "lang"]),
     ("ports", &["packet", "wire", "sync"]),
     ("icc", &["sync"]),
+    ("icc-c", &["icc"]),
     ("profile", &["sync"]),
     ("stats", &["sync"]),
     ("tester", &["packet", "wire", "sync", "ports"]),

@@ -28,6 +28,9 @@ const ROOM: u32 = 1024;
 /// The batch of the second rate.
 const BATCH: usize = 32;
 
+/// How long a side that wakes the other waits first, so that the other is asleep.
+const SLEEP: Duration = Duration::from_micros(200);
+
 /// Measure communication between planes: messages, scalars and counters in shared memory.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "What is measured (names end as below):
@@ -35,9 +38,10 @@ const BATCH: usize = 32;
   icc.message_ns.p50, .p99_9   a message of 56 bytes, both sides polling; .p50_over_floor is the ratio in the same round
   icc.file_ns.p50, .p99_9      the same through a file, as between two operating systems
   icc.woken_ns.p50             a message to a receiver that sleeps, until it has it (eventfd)
+  icc.woken_floor_ns.p50       a bare eventfd to a thread that sleeps in read(2); what an idle core takes to wake up is in both
   icc.messages_per_s.1, .32    messages sent one by one, and 32 at a time
   icc.scalars_per_s.1, .32     the same with scalars of 64 bits
-  icc.counters_slowdown        processor time that a counting core loses while another reads all counters --reads times a second
+  icc.counters_slowdown        share of its processor time that a counting core loses while another reads all counters --reads times a second
   icc.counters_publish_ns      one publication of all counters; icc.counters_publish_share is what publications take of the core
   icc.counters_read_ns         one reading of all counters
 Other programs on the two cores show in the high percentiles of all rows; compare them with the floor's.
@@ -212,8 +216,31 @@ impl Icc {
                 receive(&mut receiver)
             },
         });
-        let times = (self.args.exchanges / 100).clamp(20, 2000);
-        Ok(self.latency(times, Duration::from_micros(200), near, far))
+        Ok(self.latency(self.sleeps(), SLEEP, near, far))
+    }
+
+    /// The same with two bare eventfds.
+    fn woken_floor(&self) -> Result<[f64; 2], Failed> {
+        let bell = || rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).map_err(said);
+        let (bells, stamps) = ([bell()?, bell()?], [const { AtomicU64::new(0) }; 2]);
+        let side = |to: usize| {
+            let (bells, stamps) = (&bells, &stamps);
+            Side {
+                send: move |stamp| {
+                    stamps[to].store(stamp, Ordering::Release);
+                    _ = rustix::io::write(&bells[to], &1u64.to_ne_bytes());
+                },
+                receive: move || {
+                    _ = rustix::io::read(&bells[1 - to], &mut [0u8; 8]);
+                    stamps[1 - to].load(Ordering::Acquire)
+                },
+            }
+        };
+        Ok(self.latency(self.sleeps(), SLEEP, side(0), side(1)))
+    }
+
+    fn sleeps(&self) -> u32 {
+        (self.args.exchanges / 100).clamp(20, 2000)
     }
 
     /// Two channels, one for each way: what the near side has, and the far one.
@@ -244,8 +271,9 @@ impl Icc {
         }
         self.note("icc.message_ns.p50_over_floor", "times", message[0] / floor[0].max(0.1));
         self.note("icc.file_ns.p50_over_floor", "times", file[0] / floor[0].max(0.1));
-        let woken = self.woken()?[0];
+        let (woken, floor) = (self.woken()?[0], self.woken_floor()?[0]);
         self.note("icc.woken_ns.p50", "ns", woken);
+        self.note("icc.woken_floor_ns.p50", "ns", floor);
         for batch in [1, BATCH] {
             let rate = self.message_rate(batch)?;
             self.note(&format!("icc.messages_per_s.{batch}"), "1/s", rate);
@@ -311,21 +339,18 @@ impl Icc {
 
     /// What a core that counts loses to a reader, and what publishing takes.
     fn counters(&mut self) -> Result<(), Failed> {
-        let (mut with, mut without) = (0.0, 0.0);
         let mut reading = Reading::default();
         // In turn, so that both see the machine in the same moods.
-        for turn in 0..8 {
-            let read = turn % 2 == 1;
-            let counting = self.count(read, &mut reading)?;
-            *(if read { &mut with } else { &mut without }) += counting.ns_per_batch;
-            self.note("icc.counters_publish_ns", "ns", counting.publish_ns);
-            self.note(
-                "icc.counters_publish_share",
-                "",
-                counting.publish_ns * f64::from(self.args.publications) / 1e9,
-            );
+        for _ in 0..4 {
+            let without = self.count(false, &mut reading)?;
+            let with = self.count(true, &mut reading)?;
+            self.note("icc.counters_slowdown", "%", 100.0 * (with.ns_per_batch / without.ns_per_batch - 1.0));
+            for counting in [without, with] {
+                let share = counting.publish_ns * f64::from(self.args.publications) / 1e9;
+                self.note("icc.counters_publish_ns", "ns", counting.publish_ns);
+                self.note("icc.counters_publish_share", "%", 100.0 * share);
+            }
         }
-        self.note("icc.counters_slowdown", "", with / without - 1.0);
         self.note("icc.counters_read_ns", "ns", reading.ns_each());
         self.note("icc.counters_reads_per_s", "1/s", reading.per_s());
         Ok(())
@@ -533,7 +558,7 @@ mod tests {
                 measured.name
             );
         }
-        assert_eq!(results.len(), 18);
+        assert_eq!(results.len(), 19);
     }
 
     #[test]

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Inter-core communication of Junctor. Made by cbindgen from crates/icc-c/src/lib.rs: change that, then run its tests with JUNCTOR_BLESS=1. */
+
+#ifndef JUNCTOR_ICC_H
+#define JUNCTOR_ICC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ The version of this interface. It changes when a program compiled for another one would not work.
+ */
+#define JUNCTOR_ICC_ABI 1
+
+/*
+ Why something was not done.
+ */
+typedef enum {
+  /*
+   There is nothing to receive, or no counters have been published yet.
+   */
+  JUNCTOR_ICC_ERROR_EMPTY = -1,
+  /*
+   The channel is full: nothing was sent.
+   */
+  JUNCTOR_ICC_ERROR_FULL = -2,
+  /*
+   The message is too long for the endpoint, or the scalar too large for its width.
+   */
+  JUNCTOR_ICC_ERROR_TOO_LONG = -3,
+  /*
+   The buffer is too short for the message, which stays in the channel.
+   */
+  JUNCTOR_ICC_ERROR_TOO_SHORT = -4,
+  /*
+   The other side has damaged the channel. Free this end and attach again after a reset.
+   */
+  JUNCTOR_ICC_ERROR_BROKEN = -5,
+  /*
+   The endpoint was made anew or its node has ended. Free this end and attach again.
+   */
+  JUNCTOR_ICC_ERROR_GIVEN_UP = -6,
+  /*
+   The counters were overwritten while they were read, each time that it was tried.
+   */
+  JUNCTOR_ICC_ERROR_OVERTAKEN = -7,
+  /*
+   An argument is NULL or not text.
+   */
+  JUNCTOR_ICC_ERROR_ARGUMENT = -8,
+  /*
+   The kernel refused.
+   */
+  JUNCTOR_ICC_ERROR_SYSTEM = -9,
+} JunctorIccError;
+
+/*
+ A reader of a block of counters.
+ */
+typedef struct JunctorIccCounterReader JunctorIccCounterReader;
+
+/*
+ The writer of a block of counters.
+ */
+typedef struct JunctorIccCounterWriter JunctorIccCounterWriter;
+
+/*
+ A domain: a connection to the node that serves it, or a file.
+ */
+typedef struct JunctorIccNode JunctorIccNode;
+
+/*
+ The receiving end of a channel of messages.
+ */
+typedef struct JunctorIccReceiver JunctorIccReceiver;
+
+/*
+ The receiving end of a channel of scalars.
+ */
+typedef struct JunctorIccScalarReceiver JunctorIccScalarReceiver;
+
+/*
+ The sending end of a channel of scalars.
+ */
+typedef struct JunctorIccScalarSender JunctorIccScalarSender;
+
+/*
+ The sending end of a channel of messages.
+ */
+typedef struct JunctorIccSender JunctorIccSender;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/*
+ The version of the library, to be compared with `JUNCTOR_ICC_ABI`.
+ */
+uint32_t junctor_icc_abi(void);
+
+/*
+ Why the last function of this thread failed, in words. Valid until the next one fails.
+ */
+const char *junctor_icc_error(void);
+
+/*
+ Connects to the domain that is served at a path ("@NAME" for a name without a file), as node `node`. Domain 0 stands for any.
+
+ # Safety
+ `path` is text that ends with a zero.
+ */
+JunctorIccNode *junctor_icc_connect(const char *path,
+                                    uint32_t domain,
+                                    uint32_t node);
+
+/*
+ Uses a connected socket that a parent process handed down, and owns it from now on.
+
+ # Safety
+ `fd` is open, and nothing else closes it.
+ */
+JunctorIccNode *junctor_icc_from_fd(int fd, uint32_t domain, uint32_t node);
+
+/*
+ Opens a region in the first `bytes` bytes of a file, such as `/dev/mmapper` in a guest.
+
+ # Safety
+ `path` is text that ends with a zero.
+ */
+JunctorIccNode *junctor_icc_open_file(const char *path, size_t bytes);
+
+/*
+ Whether the node that serves the domain still runs; always so for a file.
+
+ # Safety
+ `node` is a handle or NULL.
+ */
+bool junctor_icc_is_served(JunctorIccNode *node);
+
+/*
+ Attaches as the sender of messages at an endpoint, given by name or number.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccSender *junctor_icc_sender(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_sender_free(JunctorIccSender *end);
+
+/*
+ Attaches as the receiver of messages.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccReceiver *junctor_icc_receiver(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_receiver_free(JunctorIccReceiver *end);
+
+/*
+ Attaches as the sender of scalars.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccScalarSender *junctor_icc_scalar_sender(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_scalar_sender_free(JunctorIccScalarSender *end);
+
+/*
+ Attaches as the receiver of scalars.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccScalarReceiver *junctor_icc_scalar_receiver(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_scalar_receiver_free(JunctorIccScalarReceiver *end);
+
+/*
+ Attaches as the writer of counters.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccCounterWriter *junctor_icc_counter_writer(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_counter_writer_free(JunctorIccCounterWriter *end);
+
+/*
+ Attaches as a reader of counters.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccCounterReader *junctor_icc_counter_reader(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_counter_reader_free(JunctorIccCounterReader *end);
+
+/*
+ Closes the connection once all its ends are freed. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_node_free(JunctorIccNode *node);
+
+/*
+ Sends a message. Returns 0 or an error.
+
+ # Safety
+ `sender` is a handle or NULL; `message` points to `bytes` bytes.
+ */
+int junctor_icc_send(JunctorIccSender *sender, const uint8_t *message, size_t bytes);
+
+/*
+ How many messages were refused for want of room so far.
+
+ # Safety
+ `sender` is a handle or NULL.
+ */
+uint64_t junctor_icc_refused(JunctorIccSender *sender);
+
+/*
+ Copies the next message to `buffer`. Returns its length or an error, which is `Empty` if there is none.
+
+ # Safety
+ `receiver` is a handle or NULL; `buffer` has room for `room` bytes.
+ */
+int64_t junctor_icc_receive(JunctorIccReceiver *receiver, uint8_t *buffer, size_t room);
+
+/*
+ Sleeps until something is there (1), or the other side comes or goes or the time is over (0), or an error. A negative time has no end.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+int junctor_icc_wait(JunctorIccReceiver *receiver,
+                     int64_t milliseconds);
+
+/*
+ For event loops: says that this end will sleep. Returns 1 if it may, and `junctor_icc_fd` becomes readable when something comes; 0 if
+ something is there already.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+int junctor_icc_announce(JunctorIccReceiver *receiver);
+
+/*
+ An epoll descriptor to sleep on; `epoll_wait` on it takes the wake-up back. -1 for a file, where nothing can ring. It belongs to the handle.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+int junctor_icc_fd(JunctorIccReceiver *receiver);
+
+/*
+ Sends a scalar. Returns 0 or an error.
+
+ # Safety
+ `sender` is a handle or NULL.
+ */
+int junctor_icc_scalar_send(JunctorIccScalarSender *sender, uint64_t value);
+
+/*
+ Takes the next scalar. Returns 0 or an error, which is `Empty` if there is none.
+
+ # Safety
+ `receiver` is a handle or NULL; `value` has room for one number.
+ */
+int junctor_icc_scalar_receive(JunctorIccScalarReceiver *receiver, uint64_t *value);
+
+/*
+ As `junctor_icc_wait`, for scalars.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+int junctor_icc_scalar_wait(JunctorIccScalarReceiver *receiver, int64_t milliseconds);
+
+/*
+ Publishes `count` counters at once. Returns 0 or an error.
+
+ # Safety
+ `writer` is a handle or NULL; `counters` points to `count` numbers.
+ */
+int junctor_icc_publish(JunctorIccCounterWriter *writer, const uint64_t *counters, size_t count);
+
+/*
+ Copies the newest counters, at most `room` of them. Returns how many there are, which may be more, or an error, which is `Empty` if none were
+ published yet. `number`, unless it is NULL, gets the number of the publication.
+
+ # Safety
+ `reader` is a handle or NULL; `counters` has room for `room` numbers; `number` for one, or is NULL.
+ */
+int64_t junctor_icc_read_counters(JunctorIccCounterReader *reader,
+                                  uint64_t *counters,
+                                  size_t room,
+                                  uint64_t *number);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* JUNCTOR_ICC_H */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Sends each message back, with a scalar for its length and a count of all, until an empty one comes. Used by tests/c_and_python.rs. */
+#include "junctor_icc.h"
+#include <stdio.h>
+
+static int failed(const char *what) {
+    fprintf(stderr, "%s: %s\n", what, junctor_icc_error());
+    return 1;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2 || junctor_icc_abi() != JUNCTOR_ICC_ABI) return failed("usage");
+    JunctorIccNode *node = junctor_icc_connect(argv[1], 7, 2);
+    if (!node) return failed("connect");
+    if (junctor_icc_sender(node, "nothing")) return failed("an endpoint that is not there");
+    JunctorIccReceiver *there = junctor_icc_receiver(node, "there");
+    JunctorIccSender *back = junctor_icc_sender(node, "back");
+    JunctorIccScalarSender *lengths = junctor_icc_scalar_sender(node, "lengths");
+    JunctorIccCounterWriter *counts = junctor_icc_counter_writer(node, "counts");
+    if (!there || !back || !lengths || !counts) return failed("attach");
+    uint8_t message[256];
+    uint64_t totals[2] = {0, 0};
+    for (;;) {
+        int64_t length = junctor_icc_receive(there, message, sizeof message);
+        if (length == JUNCTOR_ICC_ERROR_EMPTY) {
+            if (junctor_icc_wait(there, 60000) < 0) return failed("wait");
+            continue;
+        }
+        if (length < 0) return failed("receive");
+        totals[0] += 1;
+        totals[1] += (uint64_t)length;
+        if (junctor_icc_publish(counts, totals, 2)) return failed("publish");
+        if (junctor_icc_scalar_send(lengths, (uint64_t)length)) return failed("scalar");
+        if (junctor_icc_send(back, message, (size_t)length)) return failed("send");
+        if (length == 0) break;
+    }
+    if (junctor_icc_send(NULL, message, 1) != JUNCTOR_ICC_ERROR_ARGUMENT) return failed("NULL");
+    junctor_icc_receiver_free(there);
+    junctor_icc_sender_free(back);
+    junctor_icc_scalar_sender_free(lengths);
+    junctor_icc_counter_writer_free(counts);
+    junctor_icc_node_free(node);
+    return 0;
+}

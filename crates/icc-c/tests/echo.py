@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Does what echo.c does, by the Python module, and sleeps on the descriptor instead."""
+
+import select
+import sys
+
+import junctor_icc as icc
+
+node = icc.Node.connect(sys.argv[1], domain=7, node=2)
+try:
+    node.sender("nothing")
+    sys.exit("an endpoint that is not there")
+except icc.IccError as why:
+    assert "no endpoint 'nothing'" in str(why), why
+there, back = node.receiver("there"), node.sender("back")
+lengths, counts = node.scalar_sender("lengths"), node.counter_writer("counts")
+sleeping = select.epoll.fromfd(there.fileno())
+message, totals = None, [0, 0]
+while message != b"":
+    message = there.receive()
+    if message is None:
+        if there.announce():
+            sleeping.poll(60)
+        continue
+    totals = [totals[0] + 1, totals[1] + len(message)]
+    counts.publish(totals)
+    lengths.send(len(message))
+    back.send(message)
+try:
+    back.send(bytes(1000))
+    sys.exit("a message that is too long")
+except icc.IccError as why:
+    assert why.code == icc.TOO_LONG, why
