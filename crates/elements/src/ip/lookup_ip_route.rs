@@ -71,16 +71,16 @@
 use std::net::Ipv4Addr;
 
 use engine::args::Names;
-use engine::{Class, Sharing};
+use engine::{Class, Element, Sharing};
 use packet::Packet;
 use sync::rcu;
 use tables::fib4::{Fib4Reader, Fib4Writer, NextHopId, Prefix4};
 use wire::{AddrMask4, FlowKey};
 
-use super::routing::{Family, HANDLERS, Lookup};
+use super::routing::{Family, HANDLERS, Like, Lookup, chain};
 
-const fn class(name: &'static str) -> Class {
-    Class::new(name, "1/-", || Box::new(Lookup::<V4>::default()))
+const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
+    Class::new(name, "1/-", make)
         .processing("h/h")
         .sharing(Sharing::Shared)
         .handlers(HANDLERS)
@@ -89,19 +89,19 @@ const fn class(name: &'static str) -> Class {
 }
 
 /// The descriptor.
-pub const STATIC: Class = class("StaticIPLookup");
+pub const STATIC: Class = class("StaticIPLookup", || Box::new(Lookup::<V4>::like(Like::Linear)));
 /// The descriptor of a synonym.
-pub const LOOKUP: Class = class("LookupIPRoute");
+pub const LOOKUP: Class = class("LookupIPRoute", || Box::new(Lookup::<V4>::like(Like::Linear)));
 /// The descriptor of a synonym.
-pub const LINEAR: Class = class("LinearIPLookup");
+pub const LINEAR: Class = class("LinearIPLookup", || Box::new(Lookup::<V4>::like(Like::Linear)));
 /// The descriptor of a synonym.
-pub const RADIX: Class = class("RadixIPLookup");
+pub const RADIX: Class = class("RadixIPLookup", || Box::new(Lookup::<V4>::like(Like::Radix)));
 /// The descriptor of a synonym.
-pub const DIRECT: Class = class("DirectIPLookup");
+pub const DIRECT: Class = class("DirectIPLookup", || Box::new(Lookup::<V4>::like(Like::Direct)));
 /// The descriptor of a synonym.
-pub const RANGE: Class = class("RangeIPLookup");
+pub const RANGE: Class = class("RangeIPLookup", || Box::new(Lookup::<V4>::like(Like::Direct)));
 /// The descriptor of a synonym.
-pub const SORTED: Class = class("SortedIPLookup");
+pub const SORTED: Class = class("SortedIPLookup", || Box::new(Lookup::<V4>::like(Like::Sorted)));
 
 /// IPv4 over `tables::fib4`.
 pub(crate) struct V4;
@@ -161,6 +161,10 @@ impl Family for V4 {
     /// Of the header, if there is one; else of the destination. Fragments go by addresses, so that they stay together.
     fn flow_hash(packet: &Packet) -> u32 {
         flow_hash(packet.network().unwrap_or(packet.data()), Self::destination(packet))
+    }
+
+    fn chain(prefix: Prefix4) -> u32 {
+        chain(prefix.addr(), prefix.len().into())
     }
 
     fn open(domain: &rcu::Domain) -> Result<Fib4Writer, String> {

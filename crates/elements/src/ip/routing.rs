@@ -8,11 +8,13 @@
 //! * `via NAME [WEIGHT]`, a next hop that was given a name.
 
 mod lookup;
+mod order;
 mod reverse;
 mod routes;
 mod shared;
 
 pub(crate) use lookup::Lookup;
+pub(crate) use order::{Like, chain};
 pub(crate) use reverse::ReverseRoutes;
 
 use std::fmt::{Debug, Display};
@@ -79,6 +81,10 @@ pub(crate) trait Family: Send + Sync + 'static {
     fn set_destination(packet: &mut Packet, address: Self::Addr);
     /// Equal for all packets of a flow.
     fn flow_hash(packet: &Packet) -> u32;
+    /// The chain that Click's hash table of routes has a prefix in.
+    fn chain(_: Self::Prefix) -> u32 {
+        0
+    }
 
     fn open(domain: &rcu::Domain) -> Result<Self::Writer, String>;
     fn reader(fib: &Self::Writer) -> Self::Reader;

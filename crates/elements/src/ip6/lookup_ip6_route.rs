@@ -70,10 +70,10 @@ use tables::fib6::{Fib6Reader, Fib6Writer, NextHopId, Prefix6};
 use wire::{AddrPrefix6, FlowKey6};
 
 use super::{header, source};
-use crate::ip::routing::{Family, HANDLERS, Lookup};
+use crate::ip::routing::{Family, HANDLERS, Like, Lookup};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("LookupIP6Route", "1/-", || Box::new(Lookup::<V6>::default()))
+pub const CLASS: Class = Class::new("LookupIP6Route", "1/-", || Box::new(Lookup::<V6>::like(Like::Six)))
     .processing("h/h")
     .sharing(Sharing::Shared)
     .handlers(HANDLERS)

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use engine::args::Args;
+use engine::control::Policy;
 use engine::stats::{self, Stat};
 
 use engine::{Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Tasks, When, swap};
@@ -20,7 +21,7 @@ use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, NextHopReader, V
 use super::reverse::ReverseRoutes;
 use super::routes::{Limits, Routes};
 use super::shared::{Path, Readers, SharedRoutes, Strategy};
-use super::{DROP, Family, Hop};
+use super::{DROP, Family, Hop, Like};
 use crate::tools::{Anno, Splitter};
 
 /// An instance for one worker.
@@ -34,6 +35,8 @@ pub(crate) struct Lookup<F: Family> {
     file: Option<String>,
     /// What there is to say of the routes that were read last.
     said: Cell<Option<String>>,
+    /// Click's table that the class is named after.
+    like: Like,
     complaints: Arc<AtomicU32>,
     splitter: Splitter,
     keys: Vec<F::Key>,
@@ -50,6 +53,7 @@ impl<F: Family> Default for Lookup<F> {
             vrf: None,
             file: None,
             said: Cell::default(),
+            like: Like::default(),
             complaints: Arc::default(),
             splitter: Splitter::default(),
             keys: Vec::new(),
@@ -80,6 +84,13 @@ fn add_all<F: Family>(args: &mut Args<'_>, shared: &SharedRoutes<F>) {
         wrong.lines().for_each(|why| args.error(why));
         Vec::new()
     });
+    if Policy::of_process().as_click {
+        let n = late.len();
+        if n > 0 {
+            args.warning(format!("{n} route{} replaced by later versions", if n == 1 { "" } else { "s" }));
+        }
+        return;
+    }
     // Where names stand for the same prefix, and the way is the same, nobody is mistaken.
     let late = late.into_iter().filter(|(first, at)| {
         let ((prefix, way), (late, late_way)) = (parts(&texts[*first]), parts(&texts[*at]));
@@ -99,6 +110,11 @@ fn add_all<F: Family>(args: &mut Args<'_>, shared: &SharedRoutes<F>) {
 }
 
 impl<F: Family> Lookup<F> {
+    /// A table of a class that is named after one of Click's.
+    pub(crate) fn like(like: Like) -> Self {
+        Self { like, ..Self::default() }
+    }
+
     /// Whether it looks addresses up in one table that it need not lock, and counts nothing.
     pub(crate) fn is_plain(&self) -> bool {
         self.parts().is_some()
@@ -185,10 +201,19 @@ impl<F: Family> Lookup<F> {
     }
 
     /// Says which destination has no route, for the first few.
-    fn complain(complaints: &AtomicU32, cx: &Cx<'_>, packet: &Packet) {
+    fn complain(complaints: &AtomicU32, like: Like, cx: &Cx<'_>, packet: &Packet) {
+        let as_click = Policy::of_process().as_click;
+        if as_click && matches!(like, Like::Direct | Like::Six) {
+            return;
+        }
         if complaints.load(Ordering::Relaxed) < 5 && complaints.fetch_add(1, Ordering::Relaxed) < 5 {
             let destination = F::show_key(F::destination(packet));
-            cx.print(&format!("{}: no route for {destination}", cx.name()));
+            let name = match like {
+                _ if !as_click => cx.name(),
+                Like::Radix => "IPRouteTable",
+                _ => "LinearIPLookup",
+            };
+            cx.print(&format!("{name}: no route for {destination}"));
         }
     }
 }
@@ -249,7 +274,11 @@ impl<F: Family> Element for Lookup<F> {
             hops: args.keyword("NEXTHOPS", usize::MAX),
             buckets: args.keyword("BUCKETS", DEFAULT_BUCKETS),
             outputs: args.noutputs,
+            like: Policy::of_process().as_click.then_some(self.like),
         };
+        if limits.like == Some(Like::Sorted) {
+            args.warning("SortedIPLookup is deprecated; use LinearIPLookup or RadixIPLookup instead");
+        }
         if !limits.buckets.is_power_of_two() || limits.buckets > MAX_BUCKETS {
             args.error(format!("BUCKETS must be a power of two up to {MAX_BUCKETS}, not {}", limits.buckets));
         }
@@ -314,6 +343,7 @@ impl<F: Family> Element for Lookup<F> {
             table: self.table.clone(),
             noutputs: self.noutputs,
             vrf: self.vrf,
+            like: self.like,
             complaints: self.complaints.clone(),
             ..Default::default()
         }))
@@ -346,7 +376,9 @@ impl<F: Family> Element for Lookup<F> {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let Lookup { path: Some(path), vrf, complaints, splitter, keys, found, .. } = self else { return };
+        let Lookup { path: Some(path), vrf, like, complaints, splitter, keys, found, .. } = self else {
+            return;
+        };
         keys.clear();
         keys.extend(batch.iter().map(F::destination));
         found.resize(keys.len(), 0);
@@ -380,7 +412,7 @@ impl<F: Family> Element for Lookup<F> {
             let mut outputs = found.iter();
             let routed = |_: &mut Packet| outputs.next() != Some(&DROP);
             batch.partition(routed, |p| {
-                Self::complain(complaints, cx, &p);
+                Self::complain(complaints, *like, cx, &p);
                 cx.drop(Reason::NoRoute, p);
             });
             found.retain(|output| *output != DROP);

@@ -4,6 +4,8 @@
 //! Each route counts as one reference to its next hop. The order of `tables::next_hop` is kept everywhere: ids are published
 //! before a route has them, and released after no route has them.
 
+mod words;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +13,8 @@ use engine::args::Names;
 use sync::rcu::Domain;
 use tables::next_hop::{Member, NextHopError, NextHopId, NextHops};
 
-use super::{Choice, Family, Hop, Hops, RouteText, read_hops, read_prefix, show_output};
+use super::order::Order;
+use super::{Choice, Family, Hop, Hops, Like, RouteText, read_hops, read_prefix, show_output};
 
 /// How much there may be.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct Limits {
     pub buckets: usize,
     /// Outputs that hops may name.
     pub outputs: usize,
+    /// Called as `click`: the table of Click's whose order and words these are.
+    pub like: Option<Like>,
 }
 
 /// All tables of an element.
@@ -38,6 +43,8 @@ pub(crate) struct Routes<F: Family> {
     limits: Limits,
     /// What to say of lines of the last text that came too late, see [`Routes::take_repeated`].
     repeated: Option<String>,
+    /// The order that Click lists routes in, called as `click`.
+    order: Option<Order<(u8, F::Prefix)>>,
 }
 
 /// What a line of the control language asks for.
@@ -94,6 +101,7 @@ impl<F: Family> Routes<F> {
             known: known.clone(),
             limits,
             repeated: None,
+            order: limits.like.map(Order::new),
         })
     }
 
@@ -134,11 +142,13 @@ impl<F: Family> Routes<F> {
     /// # Errors
     /// What is wrong, a line each; of more than a screenful, how many.
     pub(crate) fn set_all(&mut self, lines: &[String]) -> Result<Vec<(usize, usize)>, String> {
+        let clicks = self.limits.like.is_some();
         let (mut wrong, mut more, mut late) = (Vec::new(), 0, Vec::new());
         let mut places = HashMap::with_capacity(lines.len());
         let mut changes = Vec::with_capacity(lines.len());
         for (at, line) in lines.iter().enumerate() {
             match self.prepare("set", line) {
+                Err(_) if clicks => wrong.push(self.clicks_words_of_argument(at, line)),
                 Err(why) if wrong.len() < MOST_WRONG => wrong.push(why),
                 Err(_) => more += 1,
                 Ok(change) => match places.entry((change.table, change.prefix)) {
@@ -166,8 +176,10 @@ impl<F: Family> Routes<F> {
     /// Executes lines of `add`, `set` and `remove`, all or none.
     pub(crate) fn control(&mut self, text: &str) -> Result<(), String> {
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-        let commands = lines.iter().map(|line| line.split_once(' ').unwrap_or((line, "")));
+        let clicks = self.limits.like.is_some();
+        let commands = lines.iter().map(|line| lang::config::shift_word(line));
         self.transaction(commands).map_err(|(at, why)| match at {
+            _ if clicks => why,
             Some(at) => format!("{}: {why}; nothing was changed", lines[at]),
             None => format!("{why}; nothing was changed"),
         })
@@ -180,7 +192,8 @@ impl<F: Family> Routes<F> {
     ) -> Result<(), (Option<usize>, String)> {
         let mut changes = Vec::new();
         let prepared = lines.into_iter().enumerate().try_for_each(|(at, (verb, text))| {
-            changes.push(self.prepare(verb, text).map_err(|why| (Some(at), why))?);
+            let change = self.prepare(verb, text);
+            changes.push(change.map_err(|why| (Some(at), self.clicks_words(verb, text).unwrap_or(why)))?);
             Ok(())
         });
         let outcome = prepared.and_then(|()| self.carry_out(&changes));
@@ -192,12 +205,23 @@ impl<F: Family> Routes<F> {
     fn carry_out(&mut self, changes: &[Change<F>]) -> Result<(), (Option<usize>, String)> {
         self.publish().map_err(|why| (None, why))?;
         let states = self.judge(changes)?;
-        self.install(states).map_err(|why| (None, why))
+        self.install(states).map_err(|why| (None, why))?;
+        if let Some(order) = &mut self.order {
+            for change in changes {
+                match change.verb {
+                    Verb::Remove => order.remove(&(change.table, change.prefix)),
+                    Verb::Add | Verb::Set => order.set((change.table, change.prefix)),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Reads a line, makes its table and next hop known.
     fn prepare(&mut self, verb: &str, text: &str) -> Result<Change<F>, String> {
         let verb = match verb {
+            // Click's IPv6 table never refuses a route that is there.
+            "add" if self.limits.like == Some(Like::Six) => Verb::Set,
             "add" => Verb::Add,
             "set" => Verb::Set,
             "remove" => Verb::Remove,
@@ -231,14 +255,23 @@ impl<F: Family> Routes<F> {
     fn judge(&self, changes: &[Change<F>]) -> Result<States<F>, (Option<usize>, String)> {
         let mut states = States::<F>::with_capacity(changes.len());
         let mut count = self.len();
+        let clicks = self.limits.like.is_some();
         for (at, Change { verb, table, prefix, id }) in changes.iter().enumerate() {
             let before = || self.tables.get(table).and_then(|fib| F::get(fib, *prefix));
             let now = states.get(&(*table, *prefix)).copied().unwrap_or_else(before);
             let next = match (verb, now) {
+                (Verb::Add, Some(old)) if clicks => {
+                    Err(format!("conflict with existing route '{prefix} {}'", self.show_hops(old)))
+                }
                 (Verb::Add, Some(_)) => Err(format!("there is a route for {prefix} already")),
                 (Verb::Add | Verb::Set, None) if count >= self.limits.routes => Err(full(self.limits.routes)),
                 (Verb::Add | Verb::Set, _) => Ok(*id),
                 (Verb::Remove, Some(now)) if id.is_none_or(|id| id == now) => Ok(None),
+                (Verb::Remove, _) if self.limits.like == Some(Like::Six) => Ok(None),
+                (Verb::Remove, _) if clicks => {
+                    let hops = id.map_or_else(|| "- -1".to_owned(), |id| self.show_hops(id));
+                    Err(format!("route '{prefix} {hops}' not found"))
+                }
                 (Verb::Remove, _) => Err(format!("there is no such route: {prefix}")),
             };
             let next = next.map_err(|why| (Some(at), why))?;
@@ -433,6 +466,12 @@ impl<F: Family> Routes<F> {
             }
         }
         former.into_values().flatten().for_each(|(_, id)| self.hops.release(id));
+        if let Some(order) = &mut self.order {
+            order.clear();
+            for (table, fib) in &self.tables {
+                F::routes(fib).for_each(|(prefix, _)| order.set((*table, prefix)));
+            }
+        }
         outcome
     }
 
@@ -566,11 +605,23 @@ impl<F: Family> Routes<F> {
 
     /// All routes as text that [`replace`](Self::replace) reads.
     pub(crate) fn show_all(&self) -> String {
+        let six = self.limits.like == Some(Like::Six);
         let mut shown: HashMap<NextHopId, String> = HashMap::new();
         let mut text = String::new();
+        if six && self.len() > 0 {
+            text.push_str("# Active routes\n");
+        }
         for (table, fib) in &self.tables {
             let suffix = if *table == 0 { String::new() } else { format!(" table {table}") };
-            for (prefix, id) in F::routes(fib) {
+            let mut routes: Vec<(F::Prefix, NextHopId)> = F::routes(fib).collect();
+            if let Some(order) = &self.order {
+                routes.sort_by_key(|(prefix, _)| order.rank(&(*table, *prefix), F::chain(*prefix)));
+            }
+            for (prefix, id) in routes {
+                if let Some(hop) = self.hops.get(id).filter(|_| six) {
+                    text += &format!("{prefix}\t{}\t{}{suffix}\n", hop.gateway, show_output(hop.output));
+                    continue;
+                }
                 let hops = shown.entry(id).or_insert_with(|| self.show_columns(id));
                 // Columns as Click's: a second tab where the first column is short.
                 let prefix = format!("{prefix}\t");
@@ -590,7 +641,10 @@ impl<F: Family> Routes<F> {
     /// What routes for `address` (with `table N` behind, if need be) say: `OUTPUT [GATEWAY]`.
     pub(crate) fn lookup(&self, text: &str) -> Result<String, String> {
         let parts = RouteText::split(text)?;
-        let address: F::Addr = parts.prefix.parse().map_err(|_| format!("'{text}' is not an address"))?;
+        let address: F::Addr = parts.prefix.parse().map_err(|_| match self.limits.like {
+            Some(_) => "expected IP address".to_owned(),
+            None => format!("'{text}' is not an address"),
+        })?;
         let id = self.longest_match(parts.table, F::key(address)).map(|(_, id)| id);
         let hop = |hop: &Hop<F::Addr>| match hop.gateway == F::UNSPECIFIED {
             true => show_output(hop.output).to_string(),

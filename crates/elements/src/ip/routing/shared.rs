@@ -307,7 +307,7 @@ mod tests {
     use super::*;
     use crate::ip::lookup_ip_route::V4;
 
-    const LIMITS: Limits = Limits { routes: 10, hops: 10, buckets: 64, outputs: 4 };
+    const LIMITS: Limits = Limits { routes: 10, hops: 10, buckets: 64, outputs: 4, like: None };
 
     /// Each worker's answers for two addresses.
     fn answers(paths: &[Path<V4>]) -> Vec<[Option<u32>; 2]> {
