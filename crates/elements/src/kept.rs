@@ -10,6 +10,7 @@ use std::sync::Arc;
 use engine::clock::Nanos;
 
 use crate::shared_limit::SharedLimit;
+use crate::ticks::Bucket;
 use crate::tools::{Limit, TokenBucket};
 
 /// A part of an element that goes on.
@@ -69,6 +70,12 @@ impl Kept for Option<Arc<SharedLimit>> {
 }
 
 /// Tokens that are left are left; the rate and the burst are the new ones.
+impl Kept for Bucket {
+    fn keep(&mut self, _: Nanos, old: &mut Bucket) {
+        self.follow(old);
+    }
+}
+
 impl Kept for TokenBucket {
     fn keep(&mut self, _: Nanos, old: &mut TokenBucket) {
         self.follow(old);

@@ -37,6 +37,7 @@ pub mod tcpudp;
 #[cfg(test)]
 pub mod testing;
 pub mod threads;
+mod ticks;
 mod tools;
 
 /// All element classes.

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use engine::args::{Args, Bandwidth, FromArg, Names, parse_bool};
 use engine::clock::{Nanos, SECOND};
+use engine::control::Policy;
 use engine::{Cx, Element, HandlerError, InitCx, OpenCx, Reason, parse_integer};
 use packet::{ANNO_SIZE, Batch, Packet, anno};
 
 use crate::queue::Store;
+use crate::ticks::Bucket;
 
 /// Where `N` bytes of annotation lie, given as a number or by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,15 +214,18 @@ const READY: u64 = 1 << 17;
 /// A limit in packets or bytes per second, enforced by a token bucket.
 #[derive(Clone, Debug, Default)]
 pub struct Limit {
-    pub(crate) bucket: TokenBucket,
+    pub(crate) bucket: Bucket,
     bytes: bool,
 }
 
 impl Limit {
     /// A limit on packets (or `bytes`) per second that lets `burst` pass at once.
     pub fn new(rate: u64, burst: u64, bytes: bool) -> Limit {
-        let capacity = if bytes { burst.saturating_add(READY) } else { burst.max(1) };
-        Limit { bucket: TokenBucket::new(rate, capacity), bytes }
+        Limit { bucket: Bucket::exact(rate, Self::capacity(burst, bytes)), bytes }
+    }
+
+    fn capacity(burst: u64, bytes: bool) -> u64 {
+        if bytes { burst.saturating_add(READY) } else { burst.max(1) }
     }
 
     /// Reads `RATE, BURST_DURATION` and `BURST_SIZE` (of packets) or `BURST_BYTES`.
@@ -237,7 +242,8 @@ impl Limit {
         }
         let duration = duration.unwrap_or(Duration::from_millis(20));
         let product = u128::from(rate) * duration.as_millis() / 1000;
-        Limit::new(rate, size.unwrap_or(u64::try_from(product).unwrap_or(u64::MAX)), bytes)
+        let burst = size.unwrap_or(u64::try_from(product).unwrap_or(u64::MAX));
+        Limit { bucket: Bucket::new(rate, Self::capacity(burst, bytes)), bytes }
     }
 
     /// The rate as handlers show it.
@@ -432,6 +438,19 @@ impl Filled {
         if cx.others_run() && cx.timer(0).is_none() {
             cx.set_timer_after(0, SECOND / 10_000);
         }
+    }
+}
+
+/// A message in our words, or in Click's if the program was called as `click`.
+pub fn words(ours: impl Into<String>, click: impl Into<String>) -> String {
+    if Policy::of_process().as_click { click.into() } else { ours.into() }
+}
+
+/// What is written to a handler that takes the content of packets: a string, or called as `click` the bytes as they are.
+pub fn content_value(value: &str) -> Vec<u8> {
+    match Policy::of_process().as_click {
+        true => value.as_bytes().to_vec(),
+        false => lang::config::unquote(value.trim()),
     }
 }
 

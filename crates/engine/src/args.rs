@@ -260,6 +260,11 @@ impl<'a> Args<'a> {
         self.errors.push(message);
     }
 
+    /// Adds an error about the value of argument `name`, which Click calls a parse error.
+    pub fn bad(&mut self, name: &str, message: impl Into<String>) {
+        self.error_as(message.into(), format!("{name}: parse error"));
+    }
+
     /// Adds a warning.
     pub fn warning(&mut self, message: impl Into<String>) {
         self.warnings.push(message.into());

@@ -12,6 +12,7 @@ use sync::padded::CachePadded;
 use crate::adaptive::Live;
 use crate::args::Names;
 use crate::clock::Clock;
+use crate::control::Policy;
 use crate::cx::{Cx, InitCx, OpenCx};
 use crate::drops::{DropCounts, Reason};
 use crate::element::{Element, Registry, Sharing, Tasks};
@@ -243,12 +244,21 @@ pub(crate) fn open_all(
             burst: opening.burst,
             dry: opening.dry,
         };
+        // Click tries no further.
+        if Policy::of_process().as_click && !errors.is_empty() {
+            break;
+        }
         match sync::lock::naming(&element.name, || in_lines(|| instance.open(&mut cx))) {
             Ok(t) => tasks.push(t),
             Err(why) => errors.push(
                 Diagnostic::error("E0400", format!("'{}' could not open: {why}", element.name))
                     .at(element.span)
-                    .label(format!("this {}", element.class)),
+                    .label(format!("this {}", element.class))
+                    .during(
+                        element.span,
+                        format!("While initializing '{} :: {}'", element.name, element.class),
+                        why,
+                    ),
             ),
         }
     }
@@ -289,6 +299,10 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
     let together = shared.plant.upgrade().is_some_and(|p| p.common.is_some());
     let mut random = together.then(|| workers[0].random.clone());
     for (e, element) in graph.elements.iter().enumerate() {
+        // Click tries no further than to the first that fails.
+        if Policy::of_process().as_click && !errors.is_empty() {
+            break;
+        }
         let place = shared.elements[e].place.clone();
         for w in &place.workers {
             let worker = &mut workers[*w];

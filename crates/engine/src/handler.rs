@@ -4,6 +4,7 @@
 //! A handler belongs to an element, but an element may have an instance on each worker. [`Merge`] says how the
 //! instances' answers become one; writes reach every instance.
 
+use crate::control::Policy;
 use crate::drops::Reason;
 
 /// What a handler allows.
@@ -208,7 +209,30 @@ impl HandlerError {
 
     /// `value` is not what handler `name` expects.
     pub fn bad_value(name: &str, value: &str, expected: &str) -> HandlerError {
-        HandlerError::Failed(format!("handler '{name}' expects {expected}, not '{value}'"))
+        HandlerError::Failed(match Policy::of_process().as_click {
+            true => clicks_words(expected).to_owned(),
+            false => format!("handler '{name}' expects {expected}, not '{value}'"),
+        })
+    }
+
+    /// The same error in the words that Click has for it, if the program was called as `click`.
+    pub fn said_as(self, words: &str) -> HandlerError {
+        match self {
+            HandlerError::Failed(_) if Policy::of_process().as_click => HandlerError::failed(words),
+            other => other,
+        }
+    }
+}
+
+/// What most of Click's handlers say of a value that is not what they expect.
+fn clicks_words(expected: &str) -> &'static str {
+    match expected {
+        "true or false" => "expected boolean",
+        _ if expected.starts_with("a whole number") => "expected integer",
+        _ if expected.starts_with("an IPv4 address") => "expected IP address",
+        _ if expected.starts_with("an IPv6 address") => "expected IPv6 address",
+        _ if expected.starts_with("an Ethernet address") => "expected Ethernet address",
+        _ => "syntax error",
     }
 }
 

@@ -73,7 +73,7 @@ impl AggregateFilter {
     }
 
     /// Reads one argument.
-    fn read(&mut self, args: &mut Args<'_>, text: &str) {
+    fn read(&mut self, args: &mut Args<'_>, at: usize, text: &str) {
         let number = |word: &str| parse_integer(word).and_then(|n| u32::try_from(n).ok());
         let mut words = text.split_whitespace();
         let output = match words.next().unwrap_or_default() {
@@ -82,14 +82,15 @@ impl AggregateFilter {
             word => match number(word) {
                 Some(output) => output as usize,
                 None => {
-                    return args
-                        .error(format!("expected an output's number, allow, drop or deny, not '{word}'"));
+                    let ours = format!("expected an output's number, allow, drop or deny, not '{word}'");
+                    return args.error_as(ours, format!("pattern {at}: expected a port number"));
                 }
             },
         };
         let mut words = words.peekable();
         if words.peek().is_none() {
-            args.error(format!("'{text}' names no aggregates"));
+            let ours = format!("'{text}' names no aggregates");
+            args.error_as(ours, format!("pattern {at} has no aggregates"));
         }
         for word in words {
             let range = match word {
@@ -106,7 +107,10 @@ impl AggregateFilter {
                 Some(_) => {
                     args.warning(format!("'{word}' in '{text}' matches no packets: earlier arguments do"))
                 }
-                None => args.error(format!("expected an aggregate or a range of them, not '{word}'")),
+                None => args.error_as(
+                    format!("expected an aggregate or a range of them, not '{word}'"),
+                    format!("pattern {at}: bad aggregate number '{word}'"),
+                ),
             }
         }
     }
@@ -114,8 +118,8 @@ impl AggregateFilter {
 
 impl Element for AggregateFilter {
     fn configure(&mut self, args: &mut Args<'_>) {
-        for text in args.rest() {
-            self.read(args, &text);
+        for (at, text) in args.rest().iter().enumerate() {
+            self.read(args, at, text);
         }
     }
 

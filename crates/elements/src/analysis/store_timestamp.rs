@@ -57,7 +57,10 @@ impl Element for StoreTimestamp {
         self.offset = args.positional_opt::<u16>("OFFSET").map(usize::from);
         let tail = args.keyword("TAIL", false);
         if args.errors().is_empty() && tail == self.offset.is_some() {
-            args.error("give exactly one of OFFSET and TAIL");
+            args.error_as(
+                "give exactly one of OFFSET and TAIL".into(),
+                "supply exactly one of 'OFFSET' and 'TAIL'".into(),
+            );
         }
     }
 

@@ -133,7 +133,11 @@ fn one(args: &mut Args<'_>, given: &[(Option<Duration>, Origin, &str)]) -> Optio
     let mut times = given.iter().filter_map(|(time, from, name)| Some(((nanos((*time)?), *from), *name)));
     let (first, name) = times.next()?;
     if let Some((_, other)) = times.next() {
-        args.error(format!("give {name} or {other}, not both"));
+        let click = match name.starts_with("START") {
+            true => "START, START_AFTER, and START_AFTER_INIT are mutually exclusive",
+            false => "END, END_AFTER, END_AFTER_INIT, and INTERVAL are mutually exclusive",
+        };
+        args.error_as(format!("give {name} or {other}, not both"), click.into());
     }
     Some(first)
 }
@@ -224,7 +228,10 @@ impl Element for TimeFilter {
         self.stop = args.keyword("STOP", false);
         self.end_call = tools::call(args, "END_CALL");
         if self.stop && self.end_call.is_some() {
-            args.error("give STOP or END_CALL, not both");
+            args.error_as(
+                "give STOP or END_CALL, not both".into(),
+                "END_CALL and STOP are mutually exclusive".into(),
+            );
         }
     }
 

@@ -42,9 +42,15 @@ impl Element for Align {
             return;
         }
         if !matches!(self.modulus, 2 | 4 | 8) {
-            args.error(format!("MODULUS must be 2, 4 or 8, not {}", self.modulus));
+            args.error_as(
+                format!("MODULUS must be 2, 4 or 8, not {}", self.modulus),
+                "MODULUS must be 2, 4, or 8".into(),
+            );
         } else if self.offset >= self.modulus {
-            args.error(format!("OFFSET must be less than MODULUS, not {}", self.offset));
+            args.error_as(
+                format!("OFFSET must be less than MODULUS, not {}", self.offset),
+                "OFFSET must be smaller than MODULUS".into(),
+            );
         }
     }
 

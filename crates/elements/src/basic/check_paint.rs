@@ -74,7 +74,7 @@ impl Element for CheckPaint {
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.color = number(name, value)?;
+        self.color = number(name, value).map_err(|e| e.said_as("expected uint8_t"))?;
         Ok(())
     }
 }

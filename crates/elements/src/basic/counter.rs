@@ -32,6 +32,7 @@
 //!
 //! See also: AverageCounter
 
+use crate::tools::words;
 use engine::args::{Args, Raw};
 use engine::clock::{Nanos, SECOND};
 use engine::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, Llrpc, swap};
@@ -83,18 +84,21 @@ impl Call {
         if text.trim().is_empty() {
             return Ok(None);
         }
-        let mut words = text.split_ascii_whitespace();
-        let at = words.next().and_then(|n| n.parse().ok());
+        let mut parts = text.split_ascii_whitespace();
+        let at = parts.next().and_then(|n| n.parse().ok());
         let Some(at) = at else {
-            return Err(format!("'{name}' first word should be unsigned (count)"));
+            let argument = name.starts_with(|c: char| c.is_ascii_uppercase());
+            let click = if argument { format!("{name} type mismatch") } else { String::new() };
+            let ours = format!("'{name}' first word should be unsigned (count)");
+            return Err(if argument { words(ours, click) } else { ours });
         };
-        let Some(handler) = words.next() else {
+        let Some(handler) = parts.next() else {
             return Err(format!("'{name}' needs a handler after the count"));
         };
         Ok(Some(Call {
             at,
             handler: handler.to_owned(),
-            value: words.collect::<Vec<_>>().join(" "),
+            value: parts.collect::<Vec<_>>().join(" "),
             done: false,
         }))
     }

@@ -43,11 +43,12 @@ struct InputSwitch {
 impl Element for InputSwitch {
     fn configure(&mut self, args: &mut Args<'_>) {
         let input: i32 = args.positional("INPUT", 0);
-        if usize::try_from(input).is_ok_and(|i| i >= args.ninputs.max(1)) {
-            args.error(format!(
-                "INPUT must be less than {}, the number of inputs, not {input}",
-                args.ninputs
-            ));
+        let n = args.ninputs;
+        if usize::try_from(input).is_ok_and(|i| i >= n.max(1)) {
+            args.error_as(
+                format!("INPUT must be less than {n}, the number of inputs, not {input}"),
+                format!("input must be < {n}"),
+            );
         }
         self.input = Chosen::new(input, args.ninputs);
     }

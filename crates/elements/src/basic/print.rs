@@ -133,7 +133,13 @@ impl Element for Print {
             "ASCII" => Contents::Ascii,
             "NONE" | "FALSE" | "0" | "NO" => Contents::None,
             _ => {
-                args.error(format!("CONTENTS should be HEX, ASCII or NONE, not '{contents}'"));
+                args.error_as(
+                    format!("CONTENTS should be HEX, ASCII or NONE, not '{contents}'"),
+                    format!(
+                        "bad contents value '{}'; should be 'NONE', 'HEX', or 'ASCII'",
+                        contents.to_ascii_uppercase()
+                    ),
+                );
                 Contents::Hex
             }
         };

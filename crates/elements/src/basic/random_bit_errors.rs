@@ -89,7 +89,10 @@ impl Element for RandomBitErrors {
         self.p = args.required::<Probability>("P").0;
         let kind: String = args.positional("KIND", "flip".into());
         self.kind = Kind::parse(&kind).unwrap_or_else(|| {
-            args.error(format!("KIND should be flip, set or clear, not '{kind}'"));
+            args.error_as(
+                format!("KIND should be flip, set or clear, not '{kind}'"),
+                format!("bad action '{kind}' (must be 'set', 'clear', or 'flip')"),
+            );
             Kind::Flip
         });
         self.active = args.positional("ACTIVE", true);

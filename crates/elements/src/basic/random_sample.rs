@@ -25,6 +25,7 @@
 //! See also: RandomBitErrors, RandomSwitch
 
 use engine::args::Args;
+use engine::control::Policy;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 
@@ -50,15 +51,28 @@ struct RandomSample {
     drops: u64,
 }
 
+fn probability(name: &str, text: &str) -> Result<f64, HandlerError> {
+    let given = value::<Probability>(name, text);
+    Ok(given.map_err(|e| e.said_as("Must be given a number between 0.0 and 1.0"))?.0)
+}
+
 impl Element for RandomSample {
     fn configure(&mut self, args: &mut Args<'_>) {
         let pass = args.positional_opt::<Probability>("P").or(args.keyword_opt("SAMPLE"));
         let drop = args.keyword_opt::<Probability>("DROP");
+        let as_click = Policy::of_process().as_click;
         match (pass, drop) {
+            // Click lets all packets pass.
+            (None, None) if as_click && args.errors().is_empty() => {
+                args.error("sampling probability must be between 0 and 1");
+            }
             (Some(p), None) => self.pass = p.0,
             (None, Some(q)) => self.pass = 1.0 - q.0,
             _ if !args.errors().is_empty() => {}
-            _ => args.error("give one of P, SAMPLE and DROP"),
+            _ => args.error_as(
+                "give one of P, SAMPLE and DROP".into(),
+                "give at most one of SAMPLE and DROP".into(),
+            ),
         }
         self.active = args.keyword("ACTIVE", true);
     }
@@ -94,8 +108,8 @@ impl Element for RandomSample {
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
         match name {
-            "sampling_prob" => self.pass = value::<Probability>(name, text)?.0,
-            "drop_prob" => self.pass = 1.0 - value::<Probability>(name, text)?.0,
+            "sampling_prob" => self.pass = probability(name, text)?,
+            "drop_prob" => self.pass = 1.0 - probability(name, text)?,
             _ => self.active = boolean(name, text)?,
         }
         Ok(())

@@ -46,7 +46,10 @@ impl Element for SetPacketType {
             "LOOPBACK" | "FASTROUTE" => PacketType::Loopback,
             _ => {
                 if args.errors().len() == errors {
-                    args.error(format!("unknown packet type '{name}'; there are HOST, BROADCAST, MULTICAST, OTHERHOST, OUTGOING and LOOPBACK"));
+                    args.error_as(
+                        format!("unknown packet type '{name}'; there are HOST, BROADCAST, MULTICAST, OTHERHOST, OUTGOING and LOOPBACK"),
+                        format!("unrecognized packet type '{name}'"),
+                    );
                 }
                 PacketType::Host
             }

@@ -295,12 +295,12 @@ impl Element for ArpQuerier {
                 self.own.broadcast = broadcast.or(own.broadcast()).unwrap_or(Ipv4Addr::BROADCAST);
             }
             None if ip.is_empty() => {}
-            None => args.error(format!("argument IP should be an IPv4 address or prefix, not '{ip}'")),
+            None => args.bad("IP", format!("argument IP should be an IPv4 address or prefix, not '{ip}'")),
         }
         match MacAddr::from_arg(&eth, args.names) {
             Ok(mac) => self.own.mac = mac,
             Err(_) if ip.is_empty() => {}
-            Err(_) => args.error(format!("argument ETH should be {}, not '{eth}'", MacAddr::EXPECTED)),
+            Err(_) => args.bad("ETH", format!("argument ETH should be {}, not '{eth}'", MacAddr::EXPECTED)),
         }
         self.client = Client::new(table_name, config);
     }

@@ -38,7 +38,7 @@ use packet::{Batch, Packet};
 use wire::arp::{self, Operation};
 use wire::{EtherType, MacAddr, Prefix4, ethernet};
 
-use crate::tools;
+use crate::tools::{self, words};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPResponder", "1/1-2", || Box::new(ArpResponder::default()))
@@ -63,7 +63,7 @@ const ANNOUNCE: u32 = 0;
 
 #[derive(Clone, Default)]
 struct ArpResponder {
-    /// Longest prefix first.
+    /// A prefix stands before those that contain it.
     entries: Vec<Entry>,
     /// How often to announce, and how often yet.
     announce: u32,
@@ -90,16 +90,20 @@ fn parse(text: &str, names: &Names) -> Result<Vec<Entry>, String> {
                 both.extend(mac);
             }
             (Err(_), Ok(mac)) => macs.push(mac),
-            _ => return Err(format!("expected IP/MASK and an Ethernet address, not '{word}'")),
+            _ => {
+                let ours = format!("expected IP/MASK and an Ethernet address, not '{word}'");
+                return Err(words(ours, "expected IP/MASK ETH"));
+            }
         }
     }
     if macs.len() > 1 {
-        return Err(format!("more than one Ethernet address in '{text}'"));
+        return Err(words(format!("more than one Ethernet address in '{text}'"), "more than one ETH"));
     }
-    let mac = macs.first().or(both.first()).ok_or_else(|| format!("no Ethernet address in '{text}'"))?;
     if prefixes.is_empty() {
-        return Err(format!("no IPv4 address in '{text}'"));
+        return Err(words(format!("no IPv4 address in '{text}'"), "missing IP/MASK"));
     }
+    let mac = macs.first().or(both.first());
+    let mac = mac.ok_or_else(|| words(format!("no Ethernet address in '{text}'"), "missing ETH"))?;
     Ok(prefixes.into_iter().map(|prefix| Entry { prefix, mac: *mac }).collect())
 }
 
@@ -113,10 +117,16 @@ impl ArpResponder {
                     twice.push(old.prefix);
                     *old = entry;
                 }
-                None => self.entries.push(entry),
+                None => {
+                    // Before the first that contains it; the others stay in the order they were given in.
+                    let wider = |e: &Entry| {
+                        e.prefix.len() < entry.prefix.len() && e.prefix.contains(entry.prefix.addr())
+                    };
+                    let at = self.entries.iter().position(wider).unwrap_or(self.entries.len());
+                    self.entries.insert(at, entry);
+                }
             }
         }
-        self.entries.sort_by_key(|e| std::cmp::Reverse(e.prefix.len()));
         twice
     }
 
@@ -170,7 +180,8 @@ impl Element for ArpResponder {
             match parse(text, args.names) {
                 Ok(entries) => {
                     for prefix in self.add(entries) {
-                        args.warning(format!("several entries for {prefix}: the last one counts"));
+                        let ours = format!("several entries for {prefix}: the last one counts");
+                        args.warning(words(ours, format!("multiple entries for {prefix}")));
                     }
                 }
                 Err(why) => args.error(format!("argument {n}: {why}")),
@@ -239,7 +250,8 @@ impl Element for ArpResponder {
         }
         let value = value.trim();
         let prefix = value.parse().or_else(|_| value.parse().map(Prefix4::host));
-        let prefix = prefix.map_err(|_| HandlerError::bad_value(name, value, "IP/MASK"))?;
+        let prefix = prefix
+            .map_err(|_| HandlerError::bad_value(name, value, "IP/MASK").said_as("expected IP/MASK"))?;
         let at = self.entries.iter().position(|e| e.prefix == prefix);
         self.entries.remove(at.ok_or_else(|| HandlerError::failed(format!("{prefix} not found")))?);
         Ok(())
@@ -279,7 +291,7 @@ mod tests {
             assert_eq!(run.bytes("o1"), [request([11, 0, 0, 1]), b"x".to_vec()]);
             assert_eq!(
                 run.read("e.table"),
-                "10.2.3.4/32 02-00-00-00-00-09\n10.1.0.0/16 02-00-00-00-00-09\n10.0.0.0/8 02-00-00-00-00-08\n"
+                "10.1.0.0/16 02-00-00-00-00-09\n10.2.3.4/32 02-00-00-00-00-09\n10.0.0.0/8 02-00-00-00-00-08\n"
             );
             run.write("e.remove", "10.1.0.0/16").unwrap();
             run.write("e.add", "1.2.3.4 2:0:0:0:0:7").unwrap();

@@ -302,12 +302,13 @@ impl Element for IcmpError {
         match Type::from_name(&kind).or(small(&kind).map(Type)) {
             Some(found) if found.is_error() => self.kind = found,
             Some(found) => args.error(format!("ICMP type {} is not an error type", found.0)),
-            None => args.error(format!("argument TYPE should be an ICMP type, not '{kind}'")),
+            None => args.bad("TYPE", format!("argument TYPE should be an ICMP type, not '{kind}'")),
         }
         match self.kind.code_from_name(&code).or(small(&code)) {
             Some(code) => self.code = code,
             None => {
-                args.error(format!("argument CODE should be a code of this type or its number, not '{code}'"))
+                let ours = format!("argument CODE should be a code of this type or its number, not '{code}'");
+                args.error_as(ours, "argument 2 takes ICMP code (integer between 0 and 255)".into());
             }
         }
         if !(MTU_MIN..=65535).contains(&self.mtu) {

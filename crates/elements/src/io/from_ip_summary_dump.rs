@@ -50,6 +50,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::args::{Args, Raw};
+use engine::control::Policy;
 use engine::{
     Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, parse_integer, swap,
 };
@@ -218,7 +219,7 @@ impl FromIpSummaryDump {
                     None => format!("warning: unknown content type '{word}'"),
                 });
             }
-            self.columns.push(field);
+            self.columns.push(field.filter(|f| *f != Field::Nothing));
         }
         if self.columns.is_empty() {
             warnings.push("no contents specified".to_owned());
@@ -571,13 +572,19 @@ impl Element for FromIpSummaryDump {
         if let Some(Raw(protocol)) = args.keyword_opt("PROTO") {
             match parse_protocol(&protocol) {
                 Some(number) => self.defaults.protocol = number,
-                None => args.error(format!("PROTO should be an IP protocol, not '{protocol}'")),
+                None => args.bad("PROTO", format!("PROTO should be an IP protocol, not '{protocol}'")),
             }
         }
         for keyword in ["DEFAULT_CONTENTS", "DEFAULT_FIELDS", "CONTENTS", "FIELDS"] {
             if let Some(Raw(fields)) = args.keyword_opt(keyword) {
                 let warnings = self.set_columns(&fields);
-                warnings.into_iter().for_each(|w| args.error(w.replace("warning: ", "")));
+                for text in warnings.into_iter().map(|w| w.replace("warning: ", "")) {
+                    if Policy::of_process().as_click {
+                        args.warning(text);
+                    } else {
+                        args.error(text);
+                    }
+                }
             }
         }
         for keyword in ["DEFAULT_FLOWID", "FLOWID"] {
@@ -588,7 +595,8 @@ impl Element for FromIpSummaryDump {
             }
         }
         match (&self.filename, &self.data) {
-            (Some(_), Some(_)) => args.error("FILENAME and DATA exclude each other"),
+            (Some(_), Some(_)) => args
+                .error_as("FILENAME and DATA exclude each other".into(), "FILENAME and DATA conflict".into()),
             (None, None) => args.missing("FILENAME", "a file to read, or DATA"),
             _ => {}
         }

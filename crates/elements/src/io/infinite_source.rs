@@ -33,11 +33,12 @@
 //! See also: RatedSource, TimedSource, FastUDPSource
 
 use engine::args::Args;
+use engine::control::Policy;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::source::{PULLED, left};
-use crate::tools::{Filled, boolean, call, ended, number};
+use crate::tools::{self, Filled, boolean, call, ended, number};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("InfiniteSource", "0/1", || Box::new(InfiniteSource::default()))
@@ -114,13 +115,23 @@ impl Element for InfiniteSource {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.data = args.positional("DATA", DEFAULT_DATA.as_bytes().to_vec());
         self.limit = args.positional("LIMIT", -1);
-        self.burst = args.positional("BURST", 0);
+        let burst = args.positional_opt("BURST");
+        self.burst = burst.unwrap_or(0);
         self.active = args.positional("ACTIVE", true);
         self.length = args.keyword_opt("LENGTH").or(args.keyword_opt("DATASIZE"));
         self.timestamp = args.keyword("TIMESTAMP", true);
         self.stop = args.keyword("STOP", false);
         self.end_call = call(args, "END_CALL");
         self.pushes = !args.output_is_pull(0);
+        if burst == Some(0) && Policy::of_process().as_click {
+            args.error("burst size must be >= 1");
+        }
+        if self.stop && self.end_call.is_some() {
+            args.error_as(
+                "give STOP or END_CALL, not both".into(),
+                "END_CALL and STOP are mutually exclusive".into(),
+            );
+        }
         if self.length.is_some_and(|l| l > 65535) {
             args.error("LENGTH must be at most 65535 bytes");
             self.length = None;
@@ -205,11 +216,27 @@ impl Element for InfiniteSource {
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         match name {
             "reset" => self.count = 0,
-            "data" => self.data = lang::config::unquote(value.trim()),
-            "limit" => self.limit = number(name, value)?,
-            "burst" | "burstsize" => self.burst = number(name, value)?,
-            "active" => self.active = boolean(name, value)?,
-            _ => self.length = usize::try_from(number::<i32>(name, value)?).ok().map(|l| l.min(65535)),
+            "data" => self.data = tools::content_value(value),
+            "limit" => {
+                let said = "limit parameter must be integer";
+                self.limit = number(name, value).map_err(|e| e.said_as(said))?;
+            }
+            "burst" | "burstsize" => {
+                let said = "burstsize parameter must be integer >= 1";
+                self.burst = number(name, value).map_err(|e| e.said_as(said))?;
+                if self.burst == 0 && Policy::of_process().as_click {
+                    self.burst = 1;
+                    return Err(HandlerError::failed(said));
+                }
+            }
+            "active" => {
+                let said = "active parameter must be boolean";
+                self.active = boolean(name, value).map_err(|e| e.said_as(said))?;
+            }
+            _ => {
+                let length = number::<i32>(name, value).map_err(|e| e.said_as("length must be integer"))?;
+                self.length = usize::try_from(length).ok().map(|l| l.min(65535));
+            }
         }
         self.set_content();
         self.ended &= self.left() == 0;

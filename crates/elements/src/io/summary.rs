@@ -113,6 +113,7 @@ fields! {
     Payload "payload" Width::None, Some(500);
     PayloadMd5 "payload_md5" Bytes(16), None;
     PayloadMd5Hex "payload_md5_hex" Bytes(16), None;
+    Nothing "none" Bytes(0), Some(600);
 }
 
 /// Other names of fields.

@@ -53,6 +53,7 @@
 use std::fmt::Write as _;
 
 use engine::args::{Args, Raw};
+use engine::control::Policy;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, swap};
 use packet::{Batch, Packet, anno};
 
@@ -201,17 +202,21 @@ impl Element for ToIpSummaryDump {
             let word = lang::config::unquote_string(word);
             match Field::find(&word) {
                 Some(field) if self.binary && field.width() == Width::None => {
-                    args.error(format!("field {} has no binary form", field.name()));
+                    args.error_as(
+                        format!("field {} has no binary form", field.name()),
+                        format!("cannot use field {word} with BINARY"),
+                    );
                 }
                 Some(field) => self.fields.push(field),
                 None => {
                     let near = lang::suggest(&word, Field::names());
                     let near = near.map_or(String::new(), |n| format!("; did you mean {n}?"));
-                    args.error(format!("unknown content type '{word}'{near}"));
+                    let unknown = format!("unknown content type '{word}'");
+                    args.error_as(format!("{unknown}{near}"), unknown);
                 }
             }
         }
-        if self.fields.is_empty() && args.errors().is_empty() {
+        if self.fields.is_empty() && (args.errors().is_empty() || Policy::of_process().as_click) {
             args.error("no contents specified");
         }
         // A count says already what several lines would say.

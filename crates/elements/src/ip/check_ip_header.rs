@@ -125,6 +125,9 @@ impl Rules {
 
     /// Reads the offset, or Click's older arguments, bad sources before the offset.
     fn read_offset(&mut self, args: &mut Args<'_>) {
+        if let Some(offset) = args.keyword_opt::<u16>("OFFSET") {
+            self.offset = offset.into();
+        }
         let Some(Raw(first)) = args.positional_opt("OFFSET") else { return };
         if let Some(offset) = engine::parse_integer(&first).and_then(|n| u16::try_from(n).ok()) {
             self.offset = offset.into();
@@ -172,7 +175,8 @@ impl Rules {
                     self.good_destinations.push(interface.addr.into());
                 }
                 None => {
-                    args.error(format!("INTERFACES should be addresses with prefix length, not '{word}'"))
+                    let why = format!("INTERFACES should be addresses with prefix length, not '{word}'");
+                    return args.bad("INTERFACES", why);
                 }
             }
         }
@@ -347,7 +351,10 @@ fn addresses(args: &mut Args<'_>, name: &str, text: &str) -> Vec<u32> {
     for word in lang::config::split_words(text) {
         match Ipv4Addr::from_arg(word, args.names) {
             Ok(address) => list.push(u32::from(address)),
-            Err(_) => args.error(format!("{name} should be a list of IPv4 addresses, not '{word}'")),
+            Err(_) => {
+                args.bad(name, format!("{name} should be a list of IPv4 addresses, not '{word}'"));
+                break;
+            }
         }
     }
     list

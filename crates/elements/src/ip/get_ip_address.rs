@@ -56,6 +56,7 @@ impl Element for GetIpAddress {
             (Some(offset), None) if offset <= 65535 => self.offset = offset,
             (None, Some("src")) => self.offset = 12,
             (None, Some("dst")) => self.offset = 16,
+            (None, None) if !args.errors().is_empty() => {}
             (None, None) => args.missing("OFFSET", "a whole number"),
             _ => args.error("expected OFFSET up to 65535, or IP src, or IP dst"),
         }

@@ -95,7 +95,12 @@ impl IpPrint {
                 Some(true) => Contents::Hex,
                 Some(false) => Contents::None,
                 None => {
-                    args.error(format!("bad {name} value '{text}'; should be 'NONE', 'HEX', or 'ASCII'"));
+                    let should = "should be 'NONE', 'HEX', or 'ASCII'";
+                    let click = match name {
+                        "CONTENTS" => format!("bad contents value '{}'; {should}", text.to_ascii_uppercase()),
+                        _ => "bad payload value 'no'; should be 'false', 'hex', or 'ascii'".to_owned(),
+                    };
+                    args.error_as(format!("bad {name} value '{text}'; {should}"), click);
                     Contents::None
                 }
             },

@@ -215,12 +215,12 @@ impl Element for Solicitor {
         match Ipv6Addr::from_arg(&ip, args.names) {
             Ok(ip) => self.ip = ip,
             Err(_) if ip.is_empty() => {}
-            Err(_) => args.error(format!("argument IP should be an IPv6 address, not '{ip}'")),
+            Err(_) => args.bad("IP", format!("argument IP should be an IPv6 address, not '{ip}'")),
         }
         match MacAddr::from_arg(&eth, args.names) {
             Ok(mac) => self.mac = mac,
             Err(_) if ip.is_empty() => {}
-            Err(_) => args.error(format!("argument ETH should be an Ethernet address, not '{eth}'")),
+            Err(_) => args.bad("ETH", format!("argument ETH should be an Ethernet address, not '{eth}'")),
         }
         self.client = Client::new(table_name, config);
     }

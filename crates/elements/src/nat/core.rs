@@ -408,7 +408,10 @@ impl<F: Family> Element for Rewriter<F> {
         let specs = args.rest();
         if specs.len() != args.ninputs || specs.len() > usize::from(u16::MAX) {
             let (want, got) = (args.ninputs, specs.len());
-            args.error(format!("needs as many input specifications as inputs: {want}, not {got}"));
+            args.error_as(
+                format!("needs as many input specifications as inputs: {want}, not {got}"),
+                format!("need {want} arguments, one per input port"),
+            );
         }
         for (n, text) in specs.iter().enumerate() {
             match Spec::parse(text, args.names, args.noutputs, F::KIND) {

@@ -90,7 +90,10 @@ impl Pattern {
             [s, d] => (*s, "-", *d, "-"),
             [s, d, sport] => (*s, *sport, *d, "-"),
             [s, sport, d, dport] => (*s, *sport, *d, *dport),
-            _ => return Err(format!("expected SADDR SPORT DADDR DPORT, not '{}'", words.join(" "))),
+            _ => {
+                let ours = format!("expected SADDR SPORT DADDR DPORT, not '{}'", words.join(" "));
+                return Err(crate::tools::words(ours, "syntax error"));
+            }
         };
         let ports = words.len() > 2;
         let mut pattern = Pattern {
@@ -114,7 +117,12 @@ impl Pattern {
                     let choice = if choice == Choice::Next { choice } else { Choice::Random };
                     (pattern.src, pattern.span, pattern.choice) = (Some(src), span, choice);
                 }
-                _ => return Err(format!("bad source address '{saddr}'")),
+                _ => {
+                    return Err(crate::tools::words(
+                        format!("bad source address '{saddr}'"),
+                        "bad source address",
+                    ));
+                }
             }
         }
         if sport != "-" {
@@ -124,7 +132,9 @@ impl Pattern {
                 (None, Some((low, span, choice))) => {
                     (pattern.sport, pattern.span, pattern.choice) = (Some(low as u16), span, choice);
                 }
-                _ => return Err(format!("bad source port '{sport}'")),
+                _ => {
+                    return Err(crate::tools::words(format!("bad source port '{sport}'"), "bad source port"));
+                }
             }
         }
         if daddr != "-" {

@@ -15,6 +15,7 @@ use super::mappings::{Mapping, Mappings, Shared, Timing, lock};
 use super::pattern::{Pattern, Places};
 use super::patterns::PatternSet;
 use super::pool::Part;
+use crate::tools::words;
 
 /// Outputs for packets like the first, and for answers.
 pub(super) type Outputs = [u8; 2];
@@ -46,13 +47,18 @@ pub(super) enum Spec {
 
 fn output(word: &str) -> Result<u8, String> {
     let port = parse_integer(word).and_then(|n| u8::try_from(n).ok());
-    port.ok_or_else(|| format!("output '{word}' is out of range"))
+    port.ok_or_else(|| words(format!("output '{word}' is out of range"), "output port out of range"))
 }
 
 /// Reads `FOUTPUT ROUTPUT`.
-fn outputs(words: &[&str]) -> Result<Outputs, String> {
-    let [forward, reply] = words else { return Err("expected FOUTPUT ROUTPUT".into()) };
-    Ok([output(forward)?, output(reply)?])
+fn outputs(given: &[&str]) -> Result<Outputs, String> {
+    let missing = || words("expected FOUTPUT ROUTPUT", "bad forward port");
+    let [forward, reply] = given else { return Err(missing()) };
+    let read = |word: &str, click| match parse_integer(word) {
+        None => Err(words(format!("output '{word}' is out of range"), click)),
+        Some(_) => output(word),
+    };
+    Ok([read(forward, "bad forward port")?, read(reply, "bad reply port")?])
 }
 
 /// Takes the answers' rewriter from the end of the words: the only last word that is no number.
@@ -67,23 +73,23 @@ fn reply_element<'a, 'b>(words: &'a [&'b str]) -> (&'a [&'b str], Option<String>
 
 fn within(outputs: Outputs, noutputs: [usize; 2]) -> Result<(), String> {
     match outputs.iter().zip(noutputs).find(|(port, n)| usize::from(**port) >= *n) {
-        Some((port, _)) => Err(format!("output '{port}' is out of range")),
+        Some((port, _)) => Err(words(format!("output '{port}' is out of range"), "output port out of range")),
         None => Ok(()),
     }
 }
 
 impl Target {
     /// Reads a pattern with its outputs.
-    pub fn parse(words: &[&str], names: &Names) -> Result<Target, String> {
-        if words.len() < 3 {
-            return Err("expected SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT".into());
+    pub fn parse(given: &[&str], names: &Names) -> Result<Target, String> {
+        if given.len() < 3 {
+            return Err(words("expected SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT", "syntax error"));
         }
-        let (pattern, ports) = words.split_at(words.len() - 2);
-        let outputs = outputs(ports)?;
+        let (pattern, ports) = given.split_at(given.len() - 2);
         let source = match pattern {
             [name] => Source::Named((*name).to_owned()),
             _ => Source::Own(Arc::new(Pattern::parse(pattern, names)?)),
         };
+        let outputs = outputs(ports)?;
         Ok(Target { source, outputs })
     }
 }
@@ -91,8 +97,8 @@ impl Target {
 impl Spec {
     /// Reads a specification of a rewriter with so many outputs.
     pub fn parse(text: &str, names: &Names, noutputs: usize, kind: Kind) -> Result<Spec, String> {
-        let words: Vec<&str> = text.split_ascii_whitespace().collect();
-        let Some((word, rest)) = words.split_first() else { return Err("empty argument".into()) };
+        let parts: Vec<&str> = text.split_ascii_whitespace().collect();
+        let Some((word, rest)) = parts.split_first() else { return Err("empty argument".into()) };
         // How many outputs a reply element has is known later.
         let limits = |reply: &Option<String>| [noutputs, if reply.is_some() { usize::MAX } else { noutputs }];
         match (*word, rest) {
@@ -103,7 +109,11 @@ impl Spec {
                 within([port, port], [noutputs; 2])?;
                 Ok(Spec::Pass(usize::from(port)))
             }
-            ("nochange" | "pass" | "passthrough", _) => Err(format!("expected '{word} [OUTPUT]'")),
+            ("nochange" | "pass" | "passthrough", _) => Err(words(
+                format!("expected '{word} [OUTPUT]'"),
+                "syntax error, expected 'nochange [OUTPUT]'",
+            )),
+            ("drop" | "discard", _) => Err(format!("syntax error, expected '{word}'")),
             ("keep", _) => {
                 let (rest, reply) = reply_element(rest);
                 let outputs = outputs(rest)?;
@@ -113,7 +123,9 @@ impl Spec {
             ("pattern" | "xpattern", _) => {
                 let (rest, reply) = reply_element(rest);
                 let target = Target::parse(rest, names).map_err(|why| match rest.len() {
-                    0..3 => "expected 'pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT'".into(),
+                    0..3 => {
+                        words("expected 'pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT'", "syntax error")
+                    }
                     _ => why,
                 })?;
                 within(target.outputs, limits(&reply))?;
@@ -123,7 +135,7 @@ impl Spec {
                 Ok(Spec::Pattern(target, reply))
             }
             (name, []) => Ok(Spec::Element(name.to_owned())),
-            (other, _) => Err(format!("unknown specification '{other}'")),
+            (other, _) => Err(words(format!("unknown specification '{other}'"), "unknown specification")),
         }
     }
 }
@@ -407,9 +419,13 @@ impl Directory {
             }
             Spec::Element(name) => {
                 let index = by.router.lookup(name, Some(by.element as u32));
-                let index = index.ok_or_else(|| format!("unknown specification '{name}'"))?;
+                let index = index.ok_or_else(|| {
+                    words(format!("unknown specification '{name}'"), "unknown specification")
+                })?;
                 let found = self.mappers.get(&index);
-                let mapper = found.ok_or_else(|| format!("element '{name}' is not a mapper"))?;
+                let mapper = found.ok_or_else(|| {
+                    words(format!("element '{name}' is not a mapper"), "element is not an IPMapper")
+                })?;
                 let mut targets = Vec::new();
                 for (n, target) in mapper.targets.iter().enumerate() {
                     let at = |why| format!("pattern {n} of mapper '{name}': {why}");

@@ -91,7 +91,8 @@ impl Delay {
     }
 
     fn write(&mut self, name: &str, text: &str) -> Result<(), HandlerError> {
-        self.delay = value::<Duration>(name, text)?.as_nanos() as Nanos;
+        let delay = value::<Duration>(name, text);
+        self.delay = delay.map_err(|e| e.said_as("delay must be a timestamp"))?.as_nanos() as Nanos;
         Ok(())
     }
 }

@@ -110,6 +110,9 @@ impl LinkUnqueue {
     }
 }
 
+/// What Click says of a link that is too slow.
+const SMALL: &str = "bandwidth too small, minimum 100Bps";
+
 impl Element for LinkUnqueue {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.latency = nanos(args.required("LATENCY"));
@@ -117,7 +120,7 @@ impl Element for LinkUnqueue {
         if args.errors().is_empty()
             && let Err(why) = self.set_bandwidth(bandwidth)
         {
-            args.error(why);
+            args.error_as(why, SMALL.to_owned());
         }
     }
 
@@ -169,8 +172,14 @@ impl Element for LinkUnqueue {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
         match name {
-            "latency" => self.latency = nanos(value::<Duration>(name, text)?),
-            "bandwidth" => self.set_bandwidth(value(name, text)?).map_err(HandlerError::Failed)?,
+            "latency" => {
+                let latency = value::<Duration>(name, text);
+                self.latency = nanos(latency.map_err(|e| e.said_as("latency must be a timestamp"))?);
+            }
+            "bandwidth" => {
+                let bandwidth = value(name, text).map_err(|e| e.said_as("invalid bandwidth"))?;
+                self.set_bandwidth(bandwidth).map_err(|why| HandlerError::Failed(why).said_as(SMALL))?;
+            }
             _ => {}
         }
         self.reset(cx);

@@ -41,6 +41,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use engine::args::Args;
+use engine::control::Policy;
 use engine::stats::{self, Stat};
 use engine::{
     Class, Cx, Element, Handler, HandlerError, LockUse, Merge, Provided, Reason, Rehearsed, Sharing, When,
@@ -111,7 +112,9 @@ const MAX_CAPACITY: usize = 1 << 24;
 /// Reads the argument `CAPACITY`.
 pub(super) fn capacity_argument(args: &mut Args<'_>) -> usize {
     let capacity: usize = args.positional("CAPACITY", DEFAULT_CAPACITY);
-    if capacity == 0 || capacity > MAX_CAPACITY {
+    // A queue for no packets is one of Click's ways to drop them.
+    let least = usize::from(!Policy::of_process().as_click);
+    if !(least..=MAX_CAPACITY).contains(&capacity) {
         args.error(format!("CAPACITY must lie between 1 and {MAX_CAPACITY}, not {capacity}"));
         return DEFAULT_CAPACITY;
     }
@@ -120,8 +123,9 @@ pub(super) fn capacity_argument(args: &mut Args<'_>) -> usize {
 
 /// Reads a capacity written to a handler.
 pub(super) fn capacity_value(name: &str, value: &str) -> Result<usize, HandlerError> {
-    let capacity = number::<usize>(name, value)?;
-    if (1..=MAX_CAPACITY).contains(&capacity) {
+    let capacity = number::<usize>(name, value).map_err(|e| e.said_as("CAPACITY: parse error"))?;
+    let least = usize::from(!Policy::of_process().as_click);
+    if (least..=MAX_CAPACITY).contains(&capacity) {
         Ok(capacity)
     } else {
         Err(HandlerError::bad_value(name, value, "1 to 16777216 packets"))
@@ -163,7 +167,9 @@ impl Queue {
 impl Element for Queue {
     fn configure(&mut self, args: &mut Args<'_>) {
         let capacity = capacity_argument(args);
-        *self = Queue::new(capacity, args.keyword("SYNC", Way::LockFree), self.store.holds_back());
+        // Nobody waits for room that never comes.
+        let holds_back = self.store.holds_back() && capacity > 0;
+        *self = Queue::new(capacity, args.keyword("SYNC", Way::LockFree), holds_back);
     }
 
     fn locks(&self) -> Vec<LockUse> {
@@ -184,7 +190,7 @@ impl Element for Queue {
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let rings = &*self.rings;
         rings.push(&mut batch);
-        if !batch.is_empty() && rings.drops.load(Ordering::Relaxed) == 0 {
+        if !batch.is_empty() && rings.capacity() > 0 && rings.drops.load(Ordering::Relaxed) == 0 {
             cx.print_once(&format!("{}: overflow", cx.declaration()));
         }
         drop_rest(batch, cx, rings);

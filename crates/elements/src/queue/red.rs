@@ -41,7 +41,7 @@ use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearse
 use packet::Batch;
 
 use super::Store;
-use crate::tools::{Probability, number, value};
+use crate::tools::{Probability, number, value, words};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RED", "1/1-2", || Box::new(Red::default()))
@@ -83,7 +83,8 @@ struct Red {
 impl Red {
     fn check(&self) -> Result<(), String> {
         if self.min > self.max {
-            return Err(format!("MIN_THRESH ({}) must not exceed MAX_THRESH ({})", self.min, self.max));
+            let ours = format!("MIN_THRESH ({}) must not exceed MAX_THRESH ({})", self.min, self.max);
+            return Err(words(ours, "MIN_THRESH must be <= MAX_THRESH"));
         }
         Ok(())
     }
@@ -94,7 +95,8 @@ impl Red {
             [] => String::new(),
             names => format!(", QUEUES {}", names.join(" ")),
         };
-        format!("{}, {}, {}{queues}, STABILITY {}", self.min, self.max, self.max_p, self.stability)
+        let gentle = if self.gentle { "" } else { ", GENTLE false" };
+        format!("{}, {}, {}{queues}, STABILITY {}{gentle}", self.min, self.max, self.max_p, self.stability)
     }
 
     fn len(&self) -> usize {
@@ -178,7 +180,8 @@ impl Element for Red {
         };
         if self.queues.is_empty() {
             let side = if self.pulls { "upstream" } else { "downstream" };
-            return Err(format!("there is no queue {side}; put one there or name it with QUEUES"));
+            let ours = format!("there is no queue {side}; put one there or name it with QUEUES");
+            return Err(words(ours, "no nearby Queues"));
         }
         Ok(())
     }

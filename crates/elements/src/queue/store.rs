@@ -231,7 +231,12 @@ impl<L> Guarded<L> {
 impl Rings {
     pub(super) fn new(capacity: usize, way: Way) -> Rings {
         let kept = match way {
-            Way::LockFree => Kept::Free(Link::new(capacity)),
+            Way::LockFree => {
+                // A ring has one slot at least.
+                let link = Link::new(capacity.max(1));
+                link.ring.set_capacity(capacity);
+                Kept::Free(link)
+            }
             Way::Spin => Kept::Spin(Guarded::new(capacity, |list| SpinLock::new(list))),
             Way::Adaptive => Kept::Adaptive(Guarded::new(capacity, |list| AdaptiveLock::new(list))),
         };

@@ -133,11 +133,12 @@ impl Element for Unqueue {
         let value = value.trim();
         let number =
             || parse_integer(value).ok_or_else(|| HandlerError::bad_value(name, value, "a whole number"));
+        let number = || number().map_err(|e: HandlerError| e.said_as("syntax error"));
         match name {
             "reset" | "reset_counts" => self.count = 0,
             "active" => {
-                self.active =
-                    parse_bool(value).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
+                let bad = || HandlerError::bad_value(name, value, "true or false").said_as("syntax error");
+                self.active = parse_bool(value).ok_or_else(bad)?;
             }
             "limit" => self.limit = number()? as i64,
             _ => self.burst = Some(number()? as i32),

@@ -87,20 +87,27 @@ impl Meter {
 impl Element for Meter {
     fn configure(&mut self, args: &mut Args<'_>) {
         let (given, names) = (args.rest(), args.names);
-        for text in &given {
+        for (at, text) in given.iter().enumerate() {
             let rate = match self.bytes {
                 true => Bandwidth::from_arg(text, names).map(|b| b.bytes_per_second),
                 false => u64::from_arg(text, names),
             };
             match rate {
                 Ok(rate) if self.rates.last().is_none_or(|last| *last < rate) => self.rates.push(rate),
-                Ok(_) => args.error(format!("rate '{text}' must be larger than the one before it")),
-                Err(_) => args.error(format!("'{text}' is not a rate")),
+                Ok(_) => args.error_as(
+                    format!("rate '{text}' must be larger than the one before it"),
+                    format!("rate {} must be > rate {at}", at + 1),
+                ),
+                Err(_) => args
+                    .error_as(format!("'{text}' is not a rate"), format!("argument {} syntax error", at + 1)),
             }
         }
         if args.errors().is_empty() && given.len() + 1 != args.noutputs {
             let n = args.noutputs - 1;
-            args.error(format!("expected {n} rates, one less than there are outputs, not {}", given.len()));
+            args.error_as(
+                format!("expected {n} rates, one less than there are outputs, not {}", given.len()),
+                format!("need {n} arguments, one less than the number of output ports"),
+            );
         }
     }
 

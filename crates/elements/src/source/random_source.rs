@@ -100,10 +100,13 @@ impl Element for RandomSource {
         self.end_call = call(args, "END_CALL");
         self.pushes = !args.output_is_pull(0);
         if self.burst == 0 {
-            args.error("BURST must be at least 1");
+            args.error_as("BURST must be at least 1".into(), "burst size must be >= 1".into());
         }
         if self.stop && self.end_call.is_some() {
-            args.error("give STOP or END_CALL, not both");
+            args.error_as(
+                "give STOP or END_CALL, not both".into(),
+                "END_CALL and STOP are mutually exclusive".into(),
+            );
         }
     }
 

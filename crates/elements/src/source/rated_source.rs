@@ -38,7 +38,8 @@ use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, s
 use packet::{Batch, HEADROOM, Packet};
 
 use super::{DEFAULT_DATA, PULLED, fitted, left};
-use crate::tools::{TokenBucket, boolean, ended, look_again_at, number, rest_until};
+use crate::ticks::Bucket;
+use crate::tools::{self, boolean, ended, look_again_at, number, rest_until};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RatedSource", "0/1", || Box::new(RatedSource::default()))
@@ -59,7 +60,7 @@ struct RatedSource {
     data: Vec<u8>,
     length: Option<usize>,
     content: Vec<u8>,
-    bucket: TokenBucket,
+    bucket: Bucket,
     limit: i64,
     active: bool,
     stop: bool,
@@ -118,7 +119,7 @@ impl Element for RatedSource {
         if let Some(bandwidth) = bandwidth.filter(|b| b.bytes_per_second > 0) {
             rate = bandwidth.bytes_per_second / self.content.len().max(1) as u64;
         }
-        self.bucket = TokenBucket::new(rate, burst(rate));
+        self.bucket = Bucket::new(rate, burst(rate));
     }
 
     fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
@@ -205,21 +206,25 @@ impl Element for RatedSource {
                 self.count = 0;
                 self.restart(cx);
             }
-            "data" => self.data = lang::config::unquote(value.trim()),
+            "data" => self.data = tools::content_value(value),
             "rate" => {
-                let rate = number(name, value)?;
+                let rate = number(name, value).map_err(|e| e.said_as("syntax error"))?;
                 let now = cx.now();
                 self.bucket.refill(now);
                 self.bucket.set(rate, burst(rate));
             }
-            "limit" => self.limit = number(name, value)?,
+            "limit" => self.limit = number(name, value).map_err(|e| e.said_as("syntax error"))?,
             "active" => {
-                let before = std::mem::replace(&mut self.active, boolean(name, value)?);
+                let active = boolean(name, value).map_err(|e| e.said_as("syntax error"))?;
+                let before = std::mem::replace(&mut self.active, active);
                 if self.active && !before {
                     self.restart(cx);
                 }
             }
-            _ => self.length = usize::try_from(number::<i32>(name, value)?).ok().map(|l| l.min(65535)),
+            _ => {
+                let length = number::<i32>(name, value).map_err(|e| e.said_as("syntax error"))?;
+                self.length = usize::try_from(length).ok().map(|l| l.min(65535));
+            }
         }
         self.content = fitted(&self.data, self.length);
         if self.pushes && self.active {

@@ -37,7 +37,7 @@ use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, s
 use packet::{HEADROOM, Packet};
 
 use super::DEFAULT_DATA;
-use crate::tools::{boolean, interval, number, value};
+use crate::tools::{self, boolean, interval, number, value};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("TimedSource", "0/1", || Box::new(TimedSource::default()))
@@ -153,14 +153,19 @@ impl Element for TimedSource {
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
         match name {
             "reset" => self.count = 0,
-            "data" => self.data = lang::config::unquote(text.trim()),
+            "data" => self.data = tools::content_value(text),
             "interval" => {
-                self.set_interval(value(name, text)?).map_err(HandlerError::Failed)?;
+                let interval = value(name, text).map_err(|e| e.said_as("bad interval"))?;
+                let set = self.set_interval(interval).map_err(HandlerError::Failed);
+                set.map_err(|e| e.said_as("bad interval"))?;
                 cx.clear_timer(0);
             }
             "limit" => self.limit = number(name, text)?,
-            "active" => self.active = boolean(name, text)?,
-            _ => self.headroom = number::<u16>(name, text)?.into(),
+            "active" => self.active = boolean(name, text).map_err(|e| e.said_as("bad active"))?,
+            _ => {
+                let headroom = number::<u16>(name, text).map_err(|e| e.said_as("bad headroom"))?;
+                self.headroom = headroom.into();
+            }
         }
         if !self.active {
             cx.clear_timer(0);

@@ -224,6 +224,7 @@ impl<'p> Summary<'p> {
                 let value = if ports { u16_at(self.transport, at) } else { None };
                 value.map(Number).ok_or(Some(Needs::Transport(None, at + 2)))
             }
+            Field::Nothing => Err(None),
             Field::UdpLen => self.number_of(UDP, 6, |t| u16_at(t, 4)),
             Field::PayloadLen | Field::Payload | Field::PayloadMd5 | Field::PayloadMd5Hex => {
                 self.payload(field)
@@ -439,6 +440,7 @@ impl<'p> Summary<'p> {
                 out[at] = (out.len() - at - 1) as u8;
             }
             Ok(Value::Bytes(bytes)) => out.extend(md5::digest(bytes)),
+            Err(_) if field == Field::Nothing => {}
             Err(needs) => {
                 needs.into_iter().for_each(|n| self.missing(n));
                 out.resize(out.len() + width.max(1), 0);

@@ -7,7 +7,7 @@ use tables::fib4::Fib4Writer;
 #[test]
 fn the_first_route_for_a_prefix_counts() {
     let domain = Domain::default();
-    let limits = Limits { routes: usize::MAX, hops: 10, buckets: 64, outputs: 4 };
+    let limits = Limits { routes: usize::MAX, hops: 10, buckets: 64, outputs: 4, like: None };
     let mut routes = Routes::<V4>::new(&domain, limits, &Names::default()).expect("memory");
     let lines = [
         "10.0.0.0/8 1",
@@ -43,7 +43,7 @@ fn the_first_route_for_a_prefix_counts() {
 #[test]
 fn a_table_that_is_full_leaves_all_as_they_were() {
     let domain = Domain::default();
-    let limits = Limits { routes: usize::MAX, hops: 10, buckets: 64, outputs: 4 };
+    let limits = Limits { routes: usize::MAX, hops: 10, buckets: 64, outputs: 4, like: None };
     let mut routes = Routes::<V4>::new(&domain, limits, &Names::default()).expect("memory");
     routes.tables.insert(1, Fib4Writer::with_lines(&domain, 64).expect("memory"));
     let list = |n: u8| -> String {
