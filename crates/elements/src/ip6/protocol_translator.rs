@@ -10,14 +10,15 @@
 //! Packets begin with their IP header. An IPv4 address a.b.c.d stands for ::ffff:a.b.c.d, and the other way round; an
 //! AddressTranslator or a rewriter gives packets other addresses. TCP and UDP keep their ports and get right checksums. ICMP messages
 //! become ICMPv6 messages, with the packet that an error quotes, and the other way round. Type of service and time to live stay as
-//! they are. IPv4 options are left out. Fragments stay fragments; a packet that was whole as IPv6 may not be fragmented as IPv4.
+//! they are. IPv4 options are left out, and so are IPv6 hop-by-hop and destination options and used-up routing headers. Fragments stay fragments; a packet that was whole as IPv6 may not be fragmented as IPv4.
 //!
 //! **Metadata set:** network and transport header positions; destination annotation.
 //!
 //! **Drops**
 //! * `bad-version`, `bad-header-length`, `bad-length`: packets that are damaged.
 //! * `bad-destination`: IPv6 packets with an address that stands for no IPv4 address.
-//! * `bad-protocol`: messages that have no counterpart, and IPv6 packets with another extension header than a fragment header.
+//! * `bad-protocol`: messages that have no counterpart, IGMP among them, and IPv6 packets with other extension headers.
+//! * `source-routed`: packets that are still to go by way of other addresses that they name.
 //! * `bad-fragment`: fragments of ICMP. `bad-checksum`: fragments of UDP without a checksum.
 //! * `too-long`: packets that would exceed 65,535 bytes. `no-memory`.
 //!
@@ -32,6 +33,7 @@ use engine::args::Args;
 use engine::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 use wire::checksum::{self, Sum};
+use wire::ipv4::options::{Ipv4Option, OptionIter};
 
 use super::translated_icmp;
 
@@ -56,7 +58,11 @@ struct ProtocolTranslator {
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const IGMP: u8 = 2;
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
+const DESTINATION_OPTIONS: u8 = 60;
 const ICMP6: u8 = 58;
 
 /// The prefix of addresses that stand for IPv4 addresses.
@@ -117,19 +123,32 @@ impl Header {
                 .ok_or(Reason::BadDestination)
         };
         let (mut next, mut length, mut fragment) = (head[6], 40, None);
+        // Options stay behind (RFC 7915, section 5.1).
+        while matches!(next, HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS) {
+            let header: &[u8; 8] = ip[length..].first_chunk().ok_or(Reason::BadHeaderLength)?;
+            if next == ROUTING && header[3] > 0 {
+                return Err(Reason::SourceRouted);
+            }
+            (next, length) = (header[0], length + 8 + 8 * usize::from(header[1]));
+            if length > ip.len() {
+                return Err(Reason::BadHeaderLength);
+            }
+        }
         if next == FRAGMENT {
-            let header: &[u8; 8] = ip[40..].first_chunk().ok_or(Reason::BadHeaderLength)?;
+            let header: &[u8; 8] = ip[length..].first_chunk().ok_or(Reason::BadHeaderLength)?;
             let place = u16::from_be_bytes([header[2], header[3]]);
             let id = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
-            (next, length, fragment) = (header[0], 48, Some((id, place & 0xfff9)));
+            (next, length, fragment) = (header[0], length + 8, Some((id, place & 0xfff9)));
         }
         Ok(Header {
             tos: head[0] << 4 | head[1] >> 4,
             ttl: head[7],
             protocol: match next {
                 ICMP6 => ICMP,
-                // Extension headers have no counterpart.
-                0 | 43 | FRAGMENT | 60 | 135 | ICMP => return Err(Reason::BadProtocol),
+                // Extension headers have no counterpart, and what follows a fragment header must stay in its place.
+                HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS | 135 | ICMP => {
+                    return Err(Reason::BadProtocol);
+                }
                 other => other,
             },
             fragment,
@@ -138,6 +157,22 @@ impl Header {
             length,
             total: 40 + usize::from(u16::from_be_bytes([head[4], head[5]])),
         })
+    }
+
+    /// An IPv4 packet that has no counterpart as it is (RFC 7915, sections 4.1 and 4.2).
+    fn without_counterpart(&self, ip: &[u8]) -> Option<Reason> {
+        let options = || OptionIter::new(ip.get(20..self.length).unwrap_or_default());
+        let to_go = |option: Ipv4Option<'_>| match option {
+            Ipv4Option::LooseSourceRoute(route) | Ipv4Option::StrictSourceRoute(route) => {
+                route.next().is_some()
+            }
+            _ => false,
+        };
+        match self.protocol {
+            IGMP => Some(Reason::BadProtocol),
+            _ if options().flatten().any(|(_, option)| to_go(option)) => Some(Reason::SourceRouted),
+            _ => None,
+        }
     }
 
     fn is_first(&self) -> bool {
@@ -243,6 +278,11 @@ impl ProtocolTranslator {
 
     fn translate(&mut self, packet: &mut Packet) -> Result<(), Reason> {
         let header = if self.to_ip6 { Header::ip4(packet.data()) } else { Header::ip6(packet.data()) }?;
+        if self.to_ip6
+            && let Some(reason) = header.without_counterpart(packet.data())
+        {
+            return Err(reason);
+        }
         if header.total < header.length || header.total > packet.len() {
             return Err(Reason::BadLength);
         }
@@ -399,12 +439,57 @@ mod tests {
         assert!(sum6_ok(&big[48..], wire::Protocol::UDP));
     }
 
+    /// A UDP packet with an extension header, whose first byte gets the number of what follows.
+    fn with_header(kind: u8, header: &[u8]) -> Vec<u8> {
+        let plain = to_ip6(&ip4(17, 0x4000, &udp(true)));
+        let mut all = [&plain[..40], header, &plain[40..]].concat();
+        (all[5], all[40], all[6]) = (all[5] + header.len() as u8, 17, kind);
+        all
+    }
+
+    /// A UDP packet with options.
+    fn with_options(options: &[u8]) -> Vec<u8> {
+        let plain = ip4(17, 0x4000, &udp(true));
+        let mut all = [&plain[..20], options, &plain[20..]].concat();
+        (all[0], all[3]) = (0x45 + options.len() as u8 / 4, all.len() as u8);
+        all
+    }
+
+    #[test]
+    fn options_stay_behind() {
+        let plain = ip4(17, 0x4000, &udp(true));
+        for (kind, header) in [
+            (0, [0, 0, 1, 4, 0, 0, 0, 0].to_vec()),
+            (60, [0, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].to_vec()),
+            (43, [0, 0, 4, 0, 0, 0, 0, 0].to_vec()),
+        ] {
+            assert_eq!(run("ProtocolTranslator64", &with_header(kind, &header)), Ok(plain.clone()), "{kind}");
+        }
+        // Options before a fragment header, and behind it.
+        let piece = to_ip6(&ip4(17, 0x2000, &udp(true)));
+        let mut first = [&piece[..40], &[44, 0, 1, 4, 0, 0, 0, 0], &piece[40..]].concat();
+        (first[5], first[6]) = (first[5] + 8, 0);
+        assert_eq!(run("ProtocolTranslator64", &first), Ok(ip4(17, 0x2000, &udp(true))));
+        (first[6], first[40]) = (44, 60);
+        assert_eq!(run("ProtocolTranslator64", &first), Err(Reason::BadProtocol));
+        // Routes that have come to their end, and other options.
+        for options in [&[131, 7, 8, 9, 9, 9, 9, 0][..], &[1, 1, 1, 0], &[148, 4, 0, 0]] {
+            assert_eq!(
+                run("ProtocolTranslator46", &with_options(options)),
+                Ok(to_ip6(&plain)),
+                "{options:?}"
+            );
+        }
+    }
+
     #[test]
     fn what_has_no_counterpart_is_dropped() {
         let mut unmapped = to_ip6(&ip4(17, 0, &udp(true)));
         unmapped[12] = 1;
         let mut options = to_ip6(&ip4(17, 0, &udp(true)));
-        options[6] = 60;
+        options[6] = 135;
+        let mut beyond = to_ip6(&ip4(17, 0, &udp(true)));
+        beyond[6] = 60;
         for (element, input, why) in [
             ("ProtocolTranslator46", ip4(1, 0, &[13, 0, 0, 0, 0, 0, 0, 0]), Reason::BadProtocol),
             ("ProtocolTranslator46", ip4(1, 0x2000, &ping()), Reason::BadFragment),
@@ -415,6 +500,11 @@ mod tests {
             ("ProtocolTranslator64", ip4(17, 0, &[0; 40]), Reason::BadVersion),
             ("ProtocolTranslator64", unmapped, Reason::BadDestination),
             ("ProtocolTranslator64", options, Reason::BadProtocol),
+            ("ProtocolTranslator64", beyond, Reason::BadHeaderLength),
+            ("ProtocolTranslator64", with_header(43, &[0, 0, 4, 1, 0, 0, 0, 0]), Reason::SourceRouted),
+            ("ProtocolTranslator46", ip4(2, 0, &[0x11; 8]), Reason::BadProtocol),
+            ("ProtocolTranslator46", with_options(&[131, 7, 4, 9, 9, 9, 9, 0]), Reason::SourceRouted),
+            ("ProtocolTranslator46", with_options(&[1, 137, 7, 4, 9, 9, 9, 9]), Reason::SourceRouted),
         ] {
             assert_eq!(run(element, &input), Err(why), "{input:02x?}");
         }
