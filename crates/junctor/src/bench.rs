@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor bench`: what the engine's own parts cost on this machine.
 
+mod beside;
 mod bridge;
 mod engine_path;
 mod fib;

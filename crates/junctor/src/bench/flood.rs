@@ -15,20 +15,17 @@
 //! device's does; what finds it full is lost.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use engine::clock::TimeSource;
-use engine::{Options, Router};
 use serde_json::json;
 
+use super::beside::{self, Course, RING};
 use crate::measure::{self, Measured};
-use crate::{cli, config, exit};
+use crate::{cli, exit};
 
 mod devices;
 mod kind;
 
-use devices::{Devices, RING, Shared};
+use devices::{Devices, Shared};
 use kind::Flood;
 
 /// How many times as fast as legitimate packets a flood comes; the last is as fast as the worker takes it.
@@ -91,86 +88,19 @@ pub(crate) fn main(args: &Args) -> u8 {
     measure::print("bench flood", &conditions, &results, args.json)
 }
 
-/// What one run showed: of the legitimate packets offered, how many were delivered; packets delivered and taken of the flood a second.
-struct Run {
-    share: f64,
-    good_rate: f64,
-    flood_rate: f64,
-}
-
 fn measure(args: &Args, flood: Flood) -> Result<Vec<Measured>, String> {
     let devices = Arc::new(Devices::new(flood));
-    let mut router = build(&flood.config()?, &devices)?;
-    let mut run = |good: f64, bad: f64| {
-        devices.good.store(good.to_bits(), Ordering::Relaxed);
-        devices.bad.store(bad.to_bits(), Ordering::Relaxed);
-        let before = devices.counts();
-        let cpu = |router: &Router| router.cpu_ns().iter().sum::<u64>();
-        let start = cpu(&router);
-        // On a busy machine a run may be over before it had much of the processor.
-        for _ in 0..20 {
-            router.resume();
-            router.stop_after(Duration::from_millis(args.run_ms.max(1)));
-            router.run();
-            if cpu(&router) - start >= args.run_ms * 500_000 {
-                break;
-            }
-        }
-        let seconds = (cpu(&router) - start).max(1) as f64 / 1e9;
-        let after = devices.counts();
-        let [offered, delivered, taken] = std::array::from_fn(|at| (after[at] - before[at]) as f64);
-        Run {
-            share: delivered / offered.max(1.0),
-            good_rate: delivered / seconds,
-            flood_rate: taken / seconds,
-        }
+    let mut router = beside::build(&flood.config()?, Arc::new(Shared(devices.clone())))?;
+    let course = Course {
+        names: ["flood", &flood.name()],
+        values: ["good_share", "flood_mpps"],
+        factors: if args.cost_only { &[] } else { &FACTORS },
+        nothing: "no legitimate packet arrived, flood or not",
+        load: args.load,
+        runs: args.runs,
+        run_ms: args.run_ms,
     };
-    run(f64::INFINITY, 0.0); // neighbours become known
-    run(0.0, f64::INFINITY); // and tables are full of what the flood leaves
-    let mut costs = Vec::new();
-    let mut capacity = Vec::new();
-    for _ in 0..args.runs.max(1) {
-        capacity.push(run(f64::INFINITY, 0.0).good_rate);
-        costs.push(capacity[capacity.len() - 1] / run(0.0, f64::INFINITY).flood_rate.max(1.0));
-    }
-    let capacity = Measured::new(String::new(), "", capacity).median();
-    let name = |what: &str| format!("flood.{what}.{}", flood.name());
-    let mut results = vec![Measured::new(name("cost"), "", costs)];
-    for (factor_name, factor) in FACTORS.into_iter().filter(|_| !args.cost_only) {
-        let rate = capacity * args.load;
-        let (mut shares, mut floods) = (Vec::new(), Vec::new());
-        for _ in 0..args.runs.max(1) {
-            let alone = run(rate, 0.0);
-            let beside = run(rate, rate * factor);
-            if alone.share == 0.0 {
-                return Err("no legitimate packet arrived, flood or not".into());
-            }
-            shares.push(beside.share / alone.share);
-            floods.push(beside.flood_rate / 1e6);
-        }
-        let name = |what: &str| format!("{}.{factor_name}", name(what));
-        results.push(Measured::new(name("good_share"), "", shares));
-        results.push(Measured::new(name("flood_mpps"), "Mpps", floods));
-    }
-    Ok(results)
-}
-
-fn build(text: &str, devices: &Arc<Devices>) -> Result<Router, String> {
-    let parsed = lang::load_str("flood", text, &elements::options());
-    let shown =
-        |all: &[lang::Diagnostic]| all.iter().map(|d| d.message.clone()).collect::<Vec<_>>().join("; ");
-    let graph = parsed.graph.ok_or_else(|| shown(&parsed.diagnostics))?;
-    let options = Options {
-        provider: Arc::new(Shared(devices.clone())),
-        workers: 1,
-        reserve: 0,
-        cores: vec![0],
-        burst: engine::DEFAULT_BURST,
-        time: TimeSource::Real,
-        seed: 1,
-        print: Some(Box::new(|_| {})),
-    };
-    Router::build(&graph, &config::registry(false), options).map_err(|errors| shown(&errors))
+    course.measure(&mut router, &*devices)
 }
 
 #[cfg(test)]

@@ -10,22 +10,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use engine::clock::TimeSource;
-use engine::{Options, Router};
 use packet::port::{Device, Error, Info, Provider, QueueStats, RxQueue, Spec, TxQueue};
 use packet::{Batch, Packet};
 use ports::memory::Replay;
 use serde_json::json;
 
-use super::fib::thread_seconds;
+use super::beside::{self, Course, Pace, RING, Source};
 use super::traffic::Pattern;
+use crate::cli;
 use crate::measure::{self, Measured};
-use crate::{cli, config};
 
-/// Packets that may wait at an interface.
-const RING: u64 = 1024;
 /// Established flows.
 const FLOWS: usize = 1024;
 /// Packets of the host as often as established flows', and as many as the worker takes.
@@ -99,80 +94,19 @@ fn text(more: &str) -> String {
     )
 }
 
-/// What one run showed: of the packets offered, how many were delivered, and rates of delivered ones and of the host's.
-struct Run {
-    share: f64,
-    rate: f64,
-    begun_rate: f64,
-}
-
 fn measure(args: &Args, case: &str, more: &str) -> Result<Vec<Measured>, String> {
     let devices = Arc::new(Devices { one_port: case == "full", ..Devices::default() });
-    let mut router = build(&text(more), &devices)?;
-    let mut run = |old: f64, new: f64| {
-        devices.rates[0].store(old.to_bits(), Ordering::Relaxed);
-        devices.rates[2].store(new.to_bits(), Ordering::Relaxed);
-        let before = devices.counts();
-        let cpu = |router: &Router| router.cpu_ns().iter().sum::<u64>();
-        let start = cpu(&router);
-        // On a busy machine a run may be over before it had much of the processor.
-        for _ in 0..20 {
-            router.resume();
-            router.stop_after(Duration::from_millis(args.run_ms.max(1)));
-            router.run();
-            if cpu(&router) - start >= args.run_ms * 500_000 {
-                break;
-            }
-        }
-        let seconds = (cpu(&router) - start).max(1) as f64 / 1e9;
-        let after = devices.counts();
-        let [offered, delivered, begun] = std::array::from_fn(|at| (after[at] - before[at]) as f64);
-        Run { share: delivered / offered.max(1.0), rate: delivered / seconds, begun_rate: begun / seconds }
+    let mut router = beside::build(&text(more), Arc::new(Shared(devices.clone())))?;
+    let course = Course {
+        names: ["nat", case],
+        values: ["established_share", "new_mpps"],
+        factors: &FACTORS,
+        nothing: "no packet of an established flow arrived",
+        load: args.load,
+        runs: args.runs,
+        run_ms: args.run_ms,
     };
-    run(f64::INFINITY, 0.0); // flows become established
-    run(0.0, f64::INFINITY); // and the host has all that it can get
-    let (mut costs, mut capacity) = (Vec::new(), Vec::new());
-    for _ in 0..args.runs.max(1) {
-        capacity.push(run(f64::INFINITY, 0.0).rate);
-        costs.push(capacity[capacity.len() - 1] / run(0.0, f64::INFINITY).begun_rate.max(1.0));
-    }
-    let capacity = Measured::new(String::new(), "", capacity).median();
-    let name = |what: &str| format!("nat.{what}.{case}");
-    let mut results = vec![Measured::new(name("cost"), "", costs)];
-    for (factor_name, factor) in FACTORS {
-        let rate = capacity * args.load;
-        let (mut shares, mut begun) = (Vec::new(), Vec::new());
-        for _ in 0..args.runs.max(1) {
-            let alone = run(rate, 0.0);
-            let beside = run(rate, rate * factor);
-            if alone.share == 0.0 {
-                return Err("no packet of an established flow arrived".into());
-            }
-            shares.push(beside.share / alone.share);
-            begun.push(beside.begun_rate / 1e6);
-        }
-        results.push(Measured::new(format!("{}.{factor_name}", name("established_share")), "", shares));
-        results.push(Measured::new(format!("{}.{factor_name}", name("new_mpps")), "Mpps", begun));
-    }
-    Ok(results)
-}
-
-fn build(text: &str, devices: &Arc<Devices>) -> Result<Router, String> {
-    let parsed = lang::load_str("nat", text, &elements::options());
-    let shown =
-        |all: &[lang::Diagnostic]| all.iter().map(|d| d.message.clone()).collect::<Vec<_>>().join("; ");
-    let graph = parsed.graph.ok_or_else(|| shown(&parsed.diagnostics))?;
-    let options = Options {
-        provider: Arc::new(Shared(devices.clone())),
-        workers: 1,
-        reserve: 0,
-        cores: vec![0],
-        burst: engine::DEFAULT_BURST,
-        time: TimeSource::Real,
-        seed: 1,
-        print: Some(Box::new(|_| {})),
-    };
-    Router::build(&graph, &config::registry(false), options).map_err(|errors| shown(&errors))
+    course.measure(&mut router, &*devices)
 }
 
 /// `m0` to `m2`.
@@ -207,6 +141,13 @@ impl Devices {
             bytes[24..26].copy_from_slice(&sum.to_be_bytes());
             bytes[28..30].copy_from_slice(&more.to_be_bytes());
         }
+    }
+}
+
+impl Source for Devices {
+    fn offer(&self, good: f64, other: f64) {
+        self.rates[0].store(good.to_bits(), Ordering::Relaxed);
+        self.rates[2].store(other.to_bits(), Ordering::Relaxed);
     }
 
     /// Packets of established flows offered and delivered, and packets taken of the host.
@@ -262,7 +203,7 @@ impl Device for MemoryDevice {
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let inner = self.replay.rx(queue)?;
-        Ok(Box::new(Rx { number: self.number, inner, devices: self.devices.clone(), last: 0.0, due: 0.0 }))
+        Ok(Box::new(Rx { number: self.number, inner, devices: self.devices.clone(), pace: Pace::default() }))
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
@@ -275,49 +216,19 @@ struct Rx {
     number: usize,
     inner: Box<dyn RxQueue>,
     devices: Arc<Devices>,
-    /// Processor time when it was asked last.
-    last: f64,
-    /// Packets that wait.
-    due: f64,
-}
-
-impl Rx {
-    fn take(&mut self, batch: &mut Batch, max: usize) -> usize {
-        let before = batch.len();
-        let taken = self.inner.receive(batch, max);
-        if self.number == 2 {
-            self.devices.begin(&mut batch[before..]);
-        }
-        taken
-    }
-
-    fn offered(&self, packets: u64) {
-        self.devices.offered[self.number].fetch_add(packets, Ordering::Relaxed);
-    }
+    pace: Pace,
 }
 
 impl RxQueue for Rx {
     /// Takes packets that have come at the rate.
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
         let rate = f64::from_bits(self.devices.rates[self.number].load(Ordering::Relaxed));
-        if rate == 0.0 || rate.is_infinite() {
-            (self.last, self.due) = (0.0, 0.0);
-            let taken = if rate == 0.0 { 0 } else { self.take(batch, max) };
-            self.offered(taken as u64);
-            return taken;
+        let before = batch.len();
+        let (taken, lost) = self.pace.take(rate, max, |most| self.inner.receive(batch, most));
+        if self.number == 2 {
+            self.devices.begin(&mut batch[before..]);
         }
-        let now = thread_seconds();
-        // Each run is a thread of its own.
-        if self.last > 0.0 && now > self.last {
-            self.due += (now - self.last) * rate;
-        }
-        self.last = now;
-        let lost = (self.due as u64).saturating_sub(RING);
-        self.due -= lost as f64;
-        let waiting = self.due as usize;
-        let taken = if waiting == 0 { 0 } else { self.take(batch, max.min(waiting)) };
-        self.due -= taken as f64;
-        self.offered(taken as u64 + lost);
+        self.devices.offered[self.number].fetch_add(taken as u64 + lost, Ordering::Relaxed);
         taken
     }
 

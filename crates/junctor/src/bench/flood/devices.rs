@@ -12,11 +12,8 @@ use ports::memory::Replay;
 use tester::hosts;
 use wire::Protocol;
 
-use super::super::fib::thread_seconds;
+use super::super::beside::{Pace, Source};
 use super::kind::{Flood, STATIONS};
-
-/// Packets that may wait at an interface.
-pub(super) const RING: u64 = 1024;
 
 /// `m0` to `m2`.
 pub(super) struct Devices {
@@ -65,9 +62,16 @@ impl Devices {
             }
         }
     }
+}
+
+impl Source for Devices {
+    fn offer(&self, good: f64, other: f64) {
+        self.good.store(good.to_bits(), Ordering::Relaxed);
+        self.bad.store(other.to_bits(), Ordering::Relaxed);
+    }
 
     /// Legitimate packets offered and delivered, and packets taken of the flood.
-    pub(super) fn counts(&self) -> [u64; 3] {
+    fn counts(&self) -> [u64; 3] {
         [&self.offered, &self.delivered, &self.taken].map(|count| count.load(Ordering::Relaxed))
     }
 }
@@ -108,7 +112,7 @@ impl Device for MemoryDevice {
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let inner = self.replay.rx(queue)?;
-        Ok(Box::new(Rx { number: self.number, inner, devices: self.devices.clone(), last: 0.0, due: 0.0 }))
+        Ok(Box::new(Rx { number: self.number, inner, devices: self.devices.clone(), pace: Pace::default() }))
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
@@ -121,42 +125,18 @@ struct Rx {
     number: u8,
     inner: Box<dyn RxQueue>,
     devices: Arc<Devices>,
-    /// Processor time when it was asked last.
-    last: f64,
-    /// Packets that wait.
-    due: f64,
-}
-
-impl Rx {
-    /// Takes packets that have come at a rate; returns how many those were, and how many more were lost.
-    fn paced(&mut self, batch: &mut Batch, max: usize, rate: f64) -> (u64, u64) {
-        if rate == 0.0 || rate.is_infinite() {
-            (self.last, self.due) = (0.0, 0.0);
-            let taken = if rate == 0.0 { 0 } else { self.inner.receive(batch, max) };
-            return (taken as u64, 0);
-        }
-        let now = thread_seconds();
-        // Each run is a thread of its own.
-        if self.last > 0.0 && now > self.last {
-            self.due += (now - self.last) * rate;
-        }
-        self.last = now;
-        let lost = (self.due as u64).saturating_sub(RING);
-        self.due -= lost as f64;
-        let waiting = self.due as usize;
-        let taken = if waiting == 0 { 0 } else { self.inner.receive(batch, max.min(waiting)) };
-        self.due -= taken as f64;
-        (taken as u64, lost)
-    }
+    pace: Pace,
 }
 
 impl RxQueue for Rx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
         let rate = |bits: &AtomicU64| f64::from_bits(bits.load(Ordering::Relaxed));
+        let mut paced =
+            |batch: &mut Batch, rate| self.pace.take(rate, max, |most| self.inner.receive(batch, most));
         let (taken, offered, count) = match self.number {
             1 => {
-                let (taken, lost) = self.paced(batch, max, rate(&self.devices.good));
-                (taken, taken + lost, &self.devices.offered)
+                let (taken, lost) = paced(batch, rate(&self.devices.good));
+                (taken, taken as u64 + lost, &self.devices.offered)
             }
             2 => {
                 let answers =
@@ -167,15 +147,15 @@ impl RxQueue for Rx {
             }
             _ => {
                 let before = batch.len();
-                let (taken, _) = self.paced(batch, max, rate(&self.devices.bad));
+                let (taken, _) = paced(batch, rate(&self.devices.bad));
                 if let Some(at) = self.devices.flood.kind.forged() {
                     self.devices.forge(&at, &mut batch[before..]);
                 }
-                (taken, taken, &self.devices.taken)
+                (taken, taken as u64, &self.devices.taken)
             }
         };
         count.fetch_add(offered, Ordering::Relaxed);
-        taken as usize
+        taken
     }
 
     fn stats(&self) -> QueueStats {

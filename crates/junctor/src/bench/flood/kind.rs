@@ -93,36 +93,41 @@ pub(super) enum Kind {
 use Kind::*;
 
 impl Kind {
-    const ROUTED: [Kind; 20] = [
-        Ordinary,
-        Unresolvable,
-        Fragments,
-        Reassembly,
-        Short,
-        Version,
-        Length,
-        Checksum,
-        Source,
-        NoRoute,
-        Ttl,
-        Mixed,
-        Options,
-        BadOption,
-        UnknownProtocol,
-        EtherType,
-        OtherMac,
-        AsksOthers,
-        AsksUs,
-        Replies,
+    /// All, with their names, and where they are met.
+    const ALL: [(Kind, &'static str, Place); 25] = [
+        (Ordinary, "ordinary", Place::Router),
+        (Unresolvable, "unresolvable", Place::Router),
+        (Fragments, "fragments", Place::Router),
+        (Reassembly, "reassembly", Place::Router),
+        (Short, "short", Place::Router),
+        (Version, "version", Place::Router),
+        (Length, "length", Place::Router),
+        (Checksum, "checksum", Place::Router),
+        (Source, "source", Place::Router),
+        (NoRoute, "no_route", Place::Router),
+        (Ttl, "ttl", Place::Router),
+        (Mixed, "mixed", Place::Router),
+        (Options, "options", Place::Router),
+        (BadOption, "bad_option", Place::Router),
+        (UnknownProtocol, "protocol", Place::Router),
+        (EtherType, "ethertype", Place::Router),
+        (OtherMac, "other_mac", Place::Router),
+        (AsksOthers, "asks_others", Place::Router),
+        (AsksUs, "asks_us", Place::Router),
+        (Replies, "replies", Place::Router),
+        (Ports, "ports", Place::Gateway),
+        (Stations, "stations", Place::Bridge),
+        (GroupSource, "group_source", Place::Bridge),
+        (Unknown, "unknown", Place::Bridge),
+        (UnknownUnlimited, "unknown_unlimited", Place::Bridge),
     ];
-    const OTHERS: [Kind; 5] = [Ports, Stations, GroupSource, Unknown, UnknownUnlimited];
+
+    fn row(self) -> &'static (Kind, &'static str, Place) {
+        Kind::ALL.iter().find(|(kind, ..)| *kind == self).expect("each kind has a row")
+    }
 
     fn place(self) -> Place {
-        match self {
-            Ports => Place::Gateway,
-            Stations | GroupSource | Unknown | UnknownUnlimited => Place::Bridge,
-            _ => Place::Router,
-        }
+        self.row().2
     }
 
     /// The bytes of a frame where the address stands that was never seen.
@@ -135,33 +140,7 @@ impl Kind {
     }
 
     fn name(self) -> &'static str {
-        match self {
-            Ordinary => "ordinary",
-            Unresolvable => "unresolvable",
-            Fragments => "fragments",
-            Reassembly => "reassembly",
-            Short => "short",
-            Version => "version",
-            Length => "length",
-            Checksum => "checksum",
-            Source => "source",
-            NoRoute => "no_route",
-            Ttl => "ttl",
-            Mixed => "mixed",
-            Options => "options",
-            BadOption => "bad_option",
-            UnknownProtocol => "protocol",
-            EtherType => "ethertype",
-            OtherMac => "other_mac",
-            AsksOthers => "asks_others",
-            AsksUs => "asks_us",
-            Replies => "replies",
-            Ports => "ports",
-            Stations => "stations",
-            GroupSource => "group_source",
-            Unknown => "unknown",
-            UnknownUnlimited => "unknown_unlimited",
-        }
+        self.row().1
     }
 }
 
@@ -174,10 +153,14 @@ pub(super) struct Flood {
 
 impl Flood {
     pub(super) fn all() -> impl Iterator<Item = Flood> {
-        let routers = [false, true].into_iter().flat_map(|six| Kind::ROUTED.map(|kind| Flood { kind, six }));
+        let met = |routed: bool| {
+            Kind::ALL.iter().filter(move |row| (row.2 == Place::Router) == routed).map(|row| row.0)
+        };
+        let routers =
+            [false, true].into_iter().flat_map(move |six| met(true).map(move |kind| Flood { kind, six }));
         // IPv6 has no header checksum, and what a router does with other frames does not depend on its routes.
         let routers = routers.filter(|f| !f.six || !matches!(f.kind, Checksum | EtherType | OtherMac));
-        routers.chain(Kind::OTHERS.map(|kind| Flood { kind, six: false }))
+        routers.chain(met(false).map(|kind| Flood { kind, six: false }))
     }
 
     pub(super) fn name(self) -> String {
