@@ -225,6 +225,6 @@ impl Link {
     }
 }
 
-/// Where nothing can ring (files shared with another operating system), looks are this far apart at first and at last.
-const PAUSE_LEAST: Duration = Duration::from_micros(20);
-const PAUSE_MOST: Duration = Duration::from_millis(1);
+/// Where nothing can ring (files shared with another operating system, room in a channel), looks are this far apart at first and at last.
+pub(crate) const PAUSE_LEAST: Duration = Duration::from_micros(20);
+pub(crate) const PAUSE_MOST: Duration = Duration::from_millis(1);

@@ -2,9 +2,9 @@
 //! Messages: byte strings up to the endpoint's longest, first in, first out, without priorities.
 
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::channel::{ChannelError, Link, Peer};
+use crate::channel::{ChannelError, Link, PAUSE_LEAST, PAUSE_MOST, Peer};
 use crate::endpoint::MESSAGE_CELL;
 use crate::ring::{Consumer, Producer};
 use crate::wait::{Sleeper, Waker};
@@ -35,6 +35,26 @@ impl Sender {
         self.push(message)?;
         self.link.wake(&mut self.waker);
         Ok(())
+    }
+
+    /// Sends a message, and waits for room as long as that. A user plane calls [`send`](Self::send), which never waits.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); [`ChannelError::Full`] if there is still no room when the time is over.
+    pub fn send_within(&mut self, message: &[u8], limit: Duration) -> Result<(), ChannelError> {
+        let end = Instant::now().checked_add(limit);
+        let mut pause = PAUSE_LEAST;
+        loop {
+            let sent = self.send(message);
+            let left = end.map_or(pause, |end| end.saturating_duration_since(Instant::now()));
+            if sent != Err(ChannelError::Full) || left == Duration::ZERO {
+                return sent;
+            }
+            // Only the last one is refused.
+            self.refused -= 1;
+            std::thread::sleep(left.min(pause));
+            pause = (2 * pause).min(PAUSE_MOST);
+        }
     }
 
     /// Sends messages in order until one is refused; says how many were sent. The receiver is woken once.

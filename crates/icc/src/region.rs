@@ -97,6 +97,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel's shared memory")]
     fn what_is_made_is_mapped() {
         let region = region();
         let (layout, words) = map(region.writable()).unwrap();
@@ -105,6 +106,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel's shared memory")]
     fn who_reads_cannot_write() {
         let fd = region().readable().unwrap();
         let why = Words::map(fd.as_fd(), 1).unwrap_err();
@@ -112,6 +114,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel's shared memory")]
     fn nobody_changes_the_size() {
         let region = region();
         for bytes in [0, 1 << 20] {
@@ -124,6 +127,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "needs the kernel's shared memory")]
     fn memory_that_may_shrink_is_not_mapped() {
         let fd = rustix::fs::memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&fd, 4096).unwrap();

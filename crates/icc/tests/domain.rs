@@ -50,6 +50,30 @@ fn messages_arrive_in_order_and_too_many_are_counted() {
 }
 
 #[test]
+fn who_may_wait_for_room_gets_it() {
+    let domain = domain();
+    let node = domain.node(2).unwrap();
+    let (mut sender, mut receiver) = (node.sender("commands").unwrap(), node.receiver("commands").unwrap());
+    while sender.send(&[1; 200]).is_ok() {}
+    assert_eq!(sender.send_within(&[2; 200], Duration::ZERO), Err(ChannelError::Full));
+    assert_eq!(sender.send_within(&[2; 200], Duration::from_millis(1)), Err(ChannelError::Full));
+    assert_eq!(
+        sender.send_within(&[2; 201], Duration::MAX),
+        Err(ChannelError::TooLong { bytes: 201, longest: 200 })
+    );
+    assert_eq!(sender.refused(), 3);
+    std::thread::scope(|scope| {
+        scope.spawn(|| sender.send_within(&[2; 200], Duration::MAX).unwrap());
+        let mut taken = 0;
+        while taken < 5 {
+            receiver.wait(LONG).unwrap();
+            taken += receiver.receive_many(1, |message| assert_eq!(message.len(), 200)).unwrap();
+        }
+    });
+    assert_eq!(sender.refused(), 3);
+}
+
+#[test]
 fn scalars_keep_to_their_width() {
     let node = domain().node(2).unwrap();
     // The server has ended: nothing can be attached any more.

@@ -54,11 +54,17 @@ fn number_of(message_got: &[u8]) -> u64 {
 #[ignore = "a part of the other tests"]
 fn the_other_process() {
     let (Ok(role), Ok(place)) = (std::env::var(ROLE), std::env::var(PLACE)) else { return };
+    if role == "server" {
+        let endpoints = [Endpoint::messages(1, "messages", 300, 16)];
+        let _domain = Domain::serve(NodeId::new(7, 1), &endpoints, Some(place.as_ref())).unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
     let node = Node::connect(place, NodeId::new(7, 2)).unwrap();
     match role.as_str() {
         "sender" => send_for_ever(&mut node.sender("messages").unwrap()),
         "receiver" => receive_for_ever(&mut node.receiver("messages").unwrap()),
-        "server" => unreachable!(),
         _ => panic!("a role {role}"),
     }
 }
@@ -172,6 +178,44 @@ fn a_hundred_receivers_are_killed() {
         > 0
     {}
     assert_eq!(last, Some(number - 1));
+}
+
+/// Channels need the node that serves the domain only to attach; the next one takes the place of its socket.
+#[test]
+fn a_hundred_serving_nodes_are_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("domain");
+    let place = path.to_str().unwrap();
+    for kill in 0..KILLS as u64 {
+        let mut server = Killed::start("server", place);
+        let connect = || Node::connect(place, NodeId::new(7, 2));
+        let node = loop {
+            match connect() {
+                Ok(node) => break node,
+                Err(_) => assert!(server.0.try_wait().unwrap().is_none(), "the serving node has ended"),
+            }
+            std::thread::yield_now();
+        };
+        let (mut sender, mut receiver) =
+            (node.sender("messages").unwrap(), node.receiver("messages").unwrap());
+        sender.send(&message(kill)).unwrap();
+        assert!(node.is_served());
+        drop(server);
+        assert!(!node.is_served());
+        sender.send(&message(kill + 1)).unwrap();
+        let mut got = Vec::new();
+        while got.len() < 2 {
+            receiver.wait(LONG).unwrap();
+            receiver.receive_many(9, |message| got.push(number_of(message))).unwrap();
+        }
+        assert_eq!(got, [kill, kill + 1]);
+        assert!(node.receiver("messages").unwrap_err().to_string().contains("has ended"));
+    }
+    assert_eq!(
+        std::fs::read_dir(dir.path()).unwrap().count(),
+        1,
+        "the last one's socket, which a next one would replace"
+    );
 }
 
 /// The kernel's list of what this process has mapped and opened knows of no region when all ends are gone.
