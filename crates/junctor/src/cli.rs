@@ -41,6 +41,8 @@ enum Command {
     Drops(drops::Args),
     Elements(describe::Args),
     Fib(Box<fib::Args>),
+    #[command(hide = true)]
+    Guest(up::GuestArgs),
     Init(init::Args),
     Lab(lab::Args),
     Logs(up::commands::LogsArgs),
@@ -93,6 +95,7 @@ pub(crate) fn main() -> u8 {
         Command::Drops(args) => drops::main(&args),
         Command::Elements(args) => describe::main(&args),
         Command::Fib(args) => fib::main(&args),
+        Command::Guest(args) => up::guest(&args),
         Command::Init(args) => init::main(&args),
         Command::Lab(args) => lab::main(&args),
         Command::Logs(args) => up::commands::logs(&args),

@@ -66,6 +66,31 @@ pub(crate) fn become_plane(args: &PlaneArgs) -> u8 {
     exit::FAILURE
 }
 
+/// A plane with an operating system instance: the machine's side of it, or the instance's first process. For 'junctor up' alone.
+#[derive(Clone, Debug, clap::Args)]
+#[command(hide = true)]
+pub(crate) struct GuestArgs {
+    /// What the guest is to be.
+    file: PathBuf,
+    /// Be the first process of the guest.
+    #[arg(long)]
+    init: bool,
+    /// What the kernel adds to its first process's arguments.
+    #[arg(hide = true)]
+    rest: Vec<String>,
+}
+
+/// Runs a guest, or all that happens in one.
+pub(crate) fn guest(args: &GuestArgs) -> u8 {
+    if args.init {
+        planes::guest::init::run(&args.file);
+    }
+    match planes::guest::host::run(&args.file) {
+        Ok(status) => status,
+        Err(why) => cli::fail(why),
+    }
+}
+
 /// A deployment that was read and held against this machine.
 pub(crate) struct Checked {
     pub(crate) loaded: Loaded,
@@ -209,6 +234,14 @@ impl Host for Program {
         words.extend(plane.arguments.iter().cloned());
         words.push(plane.config.display().to_string());
         words
+    }
+
+    fn guest(&self, file: &Path) -> Vec<String> {
+        [&*self.path.to_string_lossy(), "guest", &*file.to_string_lossy()].map(str::to_owned).to_vec()
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
     }
 
     fn say(&self, text: &str) {

@@ -96,7 +96,7 @@ fn kill(pid: u32) {
     assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
 }
 
-fn text(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -180,7 +180,7 @@ fn a_killed_user_plane_goes_on_with_its_last_configuration() {
     let socket = deployment.files().join("user.sock").display().to_string();
     let swap =
         Command::new(JUNCTOR).args(["ctl", "--socket", &socket, "hotconfig", &other]).output().unwrap();
-    assert!(swap.status.success(), "{}", text(&swap));
+    assert!(swap.status.success(), "{}", text_of(&swap));
     for _ in 0..3 {
         let took = deployment.kill("user");
         println!("ready again after {took:?}");
@@ -190,15 +190,105 @@ fn a_killed_user_plane_goes_on_with_its_last_configuration() {
     assert_eq!((deployment.pid("control"), deployment.pid("agent")), (control, agent), "the others went on");
     // Asked to restart, it begins with its own configuration.
     let restarted = deployment.run(&["restart", "user"]);
-    assert!(restarted.status.success(), "{}", text(&restarted));
+    assert!(restarted.status.success(), "{}", text_of(&restarted));
     assert_eq!(deployment.ctl("extra.count"), "");
     let down = deployment.run(&["down"]);
-    assert!(text(&down).contains("is down"), "{}", text(&down));
+    assert!(text_of(&down).contains("is down"), "{}", text_of(&down));
     let ended = up.finish(PATIENCE).unwrap();
     assert!(ended.status.success(), "{}", ended.stderr);
     for plane in ["user", "control", "agent"] {
         assert_eq!(deployment.pid(plane), None, "{plane}");
     }
+}
+
+/// One that stands still sends no heartbeats, and is killed and replaced. Another user plane goes on meanwhile.
+#[test]
+fn a_plane_that_hangs_is_replaced() {
+    if lab::rig::skip("a_plane_that_hangs_is_replaced") {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    let deployment = Deployment::new(
+        "[planes.one]\nkind = \"user\"\nconfig = \"router.click\"\nheartbeat = \"1s\"\n\
+         [planes.two]\nkind = \"user\"\nconfig = \"router.click\"\n",
+        "TimedSource -> Discard;",
+    );
+    let mut up = deployment.up(&home);
+    up.wait_for_text("is up: all 2 planes are ready", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    let (one, two) = (deployment.pid("one").unwrap(), deployment.pid("two"));
+    assert!(Command::new("kill").args(["-STOP", &one.to_string()]).status().unwrap().success());
+    up.wait_for_text("plane one sent no heartbeat for 1 s; killing it", PATIENCE)
+        .unwrap_or_else(|e| panic!("{e}"));
+    let replaced =
+        || deployment.state("one") == "ready" && deployment.pid("one").is_some_and(|pid| pid != one);
+    wait_for("another process", PATIENCE, replaced).unwrap();
+    assert_eq!(deployment.pid("two"), two);
+}
+
+const GUEST: &str = r#"
+[planes.control]
+kind = "control"
+partition = "uml"
+command = "sh control.sh"
+interfaces = ["c0"]
+netns = "NETNS"
+shared = "1M"
+memory = "128M"
+"#;
+
+/// Prints what it finds in shared memory, and writes what comes next.
+const IN_GUEST: &str = r#"
+trap 'echo asked to end; exit 0' TERM
+ip addr add 10.9.0.2/24 dev c0
+touch /etc/touched 2>&1
+python3 -c '
+import mmap, os
+m = mmap.mmap(os.open(os.environ["JUNCTOR_SHARED"], os.O_RDWR), 4096)
+print("kernel", os.uname().release, "host", os.uname().nodename, "found", m[:8].decode())
+m[8:16] = b"by guest"
+'
+while :; do sleep 0.1; done
+"#;
+
+#[test]
+fn a_plane_has_an_operating_system_of_its_own() {
+    let tools = ["ping", "linux.uml", "setpriv"];
+    if lab::rig::skip_without("a_plane_has_an_operating_system_of_its_own", &tools) {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    let text = GUEST.replace("NETNS", &format!("n{}", std::process::id()));
+    let deployment = Deployment::new(&text, "");
+    std::fs::write(deployment.directory.path().join("control.sh"), IN_GUEST).unwrap();
+    // What is there before the guest starts is what it finds.
+    let shared = format!("/dev/shm/junctor-{}-control", deployment.name);
+    std::fs::write(&shared, "by host!").unwrap();
+    let mut up = deployment.up(&home);
+    up.wait_for_text("is up: all 1 planes are ready", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    let found = "host control found by host!";
+    up.wait_for_text(found, PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    wait_for("the guest's words", PATIENCE, || std::fs::read(&shared).unwrap()[8..16] == *b"by guest")
+        .unwrap();
+    let netns = format!("n{}", std::process::id());
+    // The supervisor has mounts of its own, where the namespace has its name; its processes show it, too.
+    let inside = format!("--net=/proc/{}/ns/net", deployment.pid("control").unwrap());
+    let within = |command: &[&str]| Command::new("nsenter").arg(&inside).args(command).output().unwrap();
+    within(&["ip", "addr", "add", "10.9.0.1/24", "dev", "c0"]);
+    let ping = within(&["ping", "-n", "-c1", "-W60", "10.9.0.2"]);
+    assert!(ping.status.success(), "{}", text_of(&ping));
+    // Killed, it comes again, and the memory that it shares is as it was.
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&shared)
+        .and_then(|mut f| std::io::Write::write_all(&mut f, b"go on..."))
+        .unwrap();
+    deployment.kill("control");
+    up.wait_for_text("host control found go on...", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    let ended = up.interrupt(PATIENCE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(ended.stdout.contains("asked to end"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("Read-only file system"), "{}", ended.stdout);
+    assert!(!Path::new(&shared).exists() && !Path::new("/run/netns").join(netns).exists());
 }
 
 /// Starts nothing, or nothing that stays.
@@ -264,9 +354,13 @@ fn a_deployment_runs_once() {
     assert!(second.stderr.contains(&format!("is up already (process {})", up.id())), "{}", second.stderr);
     wait_for("the setup's end", PATIENCE, || deployment.state("setup") == "down").unwrap();
     let logs = deployment.run(&["logs", "setup"]);
-    assert_eq!(text(&logs), "set up\n");
+    assert_eq!(text_of(&logs), "set up\n");
     let wrong = deployment.run(&["restart", "contrl"]);
-    assert!(text(&wrong).contains("there is no plane contrl; there are user, setup"), "{}", text(&wrong));
+    assert!(
+        text_of(&wrong).contains("there is no plane contrl; there are user, setup"),
+        "{}",
+        text_of(&wrong)
+    );
     let ended = up.interrupt(PATIENCE).unwrap();
     assert!(ended.status.success() && ended.stderr.contains("is down"), "{}", ended.stderr);
 }

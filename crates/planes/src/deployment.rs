@@ -81,11 +81,15 @@ pub struct Plane {
     pub cores: Option<Cpus>,
     /// How it is kept apart from the others.
     pub partition: Partition,
+    /// Of an operating system instance of its own: bytes of memory that it shares with this machine.
+    pub shared: Option<u64>,
+    /// Of such an instance: directories of this machine that it may write to.
+    pub writable: Vec<PathBuf>,
     /// Its scheduling class.
     pub class: Class,
     /// Its nice value, -20 to 19; for [`Class::Normal`] and [`Class::Batch`].
     pub nice: i32,
-    /// Bytes of memory that it may use.
+    /// Bytes of memory that it may use; of an operating system instance, the memory that it has.
     pub memory: Option<u64>,
     /// Its memory is locked: nothing of it is paged out.
     pub lock_memory: bool,
@@ -93,7 +97,8 @@ pub struct Plane {
     pub netns: Option<String>,
     /// It has a process namespace of its own: it sees no other process of the machine.
     pub own_processes: bool,
-    /// Network interfaces that it uses. In a network namespace of its own, they are moved there.
+    /// Network interfaces that it uses. In a network namespace of its own, they are moved there. Of an operating system instance,
+    /// taps of this machine, which are made if they are missing.
     pub interfaces: Vec<String>,
     /// Variables of its environment beside those of `junctor up`.
     pub environment: Vec<(String, String)>,
@@ -258,6 +263,12 @@ impl Deployment {
     #[must_use]
     pub fn cores_of(&self, plane: &Plane, allowed: &Cpus) -> Cpus {
         plane.cores.as_ref().or(self.cores.as_ref()).unwrap_or(allowed).clone()
+    }
+
+    /// The file of the memory that an operating system instance shares with this machine.
+    #[must_use]
+    pub fn shared_file(&self, plane: &Plane) -> Option<PathBuf> {
+        plane.shared.map(|_| PathBuf::from(format!("/dev/shm/junctor-{}-{}", self.name, plane.name)))
     }
 
     /// The place of a plane by its name.

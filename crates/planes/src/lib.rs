@@ -6,6 +6,7 @@
 //! * [`up`]: the process that carries it out, and that may itself be killed at any time: planes go on, and the next one takes
 //!   them over by their [`record`]s;
 //! * [`launch`]: how a plane's process is made; [`groups`] and [`namespace`]: what it is put into;
+//! * [`guest`]: planes with an operating system instance of their own;
 //! * [`notify`]: how a plane says that it is ready and well;
 //! * [`protocol`]: how commands speak to the supervisor; [`logs`]: what planes print;
 //! * [`Cpus`] and [`machine`]: the machine's cores, and what they share.
@@ -17,6 +18,7 @@
 mod cpus;
 pub mod deployment;
 pub mod groups;
+pub mod guest;
 pub mod launch;
 pub mod logs;
 pub mod machine;

@@ -65,6 +65,32 @@ pub(crate) fn give(name: &str, interface: &str) -> Result<bool, String> {
     ip(&["link", "set", interface, "netns", name]).map(|()| true)
 }
 
+/// Makes a tap, in a namespace if one is named, and brings it up; returns whether it was missing.
+///
+/// # Errors
+/// What `ip` says.
+pub(crate) fn make_tap(netns: Option<&str>, tap: &str) -> Result<bool, String> {
+    let is_here = |name| Path::new("/sys/class/net").join(name).exists();
+    if netns.map_or_else(|| is_here(tap), |netns| has_interface(netns, tap)) {
+        return Ok(false);
+    }
+    let within = |arguments: &[&str]| {
+        let home: Vec<&str> = netns.iter().flat_map(|netns| ["-n", netns]).collect();
+        ip(&[&home, arguments].concat())
+    };
+    within(&["tuntap", "add", tap, "mode", "tap"])?;
+    within(&["link", "set", tap, "up"]).map(|()| true)
+}
+
+/// Removes a tap.
+///
+/// # Errors
+/// What `ip` says.
+pub(crate) fn remove_tap(netns: Option<&str>, tap: &str) -> Result<(), String> {
+    let home: Vec<&str> = netns.iter().flat_map(|netns| ["-n", netns]).collect();
+    ip(&[&home[..], &["link", "del", tap]].concat())
+}
+
 /// Moves an interface back.
 ///
 /// # Errors

@@ -5,6 +5,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::process::Pid;
+
 use crate::machine::text;
 
 /// A process that cannot be mistaken for another one.
@@ -22,16 +24,25 @@ fn boot() -> String {
     text("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// When a process began; nothing if there is none, or only what is left of it until it is waited for.
-fn began(pid: u32) -> Option<u64> {
+/// A field of what the kernel says of a process, counted from its state (proc(5)). Nothing if there is no such process, or only
+/// what is left of it until it is waited for.
+fn field(pid: u32, number: usize) -> Option<u64> {
     let stat = text(format!("/proc/{pid}/stat"))?;
     // The name, in parentheses, may hold anything.
-    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") {
+    let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().collect();
+    if matches!(*fields.first()?, "Z" | "X") {
         return None;
     }
-    fields.nth(18)?.parse().ok()
+    fields.get(number)?.parse().ok()
+}
+
+fn began(pid: u32) -> Option<u64> {
+    field(pid, 19)
+}
+
+/// The session that a process belongs to.
+pub(crate) fn session(pid: Pid) -> Option<Pid> {
+    Pid::from_raw(field(pid.as_raw_nonzero().get() as u32, 3)? as i32)
 }
 
 impl Record {

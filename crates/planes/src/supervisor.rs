@@ -20,7 +20,7 @@
 
 use std::time::Duration;
 
-use crate::deployment::{Deployment, Plane, Ready, Restart};
+use crate::deployment::{Deployment, Partition, Plane, Ready, Restart};
 
 /// A plane that has run for so long has started well.
 pub const SETTLED: Duration = Duration::from_secs(10);
@@ -265,7 +265,9 @@ impl Supervisor {
             Event::Tick => {}
             Event::Started(id) => {
                 self.planes[id].heard = now;
-                if self.planes[id].plane.ready == Ready::Started {
+                // Of an operating system instance, only its kernel was started; it says when the program was.
+                let plane = &self.planes[id].plane;
+                if plane.ready == Ready::Started && plane.partition == Partition::Process {
                     self.make_ready(now, id, &mut actions);
                 }
             }

@@ -8,7 +8,7 @@
 //! lock            held by the supervisor that lives       up.sock       commands
 //! PLANE.pid       who the plane's process is              PLANE.log     what it prints
 //! PLANE.notify    where it says that it is ready          PLANE.state/  what it goes on from when it ended by itself
-//! netns.NAME      a namespace that was made, and the interfaces that were moved there
+//! network         namespaces and taps that were made, interfaces that were moved
 //! ```
 //!
 //! When the supervisor is killed, planes go on. The next one finds those that live by their records, watches them, and starts
@@ -19,6 +19,7 @@ mod namespaces;
 mod process;
 
 use std::collections::HashMap;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,8 +29,9 @@ use std::time::{Duration, Instant};
 pub use files::{Files, Lock};
 pub use process::{stop_left, survivors};
 
-use crate::deployment::{Deployment, Program};
+use crate::deployment::{Deployment, Partition, Placement, Plane, Program, Ready};
 use crate::groups::{Group, Groups};
+use crate::guest::{self, Guest};
 use crate::launch::Launch;
 use crate::logs::Follower;
 use crate::notify::{self, Notifier, Said};
@@ -74,6 +76,10 @@ pub trait Host: Sync {
     fn launcher(&self, launch: &Launch) -> Command;
     /// The command line of a router.
     fn router(&self, plane: &RouterPlane<'_>) -> Vec<String>;
+    /// The command line of the machine's side of a guest, which this file describes.
+    fn guest(&self, file: &Path) -> Vec<String>;
+    /// The program's own file.
+    fn path(&self) -> &Path;
     /// Tells people.
     fn say(&self, text: &str);
     /// Shows a line that a plane printed.
@@ -152,7 +158,7 @@ pub fn up(
     namespaces::make(deployment, files).map_err(UpError::Namespace)?;
     let (sender, receiver) = channel();
     listen(deployment, files, &sender)?;
-    let follow = |plane: &crate::deployment::Plane| Follower::new(files.log(&plane.name), false);
+    let follow = |plane: &Plane| Follower::new(files.log(&plane.name), false);
     let mut up = Up {
         deployment,
         files,
@@ -313,7 +319,7 @@ impl Up<'_> {
         let plane = &self.deployment.planes[id];
         let Some(record) = Record::living(&self.files.record(&plane.name)) else { return };
         let cores = self.deployment.cores_of(plane, self.allowed);
-        let group = self.groups.make(&self.deployment.name, &plane.name, &cores, self.is_amp(), plane.memory);
+        let group = self.group(plane, &cores);
         self.starts[id] += 1;
         let process = Process::adopt(&record, (id, self.starts[id]), &self.sender);
         self.host.say(&format!("plane {} goes on (process {})", plane.name, record.pid));
@@ -321,8 +327,59 @@ impl Up<'_> {
         self.processes.insert(id, process);
     }
 
-    fn is_amp(&self) -> bool {
-        self.deployment.placement == crate::deployment::Placement::Amp
+    /// The control groups of a plane.
+    fn group(&self, plane: &Plane, cores: &Cpus) -> Group {
+        // The memory of an operating system instance is what it has, not a limit.
+        let memory = plane.memory.filter(|_| plane.partition == Partition::Process);
+        let own = self.deployment.placement == Placement::Amp;
+        self.groups.make(&self.deployment.name, &plane.name, cores, own, memory)
+    }
+
+    /// Variables by which planes find each other.
+    fn words_for_all(&self, plane: &Plane) -> Vec<(String, String)> {
+        let mut words = vec![
+            ("JUNCTOR_DEPLOYMENT".to_owned(), self.deployment.name.clone()),
+            ("JUNCTOR_PLANE".to_owned(), plane.name.clone()),
+        ];
+        for other in &self.deployment.planes {
+            if let Some(file) = self.deployment.shared_file(other) {
+                let name = other.name.to_uppercase().replace('-', "_");
+                words.push((format!("JUNCTOR_SHARED_{name}"), file.display().to_string()));
+            }
+        }
+        words
+    }
+
+    /// Describes a guest in a file; returns the command of the machine's side.
+    fn guest(&self, plane: &Plane) -> Result<Vec<String>, String> {
+        let Program::Command(command) = &plane.program else {
+            return Err("a router cannot run in an operating system instance".into());
+        };
+        let shared = self.deployment.shared_file(plane);
+        if let (Some(file), Some(bytes)) = (&shared, plane.shared) {
+            let made =
+                std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(file);
+            made.and_then(|made| made.set_len(bytes)).map_err(|why| format!("{}: {why}", file.display()))?;
+        }
+        let mut environment = plane.environment.clone();
+        environment
+            .extend(self.words_for_all(plane).into_iter().filter(|(name, _)| !name.contains("SHARED")));
+        let guest = Guest {
+            name: plane.name.clone(),
+            init: self.host.path().to_owned(),
+            memory: plane.memory.unwrap_or(guest::MEMORY),
+            interfaces: plane.interfaces.clone(),
+            shared,
+            writable: plane.writable.clone(),
+            directory: self.deployment.directory.clone(),
+            environment,
+            command: command.clone(),
+            heartbeat: plane.heartbeat,
+            ready_when_started: plane.ready == Ready::Started,
+        };
+        let file = self.files.guest(&plane.name);
+        guest.write(&file)?;
+        Ok(self.host.guest(&file))
     }
 
     fn start(&mut self, id: Id, again: bool) {
@@ -336,7 +393,7 @@ impl Up<'_> {
     fn launch(&mut self, id: Id, again: bool) -> Result<Process, String> {
         let plane = &self.deployment.planes[id];
         let cores = self.deployment.cores_of(plane, self.allowed);
-        let group = self.groups.make(&self.deployment.name, &plane.name, &cores, self.is_amp(), plane.memory);
+        let group = self.group(plane, &cores);
         for missing in group.missing.iter().filter(|_| self.starts[id] == 1) {
             self.host.say(&format!("plane {}: {missing}", plane.name));
         }
@@ -345,27 +402,29 @@ impl Up<'_> {
             let _ = std::fs::remove_dir_all(&state);
         }
         std::fs::create_dir_all(&state).map_err(|why| format!("{}: {why}", state.display()))?;
-        let command = match &plane.program {
-            Program::Command(words) => words.clone(),
-            Program::Router { config, set, arguments } => self.host.router(&RouterPlane {
-                deployment: &self.deployment.name,
-                plane: &plane.name,
-                config: self.deployment.directory.join(config),
-                set,
-                arguments,
-                cores: &cores,
-                lock_memory: plane.lock_memory,
-                state,
-            }),
-        };
         let mut environment = plane.environment.clone();
         let notify = self.files.notify(&plane.name).display().to_string();
         environment.push((notify::SOCKET.to_owned(), notify));
         // As systemd does: whoever is asked for heartbeats sends two in the time.
         let heartbeat = plane.heartbeat.map_or(String::new(), |every| every.as_micros().to_string());
         environment.push((notify::HEARTBEAT_US.to_owned(), heartbeat));
-        environment.push(("JUNCTOR_DEPLOYMENT".to_owned(), self.deployment.name.clone()));
-        environment.push(("JUNCTOR_PLANE".to_owned(), plane.name.clone()));
+        environment.extend(self.words_for_all(plane));
+        let command = match plane.partition {
+            Partition::Uml | Partition::Kvm => self.guest(plane)?,
+            Partition::Process => match &plane.program {
+                Program::Command(words) => words.clone(),
+                Program::Router { config, set, arguments } => self.host.router(&RouterPlane {
+                    deployment: &self.deployment.name,
+                    plane: &plane.name,
+                    config: self.deployment.directory.join(config),
+                    set,
+                    arguments,
+                    cores: &cores,
+                    lock_memory: plane.lock_memory,
+                    state,
+                }),
+            },
+        };
         let launch = Launch {
             supervisor: std::process::id(),
             record: self.files.record(&plane.name),
@@ -478,7 +537,7 @@ impl Up<'_> {
     }
 
     fn rows(&self) -> Vec<Row> {
-        let row = |(id, plane): (Id, &crate::deployment::Plane)| {
+        let row = |(id, plane): (Id, &Plane)| {
             let record = self.processes.get(&id).and(Record::living(&self.files.record(&plane.name)));
             Row {
                 plane: plane.name.clone(),
@@ -508,12 +567,15 @@ impl Up<'_> {
                 self.host.show(&plane.name, &line);
             }
         }
-        for why in namespaces::remove(self.deployment, self.files) {
+        for why in namespaces::remove(self.files) {
             self.host.say(&why);
         }
         let names: Vec<String> = self.deployment.planes.iter().map(|plane| plane.name.clone()).collect();
         self.groups.remove(&self.deployment.name, &names);
         self.files.remove_all_but_logs(&names);
+        for file in self.deployment.planes.iter().filter_map(|plane| self.deployment.shared_file(plane)) {
+            let _ = std::fs::remove_file(file);
+        }
         let failure = self.supervisor.failure().map(|why| self.explained(why));
         self.host.say(&format!("deployment {} is down", self.deployment.name));
         for client in self.waiting.drain(..) {

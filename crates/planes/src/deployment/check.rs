@@ -9,6 +9,7 @@ use super::read::Places;
 use super::{Class, Deployment, Partition, Plane, Program};
 use crate::Cpus;
 use crate::groups::Groups;
+use crate::guest::KERNEL;
 use crate::machine::{Machine, Roots};
 
 /// What is wrong and what is worth knowing.
@@ -101,17 +102,27 @@ fn program(found: &mut Found, deployment: &Deployment, plane: &Plane, place: &Pl
 fn partition(found: &mut Found, plane: &Plane, place: &Places) {
     let (wrong, help) = match plane.partition {
         Partition::Process => return,
-        Partition::Uml => match find_program("linux.uml", Path::new("/")) {
-            Some(_) => ("partitions of kind uml are not supported yet", "use partition = \"process\""),
-            None => ("this machine has no User Mode Linux", "apt-get install user-mode-linux"),
+        Partition::Uml => match (find_program(KERNEL, Path::new("/")), &plane.program) {
+            (None, _) => ("this machine has no User Mode Linux", "apt-get install user-mode-linux"),
+            // Its kernel has no AF_XDP and one processor, and its ports would be taps of this one.
+            (_, Program::Router { .. }) => {
+                ("a router cannot run in an operating system instance yet", "use partition = \"process\"")
+            }
+            (Some(_), Program::Command(_)) => return,
         },
-        Partition::Kvm => ("partitions of kind kvm are not supported yet", "use partition = \"process\""),
+        Partition::Kvm => {
+            ("partitions of kind kvm are not supported yet", "use partition = \"uml\" or \"process\"")
+        }
     };
     let wrong = Diagnostic::error("E0712", format!("plane `{}`: {wrong}", plane.name)).at(place.partition);
     found.diagnostics.push(wrong.help(help));
 }
 
 fn interfaces(found: &mut Found, plane: &Plane, place: &Places) {
+    // Taps of an instance are made.
+    if plane.partition != Partition::Process {
+        return;
+    }
     for (name, at) in plane.interfaces.iter().zip(&place.interfaces) {
         let here = Path::new("/sys/class/net").join(name).exists();
         // What an earlier start has moved is in the plane's namespace already.
@@ -135,12 +146,13 @@ fn rights(found: &mut Found, plane: &Plane, place: &Places, root: bool, groups: 
             format!("plane `{name}` cannot have scheduling class {}: it will run as normal", plane.class);
         warn(place.class, why, "start as root, or with CAP_SYS_NICE or `ulimit -r 99`");
     }
-    if plane.memory.is_some() && !groups.limits_memory() {
+    if plane.partition == Partition::Process && plane.memory.is_some() && !groups.limits_memory() {
         let why = format!("the memory of plane `{name}` will not be limited: {}", groups.why_no_memory());
         warn(place.memory, why, "start as root on a machine with memory control groups");
     }
-    if (plane.netns.is_some() || plane.own_processes) && !root {
-        let wrong = format!("plane `{name}`: namespaces need root");
+    let has_taps = plane.partition != Partition::Process && !plane.interfaces.is_empty();
+    if (plane.netns.is_some() || plane.own_processes || has_taps) && !root {
+        let wrong = format!("plane `{name}`: namespaces and taps need root");
         let at = place.netns.unwrap_or(place.name);
         found
             .diagnostics

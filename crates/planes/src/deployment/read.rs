@@ -19,6 +19,7 @@ const BACKOFF: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// Routers send a heartbeat that often at least.
 const ROUTER_HEARTBEAT: Duration = Duration::from_secs(10);
+const AMOUNT: &str = "an amount of at least 1M, such as \"512M\" or \"2G\"";
 /// The shortest heartbeat: a machine with much to do lets a process wait for longer than a few milliseconds.
 const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
 
@@ -170,8 +171,15 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
     let partition = fields.word(found, "partition", Partition::ALL);
     let expected = "normal, batch, idle, fifo:PRIORITY or rr:PRIORITY (1 to 99)";
     let class = fields.parsed(found, "scheduler", expected, Class::parse);
-    let memory =
-        fields.parsed(found, "memory", "an amount of at least 1M, such as \"512M\" or \"2G\"", bytes);
+    let memory = fields.parsed(found, "memory", AMOUNT, bytes);
+    let (shared, writable) = (fields.parsed(found, "shared", AMOUNT, bytes), fields.texts(found, "writable"));
+    if partition.is_none_or(|(partition, _)| partition == Partition::Process) {
+        let wrong =
+            shared.map(|(_, at)| ("shared", at)).or(writable.first().map(|(_, at)| ("writable", *at)));
+        if let Some((key, at)) = wrong {
+            found.wrong_value(at, format!("`{key}` is for planes with partition = \"uml\""));
+        }
+    }
     let netns = fields.text(found, "netns");
     if let Some((name, at)) = netns.filter(|(name, _)| !is_name(name)) {
         found.list.push(bad_name(name, "network namespace").at(at));
@@ -205,6 +213,8 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
         program: program.as_ref().map_or(Program::Command(Vec::new()), |(program, _)| program.clone()),
         cores: cores.map(|(cores, _)| cores),
         partition: partition.map_or(Partition::Process, |(partition, _)| partition),
+        shared: shared.map(|(shared, _)| shared),
+        writable: writable.into_iter().map(|(path, _)| PathBuf::from(path)).collect(),
         class: class.map_or(Class::Normal, |(class, _)| class),
         nice: fields.number(found, "nice", -20..=19).unwrap_or(0),
         memory: memory.map(|(memory, _)| memory),
@@ -403,6 +413,7 @@ mod tests {
             (&format!("{plane}cores = \"1\""), "but all planes share all cores"),
             (&format!("placement = \"amp\"\n{plane}"), "has no cores of its own"),
             (&format!("{plane}partition = \"xen\""), "expects one of process, uml, kvm"),
+            (&format!("{plane}shared = \"4M\""), "`shared` is for planes with partition"),
             ("[planes.a]\nconfig = \"a\"", "plane `a` has no kind"),
             ("[planes.a]\nkind = \"user\"", "plane `a` has no program"),
             ("[planes.a]\nkind = \"user\"\ncommand = []", "`command` names no program"),

@@ -55,8 +55,12 @@ impl Files {
         self.directory.join(format!("{plane}.state"))
     }
 
-    pub(super) fn namespace(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("netns.{name}"))
+    pub(super) fn guest(&self, plane: &str) -> PathBuf {
+        self.directory.join(format!("{plane}.guest"))
+    }
+
+    pub(super) fn network(&self) -> PathBuf {
+        self.directory.join("network")
     }
 
     fn lock(&self) -> PathBuf {
@@ -79,6 +83,7 @@ impl Files {
         for plane in planes {
             let _ = std::fs::remove_file(self.record(plane));
             let _ = std::fs::remove_file(self.notify(plane));
+            let _ = std::fs::remove_file(self.guest(plane));
             let _ = std::fs::remove_dir_all(self.state(plane));
         }
         let _ = std::fs::remove_file(self.socket());

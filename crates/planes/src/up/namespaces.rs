@@ -1,60 +1,84 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Network namespaces of a deployment: made before its planes start, and interfaces moved there; all undone at its end. What was
-//! done is written down first, so that a later supervisor undoes it.
+//! What a deployment makes of the machine's network before its planes start: namespaces, interfaces that are moved there, taps of
+//! operating system instances. All is undone at its end. What was done is written down first, so that a later supervisor undoes it.
 
 use std::collections::BTreeMap;
 
 use super::Files;
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, Partition, Plane};
 use crate::namespace;
 
-/// The namespaces of a deployment, each with the interfaces that planes in it use.
-fn wanted(deployment: &Deployment) -> BTreeMap<&str, Vec<&str>> {
-    let mut all: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+/// What was done, line by line, in a file of the deployment.
+struct Done<'a> {
+    files: &'a Files,
+    lines: Vec<String>,
+}
+
+impl Done<'_> {
+    fn read(files: &Files) -> Done<'_> {
+        let text = std::fs::read_to_string(files.network()).unwrap_or_default();
+        Done { files, lines: text.lines().map(str::to_owned).collect() }
+    }
+
+    fn add(&mut self, line: String) -> Result<(), String> {
+        if !self.lines.contains(&line) {
+            self.lines.push(line);
+        }
+        let path = self.files.network();
+        std::fs::write(&path, self.lines.join("\n")).map_err(|why| format!("{}: {why}", path.display()))
+    }
+}
+
+/// The namespaces of a deployment, each with its planes.
+fn namespaces(deployment: &Deployment) -> BTreeMap<&str, Vec<&Plane>> {
+    let mut all: BTreeMap<&str, Vec<&Plane>> = BTreeMap::new();
     for plane in &deployment.planes {
         if let Some(netns) = &plane.netns {
-            all.entry(netns).or_default().extend(plane.interfaces.iter().map(String::as_str));
+            all.entry(netns).or_default().push(plane);
         }
     }
     all
 }
 
-/// Makes those that are missing and moves interfaces.
+/// Makes what is missing.
 pub(super) fn make(deployment: &Deployment, files: &Files) -> Result<(), String> {
-    for (name, interfaces) in wanted(deployment) {
-        let note = files.namespace(name);
-        let mut done = std::fs::read_to_string(&note).unwrap_or_default();
-        let mut write = |line: &str| {
-            if !done.lines().any(|known| known == line) {
-                done += &format!("{line}\n");
-            }
-            std::fs::write(&note, &done).map_err(|why| format!("{}: {why}", note.display()))
-        };
+    let mut done = Done::read(files);
+    for (name, planes) in namespaces(deployment) {
         if namespace::make(name)? {
-            write("made")?;
+            done.add(format!("netns {name}"))?;
         }
-        for interface in interfaces {
-            if namespace::give(name, interface)? {
-                write(&format!("interface {interface}"))?;
+        for plane in planes.iter().filter(|plane| plane.partition == Partition::Process) {
+            for interface in &plane.interfaces {
+                if namespace::give(name, interface)? {
+                    done.add(format!("interface {interface} {name}"))?;
+                }
+            }
+        }
+    }
+    for plane in deployment.planes.iter().filter(|plane| plane.partition != Partition::Process) {
+        for tap in &plane.interfaces {
+            let netns = plane.netns.as_deref();
+            if namespace::make_tap(netns, tap)? {
+                done.add(format!("tap {tap} {}", netns.unwrap_or("-")))?;
             }
         }
     }
     Ok(())
 }
 
-/// Moves interfaces back and removes what was made; returns what could not be done.
-pub(super) fn remove(deployment: &Deployment, files: &Files) -> Vec<String> {
+/// Undoes what was done, the last first; returns what could not be undone.
+pub(super) fn remove(files: &Files) -> Vec<String> {
     let mut wrong = Vec::new();
-    for name in wanted(deployment).into_keys() {
-        let note = files.namespace(name);
-        let done = std::fs::read_to_string(&note).unwrap_or_default();
-        for interface in done.lines().filter_map(|line| line.strip_prefix("interface ")) {
-            wrong.extend(namespace::take_back(name, interface).err());
-        }
-        if done.lines().any(|line| line == "made") {
-            wrong.extend(namespace::remove(name).err());
-        }
-        let _ = std::fs::remove_file(note);
+    for line in Done::read(files).lines.iter().rev() {
+        let undone = match line.split(' ').collect::<Vec<_>>()[..] {
+            ["netns", name] => namespace::remove(name),
+            ["interface", interface, name] => namespace::take_back(name, interface),
+            ["tap", tap, "-"] => namespace::remove_tap(None, tap),
+            ["tap", tap, name] => namespace::remove_tap(Some(name), tap),
+            _ => Ok(()),
+        };
+        wrong.extend(undone.err());
     }
+    let _ = std::fs::remove_file(files.network());
     wrong
 }

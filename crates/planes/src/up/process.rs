@@ -17,7 +17,7 @@ use super::{Files, Host, Message};
 use crate::deployment::Deployment;
 use crate::groups::Group;
 use crate::machine::text;
-use crate::record::Record;
+use crate::record::{self, Record};
 use crate::supervisor::{Event, Exit, Id};
 
 /// The longest message of a launcher.
@@ -90,14 +90,24 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
-    /// Ends it.
+    /// Ends it, and all that it has started.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
+        self.kill_session();
+    }
+
+    /// Ends the processes of its session, which may have groups of their own.
+    fn kill_session(&self) {
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+        for pid in pids.filter(|pid| record::session(*pid) == Some(self.pid)) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 
     /// Ends what a process left that has ended itself.
     pub(super) fn kill_rest(&self, group: Option<&Group>) {
-        let _ = kill_process_group(self.pid, Signal::KILL);
+        self.kill_session();
         let me = std::process::id();
         for directory in group.iter().flat_map(|group| &group.directories) {
             let members = text(directory.join("cgroup.procs")).unwrap_or_default();
@@ -174,7 +184,8 @@ fn stop(planes: &[(String, Record)]) {
     for (signal, patience) in [(Signal::TERM, PATIENCE), (Signal::KILL, PATIENCE)] {
         let living = planes.iter().filter(|(_, record)| record.is_alive());
         for pid in living.filter_map(|(_, record)| Pid::from_raw(record.pid as i32)) {
-            Process { pid }.signal(signal);
+            let process = Process { pid };
+            if signal == Signal::KILL { process.kill() } else { process.terminate() }
         }
         let begun = Instant::now();
         while planes.iter().any(|(_, record)| record.is_alive()) && begun.elapsed() < patience {
