@@ -29,6 +29,7 @@ mod explain;
 mod fib;
 mod files;
 mod init;
+mod kept;
 mod lab;
 mod measure;
 mod observe;

@@ -9,6 +9,7 @@ use engine::clock::TimeSource;
 use engine::{Control, HandlerError, Options, Router, Shared};
 
 use crate::config::{self, Form, Source};
+use crate::kept::Kept;
 use crate::profile::live::Live;
 use crate::reconfigure::{self, Keeper, Offered};
 use crate::state::State;
@@ -187,9 +188,10 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         return cli::fail(why);
     }
     let own = graph.elements.len();
-    let kept = state.as_ref().map(|_| graph.clone());
+    let for_restarts = state.as_ref().map(|_| graph.clone());
     add_control_sockets(&mut graph, args);
-    let (options, limit, patience) = match (options(args), time_limit(args), patience(args)) {
+    let kept = Kept::from_environment();
+    let (options, limit, patience) = match (options(args, kept.as_ref()), time_limit(args), patience(args)) {
         (Ok(options), Ok(limit), Ok(patience)) => (options, limit, patience),
         (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => return usage(why),
     };
@@ -257,12 +259,15 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
                 Ok(end) => end,
                 Err(why) => return cli::fail(why),
             };
-            if let (Some(state), Some(kept)) = (&state, kept) {
-                state.keep(&kept);
+            if let (Some(state), Some(graph)) = (&state, for_restarts) {
+                state.keep(&graph);
+                state.keep_neighbours(router.control());
             }
-            wellbeing::notify(router.control());
+            kept.iter().for_each(|kept| kept.running(true));
+            wellbeing::notify(router.control(), kept.clone());
             let started = Instant::now();
             run(&mut router, limit, args.source.path().map(|_| keeper));
+            kept.iter().for_each(|kept| kept.running(false));
             if args.print_time {
                 print_time(form, started.elapsed());
             }
@@ -403,7 +408,7 @@ fn add_control_sockets(graph: &mut lang::Graph, args: &Args) {
     }
 }
 
-fn options(args: &Args) -> Result<Options, String> {
+fn options(args: &Args, kept: Option<&Arc<Kept>>) -> Result<Options, String> {
     let time = match args.simtime {
         None => TimeSource::Real,
         Some(epoch) if epoch.is_finite() && epoch >= 0.0 => TimeSource::Simulated((epoch * 1e9) as u64),
@@ -422,7 +427,7 @@ fn options(args: &Args) -> Result<Options, String> {
     if !(1..=256).contains(&burst) {
         return Err(format!("--burst must lie between 1 and 256, not {burst}"));
     }
-    let provider = devices::system();
+    let provider = kept.map_or_else(devices::system, |kept| devices::kept_by(kept.clone()));
     let seed = args.seed.unwrap_or_else(|| match time {
         TimeSource::Real => RandomState::new().hash_one(0),
         TimeSource::Simulated(_) => 1,

@@ -201,6 +201,66 @@ fn a_killed_user_plane_goes_on_with_its_last_configuration() {
     }
 }
 
+/// A router of two interfaces. The first has a twin, where the kernel answers what is for the router itself.
+const ROUTER: &str = "r :: IPRouter(d0 10.0.1.1/24, d1 10.0.2.1/24);
+FromHost(twin0, TWIN d0, 10.7.0.1/24) -> Queue -> Discard;
+";
+
+/// Interfaces that live by a router's descriptors, and what it has learnt, are there after it was killed.
+#[test]
+fn twins_and_neighbours_survive_a_killed_user_plane() {
+    if lab::rig::skip_without("twins_and_neighbours_survive_a_killed_user_plane", &["ping", "ethtool"]) {
+        return;
+    }
+    let rig = Rig::new(Cable::default()).unwrap();
+    rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+    rig.a.ip("route add 10.0.2.0/24 via 10.0.1.1").unwrap();
+    rig.b.ip("addr add 10.0.2.2/24 dev b0").unwrap();
+    rig.b.ip("route add 10.0.1.0/24 via 10.0.2.1").unwrap();
+    let deployment = Deployment::new("[planes.user]\nkind = \"user\"\nconfig = \"router.click\"\n", ROUTER);
+    let mut up = deployment.up(&rig.dut);
+    up.wait_for_text("is up: all 1 planes are ready", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    rig.a.run(&["ping", "-n", "-c1", "-W60", "10.0.2.2"]).unwrap();
+    let kept = deployment.files().join("user.state/neighbours");
+    let learnt = || std::fs::read_to_string(&kept).unwrap_or_default();
+    wait_for("neighbours", PATIENCE, || learnt().contains("10.0.1.2 ") && learnt().contains("10.0.2.2 "))
+        .unwrap();
+    // What only an interface that was never gone still has.
+    rig.dut.ip("neigh add 10.7.0.9 lladdr 02:00:00:00:00:09 dev twin0 nud reachable").unwrap();
+    let index = || rig.dut.ip("-o link show twin0").unwrap().split(':').next().unwrap().to_owned();
+    let (before, changes) =
+        (index(), rig.dut.spawn(&["ip", "monitor", "link", "neigh", "dev", "twin0"]).unwrap());
+    // Nobody asks for neighbours that are known: hosts that do not answer are reached all the same.
+    for host in [&rig.a, &rig.b] {
+        let name = if std::ptr::eq(host, &rig.a) { "a0" } else { "b0" };
+        host.ip(&format!("link set {name} arp off")).unwrap();
+    }
+    for round in 0..3 {
+        deployment.kill("user");
+        let carrier = rig.dut.ip("-o link show twin0").unwrap();
+        assert!(carrier.contains("LOWER_UP"), "{round}: {carrier}");
+        assert_eq!(index(), before, "{round}");
+        assert!(rig.dut.ip("neigh show dev twin0").unwrap().contains("10.7.0.9 "), "{round}");
+        let taught = || deployment.ctl("r/arp0.table").contains("10.0.1.2 1");
+        let elements = deployment.ctl("list");
+        wait_for("the neighbours", PATIENCE, taught).unwrap_or_else(|e| panic!("{e}\n{elements}"));
+        // A supervisor that takes over is told of the twin, too.
+        if round == 1 {
+            kill(up.id());
+            wait_for("the supervisor's end", PATIENCE, || up.ended().is_some()).unwrap();
+            up = deployment.up(&rig.dut);
+            up.wait_for_text("plane user goes on", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+            let kept = || deployment.rows().iter().any(|row| row["kept"] == 1);
+            wait_for("the supervisor to have the twin", PATIENCE, kept).unwrap();
+        }
+    }
+    let said = changes.interrupt(PATIENCE).unwrap().stdout;
+    assert!(!said.contains("Deleted"), "{said}");
+    let ended = up.interrupt(PATIENCE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(rig.dut.ip("-o link show twin0").is_err(), "gone with the deployment");
+}
+
 /// One that stands still sends no heartbeats, and is killed and replaced. Another user plane goes on meanwhile.
 #[test]
 fn a_plane_that_hangs_is_replaced() {

@@ -19,7 +19,7 @@ use sync::priority::{self, Scheduling};
 
 use crate::deployment::Class;
 use crate::record::Record;
-use crate::{Cpus, namespace};
+use crate::{Cpus, descriptors, namespace};
 
 /// What the process of a plane is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,14 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// Names of the descriptors that an earlier process left; they come by the standard input.
+    pub descriptors: Vec<String>,
 }
+
+/// What comes with the descriptors.
+pub(crate) const HANDED_OVER: &[u8] = b"descriptors";
+/// The launcher's own descriptors lie above those that the program inherits.
+const ASIDE: i32 = 256;
 
 /// Whether this process may give its children a real-time class.
 pub(crate) fn may_be_real_time() -> bool {
@@ -66,18 +73,18 @@ impl Launch {
     /// process's standard input; it closes when the program takes the process's place.
     pub fn become_plane(text: &str) {
         // Closed when the program takes over.
-        let supervisor = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map(UnixStream::from);
+        let supervisor = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), ASIDE).map(UnixStream::from);
         let why = match serde_json::from_str::<Launch>(text) {
             Err(why) => format!("not a plane's description: {why}"),
-            Ok(launch) => launch.take_place(),
+            Ok(launch) => launch.take_place(supervisor.as_ref().ok()),
         };
         if let Ok(mut supervisor) = supervisor {
             let _ = supervisor.write_all(why.as_bytes());
         }
     }
 
-    fn take_place(&self) -> String {
-        match self.prepare() {
+    fn take_place(&self, supervisor: Option<&UnixStream>) -> String {
+        match self.prepare(supervisor) {
             Ok(mut command) => {
                 let why = command.stdin(Stdio::null()).exec();
                 format!("{}: {why}", self.command.join(" "))
@@ -86,7 +93,12 @@ impl Launch {
         }
     }
 
-    fn prepare(&self) -> Result<Command, String> {
+    fn prepare(&self, supervisor: Option<&UnixStream>) -> Result<Command, String> {
+        let mut message = [0; HANDED_OVER.len()];
+        let (_, left) = supervisor
+            .ok_or_else(|| std::io::Error::other("there is no supervisor"))
+            .and_then(|supervisor| descriptors::receive(supervisor, &mut message))
+            .map_err(|why| format!("standard input: {why}"))?;
         // A session of its own: what a terminal sends to `junctor up` is not for the planes.
         rustix::process::setsid().map_err(|why| format!("setsid: {why}"))?;
         let lock = self.claim()?;
@@ -104,7 +116,15 @@ impl Launch {
             namespace::enter(netns)?;
         }
         self.write_record(lock)?;
-        Ok(self.command())
+        let mut command = self.command();
+        if !left.is_empty() && left.len() == self.descriptors.len() {
+            // The first process of a namespace of its own has number 1 there.
+            let pid = if self.own_processes { 1 } else { std::process::id() };
+            command.env("LISTEN_PID", pid.to_string()).env("LISTEN_FDS", left.len().to_string());
+            command.env("LISTEN_FDNAMES", self.descriptors.join(":"));
+            descriptors::leave(left).map_err(|why| format!("descriptors of the process before: {why}"))?;
+        }
+        Ok(command)
     }
 
     /// Takes the plane's record, or finds that another process has the plane.

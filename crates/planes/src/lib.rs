@@ -17,6 +17,7 @@
 
 mod cpus;
 pub mod deployment;
+mod descriptors;
 pub mod groups;
 pub mod guest;
 pub mod launch;

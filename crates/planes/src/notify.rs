@@ -3,11 +3,16 @@
 //! names. systemd speaks it, as do FRR, strongSwan, keepalived and others, so planes need no word of ours.
 
 use std::ffi::OsStr;
-use std::os::linux::net::SocketAddrExt as _;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::net::SocketAddrUnix;
+
+use crate::descriptors;
 
 /// The variable that names the socket.
 pub const SOCKET: &str = "NOTIFY_SOCKET";
@@ -17,19 +22,25 @@ pub const HEARTBEAT_US: &str = "WATCHDOG_USEC";
 const LONGEST: usize = 4096;
 
 /// What a process says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Said {
     /// It is ready.
     Ready,
     /// It is well.
     Heartbeat,
+    /// It leaves a descriptor under a name, for the process that takes its place.
+    Store(String, OwnedFd),
+    /// The descriptor of this name is not needed any more.
+    Forget(String),
 }
 
 /// One who is to be notified.
 #[derive(Debug)]
 pub struct Notifier {
     socket: UnixDatagram,
-    to: SocketAddr,
+    to: SocketAddrUnix,
+    /// Where the socket lies, if it lies anywhere.
+    path: Option<PathBuf>,
     /// In which time a heartbeat is expected.
     pub heartbeat: Option<Duration>,
 }
@@ -46,17 +57,36 @@ impl Notifier {
 
     fn to(name: &OsStr, heartbeat: Option<Duration>) -> Option<Notifier> {
         let to = match name.as_bytes().strip_prefix(b"@") {
-            Some(name) => SocketAddr::from_abstract_name(name),
-            None => SocketAddr::from_pathname(name),
+            Some(name) => SocketAddrUnix::new_abstract_name(name),
+            None => SocketAddrUnix::new(name),
         };
+        let path = (!name.as_bytes().starts_with(b"@")).then(|| PathBuf::from(name));
         let socket = UnixDatagram::unbound().ok()?;
         socket.set_nonblocking(true).ok()?;
-        Some(Notifier { socket, to: to.ok()?, heartbeat })
+        Some(Notifier { socket, to: to.ok()?, path, heartbeat })
     }
 
     /// Sends lines of `NAME=VALUE`. Nothing waits, and nothing fails if nobody listens: a supervisor may be restarting.
     pub fn send(&self, lines: &str) {
-        let _ = self.socket.send_to_addr(lines.as_bytes(), &self.to);
+        let _ = descriptors::send(&self.socket, Some(&self.to), lines.as_bytes(), &[]);
+    }
+
+    /// Leaves a descriptor under a name, for the process that takes this one's place.
+    pub fn store(&self, name: &str, descriptor: BorrowedFd<'_>) {
+        let lines = format!("FDSTORE=1\nFDNAME={name}");
+        let _ = descriptors::send(&self.socket, Some(&self.to), lines.as_bytes(), &[descriptor]);
+    }
+
+    /// Takes it back.
+    pub fn forget(&self, name: &str) {
+        self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"));
+    }
+
+    /// Who listens, to be compared: another listener has made another socket, at another time if under the same number.
+    #[must_use]
+    pub fn listener(&self) -> Option<(u64, i64, i64)> {
+        let found = std::fs::metadata(self.path.as_ref()?).ok()?;
+        Some((found.ino(), found.ctime(), found.ctime_nsec()))
     }
 }
 
@@ -80,23 +110,36 @@ impl Listener {
     /// The socket fails.
     pub fn next(&self) -> std::io::Result<Vec<Said>> {
         let mut datagram = [0; LONGEST];
-        let length = self.0.recv(&mut datagram)?;
-        Ok(read(&datagram[..length]))
+        let (length, descriptors) = descriptors::receive(&self.0, &mut datagram)?;
+        Ok(read(&datagram[..length], descriptors))
     }
 }
 
-fn read(datagram: &[u8]) -> Vec<Said> {
-    let lines = datagram.split(|byte| *byte == b'\n');
-    let known = lines.filter_map(|line| match line {
-        b"READY=1" => Some(Said::Ready),
-        b"WATCHDOG=1" => Some(Said::Heartbeat),
-        _ => None,
-    });
-    known.collect()
+fn read(datagram: &[u8], descriptors: Vec<OwnedFd>) -> Vec<Said> {
+    let has = |line: &[u8]| datagram.split(|byte| *byte == b'\n').any(|known| known == line);
+    let name = datagram.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"FDNAME="));
+    let name = name.map_or_else(|| "stored".into(), |name| String::from_utf8_lossy(name).into_owned());
+    let mut news = Vec::new();
+    if has(b"READY=1") {
+        news.push(Said::Ready);
+    }
+    if has(b"WATCHDOG=1") {
+        news.push(Said::Heartbeat);
+    }
+    if has(b"FDSTOREREMOVE=1") {
+        news.push(Said::Forget(name));
+    } else if has(b"FDSTORE=1") {
+        // The colon parts names when they are handed over.
+        let name = name.replace(|c: char| c == ':' || c.is_control(), "_");
+        news.extend(descriptors.into_iter().map(|descriptor| Said::Store(name.clone(), descriptor)));
+    }
+    news
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
+
     use super::*;
 
     #[test]
@@ -107,9 +150,16 @@ mod tests {
         let listener = Listener::bind(&path).unwrap();
         let notifier = Notifier::to(path.as_os_str(), None).unwrap();
         notifier.send("STATUS=forwarding\nREADY=1\nWATCHDOG=1\n");
-        assert_eq!(listener.next().unwrap(), [Said::Ready, Said::Heartbeat]);
+        assert!(matches!(listener.next().unwrap()[..], [Said::Ready, Said::Heartbeat]));
         notifier.send("READY=0\nWATCHDOG=trigger\n\0\u{ff}");
-        assert_eq!(listener.next().unwrap(), []);
+        assert!(listener.next().unwrap().is_empty());
+        notifier.store("tap:1", std::io::stdin().as_fd());
+        assert!(matches!(&listener.next().unwrap()[..], [Said::Store(name, _)] if name == "tap_1"));
+        notifier.forget("tap");
+        assert!(matches!(&listener.next().unwrap()[..], [Said::Forget(name)] if name == "tap"));
+        let first = notifier.listener();
+        let _another = Listener::bind(&path).unwrap();
+        assert!(first.is_some() && notifier.listener() != first);
         drop(listener);
         notifier.send("READY=1");
     }

@@ -75,6 +75,8 @@ pub struct Row {
     pub scheduler: String,
     /// Bytes of memory that it has in use.
     pub memory: Option<u64>,
+    /// Descriptors that it has left with the supervisor for the process that takes its place.
+    pub kept: usize,
 }
 
 /// Why a supervisor could not be asked.

@@ -17,6 +17,7 @@
 mod files;
 mod namespaces;
 mod process;
+mod store;
 
 use std::collections::HashMap;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -30,6 +31,7 @@ pub use files::{Files, Lock};
 pub use process::{stop_left, survivors};
 
 use crate::deployment::{Deployment, Partition, Placement, Plane, Program, Ready};
+use crate::descriptors::MOST;
 use crate::groups::{Group, Groups};
 use crate::guest::{self, Guest};
 use crate::launch::Launch;
@@ -41,6 +43,7 @@ use crate::supervisor::{Action, Event, Exit, Id, Next, Phase, Report, Supervisor
 use crate::{Cpus, logs};
 
 use process::Process;
+use store::Store;
 
 /// How often logs are looked at, and the longest time without a look at anything.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -105,6 +108,7 @@ pub enum UpError {
 
 enum Message {
     Event(Event),
+    Said(Id, Said),
     /// A process ended: which of the plane's processes, counted from the first.
     Ended(Id, u64, Exit),
     NotStarted(Id, u64, String),
@@ -132,6 +136,7 @@ struct Up<'a> {
     placed: HashMap<Id, Group>,
     /// Processes that were started, for each plane.
     starts: Vec<u64>,
+    store: Store,
     followers: Vec<Follower>,
     waiting: Vec<Waiting>,
     sender: Sender<Message>,
@@ -169,6 +174,7 @@ pub fn up(
         processes: HashMap::new(),
         placed: HashMap::new(),
         starts: vec![0; deployment.planes.len()],
+        store: Store::new(deployment.planes.len()),
         followers: deployment.planes.iter().map(follow).collect(),
         waiting: Vec::new(),
         sender,
@@ -192,11 +198,7 @@ fn listen(deployment: &Deployment, files: &Files, sender: &Sender<Message>) -> R
         std::thread::spawn(move || {
             while let Ok(news) = listener.next() {
                 for said in news {
-                    let event = match said {
-                        Said::Ready => Event::Ready(id),
-                        Said::Heartbeat => Event::Heartbeat(id),
-                    };
-                    let _ = sender.send(Message::Event(event));
+                    let _ = sender.send(Message::Said(id, said));
                 }
             }
         });
@@ -253,6 +255,14 @@ impl Up<'_> {
     fn take(&mut self, message: Message) {
         match message {
             Message::Event(event) => self.step(event),
+            Message::Said(id, Said::Ready) => self.step(Event::Ready(id)),
+            Message::Said(id, Said::Heartbeat) => self.step(Event::Heartbeat(id)),
+            Message::Said(id, Said::Store(name, descriptor)) => {
+                if !self.store.keep(id, self.starts[id], name, descriptor) {
+                    self.host.say(&format!("plane {} leaves more than {MOST} descriptors", self.name(id)));
+                }
+            }
+            Message::Said(id, Said::Forget(name)) => self.store.forget(id, &name),
             Message::Ended(id, start, exit) if start == self.starts[id] => {
                 self.clear(id);
                 self.step(Event::Ended(id, exit));
@@ -438,16 +448,19 @@ impl Up<'_> {
             directory: self.deployment.directory.clone(),
             environment,
             command,
+            descriptors: self.store.names(id),
         };
         let log = self.files.log(&plane.name);
         let log = logs::open(&log).map_err(|why| format!("{}: {why}", log.display()))?;
         self.placed.insert(id, group);
-        Process::start(self.host.launcher(&launch), &log, (id, self.starts[id]), &self.sender)
+        let left = self.store.descriptors(id);
+        Process::start(self.host.launcher(&launch), &log, &left, (id, self.starts[id]), &self.sender)
     }
 
     fn report(&mut self, report: &Report) {
         let text = match report {
             Report::Ready(id) => {
+                self.store.forget_before(*id, self.starts[*id]);
                 let plane = &self.deployment.planes[*id];
                 let cores = self.deployment.cores_of(plane, self.allowed);
                 let process = self.processes.get(id).map_or(0, Process::id);
@@ -460,7 +473,10 @@ impl Up<'_> {
             Report::Ended(id, how, Next::Again(wait)) => {
                 format!("plane {} {how}; starting it again in {} s", self.name(*id), wait.as_secs_f64())
             }
-            Report::Ended(id, how, Next::Nothing) => format!("plane {} {how}; it stays down", self.name(*id)),
+            Report::Ended(id, how, Next::Nothing) => {
+                self.store.clear(*id);
+                format!("plane {} {how}; it stays down", self.name(*id))
+            }
             Report::Unwell(id, why) => format!("plane {} {why}; killing it", self.name(*id)),
             Report::AllReady => {
                 self.tell_manager("READY=1");
@@ -554,6 +570,7 @@ impl Up<'_> {
                 ),
                 scheduler: plane.class.to_string(),
                 memory: record.and_then(|record| process::memory(record.pid)),
+                kept: self.store.names(id).len(),
             }
         };
         self.deployment.planes.iter().enumerate().map(row).collect()

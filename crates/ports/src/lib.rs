@@ -18,6 +18,7 @@ pub mod af_xdp;
 mod aliases;
 mod bpf;
 mod expression;
+mod keeper;
 mod link;
 pub mod live;
 pub mod memory;
@@ -31,6 +32,7 @@ pub mod raw_ip;
 mod sys;
 pub mod tap;
 
+pub use keeper::{Keeper, inherited};
 pub use provider::SystemProvider;
 
 #[cfg(test)]

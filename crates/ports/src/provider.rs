@@ -22,6 +22,7 @@ use packet::port::{Device, Error, Provider, Spec, link_type, method};
 use crate::af_packet::PacketDevice;
 use crate::af_xdp::XdpDevice;
 use crate::aliases::Aliases;
+use crate::keeper::Keeper;
 use crate::memory::{MemoryPort, Wire};
 use crate::pcap::{FileReader, FileWriter, Format};
 use crate::raw_ip::{RawIp, RawIpSpec};
@@ -33,6 +34,8 @@ pub struct SystemProvider {
     open: Mutex<HashMap<String, Open>>,
     /// Of interfaces that are open or have a twin, their further addresses.
     aliases: Mutex<HashMap<String, Arc<Aliases>>>,
+    /// Who holds descriptors for a process that takes this one's place.
+    keeper: Option<Arc<dyn Keeper>>,
 }
 
 /// A device that somebody may still use.
@@ -105,6 +108,12 @@ impl SystemProvider {
         SystemProvider::default()
     }
 
+    /// The same, whose taps a process that takes this one's place goes on with.
+    #[must_use]
+    pub fn kept_by(self, keeper: Arc<dyn Keeper>) -> SystemProvider {
+        SystemProvider { keeper: Some(keeper), ..self }
+    }
+
     fn aliases(&self, interface: &str) -> Arc<Aliases> {
         let mut aliases = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
         aliases.entry(interface.to_owned()).or_default().clone()
@@ -165,7 +174,7 @@ impl SystemProvider {
 
 impl SystemProvider {
     fn open_tap(&self, spec: &Spec, kind: Kind) -> Result<Arc<Tap>, Error> {
-        let tap = open_tap(spec, kind)?;
+        let tap = open_tap(spec, kind, self.keeper.as_ref())?;
         if let Some(twin) = tap.twin() {
             tap.tell_aliases(self.aliases(twin));
         }
@@ -242,7 +251,7 @@ fn open_file(spec: &Spec) -> Result<Arc<dyn Device>, Error> {
     Ok(Arc::new(FileWriter::new(&spec.device, format, link, spec.snaplen)))
 }
 
-fn open_tap(spec: &Spec, kind: Kind) -> Result<Arc<Tap>, Error> {
+fn open_tap(spec: &Spec, kind: Kind, keeper: Option<&Arc<dyn Keeper>>) -> Result<Arc<Tap>, Error> {
     let name = Some(spec.device.as_str()).filter(|name| !name.is_empty());
     let mut tap = TapSpec::new(name, kind);
     let bad = |key: &str, value: &str, form: &str| {
@@ -268,7 +277,7 @@ fn open_tap(spec: &Spec, kind: Kind) -> Result<Arc<Tap>, Error> {
     if spec.headroom > 0 {
         tap.headroom = spec.headroom;
     }
-    Tap::open(&tap)
+    Tap::open(&tap, keeper)
 }
 
 fn open_raw_ip(spec: &Spec) -> Result<Arc<RawIp>, Error> {

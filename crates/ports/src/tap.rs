@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::fs::OpenOptions;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,6 +18,7 @@ use packet::port::{Device, Error, Info, Link, QueueStats, RxQueue, TxQueue, link
 use packet::{Batch, HEADROOM, Packet, PacketType};
 
 use crate::aliases::{Aliases, Teller};
+use crate::keeper::{self, Keeper};
 use crate::link::{Interfaces, Pace, Watch};
 use crate::memory::Taken;
 use crate::sys::{self, Counters, check};
@@ -89,6 +90,41 @@ struct Queue {
     fd: Arc<OwnedFd>,
     rx: Arc<AtomicBool>,
     tx: Arc<AtomicBool>,
+    _kept: Kept,
+}
+
+/// Under which name a queue's descriptor is kept for another process, until this is dropped.
+struct Kept {
+    keeper: Option<Arc<dyn Keeper>>,
+    name: String,
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Kept {
+    /// What an earlier process left of this interface.
+    fn take(&self, interface: &str, kind: Kind, multi_queue: bool) -> Option<OwnedFd> {
+        let descriptor = self.keeper.as_ref()?.take(&self.name)?;
+        keeper::is_tap(&descriptor, interface, flags(kind, multi_queue)).then_some(descriptor)
+    }
+
+    fn keep(&self, descriptor: &OwnedFd) {
+        if let Some(keeper) = &self.keeper {
+            keeper.keep(&self.name, descriptor.as_fd());
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.forget(&self.name);
+        }
+    }
 }
 
 impl Tap {
@@ -96,8 +132,9 @@ impl Tap {
     ///
     /// # Errors
     /// No permission, no `/dev/net/tun`, a name in use, or an address the kernel refuses.
-    pub fn open(spec: &TapSpec) -> Result<Arc<Tap>, Error> {
+    pub fn open(spec: &TapSpec, keeper: Option<&Arc<dyn Keeper>>) -> Result<Arc<Tap>, Error> {
         let mut spec = spec.clone();
+        let place = spec.netns.clone().unwrap_or_default();
         let mut watch = None;
         if let Some(twin) = spec.twin.take() {
             let name = spec.name.as_deref().unwrap_or("tap");
@@ -108,29 +145,46 @@ impl Tap {
             watch = Some(Arc::new(Watch::new(&twin)?));
         }
         match spec.netns.take() {
-            Some(netns) => in_namespace(&netns, &spec, watch),
-            None => Tap::open_here(&spec, watch),
+            Some(netns) => in_namespace(&netns, &spec, watch, (keeper, &place)),
+            None => Tap::open_here(&spec, watch, (keeper, &place)),
         }
     }
 
-    /// Makes it in the calling thread's namespace, in which its sockets stay.
-    fn open_here(spec: &TapSpec, twin: Option<Arc<Watch>>) -> Result<Arc<Tap>, Error> {
+    /// Makes it in the calling thread's namespace, in which its sockets stay. One that was kept under this place's name is used again.
+    fn open_here(
+        spec: &TapSpec,
+        twin: Option<Arc<Watch>>,
+        (keeper, place): (Option<&Arc<dyn Keeper>>, &str),
+    ) -> Result<Arc<Tap>, Error> {
         let asked = spec.name.as_deref().unwrap_or(match spec.kind {
             Kind::Tap => "tap%d",
             Kind::Tun => "tun%d",
         });
-        let (first, name) =
-            attach(asked, spec.kind, spec.queues > 1).map_err(|e| explain_attach(asked, &e))?;
+        let kept =
+            |queue: usize| Kept { keeper: keeper.cloned(), name: format!("tap/{place}/{asked}/{queue}") };
+        let multi_queue = spec.queues > 1;
+        let (first, name) = match kept(0).take(asked, spec.kind, multi_queue) {
+            Some(first) => (first, asked.to_owned()),
+            None => attach(asked, spec.kind, multi_queue).map_err(|e| explain_attach(asked, &e))?,
+        };
         let mut fds = vec![first];
         while fds.len() < spec.queues {
-            fds.push(attach(&name, spec.kind, true).map_err(|e| explain_attach(&name, &e))?.0);
+            let next = match kept(fds.len()).take(&name, spec.kind, true) {
+                Some(next) => next,
+                None => attach(&name, spec.kind, true).map_err(|e| explain_attach(&name, &e))?.0,
+            };
+            fds.push(next);
         }
         let mut watch = Watch::new(&name)?;
         if twin.is_some() {
             watch = watch.with_uppers();
         }
         configure(&watch, spec)?;
-        let queue = |fd| Queue { fd: Arc::new(fd), rx: Arc::default(), tx: Arc::default() };
+        let queue = |(number, fd): (usize, OwnedFd)| {
+            let kept = kept(number);
+            kept.keep(&fd);
+            Queue { fd: Arc::new(fd), rx: Arc::default(), tx: Arc::default(), _kept: kept }
+        };
         Ok(Arc::new_cyclic(|me| Tap {
             me: me.clone(),
             kind: spec.kind,
@@ -138,7 +192,7 @@ impl Tap {
             watch: Arc::new(watch),
             twin,
             aliases: OnceLock::new(),
-            queues: fds.into_iter().map(queue).collect(),
+            queues: fds.into_iter().enumerate().map(queue).collect(),
         }))
     }
 
@@ -175,7 +229,12 @@ fn resemble(mac: &mut Option<[u8; 6]>, mtu: &mut Option<usize>, twin: &str) -> i
 
 /// Makes a tap in another network namespace, which a thread of its own enters: interfaces and sockets belong to the
 /// namespace in which they were made, whoever uses them.
-fn in_namespace(netns: &str, spec: &TapSpec, twin: Option<Arc<Watch>>) -> Result<Arc<Tap>, Error> {
+fn in_namespace(
+    netns: &str,
+    spec: &TapSpec,
+    twin: Option<Arc<Watch>>,
+    kept: (Option<&Arc<dyn Keeper>>, &str),
+) -> Result<Arc<Tap>, Error> {
     let path = if netns.contains('/') { netns.to_owned() } else { format!("/run/netns/{netns}") };
     let failed = |e: io::Error| {
         let mend = match e.raw_os_error() {
@@ -189,11 +248,20 @@ fn in_namespace(netns: &str, spec: &TapSpec, twin: Option<Arc<Watch>>) -> Result
     let inside = || {
         // SAFETY: the call changes which network the calling thread is in, and that thread ends soon.
         check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map_err(failed)?;
-        Tap::open_here(spec, twin)
+        Tap::open_here(spec, twin, kept)
     };
     std::thread::scope(|scope| {
         scope.spawn(inside).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+fn flags(kind: Kind, multi_queue: bool) -> i16 {
+    let mut flags = libc::IFF_NO_PI;
+    flags |= if kind == Kind::Tap { libc::IFF_TAP } else { libc::IFF_TUN };
+    if multi_queue {
+        flags |= libc::IFF_MULTI_QUEUE;
+    }
+    flags as i16
 }
 
 /// Opens one descriptor of the interface; returns it and the interface's name.
@@ -208,12 +276,7 @@ fn attach(name: &str, kind: Kind, multi_queue: bool) -> io::Result<(OwnedFd, Str
     for (to, from) in ifreq.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    let mut flags = libc::IFF_NO_PI;
-    flags |= if kind == Kind::Tap { libc::IFF_TAP } else { libc::IFF_TUN };
-    if multi_queue {
-        flags |= libc::IFF_MULTI_QUEUE;
-    }
-    ifreq.ifr_ifru.ifru_flags = flags as i16;
+    ifreq.ifr_ifru.ifru_flags = flags(kind, multi_queue);
     // SAFETY: the first request reads and writes the `ifreq`, whose name the kernel keeps terminated by a zero; the second takes
     // a number.
     let name = unsafe {
@@ -246,7 +309,9 @@ fn configure(watch: &Watch, spec: &TapSpec) -> Result<(), Error> {
             if e.raw_os_error() == Some(libc::EPERM) { crate::provider::grant() } else { String::new() };
         Error::new(name, format!("cannot set {what}: {}", sys::words(&e)), mend)
     };
-    if let (Some(mac), Kind::Tap) = (spec.mac, spec.kind) {
+    // To give an interface the address that it has makes the kernel forget its neighbours.
+    let has = |mac| watch.interfaces.hardware(name).is_ok_and(|(its, _)| its == mac);
+    if let (Some(mac), Kind::Tap) = (spec.mac.filter(|mac| !has(*mac)), spec.kind) {
         watch.interfaces.set_mac(name, mac).map_err(|e| failed("its link-level address", e))?;
     }
     if let Some(mtu) = spec.mtu {
@@ -262,8 +327,9 @@ fn configure(watch: &Watch, spec: &TapSpec) -> Result<(), Error> {
 impl Tap {
     fn follower(&self, watch: Arc<Watch>) -> Twin {
         let teller = self.aliases.get().map(|aliases| Teller::new(aliases.clone()));
-        // The kernel gives a tap a carrier when it is opened.
-        Twin { breaks: watch.breaks(), watch, carrier: true, teller, pace: Pace::default() }
+        // The kernel gives a tap a carrier when it is opened; one that was kept has what it was given last.
+        let carrier = self.watch.state() == Link::Up;
+        Twin { breaks: watch.breaks(), watch, carrier, teller, pace: Pace::default() }
     }
 }
 

@@ -184,6 +184,7 @@ fn left(plane: String, pid: u32, age: Duration) -> Row {
         partition: "-".into(),
         scheduler: "-".into(),
         memory: None,
+        kept: 0,
     }
 }
 

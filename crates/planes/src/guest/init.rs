@@ -54,7 +54,12 @@ fn start(file: &Path) -> Result<Word, String> {
     std::thread::spawn(move || {
         while let Ok(news) = listener.next() {
             for said in news {
-                say(&if said == Said::Ready { Word::Ready } else { Word::Heartbeat });
+                match said {
+                    Said::Ready => say(&Word::Ready),
+                    Said::Heartbeat => say(&Word::Heartbeat),
+                    // It would be closed with the guest.
+                    Said::Store(..) | Said::Forget(_) => {}
+                }
             }
         }
     });

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
@@ -19,6 +19,7 @@ use crate::groups::Group;
 use crate::machine::text;
 use crate::record::{self, Record};
 use crate::supervisor::{Event, Exit, Id};
+use crate::{descriptors, launch};
 
 /// The longest message of a launcher.
 const LONGEST: u64 = 4096;
@@ -36,10 +37,11 @@ pub(super) struct Process {
 type Which = (Id, u64);
 
 impl Process {
-    /// Starts a launcher, whose messages about itself come back by its standard input.
+    /// Starts a launcher. It gets descriptors by its standard input, by which its messages about itself come back.
     pub(super) fn start(
         mut launcher: Command,
         log: &File,
+        left: &[BorrowedFd<'_>],
         (id, start): Which,
         sender: &Sender<Message>,
     ) -> Result<Process, String> {
@@ -50,6 +52,8 @@ impl Process {
         // It holds the other end of the pair.
         drop(launcher);
         let pid = Pid::from_child(&child);
+        // One that has ended already says so itself.
+        let _ = descriptors::send(&ours, None, launch::HANDED_OVER, left);
         let sender = sender.clone();
         std::thread::spawn(move || attend(child, ours, (id, start), &sender));
         Ok(Process { pid })

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Open descriptors that go from one process to another, over a Unix socket (SCM_RIGHTS, unix(7)).
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd};
+
+use rustix::io::FdFlags;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, recvmsg, sendmsg, sendmsg_addr,
+};
+
+/// Descriptors in a message, at most.
+pub const MOST: usize = 64;
+/// The first descriptor that a program inherits (sd_listen_fds(3)).
+const FIRST: i32 = 3;
+/// Above those.
+const ASIDE: i32 = FIRST + MOST as i32;
+
+/// Sends bytes and descriptors, to an address if the socket has no peer. At most [`MOST`] go.
+pub(crate) fn send(
+    socket: impl AsFd,
+    to: Option<&SocketAddrUnix>,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::other("too many descriptors"));
+    }
+    let bytes = [IoSlice::new(bytes)];
+    match to {
+        Some(to) => sendmsg_addr(socket, to, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?,
+        None => sendmsg(socket, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?,
+    };
+    Ok(())
+}
+
+/// Receives bytes and descriptors, which close when another program is started.
+pub(crate) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let fds = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    let fds = fds.flatten().collect();
+    Ok((received.bytes, fds))
+}
+
+/// Leaves descriptors to the program that takes this process's place, from [`FIRST`] on.
+///
+/// # Errors
+/// Another descriptor is in the way.
+pub(crate) fn leave(fds: Vec<OwnedFd>) -> io::Result<()> {
+    let aside: Vec<OwnedFd> =
+        fds.into_iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, ASIDE)).collect::<Result<_, _>>()?;
+    for (fd, place) in aside.iter().zip(FIRST..) {
+        let placed = rustix::io::fcntl_dupfd_cloexec(fd, place)?;
+        if placed.as_raw_fd() != place {
+            return Err(io::Error::other(format!("descriptor {place} is in use")));
+        }
+        rustix::io::fcntl_setfd(&placed, FdFlags::empty())?;
+        // Open until the program closes it.
+        let _ = placed.into_raw_fd();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn descriptors_arrive_with_their_message() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        send(&a, None, b"two", &[writer.as_fd(), a.as_fd()]).unwrap();
+        drop(writer);
+        let mut bytes = [0; 16];
+        let (length, mut fds) = receive(&b, &mut bytes).unwrap();
+        assert_eq!((&bytes[..length], fds.len()), (&b"two"[..], 2));
+        std::fs::File::from(fds.remove(0)).write_all(b"through").unwrap();
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
+        send(&a, None, b"none", &[]).unwrap();
+        assert_eq!(receive(&b, &mut bytes).unwrap().1.len(), 0);
+    }
+}

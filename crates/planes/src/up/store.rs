@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Descriptors that planes leave with the supervisor, for the process that takes their place (sd_notify(3), FDSTORE).
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use crate::descriptors::MOST;
+use crate::supervisor::Id;
+
+/// A descriptor, and which process of the plane left it.
+#[derive(Debug)]
+struct Stored {
+    start: u64,
+    descriptor: OwnedFd,
+}
+
+/// What each plane has left.
+#[derive(Debug)]
+pub(super) struct Store {
+    planes: Vec<BTreeMap<String, Stored>>,
+}
+
+impl Store {
+    pub(super) fn new(planes: usize) -> Store {
+        Store { planes: (0..planes).map(|_| BTreeMap::new()).collect() }
+    }
+
+    /// Takes a descriptor under its name; returns whether there was room.
+    pub(super) fn keep(&mut self, plane: Id, start: u64, name: String, descriptor: OwnedFd) -> bool {
+        let stored = &mut self.planes[plane];
+        let room = stored.len() < MOST || stored.contains_key(&name);
+        if room {
+            stored.insert(name, Stored { start, descriptor });
+        }
+        room
+    }
+
+    pub(super) fn forget(&mut self, plane: Id, name: &str) {
+        self.planes[plane].remove(name);
+    }
+
+    /// Closes what a plane's present process does not use: it has said by now what it does.
+    pub(super) fn forget_before(&mut self, plane: Id, start: u64) {
+        self.planes[plane].retain(|_, stored| stored.start >= start);
+    }
+
+    /// Closes all that a plane has left.
+    pub(super) fn clear(&mut self, plane: Id) {
+        self.planes[plane].clear();
+    }
+
+    pub(super) fn names(&self, plane: Id) -> Vec<String> {
+        self.planes[plane].keys().cloned().collect()
+    }
+
+    /// The descriptors, in the order of [`Store::names`].
+    pub(super) fn descriptors(&self, plane: Id) -> Vec<BorrowedFd<'_>> {
+        self.planes[plane].values().map(|stored| stored.descriptor.as_fd()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_left_goes_with_the_next_unless_that_uses_it() {
+        let descriptor = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        let mut store = Store::new(2);
+        for name in ["b", "a"] {
+            assert!(store.keep(1, 1, name.to_owned(), descriptor()));
+        }
+        assert!(store.keep(1, 2, "a".to_owned(), descriptor()));
+        assert_eq!(
+            (store.names(1), store.descriptors(1).len(), store.names(0)),
+            (vec!["a".into(), "b".into()], 2, vec![])
+        );
+        store.forget_before(1, 2);
+        assert_eq!(store.names(1), ["a"]);
+        for number in 0..MOST {
+            assert_eq!(store.keep(1, 2, number.to_string(), descriptor()), number < MOST - 1);
+        }
+        assert!(store.keep(1, 3, "a".to_owned(), descriptor()), "in the place of the former one");
+        store.forget(1, "a");
+        assert!(store.keep(1, 3, "c".to_owned(), descriptor()));
+        store.clear(1);
+        assert!(store.names(1).is_empty());
+    }
+}
