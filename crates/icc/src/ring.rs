@@ -17,11 +17,12 @@
 //! 1. *What is taken is complete*: who sees a header sees what was stored before it.
 //! 2. *Nothing is overwritten before it is copied*: the producer stores to a cell only after it has seen the position that the consumer stored
 //!    after it had copied what was in it.
-//! 3. *An old header is not taken for a new one*: each cell's header is stored in every lap, so that a cell holds the tag of this lap, of the one
+//! 3. *An old header is not taken for a new one*: each cell's header is stored in every lap. So a cell holds the tag of this lap, of the one
 //!    before, or 0 in the first; those differ, because a ring has fewer than 2^31 cells.
 //! 4. *A producer that dies leaves whole items*: its successor follows the headers from the consumer's position on, up to the first that is not of
 //!    this lap. Nothing but headers of further cells may lie beyond, and [`MORE`] where an item would begin means that there is none yet.
-//! 5. *A consumer that dies leaves its position*: its successor begins there. What the dead one had copied is gone with it.
+//! 5. *A consumer that dies leaves its position*: its successor begins there. What the dead one took before it stored its position is gone with it; what it
+//!    took in a batch that it did not end comes again.
 //! 6. *A hostile peer does no harm*: positions are private to each side. What is loaded from shared words is loaded once, and checked against private
 //!    geometry: a header's length against the longest item, the consumer's position against what the producer knew of it before. Cells are
 //!    found by masked private positions. So the worst is a wrong item, or the end of the channel ([`Broken`]).

@@ -182,7 +182,9 @@ impl Serving {
             return self.refuse(client, Status::Domain, 0);
         }
         let Some(at) = self.find(endpoint) else { return self.refuse(client, Status::NoEndpoint, 0) };
-        if !self.seats[at].endpoint.rights.allow(who.uid, who.gid, role) {
+        // One of many readers has no say in the writer's channel.
+        let may_reset = !reset || self.seats[at].is_single(role);
+        if !may_reset || !self.seats[at].endpoint.rights.allow(who.uid, who.gid, role) {
             return self.refuse(client, Status::Denied, 0);
         }
         if self.clients[client].leases.len() >= LEASES_MAX {

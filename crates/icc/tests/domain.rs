@@ -214,6 +214,7 @@ fn a_reset_gives_the_old_channel_up() {
     let (near, far) = (domain.node(2).unwrap(), domain.node(3).unwrap());
     let (mut sender, mut receiver) = (near.sender("commands").unwrap(), far.receiver("commands").unwrap());
     sender.send(b"old").unwrap();
+    assert!(matches!(near.reset("statistics", Role::Receiver), Err(AttachError::Denied { .. })));
     // Only who has the seat, or takes it.
     assert!(matches!(near.reset("commands", Role::Receiver), Err(AttachError::Busy { .. })));
     far.reset("commands", Role::Receiver).unwrap();
