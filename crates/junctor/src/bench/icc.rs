@@ -37,8 +37,11 @@ const SLEEP: Duration = Duration::from_micros(200);
   icc.floor_ns.p50, .p99_9     a word from core to core, by two bare threads: what the hardware takes
   icc.message_ns.p50, .p99_9   a message of 56 bytes, both sides polling; .p50_over_floor is the ratio in the same round
   icc.file_ns.p50, .p99_9      the same through a file, as between two operating systems
-  icc.woken_ns.p50             a message to a receiver that sleeps, until it has it (eventfd)
-  icc.woken_floor_ns.p50       a bare eventfd to a thread that sleeps in read(2); what an idle core takes to wake up is in both
+  icc.woken_ns.p50             a message to a receiver that sleeps, until it has it (eventfd); a thread that runs only when nothing else wants to
+                               keeps both cores awake
+  icc.woken_idle_ns.p50        the same on cores that fall asleep too, which then wake up first
+  icc.woken_floor_ns.p50, icc.woken_idle_floor_ns.p50
+                               both with a bare eventfd and a thread that sleeps in read(2)
   icc.messages_per_s.1, .32    messages sent one by one, and 32 at a time
   icc.scalars_per_s.1, .32     the same with scalars of 64 bits
   icc.counters_slowdown        share of its processor time that a counting core loses while another reads all counters --reads times a second
@@ -239,6 +242,28 @@ impl Icc {
         Ok(self.latency(self.sleeps(), SLEEP, side(0), side(1)))
     }
 
+    /// Runs something while threads that give way to all others keep both cores from falling asleep.
+    fn keeping_awake<R>(&self, what: impl FnOnce() -> Result<R, Failed>) -> Result<R, Failed> {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for core in self.cores {
+                let done = &done;
+                scope.spawn(move || {
+                    pin(core);
+                    // If it may not, the cores fall asleep, and the figure is that of idle ones.
+                    if sync::priority::after_others().is_ok() {
+                        while !done.load(Ordering::Relaxed) {
+                            std::hint::spin_loop();
+                        }
+                    }
+                });
+            }
+            let result = what();
+            done.store(true, Ordering::Relaxed);
+            result
+        })
+    }
+
     fn sleeps(&self) -> u32 {
         (self.args.exchanges / 100).clamp(20, 2000)
     }
@@ -271,9 +296,13 @@ impl Icc {
         }
         self.note("icc.message_ns.p50_over_floor", "times", message[0] / floor[0].max(0.1));
         self.note("icc.file_ns.p50_over_floor", "times", file[0] / floor[0].max(0.1));
-        let (woken, floor) = (self.woken()?[0], self.woken_floor()?[0]);
-        self.note("icc.woken_ns.p50", "ns", woken);
-        self.note("icc.woken_floor_ns.p50", "ns", floor);
+        let (idle, idle_floor) = (self.woken()?[0], self.woken_floor()?[0]);
+        let (awake, floor) = self.keeping_awake(|| Ok((self.woken()?[0], self.woken_floor()?[0])))?;
+        for (name, p50) in
+            [("woken", awake), ("woken_floor", floor), ("woken_idle", idle), ("woken_idle_floor", idle_floor)]
+        {
+            self.note(&format!("icc.{name}_ns.p50"), "ns", p50);
+        }
         for batch in [1, BATCH] {
             let rate = self.message_rate(batch)?;
             self.note(&format!("icc.messages_per_s.{batch}"), "1/s", rate);
@@ -558,7 +587,7 @@ mod tests {
                 measured.name
             );
         }
-        assert_eq!(results.len(), 19);
+        assert_eq!(results.len(), 21);
     }
 
     #[test]
