@@ -84,6 +84,13 @@ pub struct Peer {
     pub attached: u64,
 }
 
+impl Peer {
+    /// What a seat's word says.
+    pub(crate) fn shown(seat: u64) -> Peer {
+        Peer { present: seat & 1 == 1, attached: seat >> 1 }
+    }
+}
+
 /// What carries an end: shared words, the seat, and what it rings or listens to.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -162,8 +169,7 @@ impl Link {
             Role::Sender => Role::Receiver,
             Role::Receiver => Role::Sender,
         };
-        let seat = self.words[self.channel.seat(other)].load(Ordering::Acquire);
-        Peer { present: seat & 1 == 1, attached: seat >> 1 }
+        Peer::shown(self.words[self.channel.seat(other)].load(Ordering::Acquire))
     }
 
     /// Counts this side's heartbeat up.

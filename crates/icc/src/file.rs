@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::channel::{Link, Seated};
+use crate::channel::{Link, Peer, Seated};
 use crate::counters::{CounterReader, CounterWriter};
 use crate::endpoint::{Endpoint, NodeId, Role};
 use crate::layout::{Channel, Layout, LayoutError};
@@ -168,12 +168,7 @@ impl FileRegion {
         Ok(CounterReader::new(self.words.clone().into(), channel, Lease::none()))
     }
 
-    fn link(
-        &self,
-        endpoint: &str,
-        role: Role,
-        wanted: &'static str,
-    ) -> Result<crate::channel::Link, AttachError> {
+    fn link(&self, endpoint: &str, role: Role, wanted: &'static str) -> Result<Link, AttachError> {
         let channel: Channel = of_kind(self.layout.find(endpoint)?, endpoint, wanted)?.clone();
         let seat = &self.words[channel.seat(role)];
         let before = seat.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |seat| {
@@ -183,6 +178,16 @@ impl FileRegion {
         let lease = Lease::of_file(Seat { words: self.words.clone(), at: channel.seat(role), number });
         let seated = Seated { role, seat: number, bell: None, ear: None, lease };
         Ok(Link::new(self.words.clone(), channel, seated))
+    }
+
+    /// Who is said to sit at an endpoint, and the number that it counts up by `beat`. Who was killed still seems present, with a number that stands still.
+    ///
+    /// # Errors
+    /// There is no such endpoint.
+    pub fn seat(&self, endpoint: &str, role: Role) -> Result<(Peer, u64), LayoutError> {
+        let channel = self.layout.find(endpoint)?;
+        let load = |at: usize| self.words[at].load(Ordering::Acquire);
+        Ok((Peer::shown(load(channel.seat(role))), load(channel.heartbeat(role))))
     }
 
     /// The file.

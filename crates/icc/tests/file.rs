@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use junctor_icc::{AttachError, ChannelError, Endpoint, FileRegion, LayoutError, NodeId, Peer, Width};
+use junctor_icc::{AttachError, ChannelError, Endpoint, FileRegion, LayoutError, NodeId, Peer, Role, Width};
 
 fn endpoints() -> [Endpoint; 3] {
     [
@@ -61,6 +61,8 @@ fn a_successor_takes_the_seat_and_the_heartbeat_shows_life() {
     assert_eq!((receiver.peer_beat(), receiver.peer()), (before + 1, Peer { present: true, attached: 1 }));
     receiver.beat();
     assert_eq!(sender.peer_beat(), 1);
+    assert_eq!(here.seat("commands", Role::Sender), Ok((Peer { present: true, attached: 1 }, before + 1)));
+    assert!(here.seat("nothing", Role::Sender).is_err());
     // Nobody says that it is dead; who restarts it knows.
     std::mem::forget(sender);
     let mut next = there.sender("commands").unwrap();
