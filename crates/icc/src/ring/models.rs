@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One model for each numbered case of the ring.
+//! One model for each numbered case of the ring. What they cannot show is a load that returns a store of the future (case 2 with a relaxed position): loom runs
+//! each thread in its order.
 
 use loom::thread;
 
@@ -90,7 +91,7 @@ fn models_a_producer_is_replaced() {
                 next.push(&[3; 8]).unwrap();
             });
             let mut consumer = Consumer::<CELL>::take_over(words, place);
-            let mut taken: Vec<u8> = (0..2).filter_map(|_| pop(&mut consumer)).map(|item| item[0]).collect();
+            let mut taken: Vec<u8> = (0..3).filter_map(|_| pop(&mut consumer)).map(|item| item[0]).collect();
             producing.join().unwrap();
             taken.extend(std::iter::from_fn(|| pop(&mut consumer)).map(|item| item[0]));
             assert_eq!(taken, [1, 2, 3]);
