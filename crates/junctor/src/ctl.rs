@@ -216,12 +216,22 @@ fn choose(directory: &Path, pid: Option<u32>) -> Result<(PathBuf, UnixStream), F
     }
 }
 
-/// Live sockets with their processes, by number. Those that a process left behind are removed.
+/// Live sockets with their processes, by number: of routers by themselves, and of planes, whose deployments have directories of their
+/// own. Those that a process left behind are removed.
 fn sockets(directory: &Path) -> Vec<(u32, PathBuf, UnixStream)> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path());
-    let mut live: Vec<_> = entries
+    let paths = |directory: &Path| {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let (deployments, mut found): (Vec<_>, Vec<_>) =
+        paths(directory).into_iter().partition(|path| path.is_dir());
+    found.extend(deployments.iter().flat_map(|deployment| paths(deployment)));
+    let mut live: Vec<_> = found
+        .into_iter()
         .filter_map(|path| {
-            let pid = path.file_name()?.to_str()?.strip_suffix(".sock")?.parse().ok()?;
+            let name = path.file_name()?.to_str()?.strip_suffix(".sock")?;
+            let of_a_plane = || Some(planes::record::Record::living(&path.with_extension("pid"))?.pid);
+            let pid = name.parse().ok().or_else(of_a_plane)?;
             match UnixStream::connect(&path) {
                 Ok(stream) => Some((pid, path, stream)),
                 Err(_) => {

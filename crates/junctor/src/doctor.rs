@@ -94,8 +94,34 @@ fn examine() -> Vec<Finding> {
     findings.push(locked_memory());
     findings.push(huge_pages());
     findings.push(events());
+    findings.extend(partitions());
     findings.extend(interfaces());
     findings
+}
+
+/// By what planes can be kept apart (`junctor up`).
+fn partitions() -> [Finding; 2] {
+    let groups = planes::groups::Groups::find().words();
+    let groups = match groups.is_empty() {
+        false => Finding::good("planes: cores", groups.join(", ")),
+        true => Finding::short(
+            "planes: cores",
+            State::Limited,
+            "by affinity alone: no control group can be made",
+            "start as root where cpuset control groups are mounted",
+        ),
+    };
+    let kernel = planes::deployment::find_program(planes::guest::KERNEL, Path::new("/"));
+    let kernel = match kernel {
+        Some(path) => Finding::good("planes: uml", format!("{}", path.display())),
+        None => Finding::short(
+            "planes: uml",
+            State::Missing,
+            "no kernel for planes with an operating system of their own",
+            "sudo apt-get install user-mode-linux",
+        ),
+    };
+    [groups, kernel]
 }
 
 fn read(path: impl AsRef<Path>) -> String {

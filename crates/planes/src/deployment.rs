@@ -28,7 +28,7 @@ mod read;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use check::{Found, check};
+pub use check::{Found, check, find_program};
 pub use read::{Read, read};
 
 use crate::Cpus;

@@ -62,6 +62,17 @@ impl Groups {
         Groups { cpuset: find("cpuset"), memory, why_no_memory }
     }
 
+    /// What can be had, in words: nothing if cores are kept by affinity alone.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let word = |what: &str, hierarchy: &Option<Hierarchy>| {
+            let hierarchy = hierarchy.as_ref()?;
+            let version = if hierarchy.version == Version::One { 1 } else { 2 };
+            Some(format!("{what} (version {version}, below {})", hierarchy.parent.display()))
+        };
+        [word("cpusets", &self.cpuset), word("memory limits", &self.memory)].into_iter().flatten().collect()
+    }
+
     /// Whether memory can be limited.
     #[must_use]
     pub fn limits_memory(&self) -> bool {

@@ -5,7 +5,7 @@
 //! signals; each sends messages to the first. Whatever a later supervisor needs lies in the deployment's directory:
 //!
 //! ```text
-//! lock            held by the supervisor that lives       up.sock       commands
+//! lock            held by the supervisor that lives       control       commands
 //! PLANE.pid       who the plane's process is              PLANE.log     what it prints
 //! PLANE.notify    where it says that it is ready          PLANE.state/  what it goes on from when it ended by itself
 //! network         namespaces and taps that were made, interfaces that were moved

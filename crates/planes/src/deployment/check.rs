@@ -67,7 +67,8 @@ fn cores(
 }
 
 /// A program that can be started, as the shell would find it.
-pub(crate) fn find_program(name: &str, directory: &Path) -> Option<PathBuf> {
+#[must_use]
+pub fn find_program(name: &str, directory: &Path) -> Option<PathBuf> {
     let is_program = |path: &Path| {
         use std::os::unix::fs::PermissionsExt as _;
         path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)

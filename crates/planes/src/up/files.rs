@@ -32,7 +32,8 @@ impl Files {
     /// Where commands arrive.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
-        self.directory.join("up.sock")
+        // Files of planes have extensions, and no plane can have this name for one.
+        self.directory.join("control")
     }
 
     /// What a plane prints.
