@@ -26,7 +26,7 @@ fn boot() -> String {
 
 /// A field of what the kernel says of a process, counted from its state (proc(5)). Nothing if there is no such process, or only
 /// what is left of it until it is waited for.
-fn field(pid: u32, number: usize) -> Option<u64> {
+pub(crate) fn field(pid: u32, number: usize) -> Option<u64> {
     let stat = text(format!("/proc/{pid}/stat"))?;
     // The name, in parentheses, may hold anything.
     let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().collect();

@@ -568,7 +568,11 @@ impl Up<'_> {
                     plane.partition.word(),
                     self.placed.get(&id).map_or("affinity", |group| &group.cores)
                 ),
-                scheduler: plane.class.to_string(),
+                scheduler: record
+                    .as_ref()
+                    .and_then(|r| process::class(r.pid))
+                    .unwrap_or(plane.class)
+                    .to_string(),
                 memory: record.and_then(|record| process::memory(record.pid)),
                 kept: self.store.names(id).len(),
             }

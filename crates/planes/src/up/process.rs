@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
 use super::{Files, Host, Message};
-use crate::deployment::Deployment;
+use crate::deployment::{Class, Deployment};
 use crate::groups::Group;
 use crate::machine::text;
 use crate::record::{self, Record};
@@ -155,6 +155,19 @@ fn attend(mut child: Child, mut launcher: UnixStream, (id, start): Which, sender
 pub(super) fn memory(pid: u32) -> Option<u64> {
     let pages: u64 = text(format!("/proc/{pid}/statm"))?.split(' ').nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
+}
+
+/// The scheduling class that a process has: without rights it is not the one that was asked for.
+pub(super) fn class(pid: u32) -> Option<Class> {
+    let priority = || u8::try_from(record::field(pid, 37)?).ok();
+    match record::field(pid, 38)? {
+        0 => Some(Class::Normal),
+        1 => Some(Class::Fifo(priority()?)),
+        2 => Some(Class::RoundRobin(priority()?)),
+        3 => Some(Class::Batch),
+        5 => Some(Class::Idle),
+        _ => None,
+    }
 }
 
 /// Planes of a deployment that live, with or without a supervisor.
