@@ -21,7 +21,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("profile", &["sync"]),
     ("stats", &["sync"]),
     ("tester", &["packet", "wire", "sync", "ports"]),
-    ("planes", &["lang", "sync"]),
+    ("planes", &["icc", "lang", "sync"]),
     ("lab", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports"]),
     (
         "junctor",

@@ -223,7 +223,7 @@ impl Host for Program {
     }
 
     fn router(&self, plane: &RouterPlane<'_>) -> Vec<String> {
-        let control = self.files.directory().join(format!("{}.sock", plane.plane));
+        let control = self.files.control(plane.plane);
         let mut words: Vec<String> = [&*self.path.to_string_lossy(), "run", "-j", &worker_list(plane.cores)]
             .map(str::to_owned)
             .to_vec();

@@ -351,6 +351,42 @@ fn a_plane_has_an_operating_system_of_its_own() {
     assert!(!Path::new(&shared).exists() && !Path::new("/run/netns").join(netns).exists());
 }
 
+/// A control plane in an operating system of its own reads and changes the router of the machine, through shared memory.
+#[test]
+fn a_guest_reaches_the_user_plane_through_memory() {
+    let name = "a_guest_reaches_the_user_plane_through_memory";
+    if lab::rig::skip_without(name, &["linux.uml", "setpriv"]) {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    let deployment = Deployment::new(
+        "[planes.user]\nkind = \"user\"\nconfig = \"router.click\"\n\
+         [planes.control]\nkind = \"control\"\npartition = \"uml\"\ncommand = \"sh control.sh\"\n\
+         after = [\"user\"]\nreaches = [\"user\"]\n",
+        "TimedSource -> r :: StaticIPLookup(10.0.0.0/8 0) -> Discard;",
+    );
+    let script = format!(
+        "{JUNCTOR} ctl r.set '10.1.0.0/16 0' && {JUNCTOR} ctl r.table && uname -r && echo done\n\
+         while {JUNCTOR} ctl r.set '10.1.0.0/16 0' && {JUNCTOR} ctl r.remove 10.1.0.0/16; do :; done 2>&1\n"
+    );
+    std::fs::write(deployment.directory.path().join("control.sh"), script).unwrap();
+    let mut up = deployment.up(&home);
+    up.wait_for_text("done", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    let said = up.stdout();
+    assert!(said.contains("10.1.0.0/16"), "{said}");
+    // Killed in the middle of it, both come again, and speak to each other again.
+    let user = deployment.pid("user");
+    for _ in 0..2 {
+        let heard = up.stdout().matches("done").count();
+        deployment.kill("control");
+        wait_for("the guest's words", PATIENCE, || up.stdout().matches("done").count() > heard)
+            .unwrap_or_else(|e| panic!("{e}\n{}", up.stdout()));
+    }
+    assert_eq!(deployment.pid("user"), user);
+    let ended = up.interrupt(PATIENCE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
+
 /// Starts nothing, or nothing that stays.
 #[test]
 fn what_cannot_be_started_leaves_nothing() {

@@ -83,6 +83,9 @@ pub struct Plane {
     pub partition: Partition,
     /// Of an operating system instance of its own: bytes of memory that it shares with this machine.
     pub shared: Option<u64>,
+    /// Of such an instance: planes whose control sockets its programs may use, by their place in [`Deployment::planes`]. They are
+    /// carried by the shared memory.
+    pub reaches: Vec<usize>,
     /// Of such an instance: directories of this machine that it may write to.
     pub writable: Vec<PathBuf>,
     /// Its scheduling class.

@@ -6,16 +6,20 @@
 //! starts the plane's program, and powers off when that ends. They speak by lines on the guest's console:
 //!
 //! ```text
-//! guest to host   RS started | RS ready | RS heartbeat | RS exit STATUS | RS failed WORDS      (RS is the byte 0x1e)
+//! guest to host   RS begins | RS started | RS ready | RS heartbeat | RS exit STATUS | RS failed WORDS      (RS is the byte 0x1e)
 //! host to guest   stop
 //! ```
 //! Every other line is the program's own and goes to the log.
 //!
 //! The guest sees the machine's files, read-only but for the directories under `writable`; `/run` and `/tmp` are its own. Its memory
-//! is a file that the kernel maps; `shared` adds one that both systems map: `/dev/mmapper` in the guest.
+//! is a file that the kernel maps; `shared` adds one that both systems map: `/dev/mmapper` in the guest. With `reaches`, that memory
+//! carries the conversations of programs in the guest with user planes (`relay`).
 
 pub mod host;
 pub mod init;
+mod relay;
+
+pub use relay::bytes as relay_bytes;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,6 +48,8 @@ pub struct Guest {
     pub interfaces: Vec<String>,
     /// The file of the shared memory.
     pub shared: Option<PathBuf>,
+    /// Planes whose control sockets programs in the guest may use, and where these are; then the shared memory serves that.
+    pub reaches: Vec<(String, PathBuf)>,
     /// Directories that the guest may write to.
     pub writable: Vec<PathBuf>,
     /// The program's working directory.
@@ -81,6 +87,8 @@ impl Guest {
 /// What the guest says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Word {
+    /// The kernel is up.
+    Begins,
     Started,
     Ready,
     Heartbeat,
@@ -91,6 +99,7 @@ enum Word {
 impl Word {
     fn line(&self) -> String {
         match self {
+            Word::Begins => format!("{MARK}begins"),
             Word::Started => format!("{MARK}started"),
             Word::Ready => format!("{MARK}ready"),
             Word::Heartbeat => format!("{MARK}heartbeat"),
@@ -104,6 +113,7 @@ impl Word {
         let words = line.trim_end_matches('\r').strip_prefix(MARK)?;
         let (word, rest) = words.split_once(' ').unwrap_or((words, ""));
         match word {
+            "begins" => Some(Word::Begins),
             "started" => Some(Word::Started),
             "ready" => Some(Word::Ready),
             "heartbeat" => Some(Word::Heartbeat),

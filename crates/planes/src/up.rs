@@ -360,6 +360,11 @@ impl Up<'_> {
         words
     }
 
+    /// The name of a plane and where its control socket is.
+    fn control_socket(&self, id: Id) -> (String, PathBuf) {
+        (self.name(id).to_owned(), self.files.control(self.name(id)))
+    }
+
     /// Describes a guest in a file; returns the command of the machine's side.
     fn guest(&self, plane: &Plane) -> Result<Vec<String>, String> {
         let Program::Command(command) = &plane.program else {
@@ -380,6 +385,7 @@ impl Up<'_> {
             memory: plane.memory.unwrap_or(guest::MEMORY),
             interfaces: plane.interfaces.clone(),
             shared,
+            reaches: plane.reaches.iter().map(|id| self.control_socket(*id)).collect(),
             writable: plane.writable.clone(),
             directory: self.deployment.directory.clone(),
             environment,

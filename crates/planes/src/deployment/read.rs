@@ -56,6 +56,7 @@ pub struct Places {
     /// Its interfaces.
     pub interfaces: Vec<Span>,
     after: Vec<Placed<String>>,
+    reaches: Vec<Placed<String>>,
 }
 
 /// Reads a deployment. `path` names it in messages, and its directory is where relative paths begin.
@@ -173,13 +174,21 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
     let class = fields.parsed(found, "scheduler", expected, Class::parse);
     let memory = fields.parsed(found, "memory", AMOUNT, bytes);
     let (shared, writable) = (fields.parsed(found, "shared", AMOUNT, bytes), fields.texts(found, "writable"));
+    let reaches = fields.texts(found, "reaches");
     if partition.is_none_or(|(partition, _)| partition == Partition::Process) {
-        let wrong =
-            shared.map(|(_, at)| ("shared", at)).or(writable.first().map(|(_, at)| ("writable", *at)));
+        let first = |list: &[Placed<String>]| list.first().map(|(_, at)| *at);
+        let wrong = shared.map(|(_, at)| ("shared", at)).or(first(&writable).map(|at| ("writable", at)));
+        let wrong = wrong.or(first(&reaches).map(|at| ("reaches", at)));
         if let Some((key, at)) = wrong {
             found.wrong_value(at, format!("`{key}` is for planes with partition = \"uml\""));
         }
     }
+    if let (Some((_, at)), false) = (shared, reaches.is_empty()) {
+        found
+            .wrong_value(at, "a plane has either `shared` or `reaches`, which uses the shared memory itself");
+    }
+    // A relay has the memory that it needs.
+    let shared = shared.map(|(shared, _)| shared).or((!reaches.is_empty()).then(crate::guest::relay_bytes));
     let netns = fields.text(found, "netns");
     if let Some((name, at)) = netns.filter(|(name, _)| !is_name(name)) {
         found.list.push(bad_name(name, "network namespace").at(at));
@@ -207,13 +216,15 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
         memory: memory.map(|(_, at)| at),
         interfaces: interfaces.iter().map(|(_, at)| *at).collect(),
         after,
+        reaches,
     };
     let plane = Plane {
         kind: kind.unwrap_or(Kind::User),
         program: program.as_ref().map_or(Program::Command(Vec::new()), |(program, _)| program.clone()),
         cores: cores.map(|(cores, _)| cores),
         partition: partition.map_or(Partition::Process, |(partition, _)| partition),
-        shared: shared.map(|(shared, _)| shared),
+        shared,
+        reaches: Vec::new(),
         writable: writable.into_iter().map(|(path, _)| PathBuf::from(path)).collect(),
         class: class.map_or(Class::Normal, |(class, _)| class),
         nice: fields.number(found, "nice", -20..=19).unwrap_or(0),
@@ -272,16 +283,30 @@ fn program(fields: &mut Fields<'_, '_>, found: &mut Findings) -> Option<Placed<P
 /// Resolves the names under `after`; finds unknown ones and circles.
 fn dependencies(found: &mut Findings, planes: &mut [Plane], places: &[Places]) {
     let names: Vec<String> = planes.iter().map(|plane| plane.name.clone()).collect();
+    let routers: Vec<bool> =
+        planes.iter().map(|plane| matches!(plane.program, Program::Router { .. })).collect();
+    let mut find = |(name, at): &Placed<String>| {
+        let place = names.iter().position(|known| known == name);
+        if place.is_none() {
+            let unknown = Diagnostic::error("E0706", format!("there is no plane `{name}`")).at(*at);
+            let near = lang::suggest(name, names.iter().map(String::as_str));
+            found.list.push(unknown.did_you_mean(near));
+        }
+        place
+    };
     for (plane, place) in planes.iter_mut().zip(places) {
-        for (name, at) in &place.after {
-            match names.iter().position(|known| known == name) {
-                Some(before) => plane.after.push(before),
-                None => {
-                    let unknown = Diagnostic::error("E0706", format!("there is no plane `{name}`")).at(*at);
-                    let near = lang::suggest(name, names.iter().map(String::as_str));
-                    found.list.push(unknown.did_you_mean(near));
-                }
-            }
+        plane.after = place.after.iter().filter_map(&mut find).collect();
+        plane.reaches = place.reaches.iter().filter_map(&mut find).collect();
+    }
+    for (plane, place) in planes.iter().zip(places) {
+        // Only where all names are known do they stand side by side.
+        let named =
+            plane.reaches.iter().zip(&place.reaches).filter(|_| plane.reaches.len() == place.reaches.len());
+        for (_, (name, at)) in named.filter(|(reached, _)| !routers[**reached]) {
+            found.wrong_value(
+                *at,
+                format!("plane `{name}` runs no router (`config`), so it has no control socket"),
+            );
         }
     }
     // Planes that can be started, one after the other; what is left is on a circle or behind one.
@@ -414,6 +439,15 @@ mod tests {
             (&format!("placement = \"amp\"\n{plane}"), "has no cores of its own"),
             (&format!("{plane}partition = \"xen\""), "expects one of process, uml, kvm"),
             (&format!("{plane}shared = \"4M\""), "`shared` is for planes with partition"),
+            (&format!("{plane}reaches = [\"a\"]"), "`reaches` is for planes with partition"),
+            (
+                "[planes.a]\nkind = \"control\"\ncommand = \"x\"\npartition = \"uml\"\nreaches = [\"a\"]",
+                "plane `a` runs no router",
+            ),
+            (
+                "[planes.a]\nkind = \"control\"\ncommand = \"x\"\npartition = \"uml\"\nreaches = [\"b\"]",
+                "there is no plane `b`",
+            ),
             ("[planes.a]\nconfig = \"a\"", "plane `a` has no kind"),
             ("[planes.a]\nkind = \"user\"", "plane `a` has no program"),
             ("[planes.a]\nkind = \"user\"\ncommand = []", "`command` names no program"),

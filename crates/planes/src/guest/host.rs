@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine's side of a guest: starts its kernel, and stands for it before the supervisor.
 
+use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::{Guest, KERNEL, Word};
+use super::{Guest, KERNEL, Word, relay};
 use crate::notify::Notifier;
 
 /// The longest line of a guest's program.
@@ -14,6 +15,8 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// The exit status if the guest ended without a word.
 const LOST: u8 = 124;
 
+/// Lines of a kernel that does not start that are shown.
+const KERNEL_LINES: usize = 20;
 /// Frames that a virtual interface takes at a time.
 const DEPTH: u32 = 128;
 
@@ -54,6 +57,9 @@ fn kernel(guest: &Guest, file: &Path) -> Command {
 /// The kernel cannot be started, or the guest could not start the program.
 pub fn run(file: &Path) -> Result<u8, String> {
     let guest = Guest::read(file)?;
+    if let (Some(shared), false) = (&guest.shared, guest.reaches.is_empty()) {
+        relay::host(shared, guest.reaches.clone())?;
+    }
     let mut child = kernel(&guest, file).spawn().map_err(|why| format!("{KERNEL}: {why}"))?;
     let stopped = pass_on_signals(&mut child);
     let console = child.stdout.take().ok_or("the guest has no console")?;
@@ -85,6 +91,10 @@ fn pass_on_signals(child: &mut Child) -> Option<signal_hook::iterator::Handle> {
     Some(handle)
 }
 
+fn print(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
 enum Outcome {
     Exit(i32),
     Failed(String),
@@ -96,16 +106,22 @@ fn listen(console: impl std::io::Read, ready_when_started: bool) -> Outcome {
     let notifier = Notifier::from_environment();
     let notify = |lines: &str| notifier.iter().for_each(|notifier| notifier.send(lines));
     let mut outcome = Outcome::Lost;
+    // What the kernel says while it starts is of interest if it does not.
+    let mut begins = Some(VecDeque::new());
     let mut console = BufReader::new(console);
     loop {
         let mut line = Vec::new();
         match std::io::Read::take(&mut console, LONGEST_LINE).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return outcome,
+            Ok(0) | Err(_) => {
+                begins.into_iter().flatten().for_each(|line: String| print(&line));
+                return outcome;
+            }
             Ok(_) => {}
         }
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end_matches(['\n', '\r']);
         match Word::parse(text) {
+            Some(Word::Begins) => begins = None,
             Some(Word::Started) if ready_when_started => notify("READY=1"),
             Some(Word::Started) => {}
             Some(Word::Ready) => notify("READY=1"),
@@ -114,9 +130,13 @@ fn listen(console: impl std::io::Read, ready_when_started: bool) -> Outcome {
             Some(Word::Failed(why)) => outcome = Outcome::Failed(why),
             // The console echoes what it is told, and the kernel takes leave.
             None if text == "stop" || text.starts_with("reboot: ") => {}
-            None => {
-                let _ = writeln!(std::io::stdout(), "{text}");
-            }
+            None => match &mut begins {
+                Some(lines) => {
+                    lines.push_back(text.to_owned());
+                    lines.drain(..lines.len().saturating_sub(KERNEL_LINES));
+                }
+                None => print(text),
+            },
         }
     }
 }

@@ -10,9 +10,11 @@ use std::time::Duration;
 use nix::mount::{MsFlags, mount};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 
-use super::{Guest, SHARED, Word};
+use super::{Guest, SHARED, Word, relay};
 use crate::notify::{self, Listener, Said};
 
+/// Where the control sockets of planes are, as on the machine.
+const SOCKETS: &str = "/run/junctor";
 /// Where the guest's program sends its notifications.
 const NOTIFY: &str = "/run/notify";
 /// Where the kernel's package keeps the modules of a guest.
@@ -33,6 +35,7 @@ fn print(line: &str) {
 
 /// Does all that the first process of a guest has to do; the guest ends with it.
 pub fn run(file: &Path) -> ! {
+    say(&Word::Begins);
     let word = match start(file) {
         Ok(word) => word,
         Err(why) => Word::Failed(why),
@@ -50,6 +53,10 @@ fn start(file: &Path) -> Result<Word, String> {
     mount_all(&guest)?;
     let _ = nix::unistd::sethostname(&guest.name);
     interfaces(&guest)?;
+    if !guest.reaches.is_empty() {
+        let planes: Vec<String> = guest.reaches.iter().map(|(plane, _)| plane.clone()).collect();
+        relay::guest(Path::new(SHARED), Path::new(SOCKETS), &planes)?;
+    }
     let listener = Listener::bind(Path::new(NOTIFY)).map_err(|why| format!("{NOTIFY}: {why}"))?;
     std::thread::spawn(move || {
         while let Ok(news) = listener.next() {
@@ -71,7 +78,7 @@ fn start(file: &Path) -> Result<Word, String> {
     if let Some(time) = guest.heartbeat {
         command.env(notify::HEARTBEAT_US, time.as_micros().to_string());
     }
-    if guest.shared.is_some() {
+    if guest.shared.is_some() && guest.reaches.is_empty() {
         command.env("JUNCTOR_SHARED", SHARED);
     }
     command.current_dir(&guest.directory);

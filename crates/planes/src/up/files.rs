@@ -36,6 +36,12 @@ impl Files {
         self.directory.join("control")
     }
 
+    /// The control socket of a plane that runs a router.
+    #[must_use]
+    pub fn control(&self, plane: &str) -> PathBuf {
+        self.directory.join(format!("{plane}.sock"))
+    }
+
     /// What a plane prints.
     #[must_use]
     pub fn log(&self, plane: &str) -> PathBuf {
