@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 const LONGEST: u64 = 16 << 20;
 /// What is read at a time.
 const PIECE: u64 = 256 << 10;
+/// Pieces that are read in a row: whoever follows a log has other things to do.
+const PIECES: usize = 8;
 /// Lines longer than this are cut.
 const LONGEST_LINE: usize = 8 << 10;
 
@@ -66,6 +68,8 @@ pub struct Follower {
     path: PathBuf,
     at: u64,
     begun: Vec<u8>,
+    /// That it cannot be rotated has been said.
+    complained: bool,
 }
 
 impl Follower {
@@ -73,13 +77,17 @@ impl Follower {
     #[must_use]
     pub fn new(path: PathBuf, from_the_beginning: bool) -> Follower {
         let end = std::fs::metadata(&path).map_or(0, |found| found.len());
-        Follower { path, at: if from_the_beginning { 0 } else { end }, begun: Vec::new() }
+        Follower { path, at: if from_the_beginning { 0 } else { end }, begun: Vec::new(), complained: false }
     }
 
-    /// The whole lines that have come.
+    /// The whole lines that have come. Of very many, the first; the others come with the next call.
     pub fn lines(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
-        while self.read(&mut lines).is_ok_and(|more| more) {}
+        for _ in 0..PIECES {
+            if !self.read(&mut lines).is_ok_and(|more| more) {
+                break;
+            }
+        }
         lines
     }
 
@@ -110,11 +118,14 @@ impl Follower {
         Ok(self.at < length)
     }
 
-    /// Makes a log that has become long the old one. Its writer goes on at the beginning of the file.
-    ///
-    /// # Errors
-    /// The files cannot be written; then all stays as it is.
-    pub fn rotate(&mut self) -> io::Result<bool> {
+    /// Makes a log that has become long the old one. Its writer goes on at the beginning of the file. Returns why that is not
+    /// possible, once; then all stays as it is.
+    pub fn rotate_if_long(&mut self) -> Option<String> {
+        let why = self.rotate().err()?;
+        (!std::mem::replace(&mut self.complained, true)).then(|| format!("{}: {why}", self.path.display()))
+    }
+
+    fn rotate(&mut self) -> io::Result<bool> {
         if std::fs::metadata(&self.path).map_or(0, |found| found.len()) < LONGEST {
             return Ok(false);
         }

@@ -508,7 +508,7 @@ impl Up<'_> {
             for line in follower.lines() {
                 self.host.show(&plane.name, &line);
             }
-            if let Err(why) = follower.rotate() {
+            if let Some(why) = follower.rotate_if_long() {
                 self.host.say(&format!("the log of plane {} cannot be rotated: {why}", plane.name));
             }
         }
