@@ -105,7 +105,7 @@ fn deployment(args: &Args, path: &std::path::Path) -> u8 {
     if !args.json {
         checked.shared.iter().for_each(|line| outln!("{line}"));
     }
-    if checked.deployment.is_some() { exit::SUCCESS } else { exit::USAGE }
+    if checked.sound { exit::SUCCESS } else { exit::USAGE }
 }
 
 /// Prints and draws how a configuration will run.

@@ -2,19 +2,22 @@
 //! `junctor up` and the commands about deployments: `down`, `ps`, `restart`, `logs`, and `check` of a deployment's file.
 //! The `planes` crate does the work.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use planes::groups::Groups;
 use planes::launch::Launch;
-use planes::up::{Files, Host, RouterPlane, UpError};
+use planes::up::{Files, Goal, Host, RouterPlane, UpError};
 use planes::{Cpus, Deployment, deployment};
 
 use crate::config::{Form, Loaded};
 use crate::{cli, control, exit};
 
 pub(crate) mod commands;
+mod printer;
+
+use printer::{Line, Printer};
 
 /// Run a router's planes from a deployment file, and supervise them.
 ///
@@ -55,14 +58,11 @@ pub(crate) struct Args {
 /// The launcher of a plane: this program in another place. For 'junctor up' alone.
 #[derive(Clone, Debug, clap::Args)]
 #[command(hide = true)]
-pub(crate) struct PlaneArgs {
-    /// What the plane is to be.
-    launch: String,
-}
+pub(crate) struct PlaneArgs {}
 
 /// Becomes a plane. Why it could not is said to the supervisor.
-pub(crate) fn become_plane(args: &PlaneArgs) -> u8 {
-    Launch::become_plane(&args.launch);
+pub(crate) fn become_plane(_: &PlaneArgs) -> u8 {
+    Launch::become_plane();
     exit::FAILURE
 }
 
@@ -95,10 +95,16 @@ pub(crate) fn guest(args: &GuestArgs) -> u8 {
 pub(crate) struct Checked {
     pub(crate) loaded: Loaded,
     pub(crate) deployment: Option<Deployment>,
+    /// The machine has what it needs.
+    pub(crate) sound: bool,
     pub(crate) shared: Vec<String>,
+    text: String,
     allowed: Cpus,
     groups: Groups,
 }
+
+/// Bytes of a deployment's file.
+const LONGEST: u64 = 1 << 20;
 
 /// Whether a file is a deployment, by its name.
 pub(crate) fn is_deployment(path: &str) -> bool {
@@ -107,25 +113,29 @@ pub(crate) fn is_deployment(path: &str) -> bool {
 
 /// Reads a deployment and compares it with the machine.
 pub(crate) fn check(path: &Path) -> Result<Checked, String> {
-    let text = sync::pipes::open(path, sync::pipes::PATIENCE)
-        .and_then(std::io::read_to_string)
-        .map_err(|why| format!("{}: {why}", path.display()))?;
+    let failed = |why: &std::io::Error| format!("{}: {}", path.display(), sync::os::reason(why));
+    let file = sync::pipes::open(path, sync::pipes::PATIENCE).map_err(|why| failed(&why))?;
+    let text = std::io::read_to_string(file.take(LONGEST + 1)).map_err(|why| failed(&why))?;
+    if text.len() as u64 > LONGEST {
+        return Err(format!("{}: a deployment has at most {LONGEST} bytes", path.display()));
+    }
+    Ok(check_text(path, text))
+}
+
+fn check_text(path: &Path, text: String) -> Checked {
     let read = deployment::read(path, &text);
     let allowed: Cpus = crate::run::allowed_cores().into_iter().collect();
     let groups = Groups::find();
     let mut diagnostics = read.diagnostics;
-    let mut deployment = read.deployment;
-    let mut shared = Vec::new();
-    if let Some(sound) = &deployment {
-        let found = deployment::check(sound, &read.places, &allowed, &groups);
-        if found.is_bad() {
-            deployment = None;
-        }
+    let (mut shared, mut sound) = (Vec::new(), false);
+    if let Some(deployment) = &read.deployment {
+        let found = deployment::check(deployment, &read.places, &allowed, &groups);
+        sound = !found.is_bad();
         diagnostics.extend(found.diagnostics);
         shared = found.shared;
     }
     let loaded = Loaded { sources: read.sources, graph: None, diagnostics };
-    Ok(Checked { loaded, deployment, shared, allowed, groups })
+    Checked { loaded, deployment: read.deployment, sound, shared, text, allowed, groups }
 }
 
 /// Where deployments of this user have their files.
@@ -156,17 +166,46 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(host) => host,
         Err(why) => return cli::fail(why),
     };
-    if let Some(wrong) = host.check_routers(deployment, &checked.allowed) {
-        return cli::usage(wrong);
+    let wrong = host.check_routers(deployment, &checked.allowed);
+    wrong.iter().for_each(|wrong| errln!("junctor: {wrong}"));
+    if wrong.is_some() || !checked.sound {
+        // Planes that run without a supervisor need one all the same.
+        if planes::up::survivors(&files).is_empty() {
+            return exit::USAGE;
+        }
+        host.say("planes of this deployment run: supervising them in spite of these errors");
     }
     for line in &checked.shared {
         host.say(line);
     }
-    match planes::up::up(deployment, &files, &checked.allowed, &checked.groups, &host) {
+    let saved = format!("{}\n{}", absolute(&args.file).display(), checked.text);
+    let up =
+        || planes::up::up(deployment, &files, &checked.allowed, &checked.groups, (&host, Goal::Up), &saved);
+    let ended = up();
+    host.finish();
+    match ended {
         Ok(()) => exit::SUCCESS,
         Err(why @ UpError::RunsAlready(..)) => cli::usage(why),
         Err(why) => cli::fail(why),
     }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Stops a deployment whose supervisor has ended, as that would have done it.
+pub(crate) fn take_down(name: &str, files: &Files) -> Result<(), String> {
+    let saved = std::fs::read_to_string(files.saved()).map_err(|why| why.to_string())?;
+    let (path, text) = saved.split_once('\n').ok_or("the deployment was not saved")?;
+    let checked = check_text(Path::new(path), text.to_owned());
+    let deployment = checked.deployment.filter(|deployment| deployment.name == name);
+    let deployment = deployment.ok_or("the deployment was not saved")?;
+    let host = Program::new(&deployment, files, true)?;
+    let goal = (&host as &dyn Host, Goal::Down);
+    let down = planes::up::up(&deployment, files, &checked.allowed, &checked.groups, goal, &saved);
+    host.finish();
+    down.map_err(|why| why.to_string())
 }
 
 /// This program as the host of a supervisor.
@@ -177,6 +216,7 @@ struct Program {
     /// Names are filled up to this many columns.
     width: usize,
     color: bool,
+    printer: Printer,
 }
 
 impl Program {
@@ -184,7 +224,11 @@ impl Program {
         let path = std::env::current_exe().map_err(|why| format!("this program's own file: {why}"))?;
         let width = deployment.planes.iter().map(|plane| plane.name.len()).max().unwrap_or(0);
         let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        Ok(Program { path, files: files.clone(), quiet, width, color })
+        Ok(Program { path, files: files.clone(), quiet, width, color, printer: Printer::start() })
+    }
+
+    fn finish(&self) {
+        self.printer.finish();
     }
 
     /// What is wrong with the configurations of user planes, before anything is started.
@@ -216,9 +260,9 @@ fn assignments(set: &[(String, String)]) -> impl Iterator<Item = String> + '_ {
 }
 
 impl Host for Program {
-    fn launcher(&self, launch: &Launch) -> Command {
+    fn launcher(&self) -> Command {
         let mut command = Command::new(&self.path);
-        command.arg("plane").arg(launch.encode());
+        command.arg("plane");
         command
     }
 
@@ -245,7 +289,7 @@ impl Host for Program {
     }
 
     fn say(&self, text: &str) {
-        errln!("junctor: {text}");
+        self.printer.print(Line::Error(format!("junctor: {text}")));
     }
 
     fn show(&self, plane: &str, line: &str) {
@@ -253,9 +297,16 @@ impl Host for Program {
             return;
         }
         let width = self.width;
-        match self.color {
-            true => outln!("\x1b[36m{plane:width$} |\x1b[0m {line}"),
-            false => outln!("{plane:width$} | {line}"),
-        }
+        self.printer.print(Line::Output(match self.color {
+            true => format!("\x1b[36m{plane:width$} |\x1b[0m {}", printable(line)),
+            false => format!("{plane:width$} | {line}"),
+        }));
     }
+}
+
+/// A line for a terminal: what would steer it is shown as text.
+fn printable(line: &str) -> String {
+    let plain =
+        |c: char| if c.is_control() && c != '\t' { c.escape_default().to_string() } else { c.to_string() };
+    line.chars().map(plain).collect()
 }

@@ -285,6 +285,83 @@ fn a_plane_that_hangs_is_replaced() {
     assert_eq!(deployment.pid("two"), two);
 }
 
+/// A supervisor that is stopped for a while, whose output nobody reads, or that has inherited descriptors does its work.
+#[test]
+fn a_supervisor_bears_what_its_terminal_does() {
+    if lab::rig::skip("a_supervisor_bears_what_its_terminal_does") {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    let deployment = Deployment::new(
+        "[planes.one]\nkind = \"user\"\nconfig = \"router.click\"\nheartbeat = \"1s\"\n\
+         [planes.two]\nkind = \"management\"\ncommand = \"yes so much to say\"\n",
+        "FromHost(t0, 10.7.0.1/24) -> Discard;",
+    );
+    // Its output goes to a pipe that nobody reads, and descriptors of the shell are open in it.
+    let line = format!("{JUNCTOR} up {} 3</dev/null 7</dev/null 2>&1 | sleep 100000", deployment.file());
+    let mut shell = home.spawn(&["sh", "-c", &line]).unwrap();
+    wait_for("the planes", PATIENCE, || {
+        deployment.state("one") == "ready" && deployment.state("two") == "ready"
+    })
+    .unwrap();
+    let up: u32 = std::fs::read_to_string(deployment.files().join("lock")).unwrap().trim().parse().unwrap();
+    let one = deployment.pid("one").unwrap();
+    deployment.kill("two");
+    let signal =
+        |what: &str| assert!(Command::new("kill").args([what, &up.to_string()]).status().unwrap().success());
+    signal("-STOP");
+    let silent = deployment.run(&["ps"]);
+    assert!(text_of(&silent).contains("does not answer"), "{}", text_of(&silent));
+    signal("-CONT");
+    deployment.kill("two");
+    assert_eq!(deployment.pid("one"), Some(one), "it sent its heartbeats, though nobody heard them");
+    // With a tap, which it gets back by a descriptor.
+    deployment.kill("one");
+    let fds = std::fs::read_dir(format!("/proc/{}/fd", deployment.pid("one").unwrap())).unwrap();
+    let links = fds.flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+    assert!(links.into_iter().any(|link| link == Path::new("/dev/net/tun")));
+    let log = deployment.files().join("two.log");
+    wait_for("a log that ends", PATIENCE, || log.with_extension("log.1").exists()).unwrap();
+    let down = deployment.run(&["down"]);
+    assert!(text_of(&down).contains("is down"), "{}", text_of(&down));
+    let _ = shell.ended();
+}
+
+/// What was made for a deployment is undone even if its supervisor was killed.
+#[test]
+fn a_deployment_without_its_supervisor_is_stopped_whole() {
+    if lab::rig::skip("a_deployment_without_its_supervisor_is_stopped_whole") {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    home.ip("link add v0 type veth peer name v1").unwrap();
+    let netns = format!("d{}", std::process::id());
+    let deployment = Deployment::new(
+        &format!(
+            "[planes.one]\nkind = \"control\"\ncommand = [\"sleep\", \"100000\"]\nnetns = \"{netns}\"\n\
+             interfaces = [\"v0\"]\n[planes.two]\nkind = \"control\"\ncommand = \"sleep 100000\"\nafter = [\"one\"]\n"
+        ),
+        "",
+    );
+    // One mount namespace for both commands: names of network namespaces are mounts.
+    let line = format!(
+        "{JUNCTOR} up {file} & up=$!; until {JUNCTOR} ps --deployment {name} | grep -q 'two .*ready'; do sleep 0.05; done; \
+         ip link show v0 2>&1; kill -9 $up; wait $up; {JUNCTOR} down --deployment {name}; ip -br link show v0",
+        file = deployment.file(),
+        name = deployment.name,
+    );
+    let output = home.spawn(&["sh", "-c", &line]).unwrap().finish(PATIENCE).unwrap();
+    let said = format!("{}{}", output.stdout, output.stderr);
+    assert!(said.contains("does not exist"), "it was moved: {said}");
+    assert!(said.contains("is down"), "{said}");
+    assert!(output.stdout.contains("v0@v1"), "it is back: {said}");
+    assert!(!Path::new("/run/netns").join(netns).exists());
+    let left: Vec<_> =
+        std::fs::read_dir(deployment.files()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    let stays = |name: &std::ffi::OsString| name == "lock" || name.to_string_lossy().ends_with(".log");
+    assert!(left.iter().all(stays), "{left:?}");
+}
+
 const GUEST: &str = r#"
 [planes.control]
 kind = "control"

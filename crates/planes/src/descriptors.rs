@@ -14,9 +14,7 @@ use rustix::net::{
 /// Descriptors in a message, at most.
 pub const MOST: usize = 64;
 /// The first descriptor that a program inherits (sd_listen_fds(3)).
-const FIRST: i32 = 3;
-/// Above those.
-const ASIDE: i32 = FIRST + MOST as i32;
+pub(crate) const FIRST: i32 = 3;
 
 /// Sends bytes and descriptors, to an address if the socket has no peer. At most [`MOST`] go.
 pub(crate) fn send(
@@ -56,8 +54,9 @@ pub(crate) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize,
 /// # Errors
 /// Another descriptor is in the way.
 pub(crate) fn leave(fds: Vec<OwnedFd>) -> io::Result<()> {
+    let above = FIRST + fds.len() as i32;
     let aside: Vec<OwnedFd> =
-        fds.into_iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, ASIDE)).collect::<Result<_, _>>()?;
+        fds.into_iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, above)).collect::<Result<_, _>>()?;
     for (fd, place) in aside.iter().zip(FIRST..) {
         let placed = rustix::io::fcntl_dupfd_cloexec(fd, place)?;
         if placed.as_raw_fd() != place {

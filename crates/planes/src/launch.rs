@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use sync::priority::{self, Scheduling};
 
 use crate::deployment::Class;
+use crate::descriptors::FIRST;
 use crate::record::Record;
 use crate::{Cpus, descriptors, namespace};
 
@@ -52,10 +54,19 @@ pub struct Launch {
     pub descriptors: Vec<String>,
 }
 
-/// What comes with the descriptors.
-pub(crate) const HANDED_OVER: &[u8] = b"descriptors";
-/// The launcher's own descriptors lie above those that the program inherits.
-const ASIDE: i32 = 256;
+/// The longest description of a plane, its environment included.
+const LONGEST: usize = 1 << 20;
+/// Variables by which whoever started the supervisor speaks to it, and not to planes.
+const NOT_FOR_PLANES: [&str; 8] = [
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "JOURNAL_STREAM",
+    "INVOCATION_ID",
+];
 
 /// Whether this process may give its children a real-time class.
 pub(crate) fn may_be_real_time() -> bool {
@@ -63,42 +74,65 @@ pub(crate) fn may_be_real_time() -> bool {
 }
 
 impl Launch {
-    /// The text that the launcher gets as its argument.
-    #[must_use]
-    pub fn encode(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+    /// Sends it to a launcher, with the descriptors that it names.
+    ///
+    /// # Errors
+    /// The launcher has ended, or the description is too long.
+    pub(crate) fn send(&self, mut launcher: &UnixStream, left: &[BorrowedFd<'_>]) -> std::io::Result<()> {
+        let text = serde_json::to_string(self)?;
+        if text.len() > LONGEST {
+            return Err(std::io::Error::other("the environment is too long"));
+        }
+        descriptors::send(launcher, None, &(text.len() as u64).to_le_bytes(), left)?;
+        launcher.write_all(text.as_bytes())
     }
 
-    /// Makes this process the plane's. Returns only if that fails. Why is said to the supervisor, by the stream that is this
-    /// process's standard input; it closes when the program takes the process's place.
-    pub fn become_plane(text: &str) {
-        // Closed when the program takes over.
-        let supervisor = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), ASIDE).map(UnixStream::from);
-        let why = match serde_json::from_str::<Launch>(text) {
-            Err(why) => format!("not a plane's description: {why}"),
-            Ok(launch) => launch.take_place(supervisor.as_ref().ok()),
-        };
-        if let Ok(mut supervisor) = supervisor {
-            let _ = supervisor.write_all(why.as_bytes());
+    fn receive(mut supervisor: &UnixStream) -> Result<(Launch, Vec<OwnedFd>), String> {
+        let failed =
+            |why: &dyn std::fmt::Display| format!("the supervisor's description of the plane: {why}");
+        let mut length = [0; 8];
+        let (_, left) = descriptors::receive(supervisor, &mut length).map_err(|why| failed(&why))?;
+        let length = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
+        let mut text = vec![0; length.min(LONGEST)];
+        supervisor.read_exact(&mut text).map_err(|why| failed(&why))?;
+        let launch = serde_json::from_slice(&text).map_err(|why| failed(&why))?;
+        Ok((launch, left))
+    }
+
+    /// What tells two forms of a plane apart: all but which supervisor starts it and what it inherits.
+    pub(crate) fn form(&self) -> String {
+        let form = Launch { supervisor: 0, descriptors: Vec::new(), ..self.clone() };
+        serde_json::to_string(&form).unwrap_or_default()
+    }
+
+    /// Makes this process the plane's. Returns only if that fails. What the plane is to be comes by the stream that is this process's
+    /// standard input, and why it cannot be goes back; the stream closes when the program takes the process's place.
+    pub fn become_plane() {
+        sync::os::close_inherited();
+        let Ok(supervisor) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST) else { return };
+        let supervisor = UnixStream::from(supervisor);
+        match Launch::receive(&supervisor) {
+            Err(why) => drop((&supervisor).write_all(why.as_bytes())),
+            Ok((launch, left)) => launch.take_place(supervisor, left),
         }
     }
 
-    fn take_place(&self, supervisor: Option<&UnixStream>) -> String {
-        match self.prepare(supervisor) {
+    fn take_place(&self, supervisor: UnixStream, left: Vec<OwnedFd>) {
+        // Out of the way of the descriptors that the program inherits, and closed when it takes over.
+        let above = FIRST + left.len() as i32;
+        let Ok(aside) = rustix::io::fcntl_dupfd_cloexec(&supervisor, above) else { return };
+        drop(supervisor);
+        let why = match self.prepare(left) {
+            Err(why) => why,
             Ok(mut command) => {
                 let why = command.stdin(Stdio::null()).exec();
-                format!("{}: {why}", self.command.join(" "))
+                format!("{}: {}", self.command.join(" "), sync::os::reason(&why))
             }
-            Err(why) => why,
-        }
+        };
+        let _ = UnixStream::from(aside).write_all(why.as_bytes());
     }
 
-    fn prepare(&self, supervisor: Option<&UnixStream>) -> Result<Command, String> {
-        let mut message = [0; HANDED_OVER.len()];
-        let (_, left) = supervisor
-            .ok_or_else(|| std::io::Error::other("there is no supervisor"))
-            .and_then(|supervisor| descriptors::receive(supervisor, &mut message))
-            .map_err(|why| format!("standard input: {why}"))?;
+    fn prepare(&self, left: Vec<OwnedFd>) -> Result<Command, String> {
         // A session of its own: what a terminal sends to `junctor up` is not for the planes.
         rustix::process::setsid().map_err(|why| format!("setsid: {why}"))?;
         let lock = self.claim()?;
@@ -107,10 +141,9 @@ impl Launch {
             std::fs::write(&file, "0").map_err(|why| format!("{}: {why}", file.display()))?;
         }
         self.take_cores()?;
-        // What is not allowed was said by the supervisor when it began.
-        let _ = self.take_class();
-        if self.lock_memory {
-            let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
+        for wrong in self.take_class() {
+            // Into the plane's log.
+            eprintln!("junctor: {wrong}");
         }
         if let Some(netns) = &self.netns {
             namespace::enter(netns)?;
@@ -167,7 +200,8 @@ impl Launch {
         rustix::thread::sched_setaffinity(None, &set).map_err(|why| format!("cores {}: {why}", self.cores))
     }
 
-    fn take_class(&self) -> std::io::Result<()> {
+    /// Takes the scheduling class, the nice value, and the right to lock memory; returns what is not allowed.
+    fn take_class(&self) -> Vec<String> {
         let class = match Class::parse(&self.class).unwrap_or(Class::Normal) {
             Class::Normal => Scheduling::Normal,
             Class::Batch => Scheduling::Batch,
@@ -175,10 +209,22 @@ impl Launch {
             Class::Fifo(priority) => Scheduling::Fifo(priority),
             Class::RoundRobin(priority) => Scheduling::RoundRobin(priority),
         };
+        let mut wrong = Vec::new();
+        let mut check = |what: &str, done: std::io::Result<()>| {
+            wrong.extend(done.err().map(|why| format!("{what}: {}", sync::os::reason(&why))));
+        };
         if self.nice != 0 {
-            rustix::process::setpriority_process(None, self.nice)?;
+            let done = rustix::process::setpriority_process(None, self.nice);
+            check(&format!("nice value {}", self.nice), done.map_err(Into::into));
         }
-        priority::take(class)
+        if class != Scheduling::Normal {
+            check(&format!("scheduling class {}", self.class), priority::take(class));
+        }
+        if self.lock_memory {
+            let done = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
+            check("locked memory", done.map_err(Into::into));
+        }
+        wrong
     }
 
     fn command(&self) -> Command {
@@ -192,6 +238,9 @@ impl Launch {
             command = Command::new(program_path(program, &self.directory));
         }
         command.args(arguments).current_dir(&self.directory);
+        for name in NOT_FOR_PLANES {
+            command.env_remove(name);
+        }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }

@@ -31,19 +31,19 @@ pub fn old(path: &Path) -> PathBuf {
     path.with_extension("log.1")
 }
 
-/// The last lines of a log.
+/// The last lines of a log, none of which lies before this byte.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn last(path: &Path, lines: usize) -> io::Result<Vec<String>> {
+pub fn last(path: &Path, begin: u64, lines: usize) -> io::Result<Vec<String>> {
     let mut file = File::open(path)?;
-    let from = file.metadata()?.len().saturating_sub(PIECE);
+    let from = file.metadata()?.len().saturating_sub(PIECE).max(begin);
     file.seek(SeekFrom::Start(from))?;
     let mut kept = VecDeque::new();
     let mut reader = BufReader::new(file.take(PIECE));
     let mut line = Vec::new();
     // The first piece of a line whose beginning is not read.
-    if from > 0 {
+    if from > begin {
         reader.read_until(b'\n', &mut line)?;
         line.clear();
     }
@@ -129,8 +129,14 @@ impl Follower {
         if std::fs::metadata(&self.path).map_or(0, |found| found.len()) < LONGEST {
             return Ok(false);
         }
-        std::fs::copy(&self.path, old(&self.path))?;
-        OpenOptions::new().write(true).open(&self.path)?.set_len(0)?;
+        let mut file = OpenOptions::new().read(true).write(true).open(&self.path)?;
+        // The last of it: its writer may be faster than any copy.
+        let from = file.metadata()?.len().saturating_sub(LONGEST);
+        file.seek(SeekFrom::Start(from))?;
+        let mut old =
+            OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(old(&self.path))?;
+        io::copy(&mut (&file).take(LONGEST), &mut old)?;
+        file.set_len(0)?;
         self.at = 0;
         Ok(true)
     }
@@ -152,7 +158,7 @@ mod tests {
         assert_eq!(follower.lines(), ["one", "two"]);
         file.write_all(b"ee\n").unwrap();
         assert_eq!(follower.lines(), ["three"]);
-        assert_eq!(last(&path, 2).unwrap(), ["two", "three"]);
+        assert_eq!(last(&path, 0, 2).unwrap(), ["two", "three"]);
         assert!(!follower.rotate().unwrap());
         file.write_all(&vec![b'x'; LONGEST as usize]).unwrap();
         assert!(follower.rotate().unwrap());
@@ -169,7 +175,10 @@ mod tests {
         let path = directory.path().join("a.log");
         let lines: String = (0..100_000).map(|i| format!("line {i}\n")).collect();
         std::fs::write(&path, lines).unwrap();
-        assert_eq!(last(&path, 2).unwrap(), ["line 99998", "line 99999"]);
-        assert!(last(&path, usize::MAX).unwrap().len() > 1000);
+        assert_eq!(last(&path, 0, 2).unwrap(), ["line 99998", "line 99999"]);
+        assert!(last(&path, 0, usize::MAX).unwrap().len() > 1000);
+        let end = std::fs::metadata(&path).unwrap().len();
+        assert_eq!(last(&path, end - 11, 9).unwrap(), ["line 99999"]);
+        assert!(last(&path, end, 9).unwrap().is_empty());
     }
 }

@@ -2,7 +2,7 @@
 //! How `junctor ps`, `down` and `restart` speak to a supervisor: one line of JSON each way, over a Unix socket in the deployment's
 //! directory, which its owner alone may enter.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -85,6 +85,9 @@ pub enum AskError {
     /// Nobody listens.
     #[error("no supervisor runs this deployment")]
     NotRunning,
+    /// It does not answer.
+    #[error("the supervisor does not answer; it may have been stopped (SIGSTOP), or be busy")]
+    Silent,
     /// It did not answer.
     #[error("the supervisor did not answer: {0}")]
     Io(#[from] std::io::Error),
@@ -93,17 +96,32 @@ pub enum AskError {
     Version(String),
 }
 
-/// Asks the supervisor at a socket. It may take its time: planes need theirs to end.
+/// Asks the supervisor at a socket. What changes something may take its time: planes need theirs to end. So it is asked first whether
+/// it answers at all.
 ///
 /// # Errors
 /// See [`AskError`].
 pub fn ask(socket: &Path, request: &Request) -> Result<Answer, AskError> {
+    if *request != Request::Ps {
+        converse(socket, &Request::Ps)?;
+    }
+    converse(socket, request)
+}
+
+fn converse(socket: &Path, request: &Request) -> Result<Answer, AskError> {
     let mut stream = UnixStream::connect(socket).map_err(|_| AskError::NotRunning)?;
+    if *request == Request::Ps {
+        stream.set_read_timeout(Some(PATIENCE))?;
+    }
     stream.set_write_timeout(Some(PATIENCE))?;
     let line = serde_json::to_string(request).map_err(|why| AskError::Version(why.to_string()))?;
     stream.write_all(format!("{line}\n").as_bytes())?;
     let mut answer = String::new();
-    BufReader::new(stream.take(LONGEST_ANSWER)).read_line(&mut answer)?;
+    let heard = BufReader::new(stream.take(LONGEST_ANSWER)).read_line(&mut answer);
+    heard.map_err(|why| match why.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => AskError::Silent,
+        _ => AskError::Io(why),
+    })?;
     serde_json::from_str(&answer).map_err(|_| AskError::Version(format!("it said '{}'", answer.trim_end())))
 }
 
@@ -117,6 +135,12 @@ pub(crate) fn read(stream: &UnixStream) -> Result<Request, String> {
     let mut line = String::new();
     BufReader::new(stream.take(LONGEST)).read_line(&mut line).map_err(|why| why.to_string())?;
     serde_json::from_str(&line).map_err(|why| format!("not a request: {why}"))
+}
+
+/// Whether a client has hung up.
+pub(crate) fn has_gone(stream: &UnixStream) -> bool {
+    let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+    matches!(rustix::net::recv(stream, &mut [0u8], flags), Ok((_, 0)))
 }
 
 /// Sends an answer; a client that has gone is none of our business.

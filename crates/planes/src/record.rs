@@ -2,6 +2,7 @@
 //! Who the process of a plane is, written down by itself: its number, and when it began, so that another process that gets the
 //! number later is not taken for it. A supervisor that was killed is followed by one that finds its planes by these.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,24 +21,40 @@ pub struct Record {
     boot: String,
 }
 
+/// When a process began, counted from its state.
+const BEGAN: usize = 19;
+
 fn boot() -> String {
     text("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// A field of what the kernel says of a process, counted from its state (proc(5)). Nothing if there is no such process, or only
-/// what is left of it until it is waited for.
-pub(crate) fn field(pid: u32, number: usize) -> Option<u64> {
-    let stat = text(format!("/proc/{pid}/stat"))?;
+/// What the kernel says of a process from its state on (proc(5)).
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] if there is no such process, or only what is left of it until it is waited for.
+fn fields(pid: u32) -> std::io::Result<Vec<String>> {
+    let gone = || std::io::Error::from(ErrorKind::NotFound);
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).map_err(|why| {
+        // It ended while it was read.
+        if why.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) { gone() } else { why }
+    })?;
+    let stat = String::from_utf8_lossy(&stat);
     // The name, in parentheses, may hold anything.
-    let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().collect();
-    if matches!(*fields.first()?, "Z" | "X") {
-        return None;
+    let fields = &stat[stat.rfind(')').ok_or_else(gone)? + 1..];
+    let fields: Vec<String> = fields.split_ascii_whitespace().map(str::to_owned).collect();
+    match fields.first().map(String::as_str) {
+        None | Some("Z" | "X") => Err(gone()),
+        Some(_) => Ok(fields),
     }
-    fields.get(number)?.parse().ok()
+}
+
+/// A field of what the kernel says of a process, counted from its state.
+pub(crate) fn field(pid: u32, number: usize) -> Option<u64> {
+    fields(pid).ok()?.get(number)?.parse().ok()
 }
 
 fn began(pid: u32) -> Option<u64> {
-    field(pid, 19)
+    field(pid, BEGAN)
 }
 
 /// The session that a process belongs to.
@@ -68,10 +85,15 @@ impl Record {
         Record::parse(&std::fs::read_to_string(path).ok()?).filter(Record::is_alive)
     }
 
-    /// Whether the process lives.
+    /// Whether the process lives. One that cannot be asked about, for want of descriptors for instance, does.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        self.boot == boot() && began(self.pid) == Some(self.began)
+        let lives = || match fields(self.pid) {
+            Ok(fields) => fields.get(BEGAN).is_none_or(|began| *began == self.began.to_string()),
+            Err(why) => why.kind() != ErrorKind::NotFound,
+        };
+        let boot = boot();
+        (boot.is_empty() || self.boot == boot) && lives()
     }
 
     /// For how long it has run.

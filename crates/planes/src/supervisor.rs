@@ -31,6 +31,17 @@ pub type Time = Duration;
 /// A plane, by its place in the deployment.
 pub type Id = usize;
 
+/// What an earlier supervisor left of a plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It runs, and was not ready.
+    Starting,
+    /// It runs and was ready.
+    Ready,
+    /// It did its work and is not to be started again.
+    Done,
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -193,29 +204,50 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// A supervisor of planes that are to be started. Those that `running` names run already, from an earlier supervisor.
+    /// A supervisor of planes that are to be started, or that an earlier supervisor left.
     #[must_use]
-    pub fn new(deployment: &Deployment, running: &[Id]) -> Supervisor {
+    pub fn new(deployment: &Deployment, left: &[(Id, Left)]) -> Supervisor {
+        let left_of = |id: Id| left.iter().find(|(plane, _)| *plane == id).map(|(_, left)| *left);
         let watch = |(id, plane): (Id, &Plane)| Watched {
             plane: plane.clone(),
-            phase: if running.contains(&id) { Phase::Ready(Time::ZERO) } else { Phase::Waiting(Time::ZERO) },
+            phase: match left_of(id) {
+                None => Phase::Waiting(Time::ZERO),
+                Some(Left::Starting) => Phase::Starting(Time::ZERO),
+                Some(Left::Ready) => Phase::Ready(Time::ZERO),
+                Some(Left::Done) => Phase::Down,
+            },
             cause: None,
             killed: false,
-            done: false,
+            done: left_of(id) == Some(Left::Done),
             started: Time::ZERO,
             heard: Time::ZERO,
             failures: 0,
             restarts: 0,
-            again: !running.is_empty(),
+            again: !left.is_empty(),
         };
         let planes = deployment.planes.iter().enumerate().map(watch).collect();
-        Supervisor { planes, down: false, first: running.is_empty(), failure: None }
+        Supervisor { planes, down: false, first: left.is_empty(), failure: None }
     }
 
     /// What a plane is doing.
     #[must_use]
     pub fn phase(&self, plane: Id) -> &Phase {
         &self.planes[plane].phase
+    }
+
+    /// A plane has been heard of, before what else has happened is looked at: heartbeats that wait in a queue are no silence.
+    pub fn heard(&mut self, now: Time, id: Id) {
+        self.planes[id].heard = now;
+    }
+
+    /// The supervisor itself stood still for so long, or its machine did. What it did not hear meanwhile is nobody's fault.
+    pub fn forgive(&mut self, late: Duration) {
+        for watched in &mut self.planes {
+            watched.heard += late;
+            if let Phase::Starting(since) | Phase::Stopping(since) = &mut watched.phase {
+                *since += late;
+            }
+        }
     }
 
     /// How often a plane was started again.
@@ -254,8 +286,10 @@ impl Supervisor {
         }
     }
 
+    /// Later than in the first start, a plane that is down keeps nobody from going on.
     fn may_start(&self, id: Id) -> bool {
-        self.planes[id].plane.after.iter().all(|&before| self.planes[before].is_satisfied())
+        let allows = |before: &Watched| before.is_satisfied() || (!self.first && before.phase == Phase::Down);
+        self.planes[id].plane.after.iter().all(|&before| allows(&self.planes[before]))
     }
 
     /// Takes an event; returns what is to be done, in this order.
@@ -604,10 +638,42 @@ mod tests {
 
     #[test]
     fn what_runs_already_is_left_alone() {
-        let mut s = Supervisor::new(&three(), &[0, 2]);
+        let mut s = Supervisor::new(&three(), &[(0, Left::Ready), (2, Left::Ready)]);
         assert_eq!(s.step(at(0), Event::Tick), [again(1)], "the one that is missing goes on");
         let actions = s.step(at(5), Event::NotStarted(1, "could not be started".into()));
         assert_eq!(actions[1], again(1), "no reason to stop the others");
+    }
+
+    #[test]
+    fn what_was_left_is_known_for_what_it_was() {
+        let left = [(0, Left::Starting), (1, Left::Done)];
+        let mut s = Supervisor::new(&three(), &left);
+        assert_eq!(s.step(at(0), Event::Tick), [], "the agent waits for the user plane");
+        assert_eq!(s.phase(1), &Phase::Down, "it did its work before");
+        assert_eq!(s.step(at(10), Event::Ready(0)), [report(Report::Ready(0)), again(2)]);
+    }
+
+    #[test]
+    fn who_stands_still_itself_accuses_nobody() {
+        let mut s = up(&three());
+        s.step(at(900), Event::Heartbeat(0));
+        s.forgive(at(60_000));
+        assert_eq!(s.step(at(61_000), Event::Tick), []);
+        assert_eq!(s.step(at(61_900), Event::Tick)[1], Action::Kill(0), "but from then on it counts");
+    }
+
+    #[test]
+    fn a_plane_that_is_down_keeps_nobody_from_going_on() {
+        let text = "[planes.y]\nkind = \"control\"\ncommand = [\"y\"]\nrestart = \"never\"\n\
+            [planes.x]\nkind = \"control\"\ncommand = [\"x\"]\nafter = [\"y\"]\n";
+        let mut s = Supervisor::new(&deployment(text), &[]);
+        s.step(at(0), Event::Tick);
+        s.step(at(1), Event::Started(0));
+        s.step(at(2), Event::Started(1));
+        s.step(at(3), Event::Ended(0, Exit::Status(1)));
+        assert_eq!(s.phase(0), &Phase::Down);
+        s.step(at(4), Event::Restart(1));
+        assert_eq!(s.step(at(5), Event::Ended(1, Exit::Signal(15)))[1], start(1));
     }
 
     #[test]

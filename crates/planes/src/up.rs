@@ -24,9 +24,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use files::mark;
 pub use files::{Files, Lock};
 pub use process::{stop_left, survivors};
 
@@ -39,7 +42,7 @@ use crate::logs::Follower;
 use crate::notify::{self, Notifier, Said};
 use crate::protocol::{self, Answer, Request, Row};
 use crate::record::Record;
-use crate::supervisor::{Action, Event, Exit, Id, Next, Phase, Report, Supervisor};
+use crate::supervisor::{Action, Event, Exit, Id, Left, Next, Phase, Report, Supervisor};
 use crate::{Cpus, logs};
 
 use process::Process;
@@ -47,6 +50,12 @@ use store::Store;
 
 /// How often logs are looked at, and the longest time without a look at anything.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A supervisor that comes so much too late was stopped, or its machine was.
+const STALL: Duration = Duration::from_secs(1);
+/// Messages that are taken together.
+const MOST_AT_ONCE: usize = 1000;
+/// The pause after an error of a socket: for want of descriptors, for instance.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Commands that may wait for their end at a time.
 const MOST_CLIENTS: usize = 64;
 /// Lines of a plane's log that are shown when it does not start.
@@ -76,7 +85,7 @@ pub struct RouterPlane<'a> {
 /// What the program that hosts a supervisor does for it.
 pub trait Host: Sync {
     /// The command that starts this program as the launcher of a plane.
-    fn launcher(&self, launch: &Launch) -> Command;
+    fn launcher(&self) -> Command;
     /// The command line of a router.
     fn router(&self, plane: &RouterPlane<'_>) -> Vec<String>;
     /// The command line of the machine's side of a guest, which this file describes.
@@ -136,7 +145,11 @@ struct Up<'a> {
     placed: HashMap<Id, Group>,
     /// Processes that were started, for each plane.
     starts: Vec<u64>,
+    /// Where what its present process prints begins, for each plane.
+    log_begins: Vec<u64>,
     store: Store,
+    /// A heartbeat waits to be looked at, for each plane.
+    beats: Vec<Arc<AtomicBool>>,
     followers: Vec<Follower>,
     waiting: Vec<Waiting>,
     sender: Sender<Message>,
@@ -145,7 +158,17 @@ struct Up<'a> {
     manager: Option<Notifier>,
 }
 
-/// Runs a deployment until it is stopped. `allowed`: the cores that this process may use.
+/// What becomes of a deployment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// It runs until it is stopped.
+    Up,
+    /// It is stopped: planes that a supervisor left behind, in order, and what was made for them.
+    Down,
+}
+
+/// Runs a deployment until it is stopped, or stops one that has lost its supervisor. `allowed`: the cores that this process may
+/// use. `saved`: its path and text, for who has to stop it without its supervisor.
 ///
 /// # Errors
 /// See [`UpError`].
@@ -154,15 +177,21 @@ pub fn up(
     files: &Files,
     allowed: &Cpus,
     groups: &Groups,
-    host: &dyn Host,
+    (host, goal): (&dyn Host, Goal),
+    saved: &str,
 ) -> Result<(), UpError> {
     let _lock = Lock::take(&deployment.name, files)?;
+    std::fs::write(files.saved(), saved).map_err(|why| UpError::Io(files.saved(), why))?;
+    raise_limit();
     process::stop_strangers(deployment, files, host);
-    let living = |id: &Id| Record::living(&files.record(&deployment.planes[*id].name)).is_some();
-    let running: Vec<Id> = (0..deployment.planes.len()).filter(living).collect();
-    namespaces::make(deployment, files).map_err(UpError::Namespace)?;
+    let left = left(deployment, files);
+    let running: Vec<Id> = left.iter().filter(|(_, left)| *left != Left::Done).map(|(id, _)| *id).collect();
     let (sender, receiver) = channel();
-    listen(deployment, files, &sender)?;
+    let beats: Vec<Arc<AtomicBool>> = deployment.planes.iter().map(|_| Arc::default()).collect();
+    listen(deployment, files, &beats, &sender)?;
+    if goal == Goal::Up {
+        namespaces::make(deployment, files).map_err(UpError::Namespace)?;
+    }
     let follow = |plane: &Plane| Follower::new(files.log(&plane.name), false);
     let mut up = Up {
         deployment,
@@ -170,11 +199,13 @@ pub fn up(
         allowed,
         groups,
         host,
-        supervisor: Supervisor::new(deployment, &running),
+        supervisor: Supervisor::new(deployment, &left),
         processes: HashMap::new(),
         placed: HashMap::new(),
         starts: vec![0; deployment.planes.len()],
+        log_begins: vec![0; deployment.planes.len()],
         store: Store::new(deployment.planes.len()),
+        beats,
         followers: deployment.planes.iter().map(follow).collect(),
         waiting: Vec::new(),
         sender,
@@ -185,30 +216,72 @@ pub fn up(
     for id in running {
         up.adopt(id);
     }
-    up.run(&receiver);
+    up.run(&receiver, if goal == Goal::Up { Event::Tick } else { Event::Down });
     up.end()
 }
 
+/// What an earlier supervisor left of each plane, if anything.
+fn left(deployment: &Deployment, files: &Files) -> Vec<(Id, Left)> {
+    let lives = |name: &str| Record::living(&files.record(name)).is_some();
+    let any = deployment.planes.iter().any(|plane| lives(&plane.name));
+    let planes = deployment.planes.iter().enumerate().filter(|_| any);
+    planes
+        .filter_map(|(id, plane)| match (lives(&plane.name), files.is_ready(&plane.name).exists()) {
+            (true, true) => Some((id, Left::Ready)),
+            (true, false) => Some((id, Left::Starting)),
+            (false, _) => files.is_done(&plane.name).exists().then_some((id, Left::Done)),
+        })
+        .collect()
+}
+
+/// Planes leave descriptors here, so as many are allowed as may be.
+fn raise_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Passes on what a plane says of itself. Heartbeats that nobody has looked at yet are one.
+fn attend(id: Id, listener: &notify::Listener, beats: &AtomicBool, sender: &Sender<Message>) {
+    loop {
+        let Ok(news) = listener.next() else {
+            std::thread::sleep(PAUSE);
+            continue;
+        };
+        for said in news {
+            if matches!(said, Said::Heartbeat) && beats.swap(true, Ordering::Relaxed) {
+                continue;
+            }
+            if sender.send(Message::Said(id, said)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
 /// Starts the threads that wait for notifications, commands and signals.
-fn listen(deployment: &Deployment, files: &Files, sender: &Sender<Message>) -> Result<(), UpError> {
+fn listen(
+    deployment: &Deployment,
+    files: &Files,
+    beats: &[Arc<AtomicBool>],
+    sender: &Sender<Message>,
+) -> Result<(), UpError> {
     for (id, plane) in deployment.planes.iter().enumerate() {
         let path = files.notify(&plane.name);
         let listener = notify::Listener::bind(&path).map_err(|why| UpError::Io(path, why))?;
-        let sender = sender.clone();
-        std::thread::spawn(move || {
-            while let Ok(news) = listener.next() {
-                for said in news {
-                    let _ = sender.send(Message::Said(id, said));
-                }
-            }
-        });
+        let (sender, beats) = (sender.clone(), beats[id].clone());
+        std::thread::spawn(move || attend(id, &listener, &beats, &sender));
     }
     let path = files.socket();
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).map_err(|why| UpError::Io(path, why))?;
     let commands = sender.clone();
     std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                std::thread::sleep(PAUSE);
+                continue;
+            };
             // One after the other: each asks at once, or is given up after a few seconds.
             match protocol::read(&stream) {
                 Ok(request) => drop(commands.send(Message::Asked(request, stream))),
@@ -233,23 +306,48 @@ impl Up<'_> {
         &self.deployment.planes[id].name
     }
 
-    fn run(&mut self, messages: &Receiver<Message>) {
-        if !self.processes.is_empty() {
+    fn run(&mut self, messages: &Receiver<Message>, first: Event) {
+        if !self.processes.is_empty() && !matches!(first, Event::Down) {
             self.tell_manager("READY=1");
         }
-        self.step(Event::Tick);
+        self.step(first);
+        let mut looked = Instant::now();
         while !self.supervisor.is_over() {
             let now = self.epoch.elapsed();
-            let wait = self.supervisor.deadline().map_or(LOOK_EVERY, |due| due.saturating_sub(now));
-            match messages.recv_timeout(wait.min(LOOK_EVERY)) {
-                Ok(message) => self.take(message),
+            let wait =
+                self.supervisor.deadline().map_or(LOOK_EVERY, |due| due.saturating_sub(now)).min(LOOK_EVERY);
+            let message = messages.recv_timeout(wait);
+            let late = self.epoch.elapsed().saturating_sub(now + wait);
+            if late > STALL {
+                self.host.say(&format!("this supervisor stood still for {:.1} s", late.as_secs_f64()));
+                self.supervisor.forgive(late);
+            }
+            match message {
+                Ok(message) => self.take_all(message, messages),
                 Err(RecvTimeoutError::Timeout) => self.step(Event::Tick),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.show_logs();
+            if looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                self.show_logs();
+                self.tell_manager("WATCHDOG=1");
+            }
             self.answer_waiting();
-            self.tell_manager("WATCHDOG=1");
         }
+    }
+
+    /// Takes a message and those that wait behind it. Who was heard of is noted first: silence is judged by what has come.
+    fn take_all(&mut self, first: Message, messages: &Receiver<Message>) {
+        let waiting: Vec<Message> =
+            std::iter::once(first).chain(messages.try_iter().take(MOST_AT_ONCE)).collect();
+        let now = self.epoch.elapsed();
+        for message in &waiting {
+            if let Message::Said(id, Said::Heartbeat | Said::Ready) = message {
+                self.beats[*id].store(false, Ordering::Relaxed);
+                self.supervisor.heard(now, *id);
+            }
+        }
+        waiting.into_iter().for_each(|message| self.take(message));
     }
 
     fn take(&mut self, message: Message) {
@@ -268,15 +366,14 @@ impl Up<'_> {
                 self.step(Event::Ended(id, exit));
             }
             Message::NotStarted(id, start, why) if start == self.starts[id] => {
-                self.clear(id);
                 // Another supervisor may have started it, and have been killed before it could write that down.
-                match Record::living(&self.files.record(self.name(id))) {
-                    Some(_) => {
-                        self.adopt(id);
-                        self.step(Event::Started(id));
-                    }
-                    None => self.step(Event::NotStarted(id, format!("could not be started: {why}"))),
+                if Record::living(&self.files.record(self.name(id))).is_some() {
+                    self.processes.remove(&id);
+                    self.adopt(id);
+                    return self.step(Event::Started(id));
                 }
+                self.clear(id);
+                self.step(Event::NotStarted(id, format!("could not be started: {why}")));
             }
             Message::Ended(..) | Message::NotStarted(..) => {}
             Message::Asked(request, stream) => self.asked(&request, stream),
@@ -333,6 +430,14 @@ impl Up<'_> {
         self.starts[id] += 1;
         let process = Process::adopt(&record, (id, self.starts[id]), &self.sender);
         self.host.say(&format!("plane {} goes on (process {})", plane.name, record.pid));
+        let form = std::fs::read_to_string(self.files.form(&plane.name)).ok();
+        let now = self.description(id, &group).map(|launch| launch.form());
+        if form.is_some() && now.is_ok_and(|now| Some(now) != form) {
+            let name = &plane.name;
+            self.host.say(&format!(
+                "plane {name} was started as an older form of the deployment; `junctor restart {name}`"
+            ));
+        }
         self.placed.insert(id, group);
         self.processes.insert(id, process);
     }
@@ -418,12 +523,29 @@ impl Up<'_> {
             let _ = std::fs::remove_dir_all(&state);
         }
         std::fs::create_dir_all(&state).map_err(|why| format!("{}: {why}", state.display()))?;
+        mark(&self.files.is_ready(&plane.name), false);
+        mark(&self.files.is_done(&plane.name), false);
+        let launch = self.description(id, &group)?;
+        let form = self.files.form(&plane.name);
+        std::fs::write(&form, launch.form()).map_err(|why| format!("{}: {why}", form.display()))?;
+        let log = self.files.log(&plane.name);
+        let log = logs::open(&log).map_err(|why| format!("{}: {why}", log.display()))?;
+        self.log_begins[id] = log.metadata().map_or(0, |found| found.len());
+        self.placed.insert(id, group);
+        let left = self.store.descriptors(id).map_err(|why| format!("descriptors that it left: {why}"))?;
+        Process::start(self.host.launcher(), &log, (launch, left), (id, self.starts[id]), &self.sender)
+    }
+
+    /// What a plane's process is to be.
+    fn description(&self, id: Id, group: &Group) -> Result<Launch, String> {
+        let plane = &self.deployment.planes[id];
+        let cores = self.deployment.cores_of(plane, self.allowed);
         let mut environment = plane.environment.clone();
         let notify = self.files.notify(&plane.name).display().to_string();
         environment.push((notify::SOCKET.to_owned(), notify));
         // As systemd does: whoever is asked for heartbeats sends two in the time.
-        let heartbeat = plane.heartbeat.map_or(String::new(), |every| every.as_micros().to_string());
-        environment.push((notify::HEARTBEAT_US.to_owned(), heartbeat));
+        let heartbeat = plane.heartbeat.map(|every| every.as_micros().to_string());
+        environment.extend(heartbeat.map(|every| (notify::HEARTBEAT_US.to_owned(), every)));
         environment.extend(self.words_for_all(plane));
         let command = match plane.partition {
             Partition::Uml | Partition::Kvm => self.guest(plane)?,
@@ -437,11 +559,11 @@ impl Up<'_> {
                     arguments,
                     cores: &cores,
                     lock_memory: plane.lock_memory,
-                    state,
+                    state: self.files.state(&plane.name),
                 }),
             },
         };
-        let launch = Launch {
+        Ok(Launch {
             supervisor: std::process::id(),
             record: self.files.record(&plane.name),
             groups: group.directories.clone(),
@@ -455,18 +577,14 @@ impl Up<'_> {
             environment,
             command,
             descriptors: self.store.names(id),
-        };
-        let log = self.files.log(&plane.name);
-        let log = logs::open(&log).map_err(|why| format!("{}: {why}", log.display()))?;
-        self.placed.insert(id, group);
-        let left = self.store.descriptors(id);
-        Process::start(self.host.launcher(&launch), &log, &left, (id, self.starts[id]), &self.sender)
+        })
     }
 
     fn report(&mut self, report: &Report) {
         let text = match report {
             Report::Ready(id) => {
                 self.store.forget_before(*id, self.starts[*id]);
+                mark(&self.files.is_ready(self.name(*id)), true);
                 let plane = &self.deployment.planes[*id];
                 let cores = self.deployment.cores_of(plane, self.allowed);
                 let process = self.processes.get(id).map_or(0, Process::id);
@@ -481,6 +599,7 @@ impl Up<'_> {
             }
             Report::Ended(id, how, Next::Nothing) => {
                 self.store.clear(*id);
+                mark(&self.files.is_done(self.name(*id)), true);
                 format!("plane {} {how}; it stays down", self.name(*id))
             }
             Report::Unwell(id, why) => format!("plane {} {why}; killing it", self.name(*id)),
@@ -518,8 +637,10 @@ impl Up<'_> {
         let fail = |why: String| protocol::answer(&stream, &Answer::Failed { why });
         let waiting = match request {
             Request::Ps => return protocol::answer(&stream, &Answer::Planes { planes: self.rows() }),
-            _ if self.waiting.len() >= MOST_CLIENTS => return fail("too many commands wait already".into()),
             Request::Down => None,
+            Request::Restart { .. } if self.waiting.len() >= MOST_CLIENTS => {
+                return fail("too many commands wait already".into());
+            }
             Request::Restart { plane } => match self.deployment.find(plane) {
                 Some(id) => Some(id),
                 None => {
@@ -537,6 +658,9 @@ impl Up<'_> {
     fn answer_waiting(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.retain(|client| {
+            if protocol::has_gone(&client.stream) {
+                return false;
+            }
             let Some(id) = client.plane else { return true };
             let answer = match self.supervisor.phase(id) {
                 Phase::Ready(_) if self.starts[id] > client.starts => {
@@ -599,7 +723,7 @@ impl Up<'_> {
         }
         let names: Vec<String> = self.deployment.planes.iter().map(|plane| plane.name.clone()).collect();
         self.groups.remove(&self.deployment.name, &names);
-        self.files.remove_all_but_logs(&names);
+        self.files.remove_all_but_logs();
         for file in self.deployment.planes.iter().filter_map(|plane| self.deployment.shared_file(plane)) {
             let _ = std::fs::remove_file(file);
         }
@@ -618,7 +742,8 @@ impl Up<'_> {
             self.deployment.planes.iter().find(|plane| why.starts_with(&format!("plane `{}`", plane.name)));
         let Some(plane) = failed else { return why.to_owned() };
         let log = self.files.log(&plane.name);
-        let lines = logs::last(&log, SHOWN_LINES).unwrap_or_default();
+        let begin = self.deployment.find(&plane.name).map_or(0, |id| self.log_begins[id]);
+        let lines = logs::last(&log, begin, SHOWN_LINES).unwrap_or_default();
         let help = format!("see {}, or try its command by itself", log.display());
         if lines.is_empty() {
             return format!("{why}; it printed nothing: {help}");

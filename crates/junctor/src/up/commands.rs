@@ -133,7 +133,7 @@ pub(crate) fn ps(args: &PsArgs) -> u8 {
         },
         (None, Ok(names)) => names.into_iter().filter(|name| runs(name)).collect(),
     };
-    let mut all = Vec::new();
+    let (mut all, mut silent) = (Vec::new(), false);
     for name in &names {
         let Ok(files) = super::files_of(name) else { continue };
         match protocol::ask(&files.socket(), &Request::Ps) {
@@ -145,21 +145,24 @@ pub(crate) fn ps(args: &PsArgs) -> u8 {
                     .map(|(plane, record)| left(plane, record.pid, record.age()));
                 all.push((name, false, rows.collect()));
             }
-            Err(why) => return cli::fail(format!("{name}: {why}")),
+            // One that does not answer says nothing about the others.
+            Err(why) => {
+                errln!("junctor: deployment {name}: {why}");
+                silent = true;
+            }
         }
     }
+    let status = if silent { exit::FAILURE } else { exit::SUCCESS };
     if args.json {
         let deployments: Vec<_> = all
             .iter()
             .map(|(name, supervised, planes)| json!({ "deployment": name, "supervised": supervised, "planes": planes }))
             .collect();
-        return cli::print_or_fail(
-            format!("{}\n", json!({ "command": "ps", "deployments": deployments })).as_bytes(),
-        );
+        let object = json!({ "command": "ps", "deployments": deployments });
+        return cli::print_or_fail(format!("{object}\n").as_bytes()).max(status);
     }
-    if all.is_empty() {
+    if names.is_empty() {
         errln!("junctor: no deployment is up; `junctor up FILE` starts one");
-        return exit::SUCCESS;
     }
     for (name, supervised, rows) in &all {
         outln!(
@@ -168,7 +171,7 @@ pub(crate) fn ps(args: &PsArgs) -> u8 {
         );
         out!("{}", table(rows));
     }
-    exit::SUCCESS
+    status
 }
 
 /// A plane whose supervisor has ended.
@@ -226,8 +229,11 @@ pub(crate) fn down(args: &DownArgs) -> u8 {
     };
     match protocol::ask(&files.socket(), &Request::Down) {
         Err(AskError::NotRunning) => {
-            let stopped = stop_left(&files);
-            outln!("deployment {name} had no supervisor; stopped {}", listed(&stopped));
+            if let Err(why) = super::take_down(&name, &files) {
+                errln!("junctor: {why}; stopping its processes");
+                let stopped = stop_left(&files);
+                outln!("stopped {}", listed(&stopped));
+            }
             exit::SUCCESS
         }
         answer => told(answer),
@@ -287,7 +293,7 @@ pub(crate) fn logs(args: &LogsArgs) -> u8 {
     let mut followers: Vec<Follower> =
         planes.iter().map(|plane| Follower::new(files.log(plane), false)).collect();
     for plane in &planes {
-        match logs::last(&files.log(plane), args.lines) {
+        match logs::last(&files.log(plane), 0, args.lines) {
             Ok(lines) => lines.iter().for_each(|line| show(plane, line)),
             Err(why) => return cli::fail(format!("{}: {why}", files.log(plane).display())),
         }

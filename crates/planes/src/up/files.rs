@@ -62,6 +62,27 @@ impl Files {
         self.directory.join(format!("{plane}.state"))
     }
 
+    /// There while a plane's process is ready.
+    pub(super) fn is_ready(&self, plane: &str) -> PathBuf {
+        self.directory.join(format!("{plane}.ready"))
+    }
+
+    /// There when a plane has done its work and is not to be started again.
+    pub(super) fn is_done(&self, plane: &str) -> PathBuf {
+        self.directory.join(format!("{plane}.done"))
+    }
+
+    /// What a plane's process was started as.
+    pub(super) fn form(&self, plane: &str) -> PathBuf {
+        self.directory.join(format!("{plane}.form"))
+    }
+
+    /// The deployment as it was started, for who has to stop it without its supervisor: its path, and its text.
+    #[must_use]
+    pub fn saved(&self) -> PathBuf {
+        self.directory.join("deployment")
+    }
+
     pub(super) fn guest(&self, plane: &str) -> PathBuf {
         self.directory.join(format!("{plane}.guest"))
     }
@@ -85,16 +106,22 @@ impl Files {
         names
     }
 
-    /// Removes all that is of no use after the end. Logs stay, to be read.
-    pub(super) fn remove_all_but_logs(&self, planes: &[String]) {
-        for plane in planes {
-            let _ = std::fs::remove_file(self.record(plane));
-            let _ = std::fs::remove_file(self.notify(plane));
-            let _ = std::fs::remove_file(self.guest(plane));
-            let _ = std::fs::remove_dir_all(self.state(plane));
+    /// Removes all that is of no use after the end. Logs stay, to be read, and the lock, by which the deployment is known.
+    pub(super) fn remove_all_but_logs(&self) {
+        for entry in std::fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            let name = name.to_string_lossy();
+            if name == "lock" || name.ends_with(".log") || name.ends_with(".log.1") {
+                continue;
+            }
+            let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         }
-        let _ = std::fs::remove_file(self.socket());
     }
+}
+
+/// Makes a file that is there or not, and says no more.
+pub(super) fn mark(path: &Path, set: bool) {
+    let _ = if set { std::fs::write(path, "") } else { std::fs::remove_file(path) };
 }
 
 /// Held by the supervisor of a deployment while it lives.

@@ -3,23 +3,24 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open, waitid,
+};
 
 use super::{Files, Host, Message};
 use crate::deployment::{Class, Deployment};
 use crate::groups::Group;
+use crate::launch::Launch;
 use crate::machine::text;
 use crate::record::{self, Record};
 use crate::supervisor::{Event, Exit, Id};
-use crate::{descriptors, launch};
 
 /// The longest message of a launcher.
 const LONGEST: u64 = 4096;
@@ -27,21 +28,26 @@ const LONGEST: u64 = 4096;
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A plane's process. It leads a session and a process group of its own.
+/// A plane's process. It leads a session and a process group of its own. Its number is not given to another process while this
+/// value lives, if it is a child of ours; of another supervisor's, it is looked whether it is still the same.
 #[derive(Debug)]
 pub(super) struct Process {
     pid: Pid,
+    /// Of one that is no child of ours.
+    record: Option<Record>,
+    /// When this goes, so does what is left of the child.
+    _reap: Option<Sender<()>>,
 }
 
 /// Which process of which plane.
 type Which = (Id, u64);
 
 impl Process {
-    /// Starts a launcher. It gets descriptors by its standard input, by which its messages about itself come back.
+    /// Starts a launcher. What it is to become goes to its standard input, by which its messages about itself come back.
     pub(super) fn start(
         mut launcher: Command,
         log: &File,
-        left: &[BorrowedFd<'_>],
+        (launch, left): (Launch, Vec<OwnedFd>),
         (id, start): Which,
         sender: &Sender<Message>,
     ) -> Result<Process, String> {
@@ -52,18 +58,24 @@ impl Process {
         // It holds the other end of the pair.
         drop(launcher);
         let pid = Pid::from_child(&child);
-        // One that has ended already says so itself.
-        let _ = descriptors::send(&ours, None, launch::HANDED_OVER, left);
+        let (reap, leave) = channel();
         let sender = sender.clone();
-        std::thread::spawn(move || attend(child, ours, (id, start), &sender));
-        Ok(Process { pid })
+        std::thread::spawn(move || {
+            let fds: Vec<BorrowedFd<'_>> = left.iter().map(OwnedFd::as_fd).collect();
+            // One that has ended already says so itself.
+            let _ = launch.send(&ours, &fds);
+            drop(left);
+            attend(child, ours, (id, start), (&sender, &leave));
+        });
+        Ok(Process { pid, record: None, _reap: Some(reap) })
     }
 
     /// Waits for a process that is no child of ours.
     pub(super) fn adopt(record: &Record, (id, start): Which, sender: &Sender<Message>) -> Process {
         let pid = Pid::from_raw(record.pid as i32).unwrap_or(Pid::INIT);
         let handle = pidfd_open(pid, PidfdFlags::empty());
-        let (sender, record) = (sender.clone(), record.clone());
+        let (sender, mine) = (sender.clone(), record.clone());
+        let record = record.clone();
         std::thread::spawn(move || {
             if let Ok(handle) = handle {
                 while record.is_alive() {
@@ -75,7 +87,7 @@ impl Process {
             }
             let _ = sender.send(Message::Ended(id, start, Exit::Unknown));
         });
-        Process { pid }
+        Process { pid, record: Some(mine), _reap: None }
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -83,6 +95,9 @@ impl Process {
     }
 
     fn signal(&self, signal: Signal) {
+        if self.record.as_ref().is_some_and(|record| !record.is_alive()) {
+            return;
+        }
         // It has no group of its own for the first moment.
         if kill_process_group(self.pid, signal).is_err() {
             let _ = kill_process(self.pid, signal);
@@ -127,7 +142,12 @@ impl Process {
 }
 
 /// Waits for a launcher to become its program, and for that to end.
-fn attend(mut child: Child, mut launcher: UnixStream, (id, start): Which, sender: &Sender<Message>) {
+fn attend(
+    mut child: Child,
+    mut launcher: UnixStream,
+    (id, start): Which,
+    (sender, leave): (&Sender<Message>, &Receiver<()>),
+) {
     let mut complaint = String::new();
     // It ends when the launcher becomes the program, or ends itself.
     let _ = (&mut launcher).take(LONGEST).read_to_string(&mut complaint);
@@ -135,20 +155,26 @@ fn attend(mut child: Child, mut launcher: UnixStream, (id, start): Which, sender
     if complaint.is_empty() {
         let _ = sender.send(Message::Event(Event::Started(id)));
     }
-    let status = child.wait();
-    let exit = match status {
-        Ok(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => Exit::Status(code),
-            (None, Some(signal)) => Exit::Signal(signal),
-            (None, None) => Exit::Unknown,
-        },
-        Err(_) => Exit::Unknown,
-    };
+    // It stays a zombie, and keeps its number, until all that it left has been ended.
+    let mut exit = Exit::Unknown;
+    loop {
+        match waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Ok(Some(status)) => {
+                let signal = status.terminating_signal().map(Exit::Signal);
+                exit = signal.or(status.exit_status().map(Exit::Status)).unwrap_or(Exit::Unknown);
+                break;
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
     let ended = match complaint.is_empty() {
         true => Message::Ended(id, start, exit),
         false => Message::NotStarted(id, start, complaint.trim_end().to_owned()),
     };
     let _ = sender.send(ended);
+    let _ = leave.recv();
+    let _ = child.wait();
 }
 
 /// Bytes of memory that a process has in use.
@@ -201,7 +227,7 @@ fn stop(planes: &[(String, Record)]) {
     for (signal, patience) in [(Signal::TERM, PATIENCE), (Signal::KILL, PATIENCE)] {
         let living = planes.iter().filter(|(_, record)| record.is_alive());
         for pid in living.filter_map(|(_, record)| Pid::from_raw(record.pid as i32)) {
-            let process = Process { pid };
+            let process = Process { pid, record: None, _reap: None };
             if signal == Signal::KILL { process.kill() } else { process.terminate() }
         }
         let begun = Instant::now();

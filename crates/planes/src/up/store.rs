@@ -2,7 +2,7 @@
 //! Descriptors that planes leave with the supervisor, for the process that takes their place (sd_notify(3), FDSTORE).
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use crate::descriptors::MOST;
 use crate::supervisor::Id;
@@ -53,9 +53,12 @@ impl Store {
         self.planes[plane].keys().cloned().collect()
     }
 
-    /// The descriptors, in the order of [`Store::names`].
-    pub(super) fn descriptors(&self, plane: Id) -> Vec<BorrowedFd<'_>> {
-        self.planes[plane].values().map(|stored| stored.descriptor.as_fd()).collect()
+    /// Copies of the descriptors, in the order of [`Store::names`].
+    ///
+    /// # Errors
+    /// This process may have no more descriptors.
+    pub(super) fn descriptors(&self, plane: Id) -> std::io::Result<Vec<OwnedFd>> {
+        self.planes[plane].values().map(|stored| stored.descriptor.try_clone()).collect()
     }
 }
 
@@ -72,7 +75,7 @@ mod tests {
         }
         assert!(store.keep(1, 2, "a".to_owned(), descriptor()));
         assert_eq!(
-            (store.names(1), store.descriptors(1).len(), store.names(0)),
+            (store.names(1), store.descriptors(1).unwrap().len(), store.names(0)),
             (vec!["a".into(), "b".into()], 2, vec![])
         );
         store.forget_before(1, 2);
