@@ -5,12 +5,28 @@
 //! that (nobody else runs there, and the scheduler balances nothing onto them), else a `root` partition, else an ordinary
 //! cpuset. Version 1 has cpusets, exclusive among groups; processes outside of all groups may still run on the cores. Without
 //! either, planes are kept on their cores by affinity, which a plane can change itself.
+//!
+//! ```text
+//! PARENT/junctor-DEPLOYMENT/plane-NAME         one for each plane; the cores of the group above are those of all planes
+//! PARENT/supervisor                            version 2: this process, which cannot stay in PARENT
+//! ```
+
+mod one;
+mod two;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Access, access};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Cpus;
 use crate::machine::text;
+
+/// How long processes may take to be gone after they were killed.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Where groups can be made on this machine.
 #[derive(Clone, Debug, Default)]
@@ -18,10 +34,12 @@ pub struct Groups {
     cpuset: Option<Hierarchy>,
     memory: Option<Hierarchy>,
     why_no_memory: String,
+    added: two::Added,
 }
 
 #[derive(Clone, Debug)]
 struct Hierarchy {
+    mount: PathBuf,
     /// The group below which ours are made.
     parent: PathBuf,
     version: Version,
@@ -44,22 +62,56 @@ pub struct Group {
     pub missing: Vec<String>,
 }
 
+/// What a plane is to have.
+struct Wish<'a> {
+    deployment: &'a str,
+    plane: &'a str,
+    cores: &'a Cpus,
+    /// The cores of all planes.
+    all: &'a Cpus,
+    /// No other plane may have its cores.
+    own: bool,
+}
+
+/// A group for cores.
+struct Placed {
+    directory: PathBuf,
+    kind: &'static str,
+    missing: Option<String>,
+}
+
+impl Wish<'_> {
+    fn above(&self, parent: &Path) -> PathBuf {
+        parent.join(name_of(self.deployment))
+    }
+
+    /// The kernel's own files have other names.
+    fn directory(&self, parent: &Path) -> PathBuf {
+        self.above(parent).join(format!("plane-{}", self.plane))
+    }
+}
+
 impl Groups {
-    /// Looks for hierarchies in which this process can make groups.
+    /// Looks for hierarchies in which this process can make groups. It changes nothing.
     #[must_use]
     pub fn find() -> Groups {
         let mounts = text("/proc/self/mounts").unwrap_or_default();
         let ours = text("/proc/self/cgroup").unwrap_or_default();
+        Groups::find_in(Path::new("/"), &mounts, &ours)
+    }
+
+    /// Looks below a root other than `/`.
+    fn find_in(root: &Path, mounts: &str, ours: &str) -> Groups {
         let find = |controller| {
-            hierarchies(&mounts, &ours, controller).into_iter().find(|h| h.is_usable(controller))
+            hierarchies(root, mounts, ours, controller).into_iter().find(|h| h.is_usable(controller))
         };
         let memory = find("memory");
-        let why = match hierarchies(&mounts, &ours, "memory").is_empty() {
+        let why = match hierarchies(root, mounts, ours, "memory").is_empty() {
             true => "this machine has no control groups for memory",
             false => "no control group for memory can be made",
         };
         let why_no_memory = if memory.is_some() { String::new() } else { why.to_owned() };
-        Groups { cpuset: find("cpuset"), memory, why_no_memory }
+        Groups { cpuset: find("cpuset"), memory, why_no_memory, added: two::Added::default() }
     }
 
     /// What can be had, in words: nothing if cores are kept by affinity alone.
@@ -85,21 +137,36 @@ impl Groups {
         &self.why_no_memory
     }
 
-    /// Makes the groups of a plane, or takes those that an earlier supervisor made. `own`: no other plane may have its cores.
+    /// Makes the groups of a plane, or takes those that an earlier supervisor made. `all`: the cores of all planes. `own`: no other
+    /// plane may have its cores.
     #[must_use]
-    pub fn make(&self, deployment: &str, plane: &str, cores: &Cpus, own: bool, memory: Option<u64>) -> Group {
+    pub fn make(
+        &self,
+        deployment: &str,
+        plane: &str,
+        cores: &Cpus,
+        all: &Cpus,
+        own: bool,
+        memory: Option<u64>,
+    ) -> Group {
+        let wish = Wish { deployment, plane, cores, all, own };
         let mut group = Group { cores: "affinity".into(), ..Group::default() };
-        if let Some(hierarchy) = &self.cpuset {
-            match hierarchy.cpuset(deployment, plane, cores, own) {
-                Ok((directory, kind)) => {
-                    group.directories.push(directory);
-                    group.cores = kind.to_owned();
+        if let Some(Hierarchy { mount, parent, version }) = &self.cpuset {
+            let placed = match version {
+                Version::One => one::cpuset(parent, &wish),
+                Version::Two => two::cpuset(mount, parent, &wish, &self.added),
+            };
+            match placed {
+                Ok(placed) => {
+                    group.directories.push(placed.directory);
+                    group.cores = placed.kind.to_owned();
+                    group.missing.extend(placed.missing);
                 }
                 Err(why) => group.missing.push(format!("no cpuset: {why}")),
             }
         }
         if let (Some(hierarchy), Some(bytes)) = (&self.memory, memory) {
-            match hierarchy.memory(deployment, plane, bytes) {
+            match hierarchy.memory(&wish, bytes) {
                 Ok(directory) if group.directories.contains(&directory) => {}
                 Ok(directory) => group.directories.push(directory),
                 Err(why) => group.missing.push(format!("no memory limit: {why}")),
@@ -108,15 +175,18 @@ impl Groups {
         group
     }
 
-    /// Removes the groups of a deployment, once no process is in them.
-    pub fn remove(&self, deployment: &str, planes: &[String]) {
+    /// Removes the groups of a deployment. Processes that are still in them are killed.
+    pub fn remove(&self, deployment: &str) {
         for hierarchy in self.cpuset.iter().chain(&self.memory) {
             let above = hierarchy.parent.join(name_of(deployment));
-            for plane in planes {
-                let _ = std::fs::remove_dir(above.join(plane));
+            let begun = Instant::now();
+            // A process that was killed is in its group until it is gone.
+            while !remove_empty(&above) && begun.elapsed() < PATIENCE {
+                kill(&above);
+                std::thread::sleep(LOOK_EVERY);
             }
-            let _ = std::fs::remove_dir(above);
         }
+        self.added.take_back();
     }
 }
 
@@ -124,12 +194,13 @@ fn name_of(deployment: &str) -> String {
     format!("junctor-{deployment}")
 }
 
-/// Mounted hierarchies that have a controller, version 2 first, with our own group in each and then its root.
-fn hierarchies(mounts: &str, ours: &str, controller: &str) -> Vec<Hierarchy> {
+/// Mounted hierarchies that have a controller, version 2 first. Of version 2, with the group in which ours can be made; of
+/// version 1, with our own group in each and then its root.
+fn hierarchies(root: &Path, mounts: &str, ours: &str, controller: &str) -> Vec<Hierarchy> {
     let mut found = Vec::new();
     let has = |list: &str, word: &str| list.split(',').any(|known| known == word);
-    for mount in mounts.lines() {
-        let words: Vec<&str> = mount.split(' ').collect();
+    for line in mounts.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
         let [_, at, kind, options, ..] = words[..] else { continue };
         let version = match kind {
             "cgroup2" => Version::Two,
@@ -141,12 +212,16 @@ fn hierarchies(mounts: &str, ours: &str, controller: &str) -> Vec<Hierarchy> {
             Version::Two => line.starts_with("0::"),
             Version::One => line.split(':').nth(1).is_some_and(|all| has(all, controller)),
         };
-        let at = Path::new(at);
+        let mount = root.join(at.trim_start_matches('/'));
         let own = ours.lines().find(mine).and_then(|line| line.splitn(3, ':').nth(2));
-        let own = own.map(|path| at.join(path.trim_start_matches('/')));
-        for parent in own.into_iter().chain([at.to_owned()]) {
-            found.push(Hierarchy { parent, version });
-        }
+        let parents: Vec<PathBuf> = match version {
+            Version::Two => own.and_then(|path| two::parent(&mount, path)).into_iter().collect(),
+            Version::One => {
+                let own = own.map(|path| mount.join(path.trim_start_matches('/')));
+                own.into_iter().chain([mount.clone()]).collect()
+            }
+        };
+        found.extend(parents.into_iter().map(|parent| Hierarchy { mount: mount.clone(), parent, version }));
     }
     found.sort_by_key(|h| h.version == Version::One);
     found
@@ -154,9 +229,23 @@ fn hierarchies(mounts: &str, ours: &str, controller: &str) -> Vec<Hierarchy> {
 
 /// Writes to a file of a group; it is not made where it is missing.
 fn write(path: &Path, text: &str) -> Result<(), String> {
-    let open = std::fs::OpenOptions::new().write(true).open(path);
+    let open = std::fs::OpenOptions::new().write(true).truncate(true).open(path);
     let written = open.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
     written.map_err(|why| format!("{}: {why}", path.display()))
+}
+
+/// A file's list of cores.
+fn list(path: &Path) -> Option<Cpus> {
+    Cpus::parse_list(&text(path)?)
+}
+
+/// Writes a list of cores unless the file holds it already.
+fn set(group: &Path, file: &str, cores: &Cpus) -> Result<(), String> {
+    let path = group.join(file);
+    if list(&path).as_ref() == Some(cores) {
+        return Ok(());
+    }
+    write(&path, &format!("{}\n", cores.to_list()))
 }
 
 fn make(directory: &Path) -> Result<(), String> {
@@ -166,99 +255,112 @@ fn make(directory: &Path) -> Result<(), String> {
     }
 }
 
+fn is_writable(path: &Path) -> bool {
+    access(path, Access::WRITE_OK).is_ok()
+}
+
+/// The processes of a group itself; 0 for those of other process namespaces.
+fn processes(group: &Path) -> Vec<u32> {
+    let text = text(group.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// The groups directly below one.
+fn below(group: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(group).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Kills all that is in a group and below it.
+fn kill(group: &Path) {
+    // Version 2, from Linux 5.14 on.
+    if write(&group.join("cgroup.kill"), "1").is_ok() {
+        return;
+    }
+    let me = std::process::id();
+    for pid in processes(group).into_iter().filter(|pid| *pid != me) {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    below(group).iter().for_each(|group| kill(group));
+}
+
+/// Removes a group and those below it as far as they are empty; returns whether it is gone.
+fn remove_empty(group: &Path) -> bool {
+    for group in below(group) {
+        let _ = remove_empty(&group);
+    }
+    match std::fs::remove_dir(group) {
+        Ok(()) => true,
+        Err(why) => why.kind() == ErrorKind::NotFound,
+    }
+}
+
 impl Hierarchy {
-    /// Whether a group with this controller can be made: one is, and goes again.
+    /// Whether a group with this controller can be made; nothing is changed.
     fn is_usable(&self, controller: &str) -> bool {
-        let probe = self.parent.join(format!("junctor-probe-{}", std::process::id()));
-        if self.version == Version::Two && self.enable(&self.parent, controller).is_err() {
-            return false;
-        }
-        let made = std::fs::create_dir(&probe).is_ok();
-        let file = match (controller, self.version) {
-            ("memory", Version::One) => "memory.limit_in_bytes",
-            ("memory", Version::Two) => "memory.max",
-            _ => "cpuset.cpus",
-        };
-        let usable = made && std::fs::OpenOptions::new().write(true).open(probe.join(file)).is_ok();
-        if made {
-            let _ = std::fs::remove_dir(&probe);
-        }
-        usable
-    }
-
-    /// Lets the groups below `directory` have a controller (version 2).
-    fn enable(&self, directory: &Path, controller: &str) -> Result<(), String> {
-        let file = directory.join("cgroup.subtree_control");
-        let has = |text: String| text.split_ascii_whitespace().any(|known| known == controller);
-        if text(&file).is_some_and(has) {
-            return Ok(());
-        }
-        write(&file, &format!("+{controller}"))
-    }
-
-    /// Makes the group of the deployment and that of the plane below it; returns both.
-    fn groups(&self, deployment: &str, plane: &str, controller: &str) -> Result<(PathBuf, PathBuf), String> {
-        let above = self.parent.join(name_of(deployment));
-        let directory = above.join(plane);
-        make(&above)?;
-        if self.version == Version::Two {
-            self.enable(&above, controller)?;
-        }
-        Ok((above, directory))
-    }
-
-    fn cpuset(
-        &self,
-        deployment: &str,
-        plane: &str,
-        cores: &Cpus,
-        own: bool,
-    ) -> Result<(PathBuf, &'static str), String> {
-        let (above, directory) = self.groups(deployment, plane, "cpuset")?;
-        let list = cores.to_list();
+        let file = if controller == "memory" { "memory.limit_in_bytes" } else { "cpuset.cpus" };
         match self.version {
-            Version::One => {
-                // The group above has all cores of ours: a group may have no core that the one above it lacks.
-                for file in ["cpuset.mems", "cpuset.cpus"] {
-                    let all = text(self.parent.join(file)).unwrap_or_default();
-                    if text(above.join(file)).unwrap_or_default().is_empty() {
-                        write(&above.join(file), &all)?;
-                    }
-                }
-                if own {
-                    let _ = write(&above.join("cpuset.cpu_exclusive"), "1");
-                }
-                make(&directory)?;
-                write(&directory.join("cpuset.mems"), &text(above.join("cpuset.mems")).unwrap_or_default())?;
-                write(&directory.join("cpuset.cpus"), &list)?;
-                let exclusive = own && write(&directory.join("cpuset.cpu_exclusive"), "1").is_ok();
-                Ok((directory, if exclusive { "exclusive cpuset" } else { "cpuset" }))
-            }
-            Version::Two => {
-                make(&directory)?;
-                write(&directory.join("cpuset.cpus"), &list)?;
-                if own {
-                    for (partition, kind) in [("isolated", "isolated partition"), ("root", "partition")] {
-                        // From Linux 6.7 on, a partition may lie below a group that is none, if its cores are exclusive.
-                        let _ = write(&directory.join("cpuset.cpus.exclusive"), &list);
-                        let file = directory.join("cpuset.cpus.partition");
-                        if write(&file, partition).is_ok() && text(&file).as_deref() == Some(partition) {
-                            return Ok((directory, kind));
-                        }
-                    }
-                    let _ = write(&directory.join("cpuset.cpus.partition"), "member");
-                }
-                Ok((directory, "cpuset"))
-            }
+            Version::One => is_writable(&self.parent) && self.parent.join(file).exists(),
+            Version::Two => two::is_usable(&self.parent, controller),
         }
     }
 
-    fn memory(&self, deployment: &str, plane: &str, bytes: u64) -> Result<PathBuf, String> {
-        let (_, directory) = self.groups(deployment, plane, "memory")?;
-        make(&directory)?;
-        let file = if self.version == Version::One { "memory.limit_in_bytes" } else { "memory.max" };
+    fn memory(&self, wish: &Wish<'_>, bytes: u64) -> Result<PathBuf, String> {
+        let (directory, file) = match self.version {
+            Version::One => {
+                make(&wish.above(&self.parent))?;
+                let directory = wish.directory(&self.parent);
+                make(&directory)?;
+                (directory, "memory.limit_in_bytes")
+            }
+            Version::Two => (two::directory(&self.parent, wish, "memory")?, "memory.max"),
+        };
         write(&directory.join(file), &bytes.to_string())?;
         Ok(directory)
+    }
+}
+
+/// Trees of files that look like those of the kernel.
+#[cfg(test)]
+mod fake {
+    use super::*;
+
+    pub(super) struct Tree(tempfile::TempDir);
+
+    impl Tree {
+        pub(super) fn new() -> Tree {
+            Tree(tempfile::tempdir().unwrap())
+        }
+
+        pub(super) fn path(&self) -> &Path {
+            self.0.path()
+        }
+
+        fn at(&self, path: &str) -> PathBuf {
+            self.path().join(path.trim_start_matches('/'))
+        }
+
+        /// Makes a group, or files of it.
+        pub(super) fn group(&self, path: &str, files: &[(&str, &str)]) -> &Tree {
+            std::fs::create_dir_all(self.at(path)).unwrap();
+            files.iter().for_each(|(name, holds)| std::fs::write(self.at(path).join(name), holds).unwrap());
+            self
+        }
+
+        /// Makes a file that takes all and keeps nothing.
+        pub(super) fn forgets(&self, path: &str) {
+            std::fs::remove_file(self.at(path)).unwrap();
+            std::os::unix::fs::symlink("/dev/null", self.at(path)).unwrap();
+        }
+
+        pub(super) fn read(&self, path: &str) -> String {
+            text(self.at(path)).unwrap_or_else(|| panic!("{path}"))
+        }
     }
 }
 
@@ -273,22 +375,43 @@ mod tests {
             cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
             cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         let ours = "4:memory:/a\n3:cpuset:/b\n0::/c/d\n";
-        let found = hierarchies(mounts, ours, "cpuset");
+        let root = Path::new("/");
+        let found = hierarchies(root, mounts, ours, "cpuset");
         let found: Vec<_> = found.iter().map(|h| (h.parent.to_str().unwrap(), h.version)).collect();
         assert_eq!(
             found,
             [
                 ("/sys/fs/cgroup/unified/c/d", Version::Two),
-                ("/sys/fs/cgroup/unified", Version::Two),
                 ("/sys/fs/cgroup/cpuset/b", Version::One),
                 ("/sys/fs/cgroup/cpuset", Version::One),
             ]
         );
-        assert!(hierarchies("", "", "memory").is_empty());
+        assert!(hierarchies(root, "", "", "memory").is_empty());
+    }
+
+    /// A group of version 1 has the cores of its deployment, so that others can have the rest.
+    #[test]
+    fn a_deployment_takes_only_the_cores_of_its_planes() {
+        let tree = fake::Tree::new();
+        let files = [("cpuset.cpus", ""), ("cpuset.mems", ""), ("cpuset.cpu_exclusive", "0")];
+        tree.group("/cg", &[("cpuset.cpus", "0-7"), ("cpuset.mems", "0"), ("cpuset.cpu_exclusive", "1")]);
+        tree.group("/cg/junctor-edge", &files).group("/cg/junctor-edge/plane-tasks", &files);
+        let groups = Groups::find_in(tree.path(), "cgroup /cg cgroup rw,cpuset 0 0\n", "3:cpuset:/\n");
+        let all = Cpus::parse_list("2-4").unwrap();
+        let group = groups.make("edge", "tasks", &Cpus::of(2), &all, true, None);
+        assert_eq!((group.cores.as_str(), &group.missing[..]), ("exclusive cpuset", &[][..]));
+        for (file, holds) in [
+            ("cpuset.cpus", "2-4"),
+            ("cpuset.cpu_exclusive", "1"),
+            ("plane-tasks/cpuset.cpus", "2"),
+            ("plane-tasks/cpuset.mems", "0"),
+        ] {
+            assert_eq!(tree.read(&format!("/cg/junctor-edge/{file}")), holds, "{file}");
+        }
     }
 
     #[test]
-    fn groups_are_made_and_removed() {
+    fn groups_are_made_and_removed_with_what_is_in_them() {
         let groups = Groups::find();
         let Some(cpuset) = &groups.cpuset else {
             eprintln!("left out: no control groups with cpusets");
@@ -296,12 +419,29 @@ mod tests {
         };
         let name = format!("test-{}", std::process::id());
         let cores = Cpus::of(0);
-        let group = groups.make(&name, "user", &cores, true, Some(64 << 20));
+        let make = || groups.make(&name, "user", &cores, &cores, true, Some(64 << 20));
+        let group = make();
         assert!(group.cores.contains("cpuset") || group.cores.contains("partition"), "{group:?}");
         assert_eq!(text(group.directories[0].join("cpuset.cpus")).as_deref(), Some("0"));
-        let again = groups.make(&name, "user", &cores, true, Some(64 << 20));
-        assert_eq!(again.directories, group.directories, "an earlier supervisor's are taken");
-        groups.remove(&name, &["user".to_owned()]);
+        assert_eq!(make().directories, group.directories, "an earlier supervisor's are taken");
+        let mut left = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let inside = group.directories[0].join("inside");
+        make_below(&inside);
+        write(&inside.join("cgroup.procs"), &left.id().to_string()).unwrap();
+        std::thread::scope(|scope| {
+            // It is in its group until its parent takes notice of its end.
+            scope.spawn(|| left.wait().unwrap());
+            groups.remove(&name);
+        });
         assert!(!cpuset.parent.join(name_of(&name)).exists());
+    }
+
+    /// A group that the plane's program made.
+    fn make_below(group: &Path) {
+        make(group).unwrap();
+        let above = group.parent().unwrap();
+        for file in ["cpuset.mems", "cpuset.cpus"] {
+            let _ = write(&group.join(file), &text(above.join(file)).unwrap_or_default());
+        }
     }
 }

@@ -447,7 +447,10 @@ impl Up<'_> {
         // The memory of an operating system instance is what it has, not a limit.
         let memory = plane.memory.filter(|_| plane.partition == Partition::Process);
         let own = self.deployment.placement == Placement::Amp;
-        self.groups.make(&self.deployment.name, &plane.name, cores, own, memory)
+        let planes = self.deployment.planes.iter();
+        let all: Vec<Cpus> = planes.map(|plane| self.deployment.cores_of(plane, self.allowed)).collect();
+        let all = all.iter().flat_map(Cpus::iter).collect();
+        self.groups.make(&self.deployment.name, &plane.name, cores, &all, own, memory)
     }
 
     /// Variables by which planes find each other.
@@ -721,8 +724,7 @@ impl Up<'_> {
         for why in namespaces::remove(self.files) {
             self.host.say(&why);
         }
-        let names: Vec<String> = self.deployment.planes.iter().map(|plane| plane.name.clone()).collect();
-        self.groups.remove(&self.deployment.name, &names);
+        self.groups.remove(&self.deployment.name);
         self.files.remove_all_but_logs();
         for file in self.deployment.planes.iter().filter_map(|plane| self.deployment.shared_file(plane)) {
             let _ = std::fs::remove_file(file);
