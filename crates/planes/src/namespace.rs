@@ -28,58 +28,68 @@ pub fn enter(name: &str) -> Result<(), String> {
     setns(file, CloneFlags::CLONE_NEWNET).map_err(|why| format!("network namespace {name}: {why}"))
 }
 
-/// Whether a namespace has an interface.
-pub(crate) fn has_interface(name: &str, interface: &str) -> bool {
+/// Whether there is a namespace of this name.
+pub(crate) fn exists(name: &str) -> bool {
+    path(name).exists()
+}
+
+/// Whether the kernel could have an interface of this name, and `ip` takes it for one.
+pub(crate) fn is_interface_name(name: &str) -> bool {
+    let plain = |c: char| !c.is_whitespace() && !c.is_control() && !"/:,%".contains(c);
+    (1..=15).contains(&name.len())
+        && name.chars().all(plain)
+        && !name.starts_with('-')
+        && name != "."
+        && name != ".."
+}
+
+/// Whether a namespace, or that of the calling thread, has an interface.
+pub(crate) fn has_interface(netns: Option<&str>, interface: &str) -> bool {
+    // What /sys shows is of the namespace in which it was mounted.
+    let look = || {
+        let list = std::fs::read_to_string("/proc/thread-self/net/dev").ok()?;
+        let mut names = list.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim());
+        Some(names.any(|known| known == interface))
+    };
+    let Some(name) = netns else { return look().unwrap_or(false) };
     std::thread::scope(|scope| {
-        let inside = scope.spawn(|| {
-            enter(name).ok()?;
-            // What /sys shows is of the namespace in which it was mounted.
-            let list = std::fs::read_to_string("/proc/thread-self/net/dev").ok()?;
-            let names = list.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim());
-            Some(names.into_iter().any(|known| known == interface))
-        });
+        let inside = scope.spawn(|| enter(name).ok().and_then(|()| look()));
         inside.join().ok().flatten().unwrap_or(false)
     })
 }
 
-/// Makes a namespace with its loopback up unless it is there; returns whether it was made.
+/// Makes a namespace unless it is there, and brings its loopback up.
 ///
 /// # Errors
 /// What `ip` says.
-pub(crate) fn make(name: &str) -> Result<bool, String> {
-    if path(name).exists() {
-        return Ok(false);
+pub(crate) fn make(name: &str) -> Result<(), String> {
+    if !exists(name) {
+        ip(&["netns", "add", name])?;
     }
-    ip(&["netns", "add", name])?;
-    ip(&["-n", name, "link", "set", "lo", "up"]).map(|()| true)
+    ip(&["-n", name, "link", "set", "lo", "up"])
 }
 
-/// Moves an interface of this process's namespace there, unless it is there already.
+/// Moves an interface of this process's namespace there.
 ///
 /// # Errors
 /// What `ip` says.
-pub(crate) fn give(name: &str, interface: &str) -> Result<bool, String> {
-    if has_interface(name, interface) {
-        return Ok(false);
-    }
-    ip(&["link", "set", interface, "netns", name]).map(|()| true)
+pub(crate) fn give(name: &str, interface: &str) -> Result<(), String> {
+    ip(&["link", "set", interface, "netns", name])
 }
 
-/// Makes a tap, in a namespace if one is named, and brings it up; returns whether it was missing.
+/// Makes a tap unless it is there, in a namespace if one is named, and brings it up.
 ///
 /// # Errors
 /// What `ip` says.
-pub(crate) fn make_tap(netns: Option<&str>, tap: &str) -> Result<bool, String> {
-    let is_here = |name| Path::new("/sys/class/net").join(name).exists();
-    if netns.map_or_else(|| is_here(tap), |netns| has_interface(netns, tap)) {
-        return Ok(false);
-    }
+pub(crate) fn make_tap(netns: Option<&str>, tap: &str) -> Result<(), String> {
     let within = |arguments: &[&str]| {
         let home: Vec<&str> = netns.iter().flat_map(|netns| ["-n", netns]).collect();
         ip(&[&home, arguments].concat())
     };
-    within(&["tuntap", "add", tap, "mode", "tap"])?;
-    within(&["link", "set", tap, "up"]).map(|()| true)
+    if !has_interface(netns, tap) {
+        within(&["tuntap", "add", tap, "mode", "tap"])?;
+    }
+    within(&["link", "set", tap, "up"])
 }
 
 /// Removes a tap.
@@ -105,4 +115,21 @@ pub(crate) fn take_back(name: &str, interface: &str) -> Result<(), String> {
 /// What `ip` says.
 pub(crate) fn remove(name: &str) -> Result<(), String> {
     ip(&["netns", "del", name])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_interfaces_are_what_the_kernel_takes() {
+        for name in ["eth0", "a", "enp0s31f6.100", "fifteen-bytes-x"] {
+            assert!(is_interface_name(name), "{name}");
+        }
+        for name in ["", ".", "..", "a/b", "a b", "a\n", "a:1", "tap%d", "a,b", "-a", "sixteen-bytes-xx"] {
+            assert!(!is_interface_name(name), "{name}");
+        }
+        assert!(has_interface(None, "lo"));
+        assert!(!has_interface(None, "none") && !has_interface(Some("there-is-none"), "lo"));
+    }
 }

@@ -125,9 +125,9 @@ fn interfaces(found: &mut Found, plane: &Plane, place: &Places) {
         return;
     }
     for (name, at) in plane.interfaces.iter().zip(&place.interfaces) {
-        let here = Path::new("/sys/class/net").join(name).exists();
+        let here = crate::namespace::has_interface(None, name);
         // What an earlier start has moved is in the plane's namespace already.
-        let moved = plane.netns.as_ref().is_some_and(|netns| crate::namespace::has_interface(netns, name));
+        let moved = plane.netns.is_some() && crate::namespace::has_interface(plane.netns.as_deref(), name);
         if !here && !moved {
             let wrong = format!("plane `{}`: there is no interface {name}", plane.name);
             let wrong = Diagnostic::error("E0713", wrong).at(*at);
