@@ -21,9 +21,11 @@ mod relay;
 
 pub use relay::bytes as relay_bytes;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::{FileType, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 /// The kernel's program.
@@ -34,6 +36,9 @@ const MARK: char = '\x1e';
 pub const SHARED: &str = "/dev/mmapper";
 /// Bytes of memory of a guest that does not say how much it needs.
 pub const MEMORY: u64 = 256 << 20;
+
+/// The least memory that a guest's kernel starts with.
+pub const LEAST_MEMORY: u64 = 64 << 20;
 
 /// A plane in a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +89,30 @@ impl Guest {
     }
 }
 
+/// Makes the file of the shared memory, or takes the one that is there. The directory is everybody's, so this takes only a file
+/// of our own: no link, and nothing that has a second name.
+///
+/// # Errors
+/// The file cannot be made, or what is there is something else.
+pub fn make_shared(path: &Path, bytes: u64) -> Result<(), String> {
+    let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let own = Mode::RUSR | Mode::WUSR;
+    let file = rustix::fs::open(path, flags, own).map_err(|why| match why {
+        rustix::io::Errno::LOOP => failed(&"it is a symbolic link; remove it"),
+        why => failed(&why),
+    })?;
+    let found = rustix::fs::fstat(&file).map_err(|why| failed(&why))?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || found.st_nlink != 1 {
+        return Err(failed(&"it is no file of its own; remove it"));
+    }
+    if found.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(failed(&format!("it belongs to user {}; remove it", found.st_uid)));
+    }
+    rustix::fs::fchmod(&file, own).map_err(|why| failed(&why))?;
+    File::from(file).set_len(bytes).map_err(|why| failed(&why))
+}
+
 /// What the guest says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Word {
@@ -125,8 +154,41 @@ impl Word {
 }
 
 #[cfg(test)]
+const EXAMPLE: &str = r#"{"name": "control", "init": "/usr/bin/junctor", "memory": 67108864, "interfaces": [], "shared": null,
+    "reaches": [], "writable": [], "directory": "/", "environment": [], "command": ["true"], "heartbeat": null,
+    "ready_when_started": true}"#;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shared_memory_is_a_file_of_our_own() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let (file, victim) = (at("file"), at("victim"));
+        make_shared(&file, 4096).unwrap();
+        std::fs::write(&file, "kept").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+        make_shared(&file, 8192).unwrap();
+        let found = file.metadata().unwrap();
+        assert_eq!((found.len(), found.permissions().mode() & 0o777), (8192, 0o600));
+        assert!(std::fs::read(&file).unwrap().starts_with(b"kept"));
+        std::fs::write(&victim, "whole").unwrap();
+        std::os::unix::fs::symlink(&victim, at("link")).unwrap();
+        std::os::unix::fs::symlink(at("none"), at("dangling")).unwrap();
+        std::fs::hard_link(&victim, at("second")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        for (name, said) in
+            [("link", "symbolic link"), ("dangling", "symbolic"), ("second", "no file"), ("pipe", "no file")]
+        {
+            let why = make_shared(&at(name), 1).unwrap_err();
+            assert!(why.contains(said), "{name}: {why}");
+        }
+        assert_eq!(std::fs::read(&victim).unwrap(), b"whole");
+        assert!(!at("none").exists());
+    }
 
     #[test]
     fn words_are_read_as_they_are_written() {

@@ -20,7 +20,6 @@ mod process;
 mod store;
 
 use std::collections::HashMap;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -480,9 +479,7 @@ impl Up<'_> {
         };
         let shared = self.deployment.shared_file(plane);
         if let (Some(file), Some(bytes)) = (&shared, plane.shared) {
-            let made =
-                std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(file);
-            made.and_then(|made| made.set_len(bytes)).map_err(|why| format!("{}: {why}", file.display()))?;
+            guest::make_shared(file, bytes)?;
         }
         let mut environment = plane.environment.clone();
         environment

@@ -9,7 +9,7 @@ use super::read::Places;
 use super::{Class, Deployment, Partition, Plane, Program};
 use crate::Cpus;
 use crate::groups::Groups;
-use crate::guest::KERNEL;
+use crate::guest::{KERNEL, LEAST_MEMORY};
 use crate::machine::{Machine, Roots};
 
 /// What is wrong and what is worth knowing.
@@ -39,6 +39,7 @@ pub fn check(deployment: &Deployment, places: &[Places], allowed: &Cpus, groups:
         cores(&mut found, deployment, plane, place, (&machine, allowed));
         program(&mut found, deployment, plane, place);
         partition(&mut found, plane, place);
+        guest(&mut found, plane, place);
         interfaces(&mut found, plane, place);
         rights(&mut found, plane, place, root, groups);
     }
@@ -84,11 +85,18 @@ fn program(found: &mut Found, deployment: &Deployment, plane: &Plane, place: &Pl
     let (wrong, help) = match &plane.program {
         Program::Router { config, .. } => {
             let path = deployment.directory.join(config);
-            match std::fs::File::open(&path) {
-                Ok(_) => return,
-                Err(why) => {
-                    (format!("{}: {why}", path.display()), "relative paths begin at the deployment's file")
+            match path.metadata() {
+                // A plane that is started again reads it again; and to open a named pipe may take for ever.
+                Ok(found) if !found.is_file() => {
+                    (format!("{} is no ordinary file", path.display()), "give a file with a configuration")
                 }
+                found => match found.and_then(|_| std::fs::File::open(&path)) {
+                    Ok(_) => return,
+                    Err(why) => (
+                        format!("{}: {why}", path.display()),
+                        "relative paths begin at the deployment's file",
+                    ),
+                },
             }
         }
         Program::Command(words) => match find_program(&words[0], &deployment.directory) {
@@ -109,6 +117,9 @@ fn partition(found: &mut Found, plane: &Plane, place: &Places) {
             (_, Program::Router { .. }) => {
                 ("a router cannot run in an operating system instance yet", "use partition = \"process\"")
             }
+            (Some(_), Program::Command(_)) if find_program("setpriv", Path::new("/")).is_none() => {
+                ("there is no program setpriv, which starts its kernel", "apt-get install util-linux")
+            }
             (Some(_), Program::Command(_)) => return,
         },
         Partition::Kvm => {
@@ -117,6 +128,27 @@ fn partition(found: &mut Found, plane: &Plane, place: &Places) {
     };
     let wrong = Diagnostic::error("E0712", format!("plane `{}`: {wrong}", plane.name)).at(place.partition);
     found.diagnostics.push(wrong.help(help));
+}
+
+/// What an operating system instance takes of this machine.
+fn guest(found: &mut Found, plane: &Plane, place: &Places) {
+    let mut wrong = |what: String, at, help: String| {
+        let wrong = Diagnostic::error("E0712", format!("plane `{}`: {what}", plane.name)).at(at);
+        found.diagnostics.push(wrong.help(help));
+    };
+    for (directory, at) in plane.writable.iter().zip(&place.writable) {
+        if !directory.is_dir() {
+            let help = "relative paths begin at the deployment's file; make it with mkdir -p".into();
+            wrong(format!("there is no directory {}", directory.display()), *at, help);
+        }
+    }
+    if let (Partition::Uml, Some(memory)) = (plane.partition, plane.memory)
+        && memory < LEAST_MEMORY
+    {
+        let at = place.memory.unwrap_or(place.name);
+        let what = format!("{} MiB are too little memory for an operating system", memory >> 20);
+        wrong(what, at, format!("give it {}M or more", LEAST_MEMORY >> 20));
+    }
 }
 
 fn interfaces(found: &mut Found, plane: &Plane, place: &Places) {
@@ -180,4 +212,45 @@ fn shared(deployment: &Deployment, allowed: &Cpus, machine: &Machine) -> Vec<Str
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a deployment in this directory.
+    fn said(directory: &Path, text: &str) -> String {
+        let read = crate::deployment::read(&directory.join("d.toml"), text);
+        let deployment = read.deployment.unwrap();
+        let found = check(&deployment, &read.places, &Cpus::of(0), &Groups::default());
+        lang::render(&found.diagnostics, &read.sources, false)
+    }
+
+    #[test]
+    fn a_named_pipe_is_no_configuration() {
+        let directory = tempfile::tempdir().unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let pipe = directory.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        std::fs::write(directory.path().join("file"), "").unwrap();
+        let of = |config: &str| {
+            said(directory.path(), &format!("[planes.a]\nkind = \"user\"\nconfig = \"{config}\"\n"))
+        };
+        assert!(of("pipe").contains("pipe is no ordinary file"), "{}", of("pipe"));
+        assert!(of(".").contains("is no ordinary file") && of("none").contains("No such file"));
+        assert!(!of("file").contains("E0711"), "{}", of("file"));
+    }
+
+    #[test]
+    fn what_a_guest_lacks_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("here")).unwrap();
+        let text = "[planes.a]\nkind = \"control\"\ncommand = \"true\"\npartition = \"uml\"\nmemory = \"63M\"\n\
+            writable = [\"here\", \"there\"]\n";
+        let said = said(directory.path(), text);
+        let there = directory.path().join("there");
+        assert!(said.contains(&format!("there is no directory {}", there.display())), "{said}");
+        assert!(said.contains("63 MiB are too little memory"), "{said}");
+        assert_eq!(said.matches("there is no directory").count(), 1, "{said}");
+    }
 }

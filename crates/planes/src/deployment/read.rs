@@ -22,6 +22,9 @@ const ROUTER_HEARTBEAT: Duration = Duration::from_secs(10);
 const AMOUNT: &str = "an amount of at least 1M, such as \"512M\" or \"2G\"";
 /// The shortest heartbeat: a machine with much to do lets a process wait for longer than a few milliseconds.
 const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
+/// The shortest wait between two starts: without one, a plane that fails at once would keep a core busy.
+const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
+const SHORTEST_START: Duration = Duration::from_millis(100);
 
 /// What reading a file gave.
 #[derive(Debug)]
@@ -55,6 +58,8 @@ pub struct Places {
     pub memory: Option<Span>,
     /// Its interfaces.
     pub interfaces: Vec<Span>,
+    /// Its writable directories.
+    pub writable: Vec<Span>,
     after: Vec<Placed<String>>,
     reaches: Vec<Placed<String>>,
 }
@@ -96,6 +101,7 @@ pub fn read(path: &Path, text: &str) -> Read {
         planes.extend(plane);
         places.push(place);
     }
+    alike(&mut found, &places, &planes);
     let placement = placement.unwrap_or(Placement::Smp);
     let mut deployment = Deployment {
         name: name.map_or_else(|| stem(path), |(name, _)| name.to_owned()),
@@ -104,6 +110,9 @@ pub fn read(path: &Path, text: &str) -> Read {
         planes,
         directory: directory(path),
     };
+    for path in deployment.planes.iter_mut().flat_map(|plane| &mut plane.writable) {
+        *path = deployment.directory.join(&path);
+    }
     if !is_name(&deployment.name) {
         let at = name.map_or(start, |(_, at)| at);
         found.list.push(bad_name(&deployment.name, "deployment").at(at));
@@ -131,6 +140,25 @@ fn directory(path: &Path) -> PathBuf {
 fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !name.is_empty() && name.len() <= 32 && name.chars().all(plain) && !name.starts_with('-')
+}
+
+/// Finds planes whose names become one in the names of variables.
+fn alike(found: &mut Findings, places: &[Places], planes: &[Plane]) {
+    // Planes that could not be read are missing from the list.
+    if planes.len() != places.len() {
+        return;
+    }
+    let folded = |plane: &Plane| plane.name.to_uppercase().replace('-', "_");
+    for (i, (plane, place)) in planes.iter().zip(places).enumerate() {
+        let same = planes.iter().zip(places).take(i).find(|(other, _)| folded(other) == folded(plane));
+        if let Some((other, theirs)) = same {
+            let wrong =
+                format!("the names of planes `{}` and `{}` are too much alike", other.name, plane.name);
+            let help = "names must differ in more than `-` and `_` and in capitals: $JUNCTOR_SHARED_NAME has neither";
+            let wrong = Diagnostic::error("E0705", wrong).at(place.name).help(help);
+            found.list.push(wrong.note(theirs.name, "the other one"));
+        }
+    }
 }
 
 fn bad_name(name: &str, what: &str) -> Diagnostic {
@@ -194,6 +222,11 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
         found.list.push(bad_name(name, "network namespace").at(at));
     }
     let interfaces = fields.texts(found, "interfaces");
+    for (name, at) in interfaces.iter().filter(|(name, _)| !crate::namespace::is_interface_name(name)) {
+        let wrong = format!("\"{}\" is no name for an interface", name.escape_debug());
+        let help = "names have 1 to 15 bytes, no blank and none of `/:,%`, and do not begin with `-`";
+        found.list.push(Diagnostic::error("E0705", wrong).at(*at).help(help));
+    }
     let after = fields.texts(found, "after");
     let heartbeat = fields.time(found, "heartbeat");
     if let Some((time, at)) = heartbeat.filter(|(time, _)| !time.is_zero() && *time < SHORTEST_HEARTBEAT) {
@@ -202,10 +235,18 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
     let heartbeat =
         heartbeat.map_or(is_router.then_some(ROUTER_HEARTBEAT), |(t, _)| (!t.is_zero()).then_some(t));
     let by_default = if is_router { Ready::Notified } else { Ready::Started };
-    let mut time = |key, default| fields.time(found, key).map_or(default, |(time, _)| time);
-    let (start_timeout, stop_timeout) =
-        (time("start_timeout", START_TIMEOUT), time("stop_timeout", STOP_TIMEOUT));
-    let (backoff, backoff_max) = (time("backoff", BACKOFF), time("backoff_max", BACKOFF_MAX));
+    let mut time = |key, default, least| {
+        let Some((time, at)) = fields.time(found, key) else { return default };
+        if time < least {
+            found.wrong_value(at, format!("`{key}` expects {least:?} or more, not {time:?}"));
+        }
+        time
+    };
+    let start_timeout = time("start_timeout", START_TIMEOUT, SHORTEST_START);
+    // 0: it is killed at once.
+    let stop_timeout = time("stop_timeout", STOP_TIMEOUT, Duration::ZERO);
+    let backoff = time("backoff", BACKOFF, SHORTEST_BACKOFF);
+    let backoff_max = time("backoff_max", BACKOFF_MAX, SHORTEST_BACKOFF);
     let places = Places {
         name: at,
         cores: cores.as_ref().map(|(_, at)| *at),
@@ -215,6 +256,7 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
         netns: netns.map(|(_, at)| at),
         memory: memory.map(|(_, at)| at),
         interfaces: interfaces.iter().map(|(_, at)| *at).collect(),
+        writable: writable.iter().map(|(_, at)| *at).collect(),
         after,
         reaches,
     };
@@ -430,6 +472,14 @@ mod tests {
             (&format!("{plane}memory = \"12\""), "`memory` expects an amount of at least 1M"),
             (&format!("{plane}memory = \"18446744073709551615G\""), "`memory` expects an amount"),
             (&format!("{plane}heartbeat = \"1ms\""), "`heartbeat` expects 100ms or more"),
+            (&format!("{plane}backoff = \"0s\""), "`backoff` expects 10ms or more"),
+            (&format!("{plane}backoff_max = \"0s\""), "`backoff_max` expects 10ms or more"),
+            (&format!("{plane}start_timeout = \"0s\""), "`start_timeout` expects 100ms or more"),
+            (&format!("{plane}interfaces = [\"../eth0\"]"), "is no name for an interface"),
+            (
+                "[planes.a-b]\nkind = \"user\"\ncommand = \"x\"\n[planes.A_B]\nkind = \"user\"\ncommand = \"x\"",
+                "too much alike",
+            ),
             (&format!("{plane}heartbeat = 5"), "`heartbeat` expects a time"),
             (&format!("{plane}command = \"x\""), "either `config` or `command`, not both"),
             (&format!("{plane}after = [\"b\"]"), "there is no plane `b`"),

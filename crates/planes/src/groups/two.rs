@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_reason_is_told() {
+    fn the_kernels_reason_is_reported() {
         assert_eq!(verdict("isolated", "isolated"), Ok(()));
         let said = "isolated invalid (Cpu list in cpuset.cpus not exclusive)";
         assert_eq!(verdict(said, "isolated"), Err("Cpu list in cpuset.cpus not exclusive".into()));

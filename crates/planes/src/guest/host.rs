@@ -2,16 +2,16 @@
 //! The machine's side of a guest: starts its kernel, and stands for it before the supervisor.
 
 use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::{Guest, KERNEL, Word, relay};
+use super::{Guest, KERNEL, MARK, Word, relay};
 use crate::notify::Notifier;
 
 /// The longest line of a guest's program.
-const LONGEST_LINE: u64 = 64 << 10;
+const LONGEST_LINE: usize = 64 << 10;
 /// The exit status if the guest ended without a word.
 const LOST: u8 = 124;
 
@@ -19,6 +19,11 @@ const LOST: u8 = 124;
 const KERNEL_LINES: usize = 20;
 /// Frames that a virtual interface takes at a time.
 const DEPTH: u32 = 128;
+
+/// Where the kernel keeps its files: below the directory of the guest's file, under this name.
+fn umid(guest: &Guest) -> String {
+    format!("{}.uml", guest.name)
+}
 
 /// The kernel's command.
 fn kernel(guest: &Guest, file: &Path) -> Command {
@@ -35,7 +40,9 @@ fn kernel(guest: &Guest, file: &Path) -> Command {
         "con=null",
         "con0=fd:0,fd:1",
     ]);
-    command.arg(format!("umid=junctor-{}", std::process::id()));
+    // Otherwise, they lie in the home directory for ever.
+    command.arg(format!("umid={}", umid(guest)));
+    command.arg(format!("uml_dir={}", directory(file).display()));
     for (number, tap) in guest.interfaces.iter().enumerate() {
         command.arg(format!("vec{number}:transport=tap,ifname={tap},depth={DEPTH}"));
     }
@@ -49,6 +56,11 @@ fn kernel(guest: &Guest, file: &Path) -> Command {
     // What the supervisor sends to this process's group is not for the kernel, which would end at once.
     command.process_group(0);
     command
+}
+
+fn directory(file: &Path) -> PathBuf {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    file.parent().unwrap_or(Path::new("/")).to_owned()
 }
 
 /// Runs a guest to its end. Returns the exit status of the plane's program.
@@ -66,6 +78,7 @@ pub fn run(file: &Path) -> Result<u8, String> {
     let outcome = listen(console, guest.ready_when_started);
     let status = child.wait().map_err(|why| format!("{KERNEL}: {why}"))?;
     drop(stopped);
+    let _ = std::fs::remove_dir_all(directory(file).join(umid(&guest)));
     match outcome {
         Outcome::Exit(status) => Ok(u8::try_from(status).unwrap_or(1)),
         Outcome::Failed(why) => Err(why),
@@ -101,6 +114,31 @@ enum Outcome {
     Lost,
 }
 
+/// Reads up to the end of a line, or up to a mark: what the program printed before it may have no line end. Nothing at the end.
+fn piece(console: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut piece = Vec::new();
+    loop {
+        let bytes = console.fill_buf().ok()?;
+        let room = bytes.len().min(LONGEST_LINE - piece.len());
+        if room == 0 {
+            return (!piece.is_empty()).then_some(piece);
+        }
+        let is_first = piece.is_empty();
+        let ends = |(at, byte): (usize, &u8)| match *byte {
+            b'\n' => Some(at + 1),
+            byte if byte == MARK as u8 && (at > 0 || !is_first) => Some(at),
+            _ => None,
+        };
+        let end = bytes[..room].iter().enumerate().find_map(ends);
+        let length = end.unwrap_or(room);
+        piece.extend_from_slice(&bytes[..length]);
+        console.consume(length);
+        if end.is_some() {
+            return Some(piece);
+        }
+    }
+}
+
 /// Takes the guest's words, and prints what is not one.
 fn listen(console: impl std::io::Read, ready_when_started: bool) -> Outcome {
     let notifier = Notifier::from_environment();
@@ -109,15 +147,7 @@ fn listen(console: impl std::io::Read, ready_when_started: bool) -> Outcome {
     // What the kernel says while it starts is of interest if it does not.
     let mut begins = Some(VecDeque::new());
     let mut console = BufReader::new(console);
-    loop {
-        let mut line = Vec::new();
-        match std::io::Read::take(&mut console, LONGEST_LINE).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => {
-                begins.into_iter().flatten().for_each(|line: String| print(&line));
-                return outcome;
-            }
-            Ok(_) => {}
-        }
+    while let Some(line) = piece(&mut console) {
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end_matches(['\n', '\r']);
         match Word::parse(text) {
@@ -137,6 +167,42 @@ fn listen(console: impl std::io::Read, ready_when_started: bool) -> Outcome {
                 }
                 None => print(text),
             },
+        }
+    }
+    begins.into_iter().flatten().for_each(|line: String| print(&line));
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(text: &[u8], at_a_time: usize) -> Vec<String> {
+        let mut console = BufReader::with_capacity(at_a_time, text);
+        let pieces = std::iter::from_fn(|| piece(&mut console));
+        pieces.map(|piece| String::from_utf8(piece).unwrap()).collect()
+    }
+
+    #[test]
+    fn words_are_found_behind_output_without_line_ends() {
+        let text = b"a\n> \x1eready\r\n> b\n\x1eheartbeat\n\n$ \x1eexit 3\r\nrest";
+        let all =
+            ["a\n", "> ", "\x1eready\r\n", "> b\n", "\x1eheartbeat\n", "\n", "$ ", "\x1eexit 3\r\n", "rest"];
+        for at_a_time in [1, 2, 3, 7, 1000] {
+            assert_eq!(pieces(text, at_a_time), all, "{at_a_time}");
+        }
+        let long = vec![b'x'; LONGEST_LINE + 1];
+        assert_eq!(pieces(&long, 1000).iter().map(String::len).collect::<Vec<_>>(), [LONGEST_LINE, 1]);
+        assert!(matches!(listen(&text[..], true), Outcome::Exit(3)));
+    }
+
+    #[test]
+    fn the_kernels_files_lie_beside_the_guests() {
+        let guest: Guest = serde_json::from_str(super::super::EXAMPLE).unwrap();
+        let command = kernel(&guest, Path::new("/run/junctor/edge/control.guest"));
+        let arguments: Vec<_> = command.get_args().filter_map(|argument| argument.to_str()).collect();
+        for expected in ["umid=control.uml", "uml_dir=/run/junctor/edge"] {
+            assert!(arguments.contains(&expected), "{arguments:?}");
         }
     }
 }

@@ -132,7 +132,7 @@ impl Relay {
                 CLOSE => self.close(connection),
                 OPEN => {
                     let stream = std::str::from_utf8(bytes).ok().and_then(&open);
-                    if !stream.is_some_and(|stream| self.take(connection, stream).is_ok()) {
+                    if stream.is_none_or(|stream| self.take(connection, stream).is_err()) {
                         self.send(CLOSE, connection, &[]);
                     }
                 }

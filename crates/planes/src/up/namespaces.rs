@@ -55,7 +55,7 @@ impl Journal<'_> {
         self.write()
     }
 
-    /// Whoever reads the file finds the old lines or the new ones.
+    /// Replaces the file in one step: a reader finds the old lines or the new ones.
     fn write(&self) -> Result<(), String> {
         let (path, new) = (self.files.network(), self.files.network().with_extension("new"));
         let written = match self.lines.is_empty() {
