@@ -90,10 +90,12 @@ pub(super) fn is_usable(parent: &Path, controller: &str) -> bool {
     let control = parent.join("cgroup.subtree_control");
     has_word(&parent.join("cgroup.controllers"), controller)
         && is_writable(parent)
-        && (has_word(&control, controller) || (is_writable(&control) && may_control(parent).is_ok()))
+        && (has_word(&control, controller) || is_writable(&control))
+        && may_control(parent).is_ok()
 }
 
-/// Whether controllers can be turned on in a group once this process has left it.
+/// Whether controllers can be on in a group once this process has left it. In a group with processes, cpusets would make it a
+/// threaded domain, and no process could enter the groups below it.
 fn may_control(parent: &Path) -> Result<(), String> {
     if is_root(parent) {
         return Ok(());
@@ -111,9 +113,6 @@ fn may_control(parent: &Path) -> Result<(), String> {
 
 /// Turns a controller on for the groups below ours, after this process has left it.
 fn prepare(parent: &Path, controller: &str) -> Result<(), String> {
-    if has_word(&parent.join("cgroup.subtree_control"), controller) {
-        return Ok(());
-    }
     may_control(parent)?;
     let me = std::process::id();
     if !is_root(parent) && processes(parent).contains(&me) {
@@ -167,7 +166,8 @@ pub(super) fn cpuset(mount: &Path, parent: &Path, wish: &Wish<'_>, added: &Added
 fn partition(mount: &Path, parent: &Path, wish: &Wish<'_>, added: &Added) -> Result<&'static str, String> {
     let (above, directory) = (wish.above(parent), wish.directory(parent));
     // Of an earlier supervisor.
-    if let Some(kind) = valid(&directory) {
+    let has_cores = list(&directory.join(EXCLUSIVE)).is_none_or(|cores| cores == *wish.cores);
+    if let Some(kind) = valid(&directory).filter(|_| has_cores) {
         return Ok(kind);
     }
     if list(&parent.join(EFFECTIVE)).is_some_and(|cores| cores.without(wish.all).is_empty()) {
