@@ -175,6 +175,16 @@ impl Groups {
         group
     }
 
+    /// Cores that a deployment's planes have as partitions. After that, no process outside may use them, not even a later
+    /// supervisor of the same deployment.
+    #[must_use]
+    pub fn held(&self, deployment: &str) -> Cpus {
+        let two = self.cpuset.iter().filter(|hierarchy| hierarchy.version == Version::Two);
+        let planes = two.flat_map(|hierarchy| below(&hierarchy.parent.join(name_of(deployment))));
+        let cores: Vec<Cpus> = planes.filter_map(|plane| two::held(&plane)).collect();
+        cores.iter().flat_map(Cpus::iter).collect()
+    }
+
     /// Removes the groups of a deployment. Processes that are still in them are killed.
     pub fn remove(&self, deployment: &str) {
         for hierarchy in self.cpuset.iter().chain(&self.memory) {

@@ -35,6 +35,8 @@ pub fn check(deployment: &Deployment, places: &[Places], allowed: &Cpus, groups:
     let mut found = Found::default();
     let machine = Machine::read(&Roots::below(Path::new("/")));
     let root = rustix::process::geteuid().is_root();
+    // An earlier supervisor may have taken cores from all other processes, this one too.
+    let allowed: &Cpus = &allowed.iter().chain(groups.held(&deployment.name).iter()).collect();
     for (plane, place) in deployment.planes.iter().zip(places) {
         cores(&mut found, deployment, plane, place, (&machine, allowed));
         program(&mut found, deployment, plane, place);

@@ -23,7 +23,7 @@ const AMOUNT: &str = "an amount of at least 1M, such as \"512M\" or \"2G\"";
 /// The shortest heartbeat: a machine with much to do lets a process wait for longer than a few milliseconds.
 const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
 /// The shortest wait between two starts: without one, a plane that fails at once would keep a core busy.
-const SHORTEST_BACKOFF: Duration = Duration::from_millis(10);
+const SHORTEST_BACKOFF: Duration = Duration::from_millis(1);
 const SHORTEST_START: Duration = Duration::from_millis(100);
 
 /// What reading a file gave.
@@ -472,8 +472,8 @@ mod tests {
             (&format!("{plane}memory = \"12\""), "`memory` expects an amount of at least 1M"),
             (&format!("{plane}memory = \"18446744073709551615G\""), "`memory` expects an amount"),
             (&format!("{plane}heartbeat = \"1ms\""), "`heartbeat` expects 100ms or more"),
-            (&format!("{plane}backoff = \"0s\""), "`backoff` expects 10ms or more"),
-            (&format!("{plane}backoff_max = \"0s\""), "`backoff_max` expects 10ms or more"),
+            (&format!("{plane}backoff = \"0s\""), "`backoff` expects 1ms or more"),
+            (&format!("{plane}backoff_max = \"0s\""), "`backoff_max` expects 1ms or more"),
             (&format!("{plane}start_timeout = \"0s\""), "`start_timeout` expects 100ms or more"),
             (&format!("{plane}interfaces = [\"../eth0\"]"), "is no name for an interface"),
             (

@@ -213,6 +213,11 @@ fn valid(group: &Path) -> Option<&'static str> {
     KINDS.iter().find(|(word, _)| *word == said).map(|(_, kind)| *kind)
 }
 
+/// The cores of a plane if they are a partition.
+pub(super) fn held(plane: &Path) -> Option<Cpus> {
+    valid(plane).and_then(|_| list(&plane.join(EFFECTIVE)))
+}
+
 /// Makes a plane's group an ordinary cpuset. Cores are kept from other groups only while a plane has them as a partition.
 fn give_up(above: &Path, directory: &Path, added: &Added) {
     let ordinary = |group: &Path| {
@@ -292,6 +297,10 @@ mod tests {
         ] {
             assert_eq!(tree.read(&format!("/cg/a.slice/j.service/{file}")), holds, "{file}");
         }
+        let held = "/cg/a.slice/j.service/junctor-edge/plane-b";
+        tree.group(held, &[(EFFECTIVE, "2-3")])
+            .group("/cg/a.slice/j.service/junctor-edge/plane-a", &[(PARTITION, "member")]);
+        assert_eq!((groups.held("edge").to_list().as_str(), groups.held("other").len()), ("2-3", 0));
         groups.added.take_back();
         assert_eq!(tree.read("/cg/a.slice/cpuset.cpus.exclusive"), "0", "it had that before");
     }
