@@ -34,6 +34,8 @@ pub struct Groups {
     cpuset: Option<Hierarchy>,
     memory: Option<Hierarchy>,
     why_no_memory: String,
+    /// Why there are no cpusets, where there could be.
+    why_no_cpuset: Option<String>,
     added: two::Added,
 }
 
@@ -106,12 +108,21 @@ impl Groups {
             hierarchies(root, mounts, ours, controller).into_iter().find(|h| h.is_usable(controller))
         };
         let memory = find("memory");
-        let why = match hierarchies(root, mounts, ours, "memory").is_empty() {
-            true => "this machine has no control groups for memory",
-            false => "no control group for memory can be made",
+        let cpuset = find("cpuset");
+        let obstacle = |controller| {
+            let all = hierarchies(root, mounts, ours, controller);
+            let mut two = all.iter().filter(|hierarchy| hierarchy.version == Version::Two);
+            two.find_map(|hierarchy| two::obstacle(&hierarchy.parent, controller))
         };
-        let why_no_memory = if memory.is_some() { String::new() } else { why.to_owned() };
-        Groups { cpuset: find("cpuset"), memory, why_no_memory, added: two::Added::default() }
+        let why_no_memory = match (&memory, hierarchies(root, mounts, ours, "memory").is_empty()) {
+            (Some(_), _) => String::new(),
+            (None, true) => "this machine has no control groups for memory".to_owned(),
+            (None, false) => {
+                obstacle("memory").unwrap_or_else(|| "no control group for memory can be made".to_owned())
+            }
+        };
+        let why_no_cpuset = if cpuset.is_none() { obstacle("cpuset") } else { None };
+        Groups { cpuset, memory, why_no_memory, why_no_cpuset, added: two::Added::default() }
     }
 
     /// What can be had, in words: nothing if cores are kept by affinity alone.
@@ -164,6 +175,9 @@ impl Groups {
                 }
                 Err(why) => group.missing.push(format!("no cpuset: {why}")),
             }
+        }
+        if let (true, Some(why)) = (own, &self.why_no_cpuset) {
+            group.missing.push(format!("no cpuset: {why}"));
         }
         if let (Some(hierarchy), Some(bytes)) = (&self.memory, memory) {
             match hierarchy.memory(&wish, bytes) {

@@ -94,6 +94,12 @@ pub(super) fn is_usable(parent: &Path, controller: &str) -> bool {
         && may_control(parent).is_ok()
 }
 
+/// Why groups with this controller cannot be made, although it is here and this process has the rights.
+pub(super) fn obstacle(parent: &Path, controller: &str) -> Option<String> {
+    let could = has_word(&parent.join("cgroup.controllers"), controller) && is_writable(parent);
+    could.then(|| may_control(parent).err()).flatten()
+}
+
 /// Whether controllers can be on in a group once this process has left it. In a group with processes, cpusets would make it a
 /// threaded domain, and no process could enter the groups below it.
 fn may_control(parent: &Path) -> Result<(), String> {
@@ -107,7 +113,10 @@ fn may_control(parent: &Path) -> Result<(), String> {
     let others = processes(parent).into_iter().filter(|pid| *pid != me).count();
     match others {
         0 => Ok(()),
-        _ => Err(format!("{} has {others} other processes", parent.display())),
+        _ => Err(format!(
+            "{} has other processes ({others}); start in a group of its own, as by `systemd-run --scope -p Delegate=yes`",
+            parent.display()
+        )),
     }
 }
 
@@ -356,7 +365,14 @@ mod tests {
             assert_eq!(parents, [tree.path().join("cg/j.service"), tree.path().join("cg/j.service")]);
         }
         tree.group("/cg/j.service", &[("cgroup.procs", "1\n")]);
-        assert!(find("0::/j.service\n").cpuset.is_none(), "a shell runs there, and the root is not ours");
+        let groups = find("0::/j.service\n");
+        assert!(groups.cpuset.is_none(), "a shell runs there, and the root is not ours");
+        let group = groups.make("edge", "a", &Cpus::of(1), &Cpus::of(1), true, None);
+        assert!(
+            group.cores == "affinity" && group.missing[0].contains("has other processes (1)"),
+            "{group:?}"
+        );
+        assert!(groups.why_no_memory().contains("systemd-run"), "{}", groups.why_no_memory());
         assert!(find("0::/../x\n").memory.is_none());
         tree.group("/cg/j.service", &[("cgroup.procs", ""), ("cgroup.type", "domain threaded")]);
         assert!(find("0::/j.service\n").cpuset.is_none());
