@@ -183,7 +183,7 @@ fn rights(found: &mut Found, plane: &Plane, place: &Places, root: bool, groups: 
     }
     if plane.partition == Partition::Process && plane.memory.is_some() && !groups.limits_memory() {
         let why = format!("the memory of plane `{name}` will not be limited: {}", groups.why_no_memory());
-        warn(place.memory, why, "start as root on a machine with memory control groups");
+        warn(place.memory, why, "start as root where control groups for memory can be made");
     }
     let has_taps = plane.partition != Partition::Process && !plane.interfaces.is_empty();
     if (plane.netns.is_some() || plane.own_processes || has_taps) && !root {
