@@ -108,7 +108,7 @@ fn partitions() -> [Finding; 2] {
             "planes: cores",
             State::Limited,
             "by affinity alone: no control group can be made",
-            "start as root where cpuset control groups are mounted",
+            "start as root where cpuset control groups are mounted, or in a delegated group (systemd: Delegate=yes)",
         ),
     };
     let kernel = planes::deployment::find_program(planes::guest::KERNEL, Path::new("/"));

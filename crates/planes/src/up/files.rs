@@ -106,12 +106,14 @@ impl Files {
         names
     }
 
-    /// Removes all that is of no use after the end. Logs stay, to be read, and the lock, by which the deployment is known.
+    /// Removes all that is of no use after the end. Logs stay, to be read, the lock, by which the deployment is known, and what of the
+    /// network could not be undone.
     pub(super) fn remove_all_but_logs(&self) {
         for entry in std::fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();
-            if name == "lock" || name.ends_with(".log") || name.ends_with(".log.1") {
+            if name == "lock" || path == self.network() || name.ends_with(".log") || name.ends_with(".log.1")
+            {
                 continue;
             }
             let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
