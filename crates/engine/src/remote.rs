@@ -107,8 +107,8 @@ impl Control {
     /// Which worker stands still, and in what, if one does.
     pub fn stalled(&self) -> Option<String> {
         let shared = self.shared();
-        let troubles = shared.mailboxes.iter().enumerate();
-        troubles.filter_map(|(w, mailbox)| Some(mailbox.trouble()?.refusal(w))).next()
+        let mut troubles = shared.mailboxes.iter().enumerate();
+        troubles.find_map(|(w, mailbox)| Some(mailbox.trouble()?.refusal(w)))
     }
 
     /// Ends the router.

@@ -147,7 +147,7 @@ pub(crate) fn directory() -> Result<PathBuf, String> {
 
 /// The files of a deployment of this name.
 pub(crate) fn files_of(name: &str) -> Result<Files, String> {
-    Ok(Files::new(planes::up::directory(&directory()?, name)))
+    Ok(Files::new(directory()?.join(name)))
 }
 
 /// Runs the command.

@@ -11,7 +11,11 @@ fn path(name: &str) -> PathBuf {
     Path::new("/run/netns").join(name)
 }
 
-fn ip(arguments: &[&str]) -> Result<(), String> {
+/// Runs `ip`.
+///
+/// # Errors
+/// What it says.
+pub(crate) fn ip(arguments: &[&str]) -> Result<(), String> {
     let output = Command::new("ip").args(arguments).output().map_err(|why| format!("ip: {why}"))?;
     if output.status.success() {
         return Ok(());

@@ -200,7 +200,7 @@ pub struct Supervisor {
     down: bool,
     /// Not all planes have been ready yet.
     first: bool,
-    failure: Option<String>,
+    failure: Option<(Id, String)>,
 }
 
 impl Supervisor {
@@ -263,10 +263,10 @@ impl Supervisor {
         self.planes.iter().all(|w| !w.has_process()) && (self.down || self.planes.iter().all(over))
     }
 
-    /// Why the first start failed, if it did.
+    /// By which plane the first start failed, and why, if it did.
     #[must_use]
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+    pub fn failure(&self) -> Option<(Id, &str)> {
+        self.failure.as_ref().map(|(id, why)| (*id, why.as_str()))
     }
 
     /// The next time at which something is to be done although nothing happens.
@@ -382,7 +382,7 @@ impl Supervisor {
         // A program that has done its work is no failure of the first start.
         if first && !watched.done {
             let what = if was_ready { "" } else { " before it was ready" };
-            return self.give_up(format!("plane `{}` {how}{what}", self.planes[id].plane.name), actions);
+            return self.give_up(id, format!("plane `{}` {how}{what}", self.planes[id].plane.name), actions);
         }
         if !again {
             return actions.push(Action::Report(Report::Ended(id, how, Next::Nothing)));
@@ -396,10 +396,10 @@ impl Supervisor {
         actions.push(Action::Report(Report::Ended(id, how, Next::Again(wait))));
     }
 
-    fn give_up(&mut self, why: String, actions: &mut Vec<Action>) {
+    fn give_up(&mut self, id: Id, why: String, actions: &mut Vec<Action>) {
         self.down = true;
         if self.failure.is_none() {
-            self.failure = Some(why.clone());
+            self.failure = Some((id, why.clone()));
             actions.push(Action::Report(Report::Failed(why)));
         }
     }
@@ -563,7 +563,7 @@ mod tests {
         assert_eq!(actions, [report(Report::Failed(why.clone())), Action::Terminate(0)]);
         assert_eq!(s.step(at(30), Event::Ended(0, Exit::Status(0))), []);
         assert!(s.is_over());
-        assert_eq!(s.failure(), Some(&*why));
+        assert_eq!(s.failure(), Some((1, &*why)));
     }
 
     #[test]

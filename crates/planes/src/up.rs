@@ -8,6 +8,8 @@
 //! lock            held by the supervisor that lives       control       commands
 //! PLANE.pid       who the plane's process is              PLANE.log     what it prints
 //! PLANE.notify    where it says that it is ready          PLANE.state/  what it goes on from when it ended by itself
+//! PLANE.ready     there while it is ready                 PLANE.done    there when its work is done
+//! PLANE.form      what its process was started as         deployment    the deployment's file, to stop it by
 //! network         namespaces and taps that were made, interfaces that were moved
 //! ```
 //!
@@ -63,8 +65,6 @@ const SHOWN_LINES: usize = 8;
 /// What a router of a deployment needs to know, for its command line.
 #[derive(Clone, Debug)]
 pub struct RouterPlane<'a> {
-    /// The deployment's name.
-    pub deployment: &'a str,
     /// The plane's name.
     pub plane: &'a str,
     /// The configuration.
@@ -430,8 +430,8 @@ impl Up<'_> {
         let process = Process::adopt(&record, (id, self.starts[id]), &self.sender);
         self.host.say(&format!("plane {} goes on (process {})", plane.name, record.pid));
         let form = std::fs::read_to_string(self.files.form(&plane.name)).ok();
-        let now = self.description(id, &group).map(|launch| launch.form());
-        if form.is_some() && now.is_ok_and(|now| Some(now) != form) {
+        let now = self.description(id, &group).form();
+        if form.is_some_and(|form| form != now) {
             let name = &plane.name;
             self.host.say(&format!(
                 "plane {name} was started as an older form of the deployment; `junctor restart {name}`"
@@ -472,8 +472,8 @@ impl Up<'_> {
         (self.name(id).to_owned(), self.files.control(self.name(id)))
     }
 
-    /// Describes a guest in a file; returns the command of the machine's side.
-    fn guest(&self, plane: &Plane) -> Result<Vec<String>, String> {
+    /// Makes what a guest needs before it starts: the file that describes it, and the memory that it shares.
+    fn prepare_guest(&self, plane: &Plane) -> Result<(), String> {
         let Program::Command(command) = &plane.program else {
             return Err("a router cannot run in an operating system instance".into());
         };
@@ -499,8 +499,7 @@ impl Up<'_> {
             ready_when_started: plane.ready == Ready::Started,
         };
         let file = self.files.guest(&plane.name);
-        guest.write(&file)?;
-        Ok(self.host.guest(&file))
+        guest.write(&file)
     }
 
     fn start(&mut self, id: Id, again: bool) {
@@ -525,7 +524,10 @@ impl Up<'_> {
         std::fs::create_dir_all(&state).map_err(|why| format!("{}: {why}", state.display()))?;
         mark(&self.files.is_ready(&plane.name), false);
         mark(&self.files.is_done(&plane.name), false);
-        let launch = self.description(id, &group)?;
+        if plane.partition != Partition::Process {
+            self.prepare_guest(plane)?;
+        }
+        let launch = self.description(id, &group);
         let form = self.files.form(&plane.name);
         std::fs::write(&form, launch.form()).map_err(|why| format!("{}: {why}", form.display()))?;
         let log = self.files.log(&plane.name);
@@ -537,7 +539,7 @@ impl Up<'_> {
     }
 
     /// What a plane's process is to be.
-    fn description(&self, id: Id, group: &Group) -> Result<Launch, String> {
+    fn description(&self, id: Id, group: &Group) -> Launch {
         let plane = &self.deployment.planes[id];
         let cores = self.deployment.cores_of(plane, self.allowed);
         let mut environment = plane.environment.clone();
@@ -548,11 +550,10 @@ impl Up<'_> {
         environment.extend(heartbeat.map(|every| (notify::HEARTBEAT_US.to_owned(), every)));
         environment.extend(self.words_for_all(plane));
         let command = match plane.partition {
-            Partition::Uml | Partition::Kvm => self.guest(plane)?,
+            Partition::Uml | Partition::Kvm => self.host.guest(&self.files.guest(&plane.name)),
             Partition::Process => match &plane.program {
                 Program::Command(words) => words.clone(),
                 Program::Router { config, set, arguments } => self.host.router(&RouterPlane {
-                    deployment: &self.deployment.name,
                     plane: &plane.name,
                     config: self.deployment.directory.join(config),
                     set,
@@ -563,7 +564,7 @@ impl Up<'_> {
                 }),
             },
         };
-        Ok(Launch {
+        Launch {
             supervisor: std::process::id(),
             record: self.files.record(&plane.name),
             groups: group.directories.clone(),
@@ -577,7 +578,7 @@ impl Up<'_> {
             environment,
             command,
             descriptors: self.store.names(id),
-        })
+        }
     }
 
     fn report(&mut self, report: &Report) {
@@ -726,7 +727,7 @@ impl Up<'_> {
         for file in self.deployment.planes.iter().filter_map(|plane| self.deployment.shared_file(plane)) {
             let _ = std::fs::remove_file(file);
         }
-        let failure = self.supervisor.failure().map(|why| self.explained(why));
+        let failure = self.supervisor.failure().map(|(id, why)| self.explained(id, why));
         self.host.say(&format!("deployment {} is down", self.deployment.name));
         for client in self.waiting.drain(..) {
             let text = format!("deployment {} is down", self.deployment.name);
@@ -736,23 +737,13 @@ impl Up<'_> {
     }
 
     /// A failed start with the end of the log of the plane that failed.
-    fn explained(&self, why: &str) -> String {
-        let failed =
-            self.deployment.planes.iter().find(|plane| why.starts_with(&format!("plane `{}`", plane.name)));
-        let Some(plane) = failed else { return why.to_owned() };
-        let log = self.files.log(&plane.name);
-        let begin = self.deployment.find(&plane.name).map_or(0, |id| self.log_begins[id]);
-        let lines = logs::last(&log, begin, SHOWN_LINES).unwrap_or_default();
+    fn explained(&self, id: Id, why: &str) -> String {
+        let log = self.files.log(self.name(id));
+        let lines = logs::last(&log, self.log_begins[id], SHOWN_LINES).unwrap_or_default();
         let help = format!("see {}, or try its command by itself", log.display());
         if lines.is_empty() {
             return format!("{why}; it printed nothing: {help}");
         }
         format!("{why}. Its log ends with:\n  {}\n{help}", lines.join("\n  "))
     }
-}
-
-/// The directory of a deployment below that of all.
-#[must_use]
-pub fn directory(all: &Path, deployment: &str) -> PathBuf {
-    all.join(deployment)
 }

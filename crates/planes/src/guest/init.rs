@@ -11,6 +11,7 @@ use nix::mount::{MsFlags, mount};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 
 use super::{Guest, SHARED, Word, relay};
+use crate::namespace::ip;
 use crate::notify::{self, Listener, Said};
 
 /// Where the control sockets of planes are, as on the machine.
@@ -153,12 +154,4 @@ fn interfaces(guest: &Guest) -> Result<(), String> {
         ip(&["link", "set", name, "up"])?;
     }
     Ok(())
-}
-
-fn ip(arguments: &[&str]) -> Result<(), String> {
-    let output = Command::new("ip").args(arguments).output().map_err(|why| format!("ip: {why}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("ip {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
 }
