@@ -6,6 +6,8 @@
 //! The crate `lab` has the rigs of network namespaces for labs that need a network.
 
 mod bridge;
+#[allow(dead_code, reason = "the labs that run deployments follow")]
+mod deployment;
 mod forwarding;
 mod parallelism;
 mod report;

@@ -10,6 +10,7 @@ use planes::groups::Groups;
 use planes::launch::Launch;
 use planes::up::{Files, Goal, Host, RouterPlane, UpError};
 use planes::{Cpus, Deployment, deployment};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::config::{Form, Loaded};
 use crate::{cli, control, exit};
@@ -53,6 +54,9 @@ pub(crate) struct Args {
     /// Do not show what planes print; 'junctor logs' does.
     #[arg(short, long)]
     quiet: bool,
+    /// Stop all planes when this process, which has started this one, ends.
+    #[arg(long, value_name = "PID", hide = true)]
+    parent: Option<u32>,
 }
 
 /// The launcher of a plane: this program in another place. For 'junctor up' alone.
@@ -152,6 +156,9 @@ pub(crate) fn files_of(name: &str) -> Result<Files, String> {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
+    if let Some(Err(why)) = args.parent.map(end_with) {
+        return cli::fail(why);
+    }
     let checked = match check(&args.file) {
         Ok(checked) => checked,
         Err(why) => return cli::usage(why),
@@ -187,6 +194,16 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(()) => exit::SUCCESS,
         Err(why @ UpError::RunsAlready(..)) => cli::usage(why),
         Err(why) => cli::fail(why),
+    }
+}
+
+/// Has this process asked to end when its parent ends.
+fn end_with(parent: u32) -> Result<(), String> {
+    set_parent_process_death_signal(Some(Signal::TERM)).map_err(|why| why.to_string())?;
+    // The parent may have ended before that.
+    match getppid().is_some_and(|pid| pid.as_raw_pid().cast_unsigned() == parent) {
+        true => Ok(()),
+        false => Err(format!("process {parent} has ended, or did not start this one")),
     }
 }
 
