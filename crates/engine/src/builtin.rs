@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::args::{Args, Names};
 use crate::control::Policy;
 use crate::element::Element;
-use crate::handler::{Access, Handler, HandlerError, Merge, with_argument};
+use crate::handler::{Access, Handler, HandlerError, Merge};
 use crate::ports::{self, Processing};
 use crate::router::{Shared, Target, readable, writable};
 use crate::schedule::MAX_TICKETS;
@@ -146,20 +146,18 @@ impl Worker {
 
     /// Answers a read on this worker.
     pub(crate) fn read_local(&mut self, target: &Target, param: &str) -> Result<String, HandlerError> {
+        if let Some(known) = self.shared.read_known(target) {
+            return Ok(known);
+        }
         if target.element == ROUTER {
-            return self.read_global(target.handler.name, param);
+            return self.read_global(target.handler.name);
         }
         if !target.handler.common {
             return self.read_here(target, param);
         }
-        let shared = self.shared.clone();
-        let (e, info) = (target.element, &shared.elements[target.element as usize]);
+        let e = target.element;
         Ok(match target.handler.name {
-            "name" => info.name.to_string(),
-            "class" => info.class.name.to_owned(),
-            "config" => shared.config_of(e).unwrap_or_else(|| info.config.to_string()),
             "ports" => self.ports_text(e as usize),
-            "handlers" => handlers_text(&shared, e as usize),
             "drops" => self.drops(e).iter().map(|(reason, n)| format!("{reason} {n}\n")).collect(),
             "cycles" => {
                 let stats = self.cycle_stats(e as usize);
@@ -171,7 +169,6 @@ impl Worker {
                 (in_line && !self.task_stats[e as usize].idle).to_string()
             }
             "tickets" => self.tasks.find(e).map_or(0, |t| t.tickets).to_string(),
-            HOME => info.place.home().to_string(),
             other => return Err(HandlerError::unknown(other)),
         })
     }
@@ -197,13 +194,7 @@ impl Worker {
         let name = target.handler.name;
         if !target.handler.common && name != "config" {
             self.write_here(target, value)?;
-            if let Some((position, keyword)) = target.handler.argument {
-                let shared = self.shared.clone();
-                let e = target.element;
-                let config =
-                    shared.config_of(e).unwrap_or_else(|| shared.elements[e as usize].config.to_string());
-                shared.set_config_of(e, with_argument(&config, position, keyword, value.trim()));
-            }
+            self.shared.note_written(target, value);
             return Ok(());
         }
         match name {
@@ -264,38 +255,10 @@ impl Worker {
         Ok(())
     }
 
-    fn read_global(&mut self, name: &str, _param: &str) -> Result<String, HandlerError> {
+    fn read_global(&mut self, name: &str) -> Result<String, HandlerError> {
         let shared = &self.shared;
         Ok(match name {
-            "version" => env!("CARGO_PKG_VERSION").to_owned(),
-            "driver" => "userlevel".to_owned(),
-            "config" => shared.text.to_string(),
-            "flatconfig" => shared.flat(),
-            // All that Click has in packages is built in.
-            "packages" => String::new(),
             "timewarp" => if self.clock.is_simulated() { "simulation" } else { "1" }.to_owned(),
-            "requirements" => shared.requirements.iter().map(|r| format!("{r}\n")).collect(),
-            "handlers" => {
-                let offered = |h: &&Handler| h.name != HOTCONFIG || shared.is_reconfigurable();
-                GLOBAL.iter().filter(offered).map(describe).collect()
-            }
-            "list" => {
-                let names: String = shared.elements.iter().map(|e| format!("{}\n", e.name)).collect();
-                format!("{}\n{names}", shared.elements.len())
-            }
-            "classes" => {
-                let mut names: Vec<_> = shared.elements.iter().map(|e| e.class.name).collect();
-                names.sort_unstable();
-                names.dedup();
-                names.iter().map(|n| format!("{n}\n")).collect()
-            }
-            "big_lock" => shared.big_lock.get().map_or(String::new(), |lock| format!("{}\n", lock.stats())),
-            THREADS => shared.active.to_string(),
-            "locks" => shared
-                .locks()
-                .iter()
-                .map(|l| format!("{} {} {} {}\n", l.name, l.how, l.stats, l.made_at))
-                .collect(),
             "drops" => self.all_drops(),
             "time" => format!("{:.9}", self.clock.wall() as f64 / 1e9),
             other => {
@@ -353,7 +316,7 @@ pub(crate) fn not_reconfigurable() -> HandlerError {
     HandlerError::Denied(why.into())
 }
 
-fn describe(handler: &Handler) -> String {
+pub(crate) fn describe(handler: &Handler) -> String {
     describe_as(handler.name, handler.access)
 }
 
@@ -366,7 +329,7 @@ fn describe_as(name: &str, access: Access) -> String {
     format!("{name}\t{access}\n")
 }
 
-fn handlers_text(shared: &Shared, element: usize) -> String {
+pub(crate) fn handlers_text(shared: &Shared, element: usize) -> String {
     let own = shared.elements[element].own_handlers.iter().filter(|(name, _)| &**name != "*");
     let own = own.map(|(name, access)| describe_as(name, *access));
     own.chain(shared.handlers(element).map(describe)).collect()

@@ -264,6 +264,9 @@ pub enum Tasks {
 /// State that an element offers to others that name it, see [`Element::provide`].
 pub type Provided = Arc<dyn Any + Send + Sync>;
 
+/// What is left of a handler's call when a worker has done its part. The thread that called does it, and workers go on.
+pub type Rest<T> = Box<dyn FnOnce() -> Result<T, HandlerError> + Send>;
+
 /// An instance of an element class.
 ///
 /// The engine calls [`configure`](Element::configure), on the first instance [`open`](Element::open), then for each
@@ -382,6 +385,17 @@ pub trait Element: Send + Any {
     /// [`HandlerError`], shown to the caller; the element is unchanged.
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         Err(HandlerError::unknown(name))
+    }
+
+    /// Begins a read whose answer takes long, for a thread that is not a worker: takes out what the answer is made of, and returns the
+    /// rest. `None` leaves all of it to [`Element::read`].
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
+        None
+    }
+
+    /// The same for a write. The rest may return a text for the user, such as a warning.
+    fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
+        None
     }
 
     /// Handlers that only this element's configuration gives it, beyond those of its class: their names and what they

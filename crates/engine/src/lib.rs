@@ -12,6 +12,7 @@
 
 mod account;
 pub mod adaptive;
+mod apart;
 pub mod args;
 pub mod balance;
 mod build;
@@ -60,7 +61,7 @@ pub use account::{Deeds, Unaccounted};
 pub use builtin::GONE;
 pub use cx::{Cx, InitCx, OpenCx};
 pub use drops::{Reason, Reasons};
-pub use element::{Class, Element, Foreign, Provided, Registry, Sharing, Tasks};
+pub use element::{Class, Element, Foreign, Provided, Registry, Rest, Sharing, Tasks};
 pub use graph::{Port as GraphPort, Ports};
 pub use handler::{Access, Handler, HandlerError, Llrpc, Merge, glob_match};
 pub use homes::Home;

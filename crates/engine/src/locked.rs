@@ -15,7 +15,7 @@ use sync::lock::{AdaptiveGuard, AdaptiveLock};
 
 use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
-use crate::element::{Element, Provided, Tasks};
+use crate::element::{Element, Provided, Rest, Tasks};
 use crate::handler::{Access, HandlerError};
 use crate::rehearsal::Rehearsed;
 use crate::stats::{self, Stat};
@@ -135,6 +135,14 @@ impl Element for Locked {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.get_on(cx).write(cx, name, value)
+    }
+
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
+        self.get_at_end(cx)?.read_apart(cx, name, param)
+    }
+
+    fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
+        self.get_on(cx).write_apart(cx, name, value)
     }
 
     fn own_handlers(&self) -> Vec<(String, Access)> {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use crate::apart::Begun;
 use crate::build::{Plant, lock};
 use crate::builtin::{self, ALARM_TIMER, ROUTER};
 use crate::handler::{Access, HandlerError};
@@ -201,8 +202,17 @@ impl Control {
     }
 
     fn read_found(&self, find: &Find<'_>, param: &str) -> Result<String, HandlerError> {
+        let shared = self.shared();
+        let target = find(&shared)?;
+        if target.handler.readable()
+            && !shared.is_stopped()
+            && let Some(known) = shared.read_known(&target)
+        {
+            return Ok(known);
+        }
         let param: Arc<str> = param.into();
-        let (target, answers) = self.ask(find, false, move |w, t| w.read_local(t, &param))?;
+        let (target, begun) = self.ask(find, false, move |w, t| w.begin_read(t, &param))?;
+        let answers = begun.into_iter().map(Begun::finish).collect::<Result<_, _>>()?;
         Ok(crate::handler::merge(target.handler.merge, answers))
     }
 
@@ -249,7 +259,12 @@ impl Control {
             _ => {}
         }
         let value: Arc<str> = value.into();
-        self.ask(find, true, move |w, t| w.write_local(t, &value))?;
+        let (_, begun) = self.ask(find, true, move |w, t| w.begin_write(t, &value))?;
+        for rest in begun.into_iter().flatten() {
+            if let Some(said) = rest()? {
+                self.print(&said);
+            }
+        }
         Ok(String::new())
     }
 

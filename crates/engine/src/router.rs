@@ -349,6 +349,15 @@ impl Shared {
         lock(&self.written_configs).insert(element, config);
     }
 
+    /// Lets the text that `config` shows have what was written to a handler, where that stands for an argument.
+    pub(crate) fn note_written(&self, target: &Target, value: &str) {
+        if let Some((position, keyword)) = target.handler.argument {
+            let e = target.element;
+            let config = self.config_of(e).unwrap_or_else(|| self.elements[e as usize].config.to_string());
+            self.set_config_of(e, crate::handler::with_argument(&config, position, keyword, value.trim()));
+        }
+    }
+
     /// Whether handlers may replace the configuration.
     pub(crate) fn is_reconfigurable(&self) -> bool {
         self.plant.upgrade().is_some_and(|p| p.reconfigure.get().is_some())

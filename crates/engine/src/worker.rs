@@ -729,7 +729,7 @@ impl Worker {
 
     /// As [`Worker::with`], saying what for.
     #[inline]
-    fn with_doing<R>(
+    pub(crate) fn with_doing<R>(
         &mut self,
         element: u32,
         doing: Doing,

@@ -406,6 +406,14 @@ impl<V> FlowTable<V> {
         })
     }
 
+    /// Passes the flows of up to `most` records to `take`, from record number `from` on. Returns where to go on, or `None` at the end. So
+    /// a holder of a lock can let go of it now and then; what comes or goes meanwhile may be passed or not.
+    pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Flow<&V>)) -> Option<usize> {
+        let next = from.saturating_add(most).min(self.records.len());
+        self.records.get(from..next)?.iter().filter_map(Record::flow).for_each(&mut take);
+        (next < self.records.len()).then_some(next)
+    }
+
     /// Takes out every flow.
     pub fn clear(&mut self) {
         let ids: Vec<FlowId> = self.iter().map(|(id, _)| id).collect();

@@ -71,7 +71,9 @@ use std::time::Duration;
 use engine::args::{Args, FromArg, Names};
 use engine::clock::SECOND;
 use engine::stats::{self, Stat};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Merge, Provided, Reason, Sharing, swap};
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, Merge, Provided, Reason, Rest, Sharing, swap,
+};
 use packet::{Batch, Packet, anno};
 use sync::rcu;
 use tables::mac::fdb::{self, Config, Fdb};
@@ -769,6 +771,12 @@ impl Element for Bridge {
             "groups" => common.group_lines(),
             _ => return Err(HandlerError::unknown(name)),
         })
+    }
+
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        let common = self.common.clone().filter(|_| name == "table")?;
+        common.fdb.advance(cx.now());
+        Some(Box::new(move || Ok(common.table())))
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {

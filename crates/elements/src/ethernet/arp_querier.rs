@@ -56,7 +56,9 @@ use std::net::Ipv4Addr;
 use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
 use engine::stats::Stat;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Rehearsed, Sharing, swap};
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Rehearsed, Rest, Sharing, swap,
+};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
 use tables::neighbour::{Config, Message};
@@ -352,6 +354,10 @@ impl Element for ArpQuerier {
             "broadcast" => self.own.broadcast.to_string(),
             _ => self.own.ip.to_string(),
         })
+    }
+
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        self.client.table.read_apart(cx.now(), name)
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {

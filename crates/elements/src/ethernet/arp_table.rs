@@ -57,7 +57,7 @@ use std::sync::Arc;
 
 use engine::args::Args;
 use engine::stats::Stat;
-use engine::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Rest, Sharing, swap};
 use tables::neighbour::Config;
 
 use super::neighbours::{self, Table};
@@ -101,6 +101,10 @@ impl Element for ArpTable {
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         let answer = self.table.read(cx.now(), name);
         Ok(answer.unwrap_or_else(|| self.table.neighbours.lock().drops().to_string()))
+    }
+
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        self.table.read_apart(cx.now(), name)
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {

@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
 use engine::stats::{self, Stat};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, Rest, swap};
 use packet::{Batch, Packet};
 use tables::mac::{DEFAULT_CAPACITY, MacTable};
 use wire::MacAddr;
@@ -182,6 +182,11 @@ fn copies(cx: &mut Cx<'_>, batch: &mut Batch) -> Batch {
     copies
 }
 
+/// Stations as the handler lists them.
+fn lines(stations: &[tables::mac::Station]) -> String {
+    stations.iter().map(|s| format!("{:#} {}\n", MacAddr(s.mac), s.port)).collect()
+}
+
 impl Element for EtherSwitch {
     fn configure(&mut self, args: &mut Args<'_>) {
         let timeout: Duration = args.keyword("TIMEOUT", Duration::from_secs(300));
@@ -240,7 +245,6 @@ impl Element for EtherSwitch {
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         let now_ns = cx.now();
-        let line = |s: &tables::mac::Station| format!("{:#} {}\n", MacAddr(s.mac), s.port);
         Ok(match name {
             "timeout" => (self.table.timeout_ns() as f64 / 1e9).to_string(),
             "capacity" => DEFAULT_CAPACITY.to_string(),
@@ -248,8 +252,13 @@ impl Element for EtherSwitch {
                 self.table.expire(now_ns);
                 self.table.len().to_string()
             }
-            _ => self.table.stations(now_ns).iter().map(line).collect(),
+            _ => lines(&self.table.stations(now_ns)),
         })
+    }
+
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        let stations = (name == "table").then(|| self.table.stations(cx.now()))?;
+        Some(Box::new(move || Ok(lines(&stations))))
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use engine::args::Args;
 use engine::clock::Nanos;
 use engine::stats::{self, Stat};
-use engine::{Cx, HandlerError, LockUse, Reason, When};
+use engine::{Cx, HandlerError, LockUse, Reason, Rest, When};
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, How};
 use tables::neighbour::{self, Admission, Config, Discipline, Fed, Loss, Neighbours, Retries, Share, State};
@@ -130,7 +130,9 @@ impl<A: Address> Table<A> {
     /// The table as its handler prints it: address, whether it is known, Ethernet address, age; and more for `states`.
     pub fn text(&self, now: Nanos, states: bool) -> String {
         let mut text = String::new();
-        for n in self.neighbours.lock().iter(now) {
+        // Workers wait for the lock, but not for the text.
+        let neighbours: Vec<_> = self.neighbours.lock().iter(now).collect();
+        for n in neighbours {
             let known = u8::from(n.state != State::Incomplete);
             let age_us = n.age_ns / 1000;
             let (ip, mac) = (n.ip.to_text(), MacAddr(n.mac));
@@ -176,6 +178,17 @@ impl<A: Address> Table<A> {
         }
         lost.drop_all(cx, None);
         Ok(sent)
+    }
+
+    /// Begins those of these handlers that list the table, see [`engine::Element::read_apart`].
+    pub fn read_apart(self: &Arc<Self>, now: Nanos, name: &str) -> Option<Rest<String>> {
+        let states = match name {
+            "table" => false,
+            "states" => true,
+            _ => return None,
+        };
+        let table = self.clone();
+        Some(Box::new(move || Ok(table.text(now, states))))
     }
 
     /// Answers the read handlers that tables and those who use them have in common.

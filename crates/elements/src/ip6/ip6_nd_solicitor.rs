@@ -49,7 +49,8 @@ use engine::args::{Args, FromArg, Raw};
 use engine::clock::Nanos;
 use engine::stats::Stat;
 use engine::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rehearsed, Sharing, swap,
+    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, Sharing,
+    swap,
 };
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
@@ -263,6 +264,10 @@ impl Element for Solicitor {
             "drops" => drops.to_string(),
             _ => format!("{drops} packets killed\n{queries} ND Solicitation Message sent\n"),
         })
+    }
+
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        self.client.table.read_apart(cx.now(), name)
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {

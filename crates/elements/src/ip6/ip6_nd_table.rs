@@ -53,7 +53,7 @@ use std::sync::Arc;
 
 use engine::args::Args;
 use engine::stats::Stat;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Sharing, swap};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Rest, Sharing, swap};
 
 use super::ip6_nd::{default_config, vary_reachable_time};
 use crate::ethernet::neighbours::{self, Table};
@@ -104,6 +104,10 @@ impl Element for NdTable {
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         let answer = self.table.read(cx.now(), name);
         Ok(answer.unwrap_or_else(|| self.table.neighbours.lock().drops().to_string()))
+    }
+
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        self.table.read_apart(cx.now(), name)
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {

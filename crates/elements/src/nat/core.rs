@@ -2,7 +2,6 @@
 //! What all rewriters have in common: arguments, mappings, the way of a packet, handlers. A [`Family`] says what differs.
 
 use std::cell::Cell;
-use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -12,20 +11,21 @@ use engine::args::{Args, FromArg, Names, Raw};
 use engine::clock::Nanos;
 use engine::stats::{self, Stat};
 use engine::{
-    Access, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rehearsed, When,
+    Access, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, When,
     parse_integer, swap,
 };
 use packet::{Batch, Packet};
 use tables::flow::{Direction, Flow, FlowId, FlowKey};
 use wire::tcp::Flags;
 
+use super::SECOND;
 use super::kind::{Kind, TCP, UDP};
+use super::listing::{self, Listing};
 use super::mappings::{MAPPINGS, Mapping, Mappings, Shared, Timing, lock};
 use super::spec::{Asker, Capacity, Directory, Handle, Maker, Rule, Spec};
 use super::stream::{self, Stream};
 use crate::tools::{Anno, time_ns};
 
-const SECOND: u64 = 1_000_000_000;
 const DEFAULT_CAPACITY: usize = 65536;
 const MAX_CAPACITY: usize = 1 << 24;
 
@@ -254,35 +254,15 @@ impl<F: Family> Rewriter<F> {
         id
     }
 
-    /// The table, a line for each mapping and direction that this rewriter sees.
-    fn table(&self, all: &Mappings, now: Nanos, proto: Option<u8>) -> String {
-        let mut flows: Vec<_> = all.table().iter().map(|(_, flow)| flow).collect();
-        flows.retain(|f| proto.is_none_or(|p| f.forward.proto == p));
-        flows.sort_by_key(|f| f.forward);
-        let mut text = String::new();
-        for f in flows {
-            let zones = [f.forward.zone, f.reply.zone];
-            // Outputs of another rewriter say whose they are.
-            let port = |side: usize, seen: usize| match (side == seen, zones[0] == zones[1]) {
-                (true, _) => format!("*{}", f.value.outputs[side]),
-                (false, true) => f.value.outputs[side].to_string(),
-                (false, false) => format!("{}:{}", all.name(zones[side]), f.value.outputs[side]),
-            };
-            let left = f.value.ends_ns().saturating_sub(now).saturating_add(SECOND / 2) / SECOND;
-            for (side, key) in [f.forward, f.reply].iter().enumerate().filter(|(s, _)| zones[*s] == self.zone)
-            {
-                let to = F::KIND.rewritten(key, &f.forward, &f.reply, side);
-                let _ = writeln!(
-                    text,
-                    "{} [{} {}] i{} exp{left}",
-                    F::KIND.text(key, &to, side),
-                    port(0, side),
-                    port(1, side),
-                    f.value.input
-                );
-            }
-        }
-        text
+    /// The mappings that a handler lists, if it does.
+    fn listing(&self, name: &str, now: Nanos) -> Option<Listing> {
+        let proto = match name {
+            "mappings" | "table" => None,
+            "tcp_mappings" | "tcp_table" => Some(TCP),
+            "udp_mappings" | "udp_table" => Some(UDP),
+            _ => return None,
+        };
+        Some(Listing { kind: F::KIND, zone: self.zone, proto, now })
     }
 
     /// An input's specification and how many mappings it has.
@@ -484,10 +464,10 @@ impl<F: Family> Element for Rewriter<F> {
         let now = cx.now();
         let mut all = lock(&self.mappings);
         all.expire(now);
+        if let Some(listing) = self.listing(name, now) {
+            return Ok(listing.text(&all));
+        }
         Ok(match name {
-            "mappings" | "table" => self.table(&all, now, None),
-            "tcp_mappings" | "tcp_table" => self.table(&all, now, Some(TCP)),
-            "udp_mappings" | "udp_table" => self.table(&all, now, Some(UDP)),
             "tcp_lookup" => self.lookup(&all, TCP, param)?,
             "nmappings" | "table_size" => all.count_all(self.zone).to_string(),
             "size" => all.table().len().to_string(),
@@ -511,6 +491,22 @@ impl<F: Family> Element for Rewriter<F> {
             (_, Some(input)) if input < self.rules.len() => self.set_pattern(cx, input, value),
             _ => Err(HandlerError::unknown(name)),
         }
+    }
+
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        let (mappings, zone, now) = (self.mappings.clone(), self.zone, cx.now());
+        if let Some(listing) = self.listing(name, now) {
+            return Some(Box::new(move || Ok(listing.apart(&mappings))));
+        }
+        let number: fn(&Mappings, u16) -> usize = match name {
+            "nmappings" | "table_size" => |all, zone| all.count_all(zone),
+            "size" => |all, _| all.table().len(),
+            _ => return None,
+        };
+        Some(Box::new(move || {
+            listing::expire(&mappings, now);
+            Ok(number(&lock(&mappings), zone).to_string())
+        }))
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -3,7 +3,7 @@
 //!
 //! [`core`] is the rewriter that all classes are; a class adds what its packets look like and how long its mappings last.
 //! [`mappings`] are in a flow table, [`spec`] says how new ones are made, [`kind`] what a packet becomes by one. [`pool`] finds
-//! free ports and addresses.
+//! free ports and addresses, and [`listing`] writes mappings out.
 
 mod core;
 mod ftp_port_mapper;
@@ -12,6 +12,7 @@ mod icmp_rewriter;
 mod ip_addr_pair_rewriter;
 mod ip_addr_rewriter;
 mod kind;
+mod listing;
 mod mapper;
 mod mappings;
 mod pattern;
@@ -24,6 +25,9 @@ mod spec;
 mod stream;
 #[cfg(test)]
 mod tests;
+
+/// Nanoseconds in a second.
+const SECOND: u64 = 1_000_000_000;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[

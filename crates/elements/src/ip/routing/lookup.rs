@@ -10,7 +10,7 @@ use engine::args::Args;
 use engine::control::Policy;
 use engine::stats::{self, Stat};
 
-use engine::{Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Tasks, When, swap};
+use engine::{Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Rest, Tasks, When, swap};
 use packet::{Batch, Packet};
 use sync::events::{self, Kind, Mask};
 use sync::lock::How;
@@ -109,6 +109,59 @@ fn add_all<F: Family>(args: &mut Args<'_>, shared: &SharedRoutes<F>) {
     }
 }
 
+/// Answers a read handler.
+fn answer<F: Family>(shared: &SharedRoutes<F>, name: &str, param: &str) -> Result<String, HandlerError> {
+    match name {
+        "nroutes" => Ok(shared.read(|routes| routes.len().to_string())),
+        "lookup" => shared.read(|routes| routes.lookup(param)).map_err(HandlerError::Failed),
+        "nexthops" => Ok(shared.read(|routes| routes.show_names())),
+        "contention" => Ok(shared.contention()),
+        "stats" => Ok(shared.stats()),
+        _ => Ok(shared.read(|routes| routes.show_all())),
+    }
+}
+
+/// Executes a write handler of element number `index`; returns what there is to say about it.
+fn change<F: Family>(
+    shared: &SharedRoutes<F>,
+    index: usize,
+    name: &str,
+    value: &str,
+) -> Result<Option<String>, HandlerError> {
+    let begun = events::begin_span(Mask::CONTROL);
+    let quiet = |()| None;
+    let done = match name {
+        "ctrl" => shared.change(|routes| routes.control(value)).map(quiet),
+        "flush" => shared.change(|routes| routes.replace("", false)).map(quiet),
+        "replace" => shared.replace(value, false),
+        "load" => load(shared, value.trim(), false),
+        "nexthop" => shared.change(|routes| routes.set_named(value)).map(quiet),
+        "remove_nexthop" => shared.change(|routes| routes.remove_named(value)).map(quiet),
+        "withdraw" => shared.change(|routes| routes.withdraw(value)).map(quiet),
+        verb => shared.change(|routes| routes.command(verb, value)).map(quiet),
+    };
+    if begun.is_some() {
+        let routes = events::short(shared.read(Routes::len) as u64);
+        events::end_span(begun, Kind::Routes, (index as u32, done.is_err().into()), routes);
+    }
+    done.map_err(HandlerError::Failed)
+}
+
+/// Makes the routes of a file the table's, or adds them with `keep`; returns what there is to say about it.
+fn load<F: Family>(shared: &SharedRoutes<F>, path: &str, keep: bool) -> Result<Option<String>, String> {
+    let failed = |why: std::io::Error| format!("cannot read routes: {path}: {why}");
+    // Somebody waits for this: it reads what is there.
+    let input = pipes::open(path.as_ref(), Duration::ZERO).map_err(failed)?;
+    if input.is_pipe() {
+        return Err(format!("cannot read routes: {path}: it is a named pipe; write its lines to a file"));
+    }
+    let text = input.read_all(MOST_BYTES).map_err(failed)?;
+    let text =
+        String::from_utf8(text).map_err(|_| format!("cannot read routes: {path}: it is not valid UTF-8"))?;
+    let said = shared.replace(&text, keep).map_err(|why| format!("{path}: {why}"))?;
+    Ok(said.map(|said| format!("{path}: {said}")))
+}
+
 impl<F: Family> Lookup<F> {
     /// A table of a class that is named after one of Click's.
     pub(crate) fn like(like: Like) -> Self {
@@ -131,36 +184,6 @@ impl<F: Family> Lookup<F> {
 
     fn shared(&self) -> &SharedRoutes<F> {
         self.shared.as_ref().expect("configured before use")
-    }
-
-    /// Does what is written to a handler.
-    fn change(&self, name: &str, value: &str) -> Result<(), String> {
-        let shared = self.shared();
-        match name {
-            "ctrl" => shared.change(|routes| routes.control(value)),
-            "flush" => shared.change(|routes| routes.replace("", false)),
-            "replace" => shared.replace(value, false).map(|said| self.said.set(said)),
-            "load" => self.load(value.trim(), false),
-            "nexthop" => shared.change(|routes| routes.set_named(value)),
-            "remove_nexthop" => shared.change(|routes| routes.remove_named(value)),
-            "withdraw" => shared.change(|routes| routes.withdraw(value)),
-            verb => shared.change(|routes| routes.command(verb, value)),
-        }
-    }
-
-    fn load(&self, path: &str, keep: bool) -> Result<(), String> {
-        let failed = |why: std::io::Error| format!("cannot read routes: {path}: {why}");
-        // A worker waits for this: it reads what is there.
-        let input = pipes::open(path.as_ref(), Duration::ZERO).map_err(failed)?;
-        if input.is_pipe() {
-            return Err(format!("cannot read routes: {path}: it is a named pipe; write its lines to a file"));
-        }
-        let text = input.read_all(MOST_BYTES).map_err(failed)?;
-        let text = String::from_utf8(text)
-            .map_err(|_| format!("cannot read routes: {path}: it is not valid UTF-8"))?;
-        let said = self.shared().replace(&text, keep).map_err(|why| format!("{path}: {why}"))?;
-        self.said.set(said.map(|said| format!("{path}: {said}")));
-        Ok(())
     }
 
     /// Takes another element's routes for its own, with what it may say beside.
@@ -308,7 +331,7 @@ impl<F: Family> Element for Lookup<F> {
             return Ok(Tasks::None);
         }
         if let Some(path) = self.file.as_ref().filter(|_| !cx.is_dry()) {
-            self.load(path, true)?;
+            self.said.set(load(self.shared(), path, true)?);
         }
         Ok(Tasks::None)
     }
@@ -429,27 +452,27 @@ impl<F: Family> Element for Lookup<F> {
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        let shared = self.shared();
-        match name {
-            "nroutes" => Ok(shared.read(|routes| routes.len().to_string())),
-            "lookup" => shared.read(|routes| routes.lookup(param)).map_err(HandlerError::Failed),
-            "nexthops" => Ok(shared.read(|routes| routes.show_names())),
-            "contention" => Ok(shared.contention()),
-            "stats" => Ok(shared.stats()),
-            _ => Ok(shared.read(|routes| routes.show_all())),
-        }
+        answer(self.shared(), name, param)
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let begun = events::begin_span(Mask::CONTROL);
-        let done = self.change(name, value);
-        if let Some(said) = self.said.take() {
+        if let Some(said) = change(self.shared(), cx.index(), name, value)? {
             cx.print(&format!("{}: {said}", cx.name()));
         }
-        if begun.is_some() {
-            let routes = events::short(self.shared().read(Routes::len) as u64);
-            events::end_span(begun, Kind::Routes, (cx.index() as u32, done.is_err().into()), routes);
-        }
-        done.map_err(HandlerError::Failed)
+        Ok(())
+    }
+
+    fn read_apart(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
+        let (shared, name, param) = (self.shared.clone()?, name.to_owned(), param.to_owned());
+        Some(Box::new(move || answer(&shared, &name, &param)))
+    }
+
+    fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
+        let (shared, index, element) = (self.shared.clone()?, cx.index(), cx.name().to_owned());
+        let (name, value) = (name.to_owned(), value.to_owned());
+        Some(Box::new(move || {
+            let said = change(&shared, index, &name, &value)?;
+            Ok(said.map(|said| format!("{element}: {said}")))
+        }))
     }
 }
