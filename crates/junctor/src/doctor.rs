@@ -100,12 +100,12 @@ fn examine() -> Vec<Finding> {
 }
 
 /// By what planes can be kept apart (`junctor up`).
-fn partitions() -> [Finding; 2] {
+fn partitions() -> [Finding; 3] {
     let groups = planes::groups::Groups::find().words();
     let groups = match groups.is_empty() {
-        false => Finding::good("planes: cores", groups.join(", ")),
+        false => Finding::good("planes: process", groups.join(", ")),
         true => Finding::short(
-            "planes: cores",
+            "planes: process",
             State::Limited,
             "by affinity alone: no control group can be made",
             "start as root where cpuset control groups are mounted, or in a delegated group (systemd: Delegate=yes)",
@@ -121,7 +121,27 @@ fn partitions() -> [Finding; 2] {
             "sudo apt-get install user-mode-linux",
         ),
     };
-    [groups, kernel]
+    [groups, kernel, virtual_machine()]
+}
+
+/// Whether planes can have virtual machines. A kernel is started to find that out, for at most half a minute.
+fn virtual_machine() -> Finding {
+    use planes::guest::kvm;
+    const WHAT: &str = "planes: kvm";
+    let kernel = match kvm::offered(None) {
+        Ok(kernel) => kernel,
+        Err((why, mend)) => return Finding::short(WHAT, State::Missing, why, mend),
+    };
+    match kvm::trial(&kernel, false) {
+        Ok(()) => Finding::good(WHAT, format!("{} starts in a virtual machine", kernel.display())),
+        Err(why) => Finding::short(
+            WHAT,
+            State::Limited,
+            format!("KVM runs no guest: {why}"),
+            "use partition = \"uml\"; for tests, emulated = true runs {} slowly"
+                .replace("{}", &kernel.display().to_string()),
+        ),
+    }
 }
 
 fn read(path: impl AsRef<Path>) -> String {

@@ -79,6 +79,9 @@ pub(crate) struct GuestArgs {
     /// Be the first process of the guest.
     #[arg(long)]
     init: bool,
+    /// Begin in the kernel's initial file system, with the drivers in this directory.
+    #[arg(long, value_name = "DIR")]
+    modules: Option<PathBuf>,
     /// What the kernel adds to its first process's arguments.
     #[arg(hide = true)]
     rest: Vec<String>,
@@ -87,7 +90,7 @@ pub(crate) struct GuestArgs {
 /// Runs a guest, or all that happens in one.
 pub(crate) fn guest(args: &GuestArgs) -> u8 {
     if args.init {
-        planes::guest::init::run(&args.file);
+        planes::guest::init::run(&args.file, args.modules.as_deref());
     }
     match planes::guest::host::run(&args.file) {
         Ok(status) => status,

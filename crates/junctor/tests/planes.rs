@@ -464,6 +464,68 @@ fn a_guest_reaches_the_user_plane_through_memory() {
     assert!(ended.status.success(), "{}", ended.stderr);
 }
 
+/// A kernel for virtual machines that this test may use: `$JUNCTOR_KERNEL`, or one that is installed.
+fn kernel_line() -> String {
+    let given = std::env::var("JUNCTOR_KERNEL").ok();
+    given.map_or_else(String::new, |path| format!("kernel = \"{path}\"\n"))
+}
+
+/// The same in a virtual machine, emulated: what it does is that of one by KVM, how fast is not.
+#[test]
+fn a_virtual_machine_reaches_the_user_plane_through_memory() {
+    let name = "a_virtual_machine_reaches_the_user_plane_through_memory";
+    if lab::rig::skip_without(name, &["ping", "setpriv", "qemu-system-x86_64"]) {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    let deployment = Deployment::new(
+        &format!(
+            "placement = \"amp\"\n[planes.user]\nkind = \"user\"\nconfig = \"router.click\"\ncores = \"0\"\n\
+             [planes.control]\nkind = \"control\"\npartition = \"kvm\"\nemulated = true\n{}command = \"sh control.sh\"\n\
+             cores = \"1\"\nmemory = \"320M\"\nafter = [\"user\"]\nreaches = [\"user\"]\ninterfaces = [\"c0\"]\n\
+             writable = [\"out\"]\nstart_timeout = \"120s\"\n",
+            kernel_line()
+        ),
+        "TimedSource -> r :: StaticIPLookup(10.0.0.0/8 0) -> Discard;",
+    );
+    let out = deployment.directory.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let checked = text_of(&Command::new(JUNCTOR).args(["check", &deployment.file()]).output().unwrap());
+    if checked.contains("no kernel") || checked.contains("no cores") {
+        eprintln!("{name}: left out: {checked}");
+        return;
+    }
+    let script = format!(
+        "trap 'echo asked to end; exit 0' TERM\nip addr add 10.9.0.2/24 dev c0\ntouch /etc/touched 2>&1\n\
+         {JUNCTOR} ctl r.set '10.1.0.0/16 0' && {JUNCTOR} ctl r.table && uname -r > out/release && echo done\n\
+         while :; do sleep 0.1; done\n"
+    );
+    std::fs::write(deployment.directory.path().join("control.sh"), script).unwrap();
+    let mut up = deployment.up(&home);
+    up.wait_for_text("done", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    assert!(deployment.ctl("r.table").contains("10.1.0.0/16"));
+    let ours = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_ne!(std::fs::read_to_string(out.join("release")).unwrap(), ours, "a kernel of its own");
+    home.ip("addr add 10.9.0.1/24 dev c0").unwrap();
+    home.run(&["ping", "-n", "-c1", "-W60", "10.9.0.2"]).unwrap();
+    // Killed, it comes again; a supervisor that is killed leaves it, and the next one takes it over.
+    let user = deployment.pid("user");
+    let heard = up.stdout().matches("done").count();
+    deployment.kill("control");
+    wait_for("the guest's words", PATIENCE, || up.stdout().matches("done").count() > heard)
+        .unwrap_or_else(|e| panic!("{e}\n{}", up.stdout()));
+    let control = deployment.pid("control");
+    kill(up.id());
+    wait_for("the supervisor's end", PATIENCE, || up.ended().is_some()).unwrap();
+    up = deployment.up(&home);
+    up.wait_for_text("plane control goes on", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((deployment.pid("user"), deployment.pid("control")), (user, control));
+    let ended = up.interrupt(PATIENCE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let log = std::fs::read_to_string(deployment.files().join("control.log")).unwrap();
+    assert!(log.contains("asked to end") && log.contains("Read-only file system"), "{log}");
+}
+
 /// Starts nothing, or nothing that stays.
 #[test]
 fn what_cannot_be_started_leaves_nothing() {

@@ -88,6 +88,10 @@ pub struct Plane {
     pub reaches: Vec<usize>,
     /// Of such an instance: directories of this machine that it may write to.
     pub writable: Vec<PathBuf>,
+    /// Of a virtual machine: the file of its kernel; none: the newest one that is installed here.
+    pub kernel: Option<PathBuf>,
+    /// Of a virtual machine: its processors are emulated, which is slow and needs nothing of this machine.
+    pub emulated: bool,
     /// Its scheduling class.
     pub class: Class,
     /// Its nice value, -20 to 19; for [`Class::Normal`] and [`Class::Batch`].
@@ -146,7 +150,7 @@ pub enum Partition {
     Process,
     /// An operating system instance of its own: User Mode Linux.
     Uml,
-    /// A virtual machine.
+    /// A virtual machine: QEMU with a distribution's kernel.
     Kvm,
 }
 

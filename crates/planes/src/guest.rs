@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Planes with an operating system instance of their own: a User Mode Linux kernel over this machine's files.
+//! Planes with an operating system instance of their own over this machine's files: a User Mode Linux kernel, or a virtual machine
+//! (`kvm`).
 //!
 //! Two processes belong to such a plane. [`host`] runs on the machine: it starts the kernel, passes on what the plane prints and says
 //! of itself, and asks it to end. [`init`] is the first process of the guest: it mounts what programs expect, names the interfaces,
@@ -12,11 +13,13 @@
 //! Every other line is the program's own and goes to the log.
 //!
 //! The guest sees the machine's files, read-only but for the directories under `writable`; `/run` and `/tmp` are its own. Its memory
-//! is a file that the kernel maps; `shared` adds one that both systems map: `/dev/mmapper` in the guest. With `reaches`, that memory
-//! carries the conversations of programs in the guest with user planes (`relay`).
+//! is a file that the kernel maps; `shared` adds one that both systems map: `/dev/mmapper` in the guest, or a resource of an `ivshmem`
+//! device. With `reaches`, that memory carries the conversations of programs in the guest with user planes (`relay`).
 
 pub mod host;
 pub mod init;
+mod initramfs;
+pub mod kvm;
 mod relay;
 
 pub use relay::bytes as relay_bytes;
@@ -32,19 +35,41 @@ use serde::{Deserialize, Serialize};
 pub const KERNEL: &str = "linux.uml";
 /// The first byte of lines that are not the program's own.
 const MARK: char = '\x1e';
-/// The guest's end of the shared memory.
-pub const SHARED: &str = "/dev/mmapper";
 /// Bytes of memory of a guest that does not say how much it needs.
 pub const MEMORY: u64 = 256 << 20;
 
 /// The least memory that a guest's kernel starts with.
 pub const LEAST_MEMORY: u64 = 64 << 20;
 
+/// In what a guest's kernel runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Machine {
+    /// In a process: User Mode Linux.
+    Uml,
+    /// In a virtual machine.
+    Qemu(Qemu),
+}
+
+/// A virtual machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Qemu {
+    /// The kernel's file.
+    pub kernel: PathBuf,
+    /// Its processors are emulated.
+    pub emulated: bool,
+    /// How many it has.
+    pub processors: usize,
+    /// The cores that they are bound to, one each; none: they share all cores of the plane.
+    pub cores: Vec<usize>,
+}
+
 /// A plane in a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guest {
     /// The plane's name, which becomes the guest's host name.
     pub name: String,
+    /// In what its kernel runs.
+    pub machine: Machine,
     /// This program, which is the guest's first process.
     pub init: PathBuf,
     /// Bytes of memory.
@@ -154,7 +179,7 @@ impl Word {
 }
 
 #[cfg(test)]
-const EXAMPLE: &str = r#"{"name": "control", "init": "/usr/bin/junctor", "memory": 67108864, "interfaces": [], "shared": null,
+const EXAMPLE: &str = r#"{"name": "control", "machine": "Uml", "init": "/usr/bin/junctor", "memory": 67108864, "interfaces": [], "shared": null,
     "reaches": [], "writable": [], "directory": "/", "environment": [], "command": ["true"], "heartbeat": null,
     "ready_when_started": true}"#;
 

@@ -486,6 +486,7 @@ impl Up<'_> {
             .extend(self.words_for_all(plane).into_iter().filter(|(name, _)| !name.contains("SHARED")));
         let guest = Guest {
             name: plane.name.clone(),
+            machine: self.machine_of(plane)?,
             init: self.host.path().to_owned(),
             memory: plane.memory.unwrap_or(guest::MEMORY),
             interfaces: plane.interfaces.clone(),
@@ -500,6 +501,21 @@ impl Up<'_> {
         };
         let file = self.files.guest(&plane.name);
         guest.write(&file)
+    }
+
+    /// In what the kernel of a plane's guest runs.
+    fn machine_of(&self, plane: &Plane) -> Result<guest::Machine, String> {
+        if plane.partition == Partition::Uml {
+            return Ok(guest::Machine::Uml);
+        }
+        let cores = self.deployment.cores_of(plane, self.allowed);
+        Ok(guest::Machine::Qemu(guest::Qemu {
+            kernel: plane.kernel.clone().map_or_else(guest::kvm::find_kernel, Ok)?,
+            emulated: plane.emulated,
+            processors: cores.len(),
+            // Cores that planes share are left to the scheduler.
+            cores: cores.iter().filter(|_| self.deployment.placement == Placement::Amp).collect(),
+        }))
     }
 
     fn start(&mut self, id: Id, again: bool) {

@@ -9,7 +9,7 @@ use super::read::Places;
 use super::{Class, Deployment, Partition, Plane, Program};
 use crate::Cpus;
 use crate::groups::Groups;
-use crate::guest::{KERNEL, LEAST_MEMORY};
+use crate::guest::{KERNEL, LEAST_MEMORY, kvm};
 use crate::machine::{Machine, Roots};
 
 /// What is wrong and what is worth knowing.
@@ -124,12 +124,32 @@ fn partition(found: &mut Found, plane: &Plane, place: &Places) {
             }
             (Some(_), Program::Command(_)) => return,
         },
-        Partition::Kvm => {
-            ("partitions of kind kvm are not supported yet", "use partition = \"uml\" or \"process\"")
-        }
+        Partition::Kvm => match virtual_machine(plane) {
+            Ok(()) => return,
+            Err((why, help)) => {
+                let wrong = Diagnostic::error("E0712", format!("plane `{}`: {why}", plane.name));
+                return found.diagnostics.push(wrong.at(place.partition).help(help));
+            }
+        },
     };
     let wrong = Diagnostic::error("E0712", format!("plane `{}`: {wrong}", plane.name)).at(place.partition);
     found.diagnostics.push(wrong.help(help));
+}
+
+/// Whether a plane can have a virtual machine; else why not, and what to do.
+fn virtual_machine(plane: &Plane) -> Result<(), (String, &'static str)> {
+    if matches!(plane.program, Program::Router { .. }) {
+        let why = "a router cannot run in an operating system instance yet";
+        return Err((why.into(), "use partition = \"process\""));
+    }
+    let kernel = kvm::offered(plane.kernel.as_deref())?;
+    if plane.emulated {
+        return Ok(());
+    }
+    kvm::trial(&kernel, false).map_err(|why| {
+        let help = "use partition = \"uml\", or emulated = true, which is slow and for tests alone";
+        (format!("this machine's KVM runs no guest: {why}"), help)
+    })
 }
 
 /// What an operating system instance takes of this machine.
@@ -144,12 +164,13 @@ fn guest(found: &mut Found, plane: &Plane, place: &Places) {
             wrong(format!("there is no directory {}", directory.display()), *at, help);
         }
     }
-    if let (Partition::Uml, Some(memory)) = (plane.partition, plane.memory)
-        && memory < LEAST_MEMORY
+    let least = if plane.partition == Partition::Kvm { kvm::LEAST_MEMORY } else { LEAST_MEMORY };
+    if let Some(memory) =
+        plane.memory.filter(|memory| plane.partition != Partition::Process && *memory < least)
     {
         let at = place.memory.unwrap_or(place.name);
         let what = format!("{} MiB are too little memory for an operating system", memory >> 20);
-        wrong(what, at, format!("give it {}M or more", LEAST_MEMORY >> 20));
+        wrong(what, at, format!("give it {}M or more", least >> 20));
     }
 }
 

@@ -110,7 +110,9 @@ pub fn read(path: &Path, text: &str) -> Read {
         planes,
         directory: directory(path),
     };
-    for path in deployment.planes.iter_mut().flat_map(|plane| &mut plane.writable) {
+    for path in
+        deployment.planes.iter_mut().flat_map(|plane| plane.writable.iter_mut().chain(&mut plane.kernel))
+    {
         *path = deployment.directory.join(&path);
     }
     if !is_name(&deployment.name) {
@@ -203,12 +205,19 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
     let memory = fields.parsed(found, "memory", AMOUNT, bytes);
     let (shared, writable) = (fields.parsed(found, "shared", AMOUNT, bytes), fields.texts(found, "writable"));
     let reaches = fields.texts(found, "reaches");
+    let (kernel, emulated) = (fields.text(found, "kernel"), fields.flag(found, "emulated"));
+    let is_kvm = partition.is_some_and(|(partition, _)| partition == Partition::Kvm);
+    for (key, at) in [("kernel", kernel.map(|(_, at)| at)), ("emulated", emulated.map(|_| at))] {
+        if let (Some(at), false) = (at, is_kvm) {
+            found.wrong_value(at, format!("`{key}` is for planes with partition = \"kvm\""));
+        }
+    }
     if partition.is_none_or(|(partition, _)| partition == Partition::Process) {
         let first = |list: &[Placed<String>]| list.first().map(|(_, at)| *at);
         let wrong = shared.map(|(_, at)| ("shared", at)).or(first(&writable).map(|at| ("writable", at)));
         let wrong = wrong.or(first(&reaches).map(|at| ("reaches", at)));
         if let Some((key, at)) = wrong {
-            found.wrong_value(at, format!("`{key}` is for planes with partition = \"uml\""));
+            found.wrong_value(at, format!("`{key}` is for planes with partition = \"uml\" or \"kvm\""));
         }
     }
     if let (Some((_, at)), false) = (shared, reaches.is_empty()) {
@@ -217,6 +226,8 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
     }
     // A relay has the memory that it needs.
     let shared = shared.map(|(shared, _)| shared).or((!reaches.is_empty()).then(crate::guest::relay_bytes));
+    // A resource of a device is as large as a power of two.
+    let shared = shared.map(|bytes| if is_kvm { bytes.next_power_of_two() } else { bytes });
     let netns = fields.text(found, "netns");
     if let Some((name, at)) = netns.filter(|(name, _)| !is_name(name)) {
         found.list.push(bad_name(name, "network namespace").at(at));
@@ -268,6 +279,8 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
         shared,
         reaches: Vec::new(),
         writable: writable.into_iter().map(|(path, _)| PathBuf::from(path)).collect(),
+        kernel: kernel.map(|(path, _)| PathBuf::from(path)),
+        emulated: emulated.unwrap_or(false),
         class: class.map_or(Class::Normal, |(class, _)| class),
         nice: fields.number(found, "nice", -20..=19).unwrap_or(0),
         memory: memory.map(|(memory, _)| memory),

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::{Guest, KERNEL, MARK, Word, relay};
+use super::{Guest, KERNEL, MARK, Machine, Word, kvm, relay};
 use crate::notify::Notifier;
 
 /// The longest line of a guest's program.
@@ -20,16 +20,33 @@ const KERNEL_LINES: usize = 20;
 /// Frames that a virtual interface takes at a time.
 const DEPTH: u32 = 128;
 
-/// Where the kernel keeps its files: below the directory of the guest's file, under this name.
+/// Where the kernel, or its machine, keeps its files: below the directory of the guest's file, under this name.
 fn umid(guest: &Guest) -> String {
     format!("{}.uml", guest.name)
 }
 
-/// The kernel's command.
-fn kernel(guest: &Guest, file: &Path) -> Command {
+/// The command that starts the guest's kernel.
+fn kernel(guest: &Guest, file: &Path) -> Result<Command, String> {
+    let started = match &guest.machine {
+        Machine::Uml => uml(guest, file),
+        Machine::Qemu(qemu) => {
+            let own = directory(file).join(umid(guest));
+            std::fs::create_dir_all(&own).map_err(|why| format!("{}: {why}", own.display()))?;
+            kvm::command(guest, qemu, file, &own)?
+        }
+    };
     // It ends with this process, even if that is killed.
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", KERNEL]);
+    command.args(["--pdeathsig", "KILL"]).arg(started.get_program()).args(started.get_args());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    // What the supervisor sends to this process's group is not for the kernel, which would end at once.
+    command.process_group(0);
+    Ok(command)
+}
+
+/// The command of a User Mode Linux kernel.
+fn uml(guest: &Guest, file: &Path) -> Command {
+    let mut command = Command::new(KERNEL);
     command.arg(format!("mem={}K", guest.memory >> 10));
     command.args([
         "root=/dev/root",
@@ -52,9 +69,6 @@ fn kernel(guest: &Guest, file: &Path) -> Command {
     command.arg(format!("init={}", guest.init.display()));
     // What stands behind the dashes goes to the first process.
     command.args(["--", "guest", "--init"]).arg(file);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    // What the supervisor sends to this process's group is not for the kernel, which would end at once.
-    command.process_group(0);
     command
 }
 
@@ -72,11 +86,14 @@ pub fn run(file: &Path) -> Result<u8, String> {
     if let (Some(shared), false) = (&guest.shared, guest.reaches.is_empty()) {
         relay::host(shared, guest.reaches.clone())?;
     }
-    let mut child = kernel(&guest, file).spawn().map_err(|why| format!("{KERNEL}: {why}"))?;
+    let mut child = kernel(&guest, file)?.spawn().map_err(|why| format!("setpriv: {why}"))?;
+    if let Machine::Qemu(qemu) = &guest.machine {
+        kvm::pin(child.id(), qemu.cores.clone());
+    }
     let stopped = pass_on_signals(&mut child);
     let console = child.stdout.take().ok_or("the guest has no console")?;
     let outcome = listen(console, guest.ready_when_started);
-    let status = child.wait().map_err(|why| format!("{KERNEL}: {why}"))?;
+    let status = child.wait().map_err(|why| format!("the guest's kernel: {why}"))?;
     drop(stopped);
     let _ = std::fs::remove_dir_all(directory(file).join(umid(&guest)));
     match outcome {
@@ -159,7 +176,8 @@ fn listen(console: impl std::io::Read, ready_when_started: bool) -> Outcome {
             Some(Word::Exit(status)) => outcome = Outcome::Exit(status),
             Some(Word::Failed(why)) => outcome = Outcome::Failed(why),
             // The console echoes what it is told, and the kernel takes leave.
-            None if text == "stop" || text.starts_with("reboot: ") => {}
+            None if text == "stop" || text.contains("reboot: Power down") || text.starts_with("reboot: ") => {
+            }
             None => match &mut begins {
                 Some(lines) => {
                     lines.push_back(text.to_owned());
@@ -199,7 +217,7 @@ mod tests {
     #[test]
     fn the_kernels_files_lie_beside_the_guests() {
         let guest: Guest = serde_json::from_str(super::super::EXAMPLE).unwrap();
-        let command = kernel(&guest, Path::new("/run/junctor/edge/control.guest"));
+        let command = kernel(&guest, Path::new("/run/junctor/edge/control.guest")).unwrap();
         let arguments: Vec<_> = command.get_args().filter_map(|argument| argument.to_str()).collect();
         for expected in ["umid=control.uml", "uml_dir=/run/junctor/edge"] {
             assert!(arguments.contains(&expected), "{arguments:?}");

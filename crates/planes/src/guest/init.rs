@@ -2,18 +2,27 @@
 //! The first process of a guest.
 
 use std::io::{BufRead as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 
-use super::{Guest, SHARED, Word, relay};
+use super::{Guest, Machine, Word, kvm, relay};
+use crate::machine::text;
 use crate::namespace::ip;
 use crate::notify::{self, Listener, Said};
 
+/// The shared memory in User Mode Linux.
+const MMAPPER: &str = "/dev/mmapper";
+/// The device of the shared memory in a virtual machine (QEMU's `docs/specs/ivshmem-spec.txt`): vendor and device.
+const IVSHMEM: (&str, &str) = ("0x1af4", "0x1110");
+/// How the machine's files are mounted in one.
+const SHARE: &str = "trans=virtio,version=9p2000.L,msize=262144,cache=mmap";
 /// Where the control sockets of planes are, as on the machine.
 const SOCKETS: &str = "/run/junctor";
 /// Where the guest's program sends its notifications.
@@ -34,10 +43,12 @@ fn print(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Does all that the first process of a guest has to do; the guest ends with it.
-pub fn run(file: &Path) -> ! {
+/// Does all that the first process of a guest has to do; the guest ends with it. `modules`: where the kernel's drivers are, if this is
+/// its initial file system.
+pub fn run(file: &Path, modules: Option<&Path>) -> ! {
     say(&Word::Begins);
-    let word = match start(file) {
+    let ready = modules.map_or(Ok(()), take_root);
+    let word = match ready.and_then(|()| start(file)) {
         Ok(word) => word,
         Err(why) => Word::Failed(why),
     };
@@ -53,10 +64,10 @@ fn start(file: &Path) -> Result<Word, String> {
     let guest = Guest::read(file)?;
     mount_all(&guest)?;
     let _ = nix::unistd::sethostname(&guest.name);
-    interfaces(&guest)?;
+    interfaces(&guest, file)?;
     if !guest.reaches.is_empty() {
         let planes: Vec<String> = guest.reaches.iter().map(|(plane, _)| plane.clone()).collect();
-        relay::guest(Path::new(SHARED), Path::new(SOCKETS), &planes)?;
+        relay::guest(&shared(&guest)?, Path::new(SOCKETS), &planes)?;
     }
     let listener = Listener::bind(Path::new(NOTIFY)).map_err(|why| format!("{NOTIFY}: {why}"))?;
     std::thread::spawn(move || {
@@ -80,7 +91,7 @@ fn start(file: &Path) -> Result<Word, String> {
         command.env(notify::HEARTBEAT_US, time.as_micros().to_string());
     }
     if guest.shared.is_some() && guest.reaches.is_empty() {
-        command.env("JUNCTOR_SHARED", SHARED);
+        command.env("JUNCTOR_SHARED", shared(&guest)?);
     }
     command.current_dir(&guest.directory);
     let child = command.spawn().map_err(|why| format!("{program}: {why}"))?;
@@ -113,6 +124,58 @@ fn wait_for(program: Pid) -> Result<Word, String> {
     }
 }
 
+/// Loads drivers, and makes the machine's files the root.
+fn take_root(modules: &Path) -> Result<(), String> {
+    let entries = std::fs::read_dir(modules).map_err(|why| format!("{}: {why}", modules.display()))?;
+    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    let load = |path: &PathBuf| {
+        let file = std::fs::File::open(path).map_err(|why| why.to_string())?;
+        finit_module(&file, c"", ModuleInitFlags::empty()).map_err(|why| why.to_string())
+    };
+    // Kernels differ in which driver needs which: those that failed are tried again once others are there.
+    let mut wrong = Vec::new();
+    while !files.is_empty() {
+        let before = files.len();
+        wrong.clear();
+        files.retain(|path| {
+            load(path).map_err(|why| wrong.push(format!("{}: {why}", path.display()))).is_err()
+        });
+        if files.len() == before {
+            return Err(format!("drivers: {}", wrong.join(", ")));
+        }
+    }
+    mount_share(kvm::ROOT, Path::new("/root"), MsFlags::MS_RDONLY)?;
+    let failed = |why: nix::Error| format!("the machine's files as root: {why}");
+    std::env::set_current_dir("/root").map_err(|why| why.to_string())?;
+    mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).map_err(failed)?;
+    nix::unistd::chroot(".").map_err(failed)?;
+    std::env::set_current_dir("/").map_err(|why| why.to_string())?;
+    let devices = mount(Some("devtmpfs"), "/dev", Some("devtmpfs"), MsFlags::empty(), None::<&str>);
+    devices.map_err(|why| format!("cannot mount devtmpfs: {why}"))
+}
+
+/// Mounts a directory of the machine that has this tag.
+fn mount_share(tag: &str, at: &Path, flags: MsFlags) -> Result<(), String> {
+    let mounted = mount(Some(tag), at, Some("9p"), flags, Some(SHARE));
+    mounted.map_err(|why| format!("cannot mount {} of the machine by 9p: {why}", at.display()))
+}
+
+/// The shared memory of this guest.
+fn shared(guest: &Guest) -> Result<PathBuf, String> {
+    if guest.machine == Machine::Uml {
+        return Ok(PathBuf::from(MMAPPER));
+    }
+    let devices = std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten().flatten();
+    let is = |path: &Path, file: &str, id: &str| text(path.join(file)).is_some_and(|found| found == id);
+    let device = devices
+        .map(|entry| entry.path())
+        .find(|path| is(path, "vendor", IVSHMEM.0) && is(path, "device", IVSHMEM.1));
+    let device = device.ok_or("the machine has no ivshmem device")?;
+    std::fs::write(device.join("enable"), "1").map_err(|why| format!("the ivshmem device: {why}"))?;
+    Ok(device.join("resource2"))
+}
+
 /// Mounts what programs expect.
 fn mount_all(guest: &Guest) -> Result<(), String> {
     let make = |kind: &str, at: &str| {
@@ -121,37 +184,61 @@ fn mount_all(guest: &Guest) -> Result<(), String> {
     };
     make("proc", "/proc")?;
     make("sysfs", "/sys")?;
+    let is_hidden = OWN.iter().any(|own| guest.directory.starts_with(own));
+    let hidden = is_hidden.then(|| std::fs::File::open(&guest.directory)).transpose();
+    let hidden = hidden.map_err(|why| format!("{}: {why}", guest.directory.display()))?;
     for at in OWN {
         make("tmpfs", at)?;
     }
-    if OWN.iter().any(|own| guest.directory.starts_with(own)) {
-        mount_from_host(&guest.directory, MsFlags::MS_RDONLY)?;
+    if let Some(hidden) = hidden {
+        // Where a file system of the guest's own hides it, its place has to be made first.
+        let _ = std::fs::create_dir_all(&guest.directory);
+        let from = format!("/proc/self/fd/{}", hidden.as_raw_fd());
+        let mounted = mount(Some(&*from), &guest.directory, None::<&str>, MsFlags::MS_BIND, None::<&str>);
+        mounted.map_err(|why| format!("cannot mount {}: {why}", guest.directory.display()))?;
     }
     // Without modules the guest has what is in its kernel.
-    if Path::new(MODULES).is_dir() {
+    if guest.machine == Machine::Uml && Path::new(MODULES).is_dir() {
         let _ = mount(Some(MODULES), "/usr/lib/modules", None::<&str>, MsFlags::MS_BIND, None::<&str>);
     }
-    guest.writable.iter().try_for_each(|directory| mount_from_host(directory, MsFlags::empty()))
+    for (number, directory) in guest.writable.iter().enumerate() {
+        let _ = std::fs::create_dir_all(directory);
+        match &guest.machine {
+            Machine::Uml => mount_from_host(directory)?,
+            Machine::Qemu(_) => mount_share(&kvm::tag(number), directory, MsFlags::empty())?,
+        }
+    }
+    Ok(())
 }
 
 /// Mounts a directory of the machine at the same place in the guest.
-fn mount_from_host(directory: &Path, flags: MsFlags) -> Result<(), String> {
+fn mount_from_host(directory: &Path) -> Result<(), String> {
     let text = directory.display().to_string();
-    // Where a file system of the guest's own hides it, its place has to be made first.
-    let _ = std::fs::create_dir_all(directory);
-    let mounted = mount(Some("none"), directory, Some("hostfs"), flags, Some(&*text));
+    let mounted = mount(Some("none"), directory, Some("hostfs"), MsFlags::empty(), Some(&*text));
     mounted.map_err(|why| format!("cannot mount {text} of the machine: {why}"))
 }
 
 /// Brings interfaces up, under the names that they have outside.
-fn interfaces(guest: &Guest) -> Result<(), String> {
+fn interfaces(guest: &Guest, file: &Path) -> Result<(), String> {
     ip(&["link", "set", "lo", "up"])?;
     for (number, name) in guest.interfaces.iter().enumerate() {
-        let given = format!("vec{number}");
+        let given = match &guest.machine {
+            Machine::Uml => format!("vec{number}"),
+            Machine::Qemu(_) => with_address(&kvm::mac(file, name))
+                .ok_or_else(|| format!("there is no interface for {name}"))?,
+        };
         if given != *name {
             ip(&["link", "set", &given, "name", name])?;
         }
         ip(&["link", "set", name, "up"])?;
     }
     Ok(())
+}
+
+/// The interface that has this address.
+fn with_address(mac: &str) -> Option<String> {
+    let all = std::fs::read_dir("/sys/class/net").ok()?.flatten();
+    let found =
+        all.into_iter().find(|entry| text(entry.path().join("address")).is_some_and(|found| found == mac))?;
+    found.file_name().into_string().ok()
 }

@@ -73,16 +73,20 @@ impl Relay {
         lock(&self.sender).send_within(&message, PATIENCE).is_ok()
     }
 
-    /// Takes a connection, whose bytes a thread sends from now on.
-    fn take(self: &Arc<Relay>, connection: u32, stream: UnixStream) -> std::io::Result<()> {
+    /// Takes a connection: what the other side sends goes to it. Returns what a thread is to read from it.
+    fn take(&self, connection: u32, stream: UnixStream) -> std::io::Result<UnixStream> {
         let mut ends = lock(&self.ends);
         if ends.len() >= MOST {
             return Err(std::io::Error::other("too many connections"));
         }
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut reader = stream.try_clone()?;
+        let reader = stream.try_clone()?;
         ends.insert(connection, stream);
-        drop(ends);
+        Ok(reader)
+    }
+
+    /// Starts a thread that sends what a connection says.
+    fn send_all(self: &Arc<Relay>, connection: u32, mut reader: UnixStream) {
         let relay = self.clone();
         std::thread::spawn(move || {
             let mut bytes = [0; LONGEST - HEAD];
@@ -94,7 +98,6 @@ impl Relay {
             relay.close(connection);
             relay.send(CLOSE, connection, &[]);
         });
-        Ok(())
     }
 
     fn close(&self, connection: u32) {
@@ -132,8 +135,9 @@ impl Relay {
                 CLOSE => self.close(connection),
                 OPEN => {
                     let stream = std::str::from_utf8(bytes).ok().and_then(&open);
-                    if stream.is_none_or(|stream| self.take(connection, stream).is_err()) {
-                        self.send(CLOSE, connection, &[]);
+                    match stream.and_then(|stream| self.take(connection, stream).ok()) {
+                        Some(reader) => self.send_all(connection, reader),
+                        None => drop(self.send(CLOSE, connection, &[])),
                     }
                 }
                 _ => {}
@@ -187,9 +191,11 @@ pub(super) fn guest(file: &Path, directory: &Path, planes: &[String]) -> Result<
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let connection = next.fetch_add(1, Ordering::Relaxed);
-                // The other side hears of the connection before its first bytes.
-                if relay.send(OPEN, connection, plane.as_bytes()) {
-                    let _ = relay.take(connection, stream);
+                // The other side may answer at once, so the connection is known before; and it hears of it before its first bytes.
+                let Ok(reader) = relay.take(connection, stream) else { continue };
+                match relay.send(OPEN, connection, plane.as_bytes()) {
+                    true => relay.send_all(connection, reader),
+                    false => relay.close(connection),
                 }
             }
         });
@@ -237,6 +243,12 @@ mod tests {
             assert!(back == text, "{number}");
         };
         std::thread::scope(|scope| (0..4).for_each(|number| drop(scope.spawn(move || speak(number)))));
+        // The plane speaks first, before anybody has done more than connect.
+        for _ in 0..100 {
+            let mut stream = UnixStream::connect(inside.join("user.sock")).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream.read_exact(&mut [0; 6]).unwrap();
+        }
         // What the deployment does not give to the guest is closed at once.
         let mut other = UnixStream::connect(inside.join("other.sock")).unwrap();
         let mut nothing = Vec::new();
