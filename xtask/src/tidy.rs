@@ -15,7 +15,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("tables", &["wire", "sync"]),
     ("engine", &["packet", "sync", "lang", "wire"]),
     ("elements", &["engine", "tables", "packet", "wire", "sync", "lang"]),
-    ("ports", &["packet", "wire", "sync"]),
+    ("ports", &["icc", "packet", "wire", "sync"]),
     ("icc", &["sync"]),
     ("icc-c", &["icc"]),
     ("profile", &["sync"]),

@@ -89,6 +89,8 @@ reasons! {
     DeviceFull "device-full" "The device's transmit queue was full.";
     DeviceDown "device-down" "The device was down or had vanished.";
     DeviceError "device-error" "The device refused the packet.";
+    PlaneFull "plane-full" "The channel to another plane was full.";
+    PlaneAbsent "plane-absent" "No plane receives from the channel at present.";
     SocketError "socket-error" "The socket could not send the packet.";
     ParseError "parse-error" "A text line could not be turned into a packet.";
     NotForUs "not-for-us" "The packet is addressed to another host.";

@@ -157,6 +157,24 @@ impl Link {
         Ok(())
     }
 
+    /// Which one this is in its seat.
+    pub(crate) fn seat(&self) -> u64 {
+        self.seat
+    }
+
+    /// Tells the other side that this memory is used no more.
+    pub(crate) fn give_up(&self) {
+        self.words[self.channel.given_up()].store(1, Ordering::Release);
+    }
+
+    /// Takes rings back that have come.
+    pub(crate) fn hush(&self) {
+        if let Some(ear) = &self.ear {
+            // An error leaves the descriptor readable, which costs another look.
+            let _ = ear.sleep(Some(Duration::ZERO));
+        }
+    }
+
     /// Notes that the channel is broken, if that is what went wrong.
     #[cold]
     pub(crate) fn failed(&mut self, why: ChannelError) -> ChannelError {
@@ -224,7 +242,7 @@ impl Link {
         }
     }
 
-    fn awake(&self, sleeper: &Option<Sleeper>) {
+    pub(crate) fn awake(&self, sleeper: &Option<Sleeper>) {
         if let Some(sleeper) = sleeper {
             sleeper.awake(&self.words);
         }

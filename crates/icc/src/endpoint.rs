@@ -9,6 +9,8 @@ use crate::ring::{CELLS_MAX, cells_of};
 pub const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 /// Bytes of the longest name of an endpoint.
 pub const NAME_BYTES_MAX: usize = 48;
+/// Bytes of the longest packet that any endpoint can have.
+pub const PACKET_BYTES_MAX: u32 = 1 << 16;
 /// The most counters of an endpoint.
 pub const COUNTERS_MAX: u32 = 1 << 20;
 /// The most endpoints of a domain.
@@ -89,6 +91,13 @@ pub enum Kind {
         /// How many wait at most, a power of two.
         cells: u32,
     },
+    /// Packets in frames, first in, first out: one sender, one receiver.
+    Packets {
+        /// Bytes of the longest packet, at most [`PACKET_BYTES_MAX`].
+        longest: u32,
+        /// How many wait at most, a power of two.
+        cells: u32,
+    },
     /// A block of counters: one writer, any number of readers, who get it whole.
     Counters {
         /// How many, at most [`COUNTERS_MAX`].
@@ -115,7 +124,10 @@ impl Kind {
             Kind::Messages { longest, cells } => {
                 cells_wrong(cells, 2 * cells_of::<MESSAGE_CELL>(longest as usize))
             }
-            Kind::Scalars { cells, .. } => cells_wrong(cells, 2),
+            Kind::Packets { longest, .. } if longest == 0 || longest > PACKET_BYTES_MAX => {
+                Some(format!("packets of {longest} bytes; allowed are 1 to {PACKET_BYTES_MAX}"))
+            }
+            Kind::Scalars { cells, .. } | Kind::Packets { cells, .. } => cells_wrong(cells, 2),
             Kind::Counters { count } => (count == 0 || count > COUNTERS_MAX)
                 .then(|| format!("{count} counters; allowed are 1 to {COUNTERS_MAX}")),
         }
@@ -126,6 +138,7 @@ impl Kind {
         match self {
             Kind::Messages { .. } => "messages",
             Kind::Scalars { .. } => "scalars",
+            Kind::Packets { .. } => "packets",
             Kind::Counters { .. } => "counters",
         }
     }
@@ -135,9 +148,9 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Role {
-    /// Sends messages or scalars, or writes counters.
+    /// Sends messages, scalars or packets, or writes counters.
     Sender = 1,
-    /// Receives messages or scalars, or reads counters.
+    /// Receives messages, scalars or packets, or reads counters.
     Receiver = 2,
 }
 
@@ -232,6 +245,12 @@ impl Endpoint {
         Endpoint::new(port, name, Kind::Scalars { width, cells })
     }
 
+    /// A channel for packets of up to `longest` bytes, of which at least `count` can wait.
+    pub fn packets(port: u32, name: impl Into<String>, longest: u32, count: u32) -> Endpoint {
+        let cells = u64::from(count.max(2)).min(CELLS_MAX).next_power_of_two() as u32;
+        Endpoint::new(port, name, Kind::Packets { longest, cells })
+    }
+
     /// A block of so many counters.
     pub fn counters(port: u32, name: impl Into<String>, count: u32) -> Endpoint {
         Endpoint::new(port, name, Kind::Counters { count })
@@ -282,12 +301,15 @@ mod tests {
         assert!(
             wrong(Endpoint::new(1, "a", Kind::Scalars { width: Width::Bits8, cells: 3 })).contains("3 cells")
         );
+        assert!(wrong(Endpoint::packets(1, "a", 0, 4)).contains("packets of 0 bytes"));
+        assert!(wrong(Endpoint::packets(1, "a", 1 << 17, 4)).contains("1 to 65536"));
         assert!(wrong(Endpoint::counters(1, "a", 0)).contains("0 counters"));
         assert!(wrong(Endpoint::counters(7, "", 1)).starts_with("endpoint 7"));
         assert!(wrong(Endpoint::counters(7, "a\n", 1)).contains("control characters"));
         for count in [0, 1, 3, 1000, u32::MAX] {
             assert_eq!(Endpoint::messages(1, "a", 4096, count.min(1000)).wrong(), None);
             assert_eq!(Endpoint::scalars(1, "a", Width::Bits16, count).wrong(), None);
+            assert_eq!(Endpoint::packets(1, "a", 2048, count).wrong(), None);
         }
     }
 

@@ -15,6 +15,7 @@ use crate::layout::{Channel, Layout, LayoutError};
 use crate::memory::{WORD, Words};
 use crate::messages::{Receiver, Sender};
 use crate::node::{AttachError, Lease, of_kind};
+use crate::packets::{PacketReceiver, PacketSender};
 use crate::prim::Ordering;
 use crate::scalars::{ScalarReceiver, ScalarSender};
 
@@ -149,6 +150,22 @@ impl FileRegion {
     /// See [`AttachError`].
     pub fn scalar_receiver(&self, endpoint: &str) -> Result<ScalarReceiver, AttachError> {
         Ok(ScalarReceiver::new(self.link(endpoint, Role::Receiver, "scalars")?))
+    }
+
+    /// Attaches as the sender of packets, which are copied.
+    ///
+    /// # Errors
+    /// See [`AttachError`].
+    pub fn packet_sender(&self, endpoint: &str) -> Result<PacketSender, AttachError> {
+        Ok(PacketSender::new(self.link(endpoint, Role::Sender, "packets")?)?)
+    }
+
+    /// Attaches as the receiver of packets.
+    ///
+    /// # Errors
+    /// See [`AttachError`].
+    pub fn packet_receiver(&self, endpoint: &str) -> Result<PacketReceiver, AttachError> {
+        Ok(PacketReceiver::new(self.link(endpoint, Role::Receiver, "packets")?))
     }
 
     /// Attaches as the writer of counters.

@@ -10,7 +10,8 @@
 //!          2  size in words              7..15  0
 //!          3  domain (low), node (high)
 //!         16  directory: 16 words for each endpoint
-//!             0  kind (low), bytes of an item (high): kind 1 messages, 2 scalars, 3 counters
+//!             0  kind (low), bytes of an item (high): kind 1 messages, 2 scalars, 3 counters,
+//!                                                                          4 packets
 //!             1  port               3  words of the channel       5      0
 //!             2  its first word     4  cells, or counters         6..11  name, padded with zeros
 //!
@@ -21,7 +22,8 @@
 //!         32  the receiver's ticket: another number each time that it goes to sleep, 0 while it is awake
 //!         48  the sender's heartbeat
 //!         64  the receiver's heartbeat
-//!         80  cells of 8 words (messages) or 2 (scalars), see `ring`; or two slots of snapshots, see `sync::slots`
+//!         80  cells of 8 words (messages) or 2 (scalars), see `ring`; or two slots of snapshots, see `sync::slots`;
+//!             or of packets the sender's position; from word 96 on cells of 4 words, then as many frames, see `loans`
 //! ```
 //! A *seat* is twice the number of processes that have had it so far, plus 1 while somebody has it.
 //!
@@ -30,6 +32,7 @@
 use crate::endpoint::{
     ENDPOINTS_MAX, Endpoint, Kind, MESSAGE_CELL, NAME_BYTES_MAX, NodeId, SCALAR_CELL, Width,
 };
+use crate::loans;
 use crate::memory::{ReadOnly, WORD, Words};
 use crate::prim::{Ordering, fence};
 use crate::ring::Place;
@@ -89,6 +92,7 @@ impl Channel {
         let data = match kind {
             Kind::Messages { cells, .. } => cells as usize * MESSAGE_CELL,
             Kind::Scalars { cells, .. } => cells as usize * SCALAR_CELL,
+            Kind::Packets { longest, cells } => loans::Place::words(cells.into(), longest as usize),
             Kind::Counters { count } => sync::slots::Slots::words(count as usize),
         };
         (FRONT + data).next_multiple_of(16)
@@ -121,9 +125,18 @@ impl Channel {
         let (cells, longest) = match self.kind {
             Kind::Messages { longest, cells } => (cells, longest as usize),
             Kind::Scalars { cells, .. } => (cells, 8),
-            Kind::Counters { .. } => (0, 0),
+            Kind::Counters { .. } | Kind::Packets { .. } => (0, 0),
         };
         Place { head: self.start + 16, data: self.start + FRONT, cells: u64::from(cells), longest }
+    }
+
+    /// Where the packets lie.
+    pub(crate) fn loans(&self) -> loans::Place {
+        let (cells, longest) = match self.kind {
+            Kind::Packets { longest, cells } => (cells, longest as usize),
+            Kind::Messages { .. } | Kind::Scalars { .. } | Kind::Counters { .. } => (0, 0),
+        };
+        loans::Place { head: self.start + 16, tail: self.start + FRONT, cells: cells.into(), longest }
     }
 
     /// Where the snapshots lie.
@@ -192,6 +205,7 @@ impl Layout {
                 Kind::Messages { longest, cells } => (1, longest, cells),
                 Kind::Scalars { width, cells } => (2, width as u32, cells),
                 Kind::Counters { count } => (3, 8, count),
+                Kind::Packets { longest, cells } => (4, longest, cells),
             };
             set(at, pair(kind, bytes));
             set(at + 1, u64::from(channel.port));
@@ -266,6 +280,7 @@ impl Layout {
             (1, _) => Kind::Messages { longest: bytes, cells: count },
             (2, Some(width)) => Kind::Scalars { width, cells: count },
             (3, _) => Kind::Counters { count },
+            (4, _) => Kind::Packets { longest: bytes, cells: count },
             _ => return Err(damaged(format!("endpoint {port} has kind {kind} of {bytes} bytes"))),
         };
         let mut name = [0; NAME_BYTES_MAX];

@@ -7,6 +7,7 @@
 //! * an *endpoint* is a numbered port of a node, with a name, a kind and rights ([`Endpoint`]);
 //! * *messages* are byte strings up to a documented size ([`Sender`], [`Receiver`]);
 //! * *scalar channels* carry unsigned numbers of 8 to 64 bits ([`ScalarSender`], [`ScalarReceiver`]);
+//! * *packet channels* carry frames, by copy or by reference ([`PacketSender`], [`PacketReceiver`]);
 //! * *counters*, which MCAPI has not, are a block that one writer publishes and any number of readers get whole ([`CounterWriter`], [`CounterReader`]).
 //!
 //! # Between processes
@@ -34,6 +35,7 @@ mod endpoint;
 mod file;
 #[cfg(not(loom))]
 mod layout;
+mod loans;
 #[allow(unsafe_code)]
 mod memory;
 #[cfg(not(loom))]
@@ -41,6 +43,8 @@ mod messages;
 #[cfg(not(loom))]
 mod node;
 mod prim;
+#[cfg(not(loom))]
+mod packets;
 #[cfg(not(loom))]
 mod protocol;
 #[cfg(not(loom))]
@@ -58,8 +62,8 @@ mod serving;
 mod wait;
 
 pub use endpoint::{
-    COUNTERS_MAX, ENDPOINTS_MAX, Endpoint, Kind, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, NodeId, Rights, Role,
-    Width,
+    COUNTERS_MAX, ENDPOINTS_MAX, Endpoint, Kind, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, NodeId, PACKET_BYTES_MAX,
+    Rights, Role, Width,
 };
 #[cfg(not(loom))]
 pub use {
@@ -68,7 +72,9 @@ pub use {
     file::FileRegion,
     layout::{LayoutError, VERSION},
     messages::{Receiver, Sender},
+    loans::Note,
     node::{AttachError, Node},
+    packets::{PacketReceiver, PacketSender},
     scalars::{ScalarReceiver, ScalarSender},
     server::{Domain, ServeError},
 };

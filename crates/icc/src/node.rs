@@ -15,6 +15,7 @@ use crate::counters::{CounterReader, CounterWriter};
 use crate::endpoint::{Kind, NodeId, Role};
 use crate::layout::{Channel, Layout, LayoutError};
 use crate::messages::{Receiver, Sender};
+use crate::packets::{PacketReceiver, PacketSender};
 use crate::protocol::{REPLY_BYTES, Reply, Request, Status};
 use crate::region::{self, RegionError};
 use crate::scalars::{ScalarReceiver, ScalarSender};
@@ -223,6 +224,22 @@ impl Node {
     /// See [`AttachError`].
     pub fn scalar_receiver(&self, endpoint: &str) -> Result<ScalarReceiver, AttachError> {
         Ok(ScalarReceiver::new(self.link(endpoint, Role::Receiver, "scalars")?))
+    }
+
+    /// Attaches as the sender of packets.
+    ///
+    /// # Errors
+    /// See [`AttachError`].
+    pub fn packet_sender<T: AsRef<[u8]>>(&self, endpoint: &str) -> Result<PacketSender<T>, AttachError> {
+        Ok(PacketSender::new(self.link(endpoint, Role::Sender, "packets")?)?)
+    }
+
+    /// Attaches as the receiver of packets.
+    ///
+    /// # Errors
+    /// See [`AttachError`].
+    pub fn packet_receiver(&self, endpoint: &str) -> Result<PacketReceiver, AttachError> {
+        Ok(PacketReceiver::new(self.link(endpoint, Role::Receiver, "packets")?))
     }
 
     /// Attaches as the writer of counters.

@@ -10,7 +10,12 @@ pub(crate) fn system() -> Arc<dyn Provider> {
     Arc::new(ports::SystemProvider::new())
 }
 
-/// The same; what a process that takes this one's place goes on with is kept there.
-pub(crate) fn kept_by(kept: Arc<dyn ports::Keeper>) -> Arc<dyn Provider> {
-    Arc::new(ports::SystemProvider::new().kept_by(kept))
+/// Those of a router: what a process that takes its place goes on with is kept, and channels lead to the planes of its domain.
+pub(crate) fn of_router(
+    kept: Option<Arc<dyn ports::Keeper>>,
+    planes: Option<Arc<ports::plane::Planes>>,
+) -> Arc<dyn Provider> {
+    let provider = ports::SystemProvider::new();
+    let provider = kept.into_iter().fold(provider, ports::SystemProvider::kept_by);
+    Arc::new(planes.into_iter().fold(provider, ports::SystemProvider::in_domain))
 }

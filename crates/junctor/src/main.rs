@@ -24,6 +24,7 @@ mod demo;
 mod describe;
 mod devices;
 mod doctor;
+mod domain;
 mod drops;
 mod explain;
 mod fib;

@@ -13,7 +13,7 @@ use crate::kept::Kept;
 use crate::profile::live::Live;
 use crate::reconfigure::{self, Keeper, Offered};
 use crate::state::State;
-use crate::{cli, control, devices, exit, place, publish, wellbeing};
+use crate::{cli, control, devices, domain, exit, place, publish, wellbeing};
 
 /// Run a configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -92,6 +92,10 @@ pub(crate) struct Args {
     /// instead of CONF.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<std::path::PathBuf>,
+    /// Be in the domain of inter-core communication at this socket (@NAME: one without a file), whose channels ToPlane and FromPlane use. If nobody
+    /// serves it, serve the channels that CONF names [default: that of the deployment, if 'junctor up' has started this router].
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) icc: Option<std::path::PathBuf>,
     /// Lock all memory: nothing of it is paged out.
     #[arg(long)]
     pub(crate) lock_memory: bool,
@@ -191,7 +195,11 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     let for_restarts = state.as_ref().map(|_| graph.clone());
     add_control_sockets(&mut graph, args);
     let kept = Kept::from_environment();
-    let (options, limit, patience) = match (options(args, kept.as_ref()), time_limit(args), patience(args)) {
+    let planes = match domain::of(args.icc.as_deref(), &graph) {
+        Ok(planes) => planes,
+        Err(why) => return cli::fail(why),
+    };
+    let (options, limit, patience) = match (options(args, kept.as_ref(), planes), time_limit(args), patience(args)) {
         (Ok(options), Ok(limit), Ok(patience)) => (options, limit, patience),
         (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => return usage(why),
     };
@@ -408,7 +416,11 @@ fn add_control_sockets(graph: &mut lang::Graph, args: &Args) {
     }
 }
 
-fn options(args: &Args, kept: Option<&Arc<Kept>>) -> Result<Options, String> {
+fn options(
+    args: &Args,
+    kept: Option<&Arc<Kept>>,
+    planes: Option<Arc<ports::plane::Planes>>,
+) -> Result<Options, String> {
     let time = match args.simtime {
         None => TimeSource::Real,
         Some(epoch) if epoch.is_finite() && epoch >= 0.0 => TimeSource::Simulated((epoch * 1e9) as u64),
@@ -427,7 +439,7 @@ fn options(args: &Args, kept: Option<&Arc<Kept>>) -> Result<Options, String> {
     if !(1..=256).contains(&burst) {
         return Err(format!("--burst must lie between 1 and 256, not {burst}"));
     }
-    let provider = kept.map_or_else(devices::system, |kept| devices::kept_by(kept.clone()));
+    let provider = devices::of_router(kept.map(|kept| kept.clone() as _), planes);
     let seed = args.seed.unwrap_or_else(|| match time {
         TimeSource::Real => RandomState::new().hash_one(0),
         TimeSource::Simulated(_) => 1,

@@ -54,6 +54,10 @@ pub mod method {
     pub const RAW_IP: &str = "RAW_IP";
     /// A named wire in this process. `NAME/END` names one end; bare `NAME` makes a new end at each open.
     pub const MEMORY: &str = "MEMORY";
+    /// A packet channel to another plane, by its endpoint; with the setting [`PLANE_SENDS`] its sending direction.
+    pub const PLANE: &str = "PLANE";
+    /// See [`PLANE`].
+    pub const PLANE_SENDS: &str = "SENDS";
     /// A capture file: its receive queue reads it, its transmit queue writes it.
     pub const FILE: &str = "FILE";
 }

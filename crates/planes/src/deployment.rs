@@ -17,10 +17,14 @@
 //! cores = "0"
 //! netns = "control"
 //! after = ["user"]
+//!
+//! [channels.punts]             # packets from one plane to another, by ToPlane(punts) and FromPlane(punts)
+//! count = 1024
 //! ```
 //!
 //! [`read`] reads such a file and reports all errors at once; [`check`] compares it with the machine.
 
+mod channels;
 mod check;
 mod fields;
 mod read;
@@ -44,6 +48,8 @@ pub struct Deployment {
     pub cores: Option<Cpus>,
     /// The planes, in the file's order.
     pub planes: Vec<Plane>,
+    /// Channels between planes: endpoints of the domain that the supervisor serves.
+    pub channels: Vec<icc::Endpoint>,
     /// Where relative paths begin, and where commands are started: the file's directory.
     pub directory: PathBuf,
 }

@@ -11,11 +11,13 @@
 //! PLANE.ready     there while it is ready                 PLANE.done    there when its work is done
 //! PLANE.form      what its process was started as         deployment    the deployment's file, to stop it by
 //! network         namespaces and taps that were made, interfaces that were moved
+//! domain          where planes attach to the channels
 //! ```
 //!
 //! When the supervisor is killed, planes go on. The next one finds those that live by their records, watches them, and starts
 //! those that are missing.
 
+pub mod domain;
 mod files;
 mod namespaces;
 mod process;
@@ -109,6 +111,9 @@ pub enum UpError {
     /// A namespace or an interface cannot be had.
     #[error("{0}")]
     Namespace(String),
+    /// The planes' channels cannot be had.
+    #[error("channels: {0}")]
+    Domain(String),
     /// The first start failed, and all planes were stopped again.
     #[error("{0}")]
     Start(String),
@@ -188,6 +193,7 @@ pub fn up(
     let (sender, receiver) = channel();
     let beats: Vec<Arc<AtomicBool>> = deployment.planes.iter().map(|_| Arc::default()).collect();
     listen(deployment, files, &beats, &sender)?;
+    let domain = if goal == Goal::Up { domain::serve(deployment, files)? } else { None };
     if goal == Goal::Up {
         namespaces::make(deployment, files).map_err(UpError::Namespace)?;
     }
@@ -216,6 +222,7 @@ pub fn up(
         up.adopt(id);
     }
     up.run(&receiver, if goal == Goal::Up { Event::Tick } else { Event::Down });
+    drop(domain);
     up.end()
 }
 
@@ -458,6 +465,9 @@ impl Up<'_> {
             ("JUNCTOR_DEPLOYMENT".to_owned(), self.deployment.name.clone()),
             ("JUNCTOR_PLANE".to_owned(), plane.name.clone()),
         ];
+        if !domain::endpoints(self.deployment).is_empty() {
+            words.push((domain::VARIABLE.to_owned(), self.files.domain().display().to_string()));
+        }
         for other in &self.deployment.planes {
             if let Some(file) = self.deployment.shared_file(other) {
                 let name = other.name.to_uppercase().replace('-', "_");
@@ -482,8 +492,9 @@ impl Up<'_> {
             guest::make_shared(file, bytes)?;
         }
         let mut environment = plane.environment.clone();
-        environment
-            .extend(self.words_for_all(plane).into_iter().filter(|(name, _)| !name.contains("SHARED")));
+        // Neither memory nor sockets of this machine are in a guest.
+        let is_for_guests = |name: &str| !name.contains("SHARED") && name != domain::VARIABLE;
+        environment.extend(self.words_for_all(plane).into_iter().filter(|(name, _)| is_for_guests(name)));
         let guest = Guest {
             name: plane.name.clone(),
             machine: self.machine_of(plane)?,

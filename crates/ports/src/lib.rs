@@ -9,6 +9,7 @@
 //! * [`tap`]: interfaces of the kernel whose other end we are;
 //! * [`raw_ip`]: what this host's stack delivers of one IP protocol;
 //! * [`partial`]: checksums that a sender left unfinished, where nobody says so;
+//! * [`plane`]: channels to other planes of a deployment;
 //! * [`plain`]: a packet socket as a simple program has it, to compare with;
 //! * [`af_packet`]: any network interface, by packet sockets;
 //! * [`af_xdp`]: network interfaces whose driver has an XDP hook, without a copy of ours.
@@ -27,6 +28,7 @@ mod offload;
 pub mod partial;
 pub mod pcap;
 pub mod plain;
+pub mod plane;
 mod provider;
 pub mod raw_ip;
 mod sys;

@@ -9,6 +9,7 @@
 //! | `TAP`, `TUN` | the interface to make | `ADDR a.b.c.d/n` (may be repeated), `ETHER mac`, `MTU bytes`, `TWIN interface`, `NETNS name` |
 //! | `RAW_IP` | any name, shared by those that give it | `PROTOCOL number`; `PORT number` |
 //! | `MEMORY` | a wire `NAME`, or its end `NAME/END` | |
+//! | `PLANE` | an endpoint of the domain | `SENDS true` for the sending direction |
 //! | `FILE` | a path, or `-` | `WRITE true`; then `NANO true`, `FORMAT pcapng`, `LINKTYPE number` |
 
 use std::collections::HashMap;
@@ -25,6 +26,7 @@ use crate::aliases::Aliases;
 use crate::keeper::Keeper;
 use crate::memory::{MemoryPort, Wire};
 use crate::pcap::{FileReader, FileWriter, Format};
+use crate::plane::{self, Planes};
 use crate::raw_ip::{RawIp, RawIpSpec};
 use crate::tap::{Kind, Tap, TapSpec};
 
@@ -36,6 +38,8 @@ pub struct SystemProvider {
     aliases: Mutex<HashMap<String, Arc<Aliases>>>,
     /// Who holds descriptors for a process that takes this one's place.
     keeper: Option<Arc<dyn Keeper>>,
+    /// The domain with channels to other planes.
+    planes: Option<Arc<Planes>>,
 }
 
 /// A device that somebody may still use.
@@ -72,10 +76,11 @@ enum Method {
     Tun,
     RawIp,
     Memory,
+    Plane,
     File,
 }
 
-const METHODS: [(&str, Method); 10] = [
+const METHODS: [(&str, Method); 11] = [
     (method::AF_XDP, Method::Xdp),
     (method::AF_XDP_GENERIC, Method::XdpGeneric),
     (method::AF_PACKET, Method::Packet),
@@ -85,6 +90,7 @@ const METHODS: [(&str, Method); 10] = [
     (method::TUN, Method::Tun),
     (method::RAW_IP, Method::RawIp),
     (method::MEMORY, Method::Memory),
+    (method::PLANE, Method::Plane),
     (method::FILE, Method::File),
 ];
 
@@ -112,6 +118,12 @@ impl SystemProvider {
     #[must_use]
     pub fn kept_by(self, keeper: Arc<dyn Keeper>) -> SystemProvider {
         SystemProvider { keeper: Some(keeper), ..self }
+    }
+
+    /// The same, with channels to the planes of a domain.
+    #[must_use]
+    pub fn in_domain(self, planes: Arc<Planes>) -> SystemProvider {
+        SystemProvider { planes: Some(planes), ..self }
     }
 
     fn aliases(&self, interface: &str) -> Arc<Aliases> {
@@ -187,6 +199,11 @@ impl Provider for SystemProvider {
         let method = Method::parse(spec)?;
         match method {
             Some(Method::File) => return open_file(spec),
+            // Endpoints may be called as interfaces are.
+            Some(Method::Plane) => {
+                let planes = self.planes.as_ref().ok_or_else(|| plane::no_domain(&spec.device))?;
+                return Ok(planes.open(spec));
+            }
             // Every mention of a bare wire is another end of it.
             Some(Method::Memory) if !spec.device.contains('/') => {
                 return Ok(MemoryPort::new(&spec.device, &Wire::named(&spec.device))?);
@@ -203,7 +220,7 @@ impl Provider for SystemProvider {
             Some(Method::Tap) => self.open_tap(spec, Kind::Tap)?,
             Some(Method::Tun) => self.open_tap(spec, Kind::Tun)?,
             Some(Method::RawIp) => open_raw_ip(spec)?,
-            Some(Method::Memory | Method::File) => {
+            Some(Method::Memory | Method::File | Method::Plane) => {
                 let wire = spec.device.split_once('/').map_or(spec.device.as_str(), |(wire, _)| wire);
                 MemoryPort::new(&spec.device, &Wire::named(wire))?
             }

@@ -223,7 +223,7 @@ impl Watch {
         let due = now >= self.next;
         if due {
             self.next = now + LOOK_EVERY;
-            self.report(cx, device.link(), &device.info().name, fault());
+            self.report(cx, device, fault());
         }
         due
     }
@@ -231,15 +231,16 @@ impl Watch {
     /// Takes note of the link at once, after a failure.
     #[cold]
     pub fn look_now(&mut self, cx: &mut Cx<'_>, device: &dyn Device, fault: Option<Error>) {
-        self.report(cx, device.link(), &device.info().name, fault);
+        self.report(cx, device, fault);
     }
 
     #[cold]
-    fn report(&mut self, cx: &Cx<'_>, link: Link, device: &str, fault: Option<Error>) {
+    fn report(&mut self, cx: &Cx<'_>, device: &dyn Device, fault: Option<Error>) {
+        let link = device.link();
         if link != self.link {
             self.link = link;
             self.changes += 1;
-            cx.print(&format!("{}: {device}: link {}", cx.name(), state(link)));
+            cx.print(&format!("{}: {}: link {}", cx.name(), device.info().name, state(link)));
         }
         if fault != self.fault {
             if let Some(fault) = &fault {

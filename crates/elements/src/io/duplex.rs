@@ -100,10 +100,11 @@ impl Duplex {
             force_ip,
             active,
             stop: false,
+            plane: false,
         };
-        let pulls = args.input_is_pull(0);
+        let (pulls, half) = (args.input_is_pull(0), self.receives);
         self.to.config =
-            to_device::Config { spec, queue: None, burst, pad: false, active, pulls, half: self.receives };
+            to_device::Config { spec, queue: None, burst, pad: false, active, pulls, half, plane: false };
     }
 }
 

@@ -59,7 +59,7 @@ use std::sync::atomic::Ordering;
 use std::os::fd::RawFd;
 
 use engine::args::Args;
-use engine::clock::Nanos;
+use engine::clock::{Nanos, SECOND};
 use engine::stats::{self, Stat};
 use engine::{
     Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Rehearsed, Tasks, swap,
@@ -101,6 +101,10 @@ pub const FROM_DEVICE: Class = class("FromDevice");
 /// The descriptor of a synonym.
 pub const POLL_DEVICE: Class = class("PollDevice");
 
+/// The timer by which a worker that sleeps looks at a channel to another plane, whose server may have been replaced; and its period.
+const TEND: u32 = 0;
+const TEND_EVERY: Nanos = SECOND / 5;
+
 /// How packets are received.
 #[derive(Clone, Default)]
 pub(super) struct Config {
@@ -113,12 +117,16 @@ pub(super) struct Config {
     pub(super) force_ip: bool,
     pub(super) active: bool,
     pub(super) stop: bool,
+    /// The device is a channel to another plane, which is looked at also while nothing comes.
+    pub(super) plane: bool,
 }
 
 /// The receiving half of a device.
 #[derive(Default)]
 pub(super) struct FromDevice {
     pub(super) config: Config,
+    /// Reads the arguments of another class than FromDevice.
+    reads: Option<fn(&mut Args<'_>) -> Config>,
     opened: Option<Opened>,
     filter: Option<Arc<Filter>>,
     /// Some queue leaves it to us to apply the filter.
@@ -146,6 +154,11 @@ pub(super) struct FromDevice {
 }
 
 impl FromDevice {
+    /// The element of another class, whose arguments this reads.
+    pub(super) fn reading(read: fn(&mut Args<'_>) -> Config) -> FromDevice {
+        FromDevice { reads: Some(read), ..FromDevice::default() }
+    }
+
     pub(super) fn opened(&self) -> Option<&Opened> {
         self.opened.as_ref()
     }
@@ -235,6 +248,10 @@ fn mark_anew(batch: &mut Batch, before: Nanos, now: Nanos) {
 
 impl Element for FromDevice {
     fn configure(&mut self, args: &mut Args<'_>) {
+        if let Some(read) = self.reads {
+            self.config = read(args);
+            return;
+        }
         let mut spec = device::arguments(args);
         spec.device = args.required("DEVNAME");
         spec.promiscuous = args.positional("PROMISC", false);
@@ -256,6 +273,7 @@ impl Element for FromDevice {
             force_ip: args.keyword("FORCE_IP", false),
             active: args.keyword("ACTIVE", true),
             stop: args.keyword("STOP", false),
+            plane: false,
         };
     }
 
@@ -326,10 +344,18 @@ impl Element for FromDevice {
                 several(workers, "worker")
             ));
         }
+        if self.config.plane {
+            cx.set_timer_after(TEND, TEND_EVERY);
+        }
         if self.config.active {
             cx.schedule();
         }
         Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        // The worker is awake now, so the task looks at the channel.
+        cx.set_timer_after(TEND, TEND_EVERY);
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -372,7 +398,7 @@ impl Element for FromDevice {
         Ok(match name {
             "count" => self.count.to_string(),
             "byte_count" => self.bytes.to_string(),
-            "kernel_drops" => (self.queue_stats().missed - self.before.missed).to_string(),
+            "kernel_drops" | "lost" => (self.queue_stats().missed - self.before.missed).to_string(),
             "checksums_completed" => (self.queue_stats().completed - self.before.completed).to_string(),
             "no_memory" => (self.queue_stats().no_memory - self.before.no_memory).to_string(),
             _ => self.config.active.to_string(),

@@ -9,6 +9,7 @@ pub(crate) mod files;
 mod from_device;
 pub(crate) mod from_dump;
 mod from_ip_summary_dump;
+mod from_plane;
 mod infinite_source;
 mod kernel_tap;
 pub(crate) mod links;
@@ -24,6 +25,7 @@ pub(crate) mod testing;
 mod to_device;
 mod to_dump;
 mod to_ip_summary_dump;
+mod to_plane;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
@@ -32,6 +34,7 @@ pub static CLASSES: &[engine::Class] = &[
     from_device::POLL_DEVICE,
     from_dump::CLASS,
     from_ip_summary_dump::CLASS,
+    from_plane::CLASS,
     infinite_source::CLASS,
     kernel_tap::FROM_HOST,
     kernel_tap::KERNEL_TAP,
@@ -45,4 +48,5 @@ pub static CLASSES: &[engine::Class] = &[
     to_device::CLASS,
     to_dump::CLASS,
     to_ip_summary_dump::CLASS,
+    to_plane::CLASS,
 ];

@@ -96,6 +96,22 @@ pub(super) struct Config {
     pub(super) pulls: bool,
     /// It is half of an element whose outputs are for received packets.
     pub(super) half: bool,
+    /// The device is a channel to another plane: drops have other names, and it is tended also while nothing is sent.
+    pub(super) plane: bool,
+}
+
+impl Config {
+    fn full(&self) -> Reason {
+        if self.plane { Reason::PlaneFull } else { Reason::DeviceFull }
+    }
+
+    fn absent(&self) -> Reason {
+        if self.plane { Reason::PlaneAbsent } else { Reason::DeviceDown }
+    }
+
+    fn refused(&self) -> Reason {
+        if self.plane { Reason::TooLong } else { Reason::DeviceError }
+    }
 }
 
 type Guarded = Arc<AdaptiveLock<Box<dyn TxQueue>>>;
@@ -137,6 +153,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 pub(super) struct ToDevice {
     pub(super) config: Config,
+    /// Reads the arguments of another class than ToDevice.
+    reads: Option<fn(&mut Args<'_>) -> Config>,
     opened: Option<Opened>,
     /// What others may know of the device.
     encap: Option<Arc<Encap>>,
@@ -160,6 +178,9 @@ pub(super) struct ToDevice {
 /// The timer by which a device that lags is asked again, and the time until then.
 const URGE: u32 = 0;
 const URGE_AFTER: Nanos = SECOND / 2000;
+/// The timer by which a channel to another plane is tended, and its period.
+const TEND: u32 = 2;
+const TEND_EVERY: Nanos = SECOND / 5;
 
 /// What became of packets offered to the device.
 #[derive(Default)]
@@ -172,6 +193,11 @@ struct Sent {
 }
 
 impl ToDevice {
+    /// The element of another class, whose arguments this reads.
+    pub(super) fn reading(read: fn(&mut Args<'_>) -> Config) -> ToDevice {
+        ToDevice { reads: Some(read), ..ToDevice::default() }
+    }
+
     /// Offers `batch` up to `offers` times; what the device did not take stays in it.
     #[inline]
     fn offer(&mut self, batch: &mut Batch, offers: usize) -> Sent {
@@ -220,8 +246,8 @@ impl ToDevice {
         // What the device took after it had been down may be the first sign of its return.
         if sent.refused > 0 || !batch.is_empty() || self.down() {
             self.look(cx, sent.fault);
-            let reason = if self.down() { Reason::DeviceDown } else { Reason::DeviceError };
-            cx.count_drops(reason, sent.refused);
+            let down = self.down() && !self.config.plane;
+            cx.count_drops(if down { self.config.absent() } else { self.config.refused() }, sent.refused);
         }
         if let Some(mut copies) = copies {
             let sent = copies.split_front(sent.taken);
@@ -243,6 +269,19 @@ impl ToDevice {
         if lags {
             cx.set_timer_after(URGE, URGE_AFTER);
         }
+    }
+
+    /// Looks after a channel to another plane, whose server may have been replaced.
+    #[cold]
+    fn tend(&mut self, cx: &mut Cx<'_>) {
+        if let Some(tx) = &mut self.tx {
+            let fault = tx.with(|queue| {
+                queue.flush();
+                queue.fault()
+            });
+            self.look(cx, fault);
+        }
+        cx.set_timer_after(TEND, TEND_EVERY);
     }
 
     /// Lets packets that cannot be sent leave by output 1.
@@ -305,7 +344,7 @@ impl ToDevice {
         let whole = batch.len() >= self.config.burst;
         self.send(cx, &mut batch, 1);
         if !batch.is_empty() && self.down() {
-            self.reject(cx, std::mem::take(&mut batch), Reason::DeviceDown);
+            self.reject(cx, std::mem::take(&mut batch), self.config.absent());
         }
         let taken = batch.is_empty();
         self.unsent = batch;
@@ -353,6 +392,10 @@ fn pad(cx: &mut Cx<'_>, batch: &mut Batch) {
 
 impl Element for ToDevice {
     fn configure(&mut self, args: &mut Args<'_>) {
+        if let Some(read) = self.reads {
+            self.config = read(args);
+            return;
+        }
         let mut spec = device::arguments(args);
         spec.device = args.required("DEVNAME");
         self.config = Config {
@@ -363,6 +406,7 @@ impl Element for ToDevice {
             active: args.keyword("ACTIVE", true),
             pulls: args.input_is_pull(0),
             half: false,
+            plane: false,
         };
     }
 
@@ -421,6 +465,9 @@ impl Element for ToDevice {
             let queues = format!("{n} queue{}", if n == 1 { "" } else { "s" });
             cx.print(&format!("{}: {}: sends by {}, {queues}", cx.name(), info.name, info.driver));
         }
+        if self.config.plane {
+            cx.set_timer_after(TEND, TEND_EVERY);
+        }
         if self.config.active {
             cx.schedule();
         }
@@ -433,7 +480,7 @@ impl Element for ToDevice {
         }
         self.send(cx, &mut batch, OFFERS);
         if !batch.is_empty() {
-            let reason = if self.down() { Reason::DeviceDown } else { Reason::DeviceFull };
+            let reason = if self.down() { self.config.absent() } else { self.config.full() };
             self.reject(cx, batch, reason);
         }
     }
@@ -463,8 +510,12 @@ impl Element for ToDevice {
         worked
     }
 
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        self.urge(cx);
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if timer == TEND {
+            self.tend(cx);
+        } else {
+            self.urge(cx);
+        }
     }
 
     fn provide(&self) -> Option<Provided> {

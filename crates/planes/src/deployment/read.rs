@@ -84,6 +84,7 @@ pub fn read(path: &Path, text: &str) -> Read {
     let name = fields.text(&mut found, "name");
     let placement = fields.word(&mut found, "placement", Placement::ALL).map(|(p, _)| p);
     let cores = cores(&mut fields, &mut found);
+    let channels = super::channels::channels(&mut found, &mut fields);
     let mut planes = Vec::new();
     let mut places = Vec::new();
     let tables = fields.tables(&mut found, "planes");
@@ -108,6 +109,7 @@ pub fn read(path: &Path, text: &str) -> Read {
         placement,
         cores: cores.map(|(cores, _)| cores),
         planes,
+        channels,
         directory: directory(path),
     };
     for path in
@@ -139,7 +141,7 @@ fn directory(path: &Path) -> PathBuf {
 }
 
 /// Names become parts of file names and of a socket's path, which may have 107 bytes.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !name.is_empty() && name.len() <= 32 && name.chars().all(plain) && !name.starts_with('-')
 }
@@ -163,7 +165,7 @@ fn alike(found: &mut Findings, places: &[Places], planes: &[Plane]) {
     }
 }
 
-fn bad_name(name: &str, what: &str) -> Diagnostic {
+pub(super) fn bad_name(name: &str, what: &str) -> Diagnostic {
     let wrong = format!("\"{}\" is no name for a {what}", name.escape_debug());
     Diagnostic::error("E0705", wrong).help("use at most 32 letters, digits, `-` and `_`")
 }
@@ -427,6 +429,11 @@ mod tests {
     fn a_deployment_is_read() {
         let text = r#"
             placement = "amp"
+            [channels.spill]
+            count = 100
+            mode = "0660"
+            [channels.news]
+            kind = "messages"
             [planes.user]
             kind = "user"
             config = "router.click"
@@ -454,6 +461,10 @@ mod tests {
             (deployment.name.as_str(), deployment.directory.as_path()),
             ("edge", Path::new("/etc/junctor"))
         );
+        let [spill, news] = &deployment.channels[..] else { panic!("{:?}", deployment.channels) };
+        let kind = icc::Kind::Packets { longest: 2048, cells: 128 };
+        assert_eq!((&*spill.name, spill.kind, spill.rights.mode), ("spill", kind, 0o660));
+        assert_eq!((&*news.name, news.port, news.kind.name()), ("news", 2, "messages"));
         let [user, control, agent] = &deployment.planes[..] else { panic!("{:?}", deployment.planes) };
         assert_eq!((user.class, user.memory, user.ready), (Class::Fifo(5), Some(512 << 20), Ready::Notified));
         assert_eq!(user.cores, Cpus::parse_list("1-2"));
@@ -511,6 +522,12 @@ mod tests {
                 "[planes.a]\nkind = \"control\"\ncommand = \"x\"\npartition = \"uml\"\nreaches = [\"b\"]",
                 "there is no plane `b`",
             ),
+            (&format!("{plane}[channels.x]\nkind = \"frames\""), "`kind` expects one of packets, messages"),
+            (&format!("{plane}[channels.x]\nlongest = 70000"), "packets have at most 65536 bytes"),
+            (&format!("{plane}[channels.x]\nmode = \"rw\""), "`mode` expects rights such as"),
+            (&format!("{plane}[channels.x]\nkind = \"scalars\"\nbits = 12"), "`bits` expects 8, 16, 32 or 64"),
+            (&format!("{plane}[channels.\"a b\"]"), "is no name for a channel"),
+            (&format!("{plane}[channels.x]\nframes = 3"), "channel `x` has no setting `frames`"),
             ("[planes.a]\nconfig = \"a\"", "plane `a` has no kind"),
             ("[planes.a]\nkind = \"user\"", "plane `a` has no program"),
             ("[planes.a]\nkind = \"user\"\ncommand = []", "`command` names no program"),

@@ -42,6 +42,12 @@ impl Files {
         self.directory.join(format!("{plane}.sock"))
     }
 
+    /// Where planes attach to the deployment's channels.
+    #[must_use]
+    pub fn domain(&self) -> PathBuf {
+        self.directory.join("domain")
+    }
+
     /// What a plane prints.
     #[must_use]
     pub fn log(&self, plane: &str) -> PathBuf {

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packet channels to other planes, as devices ([`icc`]): what is sent here comes out where another process receives from the same endpoint.
+//!
+//! A queue attaches when it is taken, and by itself again when whoever serves the domain was replaced, or the channel was damaged. That
+//! is done by a thread beside the worker, for it waits for answers.
+//!
+//! When the server was replaced, the sender moves to the new one's memory and gives the old one up. The receiver empties the old one first.
+
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use icc::{
+    AttachError, ChannelError, Domain, Endpoint, Node, NodeId, Note, PacketReceiver, PacketSender, Role,
+    ServeError,
+};
+use packet::port::{Device, Error, Info, Link, QueueStats, RxQueue, Spec, TxQueue, method};
+use packet::{Batch, HEADROOM, Packet, PacketType};
+
+use crate::memory::Taken;
+use crate::sys::{Aside, Counters, coarse_ms};
+
+/// Milliseconds between looks whether the domain is still served.
+const LOOK_EVERY_MS: u64 = 100;
+/// Empty looks before the receiver announces that it sleeps: after that each packet that comes costs the sender a system call.
+const AWAKE: u32 = 500;
+
+/// The domain that this router is in.
+#[derive(Debug)]
+pub struct Planes {
+    place: PathBuf,
+    open: Mutex<Vec<Weak<PlaneDevice>>>,
+    /// If this process serves it.
+    _served: Option<Domain>,
+}
+
+impl Planes {
+    /// The domain that somebody serves at a path.
+    pub fn at(place: &Path) -> Arc<Planes> {
+        Arc::new(Planes { place: place.to_owned(), open: Mutex::default(), _served: None })
+    }
+
+    /// Serves a domain at a path.
+    ///
+    /// # Errors
+    /// See [`ServeError`].
+    pub fn serve(place: &Path, endpoints: &[Endpoint]) -> Result<Arc<Planes>, ServeError> {
+        let served = Domain::serve(NodeId::new(1, std::process::id()), endpoints, Some(place))?;
+        Ok(Arc::new(Planes { place: place.to_owned(), open: Mutex::default(), _served: Some(served) }))
+    }
+
+    /// A connection to who serves the domain.
+    ///
+    /// # Errors
+    /// [`AttachError::Unreachable`].
+    pub fn node(&self) -> Result<Node, AttachError> {
+        Node::connect(&self.place, NodeId::new(0, std::process::id()))
+    }
+
+    /// Opens one direction of a channel.
+    pub(crate) fn open(self: &Arc<Planes>, spec: &Spec) -> Arc<PlaneDevice> {
+        // Each direction is a device of its own, with its own link.
+        let sends = spec.settings.iter().any(|(key, _)| key == method::PLANE_SENDS);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|device| device.strong_count() > 0);
+        let known = open.iter().filter_map(Weak::upgrade);
+        if let Some(device) = known.into_iter().find(|d| d.endpoint == spec.device && d.sends == sends) {
+            return device;
+        }
+        let device = Arc::new_cyclic(|me| PlaneDevice {
+            me: me.clone(),
+            planes: self.clone(),
+            endpoint: spec.device.clone(),
+            sends,
+            taken: Arc::default(),
+            absent: Arc::default(),
+        });
+        open.push(Arc::downgrade(&device));
+        device
+    }
+}
+
+/// Why a channel cannot be opened where there is no domain.
+pub(crate) fn no_domain(endpoint: &str) -> Error {
+    let mend = format!(
+        "start it by `junctor up` with a table [channels.{endpoint}] in the deployment, or give --icc SOCKET"
+    );
+    Error::new(endpoint, "this router is in no domain, so it has no channels to other planes", mend)
+}
+
+/// One direction of a channel.
+#[derive(Debug)]
+pub struct PlaneDevice {
+    me: Weak<PlaneDevice>,
+    planes: Arc<Planes>,
+    endpoint: String,
+    sends: bool,
+    taken: Arc<AtomicBool>,
+    /// Nobody is at the other end of a sending direction.
+    absent: Arc<AtomicBool>,
+}
+
+impl PlaneDevice {
+    fn queue<T>(&self, queue: usize, attach: impl FnOnce(&Node, &str) -> Result<T, AttachError>) -> Result<(Node, T, Taken), Error> {
+        let taken = Taken::only(&self.endpoint, &self.taken, queue)?.keeping(&self.me);
+        let failed = |why: AttachError| Error::new(&self.endpoint, why, "");
+        let node = self.planes.node().map_err(failed)?;
+        let end = attach(&node, &self.endpoint).map_err(failed)?;
+        Ok((node, end, taken))
+    }
+
+    fn tended<T: Send + 'static>(&self, node: Node, attach: fn(&Node, &str) -> Result<T, AttachError>) -> Tended<T> {
+        Tended {
+            planes: self.planes.clone(),
+            endpoint: self.endpoint.clone(),
+            attach,
+            node,
+            wants: Wants::Nothing,
+            aside: Aside::default(),
+            next_ms: 0,
+            fault: None,
+        }
+    }
+}
+
+impl Device for PlaneDevice {
+    fn info(&self) -> Info {
+        Info {
+            name: self.endpoint.clone(),
+            driver: format!("channel in the domain at {}", self.planes.place.display()),
+            mac: None,
+            mtu: usize::from(u16::MAX),
+            rx_queues: usize::from(!self.sends),
+            tx_queues: usize::from(self.sends),
+        }
+    }
+
+    fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
+        let attach = |node: &Node, endpoint: &str| node.packet_receiver(endpoint);
+        let (node, end, taken) = self.queue(queue, attach)?;
+        let tended = self.tended(node, attach);
+        Ok(Box::new(PlaneRx {
+            end,
+            old: None,
+            idle: 0,
+            lost_before: 0,
+            tended,
+            counters: Counters::default(),
+            _taken: taken,
+        }))
+    }
+
+    fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
+        let attach = |node: &Node, endpoint: &str| node.packet_sender(endpoint);
+        let (node, end, taken) = self.queue(queue, attach)?;
+        let tended = self.tended(node, attach);
+        let absent = self.absent.clone();
+        Ok(Box::new(PlaneTx { end, absent, tended, counters: Counters::default(), _taken: taken }))
+    }
+
+    fn tells_addressees(&self) -> bool {
+        true
+    }
+
+    fn link(&self) -> Link {
+        if self.absent.load(Ordering::Relaxed) { Link::Down } else { Link::Up }
+    }
+}
+
+/// What an end needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wants {
+    Nothing,
+    /// To attach again.
+    Another,
+    /// To attach to memory that is made anew.
+    Fresh(Role),
+}
+
+/// Attaches again where that is needed, beside the worker.
+struct Tended<T> {
+    planes: Arc<Planes>,
+    endpoint: String,
+    attach: fn(&Node, &str) -> Result<T, AttachError>,
+    node: Node,
+    wants: Wants,
+    aside: Aside<Result<(Node, T), AttachError>>,
+    next_ms: u64,
+    fault: Option<Error>,
+}
+
+impl<T: Send + 'static> Tended<T> {
+    /// Looks, if it is time; the end that takes the present one's place, if there is one.
+    #[inline]
+    fn look(&mut self) -> Option<T> {
+        let now = coarse_ms();
+        if now < self.next_ms {
+            return None;
+        }
+        self.next_ms = now + LOOK_EVERY_MS;
+        self.look_now()
+    }
+
+    #[cold]
+    fn look_now(&mut self) -> Option<T> {
+        if self.wants == Wants::Nothing && !self.aside.is_busy() {
+            if self.node.is_served() {
+                return None;
+            }
+            self.wants = Wants::Another;
+        }
+        let (planes, endpoint, attach) = (self.planes.clone(), self.endpoint.clone(), self.attach);
+        let wants = self.wants;
+        let attached = self.aside.look(move || {
+            let node = planes.node()?;
+            if let Wants::Fresh(role) = wants {
+                node.reset(&endpoint, role)?;
+            }
+            let end = attach(&node, &endpoint)?;
+            Ok((node, end))
+        })?;
+        match attached {
+            Ok((node, end)) => {
+                (self.node, self.wants, self.fault) = (node, Wants::Nothing, None);
+                Some(end)
+            }
+            Err(why) => {
+                self.fault = Some(Error::new(&self.endpoint, why, "trying again"));
+                None
+            }
+        }
+    }
+
+    /// Notes what an end said; another one comes with a later look.
+    #[cold]
+    fn failed(&mut self, why: ChannelError, role: Role) {
+        if self.wants == Wants::Nothing {
+            let broken = why == ChannelError::Broken;
+            self.wants = if broken { Wants::Fresh(role) } else { Wants::Another };
+            if broken {
+                self.fault = Some(Error::new(&self.endpoint, why, "making it anew"));
+            }
+        }
+    }
+}
+
+struct PlaneTx {
+    end: PacketSender<Lent>,
+    absent: Arc<AtomicBool>,
+    tended: Tended<PacketSender<Lent>>,
+    counters: Counters,
+    _taken: Taken,
+}
+
+/// A packet that is lent.
+struct Lent(Packet);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.0.data()
+    }
+}
+
+fn note_of(packet: &Packet) -> Note {
+    Note { timestamp_ns: packet.timestamp_ns(), kind: packet.packet_type() as u8, paint: packet.paint() }
+}
+
+impl PlaneTx {
+    fn tend(&mut self) {
+        if let Some(next) = self.tended.look() {
+            let mut before = std::mem::replace(&mut self.end, next);
+            before.give_up();
+        }
+    }
+
+    /// How many packets there is room for. Nobody to receive is no room: what would wait for a successor would be stale.
+    #[inline]
+    fn room(&mut self) -> usize {
+        let absent = !self.end.peer().present;
+        if absent != self.absent.load(Ordering::Relaxed) {
+            self.absent.store(absent, Ordering::Relaxed);
+            if absent {
+                self.end.recall(drop);
+            }
+        }
+        if absent {
+            return 0;
+        }
+        match self.end.collect(drop) {
+            Ok(room) => room as usize,
+            Err(why) => {
+                self.tended.failed(why, Role::Sender);
+                0
+            }
+        }
+    }
+}
+
+impl TxQueue for PlaneTx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let n = self.room().min(batch.len());
+        if n == 0 {
+            return 0;
+        }
+        let mut now = batch.split_front(n);
+        let (mut bytes, mut refused) = (0, 0);
+        for packet in now.iter() {
+            match self.end.stage(packet.data(), note_of(packet)) {
+                Ok(()) => bytes += packet.len(),
+                Err(_) => refused += 1,
+            }
+        }
+        self.end.publish();
+        now.free_all();
+        self.counters.errors(refused);
+        self.counters.moved(n - refused, bytes);
+        n
+    }
+
+    fn flush(&mut self) {
+        self.tend();
+    }
+
+    fn fault(&self) -> Option<Error> {
+        self.tended.fault.clone()
+    }
+
+    fn stats(&self) -> QueueStats {
+        self.counters.read()
+    }
+}
+
+struct PlaneRx {
+    end: PacketReceiver,
+    /// Memory of a server that has gone, which may still hold packets.
+    old: Option<PacketReceiver>,
+    /// Looks since the last packet.
+    idle: u32,
+    /// Packets lost by ends that are gone.
+    lost_before: u64,
+    tended: Tended<PacketReceiver>,
+    counters: Counters,
+    _taken: Taken,
+}
+
+fn kind_of(kind: u8) -> PacketType {
+    match kind {
+        1 => PacketType::Broadcast,
+        2 => PacketType::Multicast,
+        3 => PacketType::OtherHost,
+        4 => PacketType::Outgoing,
+        5 => PacketType::Loopback,
+        _ => PacketType::Host,
+    }
+}
+
+/// Takes up to `max` packets; how many, and why there are no more if something is wrong.
+#[inline]
+fn take(end: &mut PacketReceiver, batch: &mut Batch, max: usize, counters: &Counters) -> (usize, Option<ChannelError>) {
+    let (mut n, mut bytes, mut wrong) = (0, 0, None);
+    while n < max {
+        let (length, note) = match end.next() {
+            Ok(Some(next)) => next,
+            Ok(None) => break,
+            Err(why) => {
+                wrong = Some(why);
+                break;
+            }
+        };
+        // Without memory packets stay in the channel.
+        let Some(mut packet) = Packet::alloc(HEADROOM, length) else {
+            counters.no_memory(1);
+            break;
+        };
+        if end.take(packet.data_mut()) {
+            packet.set_timestamp_ns(note.timestamp_ns);
+            packet.set_packet_type(kind_of(note.kind));
+            if note.paint != 0 {
+                packet.set_paint(note.paint);
+            }
+            bytes += length;
+            n += 1;
+            batch.push(packet);
+        }
+    }
+    end.tell();
+    counters.moved(n, bytes);
+    (n, wrong)
+}
+
+impl PlaneRx {
+    fn tend(&mut self) {
+        if let Some(next) = self.tended.look() {
+            self.rouse();
+            let before = std::mem::replace(&mut self.end, next);
+            self.lost_before += before.lost();
+            self.leave_old();
+            self.old = Some(before);
+        }
+    }
+
+    fn leave_old(&mut self) {
+        self.old = None;
+    }
+
+    /// What is still in the memory of a server that has gone.
+    #[cold]
+    fn take_old(&mut self, batch: &mut Batch, max: usize) -> usize {
+        let Some(old) = &mut self.old else { return 0 };
+        let lost = old.lost();
+        let (n, wrong) = take(old, batch, max, &self.counters);
+        self.lost_before += old.lost() - lost;
+        // A sender that has come to the new memory has left the old one.
+        if wrong.is_some() || (n == 0 && self.end.peer().present) {
+            self.leave_old();
+        }
+        n
+    }
+
+    /// Ends the announcement that this end sleeps.
+    fn rouse(&mut self) {
+        if self.idle >= AWAKE {
+            self.end.awake();
+        }
+        self.idle = 0;
+    }
+}
+
+impl RxQueue for PlaneRx {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+        self.tend();
+        let old = if self.old.is_some() { self.take_old(batch, max) } else { 0 };
+        if old > 0 {
+            return old;
+        }
+        let (n, wrong) = take(&mut self.end, batch, max, &self.counters);
+        if let Some(why) = wrong {
+            self.tended.failed(why, Role::Receiver);
+        }
+        if n > 0 {
+            self.rouse();
+            return n;
+        }
+        self.idle = self.idle.saturating_add(1);
+        if self.idle == AWAKE && self.end.announce() == Ok(false) {
+            self.rouse();
+        }
+        0
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        self.end.fd().map(|fd| fd.as_raw_fd())
+    }
+
+    fn fault(&self) -> Option<Error> {
+        self.tended.fault.clone()
+    }
+
+    fn stats(&self) -> QueueStats {
+        QueueStats { missed: self.lost_before + self.end.lost(), ..self.counters.read() }
+    }
+}
