@@ -258,7 +258,8 @@ impl PacketReceiver {
         self.memories.iter().all(|(of, _)| *of != seat).then_some(seat)
     }
 
-    /// Whether a memory is known.
+    /// Makes the memory of a sender's packets known.
+    #[allow(dead_code, reason = "for lent packets")]
     pub(crate) fn learn(&mut self, seat: u64, memory: ReadOnly) {
         self.memories.retain(|(of, _)| *of != seat);
         if self.memories.len() == MEMORIES {
