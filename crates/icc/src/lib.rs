@@ -42,9 +42,9 @@ mod memory;
 mod messages;
 #[cfg(not(loom))]
 mod node;
-mod prim;
 #[cfg(not(loom))]
 mod packets;
+mod prim;
 #[cfg(not(loom))]
 mod protocol;
 #[cfg(not(loom))]
@@ -71,8 +71,8 @@ pub use {
     counters::{CounterReader, CounterWriter},
     file::FileRegion,
     layout::{LayoutError, VERSION},
-    messages::{Receiver, Sender},
     loans::Note,
+    messages::{Receiver, Sender},
     node::{AttachError, Node},
     packets::{PacketReceiver, PacketSender},
     scalars::{ScalarReceiver, ScalarSender},

@@ -320,8 +320,8 @@ impl Borrower {
             kind: (what >> 40) as u8,
             paint: (what >> 48) as u8,
         };
-        let lent = (what & LENT != 0)
-            .then(|| (cell[1].load(Ordering::Relaxed), cell[3].load(Ordering::Relaxed)));
+        let lent =
+            (what & LENT != 0).then(|| (cell[1].load(Ordering::Relaxed), cell[3].load(Ordering::Relaxed)));
         (bytes <= self.place.longest).then_some(Next { what, bytes, note, lent })
     }
 

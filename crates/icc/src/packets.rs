@@ -172,7 +172,7 @@ impl PacketReceiver {
     /// # Errors
     /// [`ChannelError::Broken`] or `GivenUp`; what was sent before the channel was given up is delivered first.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<(usize, Note)>, ChannelError> {
+    pub fn peek(&mut self) -> Result<Option<(usize, Note)>, ChannelError> {
         loop {
             if self.ring.known() == 0 && self.look()? == 0 {
                 return Ok(None);
@@ -198,7 +198,7 @@ impl PacketReceiver {
         }
     }
 
-    /// Copies the next packet, for which `into` has as many bytes as [`next`](Self::next) said, and moves on. False: its bytes cannot be had, and it is counted as lost.
+    /// Copies the next packet, for which `into` has as many bytes as [`peek`](Self::peek) said, and moves on. False: its bytes cannot be had, and it is counted as lost.
     /// [`tell`](Self::tell) gives the room back to the sender.
     #[inline]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
@@ -233,11 +233,11 @@ impl PacketReceiver {
     /// Takes the next packet; how many bytes it has and what goes with it.
     ///
     /// # Errors
-    /// As [`next`](Self::next), and [`ChannelError::TooShort`]: the packet stays.
+    /// As [`peek`](Self::peek), and [`ChannelError::TooShort`]: the packet stays.
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<(usize, Note)>, ChannelError> {
         let room = buffer.len();
         let received = loop {
-            let Some((bytes, note)) = self.next()? else { break None };
+            let Some((bytes, note)) = self.peek()? else { break None };
             let Some(buffer) = buffer.get_mut(..bytes) else {
                 return Err(ChannelError::TooShort { bytes, room });
             };
@@ -285,12 +285,12 @@ impl PacketReceiver {
     /// As [`Receiver::announce`](crate::Receiver::announce).
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// As [`peek`](Self::peek).
     pub fn announce(&mut self) -> Result<bool, ChannelError> {
         if let Some(sleeper) = &mut self.sleeper {
             sleeper.announce(&self.link.words);
         }
-        Ok(self.next()?.is_none())
+        Ok(self.peek()?.is_none())
     }
 
     /// Ends what [`announce`](Self::announce) began: the sender rings no more, and a ring that came is taken back.

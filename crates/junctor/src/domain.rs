@@ -25,7 +25,8 @@ pub(crate) fn of(asked: Option<&Path>, graph: &lang::Graph) -> Result<Option<Arc
     let Some(socket) = socket(asked) else { return Ok(None) };
     let planes = Planes::at(&socket);
     let endpoints = endpoints(graph);
-    if asked.is_none() || endpoints.is_empty() || !matches!(planes.node(), Err(AttachError::Unreachable(..))) {
+    if asked.is_none() || endpoints.is_empty() || !matches!(planes.node(), Err(AttachError::Unreachable(..)))
+    {
         return Ok(Some(planes));
     }
     match Planes::serve(&socket, &endpoints) {

@@ -199,10 +199,11 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         Ok(planes) => planes,
         Err(why) => return cli::fail(why),
     };
-    let (options, limit, patience) = match (options(args, kept.as_ref(), planes), time_limit(args), patience(args)) {
-        (Ok(options), Ok(limit), Ok(patience)) => (options, limit, patience),
-        (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => return usage(why),
-    };
+    let (options, limit, patience) =
+        match (options(args, kept.as_ref(), planes), time_limit(args), patience(args)) {
+            (Ok(options), Ok(limit), Ok(patience)) => (options, limit, patience),
+            (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => return usage(why),
+        };
     let stats = match stats_period(args) {
         Ok(stats) => stats,
         Err(why) => return usage(why),

@@ -102,7 +102,11 @@ pub struct PlaneDevice {
 }
 
 impl PlaneDevice {
-    fn queue<T>(&self, queue: usize, attach: impl FnOnce(&Node, &str) -> Result<T, AttachError>) -> Result<(Node, T, Taken), Error> {
+    fn queue<T>(
+        &self,
+        queue: usize,
+        attach: impl FnOnce(&Node, &str) -> Result<T, AttachError>,
+    ) -> Result<(Node, T, Taken), Error> {
         let taken = Taken::only(&self.endpoint, &self.taken, queue)?.keeping(&self.me);
         let failed = |why: AttachError| Error::new(&self.endpoint, why, "");
         let node = self.planes.node().map_err(failed)?;
@@ -110,7 +114,11 @@ impl PlaneDevice {
         Ok((node, end, taken))
     }
 
-    fn tended<T: Send + 'static>(&self, node: Node, attach: fn(&Node, &str) -> Result<T, AttachError>) -> Tended<T> {
+    fn tended<T: Send + 'static>(
+        &self,
+        node: Node,
+        attach: fn(&Node, &str) -> Result<T, AttachError>,
+    ) -> Tended<T> {
         Tended {
             planes: self.planes.clone(),
             endpoint: self.endpoint.clone(),
@@ -357,10 +365,15 @@ fn kind_of(kind: u8) -> PacketType {
 
 /// Takes up to `max` packets; how many, and why there are no more if something is wrong.
 #[inline]
-fn take(end: &mut PacketReceiver, batch: &mut Batch, max: usize, counters: &Counters) -> (usize, Option<ChannelError>) {
+fn take(
+    end: &mut PacketReceiver,
+    batch: &mut Batch,
+    max: usize,
+    counters: &Counters,
+) -> (usize, Option<ChannelError>) {
     let (mut n, mut bytes, mut wrong) = (0, 0, None);
     while n < max {
-        let (length, note) = match end.next() {
+        let (length, note) = match end.peek() {
             Ok(Some(next)) => next,
             Ok(None) => break,
             Err(why) => {

@@ -79,8 +79,7 @@ mod tests {
     fn receives_what_the_channel_has() {
         let fake = Fake::new("spill", &[&[b"one", b"two"]]);
         fake.set_told(true);
-        let mut run =
-            Rig::text("e :: FromPlane(spill) -> o :: TestOut;").provider(fake.clone()).run();
+        let mut run = Rig::text("e :: FromPlane(spill) -> o :: TestOut;").provider(fake.clone()).run();
         assert_eq!(run.bytes("o"), [b"one", b"two"]);
         assert_eq!((run.read("e.count"), run.read("e.byte_count")), ("2".into(), "6".into()));
         // The device's own losses.

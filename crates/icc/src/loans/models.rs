@@ -56,7 +56,8 @@ fn models_copies_arrive_whole_and_in_order() {
             sent
         });
         let mut borrower = Borrower::take_over(words, PLACE);
-        let mut taken: Vec<u8> = (0..2).filter_map(|_| take(&mut borrower, None)).map(|bytes| check(&bytes)).collect();
+        let mut taken: Vec<u8> =
+            (0..2).filter_map(|_| take(&mut borrower, None)).map(|bytes| check(&bytes)).collect();
         let sent = sending.join().unwrap();
         taken.extend(std::iter::from_fn(|| take(&mut borrower, None)).map(|bytes| check(&bytes)));
         assert_eq!(taken, (1..=sent).collect::<Vec<u8>>());

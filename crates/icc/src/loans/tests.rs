@@ -75,7 +75,9 @@ fn lent_packets_come_from_any_byte_and_go_back_in_order() {
 fn what_is_out_of_reach_is_refused() {
     let (_, mut lender, mut borrower) = pair();
     let (memory, _) = memory(64);
-    for (offset, length, whole) in [(0, 64, true), (1, 64, false), (64, 0, true), (65, 0, false), (u64::MAX, 2, false)] {
+    for (offset, length, whole) in
+        [(0, 64, true), (1, 64, false), (64, 0, true), (65, 0, false), (u64::MAX, 2, false)]
+    {
         lender.lend(offset, vec![0; length], note(0));
         lender.publish();
         assert_eq!(take(&mut borrower, Some(&memory)).is_some(), whole, "{offset} {length}");

@@ -525,7 +525,10 @@ mod tests {
             (&format!("{plane}[channels.x]\nkind = \"frames\""), "`kind` expects one of packets, messages"),
             (&format!("{plane}[channels.x]\nlongest = 70000"), "packets have at most 65536 bytes"),
             (&format!("{plane}[channels.x]\nmode = \"rw\""), "`mode` expects rights such as"),
-            (&format!("{plane}[channels.x]\nkind = \"scalars\"\nbits = 12"), "`bits` expects 8, 16, 32 or 64"),
+            (
+                &format!("{plane}[channels.x]\nkind = \"scalars\"\nbits = 12"),
+                "`bits` expects 8, 16, 32 or 64",
+            ),
             (&format!("{plane}[channels.\"a b\"]"), "is no name for a channel"),
             (&format!("{plane}[channels.x]\nframes = 3"), "channel `x` has no setting `frames`"),
             ("[planes.a]\nconfig = \"a\"", "plane `a` has no kind"),
