@@ -9,6 +9,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::filter::Filter;
@@ -176,6 +177,11 @@ pub trait Device: Send + Sync {
     /// How often the link was lost since the device was opened: also where it came back, or another interface took its name, before
     /// anybody looked. Whatever was learnt behind it before may be wrong. `None` where links are never lost.
     fn breaks(&self) -> Option<u64> {
+        None
+    }
+
+    /// How often its queues are to be looked at also while nothing comes or goes ([`RxQueue::receive`], [`TxQueue::flush`]), if they need that.
+    fn tend_every(&self) -> Option<Duration> {
         None
     }
 

@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use icc::{
     AttachError, ChannelError, Domain, Endpoint, Node, NodeId, Note, PacketReceiver, PacketSender, Role,
@@ -23,6 +24,8 @@ use crate::sys::{Aside, Counters, coarse_ms};
 
 /// Milliseconds between looks whether the domain is still served.
 const LOOK_EVERY_MS: u64 = 100;
+/// Time between looks while nothing comes or goes: whoever serves the domain may have been replaced.
+const TEND_EVERY: Duration = Duration::from_millis(200);
 /// Empty looks before the receiver announces that it sleeps: after that each packet that comes costs the sender a system call.
 const AWAKE: u32 = 500;
 
@@ -169,6 +172,10 @@ impl Device for PlaneDevice {
 
     fn tells_addressees(&self) -> bool {
         true
+    }
+
+    fn tend_every(&self) -> Option<Duration> {
+        Some(TEND_EVERY)
     }
 
     fn link(&self) -> Link {

@@ -91,6 +91,11 @@ impl Opened {
         &self.device
     }
 
+    /// How often the device is to be tended, if it is.
+    pub fn tend_every(&self) -> Option<Nanos> {
+        self.device.tend_every().map(|every| every.as_nanos() as Nanos)
+    }
+
     /// Answers the handlers of [`READS`].
     pub fn read(&self, name: &str, watch: &Watch) -> Option<String> {
         let info = self.device.info();

@@ -100,7 +100,6 @@ impl Duplex {
             force_ip,
             active,
             stop: false,
-            plane: false,
         };
         let (pulls, half) = (args.input_is_pull(0), self.receives);
         self.to.config =

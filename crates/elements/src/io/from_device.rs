@@ -59,7 +59,7 @@ use std::sync::atomic::Ordering;
 use std::os::fd::RawFd;
 
 use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
+use engine::clock::Nanos;
 use engine::stats::{self, Stat};
 use engine::{
     Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Rehearsed, Tasks, swap,
@@ -101,9 +101,8 @@ pub const FROM_DEVICE: Class = class("FromDevice");
 /// The descriptor of a synonym.
 pub const POLL_DEVICE: Class = class("PollDevice");
 
-/// The timer by which a worker that sleeps looks at a channel to another plane, whose server may have been replaced; and its period.
+/// The timer by which a worker that sleeps looks at a device that asks for it.
 const TEND: u32 = 0;
-const TEND_EVERY: Nanos = SECOND / 5;
 
 /// How packets are received.
 #[derive(Clone, Default)]
@@ -117,8 +116,6 @@ pub(super) struct Config {
     pub(super) force_ip: bool,
     pub(super) active: bool,
     pub(super) stop: bool,
-    /// The device is a channel to another plane, which is looked at also while nothing comes.
-    pub(super) plane: bool,
 }
 
 /// The receiving half of a device.
@@ -273,7 +270,6 @@ impl Element for FromDevice {
             force_ip: args.keyword("FORCE_IP", false),
             active: args.keyword("ACTIVE", true),
             stop: args.keyword("STOP", false),
-            plane: false,
         };
     }
 
@@ -344,8 +340,8 @@ impl Element for FromDevice {
                 several(workers, "worker")
             ));
         }
-        if self.config.plane {
-            cx.set_timer_after(TEND, TEND_EVERY);
+        if let Some(period) = opened.tend_every() {
+            cx.set_timer_after(TEND, period);
         }
         if self.config.active {
             cx.schedule();
@@ -354,8 +350,10 @@ impl Element for FromDevice {
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        // The worker is awake now, so the task looks at the channel.
-        cx.set_timer_after(TEND, TEND_EVERY);
+        // The worker is awake now, so the task looks at the device.
+        if let Some(period) = self.opened.as_ref().and_then(Opened::tend_every) {
+            cx.set_timer_after(TEND, period);
+        }
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {

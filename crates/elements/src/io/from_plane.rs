@@ -66,7 +66,6 @@ fn read(args: &mut Args<'_>) -> Config {
         force_ip: false,
         active: args.keyword("ACTIVE", true),
         stop: false,
-        plane: true,
     }
 }
 

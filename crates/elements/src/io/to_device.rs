@@ -96,7 +96,7 @@ pub(super) struct Config {
     pub(super) pulls: bool,
     /// It is half of an element whose outputs are for received packets.
     pub(super) half: bool,
-    /// The device is a channel to another plane: drops have other names, and it is tended also while nothing is sent.
+    /// The device is a channel to another plane: drops have other names.
     pub(super) plane: bool,
 }
 
@@ -178,9 +178,8 @@ pub(super) struct ToDevice {
 /// The timer by which a device that lags is asked again, and the time until then.
 const URGE: u32 = 0;
 const URGE_AFTER: Nanos = SECOND / 2000;
-/// The timer by which a channel to another plane is tended, and its period.
+/// The timer by which a device is tended that asks for it.
 const TEND: u32 = 2;
-const TEND_EVERY: Nanos = SECOND / 5;
 
 /// What became of packets offered to the device.
 #[derive(Default)]
@@ -271,7 +270,7 @@ impl ToDevice {
         }
     }
 
-    /// Looks after a channel to another plane, whose server may have been replaced.
+    /// Looks after a device that needs it.
     #[cold]
     fn tend(&mut self, cx: &mut Cx<'_>) {
         if let Some(tx) = &mut self.tx {
@@ -281,7 +280,9 @@ impl ToDevice {
             });
             self.look(cx, fault);
         }
-        cx.set_timer_after(TEND, TEND_EVERY);
+        if let Some(period) = self.opened.as_ref().and_then(Opened::tend_every) {
+            cx.set_timer_after(TEND, period);
+        }
     }
 
     /// Lets packets that cannot be sent leave by output 1.
@@ -465,8 +466,8 @@ impl Element for ToDevice {
             let queues = format!("{n} queue{}", if n == 1 { "" } else { "s" });
             cx.print(&format!("{}: {}: sends by {}, {queues}", cx.name(), info.name, info.driver));
         }
-        if self.config.plane {
-            cx.set_timer_after(TEND, TEND_EVERY);
+        if let Some(period) = opened.tend_every() {
+            cx.set_timer_after(TEND, period);
         }
         if self.config.active {
             cx.schedule();
