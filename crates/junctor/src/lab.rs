@@ -6,10 +6,10 @@
 //! The crate `lab` has the rigs of network namespaces for labs that need a network.
 
 mod bridge;
-#[allow(dead_code, reason = "the labs that run deployments follow")]
 mod deployment;
 mod forwarding;
 mod parallelism;
+mod planes;
 mod report;
 mod shared;
 
@@ -35,6 +35,9 @@ enum What {
     Bridge(bridge::Args),
     Forwarding(forwarding::Args),
     Parallelism(parallelism::Args),
+    Planes(planes::Args),
+    #[command(hide = true)]
+    Manager(planes::manager::Args),
 }
 
 /// What all labs ask.
@@ -119,15 +122,13 @@ impl From<String> for Wrong {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let common = match &args.what {
-        What::Bridge(lab) => &lab.common,
-        What::Forwarding(lab) => &lab.common,
-        What::Parallelism(lab) => &lab.common,
-    };
-    let run = || match &args.what {
-        What::Bridge(_) => bridge::run(common),
-        What::Forwarding(_) => forwarding::run(common),
-        What::Parallelism(_) => parallelism::run(common),
+    type Run<'a> = Box<dyn Fn() -> Result<Report, Wrong> + 'a>;
+    let (common, run): (&Common, Run<'_>) = match &args.what {
+        What::Bridge(lab) => (&lab.common, Box::new(|| bridge::run(&lab.common))),
+        What::Forwarding(lab) => (&lab.common, Box::new(|| forwarding::run(&lab.common))),
+        What::Parallelism(lab) => (&lab.common, Box::new(|| parallelism::run(&lab.common))),
+        What::Planes(lab) => (&lab.common, Box::new(|| planes::run(lab))),
+        What::Manager(manager) => return planes::manager::run(manager),
     };
     match common.prepare().and_then(|()| run()) {
         Ok(report) => common.publish(&report),

@@ -32,7 +32,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -254,7 +254,7 @@ impl Namespace {
     }
 
     /// Starts a command that stays: in the namespace, on these CPUs (none means all), by a thread that lives as long as the
-    /// [`Resident`], so that the command may ask to end with its parent.
+    /// [`Resident`], so that the command may ask to end with its parent. It sees the machine's control groups.
     ///
     /// # Errors
     /// It cannot be started.
@@ -267,7 +267,7 @@ impl Namespace {
         let landlord = thread::spawn(move || {
             let start = || {
                 here.move_in()?;
-                own_sysfs()?;
+                own_sysfs_with(show_groups)?;
                 if !cpus.is_empty() {
                     pin(Pid::from_raw(0), &cpus)?;
                 }
@@ -390,13 +390,30 @@ impl Drop for Resident {
 
 /// Gives the calling thread a `/sys` of its own, which shows the interfaces of its network namespace.
 fn own_sysfs() -> Result<(), RigError> {
+    own_sysfs_with(|_| Ok(()))
+}
+
+/// The same; `keep` gets what is mounted for control groups, if anything is.
+fn own_sysfs_with(keep: impl FnOnce(&File) -> Result<(), RigError>) -> Result<(), RigError> {
     let failed = |e| RigError(format!("cannot mount /sys of the network namespace: {e}"));
     let nothing = None::<&str>;
     unshare(CloneFlags::CLONE_NEWNS).map_err(failed)?;
     mount(nothing, "/", nothing, MsFlags::MS_SLAVE | MsFlags::MS_REC, nothing).map_err(failed)?;
-    // It need not have been mounted.
-    let _ = umount2("/sys", MntFlags::MNT_DETACH);
-    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), nothing).map_err(failed)
+    // In this mount namespace, or it could not be mounted again.
+    let groups = File::open(GROUPS);
+    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), nothing).map_err(failed)?;
+    groups.map_or(Ok(()), |groups| keep(&groups))
+}
+
+/// Where control groups are mounted.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Shows the control groups, which the thread's own `/sys` hides, in their place again.
+fn show_groups(groups: &File) -> Result<(), RigError> {
+    let failed = |e| RigError(format!("cannot mount {GROUPS} again: {e}"));
+    let nothing = None::<&str>;
+    let hidden = format!("/proc/thread-self/fd/{}", groups.as_raw_fd());
+    mount(Some(&*hidden), GROUPS, nothing, MsFlags::MS_BIND | MsFlags::MS_REC, nothing).map_err(failed)
 }
 
 /// Binds a thread to CPUs; thread 0 is the calling one.

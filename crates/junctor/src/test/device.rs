@@ -37,8 +37,8 @@ mod running;
 pub(crate) use command::{run as run_command, start as start_command};
 pub(crate) use flows::FlowLine;
 pub(crate) use name::Name;
-pub(in crate::test) use rig::generated;
 pub(crate) use rig::{Driver, evict_all};
+pub(in crate::test) use rig::{generated, open};
 pub(crate) use running::Running;
 
 /// How a device is set up.

@@ -3,15 +3,21 @@
 
 use std::time::Duration;
 
+use lab::rig::Namespace;
+use tester::frame::Flow;
 use tester::search::throughput::{self, Parameters, Report};
+use tester::station::{Plan, Port, Station, Stream};
 
 use super::device::{self, Driver, Name, Setup, Traffic};
+pub(crate) use super::quantiles::QUANTILES;
 
 /// A device that takes longer to forward its first frames does not forward.
 const WARM_UP: Duration = Duration::from_secs(10);
 /// Frames that are on their way so long are lost: in memory, all take microseconds.
 const STRAGGLERS: Duration = Duration::from_millis(20);
 
+/// The same where processes forward: they may have to wait for a turn.
+const ON_WIRES: Duration = Duration::from_millis(60);
 /// Share of the greatest rate below which no rate is searched.
 const NOTHING: f64 = 1e-3;
 
@@ -74,6 +80,38 @@ pub(crate) fn throughput(
         let report = throughput::run(&mut plugged.station, &parameters).map_err(|why| why.to_string())?;
         Ok(Throughput { report, own_core: plugged.own_core })
     })
+}
+
+/// A tester with a port in each of two namespaces, which sends these flows from the first to the second, in frames of `size` bytes with
+/// FCS. Ports are interfaces, driven as well as they can be.
+pub(crate) fn between(
+    ends: [(&Namespace, &str); 2],
+    flows: Vec<Flow>,
+    size: usize,
+) -> Result<Station, String> {
+    let port = |(home, end): (&Namespace, &str)| {
+        let open = || {
+            let device = device::open(end, Driver::Auto, None)?;
+            Port::new(end, device).map_err(|why| why.to_string())
+        };
+        home.enter(open).map_err(|why| why.to_string())?
+    };
+    let [first, second] = ends.map(port);
+    let plan = from_first_to_second(flows, size);
+    Station::new(vec![first?, second?], &plan, 1).map_err(|why| why.to_string())
+}
+
+/// Has such a tester send frames of another size.
+pub(crate) fn resize(station: &mut Station, size: usize) -> Result<(), String> {
+    let flows = station.plan().streams.iter().flat_map(|stream| &stream.flows);
+    let plan = from_first_to_second(flows.map(|(flow, _)| *flow).collect(), size);
+    station.replan(&plan).map_err(|why| why.to_string())
+}
+
+fn from_first_to_second(flows: Vec<Flow>, size: usize) -> Plan {
+    let flows = flows.into_iter().map(|flow| (flow, Some(1))).collect();
+    let stream = Stream { flows, sizes: vec![size], ..Stream::default() };
+    Plan { streams: vec![stream], stragglers: ON_WIRES, ..Plan::default() }
 }
 
 /// In a thread of its own: the tester takes a core, which is none of its caller's business.

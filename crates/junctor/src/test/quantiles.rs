@@ -5,24 +5,24 @@ use hdrhistogram::Histogram;
 
 /// A share of the frames that were at most so late.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Quantile {
+pub(crate) struct Quantile {
     /// In stable names and in tables.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     share: f64,
     /// With fewer frames than this not one of them is beyond the quantile, and it would be the maximum by another name.
-    frames_min: u64,
+    pub(crate) frames_min: u64,
 }
 
 impl Quantile {
     /// Microseconds; nothing if too few frames arrived to tell.
-    pub(super) fn us(self, latency: &Histogram<u64>) -> Option<f64> {
+    pub(crate) fn us(self, latency: &Histogram<u64>) -> Option<f64> {
         let enough = latency.len() >= self.frames_min;
         enough.then(|| latency.value_at_quantile(self.share) as f64 / 1e3)
     }
 }
 
 /// Those that are told, whatever the procedure.
-pub(super) const QUANTILES: [Quantile; 9] = [
+pub(crate) const QUANTILES: [Quantile; 9] = [
     Quantile { name: "min", share: 0.0, frames_min: 1 },
     Quantile { name: "p50", share: 0.5, frames_min: 1 },
     Quantile { name: "p90", share: 0.9, frames_min: 10 },

@@ -214,7 +214,11 @@ pub(super) fn mtu_for(traffic: &Traffic) -> usize {
 }
 
 /// Opens an interface of the calling thread's namespace for the tester alone. `queues`: as many receive queues.
-pub(super) fn open(name: &str, driver: Driver, queues: Option<usize>) -> Result<Arc<dyn Device>, String> {
+pub(in crate::test) fn open(
+    name: &str,
+    driver: Driver,
+    queues: Option<usize>,
+) -> Result<Arc<dyn Device>, String> {
     let method = match driver {
         Driver::Auto | Driver::Bpf => None,
         Driver::AfXdp => Some(method::AF_XDP.to_owned()),

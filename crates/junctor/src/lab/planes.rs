@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor lab planes`: B. De Witte, S. Vincke, S. Van Landschoot, E. Steegmans, J. Boydens, "Comparing Dual-Core SMP/AMP
+//! Performance on a Telecom Architecture".
+//!
+//! The study runs the planes of a telecom system on two cores that share everything (SMP), or on an operating system for each core
+//! (AMP), and asks what the planes cost each other. Here the planes are deployments that `junctor up` runs, so the lab measures what
+//! users get. It also measures what the authors left open: delays, several user planes, and a control plane that changes a user plane.
+
+mod changes;
+mod client;
+mod compare;
+mod cores;
+mod iperf;
+pub(super) mod manager;
+mod measure;
+mod partitions;
+mod subject;
+mod tables;
+mod testbed;
+
+use std::time::Duration;
+
+use cores::Cores;
+use measure::{DelayRates, Found};
+use subject::Subject;
+use testbed::Testbed;
+
+use super::deployment;
+use super::report::Report;
+use super::shared::Setting;
+use super::{Common, Wrong};
+
+/// Rounds of other labs for each of this one's: a round takes minutes.
+const ROUNDS_EACH: u16 = 5;
+/// Rounds of computing that a management request asks for.
+const WORK: u64 = 20_000_000;
+/// And in a quick run.
+const QUICK_WORK: u64 = 100_000;
+/// The longest that a quick run waits for an answer.
+const QUICK_TIMEOUT: u64 = 10;
+
+/// De Witte et al.: user, control and management planes under SMP and AMP, and what they cost each other.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  sudo junctor lab planes --quick
+  sudo junctor lab planes --out report
+  sudo junctor lab planes --timeout 5 --rounds 20 --json > planes.json
+
+All traffic stays within network namespaces of the lab's own. It needs root, and uses user-mode-linux, iperf and iperf3 where they are
+installed. A fifth of --rounds is measured, since a round takes minutes. --time is the length of the trials of a search.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Seconds after which a management request counts as not answered.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
+    /// Rounds of computing that a management request asks for.
+    #[arg(long, value_name = "NUMBER", default_value_t = WORK, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    work: u64,
+}
+
+/// What management requests are.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    timeout: Duration,
+    /// Rounds of computing.
+    work: u64,
+}
+
+fn rounds(common: &Common) -> usize {
+    if common.quick { 1 } else { usize::from(common.rounds.div_ceil(ROUNDS_EACH)) }
+}
+
+/// Runs the lab.
+pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
+    let mut setting = Setting::new(&args.common)?;
+    let quick = args.common.quick;
+    let asked = Asked {
+        timeout: Duration::from_secs(if quick { args.timeout.min(QUICK_TIMEOUT) } else { args.timeout }),
+        work: if quick { args.work.min(QUICK_WORK) } else { args.work },
+    };
+    testbed::available()?;
+    let mut allowed = crate::run::allowed_cores();
+    allowed.truncate(setting.cores);
+    let cores = Cores::among(&allowed).ok_or_else(|| "this process may use no core".to_owned())?;
+    deployment::clean()?;
+    deployment::watch()?;
+    let testbed = Testbed::build()?;
+    let found = subjects(&mut setting, (&testbed, &cores, &asked))?;
+    let spread = partitions::measure(&mut setting, &testbed, &cores)?;
+    let changed = changes::measure(&mut setting, (&testbed, &cores, &asked))?;
+    let sections = vec![
+        compare::section(&mut setting, &found),
+        tables::throughput(&mut setting, &cores, &found),
+        tables::iperf(&mut setting, &cores, &found),
+        tables::response(&mut setting, &cores, &found, &asked),
+        tables::delay(&mut setting, &cores, &found),
+        tables::partitions(&mut setting, &spread),
+        tables::changes(&mut setting, &cores, &changed),
+    ];
+    Ok(Report {
+        name: "planes",
+        title: "Planes that share cores, and planes that do not",
+        study: "After B. De Witte, S. Vincke, S. Van Landschoot, E. Steegmans, J. Boydens, \"Comparing Dual-Core SMP/AMP Performance on a Telecom Architecture\": two e500v2 cores of a P2020, ports of 1 GbE, iperf.",
+        lacks: lacks(&cores),
+        method: method(&setting, &cores, &asked),
+        conditions: setting.conditions(),
+        findings: setting.findings,
+        sections,
+        results: setting.results,
+    })
+}
+
+/// Measures all subjects, in turn in each round.
+fn subjects(setting: &mut Setting<'_>, place: (&Testbed, &Cores, &Asked)) -> Result<Vec<Found>, String> {
+    let mut all: Vec<Found> = Subject::all().map(Found::new).collect();
+    let mut rates = DelayRates::default();
+    let rounds = rounds(setting.common);
+    setting.progress.expect(rounds * (all.len() + 2) + subject::Placement::ALL.len());
+    for round in 0..rounds {
+        for found in &mut all {
+            setting.progress.part(found.subject.in_words());
+            found.why_not = found.why_not.take().or_else(|| found.subject.placement.lacks(place.1));
+            if found.why_not.is_none() {
+                measure::round(setting, place, &mut rates, found, round == 0)?;
+            }
+            setting.progress.step();
+        }
+    }
+    Ok(all)
+}
+
+fn lacks(cores: &Cores) -> Vec<String> {
+    let mut lacks = vec![
+        "Ports: the study's are 1 GbE. Here cables are virtual (veth), so the processor is the limit and no wire is.".to_owned(),
+        "Two operating systems side by side: under AMP the study boots one on each core. Here planes are processes with cores of their own over one kernel. In the rows with a guest, management has a kernel of its own (User Mode Linux). The kernel that routes is always this machine's.".to_owned(),
+    ];
+    if cores.all.len() < 3 {
+        lacks.push(format!(
+            "Generator and sink: the study's are other machines. Here they share core {} with a plane, and go before it. Rows say so.",
+            cores.tester
+        ));
+    }
+    lacks
+}
+
+fn method(setting: &Setting<'_>, cores: &Cores, asked: &Asked) -> Vec<String> {
+    let (rounds, ms) = (rounds(setting.common), setting.run_ms());
+    let s = if rounds == 1 { "" } else { "s" };
+    let mut method = vec![
+        format!("{rounds} round{s}. In each, every device is started in every placement by 'junctor up', measured and stopped, in turn. Values are medians over the rounds, with the least and the greatest below them."),
+        format!("Searches follow RFC 2544, section 26.1: trials of {ms} ms, the last one longer. The tester sends 64 flows from the generator to the sink, on core {}, at raised priority (nice -19).", cores.tester),
+        format!("A management request is 'GET /compute?rounds={}' to the HTTP server of the management plane: work for a processor alone, as the study's CGI script. One follows the other. It times out after {} s.", asked.work, asked.timeout.as_secs()),
+        "Passthrough: a user plane receives UDP payloads by one socket, makes and checks a CRC over each, and sends it by another socket, as the study's does.".to_owned(),
+    ];
+    let limit =
+        |name: &str| std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();
+    method.push(format!(
+        "Sockets of passthrough and iperf ask for buffers of 4 MiB. This machine's limits are {} bytes to receive and {} to send (net.core.rmem_max, wmem_max).",
+        limit("rmem_max").trim(),
+        limit("wmem_max").trim()
+    ));
+    method
+}

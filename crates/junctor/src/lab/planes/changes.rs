@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A control plane that changes the user plane under load: how long a change takes, and how many frames are lost.
+//!
+//! The user plane routes frames between two packet sockets. The control plane changes a route of the traffic's own, or the whole
+//! configuration, by the user plane's control socket; from a guest, by memory that it shares with this machine.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::super::shared::Setting;
+use super::measure::on_core;
+use super::subject::{Placement, Plan, client, router};
+use super::testbed::{Testbed, frame};
+use super::{Asked, Cores};
+use crate::test::inside;
+use tester::station::Station;
+use tester::trial::Trial;
+
+/// Frames a second while changes are made: so few that a machine with much else to do takes them all.
+const RATE: f64 = 2000.0;
+/// Their payload.
+const PAYLOAD: usize = 64;
+/// How long one part of the traffic takes; it is repeated until the changes are made.
+const PART: Duration = Duration::from_millis(200);
+/// Parts at most.
+const PARTS: usize = 600;
+const WARM_UP: Duration = Duration::from_secs(30);
+
+/// What is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing.
+    Nothing,
+    /// A route.
+    Route,
+    /// The whole configuration.
+    Whole,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 3] = [Kind::Nothing, Kind::Route, Kind::Whole];
+
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Kind::Nothing => "nothing",
+            Kind::Route => "route",
+            Kind::Whole => "whole",
+        }
+    }
+
+    pub(super) fn in_words(self) -> &'static str {
+        match self {
+            Kind::Nothing => "nothing",
+            Kind::Route => "a route",
+            Kind::Whole => "the whole configuration",
+        }
+    }
+
+    fn count(self, quick: bool) -> u64 {
+        match (self, quick) {
+            (Kind::Nothing, _) => 0,
+            (Kind::Route, true) => 20,
+            (Kind::Route, false) => 500,
+            (Kind::Whole, true) => 2,
+            (Kind::Whole, false) => 20,
+        }
+    }
+}
+
+/// What changes of a kind took.
+#[derive(Clone, Debug)]
+pub(super) struct Changes {
+    pub(super) placement: Placement,
+    pub(super) kind: Kind,
+    /// Microseconds of each, in order.
+    pub(super) took_us: Vec<f64>,
+    /// Changes that were seen when they were looked up.
+    pub(super) seen: u64,
+    pub(super) sent: u64,
+    pub(super) lost: u64,
+    /// Frames that the tester itself had no room for.
+    pub(super) missed: u64,
+    /// Why there is nothing.
+    pub(super) why_not: Option<String>,
+}
+
+/// Measures all kinds in all placements.
+pub(super) fn measure(
+    setting: &mut Setting<'_>,
+    place: (&Testbed, &Cores, &Asked),
+) -> Result<Vec<Changes>, String> {
+    let (testbed, cores, _) = place;
+    testbed.forward(false)?;
+    let mut all = Vec::new();
+    for placement in Placement::ALL {
+        setting.progress.part(format!("changes under load, {}", placement.in_words()));
+        testbed.receive_on(if placement == Placement::Smp { &cores.all } else { &cores.user })?;
+        match placement.lacks(cores) {
+            None => all.extend(of_placement(setting, place, placement)?),
+            Some(why) => all.extend(Kind::ALL.map(|kind| Changes::none(placement, kind, Some(why.clone())))),
+        }
+        setting.progress.step();
+    }
+    Ok(all)
+}
+
+impl Changes {
+    fn none(placement: Placement, kind: Kind, why_not: Option<String>) -> Changes {
+        Changes { placement, kind, took_us: Vec::new(), seen: 0, sent: 0, lost: 0, missed: 0, why_not }
+    }
+}
+
+fn of_placement(
+    setting: &Setting<'_>,
+    (testbed, cores, asked): (&Testbed, &Cores, &Asked),
+    placement: Placement,
+) -> Result<Vec<Changes>, String> {
+    let mut plan = Plan::new(placement, cores)?;
+    plan.user("user", router(testbed)?, &cores.user, "arguments = [\"-R\"]\n");
+    plan.management(Some("user"))?;
+    let deployment = plan.start(testbed)?;
+    let client = client(testbed, placement, asked);
+    client.wait().map_err(|why| format!("{why}\n{}", deployment.said()))?;
+    let mut station = testbed.tester(0)?;
+    inside::resize(&mut station, frame(PAYLOAD))?;
+    on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| format!("{}: {why}", placement.in_words()))?;
+    let mut all = Vec::new();
+    for kind in Kind::ALL {
+        let count = kind.count(setting.common.quick);
+        let path = format!("/change?count={count}&kind={}", kind.key());
+        let mut changes = Changes::none(placement, kind, None);
+        let answer = under_load(cores, &mut station, &mut changes, || match kind {
+            Kind::Nothing => Ok(Value::Null),
+            _ => client.get(&path).map_err(|why| format!("{path}: {why}\n{}", deployment.said())),
+        })?;
+        let took = answer["took_ns"].as_array().into_iter().flatten().filter_map(Value::as_f64);
+        changes.took_us = took.map(|ns| ns / 1e3).collect();
+        changes.seen = answer["seen"].as_u64().unwrap_or(0);
+        all.push(changes);
+    }
+    drop(station);
+    deployment.stop()?;
+    Ok(all)
+}
+
+/// Sends frames before, while and after changes are made.
+fn under_load(
+    cores: &Cores,
+    station: &mut Station,
+    changes: &mut Changes,
+    make: impl FnOnce() -> Result<Value, String>,
+) -> Result<Value, String> {
+    let (begun, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let traffic = scope.spawn(|| {
+            on_core(cores, || {
+                for _ in 0..PARTS {
+                    // One more part after the last change.
+                    let last = over.load(Ordering::Acquire);
+                    let detail = station.run(Trial::new(RATE, PART)).map_err(|why| why.to_string());
+                    begun.store(true, Ordering::Release);
+                    let detail = detail?;
+                    changes.sent += detail.outcome.sent;
+                    changes.lost += detail.outcome.lost();
+                    changes.missed += detail.missed;
+                    if last {
+                        break;
+                    }
+                }
+                Ok(())
+            })
+        });
+        while !begun.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let answer = make();
+        over.store(true, Ordering::Release);
+        let sent: Result<(), String> =
+            traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        sent.and(answer)
+    })
+}
