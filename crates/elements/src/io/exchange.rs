@@ -175,12 +175,17 @@ impl Exchange {
 
     /// Sets how much the kernel keeps to be sent, if that was asked for.
     pub fn size_sending(&self, socket: impl AsFd) -> io::Result<()> {
-        Ok(self.sndbuf.map_or(Ok(()), |bytes| sockopt::set_socket_send_buffer_size(socket, bytes))?)
+        let Some(bytes) = self.sndbuf else { return Ok(()) };
+        // Who may, goes beyond the system's limit.
+        let forced = sockopt::set_socket_send_buffer_size_force(&socket, bytes);
+        Ok(forced.or_else(|_| sockopt::set_socket_send_buffer_size(&socket, bytes))?)
     }
 
     /// Sets how much the kernel keeps to be received, if that was asked for.
     pub fn size_receiving(&self, socket: impl AsFd) -> io::Result<()> {
-        Ok(self.rcvbuf.map_or(Ok(()), |bytes| sockopt::set_socket_recv_buffer_size(socket, bytes))?)
+        let Some(bytes) = self.rcvbuf else { return Ok(()) };
+        let forced = sockopt::set_socket_recv_buffer_size_force(&socket, bytes);
+        Ok(forced.or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, bytes))?)
     }
 
     fn packet(&self, cx: &mut Cx<'_>, bytes: usize) -> Option<Packet> {

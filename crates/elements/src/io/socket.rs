@@ -19,7 +19,8 @@
 //! * `HEADROOM` bytes of free room before each packet, default the packets' usual 128.
 //! * `TIMESTAMP` boolean, default true: packets carry the time they were received.
 //! * `NODELAY` boolean, default true: TCP sends short packets at once.
-//! * `SNDBUF`, `RCVBUF` bytes that the kernel keeps to be sent, or to be received; default the system's.
+//! * `SNDBUF`, `RCVBUF` bytes that the kernel keeps to be sent, or to be received; default the system's. Beyond its limits
+//!   (`net.core.wmem_max`, `rmem_max`) only with CAP_NET_ADMIN.
 //! * `ALLOW`, `DENY` routing elements, such as a RadixIPLookup, that say whom a TCP or UDP server listens to. A peer whose
 //!   address has a route in ALLOW is admitted; else one with a route in DENY is not; all others are. So ALLOW alone
 //!   refuses nobody; `DENY` with a route for 0.0.0.0/0 admits those in ALLOW only. A route that drops is none.

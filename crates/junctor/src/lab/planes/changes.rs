@@ -13,7 +13,7 @@ use super::super::shared::Setting;
 use super::measure::on_core;
 use super::subject::{Placement, Plan, client, router};
 use super::testbed::{Testbed, frame};
-use super::{Asked, Cores};
+use super::{Asked, Cores, LEFT_OUT};
 use crate::test::inside;
 use tester::station::Station;
 use tester::trial::Trial;
@@ -23,9 +23,10 @@ const RATE: f64 = 2000.0;
 /// Their payload.
 const PAYLOAD: usize = 64;
 /// How long one part of the traffic takes; it is repeated until the changes are made.
-const PART: Duration = Duration::from_millis(200);
+const PART: Duration = Duration::from_secs(1);
+const QUICK_PART: Duration = Duration::from_millis(200);
 /// Parts at most.
-const PARTS: usize = 600;
+const PARTS: usize = 300;
 const WARM_UP: Duration = Duration::from_secs(30);
 
 /// What is changed.
@@ -97,7 +98,8 @@ pub(super) fn measure(
     for placement in Placement::ALL {
         setting.progress.part(format!("changes under load, {}", placement.in_words()));
         testbed.receive_on(if placement == Placement::Smp { &cores.all } else { &cores.user })?;
-        match placement.lacks(cores) {
+        let quick = setting.common.quick && placement == Placement::Smp;
+        match placement.lacks(cores).or_else(|| quick.then(|| LEFT_OUT.to_owned())) {
             None => all.extend(of_placement(setting, place, placement)?),
             Some(why) => all.extend(Kind::ALL.map(|kind| Changes::none(placement, kind, Some(why.clone())))),
         }
@@ -131,7 +133,8 @@ fn of_placement(
         let count = kind.count(setting.common.quick);
         let path = format!("/change?count={count}&kind={}", kind.key());
         let mut changes = Changes::none(placement, kind, None);
-        let answer = under_load(cores, &mut station, &mut changes, || match kind {
+        let part = if setting.common.quick { QUICK_PART } else { PART };
+        let answer = under_load(cores, (&mut station, part), &mut changes, || match kind {
             Kind::Nothing => Ok(Value::Null),
             _ => client.get(&path).map_err(|why| format!("{path}: {why}\n{}", deployment.said())),
         })?;
@@ -148,7 +151,7 @@ fn of_placement(
 /// Sends frames before, while and after changes are made.
 fn under_load(
     cores: &Cores,
-    station: &mut Station,
+    (station, part): (&mut Station, Duration),
     changes: &mut Changes,
     make: impl FnOnce() -> Result<Value, String>,
 ) -> Result<Value, String> {
@@ -159,7 +162,7 @@ fn under_load(
                 for _ in 0..PARTS {
                     // One more part after the last change.
                     let last = over.load(Ordering::Acquire);
-                    let detail = station.run(Trial::new(RATE, PART)).map_err(|why| why.to_string());
+                    let detail = station.run(Trial::new(RATE, part)).map_err(|why| why.to_string());
                     begun.store(true, Ordering::Release);
                     let detail = detail?;
                     changes.sent += detail.outcome.sent;

@@ -65,7 +65,7 @@ pub(super) fn section(setting: &mut Setting<'_>, all: &[Found]) -> Section {
         table.row(vec![Cell::new(says), measured, verdict]);
     }
     let text = format!(
-        "Rates that differ by less than {:.0} % count as equal. AMP is that of processes. What shares a core here and did not there stands in the rows of the tables below: on two cores, the tester is in management's place.",
+        "Rates are those that arrive when more is sent, as the study has them. Those that differ by less than {:.0} % count as equal. AMP is that of processes. What shares a core here and did not there stands in the rows of the tables below: on two cores, the tester is in management's place.",
         100.0 * EQUAL
     );
     Section {
@@ -82,7 +82,7 @@ fn of(all: &[Found], device: Device, placement: Placement) -> Option<&Found> {
 
 fn kpps(found: &Found, payload: usize, asked: bool) -> Option<f64> {
     let rates = found.rates(payload, asked)?;
-    Some(Measured::new("", "", rates.kpps.clone()).median()).filter(|kpps| *kpps > 0.0)
+    Some(Measured::new("", "", rates.forwarded.kpps.clone()).median()).filter(|kpps| *kpps > 0.0)
 }
 
 /// Rates of one over another, by payload.
@@ -196,11 +196,14 @@ fn responses(all: &[Found]) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measure::{Pair, Rates};
+    use super::super::measure::{Pair, Rate, Rates};
     use super::*;
 
     fn found(device: Device, placement: Placement, rates: &[(usize, f64, f64)]) -> Found {
-        let rate = |kpps: f64| Rates { kpps: vec![kpps], testers_limit: false };
+        let rate = |kpps: f64| {
+            let rate = Rate { kpps: vec![kpps], testers_limit: false };
+            Rates { lossless: rate.clone(), forwarded: rate }
+        };
         let mut found = Found::new(Subject { device, placement });
         let pair = |idle, asked| Pair { idle: rate(idle), asked: rate(asked) };
         found.throughput =

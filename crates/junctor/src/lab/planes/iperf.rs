@@ -12,7 +12,7 @@ use lab::rig::{Namespace, Resident, wait_for};
 use super::super::shared::Setting;
 use super::client::{Answers, Client};
 use super::measure::{Found, work};
-use super::subject::Device;
+use super::subject::{Device, Placement};
 use super::testbed::{PORT, Testbed};
 use super::{Asked, Cores};
 
@@ -88,6 +88,9 @@ pub(super) fn round(
     let payloads: &[usize] = if setting.common.quick { &QUICK } else { &PAYLOADS };
     let mut tools: Vec<Tool> = payloads.iter().map(|payload| Tool::Datagrams(*payload)).collect();
     // A stream does not pass a device that takes datagrams.
+    if setting.common.quick && found.subject.placement != Placement::Smp {
+        return Ok(());
+    }
     if found.subject.device == Device::Kernel && !setting.common.quick {
         tools.push(Tool::Stream);
     }

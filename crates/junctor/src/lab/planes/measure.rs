@@ -8,7 +8,7 @@ use core_affinity::CoreId;
 use hdrhistogram::Histogram;
 use tester::search::throughput::{self, Limit, Parameters};
 use tester::station::{Detail, Station};
-use tester::trial::Trial;
+use tester::trial::{Outcome, Trial};
 
 use super::super::shared::Setting;
 use super::client::{Answers, Client};
@@ -25,11 +25,17 @@ const QUICK: [usize; 2] = [64, 1472];
 /// The payload of frames whose delay is measured, and of those that load a device while it answers requests.
 pub(super) const DELAY_PAYLOAD: usize = 64;
 pub(super) const LOAD_PAYLOAD: usize = 1472;
-/// Trials' length for one of delays, or for requests under load.
+/// Trials of a search in one of delays, or of requests under load.
 const LONG: u32 = 50;
+const QUICK_LONG: u32 = 15;
+/// And in one that sends too much, which is so many times what arrived at best.
+pub(super) const OVERLOAD: u32 = 10;
+const TOO_MUCH: f64 = 1.5;
+/// The traffic beside requests: this share of what the device forwards.
+const LOAD: f64 = 0.8;
 /// Bits a second of a cable at most: no rate above it is searched.
 const CABLE_BITS: f64 = 10e9;
-/// Frames a second for delays: this share of what kernel or user plane forward at all, within these bounds.
+/// Frames a second for delays: this share of what the device forwards, within these bounds.
 const SHARE: f64 = 0.3;
 const RATES: (f64, f64) = (500.0, 100_000.0);
 /// How long a device may take to forward the first frames.
@@ -37,11 +43,29 @@ const WARM_UP: Duration = Duration::from_secs(30);
 /// How much before others the tester runs on its core.
 const PRIORITY: i32 = -19;
 
-/// A throughput, in thousands of frames a second, and who limited it.
+/// Thousands of frames a second, and whether it was the tester that limited them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rates {
+pub(super) struct Rate {
     pub(super) kpps: Vec<f64>,
     pub(super) testers_limit: bool,
+}
+
+/// What a device forwards.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rates {
+    /// The greatest rate without loss.
+    pub(super) lossless: Rate,
+    /// What arrives when more is sent.
+    pub(super) forwarded: Rate,
+}
+
+impl Rates {
+    pub(super) fn add(&mut self, more: Rates) {
+        for (rate, more) in [(&mut self.lossless, more.lossless), (&mut self.forwarded, more.forwarded)] {
+            rate.kpps.extend(more.kpps);
+            rate.testers_limit |= more.testers_limit;
+        }
+    }
 }
 
 /// Values without and with management requests.
@@ -110,10 +134,21 @@ impl Found {
         }
     }
 
+    fn add(&mut self, payload: usize, asked: bool, more: Rates) {
+        let at = match self.throughput.iter().position(|(size, _)| *size == payload) {
+            Some(at) => at,
+            None => {
+                self.throughput.push((payload, Pair::default()));
+                self.throughput.len() - 1
+            }
+        };
+        self.throughput[at].1.of_mut(asked).add(more);
+    }
+
     /// The throughput with payloads of so many bytes.
     pub(super) fn rates(&self, payload: usize, asked: bool) -> Option<&Rates> {
         let rates = self.throughput.iter().find(|(size, _)| *size == payload).map(|(_, pair)| pair.of(asked));
-        rates.filter(|rates| !rates.kpps.is_empty())
+        rates.filter(|rates| !rates.forwarded.kpps.is_empty())
     }
 }
 
@@ -125,13 +160,13 @@ pub(super) struct DelayRates {
 }
 
 impl DelayRates {
-    /// Sets it by what the device forwards in the first placement that is measured.
-    fn settle(&mut self, device: Device, kpps: f64) -> f64 {
+    /// Sets it by what the device forwards a second in the first placement that is measured.
+    fn settle(&mut self, device: Device, forwarded: f64) -> f64 {
         let rate = match device {
             Device::Kernel => &mut self.kernel,
             Device::Passthrough => &mut self.passthrough,
         };
-        *rate.get_or_insert((SHARE * 1e3 * kpps).clamp(RATES.0, RATES.1))
+        *rate.get_or_insert((SHARE * forwarded).clamp(RATES.0, RATES.1))
     }
 }
 
@@ -161,23 +196,24 @@ pub(super) fn round(
     found.partition = format!("{} on {}", row.partition, row.cores);
     let mut station = testbed.tester(subject.device.listeners())?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| format!("{}: {why}", subject.in_words()))?;
-    let mut load = 0.0;
     for payload in payloads(setting) {
         inside::resize(&mut station, frame(*payload))?;
         for with in [false, true] {
-            let parameters = parameters(setting, *payload);
-            let (report, _) = beside(cores, &mut station, with.then_some((&client, asked)), |station| {
-                throughput::run(station, &parameters).map_err(|why| why.to_string())
-            })?;
-            let report = report?;
-            note(found, *payload, with, &report);
-            if *payload == LOAD_PAYLOAD && !with {
-                load = report.rate();
+            if with && setting.common.quick && *payload != DELAY_PAYLOAD {
+                continue;
             }
+            let parameters = parameters(setting, *payload);
+            let asks = with.then_some((&client, asked));
+            let (rates, _) = beside(cores, &mut station, asks, |station| search(station, &parameters))?;
+            found.add(*payload, with, rates?);
         }
     }
-    let smallest = found.rates(DELAY_PAYLOAD, false).and_then(|rates| rates.kpps.last().copied());
-    let rate = rates.settle(subject.device, smallest.unwrap_or_default());
+    let forwarded = |payload| {
+        let rates = found.rates(payload, false).and_then(|rates| rates.forwarded.kpps.last());
+        1e3 * rates.copied().unwrap_or_default()
+    };
+    let (smallest, load) = (forwarded(DELAY_PAYLOAD), LOAD * forwarded(LOAD_PAYLOAD));
+    let rate = rates.settle(subject.device, smallest);
     delays(setting, (cores, asked), &mut station, &client, found, rate)?;
     responses(setting, (cores, asked), &mut station, &client, found, load.max(RATES.0))?;
     drop(station);
@@ -193,24 +229,27 @@ pub(super) fn parameters(setting: &Setting<'_>, payload: usize) -> Parameters {
     let rate_max = CABLE_BITS / 8.0 / (frame(payload) + 20) as f64;
     Parameters {
         rate_min: (rate_max * 1e-5).max(1.0),
-        resolution: if setting.common.quick { 0.2 } else { 0.03 },
+        resolution: if setting.common.quick { 0.5 } else { 0.03 },
         search_trial: trial,
         final_trial: trial * if setting.common.quick { 2 } else { 5 },
         ..Parameters::rfc(rate_max)
     }
 }
 
-fn note(found: &mut Found, payload: usize, asked: bool, report: &throughput::Report) {
-    let at = match found.throughput.iter().position(|(size, _)| *size == payload) {
-        Some(at) => at,
-        None => {
-            found.throughput.push((payload, Pair::default()));
-            found.throughput.len() - 1
-        }
-    };
-    let rates = found.throughput[at].1.of_mut(asked);
-    rates.kpps.push(report.rate() / 1e3);
-    rates.testers_limit |= report.limit() != Limit::Device;
+/// Searches the greatest rate without loss, and then sends more than the device forwards.
+pub(super) fn search(station: &mut Station, parameters: &Parameters) -> Result<Rates, String> {
+    let report = throughput::run(station, parameters).map_err(|why| why.to_string())?;
+    let limit = report.limit() != Limit::Device;
+    let lossless = Rate { kpps: vec![report.rate() / 1e3], testers_limit: limit };
+    let arrived = report.trials.iter().map(|done| per_second(&done.outcome)).fold(report.rate(), f64::max);
+    let trial = Trial::new(arrived * TOO_MUCH, parameters.search_trial * OVERLOAD);
+    let outcome = station.run(trial).map_err(|why| why.to_string())?.outcome;
+    let forwarded = Rate { kpps: vec![per_second(&outcome) / 1e3], testers_limit: outcome.lost() == 0 };
+    Ok(Rates { lossless, forwarded })
+}
+
+fn per_second(outcome: &Outcome) -> f64 {
+    outcome.received as f64 / outcome.duration.as_secs_f64()
 }
 
 fn delays(
@@ -258,7 +297,8 @@ pub(super) fn run(
     rate: f64,
     asks: Option<(&Client<'_>, &Asked)>,
 ) -> Result<(Detail, Answers), String> {
-    let trial = Trial::new(rate, setting.common.length() * LONG);
+    let trials = if setting.common.quick { QUICK_LONG } else { LONG };
+    let trial = Trial::new(rate, setting.common.length() * trials);
     let (detail, answers) = beside(cores, station, asks, |station| station.run(trial))?;
     Ok((detail.map_err(|why| why.to_string())?, answers))
 }

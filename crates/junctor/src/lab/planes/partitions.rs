@@ -4,11 +4,9 @@
 
 use std::time::Duration;
 
-use tester::search::throughput::{self, Limit};
-
 use super::super::shared::{Setting, cores_in_words};
 use super::Cores;
-use super::measure::{Rates, beside, on_core, parameters};
+use super::measure::{Rates, beside, on_core, parameters, search};
 use super::subject::{Placement, Plan, passthrough};
 use super::testbed::{Testbed, frame};
 use crate::test::inside;
@@ -68,18 +66,16 @@ fn one(
     let deployment = plan.start(testbed)?;
     let mut station = testbed.tester(user.len() as u16)?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| why.to_string())?;
-    for payload in PAYLOADS {
+    let payloads: &[usize] = if setting.common.quick { &PAYLOADS[..1] } else { &PAYLOADS };
+    for payload in payloads.iter().copied() {
         inside::resize(&mut station, frame(payload))?;
         let parameters = parameters(setting, payload);
-        let (report, _) = beside(cores, &mut station, None, |station| throughput::run(station, &parameters))?;
-        let report = report.map_err(|why| why.to_string())?;
+        let (rates, _) = beside(cores, &mut station, None, |station| search(station, &parameters))?;
         let at = spread.rates.iter().position(|(size, _)| *size == payload).unwrap_or_else(|| {
             spread.rates.push((payload, Rates::default()));
             spread.rates.len() - 1
         });
-        let rates = &mut spread.rates[at].1;
-        rates.kpps.push(report.rate() / 1e3);
-        rates.testers_limit |= report.limit() != Limit::Device;
+        spread.rates[at].1.add(rates?);
     }
     let planes: Vec<String> =
         user.iter().enumerate().map(|(index, core)| format!("core {core}: user plane {index}")).collect();

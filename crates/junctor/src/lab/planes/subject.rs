@@ -114,6 +114,11 @@ impl Subject {
         Device::ALL.into_iter().flat_map(of)
     }
 
+    /// Whether it is left out of quick runs: the kernel routes as it does with any other management plane.
+    pub(super) fn is_slow(self) -> bool {
+        self.device == Device::Kernel && self.placement == Placement::Guest
+    }
+
     /// As results are named.
     pub(super) fn key(self) -> String {
         format!("{}.{}", self.device.key(), self.placement.key())

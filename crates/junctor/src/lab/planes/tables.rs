@@ -3,17 +3,49 @@
 
 use super::super::report::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table, digits};
 use super::super::shared::Setting;
-use super::changes::{Changes, Kind};
+use super::changes::{self, Changes};
 use super::iperf::Tool;
-use super::measure::{DELAY_PAYLOAD, Delays, Found, LOAD_PAYLOAD, Rates, payloads};
+use super::measure::{DELAY_PAYLOAD, Delays, Found, LOAD_PAYLOAD, Rate, Rates, payloads};
 use super::partitions::Spread;
 use super::subject::Device;
-use super::{Asked, Cores};
+use super::{Asked, Cores, LEFT_OUT};
 use crate::measure::Measured;
 use crate::test::inside::QUANTILES;
 
 const LOADS: [(bool, &str, &str); 2] = [(false, "idle", "idle"), (true, "asked", "with requests")];
 const SHARED: &str = "what shared a core";
+
+/// Which throughput.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// What arrives when more is sent than is forwarded.
+    Forwarded,
+    /// The greatest rate without loss.
+    Lossless,
+}
+
+impl Kind {
+    fn of(self, rates: &Rates) -> &Rate {
+        match self {
+            Kind::Forwarded => &rates.forwarded,
+            Kind::Lossless => &rates.lossless,
+        }
+    }
+
+    fn key(self) -> &'static str {
+        match self {
+            Kind::Forwarded => "forwarded_kpps",
+            Kind::Lossless => "lossless_kpps",
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Kind::Forwarded => "that arrive when more are sent",
+            Kind::Lossless => "without loss",
+        }
+    }
+}
 
 /// A value that a search found, with what is to be said beside it.
 fn rate(measured: Measured, testers_limit: bool) -> Cell {
@@ -31,7 +63,7 @@ fn left_out(head: Vec<Cell>, why: &str, columns: usize) -> Vec<Cell> {
 }
 
 /// Throughput by payload.
-pub(super) fn throughput(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]) -> Section {
+pub(super) fn throughput(setting: &mut Setting<'_>, cores: &Cores, all: &[Found], kind: Kind) -> Section {
     let payloads = payloads(setting);
     let mut tables = Vec::new();
     for device in Device::ALL {
@@ -39,7 +71,8 @@ pub(super) fn throughput(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]
         let mut columns =
             vec![("placement", Origin::Name), ("management", Origin::Name), (SHARED, Origin::Name)];
         columns.extend(heads.iter().map(|head| (head.as_str(), Origin::Measured)));
-        let caption = format!("{}: thousands of frames a second without loss, by payload", device.in_words());
+        let (device_words, words) = (device.in_words(), kind.in_words());
+        let caption = format!("{device_words}: thousands of frames a second {words}, by payload");
         let mut table = Table::new(caption, &columns);
         for found in all.iter().filter(|found| found.subject.device == device) {
             for (asked, key, words) in LOADS {
@@ -49,11 +82,12 @@ pub(super) fn throughput(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]
                     continue;
                 }
                 let value = |payload: &usize| match found.rates(*payload, asked) {
-                    Some(Rates { kpps, testers_limit }) => {
-                        let name = format!("planes.kpps.{}.{key}.{payload}", found.subject.key());
+                    Some(rates) => {
+                        let Rate { kpps, testers_limit } = kind.of(rates);
+                        let name = format!("planes.{}.{}.{key}.{payload}", kind.key(), found.subject.key());
                         rate(setting.note(name, "kpps", kpps.clone()), *testers_limit)
                     }
-                    None => Cell::missing("no result"),
+                    None => Cell::missing(LEFT_OUT),
                 };
                 let values: Vec<Cell> = payloads.iter().map(value).collect();
                 table.row(head.into_iter().chain(values).collect());
@@ -61,12 +95,19 @@ pub(super) fn throughput(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]
         }
         tables.push(table);
     }
-    let text = vec![
-        "The tester searches the greatest rate at which nothing is lost, without and with management requests (RFC 2544). Both devices get the same payloads.".into(),
-        "Tester's limit: a step above, the tester did not keep up, or what was lost had left it in lumps. The device may be faster.".into(),
-    ];
-    let plots = Device::ALL.map(|device| plot(device, all));
-    Section { title: "Throughput by payload".into(), text, plots: plots.into(), tables, ..Section::default() }
+    let (title, text) = match kind {
+        Kind::Forwarded => ("Throughput by payload", [
+            "The tester sends more than the device forwards and counts what arrives, without and with management requests: the study's throughput. Both devices get the same payloads.",
+            "Tester's limit: nothing was lost, so the device may be faster.",
+        ]),
+        Kind::Lossless => ("Throughput without loss (RFC 2544)", [
+            "The tester searches the greatest rate at which nothing is lost. Where a plane or the tester waits for a core longer than buffers last, such a rate tells of that wait.",
+            "Tester's limit: a step above, the tester did not keep up, or what was lost had left it in lumps. The device may be faster.",
+        ]),
+    };
+    let plots = Device::ALL.map(|device| plot(device, all, kind));
+    let text = text.map(str::to_owned).into();
+    Section { title: title.into(), text, plots: plots.into(), tables, ..Section::default() }
 }
 
 fn head(found: &Found, load: &str, cores: &Cores) -> Vec<Cell> {
@@ -74,11 +115,11 @@ fn head(found: &Found, load: &str, cores: &Cores) -> Vec<Cell> {
     [found.subject.placement.in_words(), load, &sharing].map(Cell::new).into()
 }
 
-fn plot(device: Device, all: &[Found]) -> Plot {
+fn plot(device: Device, all: &[Found], kind: Kind) -> Plot {
     let mut series = Vec::new();
     for (place, found) in all.iter().filter(|found| found.subject.device == device).enumerate() {
         for (asked, _, words) in LOADS {
-            let median = |rates: &Rates| Measured::new("", "", rates.kpps.clone()).median();
+            let median = |rates: &Rates| Measured::new("", "", kind.of(rates).kpps.clone()).median();
             let point = |(payload, _): &(usize, _)| {
                 // Megabits of payload: what a user of the device gets.
                 let kpps = found.rates(*payload, asked).map(median)?;
@@ -96,7 +137,7 @@ fn plot(device: Device, all: &[Found]) -> Plot {
     }
     series.retain(|series| !series.points.is_empty());
     Plot::Lines {
-        caption: format!("{}: megabits of payload a second without loss", device.in_words()),
+        caption: format!("{}: megabits of payload a second, of frames {}", device.in_words(), kind.in_words()),
         x: Axis::new("payload, bytes", Scale::Log),
         y: Axis::new("Mbit/s", Scale::Linear),
         series,
@@ -134,7 +175,7 @@ pub(super) fn iperf(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]) -> 
                     None if *tool == Tool::Stream && found.subject.device == Device::Passthrough => {
                         Cell::missing("no stream passes it")
                     }
-                    None => Cell::missing("left out"),
+                    None => Cell::missing(LEFT_OUT),
                 }
             };
             let values: Vec<Cell> = tools.iter().map(value).collect();
@@ -192,7 +233,7 @@ pub(super) fn response(setting: &mut Setting<'_>, cores: &Cores, all: &[Found], 
         table.row(row);
     }
     let text = format!(
-        "The operator asks for the same work again and again: without traffic, and while the generator sends payloads of {LOAD_PAYLOAD} bytes at the rate without loss that was found before. A request that takes longer than {} s counts as timed out.",
+        "The operator asks for the same work again and again: without traffic, and while the generator sends payloads of {LOAD_PAYLOAD} bytes at eight tenths of the rate that arrives when more is sent. A request that takes longer than {} s counts as timed out.",
         asked.timeout.as_secs()
     );
     Section {
@@ -244,7 +285,7 @@ pub(super) fn delay(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]) -> 
         }
     }
     let text = vec![
-        format!("The authors could not measure delays. Here each frame carries when it left. Payloads of {DELAY_PAYLOAD} bytes are sent at the same rate in all placements of a device: three tenths of what it forwards without loss in the first one, 500 to 100,000 frames a second."),
+        format!("The authors could not measure delays. Here each frame carries when it left. Payloads of {DELAY_PAYLOAD} bytes are sent at the same rate in all placements of a device: three tenths of what it forwards in the first one, 500 to 100,000 frames a second."),
         "Jitter is the packet delay variation of RFC 8219, section 7.3.1: p99.9 less the least delay. A quantile stands here only if so many frames arrived that one lies beyond it. All rounds count together.".into(),
     ];
     Section { title: "Delay and jitter".into(), text, tables: vec![table], ..Section::default() }
@@ -260,14 +301,15 @@ pub(super) fn partitions(setting: &mut Setting<'_>, all: &[Spread]) -> Section {
     let mut columns = vec![("user planes", Origin::Name), (SHARED, Origin::Name)];
     columns.extend(heads.iter().map(|head| (head.as_str(), Origin::Measured)));
     let mut table =
-        Table::new("User passthrough: thousands of frames a second without loss, all together", &columns);
+        Table::new("User passthrough: thousands of frames a second that arrive when more are sent, all together", &columns);
     for spread in all {
         let mut row = vec![Cell::new(spread.partitions.to_string()), Cell::new(&spread.note)];
         for payload in &payloads {
             row.push(match spread.rates.iter().find(|(size, _)| size == payload) {
                 Some((_, rates)) => {
                     let name = format!("planes.partitions_kpps.{}.{payload}", spread.partitions);
-                    rate(setting.note(name, "kpps", rates.kpps.clone()), rates.testers_limit)
+                    let Rate { kpps, testers_limit } = &rates.forwarded;
+                    rate(setting.note(name, "kpps", kpps.clone()), *testers_limit)
                 }
                 None => Cell::missing(&spread.note),
             });
@@ -277,7 +319,7 @@ pub(super) fn partitions(setting: &mut Setting<'_>, all: &[Spread]) -> Section {
     let at = |partitions: usize| {
         let spread = all.iter().find(|spread| spread.partitions == partitions)?;
         let (payload, rates) = spread.rates.first()?;
-        Some((*payload, Measured::new("", "", rates.kpps.clone()).median()))
+        Some((*payload, Measured::new("", "", rates.forwarded.kpps.clone()).median()))
     };
     if let (Some((payload, one)), Some((_, two))) = (at(1), at(2))
         && one > 0.0
@@ -350,7 +392,7 @@ pub(super) fn changes(setting: &mut Setting<'_>, cores: &Cores, all: &[Changes])
 
 fn found_of_changes(setting: &mut Setting<'_>, all: &[Changes]) {
     let changed: Vec<&Changes> =
-        all.iter().filter(|c| c.kind != Kind::Nothing && c.why_not.is_none()).collect();
+        all.iter().filter(|c| c.kind != changes::Kind::Nothing && c.why_not.is_none()).collect();
     if changed.is_empty() {
         return;
     }
