@@ -8,7 +8,6 @@
 //! * `junctor up` stops its planes if the lab is killed.
 //! * If both are killed, the next lab stops what is left ([`clean`]).
 
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
-use crate::{ctl, up};
+use crate::up;
 
 /// How long planes may take to become ready, or to end: debug builds on busy machines take tens of seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -34,7 +33,7 @@ pub(super) struct Deployment {
     name: String,
     files: Files,
     /// Holds the deployment's file and what it names.
-    directory: TempDir,
+    _directory: TempDir,
     up: Option<Resident>,
 }
 
@@ -67,7 +66,7 @@ impl Deployment {
         let resident = home.settle(command, format!("junctor up of {name}"), cores).map_err(said)?;
         let own = [files.directory().to_owned(), directory.path().to_owned()];
         running().push((resident.process.id(), own));
-        let mut deployment = Deployment { name, files, directory, up: Some(resident) };
+        let mut deployment = Deployment { name, files, _directory: directory, up: Some(resident) };
         match deployment.wait_until_up() {
             Ok(()) => Ok(deployment),
             Err(why) => Err(format!("{why}\nthe deployment was:\n{text}")),
@@ -78,16 +77,6 @@ impl Deployment {
         let Some(up) = &mut self.up else { return Ok(()) };
         // It may have to wait for the machine as well as for planes.
         up.process.wait_for_text("planes are ready", PATIENCE).map_err(said)
-    }
-
-    /// Its name, as `junctor ps` shows it.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Where its file is, and what that names.
-    pub(super) fn directory(&self) -> &Path {
-        self.directory.path()
     }
 
     /// What `junctor up` and the planes have printed so far.
@@ -108,18 +97,6 @@ impl Deployment {
     pub(super) fn row(&self, plane: &str) -> Result<Row, String> {
         let mut rows = self.rows()?.into_iter();
         rows.find(|row| row.plane == plane).ok_or_else(|| format!("{}: no plane {plane}", self.name))
-    }
-
-    /// Where the router of a user plane listens.
-    pub(super) fn socket(&self, plane: &str) -> PathBuf {
-        self.files.control(plane)
-    }
-
-    /// A conversation with the router of a user plane.
-    pub(super) fn control(&self, plane: &str) -> Result<ctl::Client, String> {
-        let socket = self.socket(plane);
-        let failed = |why: std::io::Error| format!("{}: {why}", socket.display());
-        UnixStream::connect(&socket).and_then(ctl::Client::new).map_err(failed)
     }
 
     /// Stops all planes in order.

@@ -96,14 +96,20 @@ pub(super) fn throughput(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]
         tables.push(table);
     }
     let (title, text) = match kind {
-        Kind::Forwarded => ("Throughput by payload", [
-            "The tester sends more than the device forwards and counts what arrives, without and with management requests: the study's throughput. Both devices get the same payloads.",
-            "Tester's limit: nothing was lost, so the device may be faster.",
-        ]),
-        Kind::Lossless => ("Throughput without loss (RFC 2544)", [
-            "The tester searches the greatest rate at which nothing is lost. Where a plane or the tester waits for a core longer than buffers last, such a rate tells of that wait.",
-            "Tester's limit: a step above, the tester did not keep up, or what was lost had left it in lumps. The device may be faster.",
-        ]),
+        Kind::Forwarded => (
+            "Throughput by payload",
+            [
+                "The tester sends more than the device forwards and counts what arrives, without and with management requests: the study's throughput. Both devices get the same payloads.",
+                "Tester's limit: nothing was lost, so the device may be faster.",
+            ],
+        ),
+        Kind::Lossless => (
+            "Throughput without loss (RFC 2544)",
+            [
+                "The tester searches the greatest rate at which nothing is lost. Where a plane or the tester waits for a core longer than buffers last, such a rate tells of that wait.",
+                "Tester's limit: a step above, the tester did not keep up, or what was lost had left it in lumps. The device may be faster.",
+            ],
+        ),
     };
     let plots = Device::ALL.map(|device| plot(device, all, kind));
     let text = text.map(str::to_owned).into();
@@ -137,7 +143,11 @@ fn plot(device: Device, all: &[Found], kind: Kind) -> Plot {
     }
     series.retain(|series| !series.points.is_empty());
     Plot::Lines {
-        caption: format!("{}: megabits of payload a second, of frames {}", device.in_words(), kind.in_words()),
+        caption: format!(
+            "{}: megabits of payload a second, of frames {}",
+            device.in_words(),
+            kind.in_words()
+        ),
         x: Axis::new("payload, bytes", Scale::Log),
         y: Axis::new("Mbit/s", Scale::Linear),
         series,
@@ -300,8 +310,10 @@ pub(super) fn partitions(setting: &mut Setting<'_>, all: &[Spread]) -> Section {
     let heads: Vec<String> = payloads.iter().map(|payload| format!("{payload} bytes")).collect();
     let mut columns = vec![("user planes", Origin::Name), (SHARED, Origin::Name)];
     columns.extend(heads.iter().map(|head| (head.as_str(), Origin::Measured)));
-    let mut table =
-        Table::new("User passthrough: thousands of frames a second that arrive when more are sent, all together", &columns);
+    let mut table = Table::new(
+        "User passthrough: thousands of frames a second that arrive when more are sent, all together",
+        &columns,
+    );
     for spread in all {
         let mut row = vec![Cell::new(spread.partitions.to_string()), Cell::new(&spread.note)];
         for payload in &payloads {
