@@ -2,6 +2,7 @@
 //! `junctor up` and the commands about deployments: `down`, `ps`, `restart`, `logs`, and `check` of a deployment's file.
 //! The `planes` crate does the work.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,12 +63,30 @@ pub(crate) struct Args {
 /// The launcher of a plane: this program in another place. For 'junctor up' alone.
 #[derive(Clone, Debug, clap::Args)]
 #[command(hide = true)]
-pub(crate) struct PlaneArgs {}
+pub(crate) struct PlaneArgs {
+    /// Be the first process of a process namespace, and run this program in it.
+    #[arg(long)]
+    first: bool,
+    /// The program.
+    #[arg(last = true)]
+    program: Vec<OsString>,
+}
 
-/// Becomes a plane. Why it could not is said to the supervisor.
-pub(crate) fn become_plane(_: &PlaneArgs) -> u8 {
-    Launch::become_plane();
-    exit::FAILURE
+/// Becomes a plane. Why it could not is said to the supervisor, or in the plane's log.
+pub(crate) fn become_plane(args: &PlaneArgs) -> u8 {
+    if args.program.is_empty() {
+        Launch::become_plane();
+        return exit::FAILURE;
+    }
+    if !args.first {
+        return cli::fail(planes::first::become_program(&args.program));
+    }
+    let own = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+    let step = [own.into_os_string(), "plane".into(), "--".into()];
+    match planes::first::run(&step, &args.program) {
+        Ok(status) => status,
+        Err(why) => cli::fail(why),
+    }
 }
 
 /// A plane with an operating system instance: the machine's side of it, or the instance's first process. For 'junctor up' alone.

@@ -526,6 +526,33 @@ fn a_virtual_machine_reaches_the_user_plane_through_memory() {
     assert!(log.contains("asked to end") && log.contains("Read-only file system"), "{log}");
 }
 
+/// In a process namespace of its own, a program ends by SIGTERM although it does not handle it, and orphans are waited for.
+#[test]
+fn a_process_namespace_has_a_first_process() {
+    if lab::rig::skip_without("a_process_namespace_has_a_first_process", &["unshare"]) {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    let deployment = Deployment::new(
+        "[planes.a]\nkind = \"control\"\nown_processes = true\nstop_timeout = \"1h\"\n\
+         command = \"sh -c 'for i in 1 2 3; do (sleep 0.01 &); done; echo own number $$; exec sleep 100000'\"\n",
+        "",
+    );
+    let mut up = deployment.up(&home);
+    up.wait_for_text("own number 2", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    let children = |pid: u32| {
+        let all = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        all.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
+    };
+    let first = children(deployment.pid("a").unwrap())[0];
+    wait_for("orphans to be gone", PATIENCE, || children(first).len() == 1).unwrap();
+    let restarted = deployment.run(&["restart", "a"]);
+    assert!(restarted.status.success(), "{}", text_of(&restarted));
+    up.wait_for_text("plane a ended with status 143", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    let ended = up.interrupt(PATIENCE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
+
 /// Starts nothing, or nothing that stays.
 #[test]
 fn what_cannot_be_started_leaves_nothing() {

@@ -149,11 +149,12 @@ impl Launch {
             namespace::enter(netns)?;
         }
         self.write_record(lock)?;
-        let mut command = self.command();
+        let mut command = self.command()?;
         if !left.is_empty() && left.len() == self.descriptors.len() {
-            // The first process of a namespace of its own has number 1 there.
-            let pid = if self.own_processes { 1 } else { std::process::id() };
-            command.env("LISTEN_PID", pid.to_string()).env("LISTEN_FDS", left.len().to_string());
+            // In a namespace of its own it gets another number, and says so itself.
+            command
+                .env("LISTEN_PID", std::process::id().to_string())
+                .env("LISTEN_FDS", left.len().to_string());
             command.env("LISTEN_FDNAMES", self.descriptors.join(":"));
             descriptors::leave(left).map_err(|why| format!("descriptors of the process before: {why}"))?;
         }
@@ -227,22 +228,25 @@ impl Launch {
         wrong
     }
 
-    fn command(&self) -> Command {
+    fn command(&self) -> Result<Command, String> {
         let (program, arguments) =
             self.command.split_first().map_or(("false", &[][..]), |(p, a)| (p.as_str(), a));
+        let program = program_path(program, &self.directory);
         let mut command = Command::new("unshare");
         if self.own_processes {
-            // It forks, so that the program is the first process of its namespace, and ends it when itself is killed.
-            command.args(["--pid", "--fork", "--mount-proc", "--kill-child", "--", program]);
+            let own = std::env::current_exe().map_err(|why| format!("this program's own file: {why}"))?;
+            // It forks, so that what follows is the first process of its namespace, and ends it when itself is killed.
+            command.args(["--pid", "--fork", "--mount-proc", "--kill-child", "--"]);
+            command.arg(own).args(["plane", "--first", "--"]).arg(program);
         } else {
-            command = Command::new(program_path(program, &self.directory));
+            command = Command::new(program);
         }
         command.args(arguments).current_dir(&self.directory);
         for name in NOT_FOR_PLANES {
             command.env_remove(name);
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command
+        Ok(command)
     }
 }
 

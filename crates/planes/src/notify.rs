@@ -3,11 +3,13 @@
 //! names. systemd speaks it, as do FRR, strongSwan, keepalived and others, so planes need no word of ours.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::net::SocketAddrUnix;
@@ -92,7 +94,10 @@ impl Notifier {
 
 /// Where the datagrams of one process arrive.
 #[derive(Debug)]
-pub struct Listener(UnixDatagram);
+pub struct Listener {
+    socket: UnixDatagram,
+    closed: AtomicBool,
+}
 
 impl Listener {
     /// Listens at a path; what was there is removed.
@@ -101,17 +106,26 @@ impl Listener {
     /// The path cannot be used.
     pub fn bind(path: &Path) -> std::io::Result<Listener> {
         let _ = std::fs::remove_file(path);
-        UnixDatagram::bind(path).map(Listener)
+        Ok(Listener { socket: UnixDatagram::bind(path)?, closed: AtomicBool::new(false) })
     }
 
     /// The next datagram's news; none if it holds nothing of interest.
     ///
     /// # Errors
-    /// The socket fails.
+    /// The socket fails; of kind [`ErrorKind::NotConnected`] once it is closed and all has been read.
     pub fn next(&self) -> std::io::Result<Vec<Said>> {
         let mut datagram = [0; LONGEST];
-        let (length, descriptors) = descriptors::receive(&self.0, &mut datagram)?;
+        let (length, descriptors) = descriptors::receive(&self.socket, &mut datagram)?;
+        if length == 0 && self.closed.load(Ordering::Acquire) {
+            return Err(ErrorKind::NotConnected.into());
+        }
         Ok(read(&datagram[..length], descriptors))
+    }
+
+    /// Ends it. Who waits for news gets those that have arrived, and an error after them.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
 }
 
@@ -162,5 +176,27 @@ mod tests {
         assert!(first.is_some() && notifier.listener() != first);
         drop(listener);
         notifier.send("READY=1");
+    }
+
+    /// What a process said before it ended is read, and not taken for words of the next one, which has a listener of its own.
+    #[test]
+    fn a_closed_listener_ends_behind_what_arrived() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let before = Listener::bind(&path).unwrap();
+        let notifier = Notifier::to(path.as_os_str(), None).unwrap();
+        notifier.send("READY=1");
+        let next = Listener::bind(&path).unwrap();
+        before.close();
+        assert!(matches!(before.next().unwrap()[..], [Said::Ready]));
+        assert_eq!(before.next().unwrap_err().kind(), ErrorKind::NotConnected);
+        notifier.send("WATCHDOG=1");
+        assert!(matches!(next.next().unwrap()[..], [Said::Heartbeat]));
+        // Who waits already is woken.
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| next.next().unwrap_err().kind());
+            next.close();
+            assert_eq!(waits.join().unwrap(), ErrorKind::NotConnected);
+        });
     }
 }

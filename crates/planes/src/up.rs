@@ -121,7 +121,8 @@ pub enum UpError {
 
 enum Message {
     Event(Event),
-    Said(Id, Said),
+    /// A plane's process says something of itself: which of its processes.
+    Said(Id, u64, Said),
     /// A process ended: which of the plane's processes, counted from the first.
     Ended(Id, u64, Exit),
     NotStarted(Id, u64, String),
@@ -152,8 +153,8 @@ struct Up<'a> {
     /// Where what its present process prints begins, for each plane.
     log_begins: Vec<u64>,
     store: Store,
-    /// A heartbeat waits to be looked at, for each plane.
-    beats: Vec<Arc<AtomicBool>>,
+    /// Where its present process is heard, for each plane.
+    ears: Vec<Option<Arc<Ear>>>,
     followers: Vec<Follower>,
     waiting: Vec<Waiting>,
     sender: Sender<Message>,
@@ -191,8 +192,7 @@ pub fn up(
     let left = left(deployment, files);
     let running: Vec<Id> = left.iter().filter(|(_, left)| *left != Left::Done).map(|(id, _)| *id).collect();
     let (sender, receiver) = channel();
-    let beats: Vec<Arc<AtomicBool>> = deployment.planes.iter().map(|_| Arc::default()).collect();
-    listen(deployment, files, &beats, &sender)?;
+    listen(files, &sender)?;
     let domain = if goal == Goal::Up { domain::serve(deployment, files)? } else { None };
     if goal == Goal::Up {
         namespaces::make(deployment, files).map_err(UpError::Namespace)?;
@@ -210,7 +210,7 @@ pub fn up(
         starts: vec![0; deployment.planes.len()],
         log_begins: vec![0; deployment.planes.len()],
         store: Store::new(deployment.planes.len()),
-        beats,
+        ears: deployment.planes.iter().map(|_| None).collect(),
         followers: deployment.planes.iter().map(follow).collect(),
         waiting: Vec::new(),
         sender,
@@ -247,37 +247,39 @@ fn raise_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Passes on what a plane says of itself. Heartbeats that nobody has looked at yet are one.
-fn attend(id: Id, listener: &notify::Listener, beats: &AtomicBool, sender: &Sender<Message>) {
-    loop {
-        let Ok(news) = listener.next() else {
-            std::thread::sleep(PAUSE);
-            continue;
-        };
-        for said in news {
-            if matches!(said, Said::Heartbeat) && beats.swap(true, Ordering::Relaxed) {
-                continue;
-            }
-            if sender.send(Message::Said(id, said)).is_err() {
-                return;
+/// Where one process of a plane is heard. The next one gets another, so late words of one that was killed do not count for it.
+struct Ear {
+    listener: notify::Listener,
+    /// A heartbeat waits to be looked at.
+    beat: AtomicBool,
+}
+
+impl Ear {
+    /// Passes on what a process says of itself. Heartbeats that nobody has looked at yet are one.
+    fn attend(&self, (id, start): (Id, u64), sender: &Sender<Message>) {
+        loop {
+            let news = match self.listener.next() {
+                Ok(news) => news,
+                Err(why) if why.kind() == std::io::ErrorKind::NotConnected => return,
+                Err(_) => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+            };
+            for said in news {
+                if matches!(said, Said::Heartbeat) && self.beat.swap(true, Ordering::Relaxed) {
+                    continue;
+                }
+                if sender.send(Message::Said(id, start, said)).is_err() {
+                    return;
+                }
             }
         }
     }
 }
 
-/// Starts the threads that wait for notifications, commands and signals.
-fn listen(
-    deployment: &Deployment,
-    files: &Files,
-    beats: &[Arc<AtomicBool>],
-    sender: &Sender<Message>,
-) -> Result<(), UpError> {
-    for (id, plane) in deployment.planes.iter().enumerate() {
-        let path = files.notify(&plane.name);
-        let listener = notify::Listener::bind(&path).map_err(|why| UpError::Io(path, why))?;
-        let (sender, beats) = (sender.clone(), beats[id].clone());
-        std::thread::spawn(move || attend(id, &listener, &beats, &sender));
-    }
+/// Starts the threads that wait for commands and signals.
+fn listen(files: &Files, sender: &Sender<Message>) -> Result<(), UpError> {
     let path = files.socket();
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).map_err(|why| UpError::Io(path, why))?;
@@ -348,8 +350,10 @@ impl Up<'_> {
             std::iter::once(first).chain(messages.try_iter().take(MOST_AT_ONCE)).collect();
         let now = self.epoch.elapsed();
         for message in &waiting {
-            if let Message::Said(id, Said::Heartbeat | Said::Ready) = message {
-                self.beats[*id].store(false, Ordering::Relaxed);
+            if let Message::Said(id, start, Said::Heartbeat | Said::Ready) = message
+                && *start == self.starts[*id]
+            {
+                self.ears[*id].iter().for_each(|ear| ear.beat.store(false, Ordering::Relaxed));
                 self.supervisor.heard(now, *id);
             }
         }
@@ -359,14 +363,8 @@ impl Up<'_> {
     fn take(&mut self, message: Message) {
         match message {
             Message::Event(event) => self.step(event),
-            Message::Said(id, Said::Ready) => self.step(Event::Ready(id)),
-            Message::Said(id, Said::Heartbeat) => self.step(Event::Heartbeat(id)),
-            Message::Said(id, Said::Store(name, descriptor)) => {
-                if !self.store.keep(id, self.starts[id], name, descriptor) {
-                    self.host.say(&format!("plane {} leaves more than {MOST} descriptors", self.name(id)));
-                }
-            }
-            Message::Said(id, Said::Forget(name)) => self.store.forget(id, &name),
+            Message::Said(id, start, said) if start == self.starts[id] => self.hear(id, said),
+            Message::Said(..) => {}
             Message::Ended(id, start, exit) if start == self.starts[id] => {
                 self.clear(id);
                 self.step(Event::Ended(id, exit));
@@ -396,6 +394,33 @@ impl Up<'_> {
                 self.step(Event::Down);
             }
         }
+    }
+
+    /// Takes what the present process of a plane says.
+    fn hear(&mut self, id: Id, said: Said) {
+        match said {
+            Said::Ready => self.step(Event::Ready(id)),
+            Said::Heartbeat => self.step(Event::Heartbeat(id)),
+            Said::Store(name, descriptor) => {
+                if !self.store.keep(id, self.starts[id], name, descriptor) {
+                    self.host.say(&format!("plane {} leaves more than {MOST} descriptors", self.name(id)));
+                }
+            }
+            Said::Forget(name) => self.store.forget(id, &name),
+        }
+    }
+
+    /// Makes the socket where the present process of a plane says how it is.
+    fn listen_to(&mut self, id: Id) -> Result<(), String> {
+        let path = self.files.notify(self.name(id));
+        let listener = notify::Listener::bind(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+        let ear = Arc::new(Ear { listener, beat: AtomicBool::new(false) });
+        if let Some(before) = self.ears[id].replace(ear.clone()) {
+            before.listener.close();
+        }
+        let (sender, start) = (self.sender.clone(), self.starts[id]);
+        std::thread::spawn(move || ear.attend((id, start), &sender));
+        Ok(())
     }
 
     fn step(&mut self, event: Event) {
@@ -434,6 +459,9 @@ impl Up<'_> {
         let cores = self.deployment.cores_of(plane, self.allowed);
         let group = self.group(plane, &cores);
         self.starts[id] += 1;
+        if let Err(why) = self.listen_to(id) {
+            self.host.say(&format!("plane {} is not heard: {why}", self.name(id)));
+        }
         let process = Process::adopt(&record, (id, self.starts[id]), &self.sender);
         self.host.say(&format!("plane {} goes on (process {})", plane.name, record.pid));
         let form = std::fs::read_to_string(self.files.form(&plane.name)).ok();
@@ -554,6 +582,8 @@ impl Up<'_> {
         if plane.partition != Partition::Process {
             self.prepare_guest(plane)?;
         }
+        self.listen_to(id)?;
+        let plane = &self.deployment.planes[id];
         let launch = self.description(id, &group);
         let form = self.files.form(&plane.name);
         std::fs::write(&form, launch.form()).map_err(|why| format!("{}: {why}", form.display()))?;

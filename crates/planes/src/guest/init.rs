@@ -3,16 +3,17 @@
 
 use std::io::{BufRead as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Guest, Machine, Word, kvm, relay};
+use crate::first::wait_for;
 use crate::machine::text;
 use crate::namespace::ip;
 use crate::notify::{self, Listener, Said};
@@ -98,7 +99,7 @@ fn start(file: &Path) -> Result<Word, String> {
     let pid = Pid::from_child(&child);
     say(&Word::Started);
     std::thread::spawn(move || obey(pid));
-    wait_for(pid)
+    wait_for(pid).map(Word::Exit).map_err(|why| format!("waiting for the program: {why}"))
 }
 
 /// Ends the program when the host says so.
@@ -106,20 +107,6 @@ fn obey(program: Pid) {
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         if line.trim() == "stop" {
             let _ = kill_process_group(program, Signal::TERM);
-        }
-    }
-}
-
-/// Waits for the program; takes leave of all others that end.
-fn wait_for(program: Pid) -> Result<Word, String> {
-    loop {
-        match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if pid == program => {
-                let status = std::process::ExitStatus::from_raw(status.as_raw());
-                return Ok(Word::Exit(status.code().unwrap_or(128 + status.signal().unwrap_or(0))));
-            }
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(why) => return Err(format!("waiting for the program: {why}")),
         }
     }
 }
