@@ -8,6 +8,7 @@
 mod bridge;
 mod deployment;
 mod forwarding;
+mod interference;
 mod parallelism;
 mod planes;
 mod report;
@@ -34,6 +35,7 @@ pub(crate) struct Args {
 enum What {
     Bridge(bridge::Args),
     Forwarding(forwarding::Args),
+    Interference(interference::Args),
     Parallelism(parallelism::Args),
     Planes(planes::Args),
     #[command(hide = true)]
@@ -126,6 +128,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let (common, run): (&Common, Run<'_>) = match &args.what {
         What::Bridge(lab) => (&lab.common, Box::new(|| bridge::run(&lab.common))),
         What::Forwarding(lab) => (&lab.common, Box::new(|| forwarding::run(&lab.common))),
+        What::Interference(lab) => (&lab.common, Box::new(|| interference::run(lab))),
         What::Parallelism(lab) => (&lab.common, Box::new(|| parallelism::run(&lab.common))),
         What::Planes(lab) => (&lab.common, Box::new(|| planes::run(lab))),
         What::Manager(manager) => return planes::manager::run(manager),

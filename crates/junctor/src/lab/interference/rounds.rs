@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Paused against loaded, in turn.
+//!
+//! A value is taken while the user plane is paused, then loaded, then paused again, and so on. A slow-down is the loaded value over
+//! the mean of the two paused ones around it, so that what else happens on the machine meets both sides alike.
+
+use std::time::Instant;
+
+use super::super::report::{Cell, digits};
+use super::super::shared::Setting;
+use super::stress::Neighbour;
+use crate::measure::Measured;
+
+/// What was found about some work and a neighbour: a value for each round.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pairs {
+    pub(super) paused: Vec<f64>,
+    pub(super) loaded: Vec<f64>,
+    /// How much longer it took, in percent.
+    pub(super) slower: Vec<f64>,
+    /// Thousands a second of what the neighbour did meanwhile: frames, or turns.
+    pub(super) rate: Vec<f64>,
+}
+
+impl Pairs {
+    /// Takes a round: values before, during and after.
+    fn add(&mut self, before: f64, during: f64, after: f64, rate: f64) {
+        let paused = (before + after) / 2.0;
+        self.paused.push(paused);
+        self.loaded.push(during);
+        self.slower.push(100.0 * (during / paused - 1.0));
+        self.rate.push(rate);
+    }
+
+    /// The median slow-down in percent.
+    pub(super) fn median(&self) -> f64 {
+        Measured::new("", "", self.slower.clone()).median()
+    }
+}
+
+/// Measures `work` beside each neighbour in turn, once a round. `work` gives nanoseconds for a unit of it. Neighbours are paused
+/// before and after.
+pub(super) fn compare(
+    rounds: usize,
+    neighbours: &mut [&mut dyn Neighbour],
+    mut work: impl FnMut() -> Result<f64, String>,
+    mut round_is_done: impl FnMut(),
+) -> Result<Vec<Pairs>, String> {
+    let mut found = vec![Pairs::default(); neighbours.len()];
+    // To warm up.
+    work()?;
+    for _ in 0..rounds {
+        let mut before = work()?;
+        for (neighbour, pairs) in neighbours.iter_mut().zip(&mut found) {
+            neighbour.resume()?;
+            let (count, started) = (neighbour.done()?, Instant::now());
+            let during = work();
+            let rate = (neighbour.done()? - count) as f64 / started.elapsed().as_secs_f64() / 1e3;
+            neighbour.pause()?;
+            let after = work()?;
+            pairs.add(before, during?, after, rate);
+            before = after;
+        }
+        round_is_done();
+    }
+    Ok(found)
+}
+
+/// Notes a slow-down, in percent.
+pub(super) fn note(setting: &mut Setting<'_>, name: &str, pairs: &Pairs) -> Measured {
+    setting.note(format!("interference.{name}"), "%", pairs.slower.clone())
+}
+
+/// A slow-down with its spread.
+pub(super) fn cell(slower: &Measured) -> Cell {
+    let mut cell = Cell::measured(slower);
+    cell.text = format!("{:+.1} %", slower.median());
+    let (low, high) = slower.spread();
+    cell.spread = (slower.runs.len() > 1).then(|| format!("{low:+.1} to {high:+.1}"));
+    cell
+}
+
+/// The rate of a neighbour: frames a second.
+pub(super) fn rate_cell(pairs: &Pairs) -> Cell {
+    let rate = Measured::new("", "kpps", pairs.rate.clone());
+    Cell::new(digits(rate.median()))
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    struct Fake<'a> {
+        on: &'a Cell<bool>,
+        count: u64,
+    }
+
+    impl Neighbour for Fake<'_> {
+        fn resume(&mut self) -> Result<(), String> {
+            self.on.set(true);
+            Ok(())
+        }
+
+        fn pause(&mut self) -> Result<(), String> {
+            self.on.set(false);
+            Ok(())
+        }
+
+        fn done(&mut self) -> Result<u64, String> {
+            self.count += 1;
+            Ok(self.count)
+        }
+    }
+
+    #[test]
+    fn loaded_is_compared_with_what_is_around_it() {
+        let on = [Cell::new(false), Cell::new(false)];
+        let mut fakes = on.each_ref().map(|on| Fake { on, count: 0 });
+        let [one, two] = &mut fakes;
+        // It drifts, and is slower by half beside the first, twice as slow beside the second.
+        let mut time = 100.0;
+        let work = || {
+            time += 1.0;
+            let factor = match (on[0].get(), on[1].get()) {
+                (true, true) => panic!("both at once"),
+                (true, _) => 1.5,
+                (_, true) => 2.0,
+                _ => 1.0,
+            };
+            Ok(time * factor)
+        };
+        let mut rounds = 0;
+        let found = compare(3, &mut [one, two], work, || rounds += 1).expect("values");
+        assert_eq!(rounds, 3);
+        for (pairs, slower) in found.iter().zip([50.0, 100.0]) {
+            assert!(pairs.slower.iter().all(|s| (s - slower).abs() < 1e-9), "{pairs:?}");
+            assert!(pairs.rate.iter().all(|r| *r > 0.0) && pairs.slower.len() == 3);
+        }
+        assert!(!on[0].get() && !on[1].get());
+    }
+
+    #[test]
+    fn work_that_fails_leaves_the_neighbour_paused() {
+        let on = Cell::new(false);
+        let mut fake = Fake { on: &on, count: 0 };
+        let failed = compare(1, &mut [&mut fake], || if on.get() { Err("no".into()) } else { Ok(1.0) }, || {});
+        assert!(failed.is_err() && !on.get());
+    }
+}
