@@ -11,7 +11,11 @@ mod machine;
 mod plane;
 mod published;
 mod rounds;
+mod routes;
+mod sip;
+mod speaker;
 mod stress;
+mod tools;
 
 use std::path::PathBuf;
 
@@ -84,6 +88,12 @@ pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
     let mut sections = Vec::new();
     if args.wants(Part::Copy) {
         sections.push(copy::run(&mut setting, &place, &mut plane)?);
+    }
+    if args.wants(Part::Sip) {
+        sections.push(sip::run(&mut setting, args, &place, &mut plane)?);
+    }
+    if args.wants(Part::Routes) {
+        sections.push(routes::run(&mut setting, args, &place, &mut plane)?);
     }
     drop(plane);
     Ok(report(setting, args, &place, sections))

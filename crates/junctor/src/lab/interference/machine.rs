@@ -19,8 +19,6 @@ pub(super) struct Place {
     pub(super) shared: Vec<String>,
     /// They are threads of one core.
     pub(super) one_core: bool,
-    /// A virtual machine: what its CPUs are is the host's choice.
-    pub(super) is_virtual: bool,
     /// Bytes of the first level, the second level, and the last level of caches.
     pub(super) caches: [usize; 3],
     /// Bytes of memory that are free.
@@ -40,7 +38,6 @@ impl Place {
             user,
             shared: machine.shared_by(&Cpus::of(*control), &Cpus::of(user)),
             one_core: of(&machine, *control).is_some_and(|cpu| cpu.siblings.contains(user)),
-            is_virtual: machine.is_virtual,
             caches: caches(Path::new("/sys"), *control),
             free: free_memory(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()),
         })
@@ -58,16 +55,11 @@ impl Place {
     pub(super) fn sharing_in_words(&self) -> String {
         let shared = if self.shared.is_empty() { "nothing that is known".into() } else { self.shared.join(", ") };
         let threads = if self.one_core {
-            "They are two threads of one core: each slow-down holds the core's own parts, too."
+            "They are two threads of one core, so each slow-down includes what they take from each other within it."
         } else {
-            "By /sys they are two cores, not threads of one."
+            "By /sys they are two cores, not two threads of one; a host of virtual machines may decide otherwise and does not show it."
         };
-        let host = if self.is_virtual {
-            " This is a virtual machine: its host may run both on threads of one core, beside other guests, and does not say so."
-        } else {
-            ""
-        };
-        format!("The CPUs {} and {} share {shared}. {threads}{host}", self.control, self.user)
+        format!("CPUs {} and {} share {shared}. {threads}", self.control, self.user)
     }
 
     /// The size of the last level of caches.

@@ -32,6 +32,17 @@ impl Pairs {
         self.rate.push(rate);
     }
 
+    /// From values in the order in which [`compare`] with one neighbour asks for them, and that neighbour's rates.
+    pub(super) fn of_values(values: &[f64], rates: &[f64]) -> Pairs {
+        let mut pairs = Pairs::default();
+        // The first one warms up.
+        let values = values.get(1..).unwrap_or_default();
+        for (three, rate) in values.windows(3).step_by(2).zip(rates) {
+            pairs.add(three[0], three[1], three[2], *rate);
+        }
+        pairs
+    }
+
     /// The median slow-down in percent.
     pub(super) fn median(&self) -> f64 {
         Measured::new("", "", self.slower.clone()).median()
@@ -49,8 +60,8 @@ pub(super) fn compare(
     let mut found = vec![Pairs::default(); neighbours.len()];
     // To warm up.
     work()?;
+    let mut before = work()?;
     for _ in 0..rounds {
-        let mut before = work()?;
         for (neighbour, pairs) in neighbours.iter_mut().zip(&mut found) {
             neighbour.resume()?;
             let (count, started) = (neighbour.done()?, Instant::now());
@@ -139,6 +150,14 @@ mod tests {
             assert!(pairs.rate.iter().all(|r| *r > 0.0) && pairs.slower.len() == 3);
         }
         assert!(!on[0].get() && !on[1].get());
+    }
+
+    #[test]
+    fn other_values_of_the_same_rounds() {
+        let pairs = Pairs::of_values(&[9.0, 1.0, 3.0, 2.0, 4.0, 2.0], &[7.0, 8.0]);
+        assert_eq!((pairs.paused, pairs.loaded), (vec![1.5, 2.0], vec![3.0, 4.0]));
+        assert_eq!((pairs.slower, pairs.rate), (vec![100.0, 100.0], vec![7.0, 8.0]));
+        assert!(Pairs::of_values(&[], &[]).slower.is_empty());
     }
 
     #[test]
