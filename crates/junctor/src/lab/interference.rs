@@ -6,16 +6,22 @@
 //! the same question is asked of this machine, and each suspect is taken out in turn.
 
 mod copy;
+mod counters;
 mod kernels;
 mod machine;
+mod model;
 mod plane;
 mod published;
+mod remedies;
 mod rounds;
 mod routes;
 mod sip;
+mod slomo;
 mod speaker;
 mod stress;
 mod tools;
+mod victims;
+mod why;
 
 use std::path::PathBuf;
 
@@ -96,16 +102,35 @@ pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
         sections.push(routes::run(&mut setting, args, &place, &mut plane)?);
     }
     drop(plane);
+    if args.wants(Part::Why) {
+        sections.push(why::run(&mut setting, &place)?);
+        sections.push(slomo::run(&mut setting, &place)?);
+    }
+    if args.wants(Part::Remedies) {
+        sections.push(remedies::run(&mut setting, &place)?);
+    }
     Ok(report(setting, args, &place, sections))
 }
 
 fn report(setting: Setting<'_>, args: &Args, place: &Place, sections: Vec<Section>) -> Report {
     let lacks = vec![
-        format!("Cores: the study had {}, one for the control plane and seven that reflected. This run has {} of {}, one for each plane.", published::CORES, setting.cores, setting.here),
+        format!(
+            "Cores: the study had {}, one for the control plane and seven that reflected. This run has {} of {}, one for each plane. So less memory traffic meets the control plane than in the study.",
+            published::CORES, setting.cores, setting.here
+        ),
         format!("Sharing: {}", place.sharing_in_words()),
+        "Ports: the study's frames came by DMA from two 10 GbE ports, which writes past the cores' caches or into them. Here the reflector's own core writes them, from memory into a ring, as fast as there is room. No device writes memory, so what DMA costs is not measured.".to_owned(),
+        counters::lacks(),
+        "Partitions: the study's were a hypervisor's. Here the user plane is a process that is kept on its core.".to_owned(),
     ];
-    let method = vec![];
-    let _ = args;
+    let method = vec![
+        setting.rounds_in_words("everything in a table"),
+        "A slow-down compares the loaded value with the mean of the two paused ones around it. Memory kernels are timed by the processor time of their thread, so other programs take nothing from them but caches and clock. The user plane is 'junctor run' with all its threads on its core; it is paused and resumed over its control socket, and its ring stays full while it is paused.".to_owned(),
+        match args.rate {
+            0 => "The reflector is offered as many frames as it takes.".to_owned(),
+            rate => format!("The reflector is offered {rate} frames a second in the parts 'copy', 'sip' and 'routes'."),
+        },
+    ];
     let conditions = setting.conditions();
     Report {
         name: "interference",

@@ -65,7 +65,13 @@ pub(super) fn run(setting: &mut Setting<'_>, place: &Place, plane: &mut Plane) -
         ));
     }
     find(setting, &rows);
-    Ok(Section { title: "Memory copy".into(), text, plots: vec![plot(&rows)], tables: vec![table(&rows)], ..Section::default() })
+    Ok(Section {
+        title: "Memory copy".into(),
+        text,
+        plots: vec![plot(&rows)],
+        tables: vec![table(&rows)],
+        ..Section::default()
+    })
 }
 
 fn row(setting: &mut Setting<'_>, bytes: usize, found: Vec<rounds::Pairs>) -> Row {
@@ -97,7 +103,8 @@ fn table(rows: &[Row]) -> Table {
         ],
     );
     for row in rows {
-        let study = if row.bytes == published::COPY_BYTES { Cell::new(published::COPY) } else { Cell::new("") };
+        let study =
+            if row.bytes == published::COPY_BYTES { Cell::new(published::COPY) } else { Cell::new("") };
         let mut cells = vec![Cell::new(bytes_in_words(row.bytes)), study];
         cells.extend(row.slower.iter().map(rounds::cell));
         cells.extend([Cell::number(row.paused), Cell::number(row.loaded), rounds::rate_cell(&row.frames)]);

@@ -228,7 +228,10 @@ mod tests {
             let mut seen = vec![false; lines];
             let mut at = 0;
             for _ in 0..lines {
-                assert!(!std::mem::replace(&mut seen[at / LINE_WORDS], true), "a line is met twice of {lines}");
+                assert!(
+                    !std::mem::replace(&mut seen[at / LINE_WORDS], true),
+                    "a line is met twice of {lines}"
+                );
                 at = chase(&words, at, 1);
             }
             assert!(at == 0 && seen.iter().all(|seen| *seen));

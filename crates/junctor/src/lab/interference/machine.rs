@@ -53,7 +53,8 @@ impl Place {
 
     /// What the two share and who may say otherwise.
     pub(super) fn sharing_in_words(&self) -> String {
-        let shared = if self.shared.is_empty() { "nothing that is known".into() } else { self.shared.join(", ") };
+        let shared =
+            if self.shared.is_empty() { "nothing that is known".into() } else { self.shared.join(", ") };
         let threads = if self.one_core {
             "They are two threads of one core, so each slow-down includes what they take from each other within it."
         } else {

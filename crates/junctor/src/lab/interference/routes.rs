@@ -160,7 +160,8 @@ impl Frr {
             let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             ["zebra", "bgpd"].contains(&name.trim())
         };
-        frr.numbers = frr.namespace.inhabitants().into_iter().map(i32::cast_unsigned).filter(daemon).collect();
+        frr.numbers =
+            frr.namespace.inhabitants().into_iter().map(i32::cast_unsigned).filter(daemon).collect();
         Ok(frr)
     }
 
@@ -172,7 +173,8 @@ impl Frr {
         let program = programs.join(name).display().to_string();
         let (config, pid) = (self.path(&format!("{name}.conf")), self.path(&format!("{name}.pid")));
         let (zebra, sockets) = (self.path("zserv.api"), self.directory.path().display().to_string());
-        let mut words = vec![&program[..], "-f", &config, "-i", &pid, "-z", &zebra, "--vty_socket", &sockets, "-P", "0"];
+        let mut words =
+            vec![&program[..], "-f", &config, "-i", &pid, "-z", &zebra, "--vty_socket", &sockets, "-P", "0"];
         if name == "bgpd" {
             words.extend(["-l", "198.18.0.1"]);
         }

@@ -39,11 +39,16 @@ fn stacks(python: &Path) -> [Stack; 2] {
     };
     let venv = "python3 -m venv pj; pj/bin/pip install pjsua2-python==2.15.1; then --pjsua2 pj/bin/python";
     [
-        Stack { key: "pjsip", name: "PJSIP, as in the study", missing: pjsip.map(|why| format!("left out: {why} ({venv})")) },
+        Stack {
+            key: "pjsip",
+            name: "PJSIP, as in the study",
+            missing: pjsip.map(|why| format!("left out: {why} ({venv})")),
+        },
         Stack {
             key: "sipp",
             name: "sipp",
-            missing: sipp.then(|| "left out: sipp is not installed (sudo apt-get install sip-tester)".to_owned()),
+            missing: sipp
+                .then(|| "left out: sipp is not installed (sudo apt-get install sip-tester)".to_owned()),
         },
     ]
 }
@@ -82,14 +87,21 @@ pub(super) fn run(
             None => {
                 setting.progress.expect(rounds);
                 let each = calls.div_ceil(rounds as u32);
-                measure(setting, stack.key, &python, each, place, plane).map_err(|why| format!("failed: {why}"))
+                measure(setting, stack.key, &python, each, place, plane)
+                    .map_err(|why| format!("failed: {why}"))
             }
         };
         match found {
             Ok(found) => cells.extend(row(setting, stack.key, stack.name, calls, &found)),
             Err(why) => {
                 setting.progress.say(&format!("{}: {why}", stack.name));
-                cells.extend([Cell::missing(why), Cell::new(""), Cell::new(""), Cell::new(""), Cell::new("")]);
+                cells.extend([
+                    Cell::missing(why),
+                    Cell::new(""),
+                    Cell::new(""),
+                    Cell::new(""),
+                    Cell::new(""),
+                ]);
             }
         }
         cells.push(Cell::new("caller, callee, their kernel work"));
@@ -206,7 +218,9 @@ fn pjsip(namespace: &Namespace, python: &Path, calls: u32, cpu: usize) -> Result
     let line = output.lines().find_map(|line| line.strip_prefix("calls "));
     let words: Vec<f64> = line.unwrap_or_default().split(' ').filter_map(|word| word.parse().ok()).collect();
     match words[..] {
-        [confirmed, wall_s, cpu_s] if confirmed == f64::from(calls) => Ok(Time { wall_s, cpu_ns: cpu_s * 1e9 }),
+        [confirmed, wall_s, cpu_s] if confirmed == f64::from(calls) => {
+            Ok(Time { wall_s, cpu_ns: cpu_s * 1e9 })
+        }
         [confirmed, ..] => Err(format!("PJSIP: only {confirmed} of {calls} calls were set up")),
         [] => {
             let last = output.lines().last().unwrap_or_default();

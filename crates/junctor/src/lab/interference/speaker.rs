@@ -111,7 +111,10 @@ impl Speaker {
             self.stream.read_exact(&mut header)?;
             let length = usize::from(u16::from_be_bytes([header[16], header[17]]));
             if !(HEADER..=MOST).contains(&length) {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a message of {length} bytes")));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("a message of {length} bytes"),
+                ));
             }
             let mut body = vec![0; length - HEADER];
             self.stream.read_exact(&mut body)?;
@@ -152,7 +155,8 @@ mod tests {
 
     #[test]
     fn every_route_is_announced_once_and_then_the_end() {
-        let routes: Vec<Route> = (0..20_000u32).map(|i| (i << 10, 22)).chain([(0, 0), (0x7f00_0001, 32)]).collect();
+        let routes: Vec<Route> =
+            (0..20_000u32).map(|i| (i << 10, 22)).chain([(0, 0), (0x7f00_0001, 32)]).collect();
         let bytes = updates(&routes, 65_001, Ipv4Addr::new(10, 9, 0, 2));
         let mut found = Vec::new();
         let all = messages(&bytes);

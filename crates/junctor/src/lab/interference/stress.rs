@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What disturbs: user planes, and stressors of known contentiousness on the user plane's core.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -33,6 +35,51 @@ impl Neighbour for Plane {
 
     fn done(&mut self) -> Result<u64, String> {
         self.count()
+    }
+}
+
+/// Nobody: what is found beside it is noise.
+pub(super) struct Nobody;
+
+impl Neighbour for Nobody {
+    fn resume(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn pause(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn done(&mut self) -> Result<u64, String> {
+        Ok(0)
+    }
+}
+
+/// A stressor at a level of its own, which others use at theirs.
+pub(super) struct Dialled {
+    stressor: Rc<RefCell<Stressor>>,
+    percent: u32,
+}
+
+impl Dialled {
+    pub(super) fn new(stressor: &Rc<RefCell<Stressor>>, percent: u32) -> Dialled {
+        Dialled { stressor: stressor.clone(), percent }
+    }
+}
+
+impl Neighbour for Dialled {
+    fn resume(&mut self) -> Result<(), String> {
+        let mut stressor = self.stressor.borrow_mut();
+        stressor.level(self.percent);
+        stressor.resume()
+    }
+
+    fn pause(&mut self) -> Result<(), String> {
+        self.stressor.borrow_mut().pause()
+    }
+
+    fn done(&mut self) -> Result<u64, String> {
+        self.stressor.borrow_mut().done()
     }
 }
 

@@ -48,7 +48,10 @@ pub(super) fn thread_ns(process: u32) -> f64 {
 }
 
 /// Waits for a program's end: how it ended, its processor time in nanoseconds, and what it wrote.
-pub(super) fn finish(mut resident: Resident, patience: Duration) -> Result<(ExitStatus, f64, String), String> {
+pub(super) fn finish(
+    mut resident: Resident,
+    patience: Duration,
+) -> Result<(ExitStatus, f64, String), String> {
     let (started, before) = (Instant::now(), children_ns());
     loop {
         if let Some(status) = resident.process.ended() {
