@@ -113,6 +113,11 @@ pub(super) fn cell(slower: &Measured) -> Cell {
     cell
 }
 
+/// In place of five values, and why there are none.
+pub(super) fn absent(why: String) -> impl Iterator<Item = Cell> {
+    std::iter::repeat_with(|| Cell::missing("none")).take(5).chain([Cell::missing(why)])
+}
+
 /// The rate of a neighbour: frames a second.
 pub(super) fn rate_cell(pairs: &Pairs) -> Cell {
     let rate = Measured::new("", "kpps", pairs.rate.clone());

@@ -66,13 +66,15 @@ pub(super) fn run(
     });
     let mut cells = vec![Cell::new("FRR: bgpd, zebra")];
     match found {
-        Ok((cpu, wall)) => cells.extend(row(setting, routes.len(), &cpu, &wall)),
+        Ok((cpu, wall)) => {
+            cells.extend(row(setting, routes.len(), &cpu, &wall));
+            cells.push(Cell::new("both daemons, the neighbour, the kernel's tables"));
+        }
         Err(why) => {
             setting.progress.say(&format!("routes: {why}"));
-            cells.extend([Cell::missing(why), Cell::new(""), Cell::new(""), Cell::new(""), Cell::new("")]);
+            cells.extend(rounds::absent(why));
         }
     }
-    cells.push(Cell::new("both daemons, the neighbour, the kernel's tables"));
     shown.row(cells);
     Ok(Section {
         title: "Routes".into(),

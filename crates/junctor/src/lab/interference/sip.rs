@@ -92,19 +92,15 @@ pub(super) fn run(
             }
         };
         match found {
-            Ok(found) => cells.extend(row(setting, stack.key, stack.name, calls, &found)),
+            Ok(found) => {
+                cells.extend(row(setting, stack.key, stack.name, calls, &found));
+                cells.push(Cell::new("caller, callee, their kernel work"));
+            }
             Err(why) => {
                 setting.progress.say(&format!("{}: {why}", stack.name));
-                cells.extend([
-                    Cell::missing(why),
-                    Cell::new(""),
-                    Cell::new(""),
-                    Cell::new(""),
-                    Cell::new(""),
-                ]);
+                cells.extend(rounds::absent(why));
             }
         }
-        cells.push(Cell::new("caller, callee, their kernel work"));
         table.row(cells);
     }
     Ok(Section {
