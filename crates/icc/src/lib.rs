@@ -6,6 +6,7 @@
 //! * a *domain* is one deployment on one machine; a *node* is a process or an operating system instance in it ([`NodeId`]);
 //! * an *endpoint* is a numbered port of a node, with a name, a kind and rights ([`Endpoint`]);
 //! * *messages* are byte strings up to a documented size ([`Sender`], [`Receiver`]);
+//! * a *stream* carries bytes both ways over two channels of messages, for protocols that were made for sockets ([`Stream`]);
 //! * *scalar channels* carry unsigned numbers of 8 to 64 bits ([`ScalarSender`], [`ScalarReceiver`]);
 //! * *packet channels* carry frames, by copy or by reference ([`PacketSender`], [`PacketReceiver`]);
 //! * *counters*, which MCAPI has not, are a block that one writer publishes and any number of readers get whole ([`CounterWriter`], [`CounterReader`]).
@@ -58,6 +59,8 @@ mod seats;
 mod server;
 #[cfg(not(loom))]
 mod serving;
+#[cfg(not(loom))]
+mod stream;
 #[cfg_attr(loom, allow(dead_code, reason = "models need no descriptors"))]
 mod wait;
 
@@ -77,4 +80,5 @@ pub use {
     packets::{PacketReceiver, PacketSender},
     scalars::{ScalarReceiver, ScalarSender},
     server::{Domain, ServeError},
+    stream::Stream,
 };

@@ -91,6 +91,11 @@ impl Sender {
         })
     }
 
+    /// Bytes of the longest message that the endpoint takes.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
     /// Messages refused for want of room so far.
     pub fn refused(&self) -> u64 {
         self.refused
