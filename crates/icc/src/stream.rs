@@ -104,6 +104,11 @@ impl Stream {
         Ok(Stream { sender, receiver, patience, is_server, number, begun, unread, at: 0 })
     }
 
+    /// Lets reads and writes wait so long from now on.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     /// Waits until a client begins a connection, which ends the one before; false if none has within `limit`.
     ///
     /// # Errors

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{cli, control, exit};
+use crate::connection::Connection;
+use crate::{calls, cli, control, exit};
 
 /// How long a router may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,7 +30,8 @@ pub(crate) const BUILDING: Duration = Duration::from_secs(300);
   junctor ctl --read rt.lookup 10.0.0.1   a handler that wants a parameter
   junctor ctl stop
   junctor ctl hotconfig new.click    another configuration, if it was started with -R (see also junctor apply)
-  junctor ctl --pid 4711 --json q.length")]
+  junctor ctl --pid 4711 --json q.length
+  junctor ctl --channel steer c.count   by a channel of the deployment that started this program")]
 pub(crate) struct Args {
     /// The handler: element.handler, or a name alone for one of the router itself.
     handler: String,
@@ -58,6 +60,9 @@ pub(crate) struct Which {
     /// The router's process.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
+    /// The channel of calls, in a deployment, that leads to the router: for programs that 'junctor up' has started.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["socket", "pid"])]
+    channel: Option<String>,
 }
 
 /// What came of it.
@@ -153,12 +158,23 @@ fn failure(args: &Args, code: Value, why: &str) -> Value {
 }
 
 /// Connects to the router that is meant.
-pub(crate) fn find(router: &Which) -> Result<UnixStream, Failure> {
-    locate(router).map(|(_, stream)| stream)
+pub(crate) fn find(router: &Which) -> Result<Connection, Failure> {
+    match &router.channel {
+        Some(channel) => {
+            let stream = calls::connect(channel, SOON).map_err(Failure::Unreachable)?;
+            Ok(Connection::Channel(Box::new(stream)))
+        }
+        None => locate(router).map(|(_, stream)| stream.into()),
+    }
 }
 
 /// The same, with the path of its socket.
 pub(crate) fn locate(router: &Which) -> Result<(PathBuf, UnixStream), Failure> {
+    if router.channel.is_some() {
+        let why =
+            "the statistics segment is next to the control socket: name that by --socket, not a channel";
+        return Err(Failure::Unclear(why.into()));
+    }
     if let Some(path) = &router.socket {
         let failed = |e: std::io::Error| {
             let mend = match e.kind() {
@@ -253,13 +269,13 @@ fn words(pid: u32) -> String {
 
 /// A router's words, for which it is waited with patience, but not without a word.
 struct Patient {
-    stream: UnixStream,
+    stream: Connection,
     patience: Duration,
 }
 
 impl std::io::Read for Patient {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        self.stream.set_read_timeout(Some(SOON))?;
+        self.stream.set_read_timeout(SOON)?;
         match self.stream.read(into) {
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             done => return done,
@@ -269,7 +285,7 @@ impl std::io::Read for Patient {
             SOON.as_secs(),
             self.patience.as_secs()
         );
-        self.stream.set_read_timeout(Some(self.patience - SOON))?;
+        self.stream.set_read_timeout(self.patience - SOON)?;
         self.stream.read(into)
     }
 }
@@ -279,7 +295,8 @@ pub(crate) struct Client(BufReader<Patient>);
 
 impl Client {
     /// Waits for the router's greeting.
-    pub(crate) fn new(stream: UnixStream) -> std::io::Result<Client> {
+    pub(crate) fn new(stream: impl Into<Connection>) -> std::io::Result<Client> {
+        let stream = stream.into();
         let mut client = Client(BufReader::new(Patient { stream, patience: PATIENCE }));
         let greeting = client.line()?;
         if !greeting.starts_with("Click::ControlSocket/1.") {
@@ -375,7 +392,7 @@ fn text_of(path: &str) -> Result<String, String> {
 }
 
 /// Makes the call.
-fn call(args: &Args, stream: UnixStream) -> Result<Done, Failure> {
+fn call(args: &Args, stream: Connection) -> Result<Done, Failure> {
     let name = &args.handler;
     if name.is_empty() || name.contains(char::is_whitespace) {
         return Err(Failure::Unclear(format!("'{name}' is no name of a handler")));

@@ -13,7 +13,7 @@ use crate::kept::Kept;
 use crate::profile::live::Live;
 use crate::reconfigure::{self, Keeper, Offered};
 use crate::state::State;
-use crate::{cli, control, devices, domain, exit, place, publish, wellbeing};
+use crate::{calls, cli, control, devices, domain, exit, place, publish, wellbeing};
 
 /// Run a configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -364,6 +364,9 @@ fn control_socket(
     recording: &Arc<Live>,
 ) -> Result<Option<control::Served>, String> {
     let offered = || Offered::new(router.control(), keeper.clone(), recording.clone());
+    if form != Form::Click {
+        calls::serve(&offered());
+    }
     match args.control.as_deref() {
         Some("none") => Ok(None),
         Some(path) => control::listen(std::path::Path::new(path), offered()).map(Some),

@@ -32,6 +32,7 @@ mod read;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use channels::{Calls, call_endpoints};
 pub use check::{Found, check, find_program};
 pub use read::{Read, read};
 
@@ -50,6 +51,8 @@ pub struct Deployment {
     pub planes: Vec<Plane>,
     /// Channels between planes: endpoints of the domain that the supervisor serves.
     pub channels: Vec<icc::Endpoint>,
+    /// Which of them carry calls of a plane's handlers.
+    pub calls: Vec<Calls>,
     /// Where relative paths begin, and where commands are started: the file's directory.
     pub directory: PathBuf,
 }

@@ -496,6 +496,11 @@ impl Up<'_> {
         if !domain::endpoints(self.deployment).is_empty() {
             words.push((domain::VARIABLE.to_owned(), self.files.domain().display().to_string()));
         }
+        let calls = self.deployment.calls.iter().filter(|calls| calls.plane == plane.name);
+        let calls: Vec<&str> = calls.map(|calls| calls.name.as_str()).collect();
+        if !calls.is_empty() {
+            words.push((domain::CALLS.to_owned(), calls.join(" ")));
+        }
         for other in &self.deployment.planes {
             if let Some(file) = self.deployment.shared_file(other) {
                 let name = other.name.to_uppercase().replace('-', "_");
@@ -521,7 +526,8 @@ impl Up<'_> {
         }
         let mut environment = plane.environment.clone();
         // Neither memory nor sockets of this machine are in a guest.
-        let is_for_guests = |name: &str| !name.contains("SHARED") && name != domain::VARIABLE;
+        let is_for_guests =
+            |name: &str| !name.contains("SHARED") && ![domain::VARIABLE, domain::CALLS].contains(&name);
         environment.extend(self.words_for_all(plane).into_iter().filter(|(name, _)| is_for_guests(name)));
         let guest = Guest {
             name: plane.name.clone(),

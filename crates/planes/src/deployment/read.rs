@@ -109,7 +109,8 @@ pub fn read(path: &Path, text: &str) -> Read {
         placement,
         cores: cores.map(|(cores, _)| cores),
         planes,
-        channels,
+        channels: channels.endpoints,
+        calls: channels.calls,
         directory: directory(path),
     };
     for path in
@@ -124,6 +125,7 @@ pub fn read(path: &Path, text: &str) -> Read {
     // Planes that could not be read are missing from the list, so what follows would speak of others.
     if deployment.planes.len() == places.len() {
         dependencies(&mut found, &mut deployment.planes, &places);
+        called(&mut found, &deployment);
         placed(&mut found, &deployment, &places);
     }
     let sound = found.list.iter().all(|d| d.severity != lang::Severity::Error);
@@ -144,6 +146,26 @@ fn directory(path: &Path) -> PathBuf {
 pub(super) fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !name.is_empty() && name.len() <= 32 && name.chars().all(plain) && !name.starts_with('-')
+}
+
+/// Finds channels of calls that no router answers.
+fn called(found: &mut Findings, deployment: &Deployment) {
+    for calls in &deployment.calls {
+        let plane = deployment.planes.iter().find(|plane| plane.name == calls.plane);
+        let wrong = match plane {
+            None => {
+                let wrong = format!("there is no plane `{}`", calls.plane);
+                let names = deployment.planes.iter().map(|plane| plane.name.as_str());
+                Diagnostic::error("E0706", wrong).did_you_mean(lang::suggest(&calls.plane, names))
+            }
+            Some(plane) if matches!(plane.program, Program::Command(_)) => {
+                let wrong = format!("plane `{}` is no router, so it has no handlers to call", calls.plane);
+                Diagnostic::error("E0706", wrong).help("name a plane with a `config`")
+            }
+            Some(_) => continue,
+        };
+        found.list.push(wrong.at(calls.at));
+    }
 }
 
 /// Finds planes whose names become one in the names of variables.
@@ -432,6 +454,9 @@ mod tests {
             [channels.spill]
             count = 100
             mode = "0660"
+            [channels.steer]
+            kind = "calls"
+            plane = "user"
             [channels.news]
             kind = "messages"
             [planes.user]
@@ -461,10 +486,15 @@ mod tests {
             (deployment.name.as_str(), deployment.directory.as_path()),
             ("edge", Path::new("/etc/junctor"))
         );
-        let [spill, news] = &deployment.channels[..] else { panic!("{:?}", deployment.channels) };
+        let [spill, calls, answers, news] = &deployment.channels[..] else {
+            panic!("{:?}", deployment.channels)
+        };
         let kind = icc::Kind::Packets { longest: 2048, cells: 128 };
         assert_eq!((&*spill.name, spill.kind, spill.rights.mode), ("spill", kind, 0o660));
-        assert_eq!((&*news.name, news.port, news.kind.name()), ("news", 2, "messages"));
+        assert_eq!((&*news.name, news.port, news.kind.name()), ("news", 4, "messages"));
+        assert_eq!((&*calls.name, &*answers.name, answers.port), ("steer.calls", "steer.answers", 3));
+        let [steer] = &deployment.calls[..] else { panic!("{:?}", deployment.calls) };
+        assert_eq!((&*steer.name, &*steer.plane), ("steer", "user"));
         let [user, control, agent] = &deployment.planes[..] else { panic!("{:?}", deployment.planes) };
         assert_eq!((user.class, user.memory, user.ready), (Class::Fifo(5), Some(512 << 20), Ready::Notified));
         assert_eq!(user.cores, Cpus::parse_list("1-2"));
@@ -523,6 +553,9 @@ mod tests {
                 "there is no plane `b`",
             ),
             (&format!("{plane}[channels.x]\nkind = \"frames\""), "`kind` expects one of packets, messages"),
+            (&format!("{plane}[channels.x]\nkind = \"calls\""), "channel `x` has no plane"),
+            (&format!("{plane}[channels.x]\nkind = \"calls\"\nplane = \"usr\""), "there is no plane `usr`"),
+            (&format!("{plane}[channels.x]\nplane = \"user\""), "channel `x` has no setting `plane`"),
             (&format!("{plane}[channels.x]\nlongest = 70000"), "packets have at most 65536 bytes"),
             (&format!("{plane}[channels.x]\nmode = \"rw\""), "`mode` expects rights such as"),
             (

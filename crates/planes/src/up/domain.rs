@@ -11,6 +11,8 @@ use crate::deployment::Deployment;
 
 /// The variable by which a plane learns the path of the domain's socket.
 pub const VARIABLE: &str = "JUNCTOR_ICC";
+/// The variable by which a plane learns the channels by which others call its handlers, separated by spaces.
+pub const CALLS: &str = "JUNCTOR_CALLS";
 /// The supervisor's own node.
 const SUPERVISOR: NodeId = NodeId::new(1, 1);
 

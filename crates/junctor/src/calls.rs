@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handler calls by the channels of a deployment (`kind = "calls"`): the control protocol over [`icc`], without a socket.
+//!
+//! Each channel has a thread that serves it, one client at a time. When the domain's server is replaced, the thread attaches to the new one.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use engine::control::{Handlers, Service as _, Session};
+use engine::{Access, HandlerError, Llrpc};
+use icc::{Node, NodeId, Stream};
+use planes::deployment::call_endpoints;
+use planes::up::domain::CALLS;
+
+use crate::domain;
+use crate::reconfigure::Offered;
+
+/// How long the server waits for the rest of a command, and for room for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it waits for a client before it looks whether the domain is still served.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long it waits before it attaches again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Bytes that are read at a time.
+const AT_A_TIME: usize = 1 << 16;
+
+/// Why a client's channel cannot be had.
+pub(crate) fn connect(channel: &str, patience: Duration) -> Result<Stream, String> {
+    let Some(place) = domain::socket(None) else {
+        return Err(format!(
+            "channel '{channel}': this program was not started by 'junctor up', so it has no channels; set {} to the socket of a deployment's domain, or name a control socket by --socket",
+            planes::up::domain::VARIABLE
+        ));
+    };
+    let [calls, answers] = call_endpoints(channel);
+    let failed = |why: icc::AttachError| format!("channel '{channel}': {why}");
+    let node = node(&place)?;
+    let (sender, receiver) = (node.sender(&calls).map_err(failed)?, node.receiver(&answers).map_err(failed)?);
+    Stream::client(sender, receiver, patience).map_err(|why| format!("channel '{channel}': {why}"))
+}
+
+fn node(place: &Path) -> Result<Node, String> {
+    Node::connect(place, NodeId::new(0, std::process::id())).map_err(|why| why.to_string())
+}
+
+/// Serves the channels by which this router's handlers are called, until the process ends.
+pub(crate) fn serve(offered: &Offered) {
+    let channels = std::env::var(CALLS).unwrap_or_default();
+    let Some(place) = domain::socket(None) else { return };
+    for channel in channels.split_ascii_whitespace() {
+        let (channel, place, offered) = (channel.to_owned(), place.clone(), offered.clone());
+        let body = move || serve_always(&channel, &place, offered);
+        if let Err(why) = std::thread::Builder::new().name("calls".into()).spawn(body) {
+            errln!("junctor: calls: {why}");
+        }
+    }
+}
+
+fn serve_always(channel: &str, place: &Path, offered: Offered) {
+    // Without it, nothing comes while workers never rest.
+    let _ = sync::priority::before_workers();
+    let mut called = Called { channel: format!("channel {channel}"), offered };
+    let mut said = String::new();
+    loop {
+        let Err(why) = serve_attached(channel, place, &mut called);
+        if why != said {
+            errln!("junctor: calls by channel '{channel}': {why}; trying again");
+            said = why;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Serves one client after the other; returns why there can be none any more.
+fn serve_attached(
+    channel: &str,
+    place: &Path,
+    called: &mut Called,
+) -> Result<std::convert::Infallible, String> {
+    let node = node(place)?;
+    let [calls, answers] = call_endpoints(channel);
+    let words = |why: &dyn std::fmt::Display| why.to_string();
+    let receiver = node.receiver(&calls).map_err(|why| words(&why))?;
+    let sender = node.sender(&answers).map_err(|why| words(&why))?;
+    let mut stream = Stream::server(sender, receiver, PATIENCE).map_err(|why| words(&why))?;
+    loop {
+        if stream.accept(LOOK).map_err(|why| words(&why))? {
+            // A client that breaks off has had its say.
+            let _ = converse(&mut stream, called);
+        } else if !node.is_served() {
+            return Err("the domain's server has gone".into());
+        }
+    }
+}
+
+/// The router's handlers as the clients of a channel call them: what they write is said.
+struct Called {
+    channel: String,
+    offered: Offered,
+}
+
+impl Handlers for Called {
+    fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
+        self.offered.access(name)
+    }
+
+    fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
+        self.offered.read(name, param)
+    }
+
+    fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
+        let done = self.offered.write(name, value);
+        self.offered.wrote(name, value.len(), &self.channel, done.is_ok());
+        done
+    }
+
+    fn llrpcs(&mut self, element: &str) -> &'static [Llrpc] {
+        self.offered.llrpcs(element)
+    }
+}
+
+/// Serves one client.
+fn converse(stream: &mut Stream, called: &mut Called) -> std::io::Result<()> {
+    let mut session = Session::new(false, None);
+    let mut bytes = vec![0; AT_A_TIME];
+    loop {
+        stream.write_all(&session.take_output())?;
+        if session.step(called) {
+            continue;
+        }
+        if session.is_done() {
+            return Ok(());
+        }
+        match stream.read(&mut bytes) {
+            Ok(0) => return Ok(()),
+            Ok(length) => session.receive(&bytes[..length]),
+            // Between commands, a client may take its time.
+            Err(why) if why.kind() == std::io::ErrorKind::TimedOut && !session.is_partial() => {}
+            Err(why) => return Err(why),
+        }
+    }
+}
