@@ -11,6 +11,7 @@ Each object belongs to one thread at a time. Nothing waits for the other side, e
 
 import ctypes
 import os
+import time
 
 ABI = 1
 EMPTY, FULL, TOO_LONG, TOO_SHORT, BROKEN, GIVEN_UP, OVERTAKEN, ARGUMENT, SYSTEM = range(-1, -10, -1)
@@ -227,3 +228,98 @@ class CounterReader(_Handle):
             if _checked(count) <= self._room:
                 return number.value, list(numbers[:count])
             self._room = count
+
+
+class HandlerError(IccError):
+    """A router has refused a call; `code` is that of the control protocol."""
+
+
+class Router:
+    """Calls the handlers of a user plane, by a channel of kind "calls" of its deployment:
+
+        router = Router(Node.connect(os.environ["JUNCTOR_ICC"]), "steer")
+        router.write("rt.add", "192.0.2.0/24 10.0.0.1 1")
+        table = router.read("rt.table")
+
+    One program has the channel at a time. Calls wait for their answers, `patience` seconds at most.
+    """
+
+    def __init__(self, node, channel, patience=30.0):
+        self._patience, self._unread, self._short = patience, b"", False
+        self._sender, self._receiver = node.sender(channel + ".calls"), node.receiver(channel + ".answers")
+        number = time.time_ns().to_bytes(8, "little")
+        self._send(b"\0" + number)
+        while self._message() != b"\0" + number:
+            pass
+        greeting = self._line()
+        if not greeting.startswith("Click::ControlSocket/1."):
+            raise IccError(f"it does not speak the control protocol, but '{greeting}'")
+
+    def read(self, handler, parameter=""):
+        """The value of a read handler."""
+        self._ask(f"READDATA {handler}", parameter)
+        length = int(self._line().removeprefix("DATA "))
+        while len(self._unread) < length:
+            self._more()
+        value, self._unread = self._unread[:length], self._unread[length:]
+        return value.decode(errors="replace")
+
+    def write(self, handler, value=""):
+        """Executes a write handler; returns what the router says about it."""
+        return self._ask(f"WRITEDATA {handler}", value)
+
+    def _ask(self, command, data):
+        data = data.encode()
+        self._say(f"{command} {len(data)}\r\n".encode() + data)
+        lines, more = [], "-"
+        while more == "-":
+            line = self._line()
+            code, more = line[:3], line[3:4]
+            lines.append(line[4:])
+        if not code.startswith("2"):
+            raise HandlerError("\n".join(lines[1:] or lines), int(code))
+        return "\n".join(lines[1:])
+
+    def _say(self, data):
+        # An endpoint of calls takes at least 64 bytes; most take 64 KiB.
+        size = 60 if self._short else 65535
+        for at in range(0, len(data), size):
+            try:
+                self._send(b"\1" + data[at : at + size])
+            except IccError as why:
+                if why.code != TOO_LONG or self._short:
+                    raise
+                self._short = True
+                return self._say(data[at:])
+
+    def _send(self, message):
+        end, pause = time.monotonic() + self._patience, 20e-6
+        while True:
+            try:
+                return self._sender.send(message)
+            except Full:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, 1e-3)
+
+    def _message(self):
+        end = time.monotonic() + self._patience
+        while (message := self._receiver.receive()) is None:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise IccError("the router does not answer")
+            self._receiver.wait(left)
+        return message
+
+    def _more(self):
+        message = self._message()
+        if message[:1] != b"\1":
+            raise IccError("the router has begun anew; connect again")
+        self._unread += message[1:]
+
+    def _line(self):
+        while b"\n" not in self._unread:
+            self._more()
+        line, self._unread = self._unread.split(b"\n", 1)
+        return line.decode(errors="replace").rstrip("\r")

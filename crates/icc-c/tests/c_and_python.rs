@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs in C and in Python talk to this process, which serves the domain; and the header is that of the source.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use icc::{Domain, Endpoint, NodeId, Width};
+use icc::{Domain, Endpoint, NodeId, Stream, Width};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
@@ -110,4 +111,72 @@ fn a_program_in_python_talks_to_this_one() {
         command.env("PYTHONPATH", "python").env("JUNCTOR_ICC_LIBRARY", &library);
         command
     });
+}
+
+/// Calls that a program in Python makes, and what it says of the answers.
+const CALLS: &str = r#"
+import sys
+from junctor_icc import HandlerError, Node, Router
+router = Router(Node.connect(sys.argv[1]), "steer")
+assert router.read("rt.table") == "", "nothing"
+long = "x" * 100_000
+assert router.write("rt.add", long) == "two\nlines"
+assert router.read("rt.table", "p") == "rt.table p " + long
+try:
+    router.write("no.such", "1")
+    assert False
+except HandlerError as why:
+    assert (why.code, str(why)) == (510, "No element named 'no'"), why
+"#;
+
+/// Answers such a program as a router does: reads, writes and refuses.
+fn answer(stream: &mut Stream) {
+    stream.write_all(b"Click::ControlSocket/1.3\r\n").unwrap();
+    let (mut stream, mut written) = (BufReader::new(stream), String::new());
+    let mut line = String::new();
+    while stream.read_line(&mut line).is_ok_and(|length| length > 0) {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let mut data = vec![0; words[2].parse().unwrap()];
+        stream.read_exact(&mut data).unwrap();
+        let data = String::from_utf8(data).unwrap();
+        let answer = match (&*words[0], &*words[1]) {
+            ("READDATA", _) if data.is_empty() => "200 Read handler OK\r\nDATA 0\r\n".to_owned(),
+            ("READDATA", name) => {
+                let value = format!("{name} {data} {written}");
+                format!("200 Read handler OK\r\nDATA {}\r\n{value}", value.len())
+            }
+            (_, "rt.add") => {
+                written = data;
+                "200-Write handler OK\r\n200-two\r\n200 lines\r\n".to_owned()
+            }
+            _ => "510 No element named 'no'\r\n".to_owned(),
+        };
+        stream.get_mut().write_all(answer.as_bytes()).unwrap();
+        line.clear();
+    }
+}
+
+#[test]
+fn a_program_in_python_calls_handlers() {
+    if !has("python3") {
+        return;
+    }
+    // The endpoints' messages are short once, so that the program has to find that out.
+    for longest in [64, 1 << 16] {
+        let place = format!("@junctor-icc-calls-{}", std::process::id());
+        let endpoints = [
+            Endpoint::messages(1, "steer.calls", longest, 16),
+            Endpoint::messages(2, "steer.answers", longest, 16),
+        ];
+        let domain = Domain::serve(NodeId::new(7, 1), &endpoints, Some(place.as_ref())).unwrap();
+        let node = domain.node(1).unwrap();
+        let ends = (node.sender("steer.answers").unwrap(), node.receiver("steer.calls").unwrap());
+        let mut stream = Stream::server(ends.0, ends.1, LONG.unwrap()).unwrap();
+        let mut python = Command::new("python3");
+        python.args(["-B", "-c", CALLS, &place]).env("PYTHONPATH", format!("{HERE}/python"));
+        let mut child = python.env("JUNCTOR_ICC_LIBRARY", library()).stdin(Stdio::null()).spawn().unwrap();
+        assert!(stream.accept(LONG.unwrap()).unwrap());
+        answer(&mut stream);
+        assert!(child.wait().unwrap().success());
+    }
 }

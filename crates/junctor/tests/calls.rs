@@ -136,7 +136,7 @@ fn a_channel_that_nobody_has_is_named() {
     let ctl = |place: Option<&str>| {
         let mut command = Command::new(JUNCTOR);
         command.args(["ctl", "--channel", "steer", "list"]).env_remove("JUNCTOR_ICC");
-        place.into_iter().for_each(|place| drop(command.env("JUNCTOR_ICC", place)));
+        command.envs(place.map(|place| ("JUNCTOR_ICC", place)));
         let output = command.output().expect("junctor");
         assert_eq!(output.status.code(), Some(1));
         said(&output)
