@@ -3,6 +3,7 @@
 //! and what that costs, and which chains run as one pass. As text, JSON, and a picture ([`svg`]).
 
 mod layout;
+mod queues;
 pub(crate) mod svg;
 
 use std::fmt::Write as _;
@@ -181,6 +182,7 @@ impl Explained<'_> {
         text += &self.table();
         text += &self.costs();
         text += &self.locks();
+        text += &queues::text(self.graph);
         text += &match self.no_fuse {
             true => "fused: nothing (--no-fuse), each element runs by itself\n".to_owned(),
             false => fused_text(self.graph, &self.fused),

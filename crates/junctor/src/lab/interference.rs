@@ -91,6 +91,7 @@ pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
     let place = Place::find(setting.cores)?;
     core_affinity::set_for_current(core_affinity::CoreId { id: place.control });
     let mut plane = Plane::start(Kind { rate: args.rate, ..Kind::REFLECTOR }, place.user)?;
+    let quiet = machine::others(&place, 10 * args.common.length());
     let mut sections = Vec::new();
     if args.wants(Part::Copy) {
         sections.push(copy::run(&mut setting, &place, &mut plane)?);
@@ -109,20 +110,27 @@ pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
     if args.wants(Part::Remedies) {
         sections.push(remedies::run(&mut setting, &place)?);
     }
-    Ok(report(setting, args, &place, sections))
+    Ok(report(setting, args, &place, quiet, sections))
 }
 
-fn report(setting: Setting<'_>, args: &Args, place: &Place, sections: Vec<Section>) -> Report {
-    let lacks = vec![
+fn report(
+    setting: Setting<'_>,
+    args: &Args,
+    place: &Place,
+    quiet: Option<String>,
+    sections: Vec<Section>,
+) -> Report {
+    let mut lacks = vec![
         format!(
             "Cores: the study had {}, one for the control plane and seven that reflected. This run has {} of {}, one for each plane. So less memory traffic meets the control plane than in the study.",
             published::CORES, setting.cores, setting.here
         ),
         format!("Sharing: {}", place.sharing_in_words()),
-        "Ports: the study's frames came by DMA from two 10 GbE ports, which writes past the cores' caches or into them. Here the reflector's own core writes them, from memory into a ring, as fast as there is room. No device writes memory, so what DMA costs is not measured.".to_owned(),
+        "Ports: the study's frames came by DMA from two 10 GbE ports, which writes past the cores' caches or into them. Here the port is in memory: the reflector's own core writes frames into a ring as fast as there is room, and frees what comes back. No device writes memory, so what DMA costs is not measured.".to_owned(),
         counters::lacks(),
         "Partitions: the study's were a hypervisor's. Here the user plane is a process that is kept on its core.".to_owned(),
     ];
+    lacks.extend(quiet);
     let method = vec![
         setting.rounds_in_words("everything in a table"),
         "A slow-down compares the loaded value with the mean of the two paused ones around it. Memory kernels are timed by the processor time of their thread, so other programs take nothing from them but caches and clock. The user plane is 'junctor run' with all its threads on its core; it is paused and resumed over its control socket, and its ring stays full while it is paused.".to_owned(),

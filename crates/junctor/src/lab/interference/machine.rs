@@ -110,6 +110,38 @@ fn free_memory(meminfo: &str) -> usize {
     kib.unwrap_or(0) << 10
 }
 
+/// Processor time of each CPU in ticks, of `/proc/stat`: busy, and all.
+fn ticks(stat: &str, cpu: usize) -> Option<[u64; 2]> {
+    let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
+    // User, nice, system, idle, waiting, interrupts of two kinds, and what the host took.
+    let times: Vec<u64> =
+        line.split_ascii_whitespace().take(8).filter_map(|time| time.parse().ok()).collect();
+    let all: u64 = times.iter().sum();
+    Some([all - times.get(3)? - times.get(4)?, all])
+}
+
+/// What other programs take of both CPUs before anything is measured, if that is much.
+pub(super) fn others(place: &Place, during: std::time::Duration) -> Option<String> {
+    let read = || std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let before = read();
+    std::thread::sleep(during);
+    let after = read();
+    let busy = |cpu| {
+        let ([b0, a0], [b1, a1]) = (ticks(&before, cpu)?, ticks(&after, cpu)?);
+        Some(100.0 * b1.saturating_sub(b0) as f64 / a1.saturating_sub(a0).max(1) as f64)
+    };
+    let shares = [place.control, place.user].map(|cpu| busy(cpu).unwrap_or(0.0));
+    shares.iter().any(|share| *share > BUSY).then(|| {
+        format!(
+            "Quiet: before anything was measured, other programs kept CPU {} busy for {:.0} % of the time and CPU {} for {:.0} %. While the user plane is paused they have its CPU, too, so paused values are disturbed most. Slow-downs of this run are no statement about the machine.",
+            place.control, shares[0], place.user, shares[1]
+        )
+    })
+}
+
+/// Percent of a CPU that other programs may take before it is said.
+const BUSY: f64 = 5.0;
+
 /// A number of bytes in its largest unit.
 pub(super) fn bytes_in_words(bytes: usize) -> String {
     match bytes {
@@ -146,6 +178,12 @@ mod tests {
     fn free_memory_is_what_programs_may_have() {
         assert_eq!(free_memory("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), 2 << 20);
         assert_eq!(free_memory(""), 0);
+    }
+
+    #[test]
+    fn ticks_are_read_by_cpu() {
+        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 10 4 1 1 2 0 0\ncpu1 0 0 0 7 0 0 0 0 0 0\n";
+        assert_eq!((ticks(stat, 0), ticks(stat, 1), ticks(stat, 2)), (Some([10, 24]), Some([0, 7]), None));
     }
 
     #[test]

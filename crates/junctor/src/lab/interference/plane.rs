@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The user plane of the lab: a reflector in a process of its own, on a core of its own, that can be paused.
 //!
-//! `junctor run` runs it. A source on the same core stands for the network card: it writes frames into a ring as fast as there is
-//! room, or at a rate. From the ring they reach the reflector's port by a wire in memory. The reflector swaps the addresses of
-//! Ethernet and IP, and sends each frame back through the port that it came by, run to completion. The ring is full before anything
-//! is measured, so as many frames are in use as it holds, in turn, as with a card's ring.
+//! `junctor run` runs it. Its port is in memory: a source on the same core stands for the network card, and writes frames into a ring
+//! as fast as there is room, or at a rate. The reflector takes them from there, swaps the addresses of Ethernet and IP, and gives them
+//! back to the card, which frees them, run to completion. The ring is full before anything is measured, so as many frames are in use
+//! as it holds, in turn, as with a card's ring. No frame is lost.
 
 use std::os::unix::net::UnixStream;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use lab::process::Process;
@@ -45,7 +44,7 @@ pub(super) struct Kind {
 pub(super) enum Work {
     /// Its addresses are swapped.
     Header,
-    /// Every byte is read, too: a sum over the whole frame.
+    /// Every byte is read, too: the checksum of UDP is verified.
     Payload,
     /// No frame comes in. The plane polls, with one frame of its own.
     Poll,
@@ -69,12 +68,11 @@ impl Kind {
         if self.work == Work::Poll {
             return "gen :: InfiniteSource(LENGTH 60, BURST 1, ACTIVE false) -> back :: Counter -> Discard;\n".into();
         }
-        let sum = if self.work == Work::Payload { " -> SetCRC32 -> CheckCRC32" } else { "" };
+        let sum = if self.work == Work::Payload { " -> CheckUDPHeader" } else { "" };
         format!(
             "gen :: FastUDPSource({rate}, -1, {frame}, 02:00:00:00:00:01, 10.0.0.1, 1000, 02:00:00:00:00:02, 10.0.0.2, 2000, ACTIVE false)
     -> ring :: Queue({ring}) -> drain :: Unqueue(ACTIVE false)
-    -> nic :: MemoryPort(cable/tester) -> back :: Counter -> Discard;
-port :: MemoryPort(cable/reflector){sum} -> EtherMirror -> MarkIPHeader(14) -> IPMirror -> port;
+    -> MarkIPHeader(14){sum} -> EtherMirror -> IPMirror -> back :: Counter -> Discard;
 ",
             rate = self.rate,
             frame = self.frame,
@@ -204,8 +202,8 @@ impl std::fmt::Debug for Plane {
 /// Starts the program, all of it on one core. It ends with the thread that calls this.
 fn spawn(kind: Kind, cpu: usize, socket: &std::path::Path) -> Result<Process, String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(["run", "-e", &kind.text()]);
+    let mut command = super::tools::bound();
+    command.arg(program).args(["run", "-e", &kind.text()]);
     command.args(["-j", &format!("{cpu}-{cpu}"), "--stats", "none", "--watchdog", "0"]);
     command.args(["--burst", &kind.burst.to_string(), "--frames", &kind.frames.to_string()]);
     command.arg("--control").arg(socket);

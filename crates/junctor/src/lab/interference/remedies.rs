@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What helps: the same user plane with one thing changed, slow-down before and after.
 
-use super::super::report::{Cell, Origin, Section, Table};
+use super::super::report::{Cell, Origin, Section, Table, digits};
 use super::super::shared::Setting;
 use super::machine::Place;
 use super::plane::{Kind, Plane};
 use super::rounds::{self, Pairs};
 use super::stress::Neighbour;
 use super::victims::{self, Sizes, Victim};
+use crate::measure::Measured;
 
 /// What is to be helped: long frames in a large ring, in ordinary pages.
 const BEFORE: Kind = Kind {
@@ -126,5 +127,16 @@ fn find(setting: &mut Setting<'_>, kinds: &[Kind], victims: &[Victim], found: &[
                 before.median()
             ),
         });
+    }
+    let rate = |pairs: &Pairs| Measured::new("", "kpps", pairs.rate.clone()).median();
+    let Some((before, after)) = found.first().and_then(|pairs| pairs.split_first()) else { return };
+    let best = kinds[1..].iter().zip(after).max_by(|a, b| rate(a.1).total_cmp(&rate(b.1)));
+    if let Some((kind, pairs)) = best {
+        setting.find(format!(
+            "The user plane itself reflects {} thousand frames a second before, and {} with '{}', the most of all.",
+            digits(rate(before)),
+            digits(rate(pairs)),
+            kind.name
+        ));
     }
 }

@@ -59,6 +59,16 @@ impl Pairs {
         1.57 * (quartile(0.75) - quartile(0.25)) / (sorted.len() as f64).sqrt()
     }
 
+    /// The slow-down in words: with its notch, or that it is within the noise.
+    pub(super) fn in_words(&self) -> String {
+        let (median, notch) = (tenths(self.median()), self.notch());
+        match notch {
+            n if n.is_infinite() => format!("{median:+.1} % (too few rounds to know the noise)"),
+            n if median.abs() > n => format!("{median:+.1} % (give or take {n:.1})"),
+            n => format!("{median:+.1} %, within the noise of {n:.1} points"),
+        }
+    }
+
     /// By how many points this is slower than something else, if that can be told.
     pub(super) fn above(&self, other: &Pairs) -> Option<f64> {
         let points = self.median() - other.median();
@@ -107,10 +117,16 @@ pub(super) fn note(setting: &mut Setting<'_>, name: &str, pairs: &Pairs) -> Meas
 /// A slow-down with its spread.
 pub(super) fn cell(slower: &Measured) -> Cell {
     let mut cell = Cell::measured(slower);
-    cell.text = format!("{:+.1} %", slower.median());
+    cell.text = format!("{:+.1} %", tenths(slower.median()));
     let (low, high) = slower.spread();
-    cell.spread = (slower.runs.len() > 1).then(|| format!("{low:+.1} to {high:+.1}"));
+    let between = || format!("{:+.1} to {:+.1}", tenths(low), tenths(high));
+    cell.spread = (slower.runs.len() > 1).then(between);
     cell
+}
+
+/// To a tenth; nothing is not less than nothing.
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0 + 0.0
 }
 
 /// In place of five values, and why there are none.
@@ -186,6 +202,10 @@ mod tests {
         let wide = pairs(&[0.0, 5.0, 10.0, 15.0, 20.0]);
         assert!((wide.notch() - 1.57 * 10.0 / 5f64.sqrt()).abs() < 1e-9);
         assert_eq!(wide.above(&pairs(&[5.0; 5])), None);
+        assert_eq!(high.in_words(), "+10.0 % (give or take 0.0)");
+        assert_eq!(wide.in_words(), "+10.0 % (give or take 7.0)");
+        let little = pairs(&[-5.0, 0.0, 1.0, 5.0, 10.0]);
+        assert_eq!(little.in_words(), "+1.0 %, within the noise of 3.5 points");
         assert!(pairs(&[1.0]).notch().is_infinite() && pairs(&[9.0]).above(&pairs(&[1.0])).is_none());
     }
 

@@ -55,8 +55,8 @@ pub(super) fn run(
             ("slower, time of the clock", Origin::Measured),
             ("paused, s", Origin::Measured),
             ("loaded, s", Origin::Measured),
-            ("frames reflected meanwhile, thousands/s", Origin::Measured),
-            ("on the control plane's CPU", Origin::Name),
+            ("frames, thousands/s", Origin::Measured),
+            ("its CPU has", Origin::Name),
         ],
     );
     let found = rig::available().map_err(|why| format!("left out: {why}")).and_then(|()| {
@@ -68,7 +68,7 @@ pub(super) fn run(
     match found {
         Ok((cpu, wall)) => {
             cells.extend(row(setting, routes.len(), &cpu, &wall));
-            cells.push(Cell::new("both daemons, the neighbour, the kernel's tables"));
+            cells.push(Cell::new("daemons and neighbour"));
         }
         Err(why) => {
             setting.progress.say(&format!("routes: {why}"));
@@ -291,9 +291,9 @@ fn row(setting: &mut Setting<'_>, routes: usize, cpu: &rounds::Pairs, wall: &rou
     let paused = setting.note("interference.routes_s.paused.frr", "s", wall.paused.clone());
     let loaded = setting.note("interference.routes_s.loaded.frr", "s", wall.loaded.clone());
     setting.find(format!(
-        "FRR takes {:+.1} % processor time for {routes} routes beside the reflector ({:+.1} % by the clock).",
-        slower.median(),
-        by_clock.median()
+        "FRR with {routes} routes, with the reflector at line rate: processor time {}; by the clock {}.",
+        cpu.in_words(),
+        wall.in_words()
     ));
     vec![
         rounds::cell(&slower),

@@ -74,8 +74,8 @@ pub(super) fn run(
             ("slower, time of the clock", Origin::Measured),
             ("all calls, paused, s", Origin::Measured),
             ("loaded, s", Origin::Measured),
-            ("frames reflected meanwhile, thousands/s", Origin::Measured),
-            ("on the control plane's CPU", Origin::Name),
+            ("frames, thousands/s", Origin::Measured),
+            ("its CPU has", Origin::Name),
         ],
     );
     for stack in stacks(&python) {
@@ -94,7 +94,7 @@ pub(super) fn run(
         match found {
             Ok(found) => {
                 cells.extend(row(setting, stack.key, stack.name, calls, &found));
-                cells.push(Cell::new("caller, callee, their kernel work"));
+                cells.push(Cell::new("caller and callee"));
             }
             Err(why) => {
                 setting.progress.say(&format!("{}: {why}", stack.name));
@@ -155,8 +155,8 @@ fn row(setting: &mut Setting<'_>, key: &str, name: &str, calls: u32, found: &Fou
         setting.note(format!("interference.sip_s.{what}.{key}"), "s", vec![value]);
     }
     setting.find(format!(
-        "{calls} SIP calls by {name}: {:+.1} % processor time beside the reflector (study: {}).",
-        cpu.median(),
+        "{calls} SIP calls by {name}, with the reflector at line rate: processor time {} (study: {}).",
+        found.cpu.in_words(),
         published::SIP
     ));
     vec![

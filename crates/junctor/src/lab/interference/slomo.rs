@@ -107,10 +107,13 @@ pub(super) fn run(setting: &mut Setting<'_>, place: &Place) -> Result<Section, S
 
 fn section(setting: &mut Setting<'_>, place: &Place, sizes: &Sizes, found: &Found) -> Section {
     let error = error(setting, found);
+    let sizes_of = found.pairs.iter().flatten().map(|(_, measured)| measured.median().abs()).collect();
+    let nothing = setting.note("interference.model_error_of_none", "points", sizes_of).median();
     setting.find(format!(
-        "A model after SLOMO predicts slow-downs of {} pairs that it has not seen with a median error of {} points (goal: at most {GOAL:.0}).",
+        "A model after SLOMO predicts slow-downs of {} pairs that it has not seen with a median error of {} points (goal: at most {GOAL:.0}). To predict none at all would be wrong by {} points.",
         found.pairs.iter().map(Vec::len).sum::<usize>(),
-        digits(error)
+        digits(error),
+        digits(nothing)
     ));
     Section {
         title: "A model of pairs".into(),

@@ -20,10 +20,19 @@ pub(super) fn on_path(program: &str) -> Option<PathBuf> {
     planes::deployment::find_program(program, std::path::Path::new("/"))
 }
 
+/// A command that is killed with the thread that starts it, however that ends. Its program and arguments are to follow.
+pub(super) fn bound() -> Command {
+    // The kernel is asked to kill it; then it looks whether that came too late.
+    let alive = "[ \"$PPID\" = \"$0\" ] && exec \"$@\"";
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", "sh", "-c", alive, &std::process::id().to_string()]);
+    command
+}
+
 /// Starts a program in a namespace on a CPU. It is killed when this process ends, however that comes.
 pub(super) fn in_namespace(namespace: &Namespace, words: &[&str], cpu: usize) -> Result<Resident, String> {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).args(words);
+    let mut command = bound();
+    command.args(words);
     let what = words.iter().take(1).copied().collect();
     namespace.settle(command, what, &[cpu]).map_err(|e| e.to_string())
 }
@@ -76,6 +85,12 @@ fn children_ns() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bound_command_runs_its_program() {
+        let ran = bound().args(["echo", "a b", "c"]).output().expect("setpriv");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "a b c\n");
+    }
 
     #[test]
     fn a_process_has_used_its_processor() {
