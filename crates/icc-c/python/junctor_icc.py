@@ -12,6 +12,7 @@ Each object belongs to one thread at a time. Nothing waits for the other side, e
 import ctypes
 import os
 import time
+from collections import namedtuple
 
 ABI = 1
 EMPTY, FULL, TOO_LONG, TOO_SHORT, BROKEN, GIVEN_UP, OVERTAKEN, ARGUMENT, SYSTEM = range(-1, -10, -1)
@@ -27,6 +28,15 @@ class IccError(Exception):
 
 class Full(IccError):
     """The channel is full: nothing was sent."""
+
+
+class _Note(ctypes.Structure):
+    _fields_ = [("timestamp_ns", ctypes.c_uint64), ("kind", ctypes.c_uint8), ("paint", ctypes.c_uint8)]
+
+
+# What goes with a packet: when it came (nanoseconds since the epoch, 0 for unknown), how it was addressed (0 to this host, 1 broadcast, 2
+# multicast, 3 to another host, 4 sent by this host, 5 looped back), and a mark of the user's.
+Note = namedtuple("Note", "timestamp_ns kind paint", defaults=(0, 0, 0))
 
 
 def _load():
@@ -53,7 +63,18 @@ def _load():
         "publish": (flag, pointer, ctypes.POINTER(u64), size),
         "read_counters": (i64, pointer, ctypes.POINTER(u64), size, ctypes.POINTER(u64)),
     }
-    for end in ["sender", "receiver", "scalar_sender", "scalar_receiver", "counter_writer", "counter_reader"]:
+    note = ctypes.POINTER(_Note)
+    functions |= {
+        "packet_send": (flag, pointer, text, size, note),
+        "packet_is_received": (ctypes.c_bool, pointer),
+        "packet_receive": (i64, pointer, pointer, size, note),
+        "packet_lost": (u64, pointer),
+        "packet_wait": (flag, pointer, i64),
+        "packet_announce": (flag, pointer),
+        "packet_fd": (flag, pointer),
+    }
+    ends = ["sender", "receiver", "scalar_sender", "scalar_receiver", "counter_writer", "counter_reader"]
+    for end in ends + ["packet_sender", "packet_receiver"]:
         functions[end] = (pointer, pointer, text)
         functions[end + "_free"] = (None, pointer)
     for name, (result, *arguments) in functions.items():
@@ -139,6 +160,14 @@ class Node(_Handle):
     def scalar_receiver(self, endpoint):
         return self._attach(ScalarReceiver, "scalar_receiver", endpoint)
 
+    def packet_sender(self, endpoint):
+        """Sends packets to a router's FromPlane."""
+        return self._attach(PacketSender, "packet_sender", endpoint)
+
+    def packet_receiver(self, endpoint):
+        """Receives packets from a router's ToPlane."""
+        return self._attach(PacketReceiver, "packet_receiver", endpoint)
+
     def counter_writer(self, endpoint):
         return self._attach(CounterWriter, "counter_writer", endpoint)
 
@@ -204,6 +233,44 @@ class ScalarReceiver(_Handle):
 
     def wait(self, seconds=None):
         return bool(_checked(_library.junctor_icc_scalar_wait(self._handle, _milliseconds(seconds))))
+
+
+class PacketSender(_Handle):
+    _free = "packet_sender"
+
+    def send(self, packet, note=Note()):
+        """Raises Full, without waiting, if there is no room."""
+        _checked(_library.junctor_icc_packet_send(self._handle, packet, len(packet), ctypes.byref(_Note(*note))))
+
+    def is_received(self):
+        """Whether somebody receives at present."""
+        return _library.junctor_icc_packet_is_received(self._handle)
+
+
+class PacketReceiver(_Handle):
+    _free = "packet_receiver"
+    _room = 1 << 16
+
+    def receive(self):
+        """The next packet and its note, or None."""
+        buffer, note = ctypes.create_string_buffer(self._room), _Note()
+        length = _library.junctor_icc_packet_receive(self._handle, buffer, self._room, ctypes.byref(note))
+        if length == EMPTY:
+            return None
+        return buffer.raw[: _checked(length)], Note(note.timestamp_ns, note.kind, note.paint)
+
+    def lost(self):
+        """Packets that could not be had: the sender described them wrongly, or its memory has gone."""
+        return _library.junctor_icc_packet_lost(self._handle)
+
+    def wait(self, seconds=None):
+        return bool(_checked(_library.junctor_icc_packet_wait(self._handle, _milliseconds(seconds))))
+
+    def announce(self):
+        return bool(_checked(_library.junctor_icc_packet_announce(self._handle)))
+
+    def fileno(self):
+        return _library.junctor_icc_packet_fd(self._handle)
 
 
 class CounterWriter(_Handle):

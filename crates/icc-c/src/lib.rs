@@ -12,6 +12,10 @@ use std::fmt::Display;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+mod packets;
+
+pub use packets::*;
+
 use icc::{AttachError, ChannelError, CounterReader, CounterWriter, FileRegion, Node, NodeId};
 
 /// The version of this interface. It changes when a program compiled for another one would not work.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use icc::{Domain, Endpoint, NodeId, Stream, Width};
+use icc::{Domain, Endpoint, NodeId, Note, Stream, Width};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
@@ -14,8 +14,9 @@ const LONG: Option<Duration> = Some(Duration::from_secs(60));
 #[test]
 fn the_header_is_that_of_the_source() {
     let config = cbindgen::Config::from_file(Path::new(HERE).join("cbindgen.toml")).unwrap();
-    let source = Path::new(HERE).join("src/lib.rs");
-    let made = cbindgen::Builder::new().with_config(config).with_src(source).generate().unwrap();
+    let source = |file| Path::new(HERE).join("src").join(file);
+    let made = cbindgen::Builder::new().with_config(config).with_src(source("lib.rs"));
+    let made = made.with_src(source("packets.rs")).generate().unwrap();
     let mut header = Vec::new();
     made.write(&mut header);
     let path = Path::new(HERE).join("include/junctor_icc.h");
@@ -52,12 +53,22 @@ fn talk(name: &str, command: impl FnOnce(&str) -> Command) {
         Endpoint::messages(2, "back", 200, 16),
         Endpoint::scalars(3, "lengths", Width::Bits16, 64),
         Endpoint::counters(4, "counts", 8),
+        Endpoint::packets(5, "frames", 2048, 16),
+        Endpoint::packets(6, "answers", 2048, 16),
     ];
     let domain = Domain::serve(NodeId::new(7, 1), &endpoints, Some(place.as_ref())).unwrap();
     let node = domain.node(1).unwrap();
     let (mut there, mut back) = (node.sender("there").unwrap(), node.receiver("back").unwrap());
     let (mut lengths, counts) =
         (node.scalar_receiver("lengths").unwrap(), node.counter_reader("counts").unwrap());
+    // The program sends these back when it ends.
+    let mut frames: icc::PacketSender = node.packet_sender("frames").unwrap();
+    let mut answers = node.packet_receiver("answers").unwrap();
+    let notes = [1, 60, 1514].map(|length| Note { timestamp_ns: 1 << 60, kind: 3, paint: length as u8 });
+    let packets = [1usize, 60, 1514].map(|length| vec![length as u8; length]);
+    for (packet, note) in packets.iter().zip(notes) {
+        frames.send(packet, note).unwrap();
+    }
     let mut child = command(&place).stdin(Stdio::null()).spawn().unwrap();
     let mut total = 0;
     for length in [1usize, 7, 8, 55, 56, 57, 200, 0] {
@@ -73,6 +84,12 @@ fn talk(name: &str, command: impl FnOnce(&str) -> Command) {
         total += length as u64;
     }
     assert!(child.wait().unwrap().success());
+    for (packet, note) in packets.iter().zip(notes) {
+        let mut buffer = [0; 2048];
+        let note = Note { paint: note.paint ^ 255, ..note };
+        assert_eq!(answers.receive(&mut buffer), Ok(Some((packet.len(), note))));
+        assert_eq!(&buffer[..packet.len()], packet);
+    }
     let mut counted = Vec::new();
     assert_eq!((counts.read(&mut counted), counted), (Ok(8), vec![8, total]));
 }

@@ -8,6 +8,32 @@ static int failed(const char *what) {
     return 1;
 }
 
+/* Packets with their notes, marked by another paint. */
+static int packets(JunctorIccNode *node) {
+    JunctorIccPacketReceiver *frames = junctor_icc_packet_receiver(node, "frames");
+    JunctorIccPacketSender *answers = junctor_icc_packet_sender(node, "answers");
+    if (!frames || !answers) return failed("attach to packets");
+    if (!junctor_icc_packet_is_received(answers)) return failed("nobody receives");
+    uint8_t packet[2048];
+    JunctorIccNote note;
+    for (int left = 3; left > 0;) {
+        int64_t length = junctor_icc_packet_receive(frames, packet, sizeof packet, &note);
+        if (length == JUNCTOR_ICC_ERROR_EMPTY) {
+            if (junctor_icc_packet_wait(frames, 60000) < 0) return failed("wait for packets");
+            continue;
+        }
+        if (length < 0) return failed("receive a packet");
+        note.paint ^= 255;
+        if (junctor_icc_packet_send(answers, packet, (size_t)length, &note)) return failed("send a packet");
+        left -= 1;
+    }
+    if (junctor_icc_packet_lost(frames)) return failed("packets were lost");
+    if (junctor_icc_packet_receive(frames, NULL, 1, NULL) != JUNCTOR_ICC_ERROR_ARGUMENT) return failed("NULL");
+    junctor_icc_packet_receiver_free(frames);
+    junctor_icc_packet_sender_free(answers);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc != 2 || junctor_icc_abi() != JUNCTOR_ICC_ABI) return failed("usage");
     JunctorIccNode *node = junctor_icc_connect(argv[1], 7, 2);
@@ -34,6 +60,7 @@ int main(int argc, char **argv) {
         if (junctor_icc_send(back, message, (size_t)length)) return failed("send");
         if (length == 0) break;
     }
+    if (packets(node)) return 1;
     if (junctor_icc_send(NULL, message, 1) != JUNCTOR_ICC_ERROR_ARGUMENT) return failed("NULL");
     junctor_icc_receiver_free(there);
     junctor_icc_sender_free(back);

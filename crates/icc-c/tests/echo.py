@@ -31,3 +31,12 @@ try:
     sys.exit("a message that is too long")
 except icc.IccError as why:
     assert why.code == icc.TOO_LONG, why
+
+frames, answers = node.packet_receiver("frames"), node.packet_sender("answers")
+assert answers.is_received()
+for _ in range(3):
+    while (received := frames.receive()) is None:
+        frames.wait(60)
+    packet, note = received
+    answers.send(packet, note._replace(paint=note.paint ^ 255))
+assert frames.lost() == 0

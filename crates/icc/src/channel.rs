@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::endpoint::Role;
 use crate::layout::Channel;
 use crate::memory::Words;
-use crate::node::Lease;
+use crate::node::{Lease, MemoryRequest};
 use crate::prim::Ordering;
 use crate::ring::{Broken, NotPushed};
 use crate::wait::{Bell, Ear, Sleeper, Waker};
@@ -104,7 +104,7 @@ pub(crate) struct Link {
     /// Set for good once the channel was found broken.
     broken: bool,
     /// Gives the seat back at the end.
-    _lease: Lease,
+    lease: Lease,
 }
 
 /// What comes along when a seat is taken.
@@ -120,7 +120,7 @@ pub(crate) struct Seated {
 impl Link {
     pub(crate) fn new(words: Words, channel: Channel, seated: Seated) -> Link {
         let Seated { role, seat, bell, ear, lease } = seated;
-        Link { words, channel, role, seat, bell, ear, broken: false, _lease: lease }
+        Link { words, channel, role, seat, bell, ear, broken: false, lease }
     }
 
     pub(crate) fn waker(&self) -> Option<Waker> {
@@ -160,6 +160,10 @@ impl Link {
     /// Which one this is in its seat.
     pub(crate) fn seat(&self) -> u64 {
         self.seat
+    }
+
+    pub(crate) fn memory_request(&self) -> Option<MemoryRequest> {
+        self.lease.memory_request()
     }
 
     /// Tells the other side that this memory is used no more.

@@ -2,13 +2,16 @@
 //! A node that attaches to endpoints which another one serves.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, SocketFlags, SocketType};
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer,
+    SendAncillaryMessage, SocketFlags, SocketType,
+};
 
 use crate::channel::{ChannelError, Link, Seated};
 use crate::counters::{CounterReader, CounterWriter};
@@ -17,7 +20,7 @@ use crate::layout::{Channel, Layout, LayoutError};
 use crate::messages::{Receiver, Sender};
 use crate::packets::{PacketReceiver, PacketSender};
 use crate::protocol::{REPLY_BYTES, Reply, Request, Status};
-use crate::region::{self, RegionError};
+use crate::region::{self, LentMemory, RegionError};
 use crate::scalars::{ScalarReceiver, ScalarSender};
 use crate::wait::{Bell, Ear};
 
@@ -138,6 +141,12 @@ impl Lease {
         Lease(None, Some(seat))
     }
 
+    /// What a receiver asks for the memory of lent packets by; none in a file.
+    pub(crate) fn memory_request(&self) -> Option<MemoryRequest> {
+        let (connection, lease) = self.0.as_ref()?;
+        Some(MemoryRequest { connection: connection.clone(), lease: *lease })
+    }
+
     /// Nothing to give back.
     pub(crate) fn none() -> Lease {
         Lease(None, None)
@@ -152,6 +161,28 @@ impl Drop for Lease {
             // A server that has ended has no seats any more.
             let _ = net::send(&asking.socket, &Request::Detach { lease: *lease }.encode(), flags);
         }
+    }
+}
+
+/// The question of a receiver for the memory that its packets are lent from. It waits for an answer, so a user plane asks it on another thread.
+#[derive(Clone, Debug)]
+pub struct MemoryRequest {
+    connection: Arc<Connection>,
+    lease: u32,
+}
+
+impl MemoryRequest {
+    /// Asks: the memory and the seat of the sender that lends from it, if it lends.
+    ///
+    /// # Errors
+    /// The node that serves has ended, or the memory is not safe to map.
+    pub fn ask(&self) -> Result<Option<(u64, LentMemory)>, AttachError> {
+        let (reply, fds) = self.connection.ask(&Request::Memory { lease: self.lease }, None)?;
+        let memory = fds.first().filter(|_| reply.status == Status::Attached as u32);
+        Ok(memory
+            .map(|memory| LentMemory::map(memory.as_fd()))
+            .transpose()?
+            .map(|memory| (reply.seat, memory)))
     }
 }
 
@@ -188,7 +219,8 @@ impl Node {
     /// Whether the node that serves the domain still runs. If not, channels go on between those who have them, but nobody can be replaced: connect
     /// again when it is back.
     pub fn is_served(&self) -> bool {
-        let asking = self.connection.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody who waits for a reply will find out.
+        let Ok(asking) = self.connection.asking.try_lock() else { return true };
         let mut fds = [PollFd::new(&asking.socket, PollFlags::empty())];
         let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         !asking.lost && !fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
@@ -234,12 +266,31 @@ impl Node {
         Ok(PacketSender::new(self.link(endpoint, Role::Sender, "packets")?)?)
     }
 
+    /// Attaches as the sender of packets, which can be lent from a memory file. Its size must be sealed, and the descriptor should be one for reading only.
+    /// Whoever receives can read all of it.
+    ///
+    /// # Errors
+    /// See [`AttachError`].
+    pub fn packet_lender<T: AsRef<[u8]>>(
+        &self,
+        endpoint: &str,
+        memory: BorrowedFd<'_>,
+    ) -> Result<PacketSender<T>, AttachError> {
+        Ok(PacketSender::new(self.link_lending(endpoint, Role::Sender, "packets", Some(memory))?)?)
+    }
+
     /// Attaches as the receiver of packets.
     ///
     /// # Errors
     /// See [`AttachError`].
     pub fn packet_receiver(&self, endpoint: &str) -> Result<PacketReceiver, AttachError> {
-        Ok(PacketReceiver::new(self.link(endpoint, Role::Receiver, "packets")?))
+        let mut receiver = PacketReceiver::new(self.link(endpoint, Role::Receiver, "packets")?);
+        if let Some(request) = receiver.memory_request()
+            && let Some((seat, memory)) = request.ask()?
+        {
+            receiver.learn(seat, memory);
+        }
+        Ok(receiver)
     }
 
     /// Attaches as the writer of counters.
@@ -277,7 +328,17 @@ impl Node {
     }
 
     fn link(&self, endpoint: &str, role: Role, wanted: &'static str) -> Result<Link, AttachError> {
-        let Attached { region, other, reply } = self.attach(endpoint, role, false)?;
+        self.link_lending(endpoint, role, wanted, None)
+    }
+
+    fn link_lending(
+        &self,
+        endpoint: &str,
+        role: Role,
+        wanted: &'static str,
+        memory: Option<BorrowedFd<'_>>,
+    ) -> Result<Link, AttachError> {
+        let Attached { region, other, reply } = self.attach_lending(endpoint, role, false, memory)?;
         let lease = self.lease(reply.lease);
         let (layout, words) = region::map(region.as_fd())?;
         let channel = only(&layout, endpoint, wanted)?.clone();
@@ -289,9 +350,20 @@ impl Node {
     }
 
     fn attach(&self, endpoint: &str, role: Role, reset: bool) -> Result<Attached, AttachError> {
+        self.attach_lending(endpoint, role, reset, None)
+    }
+
+    fn attach_lending(
+        &self,
+        endpoint: &str,
+        role: Role,
+        reset: bool,
+        memory: Option<BorrowedFd<'_>>,
+    ) -> Result<Attached, AttachError> {
         let NodeId { domain, node } = self.id;
-        let request = Request::Attach { domain, node, role, reset, endpoint: endpoint.to_owned() };
-        let (reply, mut fds) = self.connection.ask(&request)?;
+        let (lends, name) = (memory.is_some(), endpoint.to_owned());
+        let request = Request::Attach { domain, node, role, reset, lends, endpoint: name };
+        let (reply, mut fds) = self.connection.ask(&request, memory)?;
         let (name, role) = (endpoint.to_owned(), role.name());
         let refusal = match reply.status {
             s if s == Status::Attached as u32 => {
@@ -337,20 +409,39 @@ pub(crate) fn of_kind<'a>(
 
 impl Connection {
     /// Sends a request and waits for its reply, and no longer than the server may take.
-    fn ask(&self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
+    fn ask(
+        &self,
+        request: &Request,
+        memory: Option<BorrowedFd<'_>>,
+    ) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
         let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         if asking.lost {
             return Err(AttachError::Lost("did not answer before"));
         }
-        let answer = converse(&asking.socket, request);
+        let answer = converse(&asking.socket, request, memory);
         asking.lost = answer.is_err();
         answer
     }
 }
 
-fn converse(socket: &OwnedFd, request: &Request) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
-    net::send(socket, &request.encode(), net::SendFlags::NOSIGNAL | net::SendFlags::DONTWAIT)
-        .map_err(|_| AttachError::Lost("has ended"))?;
+/// Sends a request, with a descriptor if there is one.
+fn say(socket: &OwnedFd, request: &Request, memory: Option<BorrowedFd<'_>>) -> rustix::io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let memory: Vec<BorrowedFd<'_>> = memory.into_iter().collect();
+    if !memory.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&memory));
+    }
+    let flags = net::SendFlags::NOSIGNAL | net::SendFlags::DONTWAIT;
+    net::sendmsg(socket, &[std::io::IoSlice::new(&request.encode())], &mut ancillary, flags)
+}
+
+fn converse(
+    socket: &OwnedFd,
+    request: &Request,
+    memory: Option<BorrowedFd<'_>>,
+) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
+    say(socket, request, memory).map_err(|_| AttachError::Lost("has ended"))?;
     let limit = Timespec { tv_sec: PATIENCE.as_secs() as _, tv_nsec: 0 };
     loop {
         let mut fds = [PollFd::new(socket, PollFlags::IN)];

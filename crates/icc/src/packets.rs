@@ -5,8 +5,9 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use crate::channel::{ChannelError, Link, Peer};
-use crate::loans::{Borrower, Lender, Note};
-use crate::memory::ReadOnly;
+use crate::loans::{Borrower, Lender, Next, Note};
+use crate::node::MemoryRequest;
+use crate::region::LentMemory;
 use crate::wait::{Sleeper, Waker};
 
 /// Memories of senders that a receiver keeps at most: the present one's, and the one's before, whose packets may still wait.
@@ -156,14 +157,19 @@ pub struct PacketReceiver {
     link: Link,
     sleeper: Option<Sleeper>,
     /// Memories that packets are lent from, by their senders' seats; the newest last.
-    memories: Vec<(u64, ReadOnly)>,
+    memories: Vec<(u64, LentMemory)>,
+    /// Memories of senders up to this seat that are not among them cannot be had.
+    gone: u64,
+    /// The next packet, as its cell said when it was looked at.
+    next: Option<Next>,
     lost: u64,
 }
 
 impl PacketReceiver {
     pub(crate) fn new(link: Link) -> PacketReceiver {
         let ring = Borrower::take_over(link.words.clone(), link.channel.loans());
-        PacketReceiver { ring, sleeper: link.sleeper(), link, memories: Vec::new(), lost: 0 }
+        let (memories, sleeper) = (Vec::new(), link.sleeper());
+        PacketReceiver { ring, sleeper, link, memories, gone: 0, next: None, lost: 0 }
     }
 
     /// Length of the next packet and what goes with it, if one is there. Packets that a faulty sender has described wrongly are skipped and counted
@@ -174,12 +180,16 @@ impl PacketReceiver {
     #[inline]
     pub fn peek(&mut self) -> Result<Option<(usize, Note)>, ChannelError> {
         loop {
+            if let Some(next) = &self.next {
+                return Ok(Some((next.bytes, next.note)));
+            }
             if self.ring.known() == 0 && self.look()? == 0 {
                 return Ok(None);
             }
-            match self.ring.next() {
-                Some(next) => return Ok(Some((next.bytes, next.note))),
-                None => self.skip(),
+            self.next = self.ring.next();
+            if self.next.is_none() {
+                self.ring.pass();
+                self.lost += 1;
             }
         }
     }
@@ -202,14 +212,11 @@ impl PacketReceiver {
     /// [`tell`](Self::tell) gives the room back to the sender.
     #[inline]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
-        if self.ring.known() == 0 {
-            return false;
-        }
-        let next = self.ring.next().filter(|next| next.bytes == into.len());
-        let whole = next.is_some_and(|next| {
-            let of = |seat| self.memories.iter().find(|(of, _)| *of == seat).map(|(_, memory)| memory);
+        let Some(next) = self.next.take() else { return false };
+        let whole = next.bytes == into.len() && {
+            let of = |seat| self.memories.iter().find(|(of, _)| *of == seat).map(|(_, memory)| &memory.0);
             self.ring.copy(&next, next.lent.and_then(|(_, seat)| of(seat)), into)
-        });
+        };
         self.lost += u64::from(!whole);
         self.ring.pass();
         whole
@@ -218,7 +225,7 @@ impl PacketReceiver {
     /// Lets the next packet go unseen, as lost.
     #[cold]
     pub fn skip(&mut self) {
-        if self.ring.known() > 0 {
+        if self.next.take().is_some() {
             self.ring.pass();
             self.lost += 1;
         }
@@ -241,6 +248,7 @@ impl PacketReceiver {
             let Some(buffer) = buffer.get_mut(..bytes) else {
                 return Err(ChannelError::TooShort { bytes, room });
             };
+            self.ask_for_memory();
             if self.take(buffer) {
                 break Some((bytes, note));
             }
@@ -249,23 +257,47 @@ impl PacketReceiver {
         Ok(received)
     }
 
-    /// The seat of the sender that has lent the next packet, if its memory is not known here ([`learn`](Self::learn)).
-    pub fn unknown_memory(&mut self) -> Option<u64> {
-        if self.ring.known() == 0 {
-            return None;
+    /// The seat of the sender that has lent the packet that [`peek`](Self::peek) found, if its memory is not known here but may be had
+    /// ([`memory_request`](Self::memory_request)).
+    #[inline(always)]
+    pub fn unknown_memory(&self) -> Option<u64> {
+        let (_, seat) = self.next?.lent?;
+        (seat > self.gone && self.memories.iter().all(|(of, _)| *of != seat)).then_some(seat)
+    }
+
+    /// Gets the memory of the next packet, if it is lent from one that is not known yet. Without it, the packet counts as lost.
+    #[inline]
+    fn ask_for_memory(&mut self) {
+        let Some(seat) = self.unknown_memory() else { return };
+        if let Some(request) = self.memory_request()
+            && let Ok(Some((of, memory))) = request.ask()
+        {
+            self.learn(of, memory);
         }
-        let (_, seat) = self.ring.next()?.lent?;
-        self.memories.iter().all(|(of, _)| *of != seat).then_some(seat)
+        if self.unknown_memory().is_some() {
+            self.lacks(seat);
+        }
+    }
+
+    /// What asks for the memory that packets are lent from; none in a file, where nothing is lent.
+    pub fn memory_request(&self) -> Option<MemoryRequest> {
+        self.link.memory_request()
     }
 
     /// Makes the memory of a sender's packets known.
-    #[allow(dead_code, reason = "for lent packets")]
-    pub(crate) fn learn(&mut self, seat: u64, memory: ReadOnly) {
+    pub fn learn(&mut self, seat: u64, memory: LentMemory) {
         self.memories.retain(|(of, _)| *of != seat);
         if self.memories.len() == MEMORIES {
             self.memories.remove(0);
         }
         self.memories.push((seat, memory));
+        // There is one sender at a time: what those before have lent cannot be had any more.
+        self.gone = self.gone.max(seat.saturating_sub(1));
+    }
+
+    /// Notes that the memory of the sender with this seat cannot be had: its packets are lost.
+    pub fn lacks(&mut self, seat: u64) {
+        self.gone = self.gone.max(seat);
     }
 
     /// Packets that could not be had so far: described wrongly, or lent from memory that has gone.

@@ -6,33 +6,37 @@
 //! ```text
 //! request, 96 bytes                        reply, 64 bytes
 //!   0  u32 "ICC1"                            0  u32 "ICC1"
-//!   4  u32 version, 1                        4  u32 version of the server
-//!   8  u32 what: 1 attach, 2 detach          8  u32 status, see Status
+//!   4  u32 version, 2                        4  u32 version of the server
+//!   8  u32 what: 1 attach, 2 detach,         8  u32 status, see Status
+//!               3 memory
 //!  12  u32 domain, or 0 for any             12  u32 lease: names what was attached
 //!  16  u32 node that asks                   16  u64 seat: which one in that role this is
 //!  20  u32 role: 1 sender, 2 receiver       24  u32 domain
-//!  24  u32 flags: 1 reset                   28  u32 node that serves
-//!  28  u32 lease to detach                  32  u32 process that has the seat (status busy)
+//!  24  u32 flags: 1 reset, 2 lends          28  u32 node that serves
+//!  28  u32 lease, to detach or of who asks  32  u32 process that has the seat (status busy)
 //!  32  u8[48] endpoint: name or number      36..63  0
 //!  80..95  0
 //! ```
 //! A reply to `attach` carries descriptors: the region, and for rings a bell to ring (sender) or an epoll descriptor to sleep on (receiver).
-//! `detach` has no reply.
+//! A request to attach that *lends* carries a descriptor of the memory that the sender's packets are lent from, to be mapped for reading only. A receiver asks
+//! for it by `memory`, and gets it with the seat of that sender. `detach` has no reply.
 
 use crate::endpoint::{NAME_BYTES_MAX, NodeId, Role};
 
 pub(crate) const REQUEST_BYTES: usize = 96;
 pub(crate) const REPLY_BYTES: usize = 64;
 /// The version of the words on the socket.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 const MAGIC: u32 = u32::from_be_bytes(*b"ICC1");
 const RESET: u32 = 1;
+const LENDS: u32 = 2;
 
 /// What a node asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    Attach { domain: u32, node: u32, role: Role, reset: bool, endpoint: String },
+    Attach { domain: u32, node: u32, role: Role, reset: bool, lends: bool, endpoint: String },
     Detach { lease: u32 },
+    Memory { lease: u32 },
 }
 
 /// How a request ended.
@@ -48,6 +52,7 @@ pub(crate) enum Status {
     Busy = 6,
     TooMany = 7,
     System = 8,
+    NoMemory = 9,
 }
 
 /// What the server says.
@@ -76,14 +81,15 @@ impl Request {
         put(&mut bytes, 0, MAGIC);
         put(&mut bytes, 4, VERSION);
         match self {
-            Request::Attach { domain, node, role, reset, endpoint } => {
-                let words = [1, *domain, *node, *role as u32, if *reset { RESET } else { 0 }];
+            Request::Attach { domain, node, role, reset, lends, endpoint } => {
+                let flags = u32::from(*reset) * RESET | u32::from(*lends) * LENDS;
+                let words = [1, *domain, *node, *role as u32, flags];
                 (8..).step_by(4).zip(words).for_each(|(at, word)| put(&mut bytes, at, word));
                 let length = endpoint.len().min(NAME_BYTES_MAX);
                 bytes[32..32 + length].copy_from_slice(&endpoint.as_bytes()[..length]);
             }
-            Request::Detach { lease } => {
-                put(&mut bytes, 8, 2);
+            Request::Detach { lease } | Request::Memory { lease } => {
+                put(&mut bytes, 8, if matches!(self, Request::Detach { .. }) { 2 } else { 3 });
                 put(&mut bytes, 28, *lease);
             }
         }
@@ -108,9 +114,12 @@ impl Request {
                 let length = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES_MAX);
                 let endpoint = String::from_utf8(name[..length].to_vec()).map_err(|_| Status::Malformed)?;
                 let (domain, node) = (get(bytes, 12), get(bytes, 16));
-                Ok(Request::Attach { domain, node, role, reset: get(bytes, 24) & RESET != 0, endpoint })
+                let flags = get(bytes, 24);
+                let (reset, lends) = (flags & RESET != 0, flags & LENDS != 0);
+                Ok(Request::Attach { domain, node, role, reset, lends, endpoint })
             }
             2 => Ok(Request::Detach { lease: get(bytes, 28) }),
+            3 => Ok(Request::Memory { lease: get(bytes, 28) }),
             _ => Err(Status::Malformed),
         }
     }
@@ -151,11 +160,13 @@ mod tests {
         let endpoint = "x".repeat(NAME_BYTES_MAX);
         for reset in [false, true] {
             let role = if reset { Role::Sender } else { Role::Receiver };
-            let request = Request::Attach { domain: 1, node: 2, role, reset, endpoint: endpoint.clone() };
+            let (lends, endpoint) = (!reset, endpoint.clone());
+            let request = Request::Attach { domain: 1, node: 2, role, reset, lends, endpoint };
             assert_eq!(Request::decode(&request.encode()), Ok(request));
         }
-        let detach = Request::Detach { lease: 7 };
-        assert_eq!(Request::decode(&detach.encode()), Ok(detach));
+        for request in [Request::Detach { lease: 7 }, Request::Memory { lease: 8 }] {
+            assert_eq!(Request::decode(&request.encode()), Ok(request));
+        }
         let reply = Reply { version: 1, status: 6, lease: 2, seat: 1 << 40, node: NodeId::new(3, 4), pid: 5 };
         assert_eq!(Reply::decode(&reply.encode()), Some(reply));
     }
@@ -163,7 +174,7 @@ mod tests {
     #[test]
     fn another_version_is_told_from_nonsense() {
         let mut bytes = Request::Detach { lease: 7 }.encode();
-        bytes[4] = 2;
+        bytes[4] = 3;
         assert_eq!(Request::decode(&bytes), Err(Status::Version));
         bytes[0] = 0;
         assert_eq!(Request::decode(&bytes), Err(Status::Malformed));

@@ -88,6 +88,16 @@ pub(crate) fn map_to_read(fd: BorrowedFd<'_>) -> Result<(Layout, ReadOnly), Regi
     Ok((Layout::read(&words)?, words))
 }
 
+/// Memory that packets are lent from, mapped for reading only.
+#[derive(Clone, Debug)]
+pub struct LentMemory(pub(crate) ReadOnly);
+
+impl LentMemory {
+    pub(crate) fn map(fd: BorrowedFd<'_>) -> Result<LentMemory, RegionError> {
+        Ok(LentMemory(ReadOnly::map(fd, sealed_words(fd)?)?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

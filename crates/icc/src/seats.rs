@@ -36,6 +36,8 @@ pub(crate) struct Seats {
     ear: Option<Ear>,
     /// Rung from here when something has changed. Nobody else has it, so nobody can make this one block.
     notice: Bell,
+    /// The memory that the newest sender's packets are lent from. It stays when that has ended, for packets that still wait.
+    pub(crate) lent: Option<OwnedFd>,
 }
 
 /// What a process gets with its seat.
@@ -72,6 +74,7 @@ impl Seats {
             bell: None,
             ear: None,
             notice: Bell::new()?,
+            lent: None,
         })
     }
 
@@ -82,6 +85,11 @@ impl Seats {
 
     pub(crate) fn holder(&self, role: Role) -> Option<Holder> {
         self.seat(role).holder
+    }
+
+    /// The memory that packets are lent from, and which sender's it is.
+    pub(crate) fn lent(&self) -> Option<(u64, BorrowedFd<'_>)> {
+        self.lent.as_ref().map(|memory| (self.sender.count, memory.as_fd()))
     }
 
     fn seat(&self, role: Role) -> &Seat {

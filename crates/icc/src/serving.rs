@@ -2,13 +2,15 @@
 //! The thread of a serving node: takes connections, answers requests, frees the seats of who has gone. A client can make it hold a bounded
 //! number of descriptors and nothing else; it never waits for one.
 
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{self, SendAncillaryBuffer, SendAncillaryMessage, SocketFlags};
+use rustix::net::{
+    self, RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer, SendAncillaryMessage, SocketFlags,
+};
 
 use crate::endpoint::{NodeId, Role};
 use crate::protocol::{REQUEST_BYTES, Reply, Request, Status, VERSION};
@@ -152,11 +154,9 @@ impl Serving {
     fn serve(&mut self, client: usize) {
         // One byte more, so that a request which is too long is not taken for a whole one.
         let mut bytes = [0; REQUEST_BYTES + 1];
-        let flags = net::RecvFlags::DONTWAIT;
-        // Without room for ancillary data: descriptors that a client sends are closed by the kernel.
-        let request = match net::recv(&self.clients[client].socket, &mut bytes[..], flags) {
+        let (request, memory) = match receive(&self.clients[client].socket, &mut bytes) {
             Ok((0, _)) => return self.forget(client),
-            Ok((length, _)) => Request::decode(&bytes[..length.min(bytes.len())]),
+            Ok((length, memory)) => (Request::decode(&bytes[..length.min(bytes.len())]), memory),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return,
             Err(_) => return self.forget(client),
         };
@@ -165,9 +165,10 @@ impl Serving {
                 self.detach(client, lease);
                 true
             }
-            Ok(Request::Attach { domain, role, reset, endpoint, .. }) => {
-                self.attach(client, domain, role, reset, &endpoint)
+            Ok(Request::Attach { domain, role, reset, lends, endpoint, .. }) => {
+                self.attach(client, domain, role, reset, (&endpoint, memory.filter(|_| lends)))
             }
+            Ok(Request::Memory { lease }) => self.memory(client, lease),
             Err(status) => self.refuse(client, status, 0),
         };
         if !answered {
@@ -176,7 +177,14 @@ impl Serving {
     }
 
     /// Answers a request to attach; says whether the client took the answer.
-    fn attach(&mut self, client: usize, domain: u32, role: Role, reset: bool, endpoint: &str) -> bool {
+    fn attach(
+        &mut self,
+        client: usize,
+        domain: u32,
+        role: Role,
+        reset: bool,
+        (endpoint, memory): (&str, Option<OwnedFd>),
+    ) -> bool {
         let who = self.clients[client].who;
         if domain != 0 && domain != self.id.domain {
             return self.refuse(client, Status::Domain, 0);
@@ -200,6 +208,11 @@ impl Serving {
         if reset && self.seats[at].reset().is_err() {
             return self.refuse(client, Status::System, 0);
         }
+        if role == Role::Sender {
+            // Who maps memory of another fills it with pages in its own name, so a stranger's is not passed on.
+            let trusted = [0, rustix::process::geteuid().as_raw()].contains(&who.uid);
+            self.seats[at].lent = memory.filter(|_| trusted);
+        }
         self.last_lease = self.last_lease.wrapping_add(1);
         let id = self.last_lease;
         let reply = Reply { version: VERSION, status: 0, lease: id, seat: 0, node: self.id, pid: 0 };
@@ -212,6 +225,17 @@ impl Serving {
         let sent = send(&self.clients[client].socket, &reply, &fds);
         self.clients[client].leases.push(Lease { id, seats: at, role });
         sent
+    }
+
+    /// Hands the memory that an endpoint's packets are lent from to its receiver.
+    fn memory(&self, client: usize, lease: u32) -> bool {
+        let leases = &self.clients[client].leases;
+        let of = leases.iter().find(|l| l.id == lease && l.role == Role::Receiver);
+        let Some((seat, memory)) = of.and_then(|lease| self.seats[lease.seats].lent()) else {
+            return self.refuse(client, Status::NoMemory, 0);
+        };
+        let reply = Reply { version: VERSION, status: 0, lease, seat, node: self.id, pid: 0 };
+        send(&self.clients[client].socket, &reply, &[memory])
     }
 
     fn find(&self, endpoint: &str) -> Option<usize> {
@@ -258,6 +282,19 @@ struct Ready {
     orders: bool,
     clients: Vec<usize>,
     listener: bool,
+}
+
+/// Receives a request, and the descriptor that came with it. Those for which there is no room are closed by the kernel.
+fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = net::RecvFlags::DONTWAIT | net::RecvFlags::CMSG_CLOEXEC;
+    let received = net::recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags)?;
+    let fds = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    Ok((received.bytes, fds.flatten().next()))
 }
 
 fn send(socket: &OwnedFd, reply: &Reply, fds: &[BorrowedFd<'_>]) -> bool {

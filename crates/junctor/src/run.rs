@@ -134,6 +134,10 @@ pub(crate) struct Args {
     /// Bytes of a frame: 2048, 4096, 8192 or 16384. Jumbo frames up to 9216 bytes work with any.
     #[arg(long, value_name = "BYTES", default_value_t = packet::Config::default().frame_size)]
     pub(crate) frame_size: usize,
+    /// Keep packet memory where other planes can read it: ToPlane lends long packets instead of copying them. A plane that receives from this router can
+    /// then read all of its packets.
+    #[arg(long)]
+    pub(crate) share_frames: bool,
     /// Seed of all that is random, ports of address translators among it, so that a run can be repeated. By default the system's
     /// random numbers, and 1 with --simtime.
     #[arg(long, value_name = "NUMBER")]
@@ -215,7 +219,12 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         Ok(places) => place::add(&mut graph, &places),
         Err(why) => return usage(why),
     }
-    let config = packet::Config { frames: args.frames, frame_size: args.frame_size, ..Default::default() };
+    let config = packet::Config {
+        frames: args.frames,
+        frame_size: args.frame_size,
+        shared: args.share_frames,
+        ..Default::default()
+    };
     if let Err(why) = packet::Memory::reserve(config) {
         return usage(why.to_string());
     }

@@ -10,10 +10,11 @@
 //! descriptors  |s0|s1|...|j0|j1|...           one 64-byte line hot, one cold
 //! ```
 
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use crate::packet::Meta;
+use crate::packet::{Meta, Packet};
 use crate::pool::Spill;
 
 /// Bytes in a jumbo frame: a 9216-byte MTU with its headers and headroom.
@@ -28,13 +29,15 @@ pub struct Config {
     pub frame_size: usize,
     /// Jumbo frames of 16 KiB, rounded up likewise. Untouched frames cost address space, not memory.
     pub jumbo_frames: usize,
+    /// The buffers lie in a memory file, which other processes can map for reading ([`Memory::file`]).
+    pub shared: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
         // Miri, which checks every access, takes its time over each frame.
         let (frames, jumbo_frames) = if cfg!(miri) { (1024, 64) } else { (32 * 1024, 1024) };
-        Config { frames, frame_size: 2048, jumbo_frames }
+        Config { frames, frame_size: 2048, jumbo_frames, shared: false }
     }
 }
 
@@ -99,6 +102,8 @@ pub struct Memory {
     pages: Pages,
     buffers: NonNull<u8>,
     bytes: usize,
+    /// A descriptor of the buffers for reading only, if they are shared.
+    file: Option<OwnedFd>,
     metas: NonNull<Meta>,
     pub(crate) small: Spill,
     pub(crate) jumbo: Spill,
@@ -147,7 +152,7 @@ impl Memory {
         let frames = config.frames.next_multiple_of(64);
         let jumbo = config.jumbo_frames.next_multiple_of(64);
         let bytes = frames * config.frame_size + jumbo * JUMBO_SIZE;
-        let (buffers, pages) = map_buffers(bytes)?;
+        let (buffers, pages, file) = if config.shared { share_buffers(bytes)? } else { map_buffers(bytes)? };
         let metas = map((frames + jumbo) * size_of::<Meta>(), 0)
             .map_err(|source| MemoryError::Map { bytes: (frames + jumbo) * size_of::<Meta>(), source })?
             .cast::<Meta>();
@@ -156,6 +161,7 @@ impl Memory {
             pages,
             buffers,
             bytes,
+            file,
             metas,
             small: Spill::new(frames, true),
             jumbo: Spill::new(jumbo, false),
@@ -190,6 +196,18 @@ impl Memory {
         (self.buffers, self.bytes)
     }
 
+    /// The memory file that holds the region, if it is shared: sealed against any change of size, and opened for reading only.
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Where a packet's bytes lie in the region; `None` for one from the heap.
+    #[inline]
+    pub fn offset_of(&self, packet: &Packet) -> Option<usize> {
+        let offset = (packet.as_ptr() as usize).checked_sub(self.buffers.as_ptr() as usize)?;
+        (offset + packet.len() <= self.bytes).then_some(offset)
+    }
+
     /// Ordinary frames in the region; frame `i` begins at byte `i * frame_size`.
     pub fn frames(&self) -> usize {
         self.config.frames.next_multiple_of(64)
@@ -220,21 +238,71 @@ impl Memory {
     }
 }
 
+const HUGE: usize = 2 << 20;
+
+/// Mapped buffers, what backs them, and a descriptor for others if they are shared.
+type Buffers = (NonNull<u8>, Pages, Option<OwnedFd>);
+
 /// Maps the buffers, from huge pages when enough are reserved.
-fn map_buffers(bytes: usize) -> Result<(NonNull<u8>, Pages), MemoryError> {
-    const HUGE: usize = 2 << 20;
+fn map_buffers(bytes: usize) -> Result<Buffers, MemoryError> {
     if cfg!(miri) {
         // It knows plain mappings only.
         let buffers = map(bytes, 0).map_err(|source| MemoryError::Map { bytes, source })?;
-        return Ok((buffers, Pages::Ordinary));
+        return Ok((buffers, Pages::Ordinary, None));
     }
     if let Ok(buffers) = map(bytes.next_multiple_of(HUGE), libc::MAP_HUGETLB) {
-        return Ok((buffers, Pages::Huge));
+        return Ok((buffers, Pages::Huge, None));
     }
     let buffers = map(bytes, libc::MAP_NORESERVE).map_err(|source| MemoryError::Map { bytes, source })?;
     // SAFETY: advice on a mapping of our own; a refusal costs only speed.
     unsafe { libc::madvise(buffers.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
-    Ok((buffers, Pages::Ordinary))
+    Ok((buffers, Pages::Ordinary, None))
+}
+
+/// The same in a memory file, of huge pages when enough are reserved.
+fn share_buffers(bytes: usize) -> Result<Buffers, MemoryError> {
+    if let Ok((buffers, file)) = map_file(bytes.next_multiple_of(HUGE), libc::MFD_HUGETLB) {
+        return Ok((buffers, Pages::Huge, Some(file)));
+    }
+    let (buffers, file) = map_file(bytes, 0).map_err(|source| MemoryError::Map { bytes, source })?;
+    // SAFETY: advice on a mapping of our own; a refusal costs only speed.
+    unsafe { libc::madvise(buffers.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+    Ok((buffers, Pages::Ordinary, Some(file)))
+}
+
+/// Maps a new memory file of this size, which nobody can change any more. The descriptor is for reading only.
+fn map_file(bytes: usize, flags: libc::c_uint) -> std::io::Result<(NonNull<u8>, OwnedFd)> {
+    let check = |result: i32| if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(result) };
+    let flags = flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name ends with a zero, and the descriptor is fresh and ours alone.
+    let file = unsafe { OwnedFd::from_raw_fd(check(libc::memfd_create(c"junctor-frames".as_ptr(), flags))?) };
+    let length = libc::off_t::try_from(bytes).map_err(std::io::Error::other)?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: these calls touch no memory of ours.
+    unsafe {
+        // Others may not open it again by /proc to write to it.
+        check(libc::fchmod(file.as_raw_fd(), 0o600))?;
+        check(libc::ftruncate(file.as_raw_fd(), length))?;
+        check(libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
+    }
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a mapping at an address of the kernel's choice touches no memory of ours.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            access,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error());
+    }
+    let readable = std::fs::File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let address = NonNull::new(address.cast()).expect("mmap succeeded with a non-null address");
+    Ok((address, readable.into()))
 }
 
 fn map(bytes: usize, flags: i32) -> std::io::Result<NonNull<u8>> {

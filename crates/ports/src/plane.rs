@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use icc::{
-    AttachError, ChannelError, Domain, Endpoint, Node, NodeId, Note, PacketReceiver, PacketSender, Role,
-    ServeError,
+    AttachError, ChannelError, Domain, Endpoint, LentMemory, Node, NodeId, Note, PacketReceiver,
+    PacketSender, Role, ServeError,
 };
 use packet::port::{Device, Error, Info, Link, QueueStats, RxQueue, Spec, TxQueue, method};
 use packet::{Batch, HEADROOM, Packet, PacketType};
@@ -24,6 +24,8 @@ use crate::sys::{Aside, Counters, coarse_ms};
 
 /// Milliseconds between looks whether the domain is still served.
 const LOOK_EVERY_MS: u64 = 100;
+/// Bytes of a packet that is rather lent than copied, at least: a shorter one is copied sooner than its frame comes back.
+const LEND_BYTES: usize = 256;
 /// Time between looks while nothing comes or goes: whoever serves the domain may have been replaced.
 const TEND_EVERY: Duration = Duration::from_millis(200);
 /// Empty looks before the receiver announces that it sleeps: after that each packet that comes costs the sender a system call.
@@ -157,17 +159,23 @@ impl Device for PlaneDevice {
             idle: 0,
             lost_before: 0,
             tended,
+            asked: Aside::default(),
+            next_question_ms: 0,
             counters: Counters::default(),
             _taken: taken,
         }))
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
-        let attach = |node: &Node, endpoint: &str| node.packet_sender(endpoint);
+        let attach = |node: &Node, endpoint: &str| match packet::memory().file() {
+            Some(memory) => node.packet_lender(endpoint, memory),
+            None => node.packet_sender(endpoint),
+        };
         let (node, end, taken) = self.queue(queue, attach)?;
         let tended = self.tended(node, attach);
         let absent = self.absent.clone();
-        Ok(Box::new(PlaneTx { end, absent, tended, counters: Counters::default(), _taken: taken }))
+        let lends = packet::memory().file().is_some();
+        Ok(Box::new(PlaneTx { end, lends, absent, tended, counters: Counters::default(), _taken: taken }))
     }
 
     fn tells_addressees(&self) -> bool {
@@ -262,6 +270,8 @@ impl<T: Send + 'static> Tended<T> {
 
 struct PlaneTx {
     end: PacketSender<Lent>,
+    /// Packet memory is shared, so packets can be lent from it.
+    lends: bool,
     absent: Arc<AtomicBool>,
     tended: Tended<PacketSender<Lent>>,
     counters: Counters,
@@ -287,6 +297,35 @@ impl PlaneTx {
             let mut before = std::mem::replace(&mut self.end, next);
             before.give_up();
         }
+    }
+
+    /// Stages copies of packets for which there is room; how many bytes and packets were too long.
+    fn copy(&mut self, batch: &mut Batch) -> (usize, usize) {
+        let mut refused = (0, 0);
+        for packet in batch.iter() {
+            if self.end.stage(packet.data(), note_of(packet)).is_err() {
+                refused = (refused.0 + packet.len(), refused.1 + 1);
+            }
+        }
+        batch.free_all();
+        refused
+    }
+
+    /// The same for packets that are lent, where that is worth it.
+    fn lend(&mut self, batch: &mut Batch) -> (usize, usize) {
+        let (mut refused, memory) = ((0, 0), packet::memory());
+        for packet in batch.drain(..) {
+            let (note, length) = (note_of(&packet), packet.len());
+            let offset = if length < LEND_BYTES { None } else { memory.offset_of(&packet) };
+            let taken = match offset {
+                Some(offset) => self.end.lend(offset as u64, Lent(packet), note).is_ok(),
+                None => self.end.stage(packet.data(), note).is_ok(),
+            };
+            if !taken {
+                refused = (refused.0 + length, refused.1 + 1);
+            }
+        }
+        refused
     }
 
     /// How many packets there is room for. Nobody to receive is no room: what would wait for a successor would be stale.
@@ -319,15 +358,10 @@ impl TxQueue for PlaneTx {
             return 0;
         }
         let mut now = batch.split_front(n);
-        let (mut bytes, mut refused) = (0, 0);
-        for packet in now.iter() {
-            match self.end.stage(packet.data(), note_of(packet)) {
-                Ok(()) => bytes += packet.len(),
-                Err(_) => refused += 1,
-            }
-        }
+        let before: usize = now.iter().map(Packet::len).sum();
+        let (lost, refused) = if self.lends { self.lend(&mut now) } else { self.copy(&mut now) };
+        let bytes = before - lost;
         self.end.publish();
-        now.free_all();
         self.counters.errors(refused);
         self.counters.moved(n - refused, bytes);
         n
@@ -355,6 +389,9 @@ struct PlaneRx {
     /// Packets lost by ends that are gone.
     lost_before: u64,
     tended: Tended<PacketReceiver>,
+    /// The answer to the question for a sender's memory.
+    asked: Aside<Result<Option<(u64, LentMemory)>, AttachError>>,
+    next_question_ms: u64,
     counters: Counters,
     _taken: Taken,
 }
@@ -388,6 +425,9 @@ fn take(
                 break;
             }
         };
+        if end.unknown_memory().is_some() {
+            break;
+        }
         // Without memory packets stay in the channel.
         let Some(mut packet) = Packet::alloc(HEADROOM, length) else {
             counters.no_memory(1);
@@ -410,6 +450,27 @@ fn take(
 }
 
 impl PlaneRx {
+    /// Has another thread ask for the memory that the next packet is lent from, if it is not known. Until the answer comes, packets wait.
+    #[cold]
+    fn learn(&mut self, seat: u64) {
+        let now = coarse_ms();
+        if !self.asked.is_busy() && now < self.next_question_ms {
+            return;
+        }
+        self.next_question_ms = now + LOOK_EVERY_MS;
+        let Some(request) = self.end.memory_request() else { return self.end.lacks(seat) };
+        match self.asked.look(move || request.ask()) {
+            Some(Ok(Some((of, memory)))) => {
+                self.end.learn(of, memory);
+                if of < seat {
+                    self.end.lacks(seat);
+                }
+            }
+            Some(_) => self.end.lacks(seat),
+            None => {}
+        }
+    }
+
     fn tend(&mut self) {
         if let Some(next) = self.tended.look() {
             self.rouse();
@@ -453,6 +514,9 @@ impl RxQueue for PlaneRx {
         let old = if self.old.is_some() { self.take_old(batch, max) } else { 0 };
         if old > 0 {
             return old;
+        }
+        if let Some(seat) = self.end.unknown_memory() {
+            self.learn(seat);
         }
         let (n, wrong) = take(&mut self.end, batch, max, &self.counters);
         if let Some(why) = wrong {

@@ -10,8 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use junctor_icc::{
-    CounterReader, CounterWriter, Endpoint, FileRegion, NodeId, Receiver, ScalarReceiver, ScalarSender,
-    Sender, Width,
+    CounterReader, CounterWriter, Endpoint, FileRegion, NodeId, Note, PacketReceiver, PacketSender, Receiver,
+    ScalarReceiver, ScalarSender, Sender, Width,
 };
 
 const LONGEST: usize = 200;
@@ -25,6 +25,8 @@ struct Ends {
     taker: Option<ScalarReceiver>,
     writer: Option<CounterWriter>,
     reader: Option<CounterReader>,
+    lender: Option<PacketSender>,
+    borrower: Option<PacketReceiver>,
 }
 
 impl Ends {
@@ -36,6 +38,8 @@ impl Ends {
         self.taker = region.scalar_receiver("2").ok();
         self.writer = region.counter_writer("3").ok();
         self.reader = region.counter_reader("3").ok();
+        self.lender = region.packet_sender("4").ok();
+        self.borrower = region.packet_receiver("4").ok();
     }
 }
 
@@ -45,6 +49,7 @@ pub fn check(data: &[u8]) -> usize {
         Endpoint::messages(1, "messages", LONGEST as u32, 4),
         Endpoint::scalars(2, "scalars", Width::Bits16, 8),
         Endpoint::counters(3, "counters", 10),
+        Endpoint::packets(4, "packets", LONGEST as u32, 4),
     ];
     let file =
         tempfile::NamedTempFile::new_in("/dev/shm").or_else(|_| tempfile::NamedTempFile::new()).unwrap();
@@ -74,7 +79,7 @@ fn step(
     value: u8,
 ) -> usize {
     let mut arrived = 0;
-    match what % 10 {
+    match what % 14 {
         0 => {
             let word = match value >> 6 {
                 0 => u64::from(value),
@@ -106,6 +111,31 @@ fn step(
             assert!(counters.len() <= 1 << 20);
         }
         8 => ends.attach(region),
+        10 => {
+            _ = ends.lender.as_mut().map(|end| end.send(&[value; 256][..usize::from(value)], Note::default()))
+        }
+        11 => {
+            let mut buffer = [0; LONGEST];
+            let got =
+                ends.borrower.as_mut().map(|end| end.receive(&mut buffer[..usize::from(value).min(LONGEST)]));
+            arrived += usize::from(matches!(got, Some(Ok(Some((bytes, _)))) if bytes <= LONGEST));
+        }
+        12 => {
+            let lent = [value; LONGEST][..usize::from(value).min(LONGEST)].to_vec();
+            _ = ends.lender.as_mut().map(|end| {
+                let taken = end.lend(at.into(), lent, Note::default());
+                end.publish();
+                taken.is_ok()
+            });
+        }
+        13 => {
+            _ = ends.lender.as_mut().map(|end| {
+                let mut back = 0;
+                _ = end.collect(|_| back += 1);
+                end.recall(|_| back += 1);
+                assert!(back <= 4, "more came back than there are cells");
+            });
+        }
         _ => _ = ends.receiver.as_mut().map(|end| end.wait(Some(Duration::ZERO))),
     }
     arrived
