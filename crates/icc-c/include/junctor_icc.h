@@ -71,6 +71,16 @@ typedef struct JunctorIccCounterWriter JunctorIccCounterWriter;
 typedef struct JunctorIccNode JunctorIccNode;
 
 /*
+ The receiving end of a packet channel.
+ */
+typedef struct JunctorIccPacketReceiver JunctorIccPacketReceiver;
+
+/*
+ The sending end of a packet channel.
+ */
+typedef struct JunctorIccPacketSender JunctorIccPacketSender;
+
+/*
  The receiving end of a channel of messages.
  */
 typedef struct JunctorIccReceiver JunctorIccReceiver;
@@ -89,6 +99,24 @@ typedef struct JunctorIccScalarSender JunctorIccScalarSender;
  The sending end of a channel of messages.
  */
 typedef struct JunctorIccSender JunctorIccSender;
+
+/*
+ What goes with a packet.
+ */
+typedef struct {
+  /*
+   When it came, in nanoseconds since the epoch; 0: unknown.
+   */
+  uint64_t timestamp_ns;
+  /*
+   0 for this host, 1 broadcast, 2 multicast, 3 for another host, 4 sent by this host, 5 looped back.
+   */
+  uint8_t kind;
+  /*
+   A mark of the user's.
+   */
+  uint8_t paint;
+} JunctorIccNote;
 
 #ifdef __cplusplus
 extern "C" {
@@ -335,6 +363,196 @@ int64_t junctor_icc_read_counters(JunctorIccCounterReader *reader,
                                   uint64_t *counters,
                                   size_t room,
                                   uint64_t *number);
+
+/*
+ Attaches as the sender of packets, which a router receives by FromPlane.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccPacketSender *junctor_icc_packet_sender(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_packet_sender_free(JunctorIccPacketSender *end);
+
+/*
+ Attaches as the receiver of packets, which a router sends by ToPlane.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccPacketReceiver *junctor_icc_packet_receiver(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_packet_receiver_free(JunctorIccPacketReceiver *end);
+
+/*
+ Sends a copy of a packet. `note` may be NULL. Returns 0 or an error.
+
+ # Safety
+ `sender` is a handle or NULL; `packet` points to `bytes` bytes; `note` to a note, or is NULL.
+ */
+int junctor_icc_packet_send(JunctorIccPacketSender *sender,
+                            const uint8_t *packet,
+                            size_t bytes,
+                            const JunctorIccNote *note);
+
+/*
+ Whether somebody receives at present.
+
+ # Safety
+ `sender` is a handle or NULL.
+ */
+bool junctor_icc_packet_is_received(JunctorIccPacketSender *sender);
+
+/*
+ Copies the next packet to `buffer`, and what goes with it to `note` unless that is NULL. Returns its length or an error, which is `Empty` if there
+ is none.
+
+ # Safety
+ `receiver` is a handle or NULL; `buffer` has room for `room` bytes, and `note` for one note, or is NULL.
+ */
+int64_t junctor_icc_packet_receive(JunctorIccPacketReceiver *receiver,
+                                   uint8_t *buffer,
+                                   size_t room,
+                                   JunctorIccNote *note);
+
+/*
+ How many packets could not be had so far, because the sender described them wrongly or its memory has gone.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+uint64_t junctor_icc_packet_lost(JunctorIccPacketReceiver *receiver);
+
+/*
+ As `junctor_icc_wait`, for packets.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+int junctor_icc_packet_wait(JunctorIccPacketReceiver *receiver, int64_t milliseconds);
+
+/*
+ As `junctor_icc_announce`, for packets.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+int junctor_icc_packet_announce(JunctorIccPacketReceiver *receiver);
+
+/*
+ As `junctor_icc_fd`, for packets.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+int junctor_icc_packet_fd(JunctorIccPacketReceiver *receiver);
+
+/*
+ Attaches as the sender of packets, which a router receives by FromPlane.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccPacketSender *junctor_icc_packet_sender(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_packet_sender_free(JunctorIccPacketSender *end);
+
+/*
+ Attaches as the receiver of packets, which a router sends by ToPlane.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccPacketReceiver *junctor_icc_packet_receiver(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_packet_receiver_free(JunctorIccPacketReceiver *end);
+
+/*
+ Sends a copy of a packet. `note` may be NULL. Returns 0 or an error.
+
+ # Safety
+ `sender` is a handle or NULL; `packet` points to `bytes` bytes; `note` to a note, or is NULL.
+ */
+int junctor_icc_packet_send(JunctorIccPacketSender *sender,
+                            const uint8_t *packet,
+                            size_t bytes,
+                            const JunctorIccNote *note);
+
+/*
+ Whether somebody receives at present.
+
+ # Safety
+ `sender` is a handle or NULL.
+ */
+bool junctor_icc_packet_is_received(JunctorIccPacketSender *sender);
+
+/*
+ Copies the next packet to `buffer`, and what goes with it to `note` unless that is NULL. Returns its length or an error, which is `Empty` if there
+ is none.
+
+ # Safety
+ `receiver` is a handle or NULL; `buffer` has room for `room` bytes, and `note` for one note, or is NULL.
+ */
+int64_t junctor_icc_packet_receive(JunctorIccPacketReceiver *receiver,
+                                   uint8_t *buffer,
+                                   size_t room,
+                                   JunctorIccNote *note);
+
+/*
+ How many packets could not be had so far, because the sender described them wrongly or its memory has gone.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+uint64_t junctor_icc_packet_lost(JunctorIccPacketReceiver *receiver);
+
+/*
+ As `junctor_icc_wait`, for packets.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+int junctor_icc_packet_wait(JunctorIccPacketReceiver *receiver, int64_t milliseconds);
+
+/*
+ As `junctor_icc_announce`, for packets.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+int junctor_icc_packet_announce(JunctorIccPacketReceiver *receiver);
+
+/*
+ As `junctor_icc_fd`, for packets.
+
+ # Safety
+ `receiver` is a handle or NULL.
+ */
+int junctor_icc_packet_fd(JunctorIccPacketReceiver *receiver);
 
 #ifdef __cplusplus
 }  // extern "C"
