@@ -18,8 +18,14 @@ use core_affinity::CoreId;
 use icc::{ChannelError, Domain, Endpoint, FileRegion, NodeId, Receiver, Sender, Width};
 use serde_json::json;
 
+use super::handoff::Distance;
 use crate::cli;
 use crate::measure::{self, Measured};
+
+mod packets;
+
+/// Bytes of packets: the shortest frame's, and an ordinary long one's.
+const PACKETS: [usize; 2] = [64, 1500];
 
 /// Bytes of a message: with its header, one cache line.
 const MESSAGE: usize = 56;
@@ -47,6 +53,10 @@ const SLEEP: Duration = Duration::from_micros(200);
   icc.counters_slowdown        share of its processor time that a counting core loses while another reads all counters --reads times a second
   icc.counters_publish_ns      one publication of all counters; icc.counters_publish_share is what publications take of the core
   icc.counters_read_ns         one reading of all counters
+  icc.packet_ns.64, .1500      both sides' time for a packet of so many bytes through a packet channel, in batches of 64: frames are taken, written to,
+                               copied, read and freed; with --share-frames long packets are lent
+  icc.handoff_ns               the same for a Queue between two workers of one router, which moves no bytes, in the same round;
+                               icc.packet_over_handoff.64, .1500 are the ratios
 Other programs on the two cores show in the high percentiles of all rows; compare them with the floor's.
 
 Examples:
@@ -71,6 +81,9 @@ pub(crate) struct Args {
     /// Exchanges of a latency run, and a thousandth of the messages of a rate.
     #[arg(long, value_name = "NUMBER", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     exchanges: u32,
+    /// Keep packet memory where other processes can read it, so that long packets are lent.
+    #[arg(long)]
+    share_frames: bool,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -83,6 +96,8 @@ struct Icc {
     ghz: f64,
     domain: Domain,
     file: FileRegion,
+    packets: packets::Channel,
+    handoff: Distance,
     results: Vec<Measured>,
 }
 
@@ -311,7 +326,22 @@ impl Icc {
             let rate = self.scalar_rate(batch)?;
             self.note(&format!("icc.scalars_per_s.{batch}"), "1/s", rate);
         }
-        self.counters()
+        self.counters()?;
+        self.packets()
+    }
+
+    /// Packets through a channel, and through a Queue.
+    fn packets(&mut self) -> Result<(), Failed> {
+        let length = Duration::from_nanos(u64::from(self.args.exchanges) * 1000);
+        let moved = self.handoff.run().ok_or("the workers of the hand-off had no turn")?;
+        let handoff: f64 = moved.apart[1].moving.iter().chain(&moved.apart[1].memory).sum();
+        self.note("icc.handoff_ns", "ns", handoff);
+        for bytes in PACKETS {
+            let each = self.packets.ns_per_packet(self.cores, bytes, self.ghz, length)?;
+            self.note(&format!("icc.packet_ns.{bytes}"), "ns", each);
+            self.note(&format!("icc.packet_over_handoff.{bytes}"), "times", each / handoff.max(0.1));
+        }
+        Ok(())
     }
 
     /// Items a second that `push` sends on one core and `pop` takes on the other; both say how many.
@@ -521,6 +551,8 @@ fn endpoints(counters: u32) -> Vec<Endpoint> {
 }
 
 fn measure_all(args: &Args, cores: [usize; 2]) -> Result<Vec<Measured>, Failed> {
+    let shared = packet::Config { shared: args.share_frames, ..Default::default() };
+    packet::Memory::reserve(shared).map_err(said)?;
     let (id, endpoints) = (NodeId::new(1, 1), endpoints(args.counters));
     let bytes = FileRegion::bytes(&endpoints).map_err(said)?;
     let scratch = Scratch(PathBuf::from(format!("/dev/shm/junctor-bench-icc-{}", std::process::id())));
@@ -530,7 +562,9 @@ fn measure_all(args: &Args, cores: [usize; 2]) -> Result<Vec<Measured>, Failed> 
     if ghz <= 0.0 {
         return Err("this processor has no time stamp counter that programs can read".to_owned());
     }
-    let mut icc = Icc { cores, args: args.clone(), ghz, domain, file, results: Vec::new() };
+    let length = Duration::from_nanos(u64::from(args.exchanges) * 1000);
+    let (packets, handoff) = (packets::Channel::new()?, Distance::new(cores, length)?);
+    let mut icc = Icc { cores, args: args.clone(), ghz, domain, file, packets, handoff, results: Vec::new() };
     for _ in 0..args.runs.max(1) {
         icc.round()?;
     }
@@ -550,7 +584,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     };
     let conditions = json!({
         "cores": cores, "message_bytes": MESSAGE, "room": ROOM, "counters": args.counters, "reads_per_s": args.reads,
-        "publications_per_s": args.publications, "exchanges": args.exchanges,
+        "publications_per_s": args.publications, "exchanges": args.exchanges, "share_frames": args.share_frames,
     });
     match measure_all(args, [near, far]) {
         Ok(results) => measure::print("bench icc", &conditions, &results, args.json),
@@ -587,7 +621,7 @@ mod tests {
                 measured.name
             );
         }
-        assert_eq!(results.len(), 21);
+        assert_eq!(results.len(), 26);
     }
 
     #[test]
