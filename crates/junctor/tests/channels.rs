@@ -32,7 +32,7 @@ backoff = "1ms"
 
 const FIRST: &str = "FromDevice(d0, METHOD AF_PACKET, PROMISC true) -> ToPlane(there);
 FromPlane(back) -> Queue -> ToDevice(d0, METHOD AF_PACKET);
-RatedSource(\\<00>, LENGTH 100, RATE 20000) -> t :: Tee;
+source :: RatedSource(\\<00>, LENGTH 100, RATE 20000) -> t :: Tee;
 t [0] -> stream :: ToPlane(stream);
 t [1] -> own :: Counter -> Discard;
 ";
@@ -168,6 +168,122 @@ fn channels_outlive_their_planes_and_their_supervisor() {
         deployment.wait_for_more("second", "c.count", 10_000);
         ping(&rig);
     }
+    let ended = up.interrupt(PATIENCE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+/// The configurations of both sides are replaced under traffic: the channel is handed on, and nothing is lost.
+#[test]
+fn channels_outlive_configurations() {
+    const NAME: &str = "channels_outlive_configurations";
+    if lab::rig::skip_without(NAME, &["ping", "ethtool"]) {
+        return;
+    }
+    let rig = rig();
+    // Room for what comes while the receiver's workers stand still.
+    let text = DEPLOYMENT.replace("count = 256", "count = 65536");
+    let deployment = Deployment::new(&text, &[("first.click", FIRST), ("second.click", SECOND)]);
+    let up = deployment.up(&rig.dut, "is up: all 2 planes are ready");
+    for round in 0..5 {
+        for (plane, configuration) in [("second", SECOND), ("first", FIRST)] {
+            let next = format!("{configuration}Idle -> round{round} :: Counter -> Discard;");
+            let swapped = deployment.ctl(plane, &["hotconfig", &next]);
+            assert!(swapped.status.success(), "{plane}: {}", String::from_utf8_lossy(&swapped.stderr));
+            deployment.wait_for_more("second", "stream.count", 1000);
+        }
+        ping(&rig);
+    }
+    // The source pauses; all that was sent arrives.
+    assert!(deployment.ctl("first", &["source.active", "false"]).status.success());
+    let same = || {
+        let counts = [("first", "own.count"), ("first", "stream.count"), ("second", "stream.count")];
+        let counts = counts.map(|(plane, handler)| deployment.number(plane, handler));
+        counts[0] > 0 && counts.iter().all(|count| *count == counts[0])
+    };
+    let counts = || {
+        [
+            ("first", "own.count"),
+            ("first", "stream.count"),
+            ("second", "stream.count"),
+            ("second", "stream.lost"),
+        ]
+        .map(|(plane, handler)| deployment.number(plane, handler))
+    };
+    wait_for("all packets", PATIENCE, same).unwrap_or_else(|e| panic!("{e}: {:?}", counts()));
+    assert_eq!(deployment.number("second", "stream.lost"), 0);
+    let ended = up.interrupt(PATIENCE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+/// A router lends packets to another one, which is killed again and again: frames come back, and packets flow.
+#[test]
+fn packets_are_lent_to_planes_that_are_killed() {
+    const NAME: &str = "packets_are_lent_to_planes_that_are_killed";
+    if lab::rig::skip_without(NAME, &["ping", "ethtool"]) {
+        return;
+    }
+    let rig = rig();
+    let text =
+        DEPLOYMENT.replace("\"-R\"", "\"-R\", \"--share-frames\"").replace("longest = 256", "longest = 2048");
+    let first = FIRST.replace("LENGTH 100", "LENGTH 1000");
+    let second = SECOND
+        .replace("-> c ::", "-> l :: CheckLength(999) [1] -> c ::")
+        .replace("Discard;", "Discard; l -> short :: Counter -> Discard;");
+    let deployment = Deployment::new(&text, &[("first.click", &first), ("second.click", &second)]);
+    let up = deployment.up(&rig.dut, "is up: all 2 planes are ready");
+    for plane in ["second", "first", "second", "first"] {
+        deployment.wait_for_more("second", "c.count", 10_000);
+        rig.a.run(&["ping", "-n", "-c3", "-i0.2", "-s1400", "-W60", "10.0.1.3"]).unwrap();
+        deployment.kill(plane);
+    }
+    deployment.wait_for_more("second", "c.count", 10_000);
+    assert_eq!(deployment.number("second", "short.count"), 0, "whole packets only");
+    let ended = up.interrupt(PATIENCE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+/// Packets are punted to a control plane in Python, which hands them back.
+#[test]
+fn a_program_in_python_gets_punts() {
+    const NAME: &str = "a_program_in_python_gets_punts";
+    if lab::rig::skip_without(NAME, &["python3"]) {
+        return;
+    }
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../icc-c");
+    let beside = Path::new(JUNCTOR).parent().unwrap();
+    let library = [beside.join("libjunctor_icc_c.so"), beside.join("deps/libjunctor_icc_c.so")];
+    let Some(library) = library.into_iter().find(|file| file.exists()) else {
+        println!("{NAME}: skipped: no libjunctor_icc_c.so; build junctor-icc-c");
+        return;
+    };
+    let text = format!(
+        r#"
+[channels.punts]
+[channels.answers]
+[planes.user]
+kind = "user"
+config = "user.click"
+[planes.control]
+kind = "control"
+command = ["python3", "-B", "{}/examples/punts.py"]
+environment = {{ PYTHONPATH = "{}/python", JUNCTOR_ICC_LIBRARY = "{}" }}
+after = ["user"]
+backoff = "1ms"
+"#,
+        here.display(),
+        here.display(),
+        library.display()
+    );
+    let router = "TimedSource(0.01, \"punted packet\") -> Paint(4) -> ToPlane(punts);
+FromPlane(answers) -> p :: CheckPaint(5); p [0] -> c :: Counter -> Discard; p [1] -> other :: Counter -> Discard;
+";
+    let home = Namespace::new("punts").unwrap();
+    let deployment = Deployment::new(&text, &[("user.click", router)]);
+    let up = deployment.up(&home, "is up: all 2 planes are ready");
+    deployment.wait_for_more("user", "c.count", 20);
+    deployment.kill("control");
+    deployment.wait_for_more("user", "c.count", 20);
+    assert_eq!(deployment.number("user", "other.count"), 0);
     let ended = up.interrupt(PATIENCE).unwrap();
     assert!(ended.status.success(), "{}", ended.stderr);
 }
