@@ -182,15 +182,17 @@ fn channels_outlive_configurations() {
     let rig = rig();
     // Room for what comes while the receiver's workers stand still.
     let text = DEPLOYMENT.replace("count = 256", "count = 65536");
-    let deployment = Deployment::new(&text, &[("first.click", FIRST), ("second.click", SECOND)]);
+    // The stream begins with the first swap, when both sides are there.
+    let idle = FIRST.replace("RATE 20000", "RATE 20000, ACTIVE false");
+    let deployment = Deployment::new(&text, &[("first.click", &idle), ("second.click", SECOND)]);
     let up = deployment.up(&rig.dut, "is up: all 2 planes are ready");
     for round in 0..5 {
         for (plane, configuration) in [("second", SECOND), ("first", FIRST)] {
             let next = format!("{configuration}Idle -> round{round} :: Counter -> Discard;");
             let swapped = deployment.ctl(plane, &["hotconfig", &next]);
             assert!(swapped.status.success(), "{plane}: {}", String::from_utf8_lossy(&swapped.stderr));
-            deployment.wait_for_more("second", "stream.count", 1000);
         }
+        deployment.wait_for_more("second", "stream.count", 1000);
         ping(&rig);
     }
     // The source pauses; all that was sent arrives.

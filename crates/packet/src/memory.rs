@@ -286,16 +286,11 @@ fn map_file(bytes: usize, flags: libc::c_uint) -> std::io::Result<(NonNull<u8>, 
         check(libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
     }
     let access = libc::PROT_READ | libc::PROT_WRITE;
+    // Huge pages that are not reserved now would be missing when they are touched.
+    let lazily = if flags & libc::MFD_HUGETLB == 0 { libc::MAP_NORESERVE } else { 0 };
     // SAFETY: a mapping at an address of the kernel's choice touches no memory of ours.
     let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            access,
-            libc::MAP_SHARED | libc::MAP_NORESERVE,
-            file.as_raw_fd(),
-            0,
-        )
+        libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED | lazily, file.as_raw_fd(), 0)
     };
     if address == libc::MAP_FAILED {
         return Err(std::io::Error::last_os_error());

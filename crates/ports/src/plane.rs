@@ -214,14 +214,19 @@ struct Tended<T> {
 }
 
 impl<T: Send + 'static> Tended<T> {
+    /// Whether it is time for a look.
+    #[inline]
+    fn is_due(&self) -> bool {
+        coarse_ms() >= self.next_ms
+    }
+
     /// Looks, if it is time; the end that takes the present one's place, if there is one.
     #[inline]
     fn look(&mut self) -> Option<T> {
-        let now = coarse_ms();
-        if now < self.next_ms {
+        if !self.is_due() {
             return None;
         }
-        self.next_ms = now + LOOK_EVERY_MS;
+        self.next_ms = coarse_ms() + LOOK_EVERY_MS;
         self.look_now()
     }
 
@@ -234,12 +239,16 @@ impl<T: Send + 'static> Tended<T> {
             self.wants = Wants::Another;
         }
         let (planes, endpoint, attach) = (self.planes.clone(), self.endpoint.clone(), self.attach);
-        let wants = self.wants;
+        let (wants, known) = (self.wants, self.node.clone());
         let attached = self.aside.look(move || {
-            let node = planes.node()?;
-            if let Wants::Fresh(role) = wants {
-                node.reset(&endpoint, role)?;
-            }
+            let node = match wants {
+                // Who has the seat may have the memory made anew.
+                Wants::Fresh(role) if known.is_served() => {
+                    known.reset(&endpoint, role)?;
+                    known
+                }
+                _ => planes.node()?,
+            };
             let end = attach(&node, &endpoint)?;
             Ok((node, end))
         })?;
@@ -293,9 +302,14 @@ fn note_of(packet: &Packet) -> Note {
 
 impl PlaneTx {
     fn tend(&mut self) {
+        let due = self.tended.is_due();
         if let Some(next) = self.tended.look() {
             let mut before = std::mem::replace(&mut self.end, next);
             before.give_up();
+        }
+        if due && self.lends {
+            // Frames come back also while nothing is sent.
+            self.room();
         }
     }
 
@@ -476,13 +490,8 @@ impl PlaneRx {
             self.rouse();
             let before = std::mem::replace(&mut self.end, next);
             self.lost_before += before.lost();
-            self.leave_old();
             self.old = Some(before);
         }
-    }
-
-    fn leave_old(&mut self) {
-        self.old = None;
     }
 
     /// What is still in the memory of a server that has gone.
@@ -494,7 +503,7 @@ impl PlaneRx {
         self.lost_before += old.lost() - lost;
         // A sender that has come to the new memory has left the old one.
         if wrong.is_some() || (n == 0 && self.end.peer().present) {
-            self.leave_old();
+            self.old = None;
         }
         n
     }
@@ -543,5 +552,98 @@ impl RxQueue for PlaneRx {
 
     fn stats(&self) -> QueueStats {
         QueueStats { missed: self.lost_before + self.end.lost(), ..self.counters.read() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::alone;
+
+    fn channel(name: &str) -> (Arc<Planes>, Arc<PlaneDevice>, Arc<PlaneDevice>) {
+        let place = PathBuf::from(format!("@junctor-plane-{name}-{}", std::process::id()));
+        let planes = Planes::serve(&place, &[Endpoint::packets(1, "spill", 1000, 8)]).unwrap();
+        let spec = |settings| Spec { device: "spill".to_owned(), settings, ..Spec::default() };
+        let sends = vec![(method::PLANE_SENDS.to_owned(), "true".to_owned())];
+        let (from, to) = (planes.open(&spec(Vec::new())), planes.open(&spec(sends)));
+        (planes, from, to)
+    }
+
+    fn batch(numbers: std::ops::Range<u8>) -> Batch {
+        let packet = |number| {
+            let mut packet = Packet::copy_of(&[number; 60]).unwrap();
+            packet.set_timestamp_ns(u64::from(number) + 1);
+            packet.set_packet_type(PacketType::Multicast);
+            packet.set_paint(number);
+            packet
+        };
+        numbers.map(packet).collect()
+    }
+
+    /// Receives until there are so many.
+    fn receive(rx: &mut dyn RxQueue, count: usize) -> Vec<u8> {
+        let mut batch = Batch::new();
+        while batch.len() < count {
+            rx.receive(&mut batch, 32);
+        }
+        let of = |packet: &Packet| {
+            let number = packet.data()[0];
+            assert_eq!((packet.len(), packet.paint()), (60, number));
+            assert_eq!(
+                (packet.timestamp_ns(), packet.packet_type()),
+                (u64::from(number) + 1, PacketType::Multicast)
+            );
+            number
+        };
+        batch.iter().map(of).collect()
+    }
+
+    #[test]
+    fn packets_cross_with_what_goes_with_them() {
+        alone(|| {
+            let (_planes, from, to) = channel("cross");
+            let mut tx = to.tx(0).unwrap();
+            let mut waiting = batch(0..4);
+            assert_eq!((tx.transmit(&mut waiting), to.link()), (0, Link::Down), "nobody receives");
+            let mut rx = from.rx(0).unwrap();
+            assert_eq!((tx.transmit(&mut waiting), to.link()), (4, Link::Up));
+            assert_eq!(receive(&mut *rx, 4), [0, 1, 2, 3]);
+            let mut many = batch(4..20);
+            assert_eq!((tx.transmit(&mut many), many.len()), (8, 8), "it holds eight");
+            assert_eq!(receive(&mut *rx, 8), [4, 5, 6, 7, 8, 9, 10, 11]);
+            let mut long = Batch::of(Packet::copy_of(&[1; 1001]).unwrap());
+            assert_eq!((tx.transmit(&mut long), tx.stats().errors), (1, 1));
+            assert_eq!((tx.stats().packets, tx.stats().bytes), (12, 720));
+            assert_eq!((rx.stats().packets, rx.stats().bytes, rx.stats().missed), (12, 720, 0));
+            assert!(to.tx(0).err().unwrap().what.contains("taken"));
+        });
+    }
+
+    /// One end finds the channel damaged: it has the memory made anew, and the other end follows.
+    #[test]
+    fn a_damaged_channel_is_made_anew() {
+        alone(|| {
+            let (planes, _, to) = channel("anew");
+            let device = planes.open(&Spec { device: "spill".to_owned(), ..Spec::default() });
+            let attach = |node: &Node, endpoint: &str| node.packet_sender(endpoint);
+            let (node, end, taken) = to.queue(0, attach).unwrap();
+            let tended = to.tended(node, attach);
+            let absent = to.absent.clone();
+            let mut tx =
+                PlaneTx { end, lends: false, absent, tended, counters: Counters::default(), _taken: taken };
+            let mut rx = device.rx(0).unwrap();
+            for _ in 0..3 {
+                tx.tended.failed(ChannelError::Broken, Role::Sender);
+                assert!(tx.fault().is_some());
+                while tx.fault().is_some() {
+                    tx.flush();
+                }
+                let mut waiting = batch(0..3);
+                while tx.transmit(&mut waiting) == 0 {
+                    assert_eq!(rx.receive(&mut Batch::new(), 1), 0);
+                }
+                assert_eq!(receive(&mut *rx, 3), [0, 1, 2]);
+            }
+        });
     }
 }
