@@ -121,12 +121,13 @@ const GOES_ON: &[&str] = &[
 ];
 
 /// Tables, devices and files, each with a test of its own elsewhere: `crate::swapped`, the element's file, or
-/// `crates/junctor/tests/swap/main.rs` and `router_rig/swap.rs`.
+/// `crates/junctor/tests/swap/main.rs`, `channels.rs` and `router_rig/swap.rs`.
 const GOES_ON_ELSEWHERE: &[&str] = &[
     "ARPTable",
     "ControlSocket",
     "EtherSpanTree",
     "FromDevice",
+    "FromPlane",
     "FromDump",
     "FromHost",
     "IP6NDTable",
@@ -140,6 +141,7 @@ const GOES_ON_ELSEWHERE: &[&str] = &[
     "McastSocket",
     "Socket",
     "ToDevice",
+    "ToPlane",
     "ToDump",
     "ToHost",
     "ToIPSummaryDump",
