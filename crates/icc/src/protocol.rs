@@ -82,7 +82,7 @@ impl Request {
         put(&mut bytes, 4, VERSION);
         match self {
             Request::Attach { domain, node, role, reset, lends, endpoint } => {
-                let flags = u32::from(*reset) * RESET | u32::from(*lends) * LENDS;
+                let flags = (u32::from(*reset) * RESET) | (u32::from(*lends) * LENDS);
                 let words = [1, *domain, *node, *role as u32, flags];
                 (8..).step_by(4).zip(words).for_each(|(at, word)| put(&mut bytes, at, word));
                 let length = endpoint.len().min(NAME_BYTES_MAX);
