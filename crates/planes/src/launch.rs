@@ -187,8 +187,7 @@ impl Launch {
         let written = file
             .set_len(0)
             .and_then(|()| file.rewind())
-            .and_then(|()| file.write_all(text.as_bytes()))
-            .and_then(|()| file.sync_data());
+            .and_then(|()| file.write_all(text.as_bytes()));
         written.map_err(|why| format!("{}: {why}", self.record.display()))
     }
 

@@ -63,6 +63,9 @@ struct Shared {
     promiscuous: Promiscuous,
     aliases: OnceLock<Arc<Aliases>>,
     holds: Mutex<Holds>,
+    /// A socket that is bound to this interface and not in use yet. To close one takes the kernel some 10 ms (a grace period of RCU),
+    /// which a router that starts again does not have.
+    spare: Mutex<Option<(u32, OwnedFd)>>,
 }
 
 /// The parts of a [`Spec`] that a later element may still change.
@@ -111,9 +114,12 @@ impl PacketDevice {
             promiscuous: Promiscuous::default(),
             aliases: OnceLock::new(),
             holds: Mutex::default(),
+            spare: Mutex::default(),
         });
         // Learn now, not at the first packet, whether we may.
-        shared.socket(0, shared.watch.bound()).map_err(|e| shared.explain(&e))?;
+        let ifindex = shared.watch.bound();
+        let socket = shared.socket(0, ifindex).map_err(|e| shared.explain(&e))?;
+        *lock(&shared.spare) = Some((ifindex, socket));
         let flags = || (0..queues).map(|_| Default::default()).collect();
         let device = Arc::new_cyclic(|me| PacketDevice { me: me.clone(), shared, queues: flags() });
         device.amend(spec)?;
@@ -156,12 +162,17 @@ pub(crate) struct Promiscuous(Mutex<Option<(u32, OwnedFd)>>);
 impl Promiscuous {
     /// Holds interface `ifindex`, and lets go of a former one.
     pub(crate) fn hold(&self, ifindex: u32) -> io::Result<()> {
+        self.hold_by(ifindex, || sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0))
+    }
+
+    /// The same, by a socket that receives nothing.
+    fn hold_by(&self, ifindex: u32, socket: impl FnOnce() -> io::Result<OwnedFd>) -> io::Result<()> {
         let mut held = lock(&self.0);
         if held.as_ref().is_some_and(|(of, _)| *of == ifindex) {
             return Ok(());
         }
         *held = None;
-        let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+        let socket = socket()?;
         join(&socket, ifindex, PACKET_MR_PROMISC, &[])?;
         *held = Some((ifindex, socket));
         Ok(())
@@ -192,6 +203,10 @@ fn join(socket: &OwnedFd, ifindex: u32, kind: u16, mac: &[u8]) -> io::Result<()>
 impl Shared {
     /// A packet socket bound to the interface, receiving `protocol` (0 for nothing).
     fn socket(&self, protocol: u16, ifindex: u32) -> io::Result<OwnedFd> {
+        let spare = lock(&self.spare).take_if(|(of, _)| protocol == 0 && *of == ifindex);
+        if let Some((_, socket)) = spare {
+            return Ok(socket);
+        }
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         bind(&socket, protocol, ifindex)?;
         Ok(socket)
@@ -205,7 +220,7 @@ impl Shared {
             *holds = Holds { ifindex, ..Holds::default() };
         }
         if options.promiscuous {
-            self.promiscuous.hold(ifindex).map_err(|e| self.explain(&e))?;
+            self.promiscuous.hold_by(ifindex, || self.socket(0, ifindex)).map_err(|e| self.explain(&e))?;
         }
         if options.keep_from_kernel && holds.swallow.is_none() {
             let link = bpf::swallow(ifindex).map_err(|e| {

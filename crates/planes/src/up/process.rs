@@ -126,7 +126,10 @@ impl Process {
 
     /// Ends what a process left that has ended itself.
     pub(super) fn kill_rest(&self, group: Option<&Group>) {
-        self.kill_session();
+        // A group knows its processes; to find those of a session, all of the machine are looked at.
+        if group.is_none_or(|group| group.directories.is_empty()) {
+            self.kill_session();
+        }
         let me = std::process::id();
         for directory in group.iter().flat_map(|group| &group.directories) {
             let members = text(directory.join("cgroup.procs")).unwrap_or_default();

@@ -106,7 +106,7 @@ struct Ring {
 
 impl Ring {
     fn open(shared: &Shared, options: &Options, ifindex: u32) -> io::Result<Ring> {
-        let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+        let socket = shared.socket(0, ifindex)?;
         let set = |name, value: i32| sys::set_option(&socket, libc::SOL_PACKET, name, &value);
         set(PACKET_VERSION, TPACKET_V3)?;
         // What a frame lacks, and how it was joined: the status word's TP_STATUS_CSUMNOTREADY says only that it lacks something.
