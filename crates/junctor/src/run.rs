@@ -96,6 +96,10 @@ pub(crate) struct Args {
     /// serves it, serve the channels that CONF names [default: that of the deployment, if 'junctor up' has started this router].
     #[arg(long, value_name = "SOCKET")]
     pub(crate) icc: Option<std::path::PathBuf>,
+    /// Share the interfaces with the other routers of this group, which run the same configuration: each receives the flows that the
+    /// kernel picks for it.
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) share: Option<String>,
     /// Lock all memory: nothing of it is paged out.
     #[arg(long)]
     pub(crate) lock_memory: bool,
@@ -190,6 +194,9 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     }
     loaded.report(&loaded.diagnostics, form, !args.no_warnings);
     let Some(mut graph) = loaded.graph.take() else { return unusable };
+    if let Some(wrong) = args.share.as_ref().and_then(|_| devices::needs_all(&graph)) {
+        return cli::usage(wrong);
+    }
     if args.lock_memory
         && let Err(why) = lock_memory()
     {
@@ -452,7 +459,7 @@ fn options(
     if !(1..=256).contains(&burst) {
         return Err(format!("--burst must lie between 1 and 256, not {burst}"));
     }
-    let provider = devices::of_router(kept.map(|kept| kept.clone() as _), planes);
+    let provider = devices::of_router(kept.map(|kept| kept.clone() as _), planes, args.share.as_deref());
     let seed = args.seed.unwrap_or_else(|| match time {
         TimeSource::Real => RandomState::new().hash_one(0),
         TimeSource::Simulated(_) => 1,

@@ -312,6 +312,7 @@ impl Host for Program {
             .to_vec();
         words.extend(["--control".to_owned(), control.display().to_string()]);
         words.extend(["--state".to_owned(), plane.state.display().to_string()]);
+        words.extend(plane.share.iter().flat_map(|group| ["--share".to_owned(), group.clone()]));
         words.extend(plane.lock_memory.then(|| "--lock-memory".to_owned()));
         words.extend(assignments(plane.set));
         words.extend(plane.arguments.iter().cloned());

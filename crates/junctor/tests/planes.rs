@@ -553,6 +553,79 @@ fn a_process_namespace_has_a_first_process() {
     assert!(ended.status.success(), "{}", ended.stderr);
 }
 
+/// Addresses of hosts behind each end of a cable, so that there are many flows.
+const FLOWS: u32 = 32;
+
+/// Several routers forward between the same interfaces: the kernel splits the flows. One is killed, and its flows go on by the others.
+#[test]
+fn instances_share_the_flows_of_their_interfaces() {
+    if lab::rig::skip_without("instances_share_the_flows_of_their_interfaces", &["ping", "ethtool"]) {
+        return;
+    }
+    let rig = Rig::new(Cable::default()).unwrap();
+    rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+    (0..FLOWS).for_each(|i| drop(rig.b.ip(&format!("addr add 10.0.1.{}/24 dev b0", 100 + i)).unwrap()));
+    let cable = "FromDevice(d0, PROMISC true) -> forth :: Counter -> Queue -> ToDevice(d1);
+FromDevice(d1, PROMISC true) -> back :: Counter -> Queue -> ToDevice(d0);
+";
+    let text = "[planes.user]\nkind = \"user\"\nconfig = \"router.click\"\ninstances = 2\nstop_timeout = \"60s\"\n\
+        [planes.control]\nkind = \"control\"\ncommand = \"sleep 100000\"\nafter = [\"user\"]\n";
+    let deployment = Deployment::new(text, cable);
+    let mut up = deployment.up(&rig.dut);
+    up.wait_for_text("is up: all 3 planes are ready", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    let reach_all = || {
+        for i in 0..FLOWS {
+            rig.a.run(&["ping", "-n", "-c1", "-W60", &format!("10.0.1.{}", 100 + i)]).unwrap();
+        }
+    };
+    reach_all();
+    let count = |plane: &str, handler: &str| -> u64 {
+        let socket = deployment.files().join(format!("{plane}.sock")).display().to_string();
+        let output = Command::new(JUNCTOR).args(["ctl", "--socket", &socket, handler]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap()
+    };
+    let forth = ["user.0", "user.1"].map(|plane| count(plane, "forth.count"));
+    assert!(forth.iter().all(|count| *count > 0), "both forward: {forth:?}");
+    let sum: u64 = forth.iter().sum();
+    // Requests, and what asks for addresses; each frame is forwarded once.
+    assert!((u64::from(FLOWS)..u64::from(4 * FLOWS)).contains(&sum), "{forth:?}");
+    // While one is gone, the other one has all flows.
+    let one = deployment.pid("user.1");
+    let stopped = deployment.run(&["restart", "user"]);
+    assert!(text_of(&stopped).contains("restart them one by one: user.0, user.1"), "{}", text_of(&stopped));
+    deployment.kill("user.0");
+    reach_all();
+    assert_eq!(deployment.pid("user.1"), one, "the other one went on");
+    assert!(deployment.run(&["restart", "user.0"]).status.success());
+    reach_all();
+    let ended = up.interrupt(PATIENCE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+/// What cannot be split among instances is refused, with the reason.
+#[test]
+fn what_instances_cannot_share_is_refused() {
+    if lab::rig::skip("what_instances_cannot_share_is_refused") {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    home.ip("link add d0 type veth peer name d1").unwrap();
+    for (configuration, said) in [
+        ("FromDevice(d0, METHOD AF_XDP) -> Discard;", "AF_XDP cannot split its flows among several routers"),
+        ("FromHost(t0, 10.7.0.1/24) -> Discard;", "its packets cannot be split"),
+        (
+            "FromDevice(d0) -> [1] q :: ARPQuerier(10.0.0.1, 02:00:00:00:00:01) -> Discard; Idle -> [0] q;",
+            "q :: ARPQuerier cannot be in one of several instances",
+        ),
+    ] {
+        let text = "[planes.user]\nkind = \"user\"\nconfig = \"router.click\"\ninstances = 2\n";
+        let deployment = Deployment::new(text, configuration);
+        let output = deployment.up(&home).finish(PATIENCE).unwrap();
+        assert_ne!(output.status.code(), Some(0));
+        assert!(output.stderr.contains(said), "{configuration}\n{}", output.stderr);
+    }
+}
+
 /// Starts nothing, or nothing that stays.
 #[test]
 fn what_cannot_be_started_leaves_nothing() {

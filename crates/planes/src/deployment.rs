@@ -82,6 +82,8 @@ pub enum Kind {
 pub struct Plane {
     /// Its name: letters, digits, `-` and `_`.
     pub name: String,
+    /// The name of its table in the file, if that stands for several instances: `user` of `user.0` and `user.1`.
+    pub of: Option<String>,
     /// What it is for.
     pub kind: Kind,
     /// What runs in it.
@@ -285,6 +287,12 @@ impl Deployment {
     #[must_use]
     pub fn shared_file(&self, plane: &Plane) -> Option<PathBuf> {
         plane.shared.map(|_| PathBuf::from(format!("/dev/shm/junctor-{}-{}", self.name, plane.name)))
+    }
+
+    /// The planes that a name stands for: one, or all instances.
+    pub(crate) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = usize> + 'a {
+        let is = move |plane: &&Plane| plane.name == name || plane.of.as_deref() == Some(name);
+        self.planes.iter().enumerate().filter(move |(_, plane)| is(plane)).map(|(id, _)| id)
     }
 
     /// The place of a plane by its name.

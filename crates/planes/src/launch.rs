@@ -184,10 +184,8 @@ impl Launch {
     fn write_record(&self, mut file: File) -> Result<(), String> {
         use std::io::Seek as _;
         let text = Record::of_this_process().map(|record| record.text()).unwrap_or_default();
-        let written = file
-            .set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| file.write_all(text.as_bytes()));
+        let written =
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
         written.map_err(|why| format!("{}: {why}", self.record.display()))
     }
 

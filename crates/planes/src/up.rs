@@ -81,6 +81,8 @@ pub struct RouterPlane<'a> {
     pub lock_memory: bool,
     /// A directory for what it goes on from when it is started again.
     pub state: PathBuf,
+    /// The group of routers that it shares its interfaces with, if it is one of several instances.
+    pub share: Option<String>,
 }
 
 /// What the program that hosts a supervisor does for it.
@@ -624,6 +626,7 @@ impl Up<'_> {
                     cores: &cores,
                     lock_memory: plane.lock_memory,
                     state: self.files.state(&plane.name),
+                    share: plane.of.as_ref().map(|of| format!("{}/{of}", self.deployment.name)),
                 }),
             },
         };
@@ -709,6 +712,11 @@ impl Up<'_> {
                 Some(id) => Some(id),
                 None => {
                     let names: Vec<&str> = self.deployment.planes.iter().map(|plane| &*plane.name).collect();
+                    let instances: Vec<&str> = self.deployment.named(plane).map(|id| self.name(id)).collect();
+                    if !instances.is_empty() {
+                        let all = instances.join(", ");
+                        return fail(format!("plane {plane} has instances; restart them one by one: {all}"));
+                    }
                     return fail(format!("there is no plane {plane}; there are {}", names.join(", ")));
                 }
             },

@@ -56,6 +56,8 @@ struct Shared {
     queues: usize,
     /// The fanout group's number, once its first socket chose it.
     fanout: Mutex<Option<u16>>,
+    /// The name of a group that other processes are in, too.
+    group: Option<String>,
     /// Frames begin with an Ethernet header.
     ethernet: bool,
     qdisc: bool,
@@ -91,11 +93,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl PacketDevice {
-    /// Opens `spec.device`. `why` says why this driver was chosen, for [`Info::driver`].
+    /// Opens `spec.device`. `why` says why this driver was chosen, for [`Info::driver`]. `group`: other processes share its flows.
     ///
     /// # Errors
     /// No such interface, no permission, or options that this kernel cannot satisfy.
-    pub fn open(spec: &Spec, why: &str) -> Result<Arc<PacketDevice>, Error> {
+    pub fn open(spec: &Spec, why: &str, group: Option<&str>) -> Result<Arc<PacketDevice>, Error> {
         let watch = Watch::new(&spec.device)?;
         let queues =
             spec.queues.unwrap_or_else(|| watch.interfaces.queues(&spec.device).0).clamp(1, QUEUES_MAX);
@@ -108,6 +110,7 @@ impl PacketDevice {
             options: Mutex::default(),
             queues,
             fanout: Mutex::default(),
+            group: group.map(str::to_owned),
             ethernet,
             qdisc: crate::provider::flag(spec, "QDISC")?.unwrap_or(false),
             why: why.to_owned(),

@@ -40,6 +40,8 @@ pub struct SystemProvider {
     keeper: Option<Arc<dyn Keeper>>,
     /// The domain with channels to other planes.
     planes: Option<Arc<Planes>>,
+    /// The group of processes that share the interfaces: each receives some of the flows.
+    group: Option<String>,
 }
 
 /// A device that somebody may still use.
@@ -126,6 +128,24 @@ impl SystemProvider {
         SystemProvider { planes: Some(planes), ..self }
     }
 
+    /// The same, for one of several processes that receive the flows of the same interfaces. What cannot be split is not opened.
+    #[must_use]
+    pub fn shared_by(self, group: &str) -> SystemProvider {
+        SystemProvider { group: Some(group.to_owned()), ..self }
+    }
+
+    /// Whether a device can be had by one of several processes.
+    fn can_be_shared(&self, spec: &Spec, method: Option<Method>) -> Result<(), Error> {
+        let wrong = match method {
+            _ if self.group.is_none() => return Ok(()),
+            None | Some(Method::Packet | Method::Memory) => return Ok(()),
+            Some(Method::Xdp | Method::XdpGeneric) => "AF_XDP cannot split its flows among several routers",
+            Some(_) => "its packets cannot be split among several routers",
+        };
+        let mend = "use an interface with METHOD AF_PACKET, or one router (`instances` in the deployment)";
+        Err(Error::new(&spec.device, wrong, mend))
+    }
+
     fn aliases(&self, interface: &str) -> Arc<Aliases> {
         let mut aliases = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
         aliases.entry(interface.to_owned()).or_default().clone()
@@ -157,7 +177,9 @@ impl SystemProvider {
     fn open_interface(&self, spec: &Spec, method: Option<Method>) -> Result<Arc<dyn Device>, Error> {
         let mut why = if method.is_some() { "as METHOD says".to_owned() } else { String::new() };
         let spare = method.is_none() && spec.sniffer != Some(false) && carries_default_route(&spec.device);
-        if method.is_none() && spec.filtered {
+        if method.is_none() && self.group.is_some() {
+            why = "for several routers: the kernel splits the flows".to_owned();
+        } else if method.is_none() && spec.filtered {
             why = "for BPF_FILTER: the kernel filters, and keeps the rest".to_owned();
         } else if spare {
             why = "no AF_XDP: the host's default route is here, and it would be cut; METHOD AF_XDP does it"
@@ -175,7 +197,7 @@ impl SystemProvider {
                 Err(e) => why = format!("no AF_XDP: {}", e.what),
             }
         }
-        let device = PacketDevice::open(spec, &why)?;
+        let device = PacketDevice::open(spec, &why, self.group.as_deref())?;
         device.ask_for_aliases(self.aliases(&spec.device));
         let amend = Amend::Packet(Arc::downgrade(&device));
         let device: Arc<dyn Device> = device;
@@ -197,6 +219,7 @@ impl SystemProvider {
 impl Provider for SystemProvider {
     fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
         let method = Method::parse(spec)?;
+        self.can_be_shared(spec, method)?;
         match method {
             Some(Method::File) => return open_file(spec),
             // Endpoints may be called as interfaces are.

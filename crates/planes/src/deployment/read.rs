@@ -44,6 +44,7 @@ pub struct Read {
 pub struct Places {
     /// Its name.
     pub name: Span,
+    instances: Option<Span>,
     /// Its cores.
     pub cores: Option<Span>,
     /// What it runs.
@@ -98,9 +99,16 @@ pub fn read(path: &Path, text: &str) -> Read {
     }
     fields.end(&mut found);
     for (name, table) in tables.into_iter().take(MOST_PLANES) {
-        let (plane, place) = plane(&mut found, name, table);
-        planes.extend(plane);
-        places.push(place);
+        let (plane, place, count) = plane(&mut found, name, table);
+        let instances = plane.map(|plane| instances(&mut found, plane, &place, count)).unwrap_or_default();
+        places.extend(std::iter::repeat_n(place, instances.len().max(1)));
+        planes.extend(instances);
+    }
+    if planes.len() > MOST_PLANES {
+        found.wrong_value(
+            start,
+            format!("with all instances there are {} planes, at most {MOST_PLANES}", planes.len()),
+        );
     }
     alike(&mut found, &places, &planes);
     let placement = placement.unwrap_or(Placement::Smp);
@@ -210,8 +218,44 @@ fn bytes(text: &str) -> Option<u64> {
     number.checked_shl(shift).filter(|bytes| bytes >> shift == number && *bytes >= 1 << 20)
 }
 
-/// Reads one plane; nothing if what it runs is not clear.
-fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) -> (Option<Plane>, Places) {
+/// The instances of a plane, each with its share of the cores; the plane itself if it has none.
+fn instances(found: &mut Findings, plane: Plane, place: &Places, count: Option<usize>) -> Vec<Plane> {
+    let Some(count) = count else { return vec![plane] };
+    let at = place.instances.unwrap_or(place.name);
+    if !matches!(plane.program, Program::Router { .. }) {
+        found.wrong_value(
+            at,
+            format!("plane `{}` runs no router (`config`), whose flows instances could share", plane.name),
+        );
+        return vec![plane];
+    }
+    let cores: Vec<usize> = plane.cores.iter().flat_map(Cpus::iter).collect();
+    if cores.len() % count != 0 {
+        let wrong = format!(
+            "{} cores of plane `{}` cannot be shared evenly by {count} instances",
+            cores.len(),
+            plane.name
+        );
+        let wrong = Diagnostic::error("E0707", wrong).at(place.cores.unwrap_or(at));
+        found.list.push(wrong.help("give each instance as many cores as the others"));
+        return vec![plane];
+    }
+    let share = cores.len() / count;
+    let instance = |number: usize| Plane {
+        name: format!("{}.{number}", plane.name),
+        of: Some(plane.name.clone()),
+        cores: plane.cores.as_ref().map(|_| cores[number * share..][..share].iter().copied().collect()),
+        ..plane.clone()
+    };
+    (0..count).map(instance).collect()
+}
+
+/// Reads one plane, and how many instances it has; nothing if what it runs is not clear.
+fn plane(
+    found: &mut Findings,
+    (name, at): Placed<String>,
+    table: &DeTable<'_>,
+) -> (Option<Plane>, Places, Option<usize>) {
     if !is_name(&name) {
         found.list.push(bad_name(&name, "plane").at(at));
     }
@@ -252,6 +296,7 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
     let shared = shared.map(|(shared, _)| shared).or((!reaches.is_empty()).then(crate::guest::relay_bytes));
     // A resource of a device is as large as a power of two.
     let shared = shared.map(|bytes| if is_kvm { bytes.next_power_of_two() } else { bytes });
+    let instances = fields.number(found, "instances", 1..=MOST_PLANES as i32).map(|count| count as usize);
     let netns = fields.text(found, "netns");
     if let Some((name, at)) = netns.filter(|(name, _)| !is_name(name)) {
         found.list.push(bad_name(name, "network namespace").at(at));
@@ -284,6 +329,7 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
     let backoff_max = time("backoff_max", BACKOFF_MAX, SHORTEST_BACKOFF);
     let places = Places {
         name: at,
+        instances: table.get("instances").map(|value| found.span(value)),
         cores: cores.as_ref().map(|(_, at)| *at),
         program: program.as_ref().map_or(at, |(_, at)| *at),
         partition: partition.map(|(_, at)| at),
@@ -296,6 +342,7 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
         reaches,
     };
     let plane = Plane {
+        of: None,
         kind: kind.unwrap_or(Kind::User),
         program: program.as_ref().map_or(Program::Command(Vec::new()), |(program, _)| program.clone()),
         cores: cores.map(|(cores, _)| cores),
@@ -324,7 +371,7 @@ fn plane(found: &mut Findings, (name, at): Placed<String>, table: &DeTable<'_>) 
         name,
     };
     fields.end(found);
-    (program.is_some().then_some(plane), places)
+    (program.is_some().then_some(plane), places, instances)
 }
 
 /// What a plane runs: `config` or `command`.
@@ -362,20 +409,23 @@ fn program(fields: &mut Fields<'_, '_>, found: &mut Findings) -> Option<Placed<P
 /// Resolves the names under `after`; finds unknown ones and circles.
 fn dependencies(found: &mut Findings, planes: &mut [Plane], places: &[Places]) {
     let names: Vec<String> = planes.iter().map(|plane| plane.name.clone()).collect();
+    let tables: Vec<Option<String>> = planes.iter().map(|plane| plane.of.clone()).collect();
     let routers: Vec<bool> =
         planes.iter().map(|plane| matches!(plane.program, Program::Router { .. })).collect();
     let mut find = |(name, at): &Placed<String>| {
-        let place = names.iter().position(|known| known == name);
-        if place.is_none() {
+        let is = |id: &usize| names[*id] == *name || tables[*id].as_ref() == Some(name);
+        let all: Vec<usize> = (0..names.len()).filter(is).collect();
+        // All instances of a plane have the same setting.
+        if all.is_empty() && found.list.iter().all(|known| known.span != Some(*at)) {
             let unknown = Diagnostic::error("E0706", format!("there is no plane `{name}`")).at(*at);
             let near = lang::suggest(name, names.iter().map(String::as_str));
             found.list.push(unknown.did_you_mean(near));
         }
-        place
+        all
     };
     for (plane, place) in planes.iter_mut().zip(places) {
-        plane.after = place.after.iter().filter_map(&mut find).collect();
-        plane.reaches = place.reaches.iter().filter_map(&mut find).collect();
+        plane.after = place.after.iter().flat_map(&mut find).collect();
+        plane.reaches = place.reaches.iter().flat_map(&mut find).collect();
     }
     for (plane, place) in planes.iter().zip(places) {
         // Only where all names are known do they stand side by side.
@@ -564,6 +614,13 @@ mod tests {
             ),
             (&format!("{plane}[channels.\"a b\"]"), "is no name for a channel"),
             (&format!("{plane}[channels.x]\nframes = 3"), "channel `x` has no setting `frames`"),
+            (&format!("{plane}instances = 0"), "`instances` expects a whole number from 1 to 64"),
+            (
+                &format!("placement = \"amp\"\n{plane}cores = \"0-2\"\ninstances = 2"),
+                "3 cores of plane `a` cannot be shared evenly",
+            ),
+            ("[planes.a]\nkind = \"control\"\ncommand = \"x\"\ninstances = 2", "plane `a` runs no router"),
+            (&format!("{plane}instances = 3\nafter = [\"b\"]"), "there is no plane `b`"),
             ("[planes.a]\nconfig = \"a\"", "plane `a` has no kind"),
             ("[planes.a]\nkind = \"user\"", "plane `a` has no program"),
             ("[planes.a]\nkind = \"user\"\ncommand = []", "`command` names no program"),
@@ -574,6 +631,21 @@ mod tests {
             assert!(read.deployment.is_none(), "{text}");
             assert_eq!(read.diagnostics.len(), 1, "{text}\n{all}");
         }
+    }
+
+    #[test]
+    fn instances_are_planes_with_a_share_of_the_cores() {
+        let text = "placement = \"amp\"\n[planes.user]\nkind = \"user\"\nconfig = \"a\"\ncores = \"2-5\"\ninstances = 2\n\
+            [planes.x]\nkind = \"control\"\ncommand = \"x\"\ncores = \"0\"\nafter = [\"user\"]\n";
+        let deployment = check(text).deployment.unwrap();
+        let all: Vec<(&str, String)> = deployment
+            .planes
+            .iter()
+            .map(|plane| (plane.name.as_str(), plane.cores.as_ref().unwrap().to_list()))
+            .collect();
+        assert_eq!(all, [("user.0", "2-3".into()), ("user.1", "4-5".into()), ("x", "0".into())]);
+        assert_eq!(deployment.planes[2].after, [0, 1]);
+        assert_eq!(deployment.named("user").collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]

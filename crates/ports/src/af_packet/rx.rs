@@ -7,6 +7,7 @@
 //! ```
 //! Layouts: `Documentation/networking/packet_mmap.rst` and `linux/if_packet.h`.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
@@ -128,8 +129,8 @@ impl Ring {
         sys::set_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, &request)?;
         let map = Map::new(&socket, BLOCK_SIZE * blocks, 0)?;
         bind(&socket, libc::ETH_P_ALL as u16, ifindex)?;
-        if shared.queues > 1 {
-            join_fanout(shared, &socket)?;
+        if shared.queues > 1 || shared.group.is_some() {
+            join_fanout(shared, &socket, ifindex)?;
         }
         Ok(Ring { map, socket, blocks, block: 0, left: 0, next: 0 })
     }
@@ -209,9 +210,15 @@ impl Ring {
 }
 
 /// Joins the device's group of sockets, making it first if this is the first.
-fn join_fanout(shared: &Shared, socket: &OwnedFd) -> io::Result<()> {
+fn join_fanout(shared: &Shared, socket: &OwnedFd, ifindex: u32) -> io::Result<()> {
     let mut group = lock(&shared.fanout);
     let join = |value: u32| sys::set_option(socket, libc::SOL_PACKET, PACKET_FANOUT, &value);
+    if let Some(name) = &shared.group {
+        // All processes of the group know this number. One that meets it by chance at the same interface would get some of the flows.
+        let mut hasher = DefaultHasher::new();
+        (name, ifindex).hash(&mut hasher);
+        return join(u32::from(hasher.finish() as u16) | FANOUT_HASH << 16);
+    }
     if let Some(number) = *group {
         return join(u32::from(number) | FANOUT_HASH << 16);
     }
