@@ -230,7 +230,7 @@ fn instances(found: &mut Findings, plane: Plane, place: &Places, count: Option<u
         return vec![plane];
     }
     let cores: Vec<usize> = plane.cores.iter().flat_map(Cpus::iter).collect();
-    if cores.len() % count != 0 {
+    if !cores.len().is_multiple_of(count) {
         let wrong = format!(
             "{} cores of plane `{}` cannot be shared evenly by {count} instances",
             cores.len(),
