@@ -626,6 +626,53 @@ fn what_instances_cannot_share_is_refused() {
     }
 }
 
+/// How long a user plane that was killed forwards nothing: from SIGKILL to the first answer to a ping sent after it.
+/// `JUNCTOR_BINARY=target/release/junctor cargo nextest run -p junctor --test planes --run-ignored only --no-capture how_long`
+#[test]
+#[ignore = "a measurement"]
+fn how_long_a_killed_user_plane_is_gone() {
+    if lab::rig::skip_without("how_long_a_killed_user_plane_is_gone", &["ping", "ethtool"]) {
+        return;
+    }
+    let binary = std::env::var("JUNCTOR_BINARY").unwrap_or_else(|_| JUNCTOR.to_owned());
+    let rig = Rig::new(Cable::default()).unwrap();
+    rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+    rig.b.ip("addr add 10.0.1.3/24 dev b0").unwrap();
+    let text = "[planes.user]\nkind = \"user\"\nconfig = \"router.click\"\nbackoff = \"1ms\"\nbackoff_max = \"1ms\"\n";
+    let deployment = Deployment::new(text, CABLE);
+    let binary = std::fs::canonicalize(binary).unwrap().display().to_string();
+    let mut up = rig.dut.spawn(&[&binary, "up", &deployment.file()]).unwrap();
+    up.wait_for_text("is up: all 1 planes are ready", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    let mut ping = rig.a.spawn(&["ping", "-n", "-D", "-i", "0.001", "10.0.1.3"]).unwrap();
+    ping.wait_for_text("icmp_seq=100 ", PATIENCE).unwrap();
+    // When an answer came, and when its question was sent: seconds.
+    let answers = |said: &str| -> Vec<(f64, f64)> {
+        let times = |line: &str| {
+            let came: f64 = line.strip_prefix('[')?.split(']').next()?.parse().ok()?;
+            let took: f64 = line.split("time=").nth(1)?.split(' ').next()?.parse().ok()?;
+            Some((came, came - took / 1000.0))
+        };
+        said.lines().filter_map(times).collect()
+    };
+    let mut all: Vec<f64> = (0..15)
+        .map(|_| {
+            let pid = deployment.pid("user").unwrap();
+            let now =
+                std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+            kill(pid);
+            let first =
+                || answers(&ping.stdout()).into_iter().find(|(_, sent)| *sent > now).map(|(came, _)| came);
+            wait_for("an answer", PATIENCE, || first().is_some()).unwrap();
+            wait_for("the next one", PATIENCE, || deployment.state("user") == "ready").unwrap();
+            (first().unwrap() - now) * 1000.0
+        })
+        .collect();
+    all.sort_by(f64::total_cmp);
+    println!("gone for {:.0} to {:.0} ms, median {:.0} ms, of {}", all[0], all[14], all[7], all.len());
+    ping.interrupt(PATIENCE).unwrap();
+    assert!(up.interrupt(PATIENCE).unwrap().status.success());
+}
+
 /// Starts nothing, or nothing that stays.
 #[test]
 fn what_cannot_be_started_leaves_nothing() {
