@@ -549,6 +549,9 @@ fn a_process_namespace_has_a_first_process() {
     let restarted = deployment.run(&["restart", "a"]);
     assert!(restarted.status.success(), "{}", text_of(&restarted));
     up.wait_for_text("plane a ended with status 143", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    // The next one handles signals, too, before it is asked to end.
+    let again = || up.stdout().matches("own number 2").count() == 2;
+    wait_for("the program to run again", PATIENCE, again).unwrap();
     let ended = up.interrupt(PATIENCE).unwrap();
     assert!(ended.status.success(), "{}", ended.stderr);
 }
