@@ -50,9 +50,9 @@ fn planes_writes_a_page_and_json() {
     {
         let rows = rows(&object, caption);
         assert_eq!(rows.len(), 6, "{caption}");
-        assert!(rows.iter().all(|row| texts(row)[2].contains("core")), "what shared a core: {rows:?}");
+        assert!(rows.iter().all(|row| texts(row)[2].contains("tester")), "who ran where: {rows:?}");
     }
-    assert_eq!(rows(&object, "Response of a request").len(), 6);
+    assert_eq!(rows(&object, "Response of a request").len(), 8);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let names = ["smp", "amp"]
         .into_iter()

@@ -125,7 +125,7 @@ fn subjects(setting: &mut Setting<'_>, place: (&Testbed, &Cores, &Asked)) -> Res
         for found in &mut all {
             setting.progress.part(found.subject.in_words());
             let quick = setting.common.quick && found.subject.is_slow();
-            found.why_not = found.subject.placement.lacks(place.1).or(quick.then(|| LEFT_OUT.to_owned()));
+            found.why_not = found.subject.lacks(place.1).or(quick.then(|| LEFT_OUT.to_owned()));
             if found.why_not.is_none() {
                 measure::round(setting, place, &mut rates, found, round == 0)?;
             }
@@ -138,7 +138,7 @@ fn subjects(setting: &mut Setting<'_>, place: (&Testbed, &Cores, &Asked)) -> Res
 fn lacks(cores: &Cores) -> Vec<String> {
     let mut lacks = vec![
         "Ports: the study's are 1 GbE. Here cables are virtual (veth), so the processor is the limit and no wire is.".to_owned(),
-        "Two operating systems side by side: under AMP the study boots one on each core. Here planes are processes with cores of their own over one kernel. In the rows with a guest, management has a kernel of its own (User Mode Linux). The kernel that routes is always this machine's.".to_owned(),
+        "Two operating systems side by side: under AMP the study boots one on each core. Here planes are processes with cores of their own over one kernel. In rows named 'AMP, guest' management has a kernel of its own (User Mode Linux), and 'guest\'s kernel' is a device whose kernel is a guest's.".to_owned(),
     ];
     if cores.all.len() < 3 {
         lacks.push(format!(

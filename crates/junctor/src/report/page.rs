@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use super::plot;
 use super::{Cell, Document, Note, Origin, Plot, Section, Series, Table};
 
+/// Text of more bytes is set as a sentence.
+const SENTENCE: usize = 50;
 const STYLE: &str = include_str!("page.css");
 
 /// The whole page.
@@ -133,32 +135,39 @@ fn write_table(out: &mut String, table: &Table, marks: bool, captioned: bool) {
         let _ = writeln!(out, "<figcaption>{}</figcaption>", escape(&table.caption));
     }
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
-    for (head, origin) in &table.columns {
+    // Sentences are not figures, wherever they come from.
+    let is_prose = |column: usize| {
+        table.rows.iter().any(|row| row.get(column).is_some_and(|cell| cell.text.len() > SENTENCE))
+    };
+    let prose: Vec<bool> = (0..table.columns.len()).map(is_prose).collect();
+    for ((head, origin), prose) in table.columns.iter().zip(&prose) {
         let mark = match origin.word() {
             word if marks && !word.is_empty() => format!("<br><span class=\"mark {word}\">{word}</span>"),
             _ => String::new(),
         };
         let class = if *origin == Origin::Name { "name" } else { origin.word() };
+        let class = if *prose { format!("{class} prose") } else { class.to_owned() };
         let _ = write!(out, "<th scope=\"col\" class=\"{class}\">{}{mark}</th>", escape(head));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
         out.push_str("<tr>");
-        for (cell, (_, origin)) in row.iter().zip(&table.columns) {
-            write_cell(out, cell, *origin);
+        for ((cell, (_, origin)), prose) in row.iter().zip(&table.columns).zip(&prose) {
+            write_cell(out, cell, *origin, *prose);
         }
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div>\n</figure>\n");
 }
 
-fn write_cell(out: &mut String, cell: &Cell, origin: Origin) {
+fn write_cell(out: &mut String, cell: &Cell, origin: Origin, prose: bool) {
     let class = match origin {
         Origin::Name if cell.missing => "name missing",
         Origin::Name => "name",
         _ if cell.missing => "missing",
         _ => origin.word(),
     };
+    let class = if prose { format!("{class} prose") } else { class.to_owned() };
     let lines = |text: &String| text.split("; ").map(escape).collect::<Vec<_>>().join("<br>");
     let spread = cell.spread.as_ref().map(|s| format!("<br><small>{}</small>", lines(s)));
     let _ = write!(out, "<td class=\"{class}\">{}{}</td>", escape(&cell.text), spread.unwrap_or_default());

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::super::shared::Setting;
 use super::measure::on_core;
-use super::subject::{Placement, Plan, client, router};
+use super::subject::{Device, Placement, Plan, client, router};
 use super::testbed::{Testbed, frame};
 use super::{Asked, Cores, LEFT_OUT};
 use crate::test::inside;
@@ -94,6 +94,7 @@ pub(super) fn measure(
 ) -> Result<Vec<Changes>, String> {
     let (testbed, cores, _) = place;
     testbed.forward(false)?;
+    testbed.address(Device::Kernel)?;
     let mut all = Vec::new();
     for placement in Placement::ALL {
         setting.progress.part(format!("changes under load, {}", placement.in_words()));
@@ -125,7 +126,7 @@ fn of_placement(
     let deployment = plan.start(testbed)?;
     let client = client(testbed, placement, asked);
     client.wait().map_err(|why| format!("{why}\n{}", deployment.said()))?;
-    let mut station = testbed.tester(0)?;
+    let mut station = testbed.tester(Device::Kernel, 0)?;
     inside::resize(&mut station, frame(PAYLOAD))?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| format!("{}: {why}", placement.in_words()))?;
     let mut all = Vec::new();

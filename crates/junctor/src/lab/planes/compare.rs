@@ -53,16 +53,24 @@ const FINDINGS: [Finding; 6] = [
 pub(super) fn section(setting: &mut Setting<'_>, all: &[Found]) -> Section {
     let columns = [("the study", Origin::Published), ("here", Origin::Measured), ("the same?", Origin::Name)];
     let mut table = Table::new("The study's findings and this machine's", &columns);
+    let mut short = Vec::new();
     for Finding { says, here } in FINDINGS {
         let [measured, verdict] = match here(all) {
             Some((measured, agrees)) => {
                 let verdict = if agrees { "yes" } else { "no" };
-                setting.find(format!("The study: {says} Here: {measured} The same: {verdict}."));
+                short.push(if agrees { "yes" } else { "no" });
                 [Cell::new(measured), Cell::new(verdict)]
             }
             None => [Cell::missing("not measured"), Cell::missing("-")],
         };
         table.row(vec![Cell::new(says), measured, verdict]);
+    }
+    if !short.is_empty() {
+        let same = short.iter().filter(|verdict| **verdict == "yes").count();
+        setting.find(format!(
+            "Of the study's {} findings that were looked for, this machine shows {same}; the first table has them.",
+            short.len()
+        ));
     }
     let text = format!(
         "Rates are those that arrive when more is sent, as the study has them. Those that differ by less than {:.0} % count as equal. AMP is that of processes. What shares a core here and did not there stands in the rows of the tables below: on two cores, the tester is in management's place.",

@@ -42,29 +42,19 @@ impl Cores {
         self.all.get(..count).map(<[usize]>::to_vec)
     }
 
-    /// What shares a core with what, in words.
+    /// Who ran on which core, in words.
     pub(super) fn sharing(&self, user: &str, smp: bool) -> String {
-        let list = |cores: &[usize]| match cores {
-            [core] => format!("core {core}"),
-            cores => {
-                let numbers: Vec<String> = cores.iter().map(usize::to_string).collect();
-                format!("cores {}", numbers.join(","))
-            }
-        };
-        let tester = |cores: &[usize]| match cores.contains(&self.tester) {
-            true if cores.len() > 1 => format!(", tester on {}", self.tester),
-            true => ", tester".to_owned(),
-            false => String::new(),
-        };
-        let alone = match self.shared.contains(&self.tester) {
-            true => String::new(),
-            false => format!("; core {}: tester", self.tester),
-        };
+        let list = |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        let Cores { tester, user: one, management, shared, .. } = self;
         if smp {
-            return format!("{}: {user}, management{}{alone}", list(&self.shared), tester(&self.shared));
+            return format!("{}: {user}, management; {tester}: tester", list(shared));
         }
-        let (one, other) = (list(&self.user), list(&self.management));
-        format!("{one}: {user}; {other}: management{}{alone}", tester(&self.management))
+        match management.contains(tester) {
+            true => format!("{}: {user}; {}: management, tester", list(one), list(management)),
+            false => {
+                format!("{}: {user}; {}: management; {tester}: tester", list(one), list(management))
+            }
+        }
     }
 }
 
@@ -74,12 +64,12 @@ mod tests {
 
     #[test]
     fn sharing_is_told() {
-        let told = |all: &[usize], smp| Cores::among(all).unwrap().sharing("user plane", smp);
-        assert_eq!(told(&[0, 1], true), "cores 0,1: user plane, management, tester on 1");
-        assert_eq!(told(&[0, 1], false), "core 0: user plane; core 1: management, tester");
-        assert_eq!(told(&[0, 2, 3], true), "cores 0,2: user plane, management; core 3: tester");
-        assert_eq!(told(&[0, 1, 2, 3], false), "core 0: user plane; core 2: management; core 3: tester");
-        assert_eq!(told(&[5], true), "core 5: user plane, management, tester");
+        let told = |all: &[usize], smp| Cores::among(all).unwrap().sharing("user", smp);
+        assert_eq!(told(&[0, 1], true), "0,1: user, management; 1: tester");
+        assert_eq!(told(&[0, 1], false), "0: user; 1: management, tester");
+        assert_eq!(told(&[0, 2, 3], true), "0,2: user, management; 3: tester");
+        assert_eq!(told(&[0, 1, 2, 3], false), "0: user; 2: management; 3: tester");
+        assert_eq!(told(&[5], true), "5: user, management; 5: tester");
         assert_eq!(Cores::among(&[]), None);
         let four = Cores::among(&[0, 1, 2, 3]).unwrap();
         assert_eq!((four.for_user_planes(2), four.for_user_planes(5)), (Some(vec![0, 1]), None));

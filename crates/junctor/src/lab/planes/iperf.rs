@@ -91,7 +91,7 @@ pub(super) fn round(
     if setting.common.quick && found.subject.placement != Placement::Smp {
         return Ok(());
     }
-    if found.subject.device == Device::Kernel && !setting.common.quick {
+    if found.subject.device != Device::Passthrough && !setting.common.quick {
         tools.push(Tool::Stream);
     }
     for tool in tools {
@@ -117,7 +117,7 @@ fn one(
         Tool::Datagrams(_) => ("-s -u -l 9000 -w 4M".to_owned(), PORT),
         Tool::Stream => ("-s -1".to_owned(), TCP_PORT),
     };
-    let address = if device == Device::Kernel { "10.0.2.2" } else { "10.0.1.1" };
+    let address = if device == Device::Passthrough { "10.0.1.1" } else { "10.0.2.2" };
     let source = match tool {
         Tool::Datagrams(payload) => format!("-c {address} -u -l {payload} -b 20G -w 4M -t {seconds}"),
         Tool::Stream => format!("-c {address} -w 4M -t {seconds}"),

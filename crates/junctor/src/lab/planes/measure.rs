@@ -156,6 +156,7 @@ impl Found {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DelayRates {
     kernel: Option<f64>,
+    guest: Option<f64>,
     passthrough: Option<f64>,
 }
 
@@ -164,6 +165,7 @@ impl DelayRates {
     fn settle(&mut self, device: Device, forwarded: f64) -> f64 {
         let rate = match device {
             Device::Kernel => &mut self.kernel,
+            Device::Guest => &mut self.guest,
             Device::Passthrough => &mut self.passthrough,
         };
         *rate.get_or_insert((SHARE * forwarded).clamp(RATES.0, RATES.1))
@@ -194,7 +196,7 @@ pub(super) fn round(
     client.wait().map_err(|why| format!("{why}\n{}", deployment.said()))?;
     let row = deployment.row("manager")?;
     found.partition = format!("{} on {}", row.partition, row.cores);
-    let mut station = testbed.tester(subject.device.listeners())?;
+    let mut station = testbed.tester(subject.device, subject.device.listeners())?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| format!("{}: {why}", subject.in_words()))?;
     for payload in payloads(setting) {
         inside::resize(&mut station, frame(*payload))?;
@@ -242,7 +244,8 @@ pub(super) fn search(station: &mut Station, parameters: &Parameters) -> Result<R
     let limit = report.limit() != Limit::Device;
     let lossless = Rate { kpps: vec![report.rate() / 1e3], testers_limit: limit };
     let arrived = report.trials.iter().map(|done| per_second(&done.outcome)).fold(report.rate(), f64::max);
-    let trial = Trial::new(arrived * TOO_MUCH, parameters.search_trial * OVERLOAD);
+    // A device through which nothing comes at all is shown that, too.
+    let trial = Trial::new((arrived * TOO_MUCH).max(parameters.rate_min), parameters.search_trial * OVERLOAD);
     let outcome = station.run(trial).map_err(|why| why.to_string())?.outcome;
     let forwarded = Rate { kpps: vec![per_second(&outcome) / 1e3], testers_limit: outcome.lost() == 0 };
     Ok(Rates { lossless, forwarded })

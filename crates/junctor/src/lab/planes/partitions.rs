@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::super::shared::{Setting, cores_in_words};
 use super::Cores;
 use super::measure::{Rates, beside, on_core, parameters, search};
-use super::subject::{Placement, Plan, passthrough};
+use super::subject::{Device, Placement, Plan, passthrough};
 use super::testbed::{Testbed, frame};
 use crate::test::inside;
 
@@ -38,6 +38,7 @@ pub(super) fn measure(
     let mut all: Vec<Spread> =
         (1..=most).map(|partitions| Spread { partitions, rates: Vec::new(), note: String::new() }).collect();
     testbed.forward(false)?;
+    testbed.address(Device::Kernel)?;
     for _ in 0..super::rounds(setting.common) {
         for spread in &mut all {
             setting.progress.part(format!("user plane over {} partitions", spread.partitions));
@@ -64,7 +65,7 @@ fn one(
         plan.user(&format!("user{index}"), passthrough(index), &[*core], "");
     }
     let deployment = plan.start(testbed)?;
-    let mut station = testbed.tester(user.len() as u16)?;
+    let mut station = testbed.tester(Device::Passthrough, user.len() as u16)?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| why.to_string())?;
     let payloads: &[usize] = if setting.common.quick { &PAYLOADS[..1] } else { &PAYLOADS };
     for payload in payloads.iter().copied() {
@@ -77,11 +78,10 @@ fn one(
         });
         spread.rates[at].1.add(rates?);
     }
-    let planes: Vec<String> =
-        user.iter().enumerate().map(|(index, core)| format!("core {core}: user plane {index}")).collect();
+    let planes: Vec<String> = user.iter().map(|core| format!("{core}: user")).collect();
     spread.note = match user.contains(&cores.tester) {
         true => format!("{}, tester", planes.join("; ")),
-        false => format!("{}; core {}: tester", planes.join("; "), cores.tester),
+        false => format!("{}; {}: tester", planes.join("; "), cores.tester),
     };
     drop(station);
     deployment.stop()

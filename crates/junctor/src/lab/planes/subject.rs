@@ -18,6 +18,8 @@ const BUFFER: usize = 4 << 20;
 pub(super) enum Device {
     /// The kernel routes.
     Kernel,
+    /// A guest's kernel routes: the device is an operating system of its own.
+    Guest,
     /// A user plane receives a payload, processes it and sends it.
     Passthrough,
 }
@@ -41,18 +43,38 @@ pub(super) struct Subject {
 }
 
 impl Device {
-    pub(super) const ALL: [Device; 2] = [Device::Kernel, Device::Passthrough];
+    pub(super) const ALL: [Device; 3] = [Device::Kernel, Device::Guest, Device::Passthrough];
 
     pub(super) fn key(self) -> &'static str {
         match self {
             Device::Kernel => "kernel",
+            Device::Guest => "guest",
             Device::Passthrough => "passthrough",
+        }
+    }
+
+    /// As it is named in rows.
+    pub(super) fn short(self) -> &'static str {
+        match self {
+            Device::Kernel => "kernel",
+            Device::Guest => "guest's kernel",
+            Device::Passthrough => "passthrough",
+        }
+    }
+
+    /// What runs on its cores.
+    fn plane(self) -> &'static str {
+        match self {
+            Device::Kernel => "routing",
+            Device::Guest => "guest",
+            Device::Passthrough => "user",
         }
     }
 
     pub(super) fn in_words(self) -> &'static str {
         match self {
             Device::Kernel => "kernel routing",
+            Device::Guest => "kernel routing in a guest",
             Device::Passthrough => "user passthrough",
         }
     }
@@ -60,7 +82,7 @@ impl Device {
     /// How many ports of the device itself the tester sends to.
     pub(super) fn listeners(self) -> u16 {
         match self {
-            Device::Kernel => 0,
+            Device::Kernel | Device::Guest => 0,
             Device::Passthrough => 1,
         }
     }
@@ -80,8 +102,8 @@ impl Placement {
     pub(super) fn in_words(self) -> &'static str {
         match self {
             Placement::Smp => "SMP",
-            Placement::Process => "AMP, processes",
-            Placement::Guest => "AMP, management in a guest",
+            Placement::Process => "AMP",
+            Placement::Guest => "AMP, guest",
         }
     }
 
@@ -108,15 +130,23 @@ pub(super) fn no_guests() -> Option<String> {
 }
 
 impl Subject {
-    /// All, device by device.
+    /// All, device by device. One guest is enough for one device.
     pub(super) fn all() -> impl Iterator<Item = Subject> {
         let of = |device| Placement::ALL.map(|placement| Subject { device, placement });
-        Device::ALL.into_iter().flat_map(of)
+        let two =
+            |subject: &Subject| (subject.device, subject.placement) == (Device::Guest, Placement::Guest);
+        Device::ALL.into_iter().flat_map(of).filter(move |subject| !two(subject))
     }
 
-    /// Whether it is left out of quick runs: the kernel routes as it does with any other management plane.
+    /// Why this machine cannot have it, if so.
+    pub(super) fn lacks(self, cores: &Cores) -> Option<String> {
+        let guest = || (self.device == Device::Guest).then(no_guests).flatten();
+        self.placement.lacks(cores).or_else(guest)
+    }
+
+    /// Whether it is left out of quick runs: one guest is started there.
     pub(super) fn is_slow(self) -> bool {
-        self.device == Device::Kernel && self.placement == Placement::Guest
+        self.device == Device::Guest || self.device == Device::Kernel && self.placement == Placement::Guest
     }
 
     /// As results are named.
@@ -128,13 +158,14 @@ impl Subject {
         format!("{}, {}", self.device.in_words(), self.placement.in_words())
     }
 
-    /// What shares a core with what.
+    /// As it is named in rows.
+    pub(super) fn short(self) -> String {
+        format!("{}, {}", self.device.short(), self.placement.in_words())
+    }
+
+    /// Who runs on which core.
     pub(super) fn sharing(self, cores: &Cores) -> String {
-        let user = match self.device {
-            Device::Kernel => "the kernel's receive threads",
-            Device::Passthrough => "user plane",
-        };
-        cores.sharing(user, self.placement == Placement::Smp)
+        cores.sharing(self.device.plane(), self.placement == Placement::Smp)
     }
 
     /// Starts it, and waits until its management plane answers.
@@ -142,11 +173,15 @@ impl Subject {
         testbed.forward(self.device == Device::Kernel)?;
         testbed.receive_on(if self.placement == Placement::Smp { &cores.all } else { &cores.user })?;
         let mut plan = Plan::new(self.placement, cores)?;
-        if self.device == Device::Passthrough {
-            plan.user("user", passthrough(0), &cores.user, "");
+        match self.device {
+            Device::Kernel => {}
+            Device::Guest => plan.guest(testbed, &cores.user)?,
+            Device::Passthrough => plan.user("user", passthrough(0), &cores.user, ""),
         }
         plan.management(None)?;
-        plan.start(testbed)
+        let deployment = plan.start(testbed)?;
+        testbed.address(self.device)?;
+        Ok(deployment)
     }
 }
 
@@ -183,6 +218,18 @@ impl Plan {
         let file = format!("{name}.click");
         let _ = write!(self.text, "[planes.{name}]\nkind = \"user\"\nconfig = \"{file}\"\n{cores}{more}");
         self.beside.push((file, configuration));
+    }
+
+    /// Adds a guest whose kernel routes between two interfaces.
+    fn guest(&mut self, testbed: &Testbed, cores: &[usize]) -> Result<(), String> {
+        let cores = self.cores(&cores.iter().copied().collect());
+        let more = "interfaces = [\"c1\", \"c2\"]\nmemory = \"192M\"\n";
+        let _ = write!(
+            self.text,
+            "[planes.user]\nkind = \"user\"\npartition = \"uml\"\ncommand = \"sh router.sh\"\n{cores}{more}"
+        );
+        self.beside.push(("router.sh".to_owned(), testbed.guest_router()?));
+        Ok(())
     }
 
     /// Adds the management plane. `controls`: the user plane that it changes.

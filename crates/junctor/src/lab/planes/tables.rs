@@ -12,8 +12,8 @@ use super::{Asked, Cores, LEFT_OUT};
 use crate::measure::Measured;
 use crate::test::inside::QUANTILES;
 
-const LOADS: [(bool, &str, &str); 2] = [(false, "idle", "idle"), (true, "asked", "with requests")];
-const SHARED: &str = "what shared a core";
+const LOADS: [(bool, &str, &str); 2] = [(false, "idle", "idle"), (true, "asked", "requests")];
+const SHARED: &str = "who ran on which cores";
 
 /// Which throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,8 @@ fn rate(measured: Measured, testers_limit: bool) -> Cell {
 
 /// The row of a device in a placement that cannot be measured.
 fn left_out(head: Vec<Cell>, why: &str, columns: usize) -> Vec<Cell> {
-    let missing = (head.len()..columns).map(|_| Cell::missing(why));
+    let missing =
+        (head.len()..columns).map(|column| Cell::missing(if column == head.len() { why } else { "-" }));
     head.iter().cloned().chain(missing).collect()
 }
 
@@ -168,7 +169,7 @@ pub(super) fn iperf(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]) -> 
     let mut table = Table::new("Megabits of payload a second at the sink", &columns);
     for found in all {
         for (asked, key, words) in LOADS {
-            let words = [found.subject.in_words(), words.into(), found.subject.sharing(cores)];
+            let words = [found.subject.short(), words.into(), found.subject.sharing(cores)];
             let head: Vec<Cell> = words.map(Cell::new).into();
             if let Some(why) = &found.why_not {
                 table.row(left_out(head, why, columns.len()));
@@ -216,7 +217,7 @@ pub(super) fn response(setting: &mut Setting<'_>, cores: &Cores, all: &[Found], 
     ];
     let mut table = Table::new("Response of a request that computes", &columns);
     for found in all {
-        let head: Vec<Cell> = [found.subject.in_words(), found.subject.sharing(cores)].map(Cell::new).into();
+        let head: Vec<Cell> = [found.subject.short(), found.subject.sharing(cores)].map(Cell::new).into();
         if let Some(why) = &found.why_not {
             table.row(left_out(head, why, columns.len()));
             continue;
@@ -265,7 +266,7 @@ pub(super) fn delay(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]) -> 
     let mut table = Table::new("Microseconds from the generator to the sink", &columns);
     for found in all {
         for (asked, key, words) in LOADS {
-            let words = [found.subject.in_words(), words.into(), found.subject.sharing(cores)];
+            let words = [found.subject.short(), words.into(), found.subject.sharing(cores)];
             let mut row: Vec<Cell> = words.map(Cell::new).into();
             if let Some(why) = &found.why_not {
                 table.row(left_out(row, why, columns.len()));
@@ -369,7 +370,7 @@ pub(super) fn changes(setting: &mut Setting<'_>, cores: &Cores, all: &[Changes])
     let mut table = Table::new("Changes of a user plane that forwards", &columns);
     for changes in all {
         let Changes { placement, kind, took_us, seen, sent, lost, .. } = changes;
-        let sharing = cores.sharing("user plane", *placement == super::subject::Placement::Smp);
+        let sharing = cores.sharing("user", *placement == super::subject::Placement::Smp);
         let head: Vec<Cell> = [placement.in_words(), kind.in_words(), &sharing].map(Cell::new).into();
         if let Some(why) = &changes.why_not {
             table.row(left_out(head, why, columns.len()));

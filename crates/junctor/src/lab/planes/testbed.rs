@@ -16,7 +16,11 @@ use tester::frame::Flow;
 use tester::station::Station;
 use wire::MacAddr;
 
+use super::subject::Device;
 use crate::test::inside;
+
+/// Ethernet addresses of a guest that routes.
+const GUEST: [&str; 2] = ["02:00:00:00:01:01", "02:00:00:00:02:01"];
 
 /// The largest payload of a frame between the hosts: the study's.
 pub(super) const MTU: usize = 9000;
@@ -116,11 +120,61 @@ impl Testbed {
         meet().map_err(|why: RigError| why.to_string())
     }
 
+    /// What a guest runs that routes: it takes the addresses of the device under test.
+    pub(super) fn guest_router(&self) -> Result<String, String> {
+        let hosts = [(&self.generator, "a0"), (&self.sink, "b0")];
+        let mut script = "set -e\n".to_owned();
+        for (net, ((home, end), own)) in (1..).zip(hosts.into_iter().zip(GUEST)) {
+            let host = home.mac(end).map(MacAddr).map_err(|why| why.to_string())?;
+            script += &format!(
+                "ip link set c{net} address {own} mtu {MTU} up\nip addr add 10.0.{net}.1/24 dev c{net}\n\
+                 ip neigh replace 10.0.{net}.2 lladdr {host} dev c{net} nud permanent\n"
+            );
+        }
+        // The shell waits for the end of each sleep before it takes a signal.
+        Ok(script + "echo 1 > /proc/sys/net/ipv4/ip_forward\ntrap 'exit 0' TERM\nwhile :; do sleep 1; done\n")
+    }
+
+    /// Has the hosts' cables lead to the guest, or else to the device under test itself; hosts know it by its Ethernet address.
+    pub(super) fn address(&self, device: Device) -> Result<(), String> {
+        let set = || {
+            for (net, (end, tap)) in (1..).zip([("d0", "c1"), ("d1", "c2")]) {
+                let bridge = format!("br{net}");
+                // There may be none.
+                let _ = self.device.ip(&format!("link del {bridge}"));
+                if device == Device::Guest {
+                    self.device.ip(&format!(
+                        "link add {bridge} mtu {MTU} type bridge stp_state 0 mcast_snooping 0"
+                    ))?;
+                    self.device.ip(&format!("link set {tap} mtu {MTU} up"))?;
+                    for member in [end, tap] {
+                        self.device.ip(&format!("link set {member} master {bridge}"))?;
+                    }
+                    self.device.ip(&format!("link set {bridge} up"))?;
+                }
+            }
+            for (net, (home, end)) in (1..).zip([(&self.generator, "a0"), (&self.sink, "b0")]) {
+                let mac = self.mac_of(device, net)?;
+                home.ip(&format!("neigh replace 10.0.{net}.1 lladdr {mac} dev {end} nud permanent"))?;
+            }
+            Ok(())
+        };
+        set().map_err(|why: RigError| why.to_string())
+    }
+
+    fn mac_of(&self, device: Device, net: usize) -> Result<String, RigError> {
+        match device {
+            Device::Guest => Ok(GUEST[net - 1].to_owned()),
+            _ => self.device.mac(["d0", "d1"][net - 1]).map(|mac| MacAddr(mac).to_string()),
+        }
+    }
+
     /// The tester, with a port at the generator and one at the sink. `listeners`: to so many ports of the device under test itself, in
     /// turn; none means through it, to the sink.
-    pub(super) fn tester(&self, listeners: u16) -> Result<Station, String> {
-        let mac = |home: &Namespace, end| home.mac(end).map(MacAddr).map_err(|why| why.to_string());
-        let (src_mac, dst_mac) = (mac(&self.generator, "a0")?, mac(&self.device, "d0")?);
+    pub(super) fn tester(&self, device: Device, listeners: u16) -> Result<Station, String> {
+        let src_mac = self.generator.mac("a0").map(MacAddr).map_err(|why| why.to_string())?;
+        let dst_mac = self.mac_of(device, 1).map_err(|why| why.to_string())?;
+        let dst_mac: MacAddr = dst_mac.parse().map_err(|_| format!("{dst_mac} is no Ethernet address"))?;
         let dst = if listeners == 0 { Ipv4Addr::new(10, 0, 2, 2) } else { Ipv4Addr::new(10, 0, 1, 1) };
         let flow = |index: u16| Flow {
             src_mac,
