@@ -25,6 +25,8 @@ use crate::up;
 
 /// How long planes may take to become ready, or to end: debug builds on busy machines take tens of seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// How many lines of what planes print are shown when one fails.
+const LINES: usize = 30;
 /// What deployments and directories of labs are called, before the process and a number.
 const PREFIX: &str = "lab";
 
@@ -79,9 +81,11 @@ impl Deployment {
         up.process.wait_for_text("planes are ready", PATIENCE).map_err(said)
     }
 
-    /// What `junctor up` and the planes have printed so far.
+    /// The last lines that `junctor up` and the planes have printed.
     pub(super) fn said(&self) -> String {
-        self.up.as_ref().map_or_else(String::new, |up| up.process.stdout() + &up.process.stderr())
+        let all = self.up.as_ref().map_or_else(String::new, |up| up.process.stderr() + &up.process.stdout());
+        let lines: Vec<&str> = all.lines().collect();
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
     }
 
     /// The planes as `junctor ps` shows them.

@@ -31,7 +31,7 @@ use super::shared::Setting;
 use super::{Common, Wrong};
 
 /// Rounds of other labs for each of this one's: a round takes minutes.
-const ROUNDS_EACH: u16 = 5;
+const ROUNDS_EACH: u16 = 9;
 /// Rounds of computing that a management request asks for.
 const WORK: u64 = 20_000_000;
 /// And in a quick run.
@@ -44,10 +44,10 @@ const QUICK_TIMEOUT: u64 = 10;
 #[command(after_help = "Examples:
   sudo junctor lab planes --quick
   sudo junctor lab planes --out report
-  sudo junctor lab planes --timeout 5 --rounds 20 --json > planes.json
+  sudo junctor lab planes --timeout 5 --rounds 27 --json > planes.json
 
 All traffic stays within network namespaces of the lab's own. It needs root, and uses user-mode-linux, iperf and iperf3 where they are
-installed. A fifth of --rounds is measured, since a round takes minutes. --time is the length of the trials of a search.")]
+installed. A ninth of --rounds is measured, since a round takes minutes. --time is the length of the trials of a search.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) common: Common,
@@ -126,13 +126,30 @@ fn subjects(setting: &mut Setting<'_>, place: (&Testbed, &Cores, &Asked)) -> Res
             setting.progress.part(found.subject.in_words());
             let quick = setting.common.quick && found.subject.is_slow();
             found.why_not = found.subject.lacks(place.1).or(quick.then(|| LEFT_OUT.to_owned()));
+            found.why_not = found.failed.clone().or(found.why_not.take());
             if found.why_not.is_none() {
-                measure::round(setting, place, &mut rates, found, round == 0)?;
+                if let Err(why) = measure::round(setting, place, &mut rates, found, round == 0) {
+                    setting.progress.say(&format!("{}: {why}", found.subject.in_words()));
+                    found.failed = Some(failed(&why));
+                }
             }
             setting.progress.step();
         }
     }
+    // One that failed in a round has no row of figures, whatever others found.
+    for found in &mut all {
+        found.why_not = found.failed.take().or(found.why_not.take());
+    }
+    // What failed in the last round stands instead of figures, too.
+    for found in &mut all {
+        found.why_not = found.failed.clone().or(found.why_not.take());
+    }
     Ok(all)
+}
+
+/// In place of what could not be measured: the first line says why.
+fn failed(why: &str) -> String {
+    format!("failed: {}", why.lines().next().unwrap_or_default())
 }
 
 fn lacks(cores: &Cores) -> Vec<String> {

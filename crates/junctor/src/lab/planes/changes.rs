@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::super::shared::Setting;
+use super::client::Client;
 use super::measure::on_core;
 use super::subject::{Device, Placement, Plan, client, router};
 use super::testbed::{Testbed, frame};
@@ -27,6 +28,8 @@ const PART: Duration = Duration::from_secs(1);
 const QUICK_PART: Duration = Duration::from_millis(200);
 /// Parts at most.
 const PARTS: usize = 300;
+/// How long all changes of a kind may take.
+const CHANGES: Duration = Duration::from_secs(240);
 const WARM_UP: Duration = Duration::from_secs(30);
 
 /// What is changed.
@@ -101,12 +104,19 @@ pub(super) fn measure(
         testbed.receive_on(if placement == Placement::Smp { &cores.all } else { &cores.user })?;
         let quick = setting.common.quick && placement == Placement::Smp;
         match placement.lacks(cores).or_else(|| quick.then(|| LEFT_OUT.to_owned())) {
-            None => all.extend(of_placement(setting, place, placement)?),
-            Some(why) => all.extend(Kind::ALL.map(|kind| Changes::none(placement, kind, Some(why.clone())))),
+            None => all.extend(of_placement(setting, place, placement).unwrap_or_else(|why| {
+                setting.progress.say(&format!("{}: {why}", placement.in_words()));
+                none(placement, &super::failed(&why))
+            })),
+            Some(why) => all.extend(none(placement, &why)),
         }
         setting.progress.step();
     }
     Ok(all)
+}
+
+fn none(placement: Placement, why: &str) -> Vec<Changes> {
+    Kind::ALL.map(|kind| Changes::none(placement, kind, Some(why.to_owned()))).into()
 }
 
 impl Changes {
@@ -124,7 +134,7 @@ fn of_placement(
     plan.user("user", router(testbed)?, &cores.user, "arguments = [\"-R\"]\n");
     plan.management(Some("user"))?;
     let deployment = plan.start(testbed)?;
-    let client = client(testbed, placement, asked);
+    let client = Client { timeout: CHANGES, ..client(testbed, placement, asked) };
     client.wait().map_err(|why| format!("{why}\n{}", deployment.said()))?;
     let mut station = testbed.tester(Device::Kernel, 0)?;
     inside::resize(&mut station, frame(PAYLOAD))?;

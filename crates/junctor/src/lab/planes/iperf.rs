@@ -86,7 +86,8 @@ pub(super) fn round(
     found: &mut Found,
 ) -> Result<(), String> {
     let payloads: &[usize] = if setting.common.quick { &QUICK } else { &PAYLOADS };
-    let mut tools: Vec<Tool> = payloads.iter().map(|payload| Tool::Datagrams(*payload)).collect();
+    let taken = payloads.iter().filter(|payload| found.subject.device.takes(**payload));
+    let mut tools: Vec<Tool> = taken.map(|payload| Tool::Datagrams(*payload)).collect();
     // A stream does not pass a device that takes datagrams.
     if setting.common.quick && found.subject.placement != Placement::Smp {
         return Ok(());

@@ -19,7 +19,7 @@ use super::{Asked, Cores};
 use crate::test::inside;
 
 /// Payloads in bytes: the study's range, and the sizes that it names.
-pub(super) const PAYLOADS: [usize; 6] = [64, 564, 1064, 1472, 4000, 8972];
+pub(super) const PAYLOADS: [usize; 5] = [64, 564, 1064, 1472, 8972];
 /// Of a quick run.
 const QUICK: [usize; 2] = [64, 1472];
 /// The payload of frames whose delay is measured, and of those that load a device while it answers requests.
@@ -116,8 +116,10 @@ pub(super) struct Found {
     pub(super) iperf: Vec<Flow>,
     /// How `junctor ps` shows the management plane's cores and partition.
     pub(super) partition: String,
-    /// Why there is nothing, or not all.
+    /// Why there is nothing.
     pub(super) why_not: Option<String>,
+    /// Why a round came to nothing.
+    pub(super) failed: Option<String>,
 }
 
 impl Found {
@@ -131,6 +133,7 @@ impl Found {
             iperf: Vec::new(),
             partition: String::new(),
             why_not: None,
+            failed: None,
         }
     }
 
@@ -198,7 +201,7 @@ pub(super) fn round(
     found.partition = format!("{} on {}", row.partition, row.cores);
     let mut station = testbed.tester(subject.device, subject.device.listeners())?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| format!("{}: {why}", subject.in_words()))?;
-    for payload in payloads(setting) {
+    for payload in payloads(setting).iter().filter(|payload| subject.device.takes(**payload)) {
         inside::resize(&mut station, frame(*payload))?;
         for with in [false, true] {
             if with && setting.common.quick && *payload != DELAY_PAYLOAD {

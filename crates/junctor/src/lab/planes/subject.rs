@@ -13,6 +13,9 @@ use super::{Asked, Cores};
 /// Bytes that the kernel keeps for a socket of the passthrough.
 const BUFFER: usize = 4 << 20;
 
+/// The longest payload that passes a guest.
+const GUEST_PAYLOAD: usize = 1472;
+
 /// What forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Device {
@@ -77,6 +80,11 @@ impl Device {
             Device::Guest => "kernel routing in a guest",
             Device::Passthrough => "user passthrough",
         }
+    }
+
+    /// Whether it takes payloads of so many bytes: the interfaces of a guest take frames of the usual length.
+    pub(super) fn takes(self, payload: usize) -> bool {
+        self != Device::Guest || payload <= GUEST_PAYLOAD
     }
 
     /// How many ports of the device itself the tester sends to.

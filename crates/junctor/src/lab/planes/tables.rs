@@ -13,6 +13,8 @@ use crate::measure::Measured;
 use crate::test::inside::QUANTILES;
 
 const LOADS: [(bool, &str, &str); 2] = [(false, "idle", "idle"), (true, "asked", "requests")];
+/// In place of payloads that do not pass a guest.
+const TOO_LONG: &str = "MTU 1500";
 const SHARED: &str = "who ran on which cores";
 
 /// Which throughput.
@@ -88,6 +90,7 @@ pub(super) fn throughput(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]
                         let name = format!("planes.{}.{}.{key}.{payload}", kind.key(), found.subject.key());
                         rate(setting.note(name, "kpps", kpps.clone()), *testers_limit)
                     }
+                    None if !device.takes(*payload) => Cell::missing(TOO_LONG),
                     None => Cell::missing(LEFT_OUT),
                 };
                 let values: Vec<Cell> = payloads.iter().map(value).collect();
@@ -186,6 +189,9 @@ pub(super) fn iperf(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]) -> 
                     None if *tool == Tool::Stream && found.subject.device == Device::Passthrough => {
                         Cell::missing("no stream passes it")
                     }
+                    None if matches!(tool, Tool::Datagrams(payload) if !found.subject.device.takes(*payload)) => {
+                        Cell::missing(TOO_LONG)
+                    }
                     None => Cell::missing(LEFT_OUT),
                 }
             };
@@ -207,6 +213,7 @@ pub(super) fn response(setting: &mut Setting<'_>, cores: &Cores, all: &[Found], 
     let columns = [
         ("device", Origin::Name),
         (SHARED, Origin::Name),
+        ("management is kept by", Origin::Name),
         ("ms without traffic", Origin::Measured),
         ("ms with traffic", Origin::Measured),
         ("times as long", Origin::Measured),
@@ -217,7 +224,9 @@ pub(super) fn response(setting: &mut Setting<'_>, cores: &Cores, all: &[Found], 
     ];
     let mut table = Table::new("Response of a request that computes", &columns);
     for found in all {
-        let head: Vec<Cell> = [found.subject.short(), found.subject.sharing(cores)].map(Cell::new).into();
+        let head: Vec<Cell> = [found.subject.short(), found.subject.sharing(cores), found.partition.clone()]
+            .map(Cell::new)
+            .into();
         if let Some(why) = &found.why_not {
             table.row(left_out(head, why, columns.len()));
             continue;

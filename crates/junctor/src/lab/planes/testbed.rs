@@ -127,7 +127,7 @@ impl Testbed {
         for (net, ((home, end), own)) in (1..).zip(hosts.into_iter().zip(GUEST)) {
             let host = home.mac(end).map(MacAddr).map_err(|why| why.to_string())?;
             script += &format!(
-                "ip link set c{net} address {own} mtu {MTU} up\nip addr add 10.0.{net}.1/24 dev c{net}\n\
+                "ip link set c{net} down\nip link set c{net} address {own} up\nip addr add 10.0.{net}.1/24 dev c{net}\n\
                  ip neigh replace 10.0.{net}.2 lladdr {host} dev c{net} nud permanent\n"
             );
         }
@@ -143,10 +143,8 @@ impl Testbed {
                 // There may be none.
                 let _ = self.device.ip(&format!("link del {bridge}"));
                 if device == Device::Guest {
-                    self.device.ip(&format!(
-                        "link add {bridge} mtu {MTU} type bridge stp_state 0 mcast_snooping 0"
-                    ))?;
-                    self.device.ip(&format!("link set {tap} mtu {MTU} up"))?;
+                    self.device.ip(&format!("link add {bridge} type bridge stp_state 0 mcast_snooping 0"))?;
+                    self.device.ip(&format!("link set {tap} up"))?;
                     for member in [end, tap] {
                         self.device.ip(&format!("link set {member} master {bridge}"))?;
                     }
