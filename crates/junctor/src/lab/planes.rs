@@ -127,11 +127,11 @@ fn subjects(setting: &mut Setting<'_>, place: (&Testbed, &Cores, &Asked)) -> Res
             let quick = setting.common.quick && found.subject.is_slow();
             found.why_not = found.subject.lacks(place.1).or(quick.then(|| LEFT_OUT.to_owned()));
             found.why_not = found.failed.clone().or(found.why_not.take());
-            if found.why_not.is_none() {
-                if let Err(why) = measure::round(setting, place, &mut rates, found, round == 0) {
-                    setting.progress.say(&format!("{}: {why}", found.subject.in_words()));
-                    found.failed = Some(failed(&why));
-                }
+            if found.why_not.is_none()
+                && let Err(why) = measure::round(setting, place, &mut rates, found, round == 0)
+            {
+                setting.progress.say(&format!("{}: {why}", found.subject.in_words()));
+                found.failed = Some(failed(&why));
             }
             setting.progress.step();
         }
