@@ -36,8 +36,10 @@ mod endpoint;
 mod file;
 #[cfg(not(loom))]
 mod layout;
+#[cfg_attr(loom, allow(dead_code, reason = "models need no packets"))]
 mod loans;
 #[allow(unsafe_code)]
+#[cfg_attr(loom, allow(dead_code, reason = "models need no files"))]
 mod memory;
 #[cfg(not(loom))]
 mod messages;
@@ -50,6 +52,7 @@ mod prim;
 mod protocol;
 #[cfg(not(loom))]
 mod region;
+#[cfg_attr(loom, allow(dead_code, reason = "models need no scalars"))]
 mod ring;
 #[cfg(not(loom))]
 mod scalars;

@@ -2,7 +2,7 @@
 //! A control plane that changes the user plane under load: how long a change takes, and how many frames are lost.
 //!
 //! The user plane routes frames between two packet sockets. The control plane changes a route of the traffic's own, or the whole
-//! configuration, by the user plane's control socket; from a guest, by memory that it shares with this machine.
+//! configuration, by a channel of the deployment's shared memory (`icc`); from a guest, by memory that it shares with this machine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

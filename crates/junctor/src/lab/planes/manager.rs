@@ -2,8 +2,8 @@
 //! The management plane of the lab: a small HTTP server, which runs as a plane of a deployment.
 //!
 //! It stands for the web server with a CGI script of the study. `GET /compute?rounds=N` computes something that takes one core for a
-//! while. `GET /change?count=N&kind=route` has the user plane change a route, by its control socket, and answers how long each change
-//! took; `kind=whole` changes the whole configuration.
+//! while. `GET /change?count=N&kind=route` has the user plane change a route, by a channel of the deployment (`icc`) or, from a guest, by its control socket, and answers how
+//! long each change took; `kind=whole` changes the whole configuration.
 //!
 //! What a client may ask is bounded: the length of a request, the time that it may take to send it, the work, and how many are served
 //! at once.
@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::{cli, ctl, exit};
+use crate::connection::Connection;
+use crate::{calls, cli, ctl, exit};
 
 /// Bytes of a request at most.
 const LONGEST: usize = 4096;
@@ -43,8 +44,11 @@ pub(in crate::lab) struct Args {
     /// The control socket of the user plane whose configuration is changed.
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+    /// The channel of calls that leads to it.
+    #[arg(long, value_name = "NAME", conflicts_with = "control")]
+    channel: Option<String>,
     /// The user plane's configuration.
-    #[arg(long, value_name = "FILE", requires = "control")]
+    #[arg(long, value_name = "FILE")]
     configuration: Option<PathBuf>,
 }
 
@@ -141,10 +145,8 @@ fn answer(path: &str, args: &Args) -> Result<Value, String> {
         }
         "/change" => {
             let count = number("count", CHANGES_MAX)?;
-            let control = args.control.as_ref().ok_or("this management plane controls no user plane")?;
             let failed = |why: ctl::Failure| why.into_words().0;
-            let stream =
-                UnixStream::connect(control).map_err(|why| format!("{}: {why}", control.display()))?;
+            let stream = connect(args)?;
             let client = ctl::Client::new(stream).map_err(ctl::lost).map_err(failed)?;
             match value("kind") {
                 Some("route") => routes(client, count).map_err(failed),
@@ -159,6 +161,17 @@ fn answer(path: &str, args: &Args) -> Result<Value, String> {
             }
         }
         _ => Err("paths are /compute and /change".into()),
+    }
+}
+
+/// A connection to the user plane.
+fn connect(args: &Args) -> Result<Connection, String> {
+    match (&args.channel, &args.control) {
+        (Some(channel), _) => Ok(Connection::Channel(Box::new(calls::connect(channel, PATIENCE)?))),
+        (None, Some(control)) => UnixStream::connect(control)
+            .map(Connection::from)
+            .map_err(|why| format!("{}: {why}", control.display())),
+        (None, None) => Err("this management plane controls no user plane".into()),
     }
 }
 
@@ -210,7 +223,7 @@ mod tests {
     use super::*;
 
     fn args() -> Args {
-        Args { listen: "127.0.0.1:0".parse().unwrap(), control: None, configuration: None }
+        Args { listen: "127.0.0.1:0".parse().unwrap(), control: None, channel: None, configuration: None }
     }
 
     #[test]

@@ -193,6 +193,9 @@ impl Subject {
     }
 }
 
+/// The channel by which the control plane calls the user plane's handlers.
+const CHANNEL: &str = "steer";
+
 /// A deployment that is being written.
 pub(super) struct Plan {
     placement: Placement,
@@ -247,13 +250,14 @@ impl Plan {
         let program = deployment::program()?;
         let mut line = format!("exec '{}' lab manager --listen {}", program.display(), server(in_guest));
         if let Some(user) = controls {
-            // In a guest the relay puts the socket there.
-            let socket = if in_guest {
-                format!("/run/junctor/{user}.sock")
+            // In a guest the relay puts a socket there.
+            let way = if in_guest {
+                format!("--control /run/junctor/{user}.sock")
             } else {
-                format!("\"/run/junctor/$JUNCTOR_DEPLOYMENT/{user}.sock\"")
+                let _ = write!(self.text, "[channels.{CHANNEL}]\nkind = \"calls\"\nplane = \"{user}\"\n");
+                format!("--channel {CHANNEL}")
             };
-            let _ = write!(line, " --control {socket} --configuration {user}.click");
+            let _ = write!(line, " {way} --configuration {user}.click");
         }
         let mut script = String::new();
         let mut more = String::new();

@@ -406,7 +406,7 @@ pub(super) fn changes(setting: &mut Setting<'_>, cores: &Cores, all: &[Changes])
     }
     found_of_changes(setting, all);
     let text = vec![
-        "The authors asked for a way by which a control plane configures the user plane. Here it does so by the user plane's control socket. A control plane in a guest reaches that socket through memory that both systems share.".into(),
+        "The authors asked for a way by which a control plane configures the user plane. Here it calls the user plane's handlers by a channel in shared memory (`kind = \"calls\"`). A control plane in a guest reaches the control socket through memory that both systems share.".into(),
         "Traffic of 2,000 frames a second passes the user plane meanwhile, whose route is changed. A change takes from the request to the answer. Each is looked up afterwards: seen.".into(),
     ];
     Section { title: "Changes under load".into(), text, tables: vec![table], ..Section::default() }
