@@ -3,13 +3,13 @@
 //!
 //! The words are those of the Multicore Communications API (MCAPI, Multicore Association, 2011), without a claim of conformance:
 //!
-//! * a *domain* is one deployment on one machine; a *node* is a process or an operating system instance in it ([`NodeId`]);
-//! * an *endpoint* is a numbered port of a node, with a name, a kind and rights ([`Endpoint`]);
-//! * *messages* are byte strings up to a documented size ([`Sender`], [`Receiver`]);
-//! * a *stream* carries bytes both ways over two channels of messages, for protocols that were made for sockets ([`Stream`]);
-//! * *scalar channels* carry unsigned numbers of 8 to 64 bits ([`ScalarSender`], [`ScalarReceiver`]);
-//! * *packet channels* carry frames, by copy or by reference ([`PacketSender`], [`PacketReceiver`]);
-//! * *counters*, which MCAPI has not, are a block that one writer publishes and any number of readers get whole ([`CounterWriter`], [`CounterReader`]).
+//! * A *domain* is one deployment on one machine. A *node* is a process or an operating system instance in it ([`NodeId`]).
+//! * An *endpoint* is a numbered port of a node, with a name, a kind and rights ([`Endpoint`]).
+//! * *Messages* are byte strings up to a documented size ([`Sender`], [`Receiver`]).
+//! * A *stream* carries bytes both ways over two channels of messages, for protocols that were made for sockets ([`Stream`]).
+//! * *Scalar channels* carry unsigned numbers of 8 to 64 bits ([`ScalarSender`], [`ScalarReceiver`]).
+//! * *Packet channels* carry frames, by copy or by reference ([`PacketSender`], [`PacketReceiver`]).
+//! * *Counters*, which MCAPI has not, are a block that one writer publishes and any number of readers get whole ([`CounterWriter`], [`CounterReader`]).
 //!
 //! # Between processes
 //! One node serves the domain ([`Domain::serve`]); others connect to its socket ([`Node::connect`]) and attach. Each endpoint has sealed memory of its

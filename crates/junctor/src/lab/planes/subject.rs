@@ -128,10 +128,8 @@ impl Placement {
 
 /// Why there are no guests here, if so.
 pub(super) fn no_guests() -> Option<String> {
-    let lacks = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        !std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
-    };
+    let lacks =
+        |program: &str| planes::deployment::find_program(program, std::path::Path::new("/")).is_none();
     let missing = [(planes::guest::KERNEL, "user-mode-linux"), ("setpriv", "util-linux")];
     let (program, package) = missing.into_iter().find(|(program, _)| lacks(program))?;
     Some(format!("{program} is not installed (apt-get install {package})"))
