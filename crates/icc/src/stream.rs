@@ -134,6 +134,15 @@ impl Stream {
         }
     }
 
+    /// Tells the client that its connection is over; for a server.
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    pub fn hang_up(&mut self) -> std::io::Result<()> {
+        self.number = 0;
+        Ok(self.send_begin(0, Duration::ZERO)?)
+    }
+
     fn send_begin(&mut self, number: u64, patience: Duration) -> Result<(), ChannelError> {
         let mut message = [BEGIN; LEAST];
         message[1..].copy_from_slice(&number.to_le_bytes());

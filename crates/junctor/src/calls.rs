@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use engine::control::{Handlers, Service as _, Session};
 use engine::{Access, HandlerError, Llrpc};
-use icc::{Node, NodeId, Stream};
+use icc::{Node, Stream};
 use planes::deployment::call_endpoints;
 use planes::up::domain::CALLS;
+use ports::plane::Planes;
 
 use crate::domain;
 use crate::reconfigure::Offered;
@@ -25,7 +26,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Bytes that are read at a time.
 const AT_A_TIME: usize = 1 << 16;
 
-/// Why a client's channel cannot be had.
+/// Connects to the router at the other end of a channel.
+///
+/// # Errors
+/// This program is in no deployment, the channel cannot be had, or nobody has answered for as long as `patience`.
 pub(crate) fn connect(channel: &str, patience: Duration) -> Result<Stream, String> {
     let Some(place) = domain::socket(None) else {
         return Err(format!(
@@ -41,7 +45,7 @@ pub(crate) fn connect(channel: &str, patience: Duration) -> Result<Stream, Strin
 }
 
 fn node(place: &Path) -> Result<Node, String> {
-    Node::connect(place, NodeId::new(0, std::process::id())).map_err(|why| why.to_string())
+    Planes::at(place).node().map_err(|why| why.to_string())
 }
 
 /// Serves the channels by which this router's handlers are called, until the process ends.
@@ -80,14 +84,13 @@ fn serve_attached(
 ) -> Result<std::convert::Infallible, String> {
     let node = node(place)?;
     let [calls, answers] = call_endpoints(channel);
-    let words = |why: &dyn std::fmt::Display| why.to_string();
-    let receiver = node.receiver(&calls).map_err(|why| words(&why))?;
-    let sender = node.sender(&answers).map_err(|why| words(&why))?;
-    let mut stream = Stream::server(sender, receiver, PATIENCE).map_err(|why| words(&why))?;
+    let receiver = node.receiver(&calls).map_err(|why| why.to_string())?;
+    let sender = node.sender(&answers).map_err(|why| why.to_string())?;
+    let mut stream = Stream::server(sender, receiver, PATIENCE).map_err(|why| why.to_string())?;
     loop {
-        if stream.accept(LOOK).map_err(|why| words(&why))? {
+        if stream.accept(LOOK).map_err(|why| why.to_string())? {
             // A client that breaks off has had its say.
-            let _ = converse(&mut stream, called);
+            let _ = converse(&mut stream, called, &|| !node.is_served() && self::node(place).is_ok());
         } else if !node.is_served() {
             return Err("the domain's server has gone".into());
         }
@@ -120,11 +123,13 @@ impl Handlers for Called {
     }
 }
 
-/// Serves one client.
-fn converse(stream: &mut Stream, called: &mut Called) -> std::io::Result<()> {
+/// Serves one client. Between commands it may take its time, unless the domain is served anew: then `is_over`. If the domain's server
+/// died after the client had gone, nobody says that it has.
+fn converse(stream: &mut Stream, called: &mut Called, is_over: &dyn Fn() -> bool) -> std::io::Result<()> {
     let mut session = Session::new(false, None);
     let mut bytes = vec![0; AT_A_TIME];
     loop {
+        stream.set_patience(PATIENCE);
         stream.write_all(&session.take_output())?;
         if session.step(called) {
             continue;
@@ -132,11 +137,17 @@ fn converse(stream: &mut Stream, called: &mut Called) -> std::io::Result<()> {
         if session.is_done() {
             return Ok(());
         }
+        if !session.is_partial() {
+            stream.set_patience(LOOK);
+        }
         match stream.read(&mut bytes) {
             Ok(0) => return Ok(()),
             Ok(length) => session.receive(&bytes[..length]),
-            // Between commands, a client may take its time.
-            Err(why) if why.kind() == std::io::ErrorKind::TimedOut && !session.is_partial() => {}
+            Err(why) if why.kind() == std::io::ErrorKind::TimedOut && !session.is_partial() => {
+                if is_over() {
+                    return stream.hang_up();
+                }
+            }
             Err(why) => return Err(why),
         }
     }
