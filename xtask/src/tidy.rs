@@ -14,7 +14,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("packet", &["wire", "sync"]),
     ("tables", &["wire", "sync"]),
     ("engine", &["packet", "sync", "lang", "wire"]),
-    ("elements", &["engine", "tables", "packet", "wire", "sync", "lang"]),
+    ("elements", &["engine", "feed", "tables", "packet", "wire", "sync", "lang"]),
     ("ports", &["icc", "packet", "wire", "sync"]),
     ("icc", &["sync"]),
     ("icc-c", &["icc"]),
@@ -22,12 +22,14 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("stats", &["sync"]),
     ("tester", &["packet", "wire", "sync", "ports"]),
     ("planes", &["icc", "lang", "sync"]),
+    ("feed", &["wire"]),
+    ("control", &["feed", "wire"]),
     ("lab", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports"]),
     (
         "junctor",
         &[
             "wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "profile", "stats",
-            "tester", "lab", "icc", "planes",
+            "tester", "lab", "icc", "planes", "feed", "control",
         ],
     ),
 ];

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The control plane: it learns routes from real daemons and tells them to the user plane.
+//!
+//! * [`model`]: what feeds report, whatever their form: [`Change`].
+//!
+//! The crate never sees the engine. It speaks to a user plane by the messages of the crate [`feed`].
+#![forbid(unsafe_code)]
+
+pub mod model;
+
+pub use feed::Prefix;
+pub use model::Change;

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What feeds report, whatever their form.
+//!
+//! A feed reports [`Change`]s in order. A full report (a netlink dump, the replay of a daemon) stands between [`Change::Begin`] and
+//! [`Change::End`]: what it does not name is gone.
+
+use std::net::IpAddr;
+
+use feed::{Labels, Prefix};
+use wire::MacAddr;
+
+/// Linux's number of the main routing table.
+pub const MAIN: u32 = 254;
+/// Linux's number of the table of local addresses.
+pub const LOCAL: u32 = 255;
+
+/// Where changes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// A Forwarding Plane Manager stream, as FRR's zebra sends it.
+    Fpm,
+    /// The kernel of the control namespace, by netlink.
+    Kernel,
+}
+
+/// A change that a feed reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A full report begins: everything that is valid follows.
+    Begin,
+    /// The full report is complete.
+    End,
+    /// The feed has broken off. What it reported stays until it is back.
+    Lost,
+    /// A route, new or changed. It replaces the route of the same table, prefix and metric.
+    Route {
+        /// Linux's number of the routing table.
+        table: u32,
+        /// The destination.
+        prefix: Prefix,
+        /// What is to happen to packets.
+        route: Route,
+    },
+    /// A route goes.
+    Withdraw {
+        /// As of the route.
+        table: u32,
+        /// As of the route.
+        prefix: Prefix,
+        /// The metric of the route; `None` takes all routes of the prefix.
+        metric: Option<u32>,
+    },
+    /// A next-hop object, new or changed.
+    Object {
+        /// Its number, which is the feed's own.
+        id: u32,
+        /// What it stands for.
+        object: Object,
+    },
+    /// A next-hop object goes.
+    DropObject {
+        /// Its number.
+        id: u32,
+    },
+    /// An interface, new or changed; `None` when it has gone.
+    Link {
+        /// Its number in the control namespace.
+        index: u32,
+        /// What is known of it.
+        link: Option<Link>,
+    },
+    /// An address of an interface.
+    Address {
+        /// The interface.
+        index: u32,
+        /// The address.
+        address: IpAddr,
+        /// The length of its network's prefix.
+        len: u8,
+        /// Whether it is there, or has gone.
+        present: bool,
+    },
+    /// A neighbour.
+    Neighbour {
+        /// The interface.
+        index: u32,
+        /// Its address.
+        address: IpAddr,
+        /// Its Ethernet address; `None` when it is not known any more.
+        ether: Option<MacAddr>,
+    },
+    /// All rules of a family that choose tables, in order.
+    Rules {
+        /// Whether they are for IPv6.
+        is_six: bool,
+        /// The rules, the most important first.
+        rules: Vec<Rule>,
+    },
+}
+
+/// A route as a feed reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// What is to happen to packets.
+    pub kind: Kind,
+    /// Linux's number of the protocol that made it (`/etc/iproute2/rt_protos`).
+    pub protocol: u8,
+    /// Of the routes of one prefix, the one with the lowest metric counts.
+    pub metric: u32,
+    /// Where packets go; for [`Kind::Unicast`] alone.
+    pub way: Way,
+}
+
+/// What a route does to packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Forwards them.
+    Unicast,
+    /// They are for this router. Broadcast and anycast addresses count, too.
+    Local,
+    /// They are for groups of receivers.
+    Multicast,
+    /// Drops them.
+    Blackhole,
+    /// Drops them with an ICMP error, host unreachable.
+    Unreachable,
+    /// Drops them with an ICMP error, administratively prohibited.
+    Prohibit,
+    /// Goes on with the next table.
+    Throw,
+}
+
+/// Where packets of a route go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Nowhere.
+    None,
+    /// By a next-hop object of the same feed.
+    Object(u32),
+    /// By one hop.
+    One(Hop),
+    /// By one of several hops.
+    Many(Box<[Hop]>),
+}
+
+/// One way on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The next router; `None` where the destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// The interface's number in the control namespace; 0 where the feed does not know it yet.
+    pub index: u32,
+    /// Its share of the flows next to the other hops, at least 1.
+    pub weight: u16,
+    /// Whether the gateway counts as on the link in any case.
+    pub is_onlink: bool,
+    /// Whether the feed itself says that the hop is dead or its link is down.
+    pub is_dead: bool,
+    /// MPLS labels to push.
+    pub labels: Labels,
+}
+
+/// What a next-hop object stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// One hop.
+    Hop(Hop),
+    /// A group of other objects with weights.
+    Group(Vec<(u32, u16)>),
+    /// Drops packets.
+    Blackhole,
+}
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Whether it is administratively up and has a carrier.
+    pub is_up: bool,
+    /// The longest packet, in bytes.
+    pub mtu: u32,
+    /// Its Ethernet address, if it has one.
+    pub ether: Option<MacAddr>,
+    /// The number of the interface that it belongs to, such as a VRF or a bridge.
+    pub master: Option<u32>,
+    /// The routing table, if the interface is a VRF.
+    pub vrf_table: Option<u32>,
+}
+
+/// A rule that chooses a routing table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Its priority; lower counts first.
+    pub priority: u32,
+    /// The table; `None` where the rule does something else.
+    pub table: Option<u32>,
+    /// The interface of arrival that it asks for.
+    pub input: Option<String>,
+    /// Whether it asks for nothing else.
+    pub is_simple: bool,
+}

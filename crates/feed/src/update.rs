@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Batches and what stands in them.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use wire::addr::{Prefix4, Prefix6};
+
+use crate::bytes::Cursor;
+use crate::{Error, Object, VERSION};
+
+/// The most bytes of a link's name, as of an interface of Linux.
+pub const NAME_BYTES_MAX: usize = 15;
+
+/// What a batch begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The batch's number, one more than that of the one before.
+    pub sequence: u64,
+}
+
+impl Header {
+    /// Begins a batch.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        out.extend(VERSION.to_le_bytes());
+        out.extend(self.sequence.to_le_bytes());
+    }
+}
+
+/// A destination of either family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Prefix {
+    /// IPv4.
+    V4(Prefix4),
+    /// IPv6.
+    V6(Prefix6),
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Prefix::V4(prefix) => prefix.fmt(f),
+            Prefix::V6(prefix) => prefix.fmt(f),
+        }
+    }
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Update<'a> {
+    /// A control plane introduces itself.
+    Hello {
+        /// A number that no other run of a control plane has.
+        feed: u64,
+    },
+    /// All that is valid follows, until `End`.
+    Begin,
+    /// What was not named since `Begin` is to go.
+    End,
+    /// A link, or its new state.
+    Link {
+        /// Its number.
+        link: u16,
+        /// Whether it carries packets.
+        up: bool,
+        /// The interface's name in the control plane.
+        name: &'a str,
+    },
+    /// An object, or what it stands for from now on.
+    Object {
+        /// Its number.
+        id: u32,
+        /// What it stands for.
+        object: Object,
+    },
+    /// No route names this object any more.
+    DropObject {
+        /// Its number.
+        id: u32,
+    },
+    /// A route, new or changed.
+    Route {
+        /// The number of the routing table (VRF) in the user plane.
+        table: u8,
+        /// The destination.
+        prefix: Prefix,
+        /// The object that it leads to.
+        id: u32,
+    },
+    /// A route goes.
+    Withdraw {
+        /// As of the route.
+        table: u8,
+        /// As of the route.
+        prefix: Prefix,
+    },
+}
+
+const HELLO: u8 = 1;
+const BEGIN: u8 = 2;
+const END: u8 = 3;
+const LINK: u8 = 4;
+const OBJECT: u8 = 5;
+const DROP_OBJECT: u8 = 6;
+const ROUTE4: u8 = 7;
+const ROUTE6: u8 = 8;
+const WITHDRAW4: u8 = 9;
+const WITHDRAW6: u8 = 10;
+
+impl Update<'_> {
+    /// Appends it to a batch.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Update::Hello { feed } => {
+                out.push(HELLO);
+                out.extend(feed.to_le_bytes());
+            }
+            Update::Begin => out.push(BEGIN),
+            Update::End => out.push(END),
+            Update::Link { link, up, name } => {
+                let mut end = name.len().min(NAME_BYTES_MAX);
+                while !name.is_char_boundary(end) {
+                    end -= 1;
+                }
+                out.push(LINK);
+                out.extend(link.to_le_bytes());
+                out.extend([u8::from(*up), end as u8]);
+                out.extend(&name.as_bytes()[..end]);
+            }
+            Update::Object { id, object } => {
+                out.push(OBJECT);
+                out.extend(id.to_le_bytes());
+                object.encode(out);
+            }
+            Update::DropObject { id } => {
+                out.push(DROP_OBJECT);
+                out.extend(id.to_le_bytes());
+            }
+            Update::Route { table, prefix, id } => {
+                encode_prefix([ROUTE4, ROUTE6], *table, *prefix, out);
+                out.extend(id.to_le_bytes());
+            }
+            Update::Withdraw { table, prefix } => {
+                encode_prefix([WITHDRAW4, WITHDRAW6], *table, *prefix, out);
+            }
+        }
+    }
+}
+
+fn encode_prefix([four, six]: [u8; 2], table: u8, prefix: Prefix, out: &mut Vec<u8>) {
+    match prefix {
+        Prefix::V4(prefix) => {
+            out.extend([four, table, prefix.len()]);
+            out.extend(prefix.addr().octets());
+        }
+        Prefix::V6(prefix) => {
+            out.extend([six, table, prefix.len()]);
+            out.extend(prefix.addr().octets());
+        }
+    }
+}
+
+/// The updates of a batch, one after the other. After an error there are no more.
+#[derive(Clone, Debug)]
+pub struct Updates<'a> {
+    from: Cursor<'a>,
+    is_over: bool,
+}
+
+impl<'a> Updates<'a> {
+    /// Begins to read a batch.
+    ///
+    /// # Errors
+    /// The header is not one of this version.
+    pub fn new(batch: &'a [u8]) -> Result<(Header, Updates<'a>), Error> {
+        let mut from = Cursor::new(batch);
+        let theirs = from.u16()?;
+        if theirs != VERSION {
+            return Err(Error::Version { theirs });
+        }
+        let sequence = from.u64()?;
+        Ok((Header { sequence }, Updates { from, is_over: false }))
+    }
+
+    fn update(&mut self) -> Result<Update<'a>, Error> {
+        let from = &mut self.from;
+        Ok(match from.u8()? {
+            HELLO => Update::Hello { feed: from.u64()? },
+            BEGIN => Update::Begin,
+            END => Update::End,
+            LINK => {
+                let (link, up, count) = (from.u16()?, from.u8()? != 0, usize::from(from.u8()?));
+                if count == 0 || count > NAME_BYTES_MAX {
+                    return Err(from.malformed("a link's name has 1 to 15 bytes"));
+                }
+                let name = std::str::from_utf8(from.take(count)?);
+                Update::Link {
+                    link,
+                    up,
+                    name: name.map_err(|_| from.malformed("a link's name is not UTF-8"))?,
+                }
+            }
+            OBJECT => Update::Object { id: from.u32()?, object: Object::decode(from)? },
+            DROP_OBJECT => Update::DropObject { id: from.u32()? },
+            kind @ (ROUTE4 | ROUTE6) => {
+                let (table, prefix) = prefix(from, kind == ROUTE4)?;
+                Update::Route { table, prefix, id: from.u32()? }
+            }
+            kind @ (WITHDRAW4 | WITHDRAW6) => {
+                let (table, prefix) = prefix(from, kind == WITHDRAW4)?;
+                Update::Withdraw { table, prefix }
+            }
+            _ => return Err(from.malformed("an unknown kind of update")),
+        })
+    }
+}
+
+fn prefix(from: &mut Cursor<'_>, is_four: bool) -> Result<(u8, Prefix), Error> {
+    let (table, len) = (from.u8()?, from.u8()?);
+    let prefix = if is_four {
+        let addr = Ipv4Addr::from(from.array::<4>()?);
+        Prefix4::new(addr, len).filter(|prefix| prefix.addr() == addr).map(Prefix::V4)
+    } else {
+        let addr = Ipv6Addr::from(from.array::<16>()?);
+        Prefix6::new(addr, len).filter(|prefix| prefix.addr() == addr).map(Prefix::V6)
+    };
+    let prefix =
+        prefix.ok_or_else(|| from.malformed("a prefix of an impossible length, or with host bits"))?;
+    Ok((table, prefix))
+}
+
+impl<'a> Iterator for Updates<'a> {
+    type Item = Result<Update<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over || self.from.is_at_end() {
+            return None;
+        }
+        let update = self.update();
+        self.is_over = update.is_err();
+        Some(update)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Hop, Labels};
+
+    fn hop() -> impl Strategy<Value = Hop> {
+        let labels = proptest::collection::vec(0..1u32 << 20, 0..=crate::LABELS_MAX);
+        (any::<Option<IpAddr>>(), any::<u16>(), 1..=u16::MAX, any::<bool>(), labels).prop_map(
+            |(gateway, link, weight, backup, labels)| {
+                let labels = Labels::new(&labels).expect("few and small");
+                Hop { gateway, link, weight, backup, labels }
+            },
+        )
+    }
+
+    fn object() -> impl Strategy<Value = Object> {
+        prop_oneof![
+            proptest::collection::vec(hop(), 1..20).prop_map(Object::Forward),
+            Just(Object::Local),
+            Just(Object::Blackhole),
+            Just(Object::Unreachable),
+            Just(Object::Prohibit),
+        ]
+    }
+
+    fn prefix() -> impl Strategy<Value = Prefix> {
+        let four = (any::<Ipv4Addr>(), 0..=32u8)
+            .prop_map(|(a, l)| Prefix::V4(Prefix4::new(a, l).expect("a length")));
+        let six = (any::<Ipv6Addr>(), 0..=128u8)
+            .prop_map(|(a, l)| Prefix::V6(Prefix6::new(a, l).expect("a length")));
+        prop_oneof![four, six]
+    }
+
+    fn update() -> impl Strategy<Value = Update<'static>> {
+        prop_oneof![
+            any::<u64>().prop_map(|feed| Update::Hello { feed }),
+            Just(Update::Begin),
+            Just(Update::End),
+            (any::<u16>(), any::<bool>()).prop_map(|(link, up)| Update::Link { link, up, name: "eth0" }),
+            (any::<u32>(), object()).prop_map(|(id, object)| Update::Object { id, object }),
+            any::<u32>().prop_map(|id| Update::DropObject { id }),
+            (any::<u8>(), prefix(), any::<u32>()).prop_map(|(table, prefix, id)| Update::Route {
+                table,
+                prefix,
+                id
+            }),
+            (any::<u8>(), prefix()).prop_map(|(table, prefix)| Update::Withdraw { table, prefix }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_batch_is_read_as_it_was_written(updates in proptest::collection::vec(update(), 0..20), sequence: u64) {
+            let mut batch = Vec::new();
+            Header { sequence }.encode(&mut batch);
+            updates.iter().for_each(|update| update.encode(&mut batch));
+            let (header, read) = Updates::new(&batch).expect("our version");
+            prop_assert_eq!(header.sequence, sequence);
+            prop_assert_eq!(read.collect::<Result<Vec<_>, _>>().expect("whole"), updates);
+        }
+
+        #[test]
+        fn any_bytes_end_in_an_error_or_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut batch = VERSION.to_le_bytes().to_vec();
+            batch.extend(bytes);
+            if let Ok((_, updates)) = Updates::new(&batch) {
+                let _ = updates.count();
+            }
+        }
+    }
+
+    #[test]
+    fn a_cut_batch_names_the_place() {
+        let mut batch = Vec::new();
+        Header { sequence: 1 }.encode(&mut batch);
+        Update::DropObject { id: 7 }.encode(&mut batch);
+        batch.pop();
+        let (_, mut updates) = Updates::new(&batch).expect("our version");
+        assert_eq!(updates.next(), Some(Err(Error::Short { at: 14 })));
+        assert_eq!(updates.next(), None);
+        assert_eq!(Updates::new(&[9, 0]).err(), Some(Error::Version { theirs: 9 }));
+    }
+}
