@@ -2,11 +2,13 @@
 //! The control plane: it learns routes from real daemons and tells them to the user plane.
 //!
 //! * [`model`]: what feeds report, whatever their form: [`Change`].
+//! * [`netlink`]: messages of the kernel and of FRR as changes.
 //!
 //! The crate never sees the engine. It speaks to a user plane by the messages of the crate [`feed`].
 #![forbid(unsafe_code)]
 
 pub mod model;
+pub mod netlink;
 
 pub use feed::Prefix;
 pub use model::Change;

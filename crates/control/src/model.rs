@@ -28,7 +28,8 @@ pub enum Source {
 pub enum Change {
     /// A full report begins: everything that is valid follows.
     Begin,
-    /// The full report is complete.
+    /// The full report is complete. A daemon never says so: for a replay, it means that nothing has come for a while. A daemon
+    /// that was itself restarted may learn many of its routes later.
     End,
     /// The feed has broken off. What it reported stays until it is back.
     Lost,
@@ -49,6 +50,13 @@ pub enum Change {
         prefix: Prefix,
         /// The metric of the route; `None` takes all routes of the prefix.
         metric: Option<u32>,
+    },
+    /// What becomes of packets that arrive with an MPLS label.
+    Label {
+        /// The label.
+        label: u32,
+        /// The route, new or changed; `None` when it has gone.
+        route: Option<Box<LabelRoute>>,
     },
     /// A next-hop object, new or changed.
     Object {
@@ -111,12 +119,24 @@ pub struct Route {
     pub way: Way,
 }
 
+/// What becomes of packets that arrive with an MPLS label. The label is always taken off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelRoute {
+    /// As of [`Route::protocol`].
+    pub protocol: u8,
+    /// Whether the TTL is carried over from and to the packet below; `None` leaves it to the router's setting.
+    pub propagates_ttl: Option<bool>,
+    /// The ways on. A hop's labels take the place of the label; without any, the packet leaves with what lies below it.
+    pub hops: Box<[Hop]>,
+}
+
 /// What a route does to packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Forwards them.
     Unicast,
-    /// They are for this router. Broadcast and anycast addresses count, too.
+    /// They are for this router. Broadcast and anycast addresses count, too, and routes that only the kernel can follow, such as
+    /// those into tunnels.
     Local,
     /// They are for groups of receivers.
     Multicast,
