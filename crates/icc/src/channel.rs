@@ -50,10 +50,10 @@ pub enum ChannelError {
     #[error("the channel was given up: the endpoint was reset or its node has ended; attach again")]
     GivenUp,
     /// No snapshot has been published yet.
-    #[error("no counters have been published yet")]
+    #[error("nothing has been published yet")]
     Nothing,
     /// The writer published faster than they could be copied, each time.
-    #[error("the counters were overwritten while they were read, {0} times")]
+    #[error("what was read was overwritten meanwhile, {0} times")]
     Overtaken(usize),
     /// The kernel refused to let this end sleep.
     #[error("cannot wait: {0}")]

@@ -11,6 +11,8 @@ pub const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 pub const NAME_BYTES_MAX: usize = 48;
 /// Bytes of the longest packet that any endpoint can have.
 pub const PACKET_BYTES_MAX: u32 = 1 << 16;
+/// Bytes of the longest block that any endpoint can have.
+pub const BLOCK_BYTES_MAX: u32 = 1 << 26;
 /// The most counters of an endpoint.
 pub const COUNTERS_MAX: u32 = 1 << 20;
 /// The most endpoints of a domain.
@@ -103,6 +105,11 @@ pub enum Kind {
         /// How many, at most [`COUNTERS_MAX`].
         count: u32,
     },
+    /// A block of bytes: one writer replaces it, any number of readers get the newest whole.
+    Blocks {
+        /// Bytes of the longest, at most [`BLOCK_BYTES_MAX`].
+        longest: u32,
+    },
 }
 
 impl Kind {
@@ -130,6 +137,8 @@ impl Kind {
             Kind::Scalars { cells, .. } | Kind::Packets { cells, .. } => cells_wrong(cells, 2),
             Kind::Counters { count } => (count == 0 || count > COUNTERS_MAX)
                 .then(|| format!("{count} counters; allowed are 1 to {COUNTERS_MAX}")),
+            Kind::Blocks { longest } => (longest == 0 || longest > BLOCK_BYTES_MAX)
+                .then(|| format!("blocks of {longest} bytes; allowed are 1 to {BLOCK_BYTES_MAX}")),
         }
     }
 
@@ -140,7 +149,13 @@ impl Kind {
             Kind::Scalars { .. } => "scalars",
             Kind::Packets { .. } => "packets",
             Kind::Counters { .. } => "counters",
+            Kind::Blocks { .. } => "blocks",
         }
+    }
+
+    /// Whether one writer publishes it to any number of readers; else there is a ring between two.
+    pub(crate) const fn is_published(self) -> bool {
+        matches!(self, Kind::Counters { .. } | Kind::Blocks { .. })
     }
 }
 
@@ -148,9 +163,9 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Role {
-    /// Sends messages, scalars or packets, or writes counters.
+    /// Sends messages, scalars or packets, or writes counters or blocks.
     Sender = 1,
-    /// Receives messages, scalars or packets, or reads counters.
+    /// Receives messages, scalars or packets, or reads counters or blocks.
     Receiver = 2,
 }
 
@@ -166,7 +181,7 @@ impl Role {
 
 /// Who may attach, as for a file: mode bit `r` lets a process receive or read, `w` lets it send or write.
 ///
-/// A process is known by the user and the first group that the kernel attests (`SO_PEERCRED`). The superuser may do all. Who may read counters gets memory
+/// A process is known by the user and the first group that the kernel attests (`SO_PEERCRED`). The superuser may do all. Who may read counters or blocks gets memory
 /// that it can map for reading only. Rights separate users: processes of one user could also change each other by other ways, such as `ptrace`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
@@ -256,6 +271,11 @@ impl Endpoint {
         Endpoint::new(port, name, Kind::Counters { count })
     }
 
+    /// Blocks of up to `longest` bytes.
+    pub fn blocks(port: u32, name: impl Into<String>, longest: u32) -> Endpoint {
+        Endpoint::new(port, name, Kind::Blocks { longest })
+    }
+
     /// The same with other rights.
     #[must_use]
     pub fn rights(mut self, rights: Rights) -> Endpoint {
@@ -304,6 +324,8 @@ mod tests {
         assert!(wrong(Endpoint::packets(1, "a", 0, 4)).contains("packets of 0 bytes"));
         assert!(wrong(Endpoint::packets(1, "a", 1 << 17, 4)).contains("1 to 65536"));
         assert!(wrong(Endpoint::counters(1, "a", 0)).contains("0 counters"));
+        assert!(wrong(Endpoint::blocks(1, "a", 0)).contains("blocks of 0 bytes"));
+        assert!(wrong(Endpoint::blocks(1, "a", u32::MAX)).contains("1 to 67108864"));
         assert!(wrong(Endpoint::counters(7, "", 1)).starts_with("endpoint 7"));
         assert!(wrong(Endpoint::counters(7, "a\n", 1)).contains("control characters"));
         for count in [0, 1, 3, 1000, u32::MAX] {

@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::blocks::{BlockReader, BlockWriter};
 use crate::channel::{Link, Peer, Seated};
 use crate::counters::{CounterReader, CounterWriter};
 use crate::endpoint::{Endpoint, NodeId, Role};
@@ -183,6 +184,23 @@ impl FileRegion {
     pub fn counter_reader(&self, endpoint: &str) -> Result<CounterReader, AttachError> {
         let channel = of_kind(self.layout.find(endpoint)?, endpoint, "counters")?;
         Ok(CounterReader::new(self.words.clone().into(), channel, Lease::none()))
+    }
+
+    /// Attaches as the writer of blocks.
+    ///
+    /// # Errors
+    /// See [`AttachError`].
+    pub fn block_writer(&self, endpoint: &str) -> Result<BlockWriter, AttachError> {
+        Ok(BlockWriter::new(self.link(endpoint, Role::Sender, "blocks")?))
+    }
+
+    /// Attaches as a reader of blocks.
+    ///
+    /// # Errors
+    /// See [`AttachError`].
+    pub fn block_reader(&self, endpoint: &str) -> Result<BlockReader, AttachError> {
+        let channel = of_kind(self.layout.find(endpoint)?, endpoint, "blocks")?;
+        Ok(BlockReader::new(self.words.clone().into(), channel, Lease::none()))
     }
 
     fn link(&self, endpoint: &str, role: Role, wanted: &'static str) -> Result<Link, AttachError> {

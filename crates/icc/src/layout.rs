@@ -11,18 +11,18 @@
 //!          3  domain (low), node (high)
 //!         16  directory: 16 words for each endpoint
 //!             0  kind (low), bytes of an item (high): kind 1 messages, 2 scalars, 3 counters,
-//!                                                                          4 packets
+//!                                                                          4 packets, 5 blocks
 //!             1  port               3  words of the channel       5      0
-//!             2  its first word     4  cells, or counters         6..11  name, padded with zeros
+//!             2  its first word     4  cells, counters, slots        6..11  name, padded with zeros
 //!
 //! channel  0  sender's seat         the channel begins at a multiple of 16 words; each group of 16 lies in cache lines of its own
 //!          1  receiver's seat
 //!          2  1 if the channel was given up
-//!         16  the receiver's position (messages, scalars) | the newest snapshot's number (counters)
+//!         16  the receiver's position (messages, scalars) | the newest one's number (counters, blocks)
 //!         32  the receiver's ticket: another number each time that it goes to sleep, 0 while it is awake
 //!         48  the sender's heartbeat
 //!         64  the receiver's heartbeat
-//!         80  cells of 8 words (messages) or 2 (scalars), see `ring`; or two slots of snapshots, see `sync::slots`;
+//!         80  cells of 8 words (messages) or 2 (scalars), see `ring`; or two slots, see `sync::slots` and `blocks`;
 //!             or of packets the sender's position; from word 96 on cells of 4 words, then as many frames, see `loans`
 //! ```
 //! A *seat* is twice the number of processes that have had it so far, plus 1 while somebody has it.
@@ -47,6 +47,8 @@ const HEADER: usize = 16;
 const ENTRY: usize = 16;
 /// Words of a channel before its data.
 const FRONT: usize = 80;
+/// Places of what is published.
+const SLOTS: u32 = 2;
 /// The largest region, in words: 4 GiB.
 const WORDS_MAX: usize = 1 << 29;
 
@@ -76,6 +78,17 @@ pub enum LayoutError {
     NotAllowed(String),
 }
 
+impl Kind {
+    /// Words of what is published at a time, without its number and length.
+    fn body(self) -> usize {
+        match self {
+            Kind::Counters { count } => count as usize,
+            Kind::Blocks { longest } => crate::blocks::words_of(longest),
+            Kind::Messages { .. } | Kind::Scalars { .. } | Kind::Packets { .. } => 0,
+        }
+    }
+}
+
 /// A channel of a region: what it carries and where it lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Channel {
@@ -93,7 +106,7 @@ impl Channel {
             Kind::Messages { cells, .. } => cells as usize * MESSAGE_CELL,
             Kind::Scalars { cells, .. } => cells as usize * SCALAR_CELL,
             Kind::Packets { longest, cells } => loans::Place::words(cells.into(), longest as usize),
-            Kind::Counters { count } => sync::slots::Slots::words(count as usize),
+            Kind::Counters { .. } | Kind::Blocks { .. } => sync::slots::Slots::words(kind.body()),
         };
         (FRONT + data).next_multiple_of(16)
     }
@@ -125,7 +138,7 @@ impl Channel {
         let (cells, longest) = match self.kind {
             Kind::Messages { longest, cells } => (cells, longest as usize),
             Kind::Scalars { cells, .. } => (cells, 8),
-            Kind::Counters { .. } | Kind::Packets { .. } => (0, 0),
+            Kind::Counters { .. } | Kind::Packets { .. } | Kind::Blocks { .. } => (0, 0),
         };
         Place { head: self.start + 16, data: self.start + FRONT, cells: u64::from(cells), longest }
     }
@@ -134,17 +147,16 @@ impl Channel {
     pub(crate) fn loans(&self) -> loans::Place {
         let (cells, longest) = match self.kind {
             Kind::Packets { longest, cells } => (cells, longest as usize),
-            Kind::Messages { .. } | Kind::Scalars { .. } | Kind::Counters { .. } => (0, 0),
+            Kind::Messages { .. } | Kind::Scalars { .. } | Kind::Counters { .. } | Kind::Blocks { .. } => {
+                (0, 0)
+            }
         };
         loans::Place { head: self.start + 16, tail: self.start + FRONT, cells: cells.into(), longest }
     }
 
-    /// Where the snapshots lie.
+    /// Where what is published lies.
     pub(crate) fn slots(&self) -> sync::slots::Slots {
-        let Kind::Counters { count } = self.kind else {
-            return sync::slots::Slots { head: self.start + 16, first: self.start + FRONT, capacity: 0 };
-        };
-        sync::slots::Slots { head: self.start + 16, first: self.start + FRONT, capacity: count as usize }
+        sync::slots::Slots { head: self.start + 16, first: self.start + FRONT, capacity: self.kind.body() }
     }
 }
 
@@ -206,6 +218,7 @@ impl Layout {
                 Kind::Scalars { width, cells } => (2, width as u32, cells),
                 Kind::Counters { count } => (3, 8, count),
                 Kind::Packets { longest, cells } => (4, longest, cells),
+                Kind::Blocks { longest } => (5, longest, SLOTS),
             };
             set(at, pair(kind, bytes));
             set(at + 1, u64::from(channel.port));
@@ -281,6 +294,7 @@ impl Layout {
             (2, Some(width)) => Kind::Scalars { width, cells: count },
             (3, _) => Kind::Counters { count },
             (4, _) => Kind::Packets { longest: bytes, cells: count },
+            (5, _) if count == SLOTS => Kind::Blocks { longest: bytes },
             _ => return Err(damaged(format!("endpoint {port} has kind {kind} of {bytes} bytes"))),
         };
         let mut name = [0; NAME_BYTES_MAX];

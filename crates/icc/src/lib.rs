@@ -9,7 +9,8 @@
 //! * A *stream* carries bytes both ways over two channels of messages, for protocols that were made for sockets ([`Stream`]).
 //! * *Scalar channels* carry unsigned numbers of 8 to 64 bits ([`ScalarSender`], [`ScalarReceiver`]).
 //! * *Packet channels* carry frames, by copy or by reference ([`PacketSender`], [`PacketReceiver`]).
-//! * *Counters*, which MCAPI has not, are a block that one writer publishes and any number of readers get whole ([`CounterWriter`], [`CounterReader`]).
+//! * *Blocks* and *counters*, which MCAPI has not, are bytes and numbers that one writer publishes and any number of readers get whole: the newest replaces
+//!   the one before ([`BlockWriter`], [`BlockReader`], [`CounterWriter`], [`CounterReader`]).
 //!
 //! # Between processes
 //! One node serves the domain ([`Domain::serve`]); others connect to its socket ([`Node::connect`]) and attach. Each endpoint has sealed memory of its
@@ -26,6 +27,8 @@
 //! The form of shared memory has a version (`layout`), and so have the words on the socket (`protocol`).
 #![deny(unsafe_code)]
 
+#[cfg(not(loom))]
+mod blocks;
 #[cfg(not(loom))]
 mod channel;
 #[cfg(not(loom))]
@@ -51,6 +54,8 @@ mod prim;
 #[cfg(not(loom))]
 mod protocol;
 #[cfg(not(loom))]
+mod published;
+#[cfg(not(loom))]
 mod region;
 #[cfg_attr(loom, allow(dead_code, reason = "models need no scalars"))]
 mod ring;
@@ -68,11 +73,12 @@ mod stream;
 mod wait;
 
 pub use endpoint::{
-    COUNTERS_MAX, ENDPOINTS_MAX, Endpoint, Kind, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, NodeId, PACKET_BYTES_MAX,
-    Rights, Role, Width,
+    BLOCK_BYTES_MAX, COUNTERS_MAX, ENDPOINTS_MAX, Endpoint, Kind, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, NodeId,
+    PACKET_BYTES_MAX, Rights, Role, Width,
 };
 #[cfg(not(loom))]
 pub use {
+    blocks::{BlockReader, BlockWriter},
     channel::{ChannelError, Peer},
     counters::{CounterReader, CounterWriter},
     file::FileRegion,

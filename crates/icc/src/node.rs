@@ -13,10 +13,12 @@ use rustix::net::{
     SendAncillaryMessage, SocketFlags, SocketType,
 };
 
+use crate::blocks::{BlockReader, BlockWriter};
 use crate::channel::{ChannelError, Link, Seated};
 use crate::counters::{CounterReader, CounterWriter};
 use crate::endpoint::{Kind, NodeId, Role};
 use crate::layout::{Channel, Layout, LayoutError};
+use crate::memory::ReadOnly;
 use crate::messages::{Receiver, Sender};
 use crate::packets::{PacketReceiver, PacketSender};
 use crate::protocol::{REPLY_BYTES, Reply, Request, Status};
@@ -306,11 +308,33 @@ impl Node {
     /// # Errors
     /// See [`AttachError`].
     pub fn counter_reader(&self, endpoint: &str) -> Result<CounterReader, AttachError> {
+        let (layout, words, lease) = self.read(endpoint)?;
+        Ok(CounterReader::new(words, only(&layout, endpoint, "counters")?, lease))
+    }
+
+    /// Attaches as the writer of blocks.
+    ///
+    /// # Errors
+    /// See [`AttachError`].
+    pub fn block_writer(&self, endpoint: &str) -> Result<BlockWriter, AttachError> {
+        Ok(BlockWriter::new(self.link(endpoint, Role::Sender, "blocks")?))
+    }
+
+    /// Attaches as a reader of blocks.
+    ///
+    /// # Errors
+    /// See [`AttachError`].
+    pub fn block_reader(&self, endpoint: &str) -> Result<BlockReader, AttachError> {
+        let (layout, words, lease) = self.read(endpoint)?;
+        Ok(BlockReader::new(words, only(&layout, endpoint, "blocks")?, lease))
+    }
+
+    /// Attaches as one of many readers.
+    fn read(&self, endpoint: &str) -> Result<(Layout, ReadOnly, Lease), AttachError> {
         let Attached { region, reply, .. } = self.attach(endpoint, Role::Receiver, false)?;
         let lease = self.lease(reply.lease);
         let (layout, words) = region::map_to_read(region.as_fd())?;
-        let channel = only(&layout, endpoint, "counters")?;
-        Ok(CounterReader::new(words, channel, lease))
+        Ok((layout, words, lease))
     }
 
     /// Makes an endpoint anew, empty: for one of its sides that found the channel damaged. The other side's end is given up. The seat is free afterwards.

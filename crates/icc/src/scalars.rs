@@ -13,7 +13,7 @@ use crate::wait::{Sleeper, Waker};
 fn largest(link: &Link) -> u64 {
     match link.channel.kind {
         Kind::Scalars { width, .. } => width.max(),
-        Kind::Messages { .. } | Kind::Packets { .. } | Kind::Counters { .. } => 0,
+        Kind::Messages { .. } | Kind::Packets { .. } | Kind::Counters { .. } | Kind::Blocks { .. } => 0,
     }
 }
 

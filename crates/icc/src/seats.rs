@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::endpoint::{Endpoint, Kind, NodeId, Role};
+use crate::endpoint::{Endpoint, NodeId, Role};
 use crate::prim::Ordering;
 use crate::region::{Region, RegionError};
 use crate::wait::{Bell, Ear};
@@ -80,7 +80,7 @@ impl Seats {
 
     /// Whether only one process at a time can have the role.
     pub(crate) fn is_single(&self, role: Role) -> bool {
-        role == Role::Sender || !matches!(self.endpoint.kind, Kind::Counters { .. })
+        role == Role::Sender || !self.endpoint.kind.is_published()
     }
 
     pub(crate) fn holder(&self, role: Role) -> Option<Holder> {
@@ -119,7 +119,7 @@ impl Seats {
 
     /// Seats a process; the seat is free, or one of many.
     pub(crate) fn take(&mut self, role: Role, holder: Holder) -> std::io::Result<Given<'_>> {
-        let rings = !matches!(self.endpoint.kind, Kind::Counters { .. });
+        let rings = !self.endpoint.kind.is_published();
         match role {
             Role::Sender if rings => {
                 // A new one each time: the sender before may have spoilt its own.

@@ -8,9 +8,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use junctor_icc::{ChannelError, Domain, Endpoint, Node, NodeId, Receiver, Sender};
+use junctor_icc::{BlockWriter, ChannelError, Domain, Endpoint, Node, NodeId, Receiver, Sender};
 
 const KILLS: usize = 100;
+/// Bytes of the longest block.
+const BLOCK: usize = 5000;
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 /// Says in its environment what a child is to be.
 const ROLE: &str = "JUNCTOR_ICC_TEST_ROLE";
@@ -65,6 +67,7 @@ fn the_other_process() {
     match role.as_str() {
         "sender" => send_for_ever(&mut node.sender("messages").unwrap()),
         "receiver" => receive_for_ever(&mut node.receiver("messages").unwrap()),
+        "writer" => write_for_ever(&mut node.block_writer("blocks").unwrap()),
         _ => panic!("a role {role}"),
     }
 }
@@ -88,6 +91,13 @@ fn receive_for_ever(receiver: &mut Receiver) {
                 number_of(message);
             })
             .unwrap();
+    }
+}
+
+/// Blocks of any length, all of whose bytes are the same.
+fn write_for_ever(writer: &mut BlockWriter) {
+    for number in 0.. {
+        writer.publish(&vec![number as u8; number * 31 % BLOCK]).unwrap();
     }
 }
 
@@ -178,6 +188,41 @@ fn a_hundred_receivers_are_killed() {
         > 0
     {}
     assert_eq!(last, Some(number - 1));
+}
+
+/// Whoever reads goes on with what is there, and each successor with the numbers.
+#[test]
+fn a_hundred_writers_are_killed() {
+    let place = format!("@junctor-icc-kill-blocks-{}", std::process::id());
+    let endpoints = [Endpoint::blocks(1, "blocks", BLOCK as u32)];
+    let domain = Domain::serve(NodeId::new(7, 1), &endpoints, Some(place.as_ref())).unwrap();
+    let node = domain.node(1).unwrap();
+    let (mut readers, mut block) = ([(); 2].map(|()| node.block_reader("blocks").unwrap()), Vec::new());
+    let mut last = 0;
+    for kill in 0..KILLS as u64 {
+        let child = Killed::start("writer", &place);
+        let wanted = last + 50 + kill * 7 % 200;
+        while last < wanted {
+            match readers[(last % 2) as usize].read(&mut block) {
+                Ok(number) => {
+                    assert!(number >= last, "{number} after {last}");
+                    last = number;
+                }
+                Err(why) => {
+                    assert!(matches!(why, ChannelError::Nothing | ChannelError::Overtaken(_)), "{why}");
+                }
+            }
+            assert!(block.iter().all(|byte| *byte == block[0]), "a block that nobody wrote");
+        }
+        drop(child);
+        // The newest is whole, whenever its writer died.
+        last = readers[0].read(&mut block).unwrap();
+        assert!(block.iter().all(|byte| *byte == block[0]), "a block that nobody wrote");
+        while readers[0].writer().present {
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!(readers[1].writer().attached, KILLS as u64);
 }
 
 /// Channels need the node that serves the domain only to attach; the next one takes the place of its socket.

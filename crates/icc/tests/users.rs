@@ -26,6 +26,10 @@ fn the_other_user() {
     let mut counters = Vec::new();
     assert_eq!(node.counter_reader("counters").unwrap().read(&mut counters), Ok(1));
     assert_eq!(counters, [5, 6]);
+    denied(node.block_writer("blocks").map(drop));
+    let mut block = Vec::new();
+    assert_eq!((node.block_reader("blocks").unwrap().read(&mut block), block), (Ok(1), b"whole".to_vec()));
+    denied(node.block_reader("private blocks").map(drop));
 }
 
 #[test]
@@ -41,9 +45,12 @@ fn another_user_may_do_what_the_mode_says() {
         messages(2, "to_all", 0o604),
         messages(3, "from_all", 0o602),
         Endpoint::counters(4, "counters", 8).rights(Rights::mode(0o644)),
+        Endpoint::blocks(5, "blocks", 8).rights(Rights::mode(0o644)),
+        Endpoint::blocks(6, "private blocks", 8),
     ];
     let domain = Domain::serve(NodeId::new(7, 1), &endpoints, Some(place.as_ref())).unwrap();
     domain.node(1).unwrap().counter_writer("counters").unwrap().publish(&[5, 6]).unwrap();
+    domain.node(1).unwrap().block_writer("blocks").unwrap().publish(b"whole").unwrap();
     // A copy that the other user can reach.
     let dir = tempfile::Builder::new()
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
