@@ -18,7 +18,7 @@
  */
 typedef enum {
   /*
-   There is nothing to receive, or no counters have been published yet.
+   There is nothing to receive, or nothing has been published yet.
    */
   JUNCTOR_ICC_ERROR_EMPTY = -1,
   /*
@@ -26,7 +26,7 @@ typedef enum {
    */
   JUNCTOR_ICC_ERROR_FULL = -2,
   /*
-   The message is too long for the endpoint, or the scalar too large for its width.
+   The message or block is too long for the endpoint, or the scalar too large for its width.
    */
   JUNCTOR_ICC_ERROR_TOO_LONG = -3,
   /*
@@ -42,7 +42,7 @@ typedef enum {
    */
   JUNCTOR_ICC_ERROR_GIVEN_UP = -6,
   /*
-   The counters were overwritten while they were read, each time that it was tried.
+   The counters or the block were overwritten while they were read, each time that it was tried.
    */
   JUNCTOR_ICC_ERROR_OVERTAKEN = -7,
   /*
@@ -54,6 +54,16 @@ typedef enum {
    */
   JUNCTOR_ICC_ERROR_SYSTEM = -9,
 } JunctorIccError;
+
+/*
+ A reader of blocks.
+ */
+typedef struct JunctorIccBlockReader JunctorIccBlockReader;
+
+/*
+ The writer of blocks.
+ */
+typedef struct JunctorIccBlockWriter JunctorIccBlockWriter;
 
 /*
  A reader of a block of counters.
@@ -365,6 +375,66 @@ int64_t junctor_icc_read_counters(JunctorIccCounterReader *reader,
                                   uint64_t *number);
 
 /*
+ Attaches as the writer of blocks.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccBlockWriter *junctor_icc_block_writer(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_block_writer_free(JunctorIccBlockWriter *end);
+
+/*
+ Attaches as a reader of blocks.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccBlockReader *junctor_icc_block_reader(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_block_reader_free(JunctorIccBlockReader *end);
+
+/*
+ Publishes a block, which replaces the one before. Returns 0 or an error.
+
+ # Safety
+ `writer` is a handle or NULL; `block` points to `bytes` bytes.
+ */
+int junctor_icc_block_publish(JunctorIccBlockWriter *writer, const uint8_t *block, size_t bytes);
+
+/*
+ Copies the newest block, at most `room` bytes of it. Returns its length, which may be more, or an error, which is `Empty` if none was
+ published yet. `number`, unless it is NULL, gets the number of the block.
+
+ # Safety
+ `reader` is a handle or NULL; `buffer` has room for `room` bytes; `number` for one number, or is NULL.
+ */
+int64_t junctor_icc_block_read(JunctorIccBlockReader *reader,
+                               uint8_t *buffer,
+                               size_t room,
+                               uint64_t *number);
+
+/*
+ Whether somebody writes at present. What a writer leaves can still be read.
+
+ # Safety
+ `reader` is a handle or NULL.
+ */
+bool junctor_icc_block_is_written(JunctorIccBlockReader *reader);
+
+/*
  Attaches as the sender of packets, which a router receives by FromPlane.
 
  # Safety
@@ -458,6 +528,66 @@ int junctor_icc_packet_announce(JunctorIccPacketReceiver *receiver);
  `receiver` is a handle or NULL.
  */
 int junctor_icc_packet_fd(JunctorIccPacketReceiver *receiver);
+
+/*
+ Attaches as the writer of blocks.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccBlockWriter *junctor_icc_block_writer(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_block_writer_free(JunctorIccBlockWriter *end);
+
+/*
+ Attaches as a reader of blocks.
+
+ # Safety
+ `node` is a handle, and `endpoint` text that ends with a zero; or NULL.
+ */
+JunctorIccBlockReader *junctor_icc_block_reader(JunctorIccNode *node, const char *endpoint);
+
+/*
+ Gives the seat back and frees the handle. NULL is allowed.
+
+ # Safety
+ It is a handle that nobody uses any more, or NULL.
+ */
+void junctor_icc_block_reader_free(JunctorIccBlockReader *end);
+
+/*
+ Publishes a block, which replaces the one before. Returns 0 or an error.
+
+ # Safety
+ `writer` is a handle or NULL; `block` points to `bytes` bytes.
+ */
+int junctor_icc_block_publish(JunctorIccBlockWriter *writer, const uint8_t *block, size_t bytes);
+
+/*
+ Copies the newest block, at most `room` bytes of it. Returns its length, which may be more, or an error, which is `Empty` if none was
+ published yet. `number`, unless it is NULL, gets the number of the block.
+
+ # Safety
+ `reader` is a handle or NULL; `buffer` has room for `room` bytes; `number` for one number, or is NULL.
+ */
+int64_t junctor_icc_block_read(JunctorIccBlockReader *reader,
+                               uint8_t *buffer,
+                               size_t room,
+                               uint64_t *number);
+
+/*
+ Whether somebody writes at present. What a writer leaves can still be read.
+
+ # Safety
+ `reader` is a handle or NULL.
+ */
+bool junctor_icc_block_is_written(JunctorIccBlockReader *reader);
 
 /*
  Attaches as the sender of packets, which a router receives by FromPlane.

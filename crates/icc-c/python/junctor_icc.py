@@ -63,6 +63,11 @@ def _load():
         "publish": (flag, pointer, ctypes.POINTER(u64), size),
         "read_counters": (i64, pointer, ctypes.POINTER(u64), size, ctypes.POINTER(u64)),
     }
+    functions |= {
+        "block_publish": (flag, pointer, text, size),
+        "block_read": (i64, pointer, pointer, size, ctypes.POINTER(u64)),
+        "block_is_written": (ctypes.c_bool, pointer),
+    }
     note = ctypes.POINTER(_Note)
     functions |= {
         "packet_send": (flag, pointer, text, size, note),
@@ -74,7 +79,7 @@ def _load():
         "packet_fd": (flag, pointer),
     }
     ends = ["sender", "receiver", "scalar_sender", "scalar_receiver", "counter_writer", "counter_reader"]
-    for end in ends + ["packet_sender", "packet_receiver"]:
+    for end in ends + ["packet_sender", "packet_receiver", "block_writer", "block_reader"]:
         functions[end] = (pointer, pointer, text)
         functions[end + "_free"] = (None, pointer)
     for name, (result, *arguments) in functions.items():
@@ -173,6 +178,12 @@ class Node(_Handle):
 
     def counter_reader(self, endpoint):
         return self._attach(CounterReader, "counter_reader", endpoint)
+
+    def block_writer(self, endpoint):
+        return self._attach(BlockWriter, "block_writer", endpoint)
+
+    def block_reader(self, endpoint):
+        return self._attach(BlockReader, "block_reader", endpoint)
 
 
 class Sender(_Handle):
@@ -295,6 +306,34 @@ class CounterReader(_Handle):
             if _checked(count) <= self._room:
                 return number.value, list(numbers[:count])
             self._room = count
+
+
+class BlockWriter(_Handle):
+    _free = "block_writer"
+
+    def publish(self, block):
+        """Replaces the block that readers get."""
+        _checked(_library.junctor_icc_block_publish(self._handle, block, len(block)))
+
+
+class BlockReader(_Handle):
+    _free = "block_reader"
+    _room = 4096
+
+    def read(self):
+        """The number of the newest block and its bytes, or None before the first."""
+        while True:
+            buffer, number = ctypes.create_string_buffer(self._room), ctypes.c_uint64()
+            length = _library.junctor_icc_block_read(self._handle, buffer, self._room, ctypes.byref(number))
+            if length == EMPTY:
+                return None
+            if _checked(length) <= self._room:
+                return number.value, buffer.raw[:length]
+            self._room = length
+
+    def is_written(self):
+        """Whether somebody writes at present."""
+        return _library.junctor_icc_block_is_written(self._handle)
 
 
 class HandlerError(IccError):

@@ -12,8 +12,10 @@ use std::fmt::Display;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+mod blocks;
 mod packets;
 
+pub use blocks::*;
 pub use packets::*;
 
 use icc::{AttachError, ChannelError, CounterReader, CounterWriter, FileRegion, Node, NodeId};
@@ -25,11 +27,11 @@ pub const JUNCTOR_ICC_ABI: u32 = 1;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JunctorIccError {
-    /// There is nothing to receive, or no counters have been published yet.
+    /// There is nothing to receive, or nothing has been published yet.
     Empty = -1,
     /// The channel is full: nothing was sent.
     Full = -2,
-    /// The message is too long for the endpoint, or the scalar too large for its width.
+    /// The message or block is too long for the endpoint, or the scalar too large for its width.
     TooLong = -3,
     /// The buffer is too short for the message, which stays in the channel.
     TooShort = -4,
@@ -37,7 +39,7 @@ pub enum JunctorIccError {
     Broken = -5,
     /// The endpoint was made anew or its node has ended. Free this end and attach again.
     GivenUp = -6,
-    /// The counters were overwritten while they were read, each time that it was tried.
+    /// The counters or the block were overwritten while they were read, each time that it was tried.
     Overtaken = -7,
     /// An argument is NULL or not text.
     Argument = -8,

@@ -16,7 +16,7 @@ fn the_header_is_that_of_the_source() {
     let config = cbindgen::Config::from_file(Path::new(HERE).join("cbindgen.toml")).unwrap();
     let source = |file| Path::new(HERE).join("src").join(file);
     let made = cbindgen::Builder::new().with_config(config).with_src(source("lib.rs"));
-    let made = made.with_src(source("packets.rs")).generate().unwrap();
+    let made = made.with_src(source("blocks.rs")).with_src(source("packets.rs")).generate().unwrap();
     let mut header = Vec::new();
     made.write(&mut header);
     let path = Path::new(HERE).join("include/junctor_icc.h");
@@ -55,12 +55,19 @@ fn talk(name: &str, command: impl FnOnce(&str) -> Command) {
         Endpoint::counters(4, "counts", 8),
         Endpoint::packets(5, "frames", 2048, 16),
         Endpoint::packets(6, "answers", 2048, 16),
+        Endpoint::blocks(7, "load", 6000),
+        Endpoint::blocks(8, "copy", 6000),
     ];
     let domain = Domain::serve(NodeId::new(7, 1), &endpoints, Some(place.as_ref())).unwrap();
     let node = domain.node(1).unwrap();
     let (mut there, mut back) = (node.sender("there").unwrap(), node.receiver("back").unwrap());
     let (mut lengths, counts) =
         (node.scalar_receiver("lengths").unwrap(), node.counter_reader("counts").unwrap());
+    // The program reads it and publishes it reversed, before it ends.
+    let block: Vec<u8> = (0..5003).map(|at| (at % 251) as u8).collect();
+    let mut load = node.block_writer("load").unwrap();
+    load.publish(b"the one before").unwrap();
+    load.publish(&block).unwrap();
     // The program sends these back when it ends.
     let mut frames: icc::PacketSender = node.packet_sender("frames").unwrap();
     let mut answers = node.packet_receiver("answers").unwrap();
@@ -90,6 +97,9 @@ fn talk(name: &str, command: impl FnOnce(&str) -> Command) {
         assert_eq!(answers.receive(&mut buffer), Ok(Some((packet.len(), note))));
         assert_eq!(&buffer[..packet.len()], packet);
     }
+    let (mut copy, mut reversed) = (node.block_reader("copy").unwrap(), Vec::new());
+    assert_eq!(copy.read(&mut reversed), Ok(1));
+    assert!(reversed.iter().rev().eq(&block));
     let mut counted = Vec::new();
     assert_eq!((counts.read(&mut counted), counted), (Ok(8), vec![8, total]));
 }

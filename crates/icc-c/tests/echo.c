@@ -34,6 +34,26 @@ static int packets(JunctorIccNode *node) {
     return 0;
 }
 
+/* Publishes the block that it reads, reversed. */
+static int blocks(JunctorIccNode *node) {
+    JunctorIccBlockReader *load = junctor_icc_block_reader(node, "load");
+    JunctorIccBlockWriter *copy = junctor_icc_block_writer(node, "copy");
+    if (!load || !copy) return failed("attach to blocks");
+    if (!junctor_icc_block_is_written(load)) return failed("nobody writes");
+    uint8_t block[6001], reversed[6001];
+    uint64_t number = 0;
+    if (junctor_icc_block_read(load, block, 3, &number) != 5003 || number != 2) return failed("read with little room");
+    int64_t length = junctor_icc_block_read(load, block, sizeof block, NULL);
+    if (length < 0) return failed("read a block");
+    for (int64_t at = 0; at < length; at++) reversed[at] = block[length - 1 - at];
+    if (junctor_icc_block_publish(copy, reversed, 6001) != JUNCTOR_ICC_ERROR_TOO_LONG) return failed("too long");
+    if (junctor_icc_block_publish(copy, reversed, (size_t)length)) return failed("publish a block");
+    if (junctor_icc_block_read(load, NULL, 1, NULL) != JUNCTOR_ICC_ERROR_ARGUMENT) return failed("NULL");
+    junctor_icc_block_reader_free(load);
+    junctor_icc_block_writer_free(copy);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc != 2 || junctor_icc_abi() != JUNCTOR_ICC_ABI) return failed("usage");
     JunctorIccNode *node = junctor_icc_connect(argv[1], 7, 2);
@@ -60,7 +80,7 @@ int main(int argc, char **argv) {
         if (junctor_icc_send(back, message, (size_t)length)) return failed("send");
         if (length == 0) break;
     }
-    if (packets(node)) return 1;
+    if (packets(node) || blocks(node)) return 1;
     if (junctor_icc_send(NULL, message, 1) != JUNCTOR_ICC_ERROR_ARGUMENT) return failed("NULL");
     junctor_icc_receiver_free(there);
     junctor_icc_sender_free(back);

@@ -40,3 +40,15 @@ for _ in range(3):
     packet, note = received
     answers.send(packet, note._replace(paint=note.paint ^ 255))
 assert frames.lost() == 0
+
+load, copy = node.block_reader("load"), node.block_writer("copy")
+assert load.is_written()
+number, block = load.read()
+assert (number, len(block)) == (2, 5003), number
+try:
+    copy.publish(bytes(6001))
+    sys.exit("a block that is too long")
+except icc.IccError as why:
+    assert why.code == icc.TOO_LONG, why
+copy.publish(block[::-1])
+assert node.block_reader("copy").read() == (1, block[::-1])
