@@ -31,12 +31,7 @@ const AT_A_TIME: usize = 1 << 16;
 /// # Errors
 /// This program is in no deployment, the channel cannot be had, or nobody has answered for as long as `patience`.
 pub(crate) fn connect(channel: &str, patience: Duration) -> Result<Stream, String> {
-    let Some(place) = domain::socket(None) else {
-        return Err(format!(
-            "channel '{channel}': this program was not started by 'junctor up', so it has no channels; set {} to the socket of a deployment's domain, or name a control socket by --socket",
-            planes::up::domain::VARIABLE
-        ));
-    };
+    let Some(place) = domain::socket(None) else { return Err(domain::no_channels(channel)) };
     let [calls, answers] = call_endpoints(channel);
     let failed = |why: icc::AttachError| format!("channel '{channel}': {why}");
     let node = node(&place)?;

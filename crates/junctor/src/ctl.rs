@@ -60,9 +60,16 @@ pub(crate) struct Which {
     /// The router's process.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// The channel of calls, in a deployment, that leads to the router: for programs that 'junctor up' has started.
+    /// The channel, in a deployment, that leads to the router: of calls, or for top of statistics. For programs that 'junctor up' has started.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["socket", "pid"])]
     channel: Option<String>,
+}
+
+impl Which {
+    /// The channel that is named.
+    pub(crate) fn channel(&self) -> Option<&str> {
+        self.channel.as_deref()
+    }
 }
 
 /// What came of it.
@@ -168,13 +175,8 @@ pub(crate) fn find(router: &Which) -> Result<Connection, Failure> {
     }
 }
 
-/// The same, with the path of its socket.
+/// Connects to the router's socket; returns its path, too.
 pub(crate) fn locate(router: &Which) -> Result<(PathBuf, UnixStream), Failure> {
-    if router.channel.is_some() {
-        let why =
-            "the statistics segment is next to the control socket: name that by --socket, not a channel";
-        return Err(Failure::Unclear(why.into()));
-    }
     if let Some(path) = &router.socket {
         let failed = |e: std::io::Error| {
             let mend = match e.kind() {

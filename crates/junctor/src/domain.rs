@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use icc::{AttachError, Endpoint, ServeError};
+use icc::{AttachError, BlockReader, Endpoint, FileRegion, Node, ServeError};
+use planes::guest::{REGION, REGION_BYTES};
 use planes::up::domain::VARIABLE;
 use ports::plane::Planes;
 
@@ -18,6 +19,34 @@ const COUNT: u32 = 1024;
 pub(crate) fn socket(asked: Option<&Path>) -> Option<PathBuf> {
     let of_deployment = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     asked.map(Path::to_owned).or_else(of_deployment)
+}
+
+/// Why a program has no channels.
+pub(crate) fn no_channels(channel: &str) -> String {
+    format!(
+        "channel '{channel}': this program was not started by 'junctor up', so it has no channels; set {VARIABLE} to the socket of a deployment's domain, or name a control socket by --socket"
+    )
+}
+
+/// Attaches to a channel as a reader of blocks: by the domain's socket, which somebody serves, or in a guest by the memory that it shares with the machine.
+pub(crate) fn block_reader(channel: &str) -> Result<(Option<Node>, BlockReader), String> {
+    let failed = |why: AttachError| match why {
+        AttachError::NoEndpoint(..) | AttachError::Layout(icc::LayoutError::NoEndpoint(..)) => {
+            format!(
+                "channel '{channel}': there is no such channel of statistics; see [channels] in the deployment"
+            )
+        }
+        why => format!("channel '{channel}': {why}"),
+    };
+    if let Some(socket) = socket(None) {
+        let node = Planes::at(&socket).node().map_err(failed)?;
+        let reader = node.block_reader(channel).map_err(failed)?;
+        return Ok((Some(node), reader));
+    }
+    let bytes = std::env::var(REGION_BYTES).ok().and_then(|bytes| bytes.parse().ok());
+    let Some((path, bytes)) = std::env::var_os(REGION).zip(bytes) else { return Err(no_channels(channel)) };
+    let region = FileRegion::open(Path::new(&path), bytes).map_err(failed)?;
+    Ok((None, region.block_reader(channel).map_err(failed)?))
 }
 
 /// The domain, if there is one. One that was asked for is served here if nobody serves it.

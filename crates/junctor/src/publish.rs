@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The publisher of a running router: a thread that asks the workers for their counters and writes them into the statistics segment beside the
-//! control socket, for `junctor top` and whoever else may read it (docs/stats-segment.md).
+//! control socket, and to channels of the deployment ([`sinks`]), for `junctor top` and other readers (docs/stats-segment.md).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,14 @@ use std::time::Duration;
 use engine::stats::{Samples, Stat, StatKind, WorkerState};
 use engine::{Control, Mode, Processing, Reason, Shared};
 use profile::clock::monotonic_ns;
-use stats::{Directory, Kind, Metric, Object, Publisher, Series, Snapshot};
+use stats::{Directory, Kind, Metric, Object, Series, Snapshot};
 
 use crate::observe::records;
+
+mod sinks;
+
+use sinks::Sink;
+pub(crate) use sinks::too_long;
 
 /// Decisions of the balancer that are published.
 const DECISIONS: usize = 20;
@@ -69,7 +74,8 @@ pub(crate) fn path_beside(socket: &Path) -> PathBuf {
 
 /// A publisher at work until this is dropped.
 pub(crate) struct Published {
-    path: PathBuf,
+    /// The segment, if there is one.
+    path: Option<PathBuf>,
     /// Gone when it is to end.
     over: Option<Sender<()>>,
     /// Gone when it has.
@@ -80,55 +86,64 @@ impl Drop for Published {
     fn drop(&mut self) {
         self.over = None;
         let _ = self.ended.recv_timeout(PATIENCE);
-        let _ = std::fs::remove_file(&self.path);
+        let _ = self.path.as_ref().map(std::fs::remove_file);
     }
 }
 
-/// Lets a router publish its counters so often.
-///
-/// # Errors
-/// The segment cannot be made.
-pub(crate) fn begin(control: Control, path: &Path, interval: Duration) -> Result<Published, String> {
-    let started = records::now_ns();
-    let publisher = Publisher::create(path, 0o600, started, nanoseconds(interval));
-    let mut publisher = publisher.map_err(|why| why.to_string())?;
+/// Lets a router publish its counters so often: next to its control socket, and to the channels that its deployment gives it. What cannot be is said.
+pub(crate) fn begin(
+    control: Control,
+    socket: Option<&Path>,
+    interval: Duration,
+    warn: impl Fn(String),
+) -> Option<Published> {
+    let path = socket.map(path_beside);
+    let mut sinks = sinks::channels(interval);
+    let file = path.as_ref().map(|path| sinks::file(path, interval));
+    sinks.extend(file.and_then(|file| file.map_err(&warn).ok()));
+    if sinks.is_empty() {
+        return None;
+    }
     let (over, until) = channel::<()>();
     let (ending, ended) = channel::<()>();
     let body = move || {
         // Without it, nothing comes while workers never rest.
         let _ = sync::priority::before_workers();
-        run(&control, &mut publisher, interval, &until);
-        drop((publisher, ending));
+        run(&control, &mut sinks, interval, &until);
+        drop((sinks, ending));
     };
     let thread = std::thread::Builder::new().name("statistics".into()).spawn(body);
-    thread.map_err(|e| e.to_string())?;
-    Ok(Published { path: path.to_owned(), over: Some(over), ended })
+    thread.map_err(|why| warn(why.to_string())).ok()?;
+    Some(Published { path, over: Some(over), ended })
 }
 
-fn run(control: &Control, publisher: &mut Publisher, interval: Duration, until: &Receiver<()>) {
+fn run(control: &Control, sinks: &mut [Sink], interval: Duration, until: &Receiver<()>) {
     let mut gathered = Gathered::default();
     let (mut told, mut period) = (false, interval);
     let first = (sync::tsc(), monotonic_ns());
     loop {
         let count = control.shared().elements.len();
-        let done = if count > MOST_ELEMENTS {
+        let too_many = count > MOST_ELEMENTS;
+        if too_many {
             // What was gathered of another configuration takes memory, too.
-            gathered = Gathered::default();
-            Err(format!("the configuration has {count} elements, and at most {MOST_ELEMENTS} may have them"))
+            gathered = Gathered { described: gathered.described, ..Gathered::default() };
         } else if gathered.take(control).is_none() {
             return;
         } else {
-            gathered.publish(control, publisher).map_err(|why| why.to_string())
-        };
-        if let (Err(why), false) = (&done, std::mem::replace(&mut told, done.is_err())) {
-            errln!("junctor: warning: statistics are not published: {why}");
+            gathered.publish(control, sinks);
         }
+        if too_many && !std::mem::replace(&mut told, too_many) {
+            errln!(
+                "junctor: warning: statistics are not published: the configuration has {count} elements, and at most {MOST_ELEMENTS} may have them"
+            );
+        }
+        told = too_many;
         let ghz = (sync::tsc() - first.0) as f64 / (monotonic_ns() - first.1).max(1) as f64;
         let needed = interval.max(gathered.slowest(ghz) * MOST_OF_A_WORKER);
         // Not for every microsecond more or less.
         if needed > period || needed * 2 < period {
             period = needed;
-            let _ = publisher.set_interval_ns(nanoseconds(period));
+            sinks.iter_mut().for_each(|sink| sink.set_interval(period));
         }
         if until.recv_timeout(period) != Err(RecvTimeoutError::Timeout) {
             return;
@@ -173,8 +188,9 @@ struct Gathered {
     values: Vec<u64>,
     /// What elements told last: one whose lock is taken tells nothing.
     told: Told,
-    /// The keys that the directory has.
-    described: Vec<Key>,
+    /// The keys that the newest directory has, and how many directories there were before.
+    named: Vec<Key>,
+    described: u64,
 }
 
 impl Gathered {
@@ -211,7 +227,7 @@ impl Gathered {
         self.objects.push(object("memory", "packets", ""));
         self.objects.extend((0..shared.workers()).map(|w| object("worker", &w.to_string(), "")));
         self.told.clear();
-        self.described.clear();
+        self.named.clear();
         let first = |next: &mut usize, e: &engine::ElementInfo| {
             Some(std::mem::replace(next, *next + e.outputs().len()))
         };
@@ -405,10 +421,15 @@ impl Gathered {
         Duration::from_nanos((cycles as f64 / ghz.max(0.1)) as u64).min(Duration::from_millis(10))
     }
 
-    fn publish(&mut self, control: &Control, publisher: &mut Publisher) -> Result<(), stats::Error> {
-        if self.described != self.keys {
-            publisher.describe(&self.directory())?;
-            self.described.clone_from(&self.keys);
+    fn publish(&mut self, control: &Control, sinks: &mut [Sink]) {
+        if self.named != self.keys {
+            self.named.clone_from(&self.keys);
+            self.described += 1;
+        }
+        if sinks.iter().any(|sink| !sink.has(self.described)) {
+            let directory = self.directory();
+            let lacking = sinks.iter_mut().filter(|sink| !sink.has(self.described));
+            lacking.for_each(|sink| sink.describe(self.described, &directory));
         }
         let mut snapshot = Snapshot {
             directory: 0,
@@ -418,9 +439,8 @@ impl Gathered {
             values: std::mem::take(&mut self.values),
             notes: control.decisions(DECISIONS),
         };
-        let published = publisher.publish(&mut snapshot);
+        sinks.iter_mut().for_each(|sink| sink.publish(self.described, &mut snapshot));
         self.values = snapshot.values;
-        published
     }
 
     fn directory(&self) -> Directory {

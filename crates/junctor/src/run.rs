@@ -276,9 +276,11 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
                 Ok(socket) => socket,
                 Err(why) => return cli::fail(why),
             };
-            let _published = stats.zip(socket.as_ref()).and_then(|(period, socket)| {
-                let begun = publish::begin(router.control(), &publish::path_beside(socket.path()), period);
-                begun.map_err(|why| warn(args, &format!("'junctor top' cannot see this router: {why}"))).ok()
+            let _published = stats.and_then(|period| {
+                let unseen =
+                    |why: String| warn(args, &format!("'junctor top' cannot see this router: {why}"));
+                let socket = socket.as_ref().map(|socket| socket.path());
+                publish::begin(router.control(), socket, period, unseen)
             });
             let end = match begin(&mut router) {
                 Ok(end) => end,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor top`: a running router at a glance, from its statistics segment: the router is not asked anything.
+//! `junctor top`: a running router at a glance, from its statistics segment or its channel of statistics: the router is not asked anything.
 //!
-//! [`watch`] reads the segment, [`look`] makes two readings into rates, [`sheet`] makes these into tables, [`plain`] prints them; [`app`] holds what the user
+//! [`watch`] reads the segment, or a [`channel`], [`look`] makes two readings into rates, [`sheet`] makes these into tables, [`plain`] prints them; [`app`] holds what the user
 //! chose, [`screen`] draws it, and [`terminal`] takes keys and puts the terminal back as it was.
 
 use std::time::Duration;
@@ -10,6 +10,7 @@ use crate::ctl::{self, Failure, Which};
 use crate::{cli, exit};
 
 mod app;
+mod channel;
 mod look;
 mod plain;
 mod screen;
@@ -28,7 +29,8 @@ use watch::{Gone, Watch};
   junctor top                      keys: Tab or 1-6 pages, s and r sort, / filters, p holds, ? helps, q ends
   junctor top --pid 4711 --interval 500ms
   junctor top --once               one look, as text
-  junctor top --once --json        one look, see docs/json.md")]
+  junctor top --once --json        one look, see docs/json.md
+  junctor top --channel load       by a channel of statistics of the deployment that started this program")]
 pub(crate) struct Args {
     /// Look once, print it, and end.
     #[arg(long)]
@@ -76,10 +78,13 @@ pub(crate) fn main(args: &Args) -> u8 {
 
 /// Opens what the router that is meant publishes; says why it can't be, and returns the exit status.
 fn open(router: &Which) -> Result<Watch, (String, u8)> {
+    if let Some(channel) = router.channel() {
+        return Watch::channel(channel).map_err(|why| (why, exit::FAILURE));
+    }
     let (socket, stream) = ctl::locate(router).map_err(Failure::into_words)?;
     // It was there; nothing is asked of it.
     drop(stream);
-    Watch::open(&crate::publish::path_beside(&socket)).map_err(|why| (why.to_string(), exit::FAILURE))
+    Watch::file(&crate::publish::path_beside(&socket)).map_err(|why| (why.to_string(), exit::FAILURE))
 }
 
 /// One look, as text or JSON.

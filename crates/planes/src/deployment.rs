@@ -32,7 +32,7 @@ mod read;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use channels::{Calls, call_endpoints};
+pub use channels::{OfPlane, call_endpoints};
 pub use check::{Found, check, find_program};
 pub use read::{Read, read};
 
@@ -52,7 +52,9 @@ pub struct Deployment {
     /// Channels between planes: endpoints of the domain that the supervisor serves.
     pub channels: Vec<icc::Endpoint>,
     /// Which of them carry calls of a plane's handlers.
-    pub calls: Vec<Calls>,
+    pub calls: Vec<OfPlane>,
+    /// Which of them carry a plane's statistics.
+    pub statistics: Vec<OfPlane>,
     /// Where relative paths begin, and where commands are started: the file's directory.
     pub directory: PathBuf,
 }

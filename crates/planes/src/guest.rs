@@ -33,6 +33,10 @@ use serde::{Deserialize, Serialize};
 
 /// The kernel's program.
 pub const KERNEL: &str = "linux.uml";
+/// The variable by which a program in a guest learns the file of the channels that it may read, and how many bytes of it.
+pub const REGION: &str = "JUNCTOR_ICC_FILE";
+/// See [`REGION`].
+pub const REGION_BYTES: &str = "JUNCTOR_ICC_BYTES";
 /// The first byte of lines that are not the program's own.
 const MARK: char = '\x1e';
 /// Bytes of memory of a guest that does not say how much it needs.

@@ -498,10 +498,14 @@ impl Up<'_> {
         if !domain::endpoints(self.deployment).is_empty() {
             words.push((domain::VARIABLE.to_owned(), self.files.domain().display().to_string()));
         }
-        let calls = self.deployment.calls.iter().filter(|calls| calls.plane == plane.name);
-        let calls: Vec<&str> = calls.map(|calls| calls.name.as_str()).collect();
-        if !calls.is_empty() {
-            words.push((domain::CALLS.to_owned(), calls.join(" ")));
+        for (variable, channels) in
+            [(domain::CALLS, &self.deployment.calls), (domain::STATISTICS, &self.deployment.statistics)]
+        {
+            let own = channels.iter().filter(|channel| channel.plane == plane.name);
+            let own: Vec<&str> = own.map(|channel| channel.name.as_str()).collect();
+            if !own.is_empty() {
+                words.push((variable.to_owned(), own.join(" ")));
+            }
         }
         for other in &self.deployment.planes {
             if let Some(file) = self.deployment.shared_file(other) {

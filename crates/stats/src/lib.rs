@@ -6,16 +6,19 @@
 //!
 //! * [`directory`]: what is counted: names, kinds, units, whose. Numbered; another one comes when a configuration does.
 //! * [`snapshot`]: the values at one moment, in the directory's order.
+//! * [`block`]: both together in one block of bytes, for channels of a deployment (`icc`).
 //! * [`segment`]: the file: [`Publisher`] and [`Segment`]. How one writes while others read is [`sync::slots`]'s business.
 //!
 //! The crate knows nothing of engines and elements: a reader in another program needs no more than this crate.
 #![forbid(unsafe_code)]
 
+pub mod block;
 mod bytes;
 pub mod directory;
 pub mod segment;
 pub mod snapshot;
 
+pub use block::{Block, BlockError, Composer, Content, Decoder};
 pub use directory::{Directory, Entry, Kind, Metric, Object, Series};
 pub use segment::{Error, Publisher, Reading, Segment, State, VERSION, remove_left};
 pub use snapshot::Snapshot;

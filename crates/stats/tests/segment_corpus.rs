@@ -8,7 +8,7 @@ use std::path::Path;
 #[test]
 fn the_fuzzers_corpus_passes() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/stats_segment");
-    let (mut count, mut whole) = (0, 0);
+    let (mut count, mut whole, mut blocks) = (0, 0, 0);
     let mut random = 1u64;
     for entry in std::fs::read_dir(&corpus).expect("fuzz/corpus/stats_segment is there") {
         let data = std::fs::read(entry.expect("readable").path()).expect("readable");
@@ -17,6 +17,7 @@ fn the_fuzzers_corpus_passes() {
             let (directory, snapshot) =
                 rest.split_at(usize::from(u16::from_le_bytes([length[0], length[1]])).min(rest.len()));
             whole += usize::from(segment_check::read(&segment_check::file(directory, snapshot)).is_ok());
+            blocks += usize::from(segment_check::read_block(&segment_check::block(directory, snapshot)));
         }
         for round in 0..40usize {
             let mut damaged = data.clone();
@@ -33,5 +34,6 @@ fn the_fuzzers_corpus_passes() {
         }
         count += 1;
     }
+    assert_eq!(blocks, whole, "what is whole in a file is whole in a block");
     assert!(count >= 4 && whole >= 2, "{count} inputs, of which {whole} are whole");
 }

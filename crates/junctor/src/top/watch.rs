@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The segment of a router that runs, also when the file becomes another, and when the router ends.
+//! What a router that runs publishes: in a segment, also when the file becomes another, or on a channel; and when the router ends.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stats::{Error, Reading, Segment, State};
 
+use super::channel::Channel;
 use super::look::Router;
 
 /// Why there is nothing more to see.
@@ -17,6 +18,9 @@ pub(super) enum Gone {
     /// What it publishes cannot be read.
     #[error(transparent)]
     Unreadable(#[from] Error),
+    /// The same of a channel, with what to do.
+    #[error("{0}")]
+    Channel(String),
     /// It lives, but nothing new comes.
     #[error(
         "the router publishes nothing new: it is stopped, or others have its processors; let it go on (SIGCONT), or give it processors of its own (junctor run -j LIST)"
@@ -30,25 +34,47 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERVALS: u32 = 20;
 
 /// See the module.
-pub(super) struct Watch {
-    path: PathBuf,
-    segment: Segment,
+pub(super) enum Watch {
+    File { path: PathBuf, segment: Box<Segment> },
+    Channel(Box<Channel>),
 }
 
 impl Watch {
-    pub(super) fn open(path: &Path) -> Result<Watch, Error> {
-        Ok(Watch { path: path.to_owned(), segment: Segment::open(path)? })
+    /// Opens the segment at this path.
+    pub(super) fn file(path: &Path) -> Result<Watch, Error> {
+        Ok(Watch::File { path: path.to_owned(), segment: Box::new(Segment::open(path)?) })
+    }
+
+    /// Attaches to a channel.
+    pub(super) fn channel(name: &str) -> Result<Watch, String> {
+        Channel::open(name).map(|channel| Watch::Channel(Box::new(channel)))
     }
 
     /// Whose it is.
     pub(super) fn router(&self) -> Router {
-        Router { pid: self.segment.pid(), started_ns: self.segment.started_ns() }
+        match self {
+            Watch::File { segment, .. } => Router { pid: segment.pid(), started_ns: segment.started_ns() },
+            Watch::Channel(channel) => channel.router(),
+        }
     }
 
     /// The newest snapshot.
     pub(super) fn read(&mut self) -> Result<Reading, Gone> {
-        self.follow()?;
-        Ok(self.segment.read()?)
+        match self {
+            Watch::File { path, segment } => {
+                follow(path, segment)?;
+                Ok(segment.read()?)
+            }
+            Watch::Channel(channel) => channel.read(),
+        }
+    }
+
+    /// How often one comes.
+    fn interval(&self) -> Result<Duration, Gone> {
+        match self {
+            Watch::File { segment, .. } => Ok(Duration::from_nanos(segment.interval_ns()?)),
+            Watch::Channel(channel) => Ok(channel.interval()),
+        }
     }
 
     /// One that is newer than number `before`.
@@ -59,7 +85,7 @@ impl Watch {
             if reading.number > before {
                 return Ok(reading);
             }
-            let interval = Duration::from_nanos(self.segment.interval_ns()?).max(Duration::from_millis(100));
+            let interval = self.interval()?.max(Duration::from_millis(100));
             if waited > interval * INTERVALS {
                 return Err(Gone::Silent);
             }
@@ -67,15 +93,15 @@ impl Watch {
             waited += LOOK_EVERY;
         }
     }
+}
 
-    /// Goes on where the router does.
-    fn follow(&mut self) -> Result<(), Gone> {
-        if self.segment.state()? == State::Moved {
-            self.segment = Segment::open(&self.path)?;
-        }
-        if self.segment.state()? == State::Ended || !self.segment.is_alive() {
-            return Err(Gone::Ended);
-        }
-        Ok(())
+/// Goes on in the file where the router does.
+fn follow(path: &Path, segment: &mut Segment) -> Result<(), Gone> {
+    if segment.state()? == State::Moved {
+        *segment = Segment::open(path)?;
     }
+    if segment.state()? == State::Ended || !segment.is_alive() {
+        return Err(Gone::Ended);
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Channels of a deployment: endpoints of the domain that the supervisor serves, by which planes talk to each other.
 
-use icc::{Endpoint, Kind, NAME_BYTES_MAX, PACKET_BYTES_MAX, Width};
+use icc::{BLOCK_BYTES_MAX, Endpoint, Kind, NAME_BYTES_MAX, PACKET_BYTES_MAX, Width};
 use lang::Span;
 use toml::de::DeTable;
 
@@ -17,6 +17,9 @@ const COUNT: u32 = 1024;
 const CALL_BYTES: u32 = 1 << 16;
 const LEAST_CALL_BYTES: u32 = 64;
 const CALLS: u32 = 16;
+/// Bytes of a plane's statistics, unless the channel says otherwise; and the fewest that it can say.
+const STATISTICS_BYTES: u32 = 1 << 20;
+const LEAST_STATISTICS_BYTES: u32 = 1 << 12;
 
 /// What a channel carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +28,9 @@ enum Carries {
     Messages,
     Scalars,
     Counters,
+    Blocks,
     Calls,
+    Statistics,
 }
 
 const KINDS: &[(&str, Carries)] = &[
@@ -33,7 +38,9 @@ const KINDS: &[(&str, Carries)] = &[
     ("messages", Carries::Messages),
     ("scalars", Carries::Scalars),
     ("counters", Carries::Counters),
+    ("blocks", Carries::Blocks),
     ("calls", Carries::Calls),
+    ("statistics", Carries::Statistics),
 ];
 
 /// The channels of a deployment as they were read.
@@ -41,15 +48,17 @@ const KINDS: &[(&str, Carries)] = &[
 pub(super) struct Channels {
     pub endpoints: Vec<Endpoint>,
     /// Where handlers of a plane are called.
-    pub calls: Vec<Calls>,
+    pub calls: Vec<OfPlane>,
+    /// Where a plane publishes its statistics.
+    pub statistics: Vec<OfPlane>,
 }
 
-/// A channel by which others call the handlers of a user plane, as the deployment has it.
+/// A channel that belongs to a user plane: others call its handlers by it, or read its statistics.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Calls {
+pub struct OfPlane {
     /// The channel.
     pub name: String,
-    /// The plane that is called.
+    /// The plane.
     pub plane: String,
     /// Where the deployment says so.
     pub(super) at: Span,
@@ -83,53 +92,87 @@ fn channel(
     let port = channels.endpoints.len() as u32 + 1;
     let mut fields = Fields::new(format!("channel `{name}`"), table, at);
     let kind = fields.word(found, "kind", KINDS).map_or(Carries::Packets, |(kind, _)| kind);
-    let count = fields.number(found, "count", 1..=1 << 20).map_or(COUNT, i32::unsigned_abs);
-    let longest = fields.number(found, "longest", 1..=1 << 20).map(i32::unsigned_abs);
-    let bits = fields.number(found, "bits", 8..=64).map(i32::unsigned_abs);
     let mode = fields.parsed(found, "mode", "rights such as \"0660\"", |text| {
         u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
     });
     let plane = match kind {
-        Carries::Calls => fields.text(found, "plane"),
+        Carries::Calls => plane(found, &mut fields, "whose handlers are called"),
+        Carries::Statistics => plane(found, &mut fields, "that publishes its statistics"),
         _ => None,
     };
-    if kind == Carries::Calls && plane.is_none() {
-        fields.missing(found, "plane", "name the user plane whose handlers are called: plane = \"user\"");
-    }
+    let endpoints = match kind {
+        Carries::Statistics => vec![statistics(found, &mut fields, (port, &name))],
+        _ => endpoints(found, &mut fields, kind, (port, &name))?,
+    };
     fields.end(found);
     if !super::read::is_name(&name) || name.len() > NAME_BYTES_MAX {
         found.list.push(super::read::bad_name(&name, "channel").at(at));
         return None;
     }
-    if kind == Carries::Calls {
-        let (plane, at) = plane?;
-        let (longest, rights) =
-            (longest.unwrap_or(CALL_BYTES), mode.map(|(mode, _)| icc::Rights::mode(mode)));
-        for (port, name) in (port..).zip(call_endpoints(&name)) {
-            let endpoint = Endpoint::messages(port, name, longest.max(LEAST_CALL_BYTES), CALLS);
-            channels.endpoints.push(rights.into_iter().fold(endpoint, Endpoint::rights));
-        }
-        channels.calls.push(Calls { name, plane: plane.to_owned(), at });
-        return Some(());
-    }
-    let endpoint = match kind {
-        Carries::Packets => Endpoint::packets(port, name, longest.unwrap_or(PACKET_BYTES), count),
-        Carries::Messages => Endpoint::messages(port, name, longest.unwrap_or(MESSAGE_BYTES), count),
-        Carries::Scalars => Endpoint::scalars(port, name, width(found, bits.unwrap_or(64), at)?, count),
-        Carries::Counters | Carries::Calls => Endpoint::counters(port, name, count),
-    };
-    let endpoint = match mode {
-        Some((mode, _)) => endpoint.rights(icc::Rights::mode(mode)),
-        None => endpoint,
-    };
-    if let Kind::Packets { longest, .. } = endpoint.kind
+    if let [Endpoint { kind: Kind::Packets { longest, .. }, .. }] = endpoints[..]
         && longest > PACKET_BYTES_MAX
     {
         found.wrong_value(at, format!("packets have at most {PACKET_BYTES_MAX} bytes, not {longest}"));
         return None;
     }
-    channels.endpoints.push(endpoint);
+    let of_plane = |(plane, at): Placed<String>| OfPlane { name, plane, at };
+    match kind {
+        Carries::Calls => channels.calls.push(of_plane(plane?)),
+        Carries::Statistics => channels.statistics.push(of_plane(plane?)),
+        _ => {}
+    }
+    let rights = mode.map(|(mode, _)| icc::Rights::mode(mode));
+    let with_rights = |endpoint| rights.into_iter().fold(endpoint, Endpoint::rights);
+    channels.endpoints.extend(endpoints.into_iter().map(with_rights));
     Some(())
+}
+
+/// Reads whose the channel is.
+fn plane(found: &mut Findings, fields: &mut Fields<'_, '_>, what: &str) -> Option<Placed<String>> {
+    let plane = fields.text(found, "plane");
+    if plane.is_none() {
+        fields.missing(found, "plane", &format!("name the user plane {what}: plane = \"user\""));
+    }
+    plane.map(|(plane, at)| (plane.to_owned(), at))
+}
+
+/// The endpoints of a channel that has messages or numbers, with these ports and names.
+fn endpoints(
+    found: &mut Findings,
+    fields: &mut Fields<'_, '_>,
+    kind: Carries,
+    (port, name): (u32, &str),
+) -> Option<Vec<Endpoint>> {
+    let count = fields.number(found, "count", 1..=1 << 20).map_or(COUNT, i32::unsigned_abs);
+    let longest = fields.number(found, "longest", 1..=1 << 20).map(i32::unsigned_abs);
+    let bits = fields.number(found, "bits", 8..=64).map(i32::unsigned_abs);
+    let endpoint = match kind {
+        Carries::Packets => Endpoint::packets(port, name, longest.unwrap_or(PACKET_BYTES), count),
+        Carries::Messages => Endpoint::messages(port, name, longest.unwrap_or(MESSAGE_BYTES), count),
+        Carries::Scalars => {
+            Endpoint::scalars(port, name, width(found, bits.unwrap_or(64), fields.at)?, count)
+        }
+        Carries::Blocks => Endpoint::blocks(port, name, longest.unwrap_or(MESSAGE_BYTES)),
+        Carries::Counters | Carries::Statistics => Endpoint::counters(port, name, count),
+        Carries::Calls => {
+            let longest = longest.unwrap_or(CALL_BYTES).max(LEAST_CALL_BYTES);
+            let of = |(port, name)| Endpoint::messages(port, name, longest, CALLS);
+            return Some((port..).zip(call_endpoints(name)).map(of).collect());
+        }
+    };
+    Some(vec![endpoint])
+}
+
+/// The endpoint of a channel of statistics.
+fn statistics(found: &mut Findings, fields: &mut Fields<'_, '_>, (port, name): (u32, &str)) -> Endpoint {
+    let expected = "an amount from 4K to 64M, such as \"2M\"";
+    let size = fields.parsed(found, "size", expected, statistics_bytes);
+    Endpoint::blocks(port, name, size.map_or(STATISTICS_BYTES, |(size, _)| size))
+}
+
+fn statistics_bytes(text: &str) -> Option<u32> {
+    let bytes = u32::try_from(super::read::amount(text)?).ok()?;
+    (LEAST_STATISTICS_BYTES..=BLOCK_BYTES_MAX).contains(&bytes).then_some(bytes)
 }
 
 fn width(found: &mut Findings, bits: u32, at: Span) -> Option<Width> {

@@ -119,6 +119,7 @@ pub fn read(path: &Path, text: &str) -> Read {
         planes,
         channels: channels.endpoints,
         calls: channels.calls,
+        statistics: channels.statistics,
         directory: directory(path),
     };
     for path in
@@ -133,7 +134,7 @@ pub fn read(path: &Path, text: &str) -> Read {
     // Planes that could not be read are missing from the list, so what follows would speak of others.
     if deployment.planes.len() == places.len() {
         dependencies(&mut found, &mut deployment.planes, &places);
-        called(&mut found, &deployment);
+        owned(&mut found, &deployment);
         placed(&mut found, &deployment, &places);
     }
     let sound = found.list.iter().all(|d| d.severity != lang::Severity::Error);
@@ -156,23 +157,30 @@ pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 32 && name.chars().all(plain) && !name.starts_with('-')
 }
 
-/// Finds channels of calls that no router answers.
-fn called(found: &mut Findings, deployment: &Deployment) {
-    for calls in &deployment.calls {
-        let plane = deployment.planes.iter().find(|plane| plane.name == calls.plane);
-        let wrong = match plane {
+/// Finds channels of planes that are no routers: none answers calls, or publishes statistics.
+fn owned(found: &mut Findings, deployment: &Deployment) {
+    let calls = deployment.calls.iter().map(|channel| (channel, "handlers to call"));
+    let statistics = deployment.statistics.iter().map(|channel| (channel, "statistics"));
+    for (channel, what) in calls.chain(statistics) {
+        let name = &channel.plane;
+        let mut planes = deployment.planes.iter();
+        let wrong = match planes.clone().find(|plane| plane.name == *name) {
+            None if planes.any(|plane| plane.of.as_ref() == Some(name)) => {
+                let wrong = format!("plane `{name}` has several instances, and a channel has one plane");
+                Diagnostic::error("E0706", wrong).help(format!("name one of them, such as `{name}.0`"))
+            }
             None => {
-                let wrong = format!("there is no plane `{}`", calls.plane);
+                let wrong = format!("there is no plane `{name}`");
                 let names = deployment.planes.iter().map(|plane| plane.name.as_str());
-                Diagnostic::error("E0706", wrong).did_you_mean(lang::suggest(&calls.plane, names))
+                Diagnostic::error("E0706", wrong).did_you_mean(lang::suggest(name, names))
             }
             Some(plane) if matches!(plane.program, Program::Command(_)) => {
-                let wrong = format!("plane `{}` is no router, so it has no handlers to call", calls.plane);
+                let wrong = format!("plane `{name}` is no router, so it has no {what}");
                 Diagnostic::error("E0706", wrong).help("name a plane with a `config`")
             }
             Some(_) => continue,
         };
-        found.list.push(wrong.at(calls.at));
+        found.list.push(wrong.at(channel.at));
     }
 }
 
@@ -207,6 +215,11 @@ fn cores(fields: &mut Fields<'_, '_>, found: &mut Findings) -> Option<Placed<Cpu
 
 /// Bytes: a number with `K`, `M` or `G`.
 fn bytes(text: &str) -> Option<u64> {
+    amount(text).filter(|bytes| *bytes >= 1 << 20)
+}
+
+/// Bytes, such as `64K`.
+pub(super) fn amount(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, shift) = match text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text) {
         t if t.ends_with(['K', 'k']) => (&t[..t.len() - 1], 10),
@@ -215,7 +228,7 @@ fn bytes(text: &str) -> Option<u64> {
         t => (t, 0),
     };
     let number: u64 = digits.trim().parse().ok()?;
-    number.checked_shl(shift).filter(|bytes| bytes >> shift == number && *bytes >= 1 << 20)
+    number.checked_shl(shift).filter(|bytes| bytes >> shift == number)
 }
 
 /// The instances of a plane, each with its share of the cores; the plane itself if it has none.
@@ -605,6 +618,29 @@ mod tests {
             (&format!("{plane}[channels.x]\nkind = \"frames\""), "`kind` expects one of packets, messages"),
             (&format!("{plane}[channels.x]\nkind = \"calls\""), "channel `x` has no plane"),
             (&format!("{plane}[channels.x]\nkind = \"calls\"\nplane = \"usr\""), "there is no plane `usr`"),
+            (&format!("{plane}[channels.x]\nkind = \"statistics\""), "channel `x` has no plane"),
+            (&format!("{plane}[channels.x]\nkind = \"statistics\"\nplane = \"b\""), "there is no plane `b`"),
+            (
+                "[planes.a]\nkind = \"control\"\ncommand = \"x\"\n[channels.x]\nkind = \"statistics\"\nplane = \"a\"",
+                "plane `a` is no router, so it has no statistics",
+            ),
+            (
+                &format!("{plane}instances = 2\n[channels.x]\nkind = \"statistics\"\nplane = \"a\""),
+                "name one of them, such as `a.0`",
+            ),
+            (
+                &format!("{plane}[channels.x]\nkind = \"statistics\"\nplane = \"a\"\nsize = \"4000\""),
+                "`size` expects an amount from 4K to 64M",
+            ),
+            (
+                &format!("{plane}[channels.x]\nkind = \"statistics\"\nplane = \"a\"\nsize = \"65M\""),
+                "`size` expects an amount from 4K to 64M",
+            ),
+            (
+                &format!("{plane}[channels.x]\nkind = \"statistics\"\nplane = \"a\"\nlongest = 9000"),
+                "channel `x` has no setting `longest`",
+            ),
+            (&format!("{plane}[channels.x]\nsize = \"1M\""), "channel `x` has no setting `size`"),
             (&format!("{plane}[channels.x]\nplane = \"user\""), "channel `x` has no setting `plane`"),
             (&format!("{plane}[channels.x]\nlongest = 70000"), "packets have at most 65536 bytes"),
             (&format!("{plane}[channels.x]\nmode = \"rw\""), "`mode` expects rights such as"),

@@ -13,6 +13,8 @@ use crate::deployment::Deployment;
 pub const VARIABLE: &str = "JUNCTOR_ICC";
 /// The variable by which a plane learns the channels by which others call its handlers, separated by spaces.
 pub const CALLS: &str = "JUNCTOR_CALLS";
+/// The variable by which a plane learns the channels to which it publishes its statistics, separated by spaces.
+pub const STATISTICS: &str = "JUNCTOR_STATISTICS";
 /// The supervisor's own node.
 const SUPERVISOR: NodeId = NodeId::new(1, 1);
 

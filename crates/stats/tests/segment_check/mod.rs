@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-use junctor_stats::{Error, Reading, Segment};
+use junctor_stats::{Content, Decoder, Error, Reading, Segment};
 
 /// Takes `data` as a whole file, and as the content of a directory and of a snapshot in a file that is right otherwise: the first two bytes say where the one ends.
 pub fn check(data: &[u8]) {
@@ -13,6 +13,27 @@ pub fn check(data: &[u8]) {
     let (length, rest) = data.split_at_checked(2).unwrap_or((&[0, 0], &[]));
     let length = usize::from(u16::from_le_bytes([length[0], length[1]])).min(rest.len());
     let _ = read(&file(&rest[..length], &rest[length..]));
+    read_block(data);
+    read_block(&block(&rest[..length], &rest[length..]));
+}
+
+/// Takes bytes as a block, twice: the second time the directory is known. Returns whether it is one.
+pub fn read_block(bytes: &[u8]) -> bool {
+    let mut decoder = Decoder::default();
+    let [first, second] = [1, 2].map(|number| decoder.decode(bytes, number));
+    assert_eq!(first.is_ok(), second.is_ok());
+    let Ok(Content::Reading(reading)) = second.map(|block| block.content) else { return first.is_ok() };
+    assert_eq!(reading.iter().count(), reading.snapshot.values.len(), "each value is known");
+    true
+}
+
+/// A block with this directory, whose number is 1, and this snapshot, built by docs/stats-segment.md.
+pub fn block(directory: &[u8], snapshot: &[u8]) -> Vec<u8> {
+    let head = [u64::from_le_bytes(*b"JNCSTATS"), 1, 0, 4711, 0, 0, 1, directory.len() as u64];
+    let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.extend_from_slice(directory);
+    bytes.extend_from_slice(snapshot);
+    bytes
 }
 
 /// What a reader makes of a file of these bytes.
