@@ -48,12 +48,142 @@ fn wait_until_seen(deployment: &Deployment) -> Value {
     seen().expect("it goes on")
 }
 
+/// The names of the elements.
+fn elements(look: &Value) -> Vec<&str> {
+    let elements = look["elements"].as_array().expect("elements").iter();
+    elements.map(|element| element["name"].as_str().expect("a name")).collect()
+}
+
 #[test]
 fn a_plane_reads_statistics_by_a_channel() {
     if lab::rig::skip_without("a_plane_reads_statistics_by_a_channel", &[]) {
         return;
     }
-    let mut deployment = Deployment::start("stats", TEXT, ROUTER);
+    let deployment = Deployment::start("stats", TEXT, ROUTER);
     let seen = wait_until_seen(&deployment);
-    println!("{seen}");
+    // The file says the same.
+    let socket = deployment.file("user.sock").display().to_string();
+    let by_file = deployment.run(&["top", "--once", "--json", "--interval", "50ms", "--socket", &socket]);
+    let by_file: Value = serde_json::from_slice(&by_file.stdout).expect("JSON");
+    assert_eq!(elements(&seen), elements(&by_file));
+    assert_eq!(seen["router"]["pid"], by_file["router"]["pid"]);
+    let text = said(&deployment.run(&["top", "--once", "--interval", "50ms", "--channel", "load"]));
+    assert!(text.contains("RatedSource"), "{text}");
+
+    // What does not fit is said at both ends, and disturbs nobody.
+    let short = look(&deployment, "small").expect_err("it has no room");
+    assert!(short.contains("do not fit: they have") && short.contains("give it size = \""), "{short}");
+    let log = std::fs::read_to_string(deployment.file("user.log")).expect("a log");
+    assert_eq!(log.matches("statistics are not published on channel 'small': they have").count(), 1, "{log}");
+    let absent = look(&deployment, "lod").expect_err("there is none");
+    assert!(absent.contains("no such channel of statistics"), "{absent}");
+
+    for _ in 0..5 {
+        deployment.kill("user");
+        wait_until_seen(&deployment);
+    }
+}
+
+/// Whoever reads goes on while the supervisor is replaced, and moves to the next one's memory when the router has.
+#[test]
+fn readers_outlive_the_supervisor() {
+    if lab::rig::skip_without("readers_outlive_the_supervisor", &[]) {
+        return;
+    }
+    let mut deployment = Deployment::start("statsup", TEXT, ROUTER);
+    wait_until_seen(&deployment);
+    let router = deployment.pid("user");
+    let node = icc::Node::connect(deployment.file("domain"), icc::NodeId::new(0, 1)).expect("a domain");
+    let (mut reader, mut block) = (node.block_reader("load").expect("a channel"), Vec::new());
+    let look = Command::new(JUNCTOR)
+        .args(["top", "--once", "--json", "--interval", "1500ms", "--channel", "load"])
+        .env("JUNCTOR_ICC", deployment.file("domain"))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("junctor");
+    let maps = format!("/proc/{}/maps", look.id());
+    let attached = || std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("memfd:junctor-icc"));
+    wait_for("it is attached", PATIENCE, attached).expect("it attaches");
+    deployment.kill_supervisor();
+    let before = reader.read(&mut block).expect("what was there");
+    let later = || reader.number().is_ok_and(|number| number > before + 1);
+    wait_for("the router goes on", PATIENCE, later).expect("more");
+    deployment.start_supervisor();
+    let given_up = || reader.number() == Err(icc::ChannelError::GivenUp);
+    wait_for("the router moves", PATIENCE, given_up).expect("the old memory is given up");
+    let seen = wait_until_seen(&deployment);
+    assert_eq!(seen["router"]["pid"].to_string(), router, "the router went on");
+    // One that was under way has come to its end, whenever its second look was due.
+    let look = look.wait_with_output().expect("it ends");
+    let look: Value = serde_json::from_slice(&look.stdout).expect("JSON");
+    assert_eq!(look["router"]["pid"].to_string(), router);
+}
+
+/// A program in another operating system sees the router, also after either was killed.
+#[test]
+fn a_guest_reads_statistics_through_memory() {
+    let name = "a_guest_reads_statistics_through_memory";
+    if lab::rig::skip_without(name, &["linux.uml", "setpriv"]) {
+        return;
+    }
+    let guest = "[planes.watcher]\nkind = \"management\"\npartition = \"uml\"\ncommand = \"sh watch.sh\"\n\
+        statistics = [\"load\"]\nreaches = [\"user\"]\nafter = [\"user\"]\nmemory = \"128M\"\n";
+    let script = format!(
+        "echo kernel $(uname -r)\nuntil {JUNCTOR} ctl c.count; do :; done\n\
+         while :; do {JUNCTOR} top --once --json --interval 50ms --channel load 2>&1; done\n"
+    );
+    let mut deployment =
+        Deployment::start_with("statsuml", &format!("{TEXT}{guest}"), ROUTER, &[("watch.sh", &script)]);
+    let log =
+        |deployment: &Deployment| std::fs::read_to_string(deployment.file("watcher.log")).unwrap_or_default();
+    /// The looks of a log at a router.
+    fn looks(log: &str, pid: &str) -> Vec<u64> {
+        let looks = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let looks = looks.filter(|look| look["router"]["pid"].to_string() == pid);
+        looks.map(|look| look["elements"][1]["packets"].as_u64().unwrap_or(0)).collect()
+    }
+    // Another look at the same router, at which it had counted more.
+    let more = |deployment: &Deployment, what: &str| {
+        let before = looks(&log(deployment), &deployment.pid("user")).last().copied().unwrap_or(0);
+        let now = || looks(&log(deployment), &deployment.pid("user")).last().is_some_and(|now| *now > before);
+        wait_for(what, PATIENCE, now).unwrap_or_else(|e| panic!("{e}\n{}", log(deployment)));
+    };
+    more(&deployment, "the guest's look");
+    let ours = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+    assert!(!log(&deployment).contains(&format!("kernel {ours}")), "a kernel of its own");
+    deployment.kill("user");
+    more(&deployment, "a look at the next router");
+    deployment.kill("watcher");
+    more(&deployment, "the next guest's look");
+    deployment.kill_supervisor();
+    more(&deployment, "a look without a supervisor");
+    deployment.start_supervisor();
+    more(&deployment, "a look with the next one");
+}
+
+#[test]
+fn wrong_channels_are_named_by_check() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("d.toml");
+    std::fs::write(directory.path().join("router.click"), ROUTER).expect("room");
+    let checked = |channel: &str| {
+        let text = format!(
+            "[planes.user]\nkind = \"user\"\nconfig = \"router.click\"\n\
+             [planes.control]\nkind = \"control\"\ncommand = \"true\"\n\
+             [channels.load]\nkind = \"statistics\"\n{channel}\n"
+        );
+        std::fs::write(&file, text).expect("room");
+        let output = Command::new(JUNCTOR).arg("check").arg(&file).output().expect("junctor");
+        (output.status.success(), said(&output))
+    };
+    assert!(checked("plane = \"user\"").0, "{:?}", checked("plane = \"user\""));
+    for (channel, why) in [
+        ("", "channel `load` has no plane"),
+        ("plane = \"usr\"", "did you mean `user`?"),
+        ("plane = \"control\"", "plane `control` is no router, so it has no statistics"),
+        ("plane = \"user\"\nsize = \"1K\"", "`size` expects an amount from 4K to 64M"),
+    ] {
+        let (good, all) = checked(channel);
+        assert!(!good && all.contains(why) && all.contains("d.toml:"), "{channel}\n{all}");
+    }
 }

@@ -27,6 +27,7 @@
 mod channels;
 mod check;
 mod fields;
+mod guests;
 mod read;
 
 use std::path::PathBuf;
@@ -99,6 +100,8 @@ pub struct Plane {
     /// Of such an instance: planes whose control sockets its programs may use, by their place in [`Deployment::planes`]. They are
     /// carried by the shared memory.
     pub reaches: Vec<usize>,
+    /// Of such an instance: channels of statistics that its programs may read. They are carried by the shared memory, too.
+    pub statistics: Vec<icc::Endpoint>,
     /// Of such an instance: directories of this machine that it may write to.
     pub writable: Vec<PathBuf>,
     /// Of a virtual machine: the file of its kernel; none: the newest one that is installed here.

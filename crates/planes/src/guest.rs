@@ -14,15 +14,16 @@
 //!
 //! The guest sees the machine's files, read-only but for the directories under `writable`; `/run` and `/tmp` are its own. Its memory
 //! is a file that the kernel maps; `shared` adds one that both systems map: `/dev/mmapper` in the guest, or a resource of an `ivshmem`
-//! device. With `reaches`, that memory carries the conversations of programs in the guest with user planes (`relay`).
+//! device. With `reaches` and `statistics`, that memory carries the conversations of programs in the guest with user planes (`relay`),
+//! and what these publish (`statistics`).
 
 pub mod host;
 pub mod init;
 mod initramfs;
 pub mod kvm;
+pub mod region;
 mod relay;
-
-pub use relay::bytes as relay_bytes;
+mod statistics;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -84,6 +85,10 @@ pub struct Guest {
     pub shared: Option<PathBuf>,
     /// Planes whose control sockets programs in the guest may use, and where these are; then the shared memory serves that.
     pub reaches: Vec<(String, PathBuf)>,
+    /// Channels of statistics that programs in the guest may read; then the shared memory serves that, too.
+    pub channels: Vec<region::Channel>,
+    /// The socket of the deployment's domain.
+    pub domain: PathBuf,
     /// Directories that the guest may write to.
     pub writable: Vec<PathBuf>,
     /// The program's working directory.
@@ -184,7 +189,7 @@ impl Word {
 
 #[cfg(test)]
 const EXAMPLE: &str = r#"{"name": "control", "machine": "Uml", "init": "/usr/bin/junctor", "memory": 67108864, "interfaces": [], "shared": null,
-    "reaches": [], "writable": [], "directory": "/", "environment": [], "command": ["true"], "heartbeat": null,
+    "reaches": [], "channels": [], "domain": "/run/junctor/edge/domain", "writable": [], "directory": "/", "environment": [], "command": ["true"], "heartbeat": null,
     "ready_when_started": true}"#;
 
 #[cfg(test)]

@@ -532,8 +532,7 @@ impl Up<'_> {
         }
         let mut environment = plane.environment.clone();
         // Neither memory nor sockets of this machine are in a guest.
-        let is_for_guests =
-            |name: &str| !name.contains("SHARED") && ![domain::VARIABLE, domain::CALLS].contains(&name);
+        let is_for_guests = |name: &str| !name.contains("SHARED") && !domain::VARIABLES.contains(&name);
         environment.extend(self.words_for_all(plane).into_iter().filter(|(name, _)| is_for_guests(name)));
         let guest = Guest {
             name: plane.name.clone(),
@@ -543,6 +542,8 @@ impl Up<'_> {
             interfaces: plane.interfaces.clone(),
             shared,
             reaches: plane.reaches.iter().map(|id| self.control_socket(*id)).collect(),
+            channels: guest::region::channels(&plane.statistics),
+            domain: self.files.domain(),
             writable: plane.writable.clone(),
             directory: self.deployment.directory.clone(),
             environment,

@@ -23,7 +23,21 @@ pub(crate) struct Sink {
     /// Which of the directories it has.
     described: u64,
     /// What was last said to be wrong.
-    said: String,
+    said: Option<Kind>,
+}
+
+/// What can be wrong. Each is said once, until it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Refused,
+    NotAttached,
+    TooLong,
+}
+
+type Wrong = (Kind, String);
+
+fn refused(why: impl std::fmt::Display) -> Wrong {
+    (Kind::Refused, why.to_string())
 }
 
 enum Place {
@@ -33,7 +47,7 @@ enum Place {
 
 impl From<Place> for Sink {
     fn from(place: Place) -> Sink {
-        Sink { place, described: 0, said: String::new() }
+        Sink { place, described: 0, said: None }
     }
 }
 
@@ -71,7 +85,7 @@ impl Sink {
 
     pub(super) fn describe(&mut self, number: u64, directory: &Directory) {
         let done = match &mut self.place {
-            Place::File(publisher) => publisher.describe(directory).map_err(|why| why.to_string()),
+            Place::File(publisher) => publisher.describe(directory).map_err(refused),
             Place::Channel(channel) => {
                 channel.composer.describe(directory);
                 Ok(())
@@ -89,11 +103,11 @@ impl Sink {
             return;
         }
         let done = match &mut self.place {
-            Place::File(publisher) => publisher.publish(snapshot).map_err(|why| why.to_string()),
+            Place::File(publisher) => publisher.publish(snapshot).map_err(refused),
             Place::Channel(channel) => channel.publish(snapshot),
         };
         match done {
-            Ok(()) => self.said.clear(),
+            Ok(()) => self.said = None,
             Err(why) => self.tell(why),
         }
     }
@@ -106,14 +120,14 @@ impl Sink {
     }
 
     /// Says what is wrong, once.
-    fn tell(&mut self, why: String) {
-        if self.said != why {
+    fn tell(&mut self, (kind, why): Wrong) {
+        if self.said != Some(kind) {
             let place = match &self.place {
                 Place::File(_) => String::new(),
                 Place::Channel(channel) => format!(" on channel '{}'", channel.name),
             };
             errln!("junctor: warning: statistics are not published{place}: {why}");
-            self.said = why;
+            self.said = Some(kind);
         }
     }
 }
@@ -133,9 +147,11 @@ struct Channel {
 }
 
 impl Channel {
-    fn publish(&mut self, snapshot: &mut Snapshot) -> Result<(), String> {
+    fn publish(&mut self, snapshot: &mut Snapshot) -> Result<(), Wrong> {
         self.tend();
-        let Some((_, writer)) = &mut self.attached else { return self.fault.clone().map_or(Ok(()), Err) };
+        let Some((_, writer)) = &mut self.attached else {
+            return self.fault.clone().map_or(Ok(()), |why| Err((Kind::NotAttached, why)));
+        };
         let block = self.composer.compose(snapshot);
         let (bytes, longest) = (block.len(), writer.longest());
         let done = match bytes <= longest {
@@ -146,8 +162,11 @@ impl Channel {
             self.attached = None;
             return Ok(());
         }
-        done.map_err(|why| why.to_string())?;
-        if bytes > longest { Err(too_long(bytes as u64, Some(longest as u64))) } else { Ok(()) }
+        done.map_err(refused)?;
+        if bytes > longest {
+            return Err((Kind::TooLong, too_long(bytes as u64, Some(longest as u64))));
+        }
+        Ok(())
     }
 
     /// Attaches, also again when another supervisor serves the domain. Until then the old memory serves those who read it.

@@ -20,9 +20,16 @@ pub struct Deployment {
 impl Deployment {
     /// Starts one: `router` is the text of `router.click`.
     pub fn start(kind: &str, text: &str, router: &str) -> Deployment {
+        Deployment::start_with(kind, text, router, &[])
+    }
+
+    /// Starts one with more files beside.
+    pub fn start_with(kind: &str, text: &str, router: &str, files: &[(&str, &str)]) -> Deployment {
         let name = format!("{kind}{}", std::process::id());
         let directory = tempfile::tempdir().expect("a directory");
-        std::fs::write(directory.path().join("router.click"), router).expect("room");
+        for (name, content) in files.iter().chain(&[("router.click", router)]) {
+            std::fs::write(directory.path().join(name), content).expect("room");
+        }
         std::fs::write(directory.path().join("d.toml"), format!("name = \"{name}\"\n{text}")).expect("room");
         let up = up(directory.path());
         Deployment { name, directory, up }

@@ -62,7 +62,8 @@ pub struct Places {
     /// Its writable directories.
     pub writable: Vec<Span>,
     after: Vec<Placed<String>>,
-    reaches: Vec<Placed<String>>,
+    pub(super) reaches: Vec<Placed<String>>,
+    pub(super) statistics: Vec<Placed<String>>,
 }
 
 /// Reads a deployment. `path` names it in messages, and its directory is where relative paths begin.
@@ -135,6 +136,7 @@ pub fn read(path: &Path, text: &str) -> Read {
     if deployment.planes.len() == places.len() {
         dependencies(&mut found, &mut deployment.planes, &places);
         owned(&mut found, &deployment);
+        super::guests::memory(&mut found, &mut deployment, &places);
         placed(&mut found, &deployment, &places);
     }
     let sound = found.list.iter().all(|d| d.severity != lang::Severity::Error);
@@ -285,7 +287,7 @@ fn plane(
     let class = fields.parsed(found, "scheduler", expected, Class::parse);
     let memory = fields.parsed(found, "memory", AMOUNT, bytes);
     let (shared, writable) = (fields.parsed(found, "shared", AMOUNT, bytes), fields.texts(found, "writable"));
-    let reaches = fields.texts(found, "reaches");
+    let (reaches, statistics) = (fields.texts(found, "reaches"), fields.texts(found, "statistics"));
     let (kernel, emulated) = (fields.text(found, "kernel"), fields.flag(found, "emulated"));
     let is_kvm = partition.is_some_and(|(partition, _)| partition == Partition::Kvm);
     for (key, at) in [("kernel", kernel.map(|(_, at)| at)), ("emulated", emulated.map(|_| at))] {
@@ -297,18 +299,14 @@ fn plane(
         let first = |list: &[Placed<String>]| list.first().map(|(_, at)| *at);
         let wrong = shared.map(|(_, at)| ("shared", at)).or(first(&writable).map(|at| ("writable", at)));
         let wrong = wrong.or(first(&reaches).map(|at| ("reaches", at)));
+        let wrong = wrong.or(first(&statistics).map(|at| ("statistics", at)));
         if let Some((key, at)) = wrong {
             found.wrong_value(at, format!("`{key}` is for planes with partition = \"uml\" or \"kvm\""));
         }
     }
-    if let (Some((_, at)), false) = (shared, reaches.is_empty()) {
-        found
-            .wrong_value(at, "a plane has either `shared` or `reaches`, which uses the shared memory itself");
-    }
-    // A relay has the memory that it needs.
-    let shared = shared.map(|(shared, _)| shared).or((!reaches.is_empty()).then(crate::guest::relay_bytes));
+    super::guests::either(found, shared, [("reaches", &reaches), ("statistics", &statistics)]);
     // A resource of a device is as large as a power of two.
-    let shared = shared.map(|bytes| if is_kvm { bytes.next_power_of_two() } else { bytes });
+    let shared = shared.map(|(bytes, _)| if is_kvm { bytes.next_power_of_two() } else { bytes });
     let instances = fields.number(found, "instances", 1..=MOST_PLANES as i32).map(|count| count as usize);
     let netns = fields.text(found, "netns");
     if let Some((name, at)) = netns.filter(|(name, _)| !is_name(name)) {
@@ -353,6 +351,7 @@ fn plane(
         writable: writable.iter().map(|(_, at)| *at).collect(),
         after,
         reaches,
+        statistics,
     };
     let plane = Plane {
         of: None,
@@ -362,6 +361,7 @@ fn plane(
         partition: partition.map_or(Partition::Process, |(partition, _)| partition),
         shared,
         reaches: Vec::new(),
+        statistics: Vec::new(),
         writable: writable.into_iter().map(|(path, _)| PathBuf::from(path)).collect(),
         kernel: kernel.map(|(path, _)| PathBuf::from(path)),
         emulated: emulated.unwrap_or(false),
@@ -615,6 +615,31 @@ mod tests {
                 "[planes.a]\nkind = \"control\"\ncommand = \"x\"\npartition = \"uml\"\nreaches = [\"b\"]",
                 "there is no plane `b`",
             ),
+            (&format!("{plane}statistics = [\"x\"]"), "`statistics` is for planes with partition"),
+            (
+                &format!(
+                    "{plane}[planes.g]\nkind = \"control\"\ncommand = \"x\"\npartition = \"uml\"\nstatistics = [\"x\"]"
+                ),
+                "there is no channel `x`",
+            ),
+            (
+                &format!(
+                    "{plane}[planes.g]\nkind = \"control\"\ncommand = \"x\"\npartition = \"uml\"\nstatistics = [\"x\"]\n[channels.x]"
+                ),
+                "channel `x` carries no statistics",
+            ),
+            (
+                &format!(
+                    "{plane}[planes.g]\nkind = \"control\"\ncommand = \"x\"\npartition = \"uml\"\nstatistics = [\"x\"]\n[channels.x]\nkind = \"calls\"\nplane = \"a\""
+                ),
+                "channel `x` carries no statistics",
+            ),
+            (
+                &format!(
+                    "{plane}[planes.g]\nkind = \"control\"\ncommand = \"x\"\npartition = \"uml\"\nshared = \"1M\"\nstatistics = [\"x\"]\n[channels.x]\nkind = \"statistics\"\nplane = \"a\""
+                ),
+                "either `shared` or `statistics`",
+            ),
             (&format!("{plane}[channels.x]\nkind = \"frames\""), "`kind` expects one of packets, messages"),
             (&format!("{plane}[channels.x]\nkind = \"calls\""), "channel `x` has no plane"),
             (&format!("{plane}[channels.x]\nkind = \"calls\"\nplane = \"usr\""), "there is no plane `usr`"),
@@ -667,6 +692,33 @@ mod tests {
             assert!(read.deployment.is_none(), "{text}");
             assert_eq!(read.diagnostics.len(), 1, "{text}\n{all}");
         }
+    }
+
+    #[test]
+    fn guests_have_the_memory_that_their_channels_take() {
+        let text = |partition: &str, more: &str| {
+            format!(
+                "[planes.a]\nkind = \"user\"\nconfig = \"a\"\n\
+                 [planes.g]\nkind = \"control\"\ncommand = \"x\"\npartition = \"{partition}\"\n{more}\n\
+                 [channels.load]\nkind = \"statistics\"\nplane = \"a\"\nsize = \"64K\"\n[channels.other]\n"
+            )
+        };
+        let shared = |partition: &str, more: &str| {
+            let deployment = check(&text(partition, more)).deployment.unwrap();
+            let guest = &deployment.planes[1];
+            let names: Vec<String> = guest.statistics.iter().map(|c| c.name.clone()).collect();
+            (guest.shared, names)
+        };
+        let both = "reaches = [\"a\"]\nstatistics = [\"load\"]";
+        assert_eq!(shared("uml", ""), (None, Vec::new()));
+        let (reaching, _) = shared("uml", "reaches = [\"a\"]");
+        let (reading, names) = shared("uml", "statistics = [\"load\"]");
+        assert_eq!(names, ["load"]);
+        // Two slots of 64 KiB.
+        assert!(reading > Some(128 << 10) && reading < Some(140 << 10), "{reading:?}");
+        let all = shared("uml", both).0.unwrap();
+        assert!(all > reading.unwrap() && all < reading.unwrap() + reaching.unwrap());
+        assert_eq!(shared("kvm", both).0, Some(all.next_power_of_two()));
     }
 
     #[test]

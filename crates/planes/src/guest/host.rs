@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::{Guest, KERNEL, MARK, Machine, Word, kvm, relay};
+use super::{Guest, KERNEL, MARK, Machine, Word, kvm, relay, statistics};
 use crate::notify::Notifier;
 
 /// The longest line of a guest's program.
@@ -83,8 +83,12 @@ fn directory(file: &Path) -> PathBuf {
 /// The kernel cannot be started, or the guest could not start the program.
 pub fn run(file: &Path) -> Result<u8, String> {
     let guest = Guest::read(file)?;
-    if let (Some(shared), false) = (&guest.shared, guest.reaches.is_empty()) {
-        relay::host(shared, guest.reaches.clone())?;
+    let region = guest.shared.as_ref().map(|shared| guest.make_region(shared)).transpose()?.flatten();
+    if let Some(region) = &region {
+        if !guest.reaches.is_empty() {
+            relay::host(region, guest.reaches.clone())?;
+        }
+        statistics::copy(region, &guest.domain, guest.channels.iter().map(|(name, _)| name.clone()));
     }
     let mut child = kernel(&guest, file)?.spawn().map_err(|why| format!("setpriv: {why}"))?;
     if let Machine::Qemu(qemu) = &guest.machine {

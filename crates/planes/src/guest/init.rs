@@ -12,7 +12,7 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{Guest, Machine, Word, kvm, relay};
+use super::{Guest, Machine, REGION, REGION_BYTES, Word, kvm, relay};
 use crate::first::wait_for;
 use crate::machine::text;
 use crate::namespace::ip;
@@ -66,9 +66,11 @@ fn start(file: &Path) -> Result<Word, String> {
     mount_all(&guest)?;
     let _ = nix::unistd::sethostname(&guest.name);
     interfaces(&guest, file)?;
-    if !guest.reaches.is_empty() {
+    let shared = guest.shared.as_ref().map(|_| shared(&guest)).transpose()?;
+    let region = shared.as_deref().zip(guest.region_bytes());
+    if let (Some(region), false) = (region, guest.reaches.is_empty()) {
         let planes: Vec<String> = guest.reaches.iter().map(|(plane, _)| plane.clone()).collect();
-        relay::guest(&shared(&guest)?, Path::new(SOCKETS), &planes)?;
+        relay::guest(region, Path::new(SOCKETS), &planes)?;
     }
     let listener = Listener::bind(Path::new(NOTIFY)).map_err(|why| format!("{NOTIFY}: {why}"))?;
     std::thread::spawn(move || {
@@ -91,8 +93,12 @@ fn start(file: &Path) -> Result<Word, String> {
     if let Some(time) = guest.heartbeat {
         command.env(notify::HEARTBEAT_US, time.as_micros().to_string());
     }
-    if guest.shared.is_some() && guest.reaches.is_empty() {
-        command.env("JUNCTOR_SHARED", shared(&guest)?);
+    match (region, &shared) {
+        (Some((file, bytes)), _) if !guest.channels.is_empty() => {
+            command.env(REGION, file).env(REGION_BYTES, bytes.to_string());
+        }
+        (None, Some(shared)) => drop(command.env("JUNCTOR_SHARED", shared)),
+        _ => {}
     }
     command.current_dir(&guest.directory);
     let child = command.spawn().map_err(|why| format!("{program}: {why}"))?;

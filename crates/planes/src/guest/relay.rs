@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use icc::{Endpoint, FileRegion, NodeId, Receiver, Sender};
+use icc::{Endpoint, FileRegion, Receiver, Sender};
 
 /// The longest message.
 const LONGEST: usize = 4096;
@@ -37,17 +37,11 @@ const OPEN: u8 = 0;
 const DATA: u8 = 1;
 const CLOSE: u8 = 2;
 
-fn endpoints() -> [Endpoint; 2] {
+pub(super) fn endpoints() -> [Endpoint; 2] {
     [
         Endpoint::messages(1, "to-host", LONGEST as u32, COUNT),
         Endpoint::messages(2, "to-guest", LONGEST as u32, COUNT),
     ]
-}
-
-/// Bytes of shared memory that a relay needs.
-#[must_use]
-pub fn bytes() -> u64 {
-    FileRegion::bytes(&endpoints()).map_or(1 << 20, |bytes| bytes.next_multiple_of(4096)) as u64
 }
 
 /// What both sides have: a way to send, and the connections.
@@ -146,14 +140,12 @@ impl Relay {
     }
 }
 
-/// The machine's side: makes the region, and connects the guest to the sockets of these planes.
+/// The machine's side: connects the guest to the sockets of these planes.
 ///
 /// # Errors
-/// The region cannot be made.
-pub(super) fn host(file: &Path, planes: Vec<(String, PathBuf)>) -> Result<(), String> {
-    let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", file.display());
-    let region =
-        FileRegion::make(file, bytes() as usize, NodeId::new(1, 1), &endpoints()).map_err(|e| failed(&e))?;
+/// The region is not a relay's.
+pub(super) fn host(region: &FileRegion, planes: Vec<(String, PathBuf)>) -> Result<(), String> {
+    let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", region.path().display());
     let sender = region.sender("to-guest").map_err(|e| failed(&e))?;
     let receiver = region.receiver("to-host").map_err(|e| failed(&e))?;
     let relay = Relay::new(sender);
@@ -170,9 +162,9 @@ pub(super) fn host(file: &Path, planes: Vec<(String, PathBuf)>) -> Result<(), St
 ///
 /// # Errors
 /// There is no region, or the directory cannot be used.
-pub(super) fn guest(file: &Path, directory: &Path, planes: &[String]) -> Result<(), String> {
+pub(super) fn guest((file, bytes): (&Path, u64), directory: &Path, planes: &[String]) -> Result<(), String> {
     let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", file.display());
-    let region = FileRegion::open(file, bytes() as usize).map_err(|e| failed(&e))?;
+    let region = FileRegion::open(file, bytes as usize).map_err(|e| failed(&e))?;
     let sender = region.sender("to-host").map_err(|e| failed(&e))?;
     let receiver = region.receiver("to-guest").map_err(|e| failed(&e))?;
     let relay = Relay::new(sender);
@@ -223,10 +215,11 @@ mod tests {
                 });
             }
         });
-        std::fs::File::create(&file).unwrap().set_len(bytes()).unwrap();
-        host(&file, vec![("user".to_owned(), socket)]).unwrap();
+        let bytes = FileRegion::bytes(&endpoints()).unwrap();
+        let region = FileRegion::make(&file, bytes, icc::NodeId::new(1, 1), &endpoints()).unwrap();
+        host(&region, vec![("user".to_owned(), socket)]).unwrap();
         let inside = directory.path().join("guest");
-        guest(&file, &inside, &["user".to_owned(), "other".to_owned()]).unwrap();
+        guest((&file, bytes as u64), &inside, &["user".to_owned(), "other".to_owned()]).unwrap();
         let long: Vec<u8> = (0..100_000u32).map(|i| i as u8).collect();
         let speak = |number: u8| {
             let mut stream = UnixStream::connect(inside.join("user.sock")).unwrap();

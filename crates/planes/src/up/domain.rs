@@ -15,6 +15,8 @@ pub const VARIABLE: &str = "JUNCTOR_ICC";
 pub const CALLS: &str = "JUNCTOR_CALLS";
 /// The variable by which a plane learns the channels to which it publishes its statistics, separated by spaces.
 pub const STATISTICS: &str = "JUNCTOR_STATISTICS";
+/// All of these.
+pub(super) const VARIABLES: [&str; 3] = [VARIABLE, CALLS, STATISTICS];
 /// The supervisor's own node.
 const SUPERVISOR: NodeId = NodeId::new(1, 1);
 
