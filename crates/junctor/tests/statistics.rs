@@ -26,7 +26,9 @@ plane = "user"
 size = "4K"
 "#;
 
-const ROUTER: &str = "src :: RatedSource(RATE 1000) -> c :: Counter -> Discard;";
+/// Its statistics take more than 4 KiB.
+const ROUTER: &str = "src :: RatedSource(RATE 1000) -> c :: Counter -> Counter -> Counter -> Counter -> Counter -> Counter
+    -> Counter -> Counter -> Counter -> Counter -> Discard;";
 
 /// One look by a channel, as JSON.
 fn look(deployment: &Deployment, channel: &str) -> Result<Value, String> {
