@@ -27,7 +27,8 @@ size = "4K"
 "#;
 
 /// Its statistics take more than 4 KiB.
-const ROUTER: &str = "src :: RatedSource(RATE 1000) -> c :: Counter -> Counter -> Counter -> Counter -> Counter -> Counter
+const ROUTER: &str =
+    "src :: RatedSource(RATE 1000) -> c :: Counter -> Counter -> Counter -> Counter -> Counter -> Counter
     -> Counter -> Counter -> Counter -> Counter -> Discard;";
 
 /// One look by a channel, as JSON.
@@ -39,11 +40,16 @@ fn look(deployment: &Deployment, channel: &str) -> Result<Value, String> {
     }
 }
 
+/// The router's process.
+fn pid(look: &Value) -> String {
+    look["router"]["pid"].to_string()
+}
+
 /// Looks again until the router is seen whose process this is.
 fn wait_until_seen(deployment: &Deployment) -> Value {
     let seen = || {
         let found = look(deployment, "load").ok()?;
-        (found["router"]["pid"].to_string() == deployment.pid("user")).then_some(found)
+        (pid(&found) == deployment.pid("user")).then_some(found)
     };
     wait_for("the router", PATIENCE, || seen().is_some())
         .unwrap_or_else(|e| panic!("{e}: {:?}", look(deployment, "load")));
@@ -114,11 +120,11 @@ fn readers_outlive_the_supervisor() {
     let given_up = || reader.number() == Err(icc::ChannelError::GivenUp);
     wait_for("the router moves", PATIENCE, given_up).expect("the old memory is given up");
     let seen = wait_until_seen(&deployment);
-    assert_eq!(seen["router"]["pid"].to_string(), router, "the router went on");
+    assert_eq!(pid(&seen), router, "the router went on");
     // One that was under way has come to its end, whenever its second look was due.
     let look = look.wait_with_output().expect("it ends");
     let look: Value = serde_json::from_slice(&look.stdout).expect("JSON");
-    assert_eq!(look["router"]["pid"].to_string(), router);
+    assert_eq!(pid(&look), router);
 }
 
 /// A program in another operating system sees the router, also after either was killed.
@@ -141,7 +147,7 @@ fn a_guest_reads_statistics_through_memory() {
     /// The looks of a log at a router.
     fn looks(log: &str, pid: &str) -> Vec<u64> {
         let looks = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let looks = looks.filter(|look| look["router"]["pid"].to_string() == pid);
+        let looks = looks.filter(|look| self::pid(look) == pid);
         looks.map(|look| look["elements"][1]["packets"].as_u64().unwrap_or(0)).collect()
     }
     // Another look at the same router, at which it had counted more.
