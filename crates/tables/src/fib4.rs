@@ -192,6 +192,9 @@ impl From<NoBlock> for Fib4Error {
     }
 }
 
+/// A change of a route: its next hop from now on, or its end.
+pub type Change = (Prefix4, Option<NextHopId>);
+
 /// What the table occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
@@ -353,6 +356,33 @@ impl Fib4Writer {
         self.set(prefix, None)
     }
 
+    /// Makes all the changes, or none; of several for one prefix the last counts. Returns what each one found: the next hop that
+    /// its route had before. A /16 that several changes concern is rebuilt once, so this costs less than one by one.
+    ///
+    /// # Errors
+    /// See [`Fib4Error`]; the table is unchanged then.
+    pub fn commit(&mut self, changes: &[Change]) -> Result<Vec<Option<NextHopId>>, Fib4Error> {
+        let leaf = |(prefix, id): &Change| id.map(|id| checked(*prefix, id)).transpose();
+        let leaves = changes.iter().map(leaf).collect::<Result<Vec<_>, _>>()?;
+        let mut found = Vec::with_capacity(changes.len());
+        let mut changed = Vec::with_capacity(changes.len());
+        for ((prefix, _), leaf) in changes.iter().zip(leaves) {
+            let old = self.rib.set(*prefix, leaf);
+            found.push(old);
+            changed.extend((old != leaf).then_some(*prefix));
+        }
+        let mut slots: Vec<usize> = changed.iter().flat_map(|prefix| self.affected(*prefix)).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        if let Err(error) = self.rebuild(slots) {
+            for ((prefix, _), old) in changes.iter().zip(found).rev() {
+                self.rib.set(*prefix, old);
+            }
+            return Err(error);
+        }
+        Ok(found.into_iter().map(|leaf| leaf.map(|leaf| NextHopId(leaf.into()))).collect())
+    }
+
     /// Replaces all routes by `routes` (the last one wins where a prefix comes twice). Each address changes from its
     /// old answer to its new one at once; nothing is withdrawn in between.
     ///
@@ -414,9 +444,7 @@ impl Fib4Writer {
     fn set(&mut self, prefix: Prefix4, leaf: Option<u16>) -> Result<Option<NextHopId>, Fib4Error> {
         let old = self.rib.set(prefix, leaf);
         if old != leaf {
-            let first = (prefix.addr >> 16) as usize;
-            let count = 1 << 16u8.saturating_sub(prefix.len);
-            if let Err(error) = self.rebuild_below(prefix, first..first + count) {
+            if let Err(error) = self.rebuild_below(prefix) {
                 self.rib.set(prefix, old);
                 return Err(error);
             }
@@ -425,13 +453,17 @@ impl Fib4Writer {
     }
 
     /// Rebuilds the slots that `prefix` decides about.
-    fn rebuild_below(&mut self, prefix: Prefix4, slots: std::ops::Range<usize>) -> Result<(), Fib4Error> {
-        if prefix.len >= 16 {
-            return self.rebuild(slots);
-        }
-        let hidden = |rib: &Rib, slot| rib.covering_len(slot).is_some_and(|len| len > prefix.len);
-        let affected: Vec<usize> = slots.filter(|slot| !hidden(&self.rib, *slot)).collect();
-        self.rebuild(affected)
+    fn rebuild_below(&mut self, prefix: Prefix4) -> Result<(), Fib4Error> {
+        let slots: Vec<usize> = self.affected(prefix).collect();
+        self.rebuild(slots)
+    }
+
+    /// The slots that a change of `prefix` concerns: those below it that no longer route covers.
+    fn affected(&self, prefix: Prefix4) -> impl Iterator<Item = usize> {
+        let first = (prefix.addr >> 16) as usize;
+        let slots = first..first + (1 << 16u8.saturating_sub(prefix.len));
+        let is_hidden = move |slot| self.rib.covering_len(slot).is_some_and(|len| len > prefix.len);
+        slots.filter(move |slot| prefix.len >= 16 || !is_hidden(*slot))
     }
 
     /// Builds objects for `slots` from the RIB, all of them, then publishes them.

@@ -481,7 +481,7 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
         if !self.dirty {
             return Ok(());
         }
-        let entries: Vec<Entry<H>> = self.objects.iter().map(|object| object.kind.entry()).collect();
+        let entries: Vec<Entry<H>> = self.objects.iter().map(|object| self.entry(object)).collect();
         let groups = entries.iter().any(|entry| matches!(entry, Entry::Group(_)));
         let bytes = entries.len() * size_of::<Entry<H>>();
         self.current
@@ -529,6 +529,18 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
     /// Whether nothing is referenced.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What readers see of an object. A group of one member is that member, so it costs readers no more.
+    fn entry(&self, object: &Object<H>) -> Entry<H> {
+        match &object.kind {
+            Kind::Vacant => Entry::Vacant,
+            Kind::Hop(hop) => Entry::Hop(hop.clone()),
+            Kind::Group(group) => match &group.members[..] {
+                [(member, _)] => self.entry(&self.objects[member.0 as usize]),
+                _ => Entry::Group(group.buckets.shared()),
+            },
+        }
     }
 
     fn object_mut(&mut self, id: NextHopId) -> &mut Object<H> {
@@ -633,16 +645,6 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
             }
             self.free.push(id);
             self.dirty = true;
-        }
-    }
-}
-
-impl<H: Clone> Kind<H> {
-    fn entry(&self) -> Entry<H> {
-        match self {
-            Kind::Vacant => Entry::Vacant,
-            Kind::Hop(hop) => Entry::Hop(hop.clone()),
-            Kind::Group(group) => Entry::Group(group.buckets.shared()),
         }
     }
 }

@@ -69,6 +69,7 @@ enum Op {
     Insert(Prefix4, u32),
     Remove(Prefix4),
     RemoveNth(usize),
+    Commit(Vec<(Prefix4, Option<u32>)>),
     ReplaceAll(Vec<(Prefix4, u32)>),
     Quiescent,
 }
@@ -78,6 +79,7 @@ fn arb_ops() -> impl Strategy<Value = Vec<Op>> {
         8 => (arb_prefix(), 0u32..5).prop_map(|(p, id)| Op::Insert(p, id)),
         1 => arb_prefix().prop_map(Op::Remove),
         4 => any::<usize>().prop_map(Op::RemoveNth),
+        2 => prop::collection::vec((arb_prefix(), prop::option::of(0u32..5)), 0..20).prop_map(Op::Commit),
         1 => prop::collection::vec((arb_prefix(), 0u32..5), 0..20).prop_map(Op::ReplaceAll),
         2 => Just(Op::Quiescent),
     ];
@@ -102,6 +104,17 @@ fn apply(
         Op::RemoveNth(n) => {
             if let Some(prefix) = routes.keys().nth(n % routes.len().max(1)).copied() {
                 return apply(&Op::Remove(prefix), writer, reader, routes);
+            }
+        }
+        Op::Commit(changes) => {
+            let given: Vec<Change> = changes.iter().map(|(p, id)| (*p, id.map(NextHopId))).collect();
+            let found = writer.commit(&given)?;
+            for ((prefix, id), found) in changes.iter().zip(found) {
+                let old = match id {
+                    Some(id) => routes.insert(*prefix, *id),
+                    None => routes.remove(prefix),
+                };
+                assert_eq!(found.map(|id| id.0), old);
             }
         }
         Op::ReplaceAll(all) => {

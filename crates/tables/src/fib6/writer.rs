@@ -173,20 +173,25 @@ impl Fib6Writer {
         self.set(prefix, None)
     }
 
-    /// Makes all the changes, or none; of several for one prefix the last counts. A chunk that several of them concern is rebuilt
-    /// once, so this costs less than one by one.
+    /// Makes all the changes, or none; of several for one prefix the last counts. Returns what each one found: the next hop that
+    /// its route had before. A chunk that several of them concern is rebuilt once, so this costs less than one by one.
     ///
     /// # Errors
     /// See [`Fib6Error`]; the table is unchanged then.
-    pub fn commit<I: IntoIterator<Item = Change>>(&mut self, changes: I) -> Result<(), Fib6Error> {
+    pub fn commit<I: IntoIterator<Item = Change>>(
+        &mut self,
+        changes: I,
+    ) -> Result<Vec<Option<NextHopId>>, Fib6Error> {
         let checked = |(prefix, id): Change| Ok((prefix, id.map(|id| checked(prefix, id)).transpose()?));
         let changes = changes.into_iter().map(checked).collect::<Result<Vec<_>, Fib6Error>>()?;
         let undo: Vec<_> =
             changes.into_iter().map(|(prefix, leaf)| (prefix, self.note(prefix, leaf))).collect();
-        self.publish().inspect_err(|_| {
+        if let Err(error) = self.publish() {
             undo.into_iter().rev().for_each(|(prefix, old)| _ = self.note(prefix, old));
             self.touched.clear();
-        })
+            return Err(error);
+        }
+        Ok(undo.into_iter().map(|(_, old)| old.map(|leaf| NextHopId(leaf.into()))).collect())
     }
 
     /// Replaces all routes by `routes` (the last one wins where a prefix comes twice). All addresses change from their
