@@ -55,6 +55,8 @@ reasons! {
     BadProtocol "bad-protocol" "The protocol is not the one that the element handles.";
     TtlExpired "ttl-expired" "The time to live ran out.";
     NoRoute "no-route" "The routing table has no entry for the destination.";
+    Blackhole "blackhole" "The route to the destination is a blackhole.";
+    Prohibited "prohibited" "The route to the destination prohibits it.";
     NoNeighbour "no-neighbour" "The next hop's link address could not be resolved.";
     NeighbourQueueFull "neighbour-queue-full" "Too many packets wait for a link address.";
     NeighbourTableFull "neighbour-table-full" "The next hop's place was needed for other neighbours.";

@@ -367,6 +367,11 @@ impl Shared {
         self.elements[element as usize].place.home()
     }
 
+    /// All state of type `T` that elements provide, for what serves them outside the workers.
+    pub fn all_provided<T: Send + Sync + 'static>(&self) -> Vec<Arc<T>> {
+        self.provided.iter().flatten().filter_map(|state| state.clone().downcast().ok()).collect()
+    }
+
     pub(crate) fn provided(&self, index: usize) -> Option<Provided> {
         self.provided[index].clone()
     }

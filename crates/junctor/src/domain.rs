@@ -9,8 +9,10 @@ use planes::guest::{REGION, REGION_BYTES};
 use planes::up::domain::VARIABLE;
 use ports::plane::Planes;
 
-/// Classes whose first argument names a channel.
-const CLASSES: [&str; 2] = ["ToPlane", "FromPlane"];
+/// Classes whose first argument names a channel of packets.
+const PACKETS: [&str; 2] = ["ToPlane", "FromPlane"];
+/// The class whose first argument names a channel of routes.
+const ROUTES: &str = "RouteFeed";
 /// Bytes of the longest packet, and packets, of a channel that nobody has described.
 const LONGEST: u32 = 2048;
 const COUNT: u32 = 1024;
@@ -68,8 +70,20 @@ pub(crate) fn of(asked: Option<&Path>, graph: &lang::Graph) -> Result<Option<Arc
 
 /// The channels that a configuration names.
 fn endpoints(graph: &lang::Graph) -> Vec<Endpoint> {
+    let mut endpoints = Vec::new();
+    for name in named(graph, &PACKETS) {
+        endpoints.push(Endpoint::packets(endpoints.len() as u32 + 1, name, LONGEST, COUNT));
+    }
+    for name in named(graph, &[ROUTES]) {
+        endpoints.extend(planes::deployment::routes(endpoints.len() as u32 + 1, &name));
+    }
+    endpoints
+}
+
+/// What the first arguments of elements of these classes name, each once.
+fn named(graph: &lang::Graph, classes: &[&str]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for element in graph.elements.iter().filter(|element| CLASSES.contains(&&*element.class)) {
+    for element in graph.elements.iter().filter(|element| classes.contains(&&*element.class)) {
         let arguments = lang::config::split_args(&element.config);
         let name = arguments.first().map(|first| lang::config::unquote_string(&first.text));
         let name = name.unwrap_or_default();
@@ -77,5 +91,5 @@ fn endpoints(graph: &lang::Graph) -> Vec<Endpoint> {
             names.push(name);
         }
     }
-    (1..).zip(names).map(|(port, name)| Endpoint::packets(port, name, LONGEST, COUNT)).collect()
+    names
 }

@@ -29,6 +29,7 @@ mod doctor;
 mod domain;
 mod drops;
 mod explain;
+mod feeds;
 mod fib;
 mod files;
 mod init;

@@ -33,7 +33,7 @@ mod read;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use channels::{OfPlane, call_endpoints};
+pub use channels::{OfPlane, call_endpoints, route_endpoints, routes};
 pub use check::{Found, check, find_program};
 pub use read::{Read, read};
 

@@ -68,7 +68,7 @@
 //!
 //! See also: GetIPAddress, DecIPTTL. RFC 1812 (5.2.4), RFC 2991, RFC 2992
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use engine::args::Names;
 use engine::{Class, Element, Sharing};
@@ -119,6 +119,13 @@ impl Family for V4 {
     type Reader = Fib4Reader;
 
     const UNSPECIFIED: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+
+    fn address(address: IpAddr) -> Option<Ipv4Addr> {
+        match address {
+            IpAddr::V4(address) => Some(address),
+            _ => None,
+        }
+    }
 
     fn prefix(text: &str) -> Option<(Prefix4, bool)> {
         let given: AddrMask4 = text.parse().ok()?;
@@ -186,6 +193,13 @@ impl Family for V4 {
 
     fn remove(fib: &mut Fib4Writer, prefix: Prefix4) -> Result<Option<NextHopId>, String> {
         fib.remove(prefix).map_err(|e| e.to_string())
+    }
+
+    fn commit(
+        fib: &mut Fib4Writer,
+        changes: &[(Prefix4, Option<NextHopId>)],
+    ) -> Result<Vec<Option<NextHopId>>, String> {
+        fib.commit(changes).map_err(|e| e.to_string())
     }
 
     fn replace(fib: &mut Fib4Writer, routes: &[(Prefix4, NextHopId)]) -> Result<(), String> {

@@ -5,6 +5,8 @@ use std::net::Ipv4Addr;
 
 use engine::args::{FromArg, Names};
 
+pub use routing::FeedSink;
+
 pub(crate) mod check_ip_addresses;
 pub(crate) mod check_ip_header;
 mod check_reverse_path;
@@ -26,6 +28,7 @@ mod ip_reassembler;
 mod ip_source_route;
 pub(crate) mod lookup_ip_route;
 mod mark_ip_ce;
+mod route_feed;
 pub(crate) mod routing;
 mod set_ip_address;
 mod set_ip_checksum;
@@ -64,6 +67,7 @@ pub static CLASSES: &[engine::Class] = &[
     lookup_ip_route::SORTED,
     lookup_ip_route::STATIC,
     mark_ip_ce::CLASS,
+    route_feed::CLASS,
     set_ip_address::CLASS,
     set_ip_checksum::CLASS,
     set_ip_checksum::RESET,

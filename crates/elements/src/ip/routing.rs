@@ -7,18 +7,23 @@
 //! * `[GATEWAY] OUTPUT` or `GATEWAY OUTPUT WEIGHT`; `-` for no gateway, output -1 drops;
 //! * `via NAME [WEIGHT]`, a next hop that was given a name.
 
+mod fed;
 mod lookup;
 mod order;
 mod reverse;
 mod routes;
 mod shared;
+mod sink;
 
 pub(crate) use lookup::Lookup;
 pub(crate) use order::{Like, chain};
 pub(crate) use reverse::ReverseRoutes;
+pub use sink::FeedSink;
+pub(crate) use sink::{Outputs, Side, Sides};
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use engine::Handler;
@@ -47,8 +52,17 @@ pub(crate) const HANDLERS: &[Handler] = &[
     Handler::write("load").private(),
 ];
 
-/// The output that drops.
+/// The output that drops for want of a route.
 pub(crate) const DROP: u32 = u32::MAX;
+/// The output that drops as a route demands.
+pub(crate) const BLACKHOLE: u32 = u32::MAX - 1;
+/// The output that drops what a route prohibits.
+pub(crate) const PROHIBIT: u32 = u32::MAX - 2;
+
+/// Whether an output drops.
+pub(crate) fn is_drop(output: u32) -> bool {
+    output >= PROHIBIT
+}
 
 /// What differs between IPv4 and IPv6: addresses, packets, and the table behind.
 pub(crate) trait Family: Send + Sync + 'static {
@@ -66,6 +80,8 @@ pub(crate) trait Family: Send + Sync + 'static {
     /// The address that stands for "no gateway".
     const UNSPECIFIED: Self::Addr;
 
+    /// An address of this family.
+    fn address(address: IpAddr) -> Option<Self::Addr>;
     /// Reads a prefix; the second part says whether host bits had to be cleared.
     fn prefix(text: &str) -> Option<(Self::Prefix, bool)>;
     /// What a name stands for where a prefix may stand, as text: a host goes before a network.
@@ -95,6 +111,11 @@ pub(crate) trait Family: Send + Sync + 'static {
         id: NextHopId,
     ) -> Result<Option<NextHopId>, String>;
     fn remove(fib: &mut Self::Writer, prefix: Self::Prefix) -> Result<Option<NextHopId>, String>;
+    /// Makes all changes or none, in order; returns what each one found.
+    fn commit(
+        fib: &mut Self::Writer,
+        changes: &[(Self::Prefix, Option<NextHopId>)],
+    ) -> Result<Vec<Option<NextHopId>>, String>;
     fn replace(fib: &mut Self::Writer, routes: &[(Self::Prefix, NextHopId)]) -> Result<(), String>;
     fn get(fib: &Self::Writer, prefix: Self::Prefix) -> Option<NextHopId>;
     /// The route that decides about an address.
@@ -110,7 +131,7 @@ pub(crate) trait Family: Send + Sync + 'static {
 pub(crate) struct Hop<A> {
     /// `Family::UNSPECIFIED` for none.
     pub gateway: A,
-    /// `DROP` to drop.
+    /// `DROP`, `BLACKHOLE` or `PROHIBIT` to drop.
     pub output: u32,
 }
 
@@ -214,5 +235,5 @@ fn read_hop<F: Family>(
 
 /// An output as written.
 fn show_output(output: u32) -> i64 {
-    if output == DROP { -1 } else { output.into() }
+    if is_drop(output) { -1 } else { output.into() }
 }

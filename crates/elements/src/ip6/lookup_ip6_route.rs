@@ -60,7 +60,7 @@
 //!
 //! See also: GetIP6Address, DecIP6HLIM, LookupIPRoute. RFC 8200, RFC 2991, RFC 2992
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use engine::args::Names;
 use engine::{Class, Sharing};
@@ -99,6 +99,13 @@ impl Family for V6 {
     type Reader = Fib6Reader;
 
     const UNSPECIFIED: Ipv6Addr = Ipv6Addr::UNSPECIFIED;
+
+    fn address(address: IpAddr) -> Option<Ipv6Addr> {
+        match address {
+            IpAddr::V6(address) => Some(address),
+            _ => None,
+        }
+    }
 
     fn prefix(text: &str) -> Option<(Prefix6, bool)> {
         let given: AddrPrefix6 = text.parse().ok()?;
@@ -161,6 +168,13 @@ impl Family for V6 {
         fib.remove(prefix).map_err(|e| e.to_string())
     }
 
+    fn commit(
+        fib: &mut Fib6Writer,
+        changes: &[(Prefix6, Option<NextHopId>)],
+    ) -> Result<Vec<Option<NextHopId>>, String> {
+        fib.commit(changes.iter().copied()).map_err(|e| e.to_string())
+    }
+
     fn replace(fib: &mut Fib6Writer, routes: &[(Prefix6, NextHopId)]) -> Result<(), String> {
         fib.replace_all(routes.iter().copied()).map_err(|e| e.to_string())
     }
@@ -188,7 +202,7 @@ impl Family for V6 {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv6Addr;
+    use std::net::{IpAddr, Ipv6Addr};
 
     use engine::Reason;
     use packet::{Packet, anno};

@@ -31,6 +31,7 @@ enum Carries {
     Blocks,
     Calls,
     Statistics,
+    Routes,
 }
 
 const KINDS: &[(&str, Carries)] = &[
@@ -41,6 +42,7 @@ const KINDS: &[(&str, Carries)] = &[
     ("blocks", Carries::Blocks),
     ("calls", Carries::Calls),
     ("statistics", Carries::Statistics),
+    ("routes", Carries::Routes),
 ];
 
 /// The channels of a deployment as they were read.
@@ -68,6 +70,27 @@ pub struct OfPlane {
 #[must_use]
 pub fn call_endpoints(name: &str) -> [String; 2] {
     [format!("{name}.calls"), format!("{name}.answers")]
+}
+
+/// Bytes of a batch of routes and of an answer, and how many may wait.
+const ROUTE_BYTES: u32 = 1 << 16;
+const REPLY_BYTES: u32 = 1024;
+const BATCHES: u32 = 16;
+
+/// The endpoints of a channel of routes: what a control plane sends, and the user plane's answers.
+#[must_use]
+pub fn route_endpoints(name: &str) -> [String; 2] {
+    [format!("{name}.updates"), format!("{name}.replies")]
+}
+
+/// Those endpoints, from number `port` on.
+#[must_use]
+pub fn routes(port: u32, name: &str) -> [Endpoint; 2] {
+    let [updates, replies] = route_endpoints(name);
+    [
+        Endpoint::messages(port, updates, ROUTE_BYTES, BATCHES),
+        Endpoint::messages(port + 1, replies, REPLY_BYTES, 2 * BATCHES),
+    ]
 }
 
 /// Reads all channels; those that are wrong are left out.
@@ -102,6 +125,7 @@ fn channel(
     };
     let endpoints = match kind {
         Carries::Statistics => vec![statistics(found, &mut fields, (port, &name))],
+        Carries::Routes => routes(port, &name).into(),
         _ => endpoints(found, &mut fields, kind, (port, &name))?,
     };
     fields.end(found);
@@ -153,7 +177,7 @@ fn endpoints(
             Endpoint::scalars(port, name, width(found, bits.unwrap_or(64), fields.at)?, count)
         }
         Carries::Blocks => Endpoint::blocks(port, name, longest.unwrap_or(MESSAGE_BYTES)),
-        Carries::Counters | Carries::Statistics => Endpoint::counters(port, name, count),
+        Carries::Counters | Carries::Statistics | Carries::Routes => Endpoint::counters(port, name, count),
         Carries::Calls => {
             let longest = longest.unwrap_or(CALL_BYTES).max(LEAST_CALL_BYTES);
             let of = |(port, name)| Endpoint::messages(port, name, longest, CALLS);

@@ -21,7 +21,7 @@ use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, NextHopReader, V
 use super::reverse::ReverseRoutes;
 use super::routes::{Limits, Routes};
 use super::shared::{Path, Readers, SharedRoutes, Strategy};
-use super::{DROP, Family, Hop, Like};
+use super::{BLACKHOLE, DROP, Family, Hop, Like, PROHIBIT, is_drop};
 use crate::tools::{Anno, Splitter};
 
 /// An instance for one worker.
@@ -273,7 +273,7 @@ fn direct<F: Family>(view: &View<Hop<F::Addr>>, batch: &mut Batch, found: &mut [
         let hop = view.resolve(NextHopId(*id), || F::flow_hash(packet)).copied();
         *id = hop.map_or(DROP, |hop| hop.output);
         match hop {
-            Some(hop) if hop.output != DROP => {
+            Some(hop) if !is_drop(hop.output) => {
                 if hop.gateway != F::UNSPECIFIED {
                     F::set_destination(packet, hop.gateway);
                 }
@@ -432,13 +432,17 @@ impl<F: Family> Element for Lookup<F> {
             }
         };
         if lost {
-            let mut outputs = found.iter();
-            let routed = |_: &mut Packet| outputs.next() != Some(&DROP);
-            batch.partition(routed, |p| {
-                Self::complain(complaints, *like, cx, &p);
-                cx.drop(Reason::NoRoute, p);
+            let (mut outputs, mut dropping) = (found.iter(), found.iter().filter(|output| is_drop(**output)));
+            let routed = |_: &mut Packet| outputs.next().is_some_and(|output| !is_drop(*output));
+            batch.partition(routed, |p| match dropping.next() {
+                Some(&BLACKHOLE) => cx.drop(Reason::Blackhole, p),
+                Some(&PROHIBIT) => cx.drop(Reason::Prohibited, p),
+                _ => {
+                    Self::complain(complaints, *like, cx, &p);
+                    cx.drop(Reason::NoRoute, p);
+                }
             });
-            found.retain(|output| *output != DROP);
+            found.retain(|output| !is_drop(*output));
         }
         let mut outputs = found.iter();
         splitter.split(cx, batch, |_| outputs.next().map_or(0, |o| *o as usize));

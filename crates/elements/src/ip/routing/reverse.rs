@@ -9,7 +9,7 @@ use tables::next_hop::{NextHopId, View};
 
 use super::lookup::look_up;
 use super::shared::{Path, SharedRoutes};
-use super::{DROP, Family, Hop};
+use super::{Family, Hop, is_drop};
 use crate::tools::Anno;
 
 /// The routes of a lookup element, to be asked about sources.
@@ -18,7 +18,7 @@ pub(crate) struct ReverseRoutes<F: Family> {
     /// The annotation that says which table a packet is looked up in; without one, table 0.
     pub(super) vrf: Option<Anno<1>>,
     /// All tables, for elements that use them as their own.
-    pub(super) shared: Arc<SharedRoutes<F>>,
+    pub(crate) shared: Arc<SharedRoutes<F>>,
 }
 
 impl<F: Family> ReverseRoutes<F> {
@@ -59,7 +59,7 @@ impl<F: Family> ReverseRoutes<F> {
         good.clear();
         let mut judge = |view: &View<Hop<F::Addr>>, found: &[u32]| {
             let any = |(i, id): (usize, &u32)| {
-                view.any(NextHopId(*id), &mut |hop| hop.output != DROP && accept(i, hop.output))
+                view.any(NextHopId(*id), &mut |hop| !is_drop(hop.output) && accept(i, hop.output))
             };
             good.extend(found.iter().enumerate().map(any));
         };

@@ -13,6 +13,7 @@ use engine::args::Names;
 use sync::rcu::Domain;
 use tables::next_hop::{Member, NextHopError, NextHopId, NextHops};
 
+use super::fed::Fed;
 use super::order::Order;
 use super::{Choice, Family, Hop, Hops, Like, RouteText, read_hops, read_prefix, show_output};
 
@@ -35,12 +36,14 @@ pub(crate) struct Limits {
 pub(crate) struct Routes<F: Family> {
     domain: Domain,
     /// By number; table 0 is always there.
-    tables: BTreeMap<u8, F::Writer>,
+    pub(super) tables: BTreeMap<u8, F::Writer>,
     pub(super) hops: NextHops<Hop<F::Addr>>,
+    /// What a control plane has fed.
+    pub(super) fed: Fed<F>,
     names: BTreeMap<String, NextHopId>,
     /// Names of addresses that the configuration defines.
     known: Names,
-    limits: Limits,
+    pub(super) limits: Limits,
     /// What to say of lines of the last text that came too late, see [`Routes::take_repeated`].
     repeated: Option<String>,
     /// The order that Click lists routes in, called as `click`.
@@ -97,6 +100,7 @@ impl<F: Family> Routes<F> {
             domain: domain.clone(),
             tables: BTreeMap::from([(0, F::open(domain)?)]),
             hops: NextHops::new(domain, limits.hops),
+            fed: Fed::default(),
             names: BTreeMap::new(),
             known: known.clone(),
             limits,
@@ -350,6 +354,9 @@ impl<F: Family> Routes<F> {
             let kept: Lists<F> = if keep { self.current() } else { BTreeMap::new() };
             self.swap(lists, kept)
         });
+        if lists.is_ok() && !keep {
+            self.fed.disturb().into_iter().for_each(|id| self.hops.release(id));
+        }
         // What a list gave twice, or what was refused, is not in the tables.
         acquired.into_iter().for_each(|id| self.hops.release(id));
         lists
@@ -577,7 +584,7 @@ impl<F: Family> Routes<F> {
         self.hops.publish().map_err(text_of)
     }
 
-    fn make_table(&mut self, table: u8) -> Result<(), String> {
+    pub(super) fn make_table(&mut self, table: u8) -> Result<(), String> {
         if !self.tables.contains_key(&table) {
             self.tables.insert(table, F::open(&self.domain)?);
         }

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # RouteFeed
+//!
+//! `RouteFeed(CHANNEL, keywords TABLE, TABLE6, LINK, LOCAL, UNREACHABLE, PROHIBIT)`
+//!
+//! Takes routes from a control plane, such as 'junctor control', and puts them into lookup elements. Packets do not pass it.
+//!
+//! The control plane learns routes from routing daemons and from the kernel, and names interfaces. RouteFeed says which output of the
+//! lookup elements leads to which interface. Its routes stand among those of the configuration: a route of the control plane covers a configured one
+//! of the same prefix, which returns when that one goes. When the control plane ends, its routes stay.
+//!
+//! **Ports:** none.
+//!
+//! **Arguments**
+//! * `CHANNEL` the deployment's channel that the routes come by (`kind = "routes"`).
+//! * `TABLE` the StaticIPLookup, or one of its synonyms, for IPv4 routes. `TABLE6` the LookupIP6Route for IPv6 routes. One of
+//!   them is needed.
+//! * `LINK NAME OUTPUT [OUTPUT6]` the outputs that lead to interface NAME of the control plane; OUTPUT6, default OUTPUT, is that of
+//!   TABLE6. May be repeated.
+//! * `LOCAL OUTPUT [OUTPUT6]` for the router's own addresses; default: such routes drop.
+//! * `UNREACHABLE OUTPUT [OUTPUT6]` for routes of that type, and for those whose links are all down; default: they drop as
+//!   `no-route`. `PROHIBIT OUTPUT [OUTPUT6]` for routes of that type; default: they drop as `prohibited`.
+//!
+//! A hop whose link is down takes no packets. A route whose hops are all down is unreachable.
+//!
+//! **Drops:** none. Routes of type blackhole make the lookup element drop as `blackhole`.
+//!
+//! **Handlers**
+//! * `feed` read: the number of the control plane's run and of the last batch that it sent; 0 0 before the first.
+//!
+//! ```click
+//! RouteFeed(routes, TABLE rt, LINK eth0 0, LINK eth1 1);
+//! Idle -> rt :: StaticIPLookup(10.0.0.0/8 0); rt[0] -> Discard; rt[1] -> Discard;
+//! ```
+//!
+//! See also: StaticIPLookup, LookupIP6Route, FromHost
+
+use std::sync::Arc;
+
+use engine::args::{Args, FromArg, Names};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks};
+
+use super::routing::{Family, FeedSink, Outputs, ReverseRoutes, Side, Sides};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("RouteFeed", "0/0", || Box::new(RouteFeed::default()))
+    .sharing(Sharing::Shared)
+    .handlers(&[Handler::read("feed")])
+    .file(file!());
+
+/// An output of each family's table.
+#[derive(Clone, Copy, Debug)]
+struct Pair([u32; 2]);
+
+impl FromArg for Pair {
+    const EXPECTED: &'static str = "one or two outputs";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        let numbers: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
+        match numbers.as_deref() {
+            Ok(&[both]) => Ok(Pair([both; 2])),
+            Ok(&[four, six]) => Ok(Pair([four, six])),
+            _ => Err(String::new()),
+        }
+    }
+}
+
+/// An interface and the outputs that lead to it.
+#[derive(Clone, Debug)]
+struct Link(String, Pair);
+
+impl FromArg for Link {
+    const EXPECTED: &'static str = "an interface's name and one or two outputs, as eth0 1";
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        let (name, outputs) = text.trim().split_once(char::is_whitespace).ok_or_else(String::new)?;
+        Ok(Link(name.to_owned(), Pair::from_arg(outputs, names)?))
+    }
+}
+
+#[derive(Clone, Default)]
+struct RouteFeed {
+    channel: String,
+    tables: [Option<String>; 2],
+    outputs: [Outputs; 2],
+    before: Option<Arc<FeedSink>>,
+    sink: Option<Arc<FeedSink>>,
+}
+
+/// Finds a table, and whether it has the outputs that routes are to lead to.
+fn side<F: Family>(cx: &mut InitCx<'_>, name: &str, outputs: &Outputs) -> Result<Side<F>, String> {
+    let found = cx.find::<ReverseRoutes<F>>(name);
+    let routes =
+        found.ok_or_else(|| format!("'{name}' is not an element with a table of its own of this family"))?;
+    let routes = routes.shared.clone();
+    let noutputs = routes.read(|routes| routes.noutputs());
+    match outputs.all().find(|output| *output as usize >= noutputs) {
+        Some(output) => {
+            Err(format!("'{name}' has no output {output}; its outputs are 0 to {}", noutputs - 1))
+        }
+        None => Ok(Side { routes, outputs: outputs.clone() }),
+    }
+}
+
+impl Element for RouteFeed {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.channel = args.required("CHANNEL");
+        self.tables = [args.keyword_opt("TABLE"), args.keyword_opt("TABLE6")];
+        if self.tables.iter().all(Option::is_none) {
+            args.error("name the element that takes the routes: TABLE for IPv4, TABLE6 for IPv6");
+        }
+        let links: Vec<Link> = args.keyword_all("LINK");
+        let verdicts = [
+            args.keyword_opt::<Pair>("LOCAL"),
+            args.keyword_opt("UNREACHABLE"),
+            args.keyword_opt("PROHIBIT"),
+        ];
+        for (family, outputs) in self.outputs.iter_mut().enumerate() {
+            for Link(name, Pair(pair)) in &links {
+                if outputs.links.insert(name.clone(), pair[family]).is_some() && family == 0 {
+                    args.error(format!("LINK {name} is given twice"));
+                }
+            }
+            let [local, unreachable, prohibit] = verdicts.map(|pair| pair.map(|Pair(pair)| pair[family]));
+            (outputs.local, outputs.unreachable, outputs.prohibit) = (local, unreachable, prohibit);
+        }
+        self.sink = Some(Arc::new(FeedSink::new(self.channel.clone())));
+    }
+
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        self.before = cx.predecessor::<FeedSink>();
+        Ok(Tasks::None)
+    }
+
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        let Some(sink) = self.sink.clone().filter(|sink| !sink.has_started()) else { return Ok(()) };
+        let [four, six] = &self.tables;
+        let four = four.as_ref().map(|name| side(cx, name, &self.outputs[0])).transpose();
+        let six = six.as_ref().map(|name| side(cx, name, &self.outputs[1])).transpose();
+        let four = four.map_err(|why| format!("TABLE: {why}"))?;
+        let six = six.map_err(|why| format!("TABLE6: {why}"))?;
+        sink.start(Sides { four, six }, self.before.take())
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        self.sink.clone().map(|sink| sink as Provided)
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        let (feed, sequence) = self.sink.as_ref().map_or((0, 0), |sink| sink.status());
+        Ok(format!("{feed} {sequence}"))
+    }
+}

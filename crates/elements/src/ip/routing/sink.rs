@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a route feed ends: the lookup elements that a control plane fills.
+//!
+//! The sink knows links and objects in the feed's terms, and translates them for each family when they or the links change.
+//! So a lost link takes its next hops out of all objects by one change of the next-hop tables, whatever the number of routes.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use feed::{Hop as FedHop, Object, Prefix, Reply, Update, Updates};
+
+use super::fed::FedChange;
+use super::shared::SharedRoutes;
+use super::{BLACKHOLE, DROP, Family, Hop, PROHIBIT};
+use crate::ip::lookup_ip_route::V4;
+use crate::ip6::lookup_ip6_route::V6;
+
+type Hasher = foldhash::fast::RandomState;
+
+/// Objects that a feed may define.
+const MOST_OBJECTS: usize = 1 << 16;
+/// Links that a feed may name.
+const MOST_LINKS: usize = 1 << 12;
+/// How often a change is tried while readers hold old versions, and the pause between two tries.
+const TRIES: usize = 200;
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// The outputs of a lookup element by what leads there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outputs {
+    /// By the names of links.
+    pub links: HashMap<String, u32>,
+    /// For the router itself.
+    pub local: Option<u32>,
+    /// For what is unreachable, if an element answers it.
+    pub unreachable: Option<u32>,
+    /// For what is prohibited, if an element answers it.
+    pub prohibit: Option<u32>,
+}
+
+impl Outputs {
+    /// All that routes may lead to.
+    pub(crate) fn all(&self) -> impl Iterator<Item = u32> {
+        let verdicts = [self.local, self.unreachable, self.prohibit];
+        self.links.values().copied().chain(verdicts.into_iter().flatten())
+    }
+}
+
+/// A family's table and the ways out of it.
+pub(crate) struct Side<F: Family> {
+    pub routes: Arc<SharedRoutes<F>>,
+    pub outputs: Outputs,
+}
+
+/// The tables that a feed fills.
+pub(crate) struct Sides {
+    pub four: Option<Side<V4>>,
+    pub six: Option<Side<V6>>,
+}
+
+/// The end of a route feed: [`apply`](Self::apply) puts a batch into the tables.
+pub struct FeedSink {
+    channel: String,
+    /// There when the element has been initialized.
+    sides: OnceLock<Sides>,
+    state: Mutex<State>,
+}
+
+/// What the feed has said so far.
+#[derive(Default)]
+struct State {
+    feed: u64,
+    sequence: u64,
+    is_replaying: bool,
+    world: World,
+    four: Half<V4>,
+    six: Half<V6>,
+    refused: Refused,
+    /// The sink of a later configuration, which has taken over what this one knew.
+    successor: Weak<FeedSink>,
+}
+
+/// Links and objects in the feed's terms.
+#[derive(Clone, Default)]
+struct World {
+    links: HashMap<u16, Link>,
+    objects: HashMap<u32, Object, Hasher>,
+}
+
+#[derive(Clone)]
+struct Link {
+    name: String,
+    up: bool,
+}
+
+/// What a family has of the feed.
+struct Half<F: Family> {
+    /// Objects that have been translated.
+    known: HashSet<u32, Hasher>,
+    /// Changes of routes that have been read and not made yet.
+    pending: Vec<FedChange<F>>,
+}
+
+impl<F: Family> Default for Half<F> {
+    fn default() -> Self {
+        Half { known: HashSet::default(), pending: Vec::new() }
+    }
+}
+
+/// Updates of a batch that mean nothing here.
+#[derive(Default)]
+struct Refused {
+    count: u32,
+    /// Why the first one was refused.
+    why: String,
+}
+
+impl Refused {
+    fn add(&mut self, why: impl FnOnce() -> String) {
+        if self.count == 0 {
+            self.why = why();
+        }
+        self.count = self.count.saturating_add(1);
+    }
+}
+
+/// Tries a change until readers allow it.
+fn patiently(mut change: impl FnMut() -> Result<(), String>) -> Result<(), String> {
+    for _ in 1..TRIES {
+        match change() {
+            Ok(()) => return Ok(()),
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+    change()
+}
+
+impl<F: Family> Side<F> {
+    /// Sets a route, or notes why it cannot be.
+    fn route(&self, world: &World, half: &mut Half<F>, refused: &mut Refused, key: (u8, F::Prefix), id: u32) {
+        if !half.known.contains(&id) && !self.translate(world, half, refused, id) {
+            return;
+        }
+        half.pending.push((key, Some(id)));
+    }
+
+    /// Brings an object up to date in the table, if the family knows it.
+    fn refresh(&self, world: &World, half: &mut Half<F>, refused: &mut Refused, id: u32) {
+        if half.known.contains(&id) {
+            self.translate(world, half, refused, id);
+        }
+    }
+
+    /// Puts what an object means into the table of next hops; false if it cannot be.
+    fn translate(&self, world: &World, half: &mut Half<F>, refused: &mut Refused, id: u32) -> bool {
+        let Some(object) = world.objects.get(&id) else {
+            refused.add(|| format!("a route names object {id}, which is not known"));
+            return false;
+        };
+        let members = self.members(object, &world.links, refused);
+        match self.routes.change(|routes| routes.fed_object(id, &members)) {
+            Ok(()) => {
+                half.known.insert(id);
+                true
+            }
+            Err(why) => {
+                refused.add(|| why);
+                false
+            }
+        }
+    }
+
+    /// What an object means in this table.
+    fn members(
+        &self,
+        object: &Object,
+        links: &HashMap<u16, Link>,
+        refused: &mut Refused,
+    ) -> Vec<(Hop<F::Addr>, u32)> {
+        let Outputs { local, unreachable, prohibit, .. } = &self.outputs;
+        let verdict = |output| vec![(Hop { gateway: F::UNSPECIFIED, output }, 1)];
+        let hops = match object {
+            Object::Forward(hops) => hops,
+            Object::Local => return verdict(local.unwrap_or(DROP)),
+            Object::Blackhole => return verdict(BLACKHOLE),
+            Object::Unreachable => return verdict(unreachable.unwrap_or(DROP)),
+            Object::Prohibit => return verdict(prohibit.unwrap_or(PROHIBIT)),
+        };
+        let [mut first, mut backup] = [Vec::new(), Vec::new()];
+        for hop in hops {
+            match self.hop(hop, links) {
+                Ok(Some(way)) if hop.backup => backup.push((way, hop.weight.into())),
+                Ok(Some(way)) => first.push((way, hop.weight.into())),
+                Ok(None) => {}
+                Err(why) => refused.add(|| why),
+            }
+        }
+        let live = if first.is_empty() { backup } else { first };
+        if live.is_empty() { verdict(unreachable.unwrap_or(DROP)) } else { live }
+    }
+
+    /// A hop as the table has it; `None` while its link is down.
+    fn hop(&self, hop: &FedHop, links: &HashMap<u16, Link>) -> Result<Option<Hop<F::Addr>>, String> {
+        let link = links.get(&hop.link).ok_or_else(|| format!("link {} is not known", hop.link))?;
+        let output = self.outputs.links.get(&link.name);
+        let output = *output.ok_or_else(|| format!("no output leads to the link '{}'", link.name))?;
+        if let [label, ..] = hop.labels.as_slice() {
+            return Err(format!("a next hop pushes MPLS label {label}, which this table cannot"));
+        }
+        let gateway = match hop.gateway {
+            None => F::UNSPECIFIED,
+            Some(address) => F::address(address)
+                .ok_or_else(|| format!("the next hop {address} is of another family than the route"))?,
+        };
+        Ok(link.up.then_some(Hop { gateway, output }))
+    }
+
+    /// Makes the changes that have been gathered.
+    fn flush(&self, half: &mut Half<F>) -> Result<(), String> {
+        patiently(|| self.routes.change(|routes| routes.fed_commit(&half.pending)))?;
+        half.pending.clear();
+        Ok(())
+    }
+
+    fn drop_object(&self, half: &mut Half<F>, id: u32) -> Result<(), String> {
+        self.routes.change(|routes| routes.fed_drop(id))?;
+        half.known.remove(&id);
+        Ok(())
+    }
+
+    fn begin(&self) -> Result<(), String> {
+        self.routes.change(|routes| {
+            routes.fed_begin();
+            Ok(())
+        })
+    }
+
+    fn end(&self) -> Result<(), String> {
+        patiently(|| self.routes.change(|routes| routes.fed_end().map(drop)))
+    }
+
+    fn is_disturbed(&self) -> bool {
+        self.routes.read(super::routes::Routes::fed_is_disturbed)
+    }
+
+    /// Takes the fed routes of an earlier configuration's table.
+    fn succeed(&self, before: &Side<F>, world: &World, half: &mut Half<F>, known: &HashSet<u32, Hasher>) {
+        let mut refused = Refused::default();
+        if Arc::ptr_eq(&self.routes, &before.routes) {
+            known.iter().for_each(|id| _ = self.translate(world, half, &mut refused, *id));
+            return;
+        }
+        for (table, prefix, id) in before.routes.read(|routes| routes.fed_routes()) {
+            self.route(world, half, &mut refused, (table, prefix), id);
+        }
+    }
+}
+
+impl FeedSink {
+    pub(crate) fn new(channel: String) -> Self {
+        FeedSink { channel, sides: OnceLock::new(), state: Mutex::default() }
+    }
+
+    /// The channel by which the feed comes.
+    #[must_use]
+    pub fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the feed that the tables hold, and of its last batch.
+    #[must_use]
+    pub fn status(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.feed, state.sequence)
+    }
+
+    /// Why the control plane must replay everything, if it must.
+    #[must_use]
+    pub fn needs_replay(&self) -> Option<String> {
+        let state = self.state();
+        let Sides { four, six } = self.sides.get()?;
+        let is_disturbed =
+            four.as_ref().is_some_and(Side::is_disturbed) || six.as_ref().is_some_and(Side::is_disturbed);
+        (is_disturbed && !state.is_replaying)
+            .then(|| "somebody else has replaced the routes of a table".into())
+    }
+
+    /// Applies one batch. Updates that mean nothing here are left out and counted. `None` while another configuration takes over: its sink
+    /// is to have the batch.
+    pub fn apply(&self, batch: &[u8]) -> Option<Reply> {
+        let sides = self.sides.get()?;
+        let mut state = self.state();
+        if state.successor.strong_count() > 0 {
+            return None;
+        }
+        Some(sides.apply(&mut state, batch).unwrap_or_else(|why| Reply::Replay { why }))
+    }
+
+    /// Begins, with what the configuration before had.
+    ///
+    /// # Errors
+    /// The tables refuse its routes.
+    pub(crate) fn start(self: &Arc<Self>, sides: Sides, before: Option<Arc<FeedSink>>) -> Result<(), String> {
+        if self.sides.set(sides).is_ok()
+            && let Some(before) = before
+        {
+            self.succeed(&before)?;
+        }
+        Ok(())
+    }
+
+    /// Whether [`start`](Self::start) has been called.
+    pub(crate) fn has_started(&self) -> bool {
+        self.sides.get().is_some()
+    }
+
+    /// Takes over what the sink of the configuration before knows, so that its routes go on. From then on that one takes no more batches,
+    /// unless this sink is given up.
+    fn succeed(self: &Arc<Self>, before: &FeedSink) -> Result<(), String> {
+        let (Some(new), Some(old)) = (self.sides.get(), before.sides.get()) else { return Ok(()) };
+        let mut theirs = before.state();
+        let mut state = self.state();
+        // Half a report is none: after it the control plane begins again.
+        if !theirs.is_replaying {
+            (state.feed, state.sequence) = (theirs.feed, theirs.sequence);
+        }
+        state.world = theirs.world.clone();
+        let State { world, four, six, .. } = &mut *state;
+        if let (Some(side), Some(old)) = (&new.four, &old.four) {
+            side.succeed(old, world, four, &theirs.four.known);
+        }
+        if let (Some(side), Some(old)) = (&new.six, &old.six) {
+            side.succeed(old, world, six, &theirs.six.known);
+        }
+        new.flush(&mut state)?;
+        theirs.successor = Arc::downgrade(self);
+        Ok(())
+    }
+}
+
+impl Sides {
+    fn apply(&self, state: &mut State, batch: &[u8]) -> Result<Reply, String> {
+        let (header, updates) = Updates::new(batch).map_err(|why| why.to_string())?;
+        state.refused = Refused::default();
+        for update in updates {
+            match update.map_err(|why| why.to_string())? {
+                Update::Hello { feed } => return Ok(greet(state, feed)),
+                update => self.update(state, update)?,
+            }
+        }
+        self.flush(state)?;
+        state.sequence = header.sequence;
+        let Refused { count: refused, why } = std::mem::take(&mut state.refused);
+        Ok(Reply::Applied { sequence: header.sequence, refused, why })
+    }
+
+    fn update(&self, state: &mut State, update: Update<'_>) -> Result<(), String> {
+        let State { world, four, six, refused, .. } = state;
+        match update {
+            Update::Hello { .. } => {}
+            Update::Begin => {
+                self.flush(state)?;
+                let State { feed, sequence, .. } = *state;
+                *state = State { feed, sequence, is_replaying: true, ..State::default() };
+                self.four.iter().try_for_each(Side::begin)?;
+                self.six.iter().try_for_each(Side::begin)?;
+            }
+            Update::End => {
+                self.flush(state)?;
+                self.four.iter().try_for_each(Side::end)?;
+                self.six.iter().try_for_each(Side::end)?;
+                state.is_replaying = false;
+            }
+            Update::Link { link, up, name } => self.link(state, link, Link { name: name.to_owned(), up }),
+            Update::Object { id, object } => {
+                if !world.objects.contains_key(&id) && world.objects.len() >= MOST_OBJECTS {
+                    refused.add(|| format!("more than {MOST_OBJECTS} next-hop objects"));
+                    return Ok(());
+                }
+                world.objects.insert(id, object);
+                self.refresh(state, id);
+            }
+            Update::DropObject { id } => {
+                self.flush(state)?;
+                self.drop_object(state, id);
+            }
+            Update::Route { table, prefix: Prefix::V4(prefix), id } => match &self.four {
+                Some(side) => side.route(world, four, refused, (table, prefix4(prefix)), id),
+                None => refused.add(|| format!("no IPv4 table takes the route {prefix}")),
+            },
+            Update::Route { table, prefix: Prefix::V6(prefix), id } => match &self.six {
+                Some(side) => side.route(world, six, refused, (table, prefix6(prefix)), id),
+                None => refused.add(|| format!("no IPv6 table takes the route {prefix}")),
+            },
+            Update::Withdraw { table, prefix: Prefix::V4(prefix) } => {
+                four.pending.push(((table, prefix4(prefix)), None));
+            }
+            Update::Withdraw { table, prefix: Prefix::V6(prefix) } => {
+                six.pending.push(((table, prefix6(prefix)), None));
+            }
+        }
+        Ok(())
+    }
+
+    fn link(&self, state: &mut State, number: u16, link: Link) {
+        let World { links, objects } = &mut state.world;
+        if !links.contains_key(&number) && links.len() >= MOST_LINKS {
+            return state.refused.add(|| format!("more than {MOST_LINKS} links"));
+        }
+        links.insert(number, link);
+        let is_concerned = |object: &Object| match object {
+            Object::Forward(hops) => hops.iter().any(|hop| hop.link == number),
+            _ => false,
+        };
+        let ids: Vec<u32> =
+            objects.iter().filter(|(_, object)| is_concerned(object)).map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.refresh(state, id));
+    }
+
+    /// Brings an object up to date in both families.
+    fn refresh(&self, state: &mut State, id: u32) {
+        let State { world, four, six, refused, .. } = state;
+        self.four.iter().for_each(|side| side.refresh(world, four, refused, id));
+        self.six.iter().for_each(|side| side.refresh(world, six, refused, id));
+    }
+
+    fn drop_object(&self, state: &mut State, id: u32) {
+        let State { world, four, six, refused, .. } = state;
+        let done = self.four.iter().try_for_each(|side| side.drop_object(four, id));
+        let done = done.and_then(|()| self.six.iter().try_for_each(|side| side.drop_object(six, id)));
+        match done {
+            Ok(()) => _ = world.objects.remove(&id),
+            Err(why) => refused.add(|| why),
+        }
+    }
+
+    /// Makes the changes that have been gathered.
+    fn flush(&self, state: &mut State) -> Result<(), String> {
+        self.four.iter().try_for_each(|side| side.flush(&mut state.four))?;
+        self.six.iter().try_for_each(|side| side.flush(&mut state.six))
+    }
+}
+
+/// Answers a control plane. The numbers of another one are its own; the old routes forward until its replay ends.
+fn greet(state: &mut State, feed: u64) -> Reply {
+    let welcome = Reply::Welcome { feed: state.feed, sequence: state.sequence };
+    if state.feed != feed {
+        (state.feed, state.sequence) = (feed, 0);
+    }
+    welcome
+}
+
+fn prefix4(prefix: wire::Prefix4) -> tables::fib4::Prefix4 {
+    tables::fib4::Prefix4::new(prefix.addr().to_bits(), prefix.len()).expect("a length of at most 32")
+}
+
+fn prefix6(prefix: wire::Prefix6) -> tables::fib6::Prefix6 {
+    tables::fib6::Prefix6::new(prefix.addr().to_bits(), prefix.len()).expect("a length of at most 128")
+}

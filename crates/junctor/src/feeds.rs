@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Route feeds of a running router: threads that take the batches of control planes from channels and put them into the tables.
+//!
+//! Each channel that a RouteFeed names has a thread. It finds the element anew for each batch, because another configuration may have come.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use elements::ip::FeedSink;
+use engine::Control;
+use feed::Reply;
+use icc::{Receiver, Sender};
+use planes::deployment::route_endpoints;
+use ports::plane::Planes;
+
+/// How often the configuration is searched for feeds, and the longest wait for a batch.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long an answer waits for room. A control plane that takes none is dead or hostile.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a batch waits for a configuration that is just taking over.
+const TAKEOVER: Duration = Duration::from_millis(1);
+const TAKEOVERS: usize = 30_000;
+/// The wait before a channel is attached again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves the route feeds of a router by the domain at `place`, until the process ends.
+pub(crate) fn serve(control: &Control, place: PathBuf) {
+    let control = control.clone();
+    let body = move || {
+        // Without it, nothing comes while workers never rest.
+        let _ = sync::priority::before_workers();
+        let served = Arc::new(Mutex::new(HashSet::new()));
+        loop {
+            for sink in control.shared().all_provided::<FeedSink>() {
+                begin(&control, &place, sink.channel(), &served);
+            }
+            std::thread::sleep(LOOK);
+        }
+    };
+    spawn("feeds", body);
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
+    if let Err(why) = std::thread::Builder::new().name(name.into()).spawn(body) {
+        errln!("junctor: route feeds: {why}");
+    }
+}
+
+/// Begins to serve a channel, unless a thread does already.
+fn begin(control: &Control, place: &Path, channel: &str, served: &Arc<Mutex<HashSet<String>>>) {
+    let list = |served: &Mutex<HashSet<String>>, change: &dyn Fn(&mut HashSet<String>) -> bool| {
+        change(&mut served.lock().unwrap_or_else(PoisonError::into_inner))
+    };
+    if !list(served, &|served| served.insert(channel.to_owned())) {
+        return;
+    }
+    let (control, place, channel, served) =
+        (control.clone(), place.to_owned(), channel.to_owned(), served.clone());
+    spawn("feed", move || {
+        let _ = sync::priority::before_workers();
+        let mut said = String::new();
+        while find(&control, &channel).is_some() {
+            if let Err(why) = serve_attached(&control, &place, &channel)
+                && why != said
+            {
+                errln!("junctor: route feed '{channel}': {why}; trying again");
+                said = why;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        list(&served, &|served| served.remove(&channel));
+    });
+}
+
+/// The element that takes the batches of a channel.
+fn find(control: &Control, channel: &str) -> Option<Arc<FeedSink>> {
+    control.shared().all_provided::<FeedSink>().into_iter().find(|sink| sink.channel() == channel)
+}
+
+/// Takes batches until the domain's server is gone or no element wants them.
+fn serve_attached(control: &Control, place: &Path, channel: &str) -> Result<(), String> {
+    let node = Planes::at(place).node().map_err(|why| why.to_string())?;
+    let [updates, replies] = route_endpoints(channel);
+    let mut receiver = node.receiver(&updates).map_err(|why| why.to_string())?;
+    let mut sender = node.sender(&replies).map_err(|why| why.to_string())?;
+    let mut batch = Vec::new();
+    loop {
+        match next(&mut receiver, &mut batch).map_err(|why| why.to_string())? {
+            true => {
+                let Some(reply) = apply(control, channel, &batch) else { return Ok(()) };
+                answer(&mut sender, &reply)?;
+            }
+            false => {
+                let Some(sink) = find(control, channel) else { return Ok(()) };
+                if let Some(why) = sink.needs_replay() {
+                    answer(&mut sender, &Reply::Replay { why })?;
+                }
+                if !node.is_served() && Planes::at(place).node().is_ok() {
+                    return Err("another process serves the domain now".into());
+                }
+            }
+        }
+    }
+}
+
+/// Waits for a batch; false if none came.
+fn next(receiver: &mut Receiver, batch: &mut Vec<u8>) -> Result<bool, icc::ChannelError> {
+    let bytes = match receiver.next_bytes()? {
+        Some(bytes) => bytes,
+        None if receiver.wait(Some(LOOK))? => match receiver.next_bytes()? {
+            Some(bytes) => bytes,
+            None => return Ok(false),
+        },
+        None => return Ok(false),
+    };
+    batch.resize(bytes, 0);
+    Ok(receiver.receive(batch)?.is_some())
+}
+
+/// Puts a batch into the tables of the present configuration; `None` if that has no such feed.
+fn apply(control: &Control, channel: &str, batch: &[u8]) -> Option<Reply> {
+    for _ in 0..TAKEOVERS {
+        if let Some(reply) = find(control, channel)?.apply(batch) {
+            return Some(reply);
+        }
+        std::thread::sleep(TAKEOVER);
+    }
+    Some(Reply::Replay { why: "the router was replacing its configuration".into() })
+}
+
+fn answer(sender: &mut Sender, reply: &Reply) -> Result<(), String> {
+    match sender.send_within(&reply.encode(), PATIENCE) {
+        // Whoever takes no answers learns of it by a new greeting.
+        Ok(()) | Err(icc::ChannelError::Full) => Ok(()),
+        Err(why) => Err(why.to_string()),
+    }
+}
