@@ -4,6 +4,8 @@
 //! * [`model`]: what feeds report, whatever their form: [`Change`].
 //! * [`fpm`]: the feed of FRR's zebra.
 //! * [`netlink`]: messages of the kernel and of FRR as changes.
+//! * [`rib`]: all routes of all feeds; which of them count, and what the user plane is to change.
+//! * [`session`]: the conversation with one user plane.
 //!
 //! The crate never sees the engine. It speaks to a user plane by the messages of the crate [`feed`].
 #![forbid(unsafe_code)]
@@ -11,9 +13,18 @@
 pub mod counters;
 mod feeder;
 pub mod fpm;
+mod key;
+mod links;
 pub mod model;
 pub mod netlink;
+mod objects;
+mod outbox;
+pub mod rib;
+pub mod session;
 
 pub use feed::Prefix;
 pub use feeder::{Handle, Notices, Reports};
+pub use key::Key;
 pub use model::Change;
+pub use rib::Rib;
+pub use session::Session;

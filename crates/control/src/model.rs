@@ -164,7 +164,7 @@ pub enum Way {
 }
 
 /// One way on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hop {
     /// The next router; `None` where the destination is on the link.
     pub gateway: Option<IpAddr>,

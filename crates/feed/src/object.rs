@@ -12,7 +12,7 @@ pub const HOPS_MAX: usize = 256;
 pub const LABELS_MAX: usize = 8;
 
 /// What routes lead to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Object {
     /// Packets leave by one of these hops; each flow keeps to one. There is one at least.
     Forward(Vec<Hop>),
@@ -27,7 +27,7 @@ pub enum Object {
 }
 
 /// One way on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hop {
     /// The next router; `None` where the destination itself is on the link. An IPv4 route may have an IPv6 one (RFC 8950).
     pub gateway: Option<IpAddr>,

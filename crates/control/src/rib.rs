@@ -1,0 +1,575 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All routes of all feeds, and which of them count.
+//!
+//! # Which route counts
+//! For each destination, in this order: the kernel's local addresses; the route of FPM; the kernel's route with the lowest metric.
+//! While FPM is there, kernel routes of FRR's own protocols count for nothing: they are copies that arrive later.
+//!
+//! # Truth over time
+//! * A withdrawal is held for [`HOLD`]. If the route is back by then, nothing has happened (FRR deletes and adds to change a route).
+//! * A route whose next-hop object is not known waits. What forwarded before it goes on.
+//! * Between [`Change::Begin`] and [`Change::End`] the feed names all its routes; the others are swept.
+//! * When a feed is lost, its routes stay for the grace period ([`Rib::set_grace`]), and are then withdrawn.
+//!
+//! The RIB does no I/O, and is told the time.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use feed::{Prefix, Update};
+
+use crate::key::{Key, Map};
+use crate::links::Links;
+use crate::model::{Change, LOCAL, Link, MAIN, Route, Source};
+use crate::objects::{ObjectId, Objects};
+use crate::outbox::Outbox;
+
+/// How long a withdrawal waits for the route's return.
+pub const HOLD: Duration = Duration::from_millis(5);
+/// How long the routes of a lost feed stay, unless told otherwise.
+pub const GRACE: Duration = Duration::from_secs(120);
+/// Protocol numbers of FRR, as it gives them to its kernel routes.
+const FRRS: &[u8] = &[11, 186, 187, 188, 189, 190, 191, 192, 193, 194, 195, 196, 197, 198];
+/// Where a table of Linux appears in the user plane.
+const TABLES: usize = 256;
+
+type Hasher = foldhash::fast::RandomState;
+
+/// A route as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stored {
+    object: ObjectId,
+    metric: u32,
+    protocol: u8,
+    generation: u8,
+}
+
+/// Where routes are kept, the most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layer {
+    Local,
+    Fpm,
+    Kernel,
+}
+
+impl Layer {
+    const ALL: [Layer; 3] = [Layer::Local, Layer::Fpm, Layer::Kernel];
+
+    fn of(source: Source, table: u32) -> Layer {
+        match source {
+            Source::Fpm => Layer::Fpm,
+            Source::Kernel if table == LOCAL => Layer::Local,
+            Source::Kernel => Layer::Kernel,
+        }
+    }
+
+    fn source(self) -> Source {
+        match self {
+            Layer::Fpm => Source::Fpm,
+            Layer::Local | Layer::Kernel => Source::Kernel,
+        }
+    }
+}
+
+/// The routes of one layer. Few destinations have several routes, with different metrics.
+#[derive(Debug, Default)]
+struct Routes {
+    first: Map<Stored>,
+    others: Map<Vec<Stored>>,
+}
+
+/// The state of a feed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeedState {
+    /// Whether it is there.
+    pub is_up: bool,
+    /// Whether a full report is under way.
+    pub is_replaying: bool,
+    /// When its routes go, if it does not return before.
+    pub stale_until: Option<Duration>,
+    generation: u8,
+}
+
+/// A route that counts, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The destination.
+    pub key: Key,
+    /// Who reported it.
+    pub source: Source,
+    /// Linux's number of the protocol.
+    pub protocol: u8,
+    /// The metric.
+    pub metric: u32,
+    /// The feed's number of the next-hop object, if it has one.
+    pub object: Option<u32>,
+    /// What the user plane has; `None` while the object is not known.
+    pub way: Option<feed::Object>,
+    /// Whether it is the route that counts.
+    pub is_best: bool,
+}
+
+/// How many routes and objects there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Routes that FPM has reported.
+    pub fpm: usize,
+    /// Routes that the kernel has reported, without local addresses.
+    pub kernel: usize,
+    /// Local addresses.
+    pub local: usize,
+    /// Next-hop objects.
+    pub objects: usize,
+    /// Routes that wait for a next-hop object.
+    pub waiting: usize,
+    /// Withdrawals that wait for the route's return.
+    pub held: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Rib {
+    layers: [Routes; 3],
+    objects: Objects,
+    links: Links,
+    /// Objects as the user plane has them.
+    sent: HashMap<ObjectId, feed::Object, Hasher>,
+    waiting: HashMap<ObjectId, Vec<Key>, Hasher>,
+    held: HashMap<Key, Duration, Hasher>,
+    fpm: FeedState,
+    kernel: FeedState,
+    grace: Duration,
+    tables: HashMap<u32, u8>,
+    outbox: Outbox,
+}
+
+impl Default for Rib {
+    fn default() -> Self {
+        Rib {
+            layers: Default::default(),
+            objects: Objects::default(),
+            links: Links::default(),
+            sent: HashMap::default(),
+            waiting: HashMap::default(),
+            held: HashMap::default(),
+            fpm: FeedState::default(),
+            kernel: FeedState::default(),
+            grace: GRACE,
+            tables: HashMap::from([(MAIN, 0), (LOCAL, 0)]),
+            outbox: Outbox::default(),
+        }
+    }
+}
+
+impl Rib {
+    /// Lets the routes of a lost feed stay so long.
+    pub fn set_grace(&mut self, grace: Duration) {
+        self.grace = grace;
+    }
+
+    /// Says which table of the user plane gets the routes of a table of Linux. Without, only those of the main table are sent, to table 0.
+    pub fn set_table(&mut self, table: u32, number: u8) {
+        if self.tables.len() < TABLES {
+            self.tables.insert(table, number);
+        }
+    }
+
+    /// What is to be sent.
+    pub fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// The state of a feed.
+    #[must_use]
+    pub fn feed(&self, source: Source) -> FeedState {
+        match source {
+            Source::Fpm => self.fpm,
+            Source::Kernel => self.kernel,
+        }
+    }
+
+    fn feed_mut(&mut self, source: Source) -> &mut FeedState {
+        match source {
+            Source::Fpm => &mut self.fpm,
+            Source::Kernel => &mut self.kernel,
+        }
+    }
+
+    /// Whether FPM's routes are there, or are kept for its return.
+    fn has_fpm(&self) -> bool {
+        self.fpm.is_up || self.fpm.stale_until.is_some()
+    }
+
+    /// Takes in what a feed reports.
+    pub fn apply(&mut self, source: Source, change: Change, now: Duration) {
+        match change {
+            Change::Begin => self.begin(source),
+            Change::End => self.end(source, now),
+            Change::Lost => {
+                let until = now + self.grace;
+                let feed = self.feed_mut(source);
+                (feed.is_up, feed.is_replaying, feed.stale_until) = (false, false, Some(until));
+            }
+            Change::Route { table, prefix, route } => {
+                if let Some(key) = self.key(table, prefix) {
+                    self.set(Layer::of(source, table), source, key, route, now);
+                }
+            }
+            Change::Withdraw { table, prefix, metric } => {
+                if let Some(key) = self.key(table, prefix) {
+                    let layer = Layer::of(source, table);
+                    self.change(key, now, |rib| rib.remove(layer, &key, metric));
+                }
+            }
+            Change::Object { id, object } => {
+                let changed = self.objects.define(source, id, object, &mut self.links);
+                changed.into_iter().for_each(|id| self.object_changed(id));
+            }
+            Change::DropObject { id } => self.forget_object(source, id, now),
+            Change::Link { index, link } => self.link(index, link),
+            Change::Label { .. }
+            | Change::Address { .. }
+            | Change::Neighbour { .. }
+            | Change::Rules { .. } => {}
+        }
+    }
+
+    /// The destination in the user plane; `None` for what is not for it.
+    fn key(&self, table: u32, prefix: Prefix) -> Option<Key> {
+        let table = *self.tables.get(&table)?;
+        let is_for_us = match prefix {
+            Prefix::V4(prefix) => !prefix.addr().is_loopback() && !prefix.addr().is_multicast(),
+            // Each link has its own; what comes for them is for the kernel.
+            Prefix::V6(prefix) => {
+                let addr = prefix.addr();
+                !addr.is_loopback() && !addr.is_multicast() && !addr.is_unicast_link_local()
+            }
+        };
+        is_for_us.then_some(Key { table, prefix })
+    }
+
+    fn begin(&mut self, source: Source) {
+        self.objects.begin(source, &mut self.links);
+        let feed = self.feed_mut(source);
+        let generation = feed.generation.wrapping_add(1);
+        *feed = FeedState { is_up: true, is_replaying: true, stale_until: None, generation };
+    }
+
+    fn end(&mut self, source: Source, now: Duration) {
+        if !std::mem::take(&mut self.feed_mut(source).is_replaying) {
+            return;
+        }
+        let generation = self.feed(source).generation;
+        self.sweep(source, now, |route| route.generation != generation);
+        self.objects.end(source);
+        if source == Source::Fpm {
+            self.cover_copies(now);
+        }
+    }
+
+    /// FPM has told all it has: copies in the kernel that it does not name count no longer.
+    fn cover_copies(&mut self, now: Duration) {
+        for key in self.copies() {
+            match self.best(&key) {
+                None => _ = self.held.insert(key, now + HOLD),
+                Some((Layer::Kernel, original)) => self.put_route(key, original.object),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Destinations of kernel routes that FRR made.
+    fn copies(&self) -> Vec<Key> {
+        let routes = self.layers[Layer::Kernel as usize].first.iter();
+        routes.filter(|(_, route)| FRRS.contains(&route.protocol)).map(|(key, _)| key).collect()
+    }
+
+    /// Removes the routes of a feed that are `stale`.
+    fn sweep(&mut self, source: Source, now: Duration, stale: impl Fn(&Stored) -> bool) {
+        for layer in Layer::ALL.into_iter().filter(|layer| layer.source() == source) {
+            let routes = &self.layers[layer as usize];
+            let firsts = routes.first.iter().map(|(key, route)| (key, *route));
+            let others =
+                routes.others.iter().flat_map(|(key, list)| list.iter().map(move |route| (key, *route)));
+            let gone: Vec<(Key, Stored)> = firsts.chain(others).filter(|(_, route)| stale(route)).collect();
+            for (key, route) in gone {
+                self.change(key, now, |rib| rib.remove(layer, &key, Some(route.metric)));
+            }
+        }
+    }
+
+    fn set(&mut self, layer: Layer, source: Source, key: Key, route: Route, now: Duration) {
+        let (metric, protocol) = (route.metric, route.protocol);
+        let Some(object) = self.objects.acquire(source, route) else {
+            return self.change(key, now, |rib| rib.remove(layer, &key, Some(metric)));
+        };
+        let generation = self.feed(source).generation;
+        let stored = Stored { object, metric, protocol, generation };
+        self.change(key, now, |rib| rib.insert(layer, &key, stored));
+    }
+
+    fn insert(&mut self, layer: Layer, key: &Key, route: Stored) {
+        let routes = &mut self.layers[layer as usize];
+        let Some(before) = routes.first.insert(key, route) else { return };
+        // A daemon of FPM has one route for each destination.
+        if before.metric == route.metric || layer == Layer::Fpm {
+            return self.objects.release(before.object);
+        }
+        let mut others = routes.others.remove(key).unwrap_or_default();
+        if let Some(at) = others.iter().position(|other| other.metric == route.metric) {
+            self.objects.release(others.swap_remove(at).object);
+        }
+        others.push(before);
+        self.promote(layer, key, others);
+    }
+
+    fn remove(&mut self, layer: Layer, key: &Key, metric: Option<u32>) {
+        let routes = &mut self.layers[layer as usize];
+        let Some(first) = routes.first.get(key).copied() else { return };
+        let mut others = routes.others.remove(key).unwrap_or_default();
+        let is_meant =
+            |route: &Stored| metric.is_none_or(|metric| layer == Layer::Fpm || metric == route.metric);
+        for other in others.extract_if(.., |other| is_meant(other)) {
+            self.objects.release(other.object);
+        }
+        if is_meant(&first) {
+            routes.first.remove(key);
+            self.objects.release(first.object);
+        }
+        self.promote(layer, key, others);
+    }
+
+    /// Puts the route with the lowest metric first.
+    fn promote(&mut self, layer: Layer, key: &Key, mut others: Vec<Stored>) {
+        let routes = &mut self.layers[layer as usize];
+        others.extend(routes.first.remove(key));
+        let Some(best) = (0..others.len()).min_by_key(|at| others[*at].metric) else { return };
+        routes.first.insert(key, others.swap_remove(best));
+        if !others.is_empty() {
+            routes.others.insert(key, others);
+        }
+    }
+
+    /// The route that counts, and where it comes from.
+    fn best(&self, key: &Key) -> Option<(Layer, Stored)> {
+        let first = |layer: Layer| Some((layer, *self.layers[layer as usize].first.get(key)?));
+        first(Layer::Local).or_else(|| first(Layer::Fpm)).or_else(|| match first(Layer::Kernel)? {
+            (_, route) if self.is_copy(&route) => self.best_original(key),
+            found => Some(found),
+        })
+    }
+
+    /// Of the kernel's further routes for a destination, the best that is no copy.
+    fn best_original(&self, key: &Key) -> Option<(Layer, Stored)> {
+        let others = self.layers[Layer::Kernel as usize].others.get(key)?.iter();
+        let best = others.filter(|route| !self.is_copy(route)).min_by_key(|route| route.metric)?;
+        Some((Layer::Kernel, *best))
+    }
+
+    /// Whether a kernel route is a copy of what FPM reports.
+    fn is_copy(&self, route: &Stored) -> bool {
+        FRRS.contains(&route.protocol) && self.has_fpm()
+    }
+
+    /// Makes a change of one destination's routes, and notes what the user plane is to do.
+    fn change(&mut self, key: Key, now: Duration, change: impl FnOnce(&mut Rib)) {
+        let before = self.best(&key).map(|(_, route)| route.object);
+        change(self);
+        let after = self.best(&key).map(|(_, route)| route.object);
+        match after {
+            _ if before == after => {}
+            Some(object) => self.put_route(key, object),
+            None => _ = self.held.insert(key, now + HOLD),
+        }
+    }
+
+    fn put_route(&mut self, key: Key, object: ObjectId) {
+        if !self.send_object(object) {
+            self.waiting.entry(object).or_default().push(key);
+            return;
+        }
+        if !self.held.is_empty() {
+            self.held.remove(&key);
+        }
+        let Key { table, prefix } = key;
+        self.outbox.put(&Update::Route { table, prefix, id: object });
+    }
+
+    /// Makes sure that the user plane knows an object; false if nobody does.
+    fn send_object(&mut self, id: ObjectId) -> bool {
+        if self.sent.contains_key(&id) {
+            return true;
+        }
+        let Some(object) = self.objects.meaning(id, &mut self.links) else { return false };
+        self.links.send(|update| self.outbox.put(update));
+        self.outbox.put(&Update::Object { id, object: object.clone() });
+        self.sent.insert(id, object);
+        true
+    }
+
+    /// An object may mean something else now.
+    fn object_changed(&mut self, id: ObjectId) {
+        if let Some(keys) = self.waiting.remove(&id) {
+            for key in keys {
+                // Another route may have come meanwhile.
+                if let Some((_, route)) = self.best(&key) {
+                    self.put_route(key, route.object);
+                }
+            }
+        }
+        let Some(sent) = self.sent.get(&id) else { return };
+        let Some(object) = self.objects.meaning(id, &mut self.links) else { return };
+        if *sent != object {
+            self.links.send(|update| self.outbox.put(update));
+            self.outbox.put(&Update::Object { id, object: object.clone() });
+            self.sent.insert(id, object);
+        }
+    }
+
+    fn forget_object(&mut self, source: Source, number: u32, now: Duration) {
+        let (changed, in_use) = self.objects.forget(source, number);
+        changed.into_iter().for_each(|id| self.object_changed(id));
+        // The kernel removes the routes of an object with it, and says nothing.
+        if let Some(id) = in_use.filter(|_| source == Source::Kernel) {
+            self.sweep(source, now, |route| route.object == id);
+        }
+    }
+
+    fn link(&mut self, index: u32, link: Option<Link>) {
+        if !self.links.set(index, link) {
+            return;
+        }
+        self.links.send(|update| self.outbox.put(update));
+        // Hops by the loopback interface mean the router itself, whatever else changes.
+        let concerned = self.objects.with_hop(|hop| hop.index == index && hop.gateway.is_none());
+        concerned.into_iter().for_each(|id| self.object_changed(id));
+    }
+
+    /// Does what is due, and completes the batch. Call it when the feeds have nothing more for the moment.
+    pub fn flush(&mut self, now: Duration) {
+        for source in [Source::Fpm, Source::Kernel] {
+            if self.feed(source).stale_until.is_some_and(|until| until <= now) {
+                self.feed_mut(source).stale_until = None;
+                self.sweep(source, now, |_| true);
+                if source == Source::Fpm {
+                    self.uncover_copies();
+                }
+            }
+        }
+        self.withdraw_due(now);
+        if self.held.is_empty() && self.waiting.is_empty() && self.objects.has_unused() {
+            for id in self.objects.take_unused() {
+                if self.sent.remove(&id).is_some() {
+                    self.outbox.put(&Update::DropObject { id });
+                }
+            }
+        }
+        self.outbox.close();
+    }
+
+    fn withdraw_due(&mut self, now: Duration) {
+        let due: Vec<Key> =
+            self.held.extract_if(|_, deadline| *deadline <= now).map(|(key, _)| key).collect();
+        for Key { table, prefix } in due {
+            self.outbox.put(&Update::Withdraw { table, prefix });
+        }
+    }
+
+    /// FPM has gone for good: the kernel's copies count.
+    fn uncover_copies(&mut self) {
+        for key in self.copies() {
+            if let Some((_, route)) = self.best(&key) {
+                self.put_route(key, route.object);
+            }
+        }
+    }
+
+    /// When [`flush`](Self::flush) has something to do, if nothing else happens.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Duration> {
+        let held = self.held.values().copied().min();
+        held.into_iter().chain(self.fpm.stale_until).chain(self.kernel.stale_until).min()
+    }
+
+    /// Puts everything that is valid into the outbox, for a user plane that knows nothing.
+    pub fn replay(&mut self) {
+        self.outbox.clear();
+        self.sent.clear();
+        self.links.forget_sent();
+        self.held.clear();
+        self.waiting.clear();
+        self.outbox.put(&Update::Begin);
+        self.links.send(|update| self.outbox.put(update));
+        let mut keys: Vec<Key> = Vec::new();
+        for layer in Layer::ALL {
+            keys.extend(self.layers[layer as usize].first.iter().map(|(key, _)| key));
+        }
+        // In order, so that the user plane rebuilds each part of its table once.
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            if let Some((_, route)) = self.best(&key) {
+                self.put_route(key, route.object);
+            }
+        }
+        self.outbox.put(&Update::End);
+        self.outbox.close();
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let len = |layer: Layer| {
+            let routes = &self.layers[layer as usize];
+            routes.first.len() + routes.others.iter().map(|(_, others)| others.len()).sum::<usize>()
+        };
+        Counts {
+            fpm: len(Layer::Fpm),
+            kernel: len(Layer::Kernel),
+            local: len(Layer::Local),
+            objects: self.objects.len(),
+            waiting: self.waiting.values().map(Vec::len).sum(),
+            held: self.held.len(),
+        }
+    }
+
+    /// Links that the kernel has reported, by index.
+    pub fn links(&self) -> impl Iterator<Item = (u32, &Link)> {
+        self.links.iter()
+    }
+
+    /// Routes for people, in order: all that count, or with `all` every one.
+    pub fn show(&mut self, all: bool) -> Vec<Shown> {
+        let mut found: Vec<(Key, Layer, Stored)> = Vec::new();
+        for layer in Layer::ALL {
+            let routes = &self.layers[layer as usize];
+            found.extend(routes.first.iter().map(|(key, route)| (key, layer, *route)));
+            let others = routes.others.iter();
+            found.extend(others.flat_map(|(key, list)| list.iter().map(move |route| (key, layer, *route))));
+        }
+        found.sort_by_key(|(key, layer, route)| (*key, *layer as u8, route.metric));
+        let mut shown = Vec::new();
+        for (key, layer, route) in found {
+            let is_best = self.best(&key) == Some((layer, route));
+            if is_best || all {
+                shown.push(self.show_one(key, layer, route, is_best));
+            }
+        }
+        shown
+    }
+
+    fn show_one(&mut self, key: Key, layer: Layer, route: Stored, is_best: bool) -> Shown {
+        Shown {
+            key,
+            source: layer.source(),
+            protocol: route.protocol,
+            metric: route.metric,
+            object: self.objects.number(route.object),
+            way: self.objects.meaning(route.object, &mut self.links),
+            is_best,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

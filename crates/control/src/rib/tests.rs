@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The RIB's stream against a user plane that keeps plain maps, and against rules written down a second time.
+
+use std::collections::BTreeMap;
+
+use feed::{Labels, Object as FedObject, Updates};
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{Hop, Kind, Object, Way};
+
+/// A user plane in maps.
+#[derive(Debug, Default)]
+struct User {
+    links: BTreeMap<u16, (String, bool)>,
+    objects: BTreeMap<u32, FedObject>,
+    routes: BTreeMap<Key, u32>,
+    named: Option<Vec<Key>>,
+    /// Routes set and withdrawn so far.
+    changes: usize,
+}
+
+impl User {
+    fn take(&mut self, outbox: &mut Outbox) {
+        outbox.close();
+        while let Some(batch) = outbox.next(1) {
+            let (_, updates) = Updates::new(&batch).expect("a batch");
+            updates.for_each(|update| self.update(update.expect("whole")));
+        }
+    }
+
+    fn update(&mut self, update: Update<'_>) {
+        match update {
+            Update::Hello { .. } => panic!("the RIB greets nobody"),
+            Update::Begin => {
+                self.objects.clear();
+                self.named = Some(Vec::new());
+            }
+            Update::End => {
+                let named = self.named.take().expect("begun");
+                self.routes.retain(|key, _| named.contains(key));
+            }
+            Update::Link { link, up, name } => _ = self.links.insert(link, (name.to_owned(), up)),
+            Update::Object { id, object } => {
+                if let FedObject::Forward(hops) = &object {
+                    hops.iter().for_each(|hop| assert!(self.links.contains_key(&hop.link), "{hop:?}"));
+                }
+                self.objects.insert(id, object);
+            }
+            Update::DropObject { id } => {
+                assert!(!self.routes.values().any(|used| *used == id), "object {id} is in use");
+                assert!(self.objects.remove(&id).is_some(), "object {id} is known");
+            }
+            Update::Route { table, prefix, id } => {
+                assert!(self.objects.contains_key(&id), "object {id} came first");
+                self.changes += 1;
+                self.routes.insert(Key { table, prefix }, id);
+                self.named.iter_mut().for_each(|named| named.push(Key { table, prefix }));
+            }
+            Update::Withdraw { table, prefix } => {
+                self.changes += 1;
+                self.routes.remove(&Key { table, prefix });
+            }
+        }
+    }
+
+    /// Destinations and what becomes of packets for them, links by their names.
+    fn meaning(&self) -> BTreeMap<String, String> {
+        let show = |id: &u32| match &self.objects[id] {
+            FedObject::Forward(hops) => {
+                let hop = |hop: &feed::Hop| {
+                    let gateway = hop.gateway.map_or("-".into(), |gateway| gateway.to_string());
+                    format!("{gateway} {} {}", self.links[&hop.link].0, hop.weight)
+                };
+                hops.iter().map(hop).collect::<Vec<_>>().join(" | ")
+            }
+            other => format!("{other:?}"),
+        };
+        self.routes.iter().map(|(key, id)| (key.prefix.to_string(), show(id))).collect()
+    }
+}
+
+const FAR: Duration = Duration::from_secs(1000);
+
+fn prefix(text: &str) -> Prefix {
+    text.parse().map(Prefix::V4).or_else(|_| text.parse().map(Prefix::V6)).expect("a prefix")
+}
+
+fn hop(gateway: &str, index: u32) -> Hop {
+    let gateway = gateway.parse().ok();
+    Hop { gateway, index, weight: 1, is_onlink: false, is_dead: false, labels: Labels::default() }
+}
+
+fn link(index: u32, name: &str, is_up: bool) -> Change {
+    let link = Link { name: name.into(), is_up, mtu: 1500, ether: None, master: None, vrf_table: None };
+    Change::Link { index, link: Some(link) }
+}
+
+fn route(to: &str, way: Way) -> Change {
+    let route = Route { kind: Kind::Unicast, protocol: 186, metric: 20, way };
+    Change::Route { table: MAIN, prefix: prefix(to), route }
+}
+
+fn withdraw(to: &str) -> Change {
+    Change::Withdraw { table: MAIN, prefix: prefix(to), metric: None }
+}
+
+/// A RIB that has two links and a user plane that has been replayed to.
+fn begin() -> (Rib, User) {
+    let (mut rib, mut user) = (Rib::default(), User::default());
+    for change in
+        [Change::Begin, link(1, "lo", true), link(2, "eth0", true), link(3, "eth1", true), Change::End]
+    {
+        rib.apply(Source::Kernel, change, Duration::ZERO);
+    }
+    rib.replay();
+    user.take(rib.outbox());
+    (rib, user)
+}
+
+fn step(rib: &mut Rib, user: &mut User, source: Source, changes: impl IntoIterator<Item = Change>, ms: u64) {
+    let now = Duration::from_millis(ms);
+    changes.into_iter().for_each(|change| rib.apply(source, change, now));
+    rib.flush(now);
+    user.take(rib.outbox());
+}
+
+#[track_caller]
+fn check(user: &User, expected: &[(&str, &str)]) {
+    let expected: BTreeMap<String, String> =
+        expected.iter().map(|(to, way)| ((*to).to_owned(), (*way).to_owned())).collect();
+    assert_eq!(user.meaning(), expected);
+}
+
+#[test]
+fn a_route_that_is_deleted_and_added_is_one_change() {
+    let (mut rib, mut user) = begin();
+    let to = "198.51.100.0/24";
+    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::One(hop("10.0.0.2", 2)))], 0);
+    check(&user, &[(to, "10.0.0.2 eth0 1")]);
+    step(&mut rib, &mut user, Source::Fpm, [withdraw(to)], 1);
+    check(&user, &[(to, "10.0.0.2 eth0 1")]);
+    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::One(hop("10.0.1.2", 3)))], 2);
+    check(&user, &[(to, "10.0.1.2 eth1 1")]);
+    assert_eq!((user.changes, rib.next_due()), (2, None));
+    step(&mut rib, &mut user, Source::Fpm, [withdraw(to)], 3);
+    assert_eq!(rib.next_due(), Some(Duration::from_millis(8)));
+    step(&mut rib, &mut user, Source::Fpm, [], 8);
+    check(&user, &[]);
+    assert!(user.objects.is_empty(), "objects without routes are dropped");
+}
+
+#[test]
+fn a_route_waits_for_its_object() {
+    let (mut rib, mut user) = begin();
+    let to = "198.51.100.0/24";
+    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::One(hop("10.0.0.2", 2)))], 0);
+    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::Object(7))], 1);
+    check(&user, &[(to, "10.0.0.2 eth0 1")]);
+    assert_eq!(rib.counts().waiting, 1);
+    let object = Object::Group(vec![(8, 3), (9, 1)]);
+    step(&mut rib, &mut user, Source::Fpm, [Change::Object { id: 7, object }], 2);
+    let member = |id, gateway, index| Change::Object { id, object: Object::Hop(hop(gateway, index)) };
+    check(&user, &[(to, "Unreachable")]);
+    step(&mut rib, &mut user, Source::Fpm, [member(8, "10.0.0.2", 2), member(9, "10.0.1.2", 3)], 3);
+    check(&user, &[(to, "10.0.0.2 eth0 3 | 10.0.1.2 eth1 1")]);
+    assert_eq!(rib.counts().waiting, 0);
+    step(&mut rib, &mut user, Source::Fpm, [Change::DropObject { id: 8 }], 4);
+    check(&user, &[(to, "10.0.1.2 eth1 1")]);
+}
+
+#[test]
+fn one_object_repairs_all_its_routes() {
+    let (mut rib, mut user) = begin();
+    let object = |gateway| Change::Object { id: 7, object: Object::Hop(hop(gateway, 2)) };
+    let many = (0..200).map(|at| route(&format!("10.{at}.0.0/16"), Way::Object(7)));
+    step(&mut rib, &mut user, Source::Fpm, [object("10.0.0.2")].into_iter().chain(many), 0);
+    let before = user.changes;
+    step(&mut rib, &mut user, Source::Fpm, [object("10.0.0.3")], 1);
+    assert_eq!((user.changes, user.meaning().len()), (before, 200));
+    assert!(user.meaning().values().all(|way| way == "10.0.0.3 eth0 1"));
+}
+
+#[test]
+fn a_lost_daemon_keeps_its_routes_and_a_replay_sweeps() {
+    let (mut rib, mut user) = begin();
+    let object = |id, gateway| Change::Object { id, object: Object::Hop(hop(gateway, 2)) };
+    let (a, b) = ("198.51.100.0/24", "203.0.113.0/24");
+    let first = [
+        Change::Begin,
+        object(7, "10.0.0.2"),
+        route(a, Way::Object(7)),
+        route(b, Way::Object(7)),
+        Change::End,
+    ];
+    step(&mut rib, &mut user, Source::Fpm, first, 0);
+    step(&mut rib, &mut user, Source::Fpm, [Change::Lost], 10);
+    let both = [(a, "10.0.0.2 eth0 1"), (b, "10.0.0.2 eth0 1")];
+    check(&user, &both);
+    // The restarted daemon has other numbers; what means the same costs nothing.
+    let changes = user.changes;
+    step(
+        &mut rib,
+        &mut user,
+        Source::Fpm,
+        [Change::Begin, object(70, "10.0.0.2"), route(a, Way::Object(70))],
+        20,
+    );
+    check(&user, &both);
+    assert_eq!(user.changes, changes);
+    step(&mut rib, &mut user, Source::Fpm, [Change::End], 30);
+    step(&mut rib, &mut user, Source::Fpm, [], 40);
+    check(&user, &both[..1]);
+    // Without a return, the routes go when the grace period is over.
+    step(&mut rib, &mut user, Source::Fpm, [Change::Lost], 50);
+    assert_eq!(rib.next_due(), Some(Duration::from_millis(50) + GRACE));
+    let over = (Duration::from_millis(50) + GRACE).as_millis() as u64;
+    step(&mut rib, &mut user, Source::Fpm, [], over);
+    step(&mut rib, &mut user, Source::Fpm, [], over + 10);
+    check(&user, &[]);
+}
+
+#[test]
+fn local_addresses_then_fpm_then_the_kernel() {
+    let (mut rib, mut user) = begin();
+    let kernel = |protocol, metric, gateway| Change::Route {
+        table: MAIN,
+        prefix: prefix("10.0.0.1/32"),
+        route: Route { kind: Kind::Unicast, protocol, metric, way: Way::One(hop(gateway, 2)) },
+    };
+    let own = Route { kind: Kind::Local, protocol: 2, metric: 0, way: Way::None };
+    let own = Change::Route { table: LOCAL, prefix: prefix("10.0.0.1/32"), route: own };
+    let to = "10.0.0.1/32";
+    step(&mut rib, &mut user, Source::Kernel, [kernel(3, 100, "10.0.0.7"), kernel(3, 50, "10.0.0.8")], 0);
+    check(&user, &[(to, "10.0.0.8 eth0 1")]);
+    step(
+        &mut rib,
+        &mut user,
+        Source::Kernel,
+        [Change::Withdraw { table: MAIN, prefix: prefix(to), metric: Some(50) }],
+        0,
+    );
+    check(&user, &[(to, "10.0.0.7 eth0 1")]);
+    step(
+        &mut rib,
+        &mut user,
+        Source::Fpm,
+        [Change::Begin, route(to, Way::One(hop("10.0.1.9", 3))), Change::End],
+        0,
+    );
+    check(&user, &[(to, "10.0.1.9 eth1 1")]);
+    step(&mut rib, &mut user, Source::Kernel, [own], 0);
+    check(&user, &[(to, "Local")]);
+    let gone = Change::Withdraw { table: LOCAL, prefix: prefix(to), metric: None };
+    step(&mut rib, &mut user, Source::Kernel, [gone], 0);
+    step(&mut rib, &mut user, Source::Fpm, [withdraw(to)], 1);
+    check(&user, &[(to, "10.0.0.7 eth0 1")]);
+    // FRR's own copies in the kernel count only when FPM has gone for good.
+    step(&mut rib, &mut user, Source::Kernel, [kernel(186, 20, "10.0.0.5")], 2);
+    step(&mut rib, &mut user, Source::Kernel, [], 100);
+    check(&user, &[(to, "10.0.0.7 eth0 1")]);
+    step(&mut rib, &mut user, Source::Fpm, [Change::Lost], 200);
+    step(&mut rib, &mut user, Source::Fpm, [], 200 + GRACE.as_millis() as u64);
+    check(&user, &[(to, "10.0.0.5 eth0 1")]);
+}
+
+#[test]
+fn links_by_name_and_state() {
+    let (mut rib, mut user) = begin();
+    let to = "198.51.100.0/24";
+    // The kernel tells of the link later than the daemon of the route.
+    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::One(hop("10.0.0.2", 9)))], 0);
+    check(&user, &[(to, "10.0.0.2 ? 1")]);
+    step(&mut rib, &mut user, Source::Kernel, [link(9, "eth9", true)], 1);
+    check(&user, &[(to, "10.0.0.2 eth9 1")]);
+    step(&mut rib, &mut user, Source::Kernel, [link(9, "uplink", false)], 2);
+    assert!(user.links.values().any(|link| *link == ("uplink".to_owned(), false)));
+    step(&mut rib, &mut user, Source::Kernel, [Change::Link { index: 9, link: None }], 3);
+    assert!(user.links.values().any(|link| *link == ("?".to_owned(), false)));
+    // A route to the router's own loopback interface is for the router.
+    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::One(hop("", 1)))], 4);
+    check(&user, &[(to, "Local")]);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Set { source: bool, to: u8, metric: u32, protocol: bool, object: u8 },
+    Withdraw { source: bool, to: u8, metric: u32 },
+    Define { source: bool, object: u8, gateway: u8 },
+    Replay,
+    Restart { source: bool, keep: Vec<(u8, u8)> },
+    Lose { source: bool },
+    Wait { ms: u64 },
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let (bit, to, object) = (any::<bool>(), 0..4u8, 0..4u8);
+    let metric = 0..3u32;
+    let op = prop_oneof![
+        6 => (bit, to.clone(), metric.clone(), bit, object.clone())
+            .prop_map(|(source, to, metric, protocol, object)| Op::Set { source, to, metric, protocol, object }),
+        4 => (bit, to.clone(), metric).prop_map(|(source, to, metric)| Op::Withdraw { source, to, metric }),
+        3 => (bit, object.clone(), 0..3u8).prop_map(|(source, object, gateway)| Op::Define { source, object, gateway }),
+        1 => Just(Op::Replay),
+        1 => (bit, prop::collection::vec((to, object), 0..4)).prop_map(|(source, keep)| Op::Restart { source, keep }),
+        1 => bit.prop_map(|source| Op::Lose { source }),
+        2 => (0..8u64).prop_map(|ms| Op::Wait { ms }),
+    ];
+    prop::collection::vec(op, 1..40)
+}
+
+/// The rules once more, as plainly as can be.
+#[derive(Default)]
+struct Oracle {
+    /// By feed (FPM first), destination and metric: protocol and gateway of the object, if it is known.
+    routes: BTreeMap<(bool, u8, u32), (u8, u8)>,
+    objects: BTreeMap<(bool, u8), u8>,
+    has_fpm: bool,
+}
+
+fn source(is_fpm: bool) -> Source {
+    if is_fpm { Source::Fpm } else { Source::Kernel }
+}
+
+fn number(object: u8, run: u32) -> u32 {
+    u32::from(object) + 100 * run
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+    #[test]
+    fn the_user_plane_ends_where_the_rules_say(ops in ops()) {
+        let (mut rib, mut user) = begin();
+        let mut oracle = Oracle::default();
+        let (mut now, mut runs) = (0, [0u32; 2]);
+        // All objects are known at the end, so no route waits.
+        let last = (0..4u8).flat_map(|object| [true, false].map(|source| Op::Define { source, object, gateway: object % 3 }));
+        for op in ops.into_iter().chain(last) {
+            let at = Duration::from_millis(now);
+            match op {
+                Op::Set { source: fpm, to, metric, protocol, object } => {
+                    let metric = if fpm { 0 } else { metric };
+                    let protocol = if protocol || fpm { 186 } else { 4 };
+                    if fpm && !rib.feed(Source::Fpm).is_up {
+                        rib.apply(Source::Fpm, Change::Begin, at);
+                        rib.apply(Source::Fpm, Change::End, at);
+                        oracle.routes.retain(|(of, ..), _| !*of);
+                        oracle.objects.retain(|(of, _), _| !*of);
+                        oracle.has_fpm = true;
+                    }
+                    let way = Way::Object(number(object, runs[usize::from(fpm)]));
+                    let route = Route { kind: Kind::Unicast, protocol, metric, way };
+                    let to_prefix = prefix(&format!("10.{to}.0.0/16"));
+                    rib.apply(source(fpm), Change::Route { table: MAIN, prefix: to_prefix, route }, at);
+                    oracle.routes.insert((fpm, to, metric), (protocol, object));
+                }
+                Op::Withdraw { source: fpm, to, metric } => {
+                    let metric = if fpm { 0 } else { metric };
+                    let to_prefix = prefix(&format!("10.{to}.0.0/16"));
+                    rib.apply(source(fpm), Change::Withdraw { table: MAIN, prefix: to_prefix, metric: Some(metric) }, at);
+                    oracle.routes.remove(&(fpm, to, metric));
+                }
+                Op::Define { source: fpm, object, gateway } => {
+                    let id = number(object, runs[usize::from(fpm)]);
+                    let hop = hop(&format!("10.0.0.{gateway}"), 2);
+                    rib.apply(source(fpm), Change::Object { id, object: Object::Hop(hop) }, at);
+                    oracle.objects.insert((fpm, object), gateway);
+                }
+                Op::Replay => rib.replay(),
+                Op::Restart { source: fpm, keep } => {
+                    runs[usize::from(fpm)] += 1;
+                    rib.apply(source(fpm), Change::Begin, at);
+                    oracle.routes.retain(|(of, ..), _| *of != fpm);
+                    oracle.objects.retain(|(of, _), _| *of != fpm);
+                    oracle.has_fpm |= fpm;
+                    for (to, object) in keep {
+                        let id = number(object, runs[usize::from(fpm)]);
+                        let next = hop(&format!("10.0.0.{object}"), 2);
+                        rib.apply(source(fpm), Change::Object { id, object: Object::Hop(next) }, at);
+                        oracle.objects.insert((fpm, object), object);
+                        let route = Route { kind: Kind::Unicast, protocol: 186, metric: 0, way: Way::Object(id) };
+                        let to_prefix = prefix(&format!("10.{to}.0.0/16"));
+                        rib.apply(source(fpm), Change::Route { table: MAIN, prefix: to_prefix, route }, at);
+                        oracle.routes.insert((fpm, to, 0), (186, object));
+                    }
+                    rib.apply(source(fpm), Change::End, at);
+                }
+                Op::Lose { source: fpm } => {
+                    if rib.feed(source(fpm)).is_up {
+                        rib.apply(source(fpm), Change::Lost, at);
+                    }
+                }
+                Op::Wait { ms } => now += ms,
+            }
+            rib.flush(Duration::from_millis(now));
+            user.take(rib.outbox());
+        }
+        // Long enough for withdrawals, not for the grace period.
+        rib.flush(Duration::from_millis(now) + HOLD);
+        user.take(rib.outbox());
+        let mut expected = BTreeMap::new();
+        for to in 0..4u8 {
+            let fpm = oracle.routes.get(&(true, to, 0));
+            let kernel = oracle.routes.range((false, to, 0)..=(false, to, u32::MAX)).map(|(_, route)| route);
+            let kernel = kernel.filter(|(protocol, _)| !(oracle.has_fpm && *protocol == 186)).next();
+            let best = fpm.map(|route| (true, route)).or(kernel.map(|route| (false, route)));
+            if let Some((of, (_, object))) = best {
+                let gateway = oracle.objects[&(of, *object)];
+                expected.insert(format!("10.{to}.0.0/16"), format!("10.0.0.{gateway} eth0 1"));
+            }
+        }
+        prop_assert_eq!(user.meaning(), expected);
+        // A user plane that begins anew gets the same.
+        let mut other = User::default();
+        rib.replay();
+        other.take(rib.outbox());
+        prop_assert_eq!(user.meaning(), other.meaning());
+        rib.flush(FAR);
+    }
+}

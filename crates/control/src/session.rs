@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The conversation with one user plane: greeting, batches, answers. It does no I/O.
+
+use feed::{Header, Reply, Update};
+
+use crate::outbox::Outbox;
+
+/// Batches that may be under way.
+const WINDOW: u64 = 8;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Session {
+    /// The number of this run of the control plane.
+    feed: u64,
+    state: State,
+    /// The last batch that was sent, and the last one that was answered.
+    sent: u64,
+    applied: u64,
+    /// Updates that the user plane could not carry out, in all.
+    refused: u64,
+    /// Why it refused the latest.
+    why: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nobody has been greeted.
+    Silent,
+    /// Waits for the answer to its greeting.
+    Greeted,
+    /// Batches flow.
+    Open,
+}
+
+/// What is to be done after an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing.
+    Nothing,
+    /// The user plane needs everything ([`Rib::replay`](crate::Rib::replay)). Why.
+    Replay(String),
+}
+
+impl Session {
+    /// A session of the run with this number.
+    #[must_use]
+    pub fn new(feed: u64) -> Session {
+        Session { feed, state: State::Silent, sent: 0, applied: 0, refused: 0, why: String::new() }
+    }
+
+    /// The user plane has gone, or another one has come: it must be greeted.
+    pub fn reset(&mut self) {
+        self.state = State::Silent;
+    }
+
+    /// Whether batches flow.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Batches that were sent and answered, in all.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        (self.sent, self.applied)
+    }
+
+    /// How many updates the user plane could not carry out, and why it refused the latest.
+    #[must_use]
+    pub fn refused(&self) -> (u64, &str) {
+        (self.refused, &self.why)
+    }
+
+    /// The next message to send, if it is time for one. Give one back that could not be sent ([`unsent`](Self::unsent)).
+    pub fn next(&mut self, outbox: &mut Outbox) -> Option<Vec<u8>> {
+        match self.state {
+            State::Silent => {
+                let mut greeting = Vec::new();
+                Header { sequence: self.sent }.encode(&mut greeting);
+                Update::Hello { feed: self.feed }.encode(&mut greeting);
+                self.state = State::Greeted;
+                Some(greeting)
+            }
+            State::Open if self.sent - self.applied < WINDOW => {
+                let batch = outbox.next(self.sent + 1)?;
+                self.sent += 1;
+                Some(batch)
+            }
+            State::Greeted | State::Open => None,
+        }
+    }
+
+    /// Takes back what [`next`](Self::next) gave and the channel had no room for.
+    pub fn unsent(&mut self, message: Vec<u8>, outbox: &mut Outbox) {
+        match self.state {
+            State::Open => {
+                self.sent -= 1;
+                outbox.put_back(message);
+            }
+            State::Silent | State::Greeted => self.state = State::Silent,
+        }
+    }
+
+    /// Takes an answer in.
+    pub fn receive(&mut self, reply: Reply) -> Next {
+        match reply {
+            Reply::Welcome { feed, sequence } if self.state == State::Greeted => {
+                self.state = State::Open;
+                let goes_on = feed == self.feed && sequence == self.sent;
+                self.applied = self.sent;
+                match goes_on && self.sent > 0 {
+                    true => Next::Nothing,
+                    false => Next::Replay("the user plane has other routes".into()),
+                }
+            }
+            Reply::Applied { sequence, refused, why } if self.state == State::Open => {
+                if sequence <= self.sent {
+                    self.applied = self.applied.max(sequence);
+                }
+                self.refused += u64::from(refused);
+                if refused > 0 {
+                    self.why = why;
+                }
+                Next::Nothing
+            }
+            Reply::Replay { why } if self.state == State::Open => {
+                self.applied = self.sent;
+                Next::Replay(why)
+            }
+            // Meant for one that was here before.
+            _ => Next::Nothing,
+        }
+    }
+}
