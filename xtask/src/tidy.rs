@@ -23,7 +23,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("tester", &["packet", "wire", "sync", "ports"]),
     ("planes", &["icc", "lang", "sync"]),
     ("feed", &["wire"]),
-    ("control", &["feed", "wire"]),
+    ("control", &["feed", "icc", "wire"]),
     ("lab", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports"]),
     (
         "junctor",

@@ -6,6 +6,7 @@
 //! * [`netlink`]: messages of the kernel and of FRR as changes.
 //! * [`rib`]: all routes of all feeds; which of them count, and what the user plane is to change.
 //! * [`session`]: the conversation with one user plane.
+//! * [`plane`]: the thread that joins them.
 //!
 //! The crate never sees the engine. It speaks to a user plane by the messages of the crate [`feed`].
 #![forbid(unsafe_code)]
@@ -19,12 +20,16 @@ pub mod model;
 pub mod netlink;
 mod objects;
 mod outbox;
+pub mod plane;
 pub mod rib;
 pub mod session;
+mod uplink;
 
 pub use feed::Prefix;
 pub use feeder::{Handle, Notices, Reports};
 pub use key::Key;
 pub use model::Change;
+pub use plane::{Asker, Plane};
 pub use rib::Rib;
 pub use session::Session;
+pub use uplink::{Connect, Uplink};

@@ -14,6 +14,8 @@ pub struct Session {
     /// The number of this run of the control plane.
     feed: u64,
     state: State,
+    /// Why the user plane needs everything, if it has said so.
+    replay: Option<String>,
     /// The last batch that was sent, and the last one that was answered.
     sent: u64,
     applied: u64,
@@ -46,7 +48,15 @@ impl Session {
     /// A session of the run with this number.
     #[must_use]
     pub fn new(feed: u64) -> Session {
-        Session { feed, state: State::Silent, sent: 0, applied: 0, refused: 0, why: String::new() }
+        Session {
+            feed,
+            state: State::Silent,
+            replay: None,
+            sent: 0,
+            applied: 0,
+            refused: 0,
+            why: String::new(),
+        }
     }
 
     /// The user plane has gone, or another one has come: it must be greeted.
@@ -109,9 +119,10 @@ impl Session {
                 self.state = State::Open;
                 let goes_on = feed == self.feed && sequence == self.sent;
                 self.applied = self.sent;
-                match goes_on && self.sent > 0 {
-                    true => Next::Nothing,
-                    false => Next::Replay("the user plane has other routes".into()),
+                match self.replay.take() {
+                    Some(why) => Next::Replay(why),
+                    None if goes_on && self.sent > 0 => Next::Nothing,
+                    None => Next::Replay("the user plane has other routes".into()),
                 }
             }
             Reply::Applied { sequence, refused, why } if self.state == State::Open => {
@@ -125,11 +136,72 @@ impl Session {
                 Next::Nothing
             }
             Reply::Replay { why } if self.state == State::Open => {
-                self.applied = self.sent;
-                Next::Replay(why)
+                // Greeted again, so that batches under way are not taken for parts of the replay.
+                self.state = State::Silent;
+                self.replay = Some(why);
+                Next::Nothing
             }
             // Meant for one that was here before.
             _ => Next::Nothing,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(outbox: &mut Outbox) {
+        outbox.put(&Update::DropObject { id: 1 });
+        outbox.close();
+    }
+
+    fn sequence(message: Option<Vec<u8>>) -> Option<u64> {
+        message.map(|message| feed::Updates::new(&message).expect("a batch").0.sequence)
+    }
+
+    #[test]
+    fn a_new_user_plane_gets_everything_and_a_known_one_the_next_batch() {
+        let (mut session, mut outbox) = (Session::new(7), Outbox::default());
+        batch(&mut outbox);
+        assert_eq!(sequence(session.next(&mut outbox)), Some(0));
+        assert_eq!(session.next(&mut outbox), None, "the answer comes first");
+        let next = session.receive(Reply::Welcome { feed: 3, sequence: 9 });
+        assert!(matches!(next, Next::Replay(_)));
+        assert_eq!(sequence(session.next(&mut outbox)), Some(1));
+        session.reset();
+        assert_eq!(sequence(session.next(&mut outbox)), Some(1));
+        assert_eq!(session.receive(Reply::Welcome { feed: 7, sequence: 1 }), Next::Nothing);
+        session.reset();
+        let _ = session.next(&mut outbox);
+        let lost = session.receive(Reply::Welcome { feed: 7, sequence: 0 });
+        assert!(matches!(lost, Next::Replay(_)), "a batch was lost");
+    }
+
+    #[test]
+    fn only_so_many_batches_are_under_way() {
+        let (mut session, mut outbox) = (Session::new(7), Outbox::default());
+        let _ = session.next(&mut outbox);
+        let _ = session.receive(Reply::Welcome { feed: 0, sequence: 0 });
+        (0..20).for_each(|_| batch(&mut outbox));
+        let sent = std::iter::from_fn(|| session.next(&mut outbox)).count() as u64;
+        assert_eq!(sent, WINDOW);
+        let _ = session.receive(Reply::Applied { sequence: 3, refused: 2, why: "no link".into() });
+        let message = (0..3).filter_map(|_| session.next(&mut outbox)).last().expect("room for three");
+        assert_eq!(session.next(&mut outbox), None);
+        session.unsent(message, &mut outbox);
+        assert_eq!(sequence(session.next(&mut outbox)), Some(WINDOW + 3));
+        assert_eq!(session.refused(), (2, "no link"));
+    }
+
+    #[test]
+    fn a_user_plane_that_needs_everything_is_greeted_again() {
+        let (mut session, mut outbox) = (Session::new(7), Outbox::default());
+        let _ = session.next(&mut outbox);
+        let _ = session.receive(Reply::Welcome { feed: 0, sequence: 0 });
+        assert_eq!(session.receive(Reply::Replay { why: "flushed".into() }), Next::Nothing);
+        assert_eq!(sequence(session.next(&mut outbox)), Some(0));
+        let next = session.receive(Reply::Welcome { feed: 7, sequence: 0 });
+        assert_eq!(next, Next::Replay("flushed".into()));
     }
 }

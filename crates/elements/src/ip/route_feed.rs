@@ -21,7 +21,8 @@
 //! * `UNREACHABLE OUTPUT [OUTPUT6]` for routes of that type, and for those whose links are all down; default: they drop as
 //!   `no-route`. `PROHIBIT OUTPUT [OUTPUT6]` for routes of that type; default: they drop as `prohibited`.
 //!
-//! A hop whose link is down takes no packets. A route whose hops are all down is unreachable.
+//! A hop whose link is down takes no packets. A route whose hops are all down is unreachable. A hop that leads to an interface without
+//! output, or pushes MPLS labels, or has a gateway of the other family, is left to LOCAL's output: the kernel forwards there.
 //!
 //! **Drops:** none. Routes of type blackhole make the lookup element drop as `blackhole`.
 //!

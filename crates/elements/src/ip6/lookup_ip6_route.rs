@@ -202,7 +202,7 @@ impl Family for V6 {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv6Addr};
+    use std::net::Ipv6Addr;
 
     use engine::Reason;
     use packet::{Packet, anno};

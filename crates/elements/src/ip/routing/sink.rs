@@ -189,12 +189,14 @@ impl<F: Family> Side<F> {
         };
         let [mut first, mut backup] = [Vec::new(), Vec::new()];
         for hop in hops {
-            match self.hop(hop, links) {
-                Ok(Some(way)) if hop.backup => backup.push((way, hop.weight.into())),
-                Ok(Some(way)) => first.push((way, hop.weight.into())),
-                Ok(None) => {}
-                Err(why) => refused.add(|| why),
-            }
+            let way = self.hop(hop, links).unwrap_or_else(|why| {
+                refused.add(|| why);
+                // What this router cannot do, the kernel can.
+                let output = local.filter(|_| links.get(&hop.link).is_some_and(|link| link.up));
+                output.map(|output| Hop { gateway: F::UNSPECIFIED, output })
+            });
+            let list = if hop.backup { &mut backup } else { &mut first };
+            list.extend(way.map(|way| (way, hop.weight.into())));
         }
         let live = if first.is_empty() { backup } else { first };
         if live.is_empty() { verdict(unreachable.unwrap_or(DROP)) } else { live }
@@ -347,10 +349,17 @@ impl Sides {
     fn apply(&self, state: &mut State, batch: &[u8]) -> Result<Reply, String> {
         let (header, updates) = Updates::new(batch).map_err(|why| why.to_string())?;
         state.refused = Refused::default();
+        let mut is_checked = false;
         for update in updates {
             match update.map_err(|why| why.to_string())? {
-                Update::Hello { feed } => return Ok(greet(state, feed)),
-                update => self.update(state, update)?,
+                Update::Hello { feed } => return Ok(greet(state, feed, header.sequence)),
+                update => {
+                    if !is_checked {
+                        check_order(state, header.sequence)?;
+                        is_checked = true;
+                    }
+                    self.update(state, update)?;
+                }
             }
         }
         self.flush(state)?;
@@ -447,12 +456,19 @@ impl Sides {
 }
 
 /// Answers a control plane. The numbers of another one are its own; the old routes forward until its replay ends.
-fn greet(state: &mut State, feed: u64) -> Reply {
+fn greet(state: &mut State, feed: u64, sequence: u64) -> Reply {
     let welcome = Reply::Welcome { feed: state.feed, sequence: state.sequence };
-    if state.feed != feed {
-        (state.feed, state.sequence) = (feed, 0);
-    }
+    (state.feed, state.sequence) = (feed, sequence);
     welcome
+}
+
+/// A batch must follow the one before, of a control plane that has introduced itself.
+fn check_order(state: &State, sequence: u64) -> Result<(), String> {
+    match state.sequence.checked_add(1) {
+        _ if state.feed == 0 => Err("the router has other tables now".into()),
+        Some(next) if next == sequence => Ok(()),
+        _ => Err(format!("batch {sequence} came after batch {}", state.sequence)),
+    }
 }
 
 fn prefix4(prefix: wire::Prefix4) -> tables::fib4::Prefix4 {
@@ -462,3 +478,6 @@ fn prefix4(prefix: wire::Prefix4) -> tables::fib4::Prefix4 {
 fn prefix6(prefix: wire::Prefix6) -> tables::fib6::Prefix6 {
     tables::fib6::Prefix6::new(prefix.addr().to_bits(), prefix.len()).expect("a length of at most 128")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The way to one user plane: a [`Session`] over a channel of a deployment.
+
+use std::time::{Duration, Instant};
+
+use feed::Reply;
+use icc::{Receiver, Sender};
+
+use crate::rib::Rib;
+use crate::session::{Next, Session};
+
+/// How long to wait before the channel is attached again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a greeting waits for its answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Attaches to the channel: what takes batches, and what gives answers.
+pub type Connect = Box<dyn FnMut() -> Result<(Sender, Receiver), String> + Send>;
+
+/// See the module.
+pub struct Uplink {
+    connect: Connect,
+    ends: Option<(Sender, Receiver)>,
+    session: Session,
+    /// How many user planes had attached when the session began.
+    attached: u64,
+    greeted: Option<Instant>,
+    /// No attempt before.
+    retry: Option<Instant>,
+    /// Why there is no user plane, if there is none.
+    trouble: Option<String>,
+    replays: u64,
+}
+
+impl Uplink {
+    /// A way by the channel that `connect` attaches to.
+    #[must_use]
+    pub fn new(feed: u64, connect: Connect) -> Uplink {
+        Uplink {
+            connect,
+            ends: None,
+            session: Session::new(feed),
+            attached: 0,
+            greeted: None,
+            retry: None,
+            trouble: Some("not connected yet".into()),
+            replays: 0,
+        }
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Why no batches flow, if none do.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Replays so far.
+    #[must_use]
+    pub fn replays(&self) -> u64 {
+        self.replays
+    }
+
+    /// Whether the user plane must answer before more can be sent.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        let (sent, applied) = self.session.progress();
+        self.session.is_open() && sent > applied
+    }
+
+    /// Sends and receives what can be sent and received now.
+    pub fn pump(&mut self, rib: &mut Rib) {
+        if let Err(why) = self.converse(rib) {
+            self.ends = None;
+            self.session.reset();
+            self.trouble = Some(why);
+            self.retry = Some(Instant::now() + PAUSE);
+        }
+        if !self.session.is_open() {
+            // A replay will say it all.
+            rib.outbox().clear();
+        }
+    }
+
+    /// Waits for an answer.
+    pub fn wait(&mut self, limit: Duration) {
+        if let Some((_, receiver)) = &mut self.ends {
+            let _ = receiver.wait(Some(limit));
+        }
+    }
+
+    fn converse(&mut self, rib: &mut Rib) -> Result<(), String> {
+        if self.ends.is_none() {
+            if self.retry.is_some_and(|at| Instant::now() < at) {
+                return Ok(());
+            }
+            self.ends = Some((self.connect)()?);
+        }
+        let Some((sender, receiver)) = &mut self.ends else { return Ok(()) };
+        let peer = receiver.peer();
+        if !peer.present {
+            self.session.reset();
+            self.greeted = None;
+            self.trouble = Some("no router takes routes at the other end of the channel".into());
+            return Ok(());
+        }
+        if peer.attached != self.attached {
+            self.attached = peer.attached;
+            self.session.reset();
+        }
+        let mut buffer = [0; 2048];
+        while let Some(bytes) = receiver.receive(&mut buffer).map_err(|why| why.to_string())? {
+            let reply = Reply::decode(&buffer[..bytes]).map_err(|why| why.to_string())?;
+            if let Next::Replay(_) = self.session.receive(reply) {
+                self.replays += 1;
+                rib.replay();
+            }
+        }
+        if self.session.is_open() {
+            self.trouble = None;
+            self.greeted = None;
+        } else if self.greeted.is_some_and(|at| at.elapsed() > PATIENCE) {
+            self.session.reset();
+        }
+        while let Some(message) = self.session.next(rib.outbox()) {
+            match sender.send(&message) {
+                Ok(()) if self.session.is_open() => {}
+                Ok(()) => self.greeted = Some(Instant::now()),
+                Err(icc::ChannelError::Full) => {
+                    self.session.unsent(message, rib.outbox());
+                    break;
+                }
+                Err(why) => return Err(why.to_string()),
+            }
+        }
+        Ok(())
+    }
+}

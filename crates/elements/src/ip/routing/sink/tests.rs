@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Batches of a control plane against the tables that they fill.
+
+use engine::args::Names;
+use feed::{Header, Labels};
+use sync::rcu;
+
+use super::super::routes::Limits;
+use super::super::shared::Strategy;
+use super::*;
+
+const LIMITS: Limits = Limits { routes: usize::MAX, hops: 1000, buckets: 64, outputs: 4, like: None };
+
+/// A table of either family with these configured routes.
+fn table<F: Family>(configured: &[&str]) -> Arc<SharedRoutes<F>> {
+    let shared = SharedRoutes::new(Strategy::Rcu, &rcu::Domain::default(), LIMITS, &Names::default());
+    let shared = shared.expect("memory");
+    let lines: Vec<String> = configured.iter().map(|line| (*line).to_owned()).collect();
+    shared.set_all(&lines).expect("routes");
+    Arc::new(shared)
+}
+
+fn outputs() -> Outputs {
+    let links = [("eth0", 1), ("eth1", 2)].map(|(name, output)| (name.to_owned(), output));
+    Outputs { links: links.into(), local: Some(0), unreachable: Some(3), prohibit: None }
+}
+
+struct Rig {
+    sink: Arc<FeedSink>,
+    four: Arc<SharedRoutes<V4>>,
+    six: Arc<SharedRoutes<V6>>,
+    sequence: u64,
+}
+
+impl Rig {
+    /// A sink that a control plane has greeted, and told of two links.
+    fn new(configured: &[&str]) -> Rig {
+        let (four, six) = (table(configured), table(&[]));
+        let sink = sink(&four, &six, None);
+        let mut rig = Rig { sink, four, six, sequence: 0 };
+        rig.greet(7);
+        rig.replay(&[]);
+        rig
+    }
+
+    fn greet(&mut self, feed: u64) -> Reply {
+        self.send(0, &[Update::Hello { feed }])
+    }
+
+    fn send(&mut self, step: u64, updates: &[Update<'_>]) -> Reply {
+        self.sequence += step;
+        let mut batch = Vec::new();
+        Header { sequence: self.sequence }.encode(&mut batch);
+        updates.iter().for_each(|update| update.encode(&mut batch));
+        self.sink.apply(&batch).expect("no other sink has taken over")
+    }
+
+    /// Sends a batch of which so many updates are refused; returns why.
+    #[track_caller]
+    fn apply(&mut self, updates: &[Update<'_>], expected: u32) -> String {
+        match self.send(1, updates) {
+            Reply::Applied { refused, why, .. } => {
+                assert_eq!(refused, expected, "{why}");
+                why
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn replay(&mut self, updates: &[Update<'_>]) {
+        let links = [link(0, "eth0", true), link(1, "eth1", true)];
+        let all = [&[Update::Begin], &links[..], updates, &[Update::End]].concat();
+        self.apply(&all, 0);
+    }
+
+    fn lookup(&self, address: &str) -> String {
+        self.four.read(|routes| routes.lookup(address)).expect("an address")
+    }
+
+    fn lookup6(&self, address: &str) -> String {
+        self.six.read(|routes| routes.lookup(address)).expect("an address")
+    }
+}
+
+fn sink(
+    four: &Arc<SharedRoutes<V4>>,
+    six: &Arc<SharedRoutes<V6>>,
+    before: Option<Arc<FeedSink>>,
+) -> Arc<FeedSink> {
+    let four = Some(Side { routes: four.clone(), outputs: outputs() });
+    let six = Some(Side { routes: six.clone(), outputs: outputs() });
+    let sink = Arc::new(FeedSink::new("routes".into()));
+    sink.start(Sides { four, six }, before).expect("room");
+    sink
+}
+
+fn link(link: u16, name: &'static str, up: bool) -> Update<'static> {
+    Update::Link { link, up, name }
+}
+
+fn hop(gateway: &str, link: u16, weight: u16) -> FedHop {
+    FedHop { gateway: gateway.parse().ok(), link, weight, backup: false, labels: Labels::default() }
+}
+
+fn object(id: u32, hops: Vec<FedHop>) -> Update<'static> {
+    Update::Object { id, object: Object::Forward(hops) }
+}
+
+fn prefix(text: &str) -> Prefix {
+    text.parse().map(Prefix::V4).or_else(|_| text.parse().map(Prefix::V6)).expect("a prefix")
+}
+
+fn route(to: &str, id: u32) -> Update<'static> {
+    Update::Route { table: 0, prefix: prefix(to), id }
+}
+
+fn withdraw(to: &str) -> Update<'static> {
+    Update::Withdraw { table: 0, prefix: prefix(to) }
+}
+
+#[test]
+fn fed_routes_cover_configured_ones_which_return() {
+    let mut rig = Rig::new(&["10.0.0.0/8 10.9.9.9 2", "192.0.2.0/24 1"]);
+    assert_eq!(rig.lookup("10.1.1.1"), "2 10.9.9.9");
+    rig.apply(
+        &[object(5, vec![hop("10.0.0.2", 0, 1)]), route("10.0.0.0/8", 5), route("2001:db8::/32", 5)],
+        1,
+    );
+    assert_eq!(rig.lookup("10.1.1.1"), "10.0.0.2 1 1");
+    rig.apply(&[withdraw("10.0.0.0/8"), withdraw("192.0.2.0/24"), withdraw("203.0.113.0/24")], 0);
+    assert_eq!(rig.lookup("10.1.1.1"), "2 10.9.9.9");
+    assert_eq!(rig.lookup("192.0.2.1"), "1", "a configured route is not the feed's to withdraw");
+    // Set and withdrawn within one batch.
+    rig.apply(&[route("10.0.0.0/8", 5), withdraw("10.0.0.0/8"), withdraw("2001:db8::/32")], 0);
+    assert_eq!(rig.lookup("10.1.1.1"), "2 10.9.9.9");
+    rig.apply(&[Update::DropObject { id: 5 }], 0);
+}
+
+#[test]
+fn a_lost_link_takes_its_hops_and_a_backup_steps_in() {
+    let mut rig = Rig::new(&[]);
+    let backup = FedHop { backup: true, ..hop("10.0.0.9", 1, 1) };
+    rig.apply(
+        &[
+            object(1, vec![hop("10.0.0.2", 0, 1), hop("10.0.1.2", 1, 3)]),
+            object(2, vec![hop("10.0.0.2", 0, 1)]),
+            object(3, vec![hop("10.0.0.2", 0, 1), backup]),
+            object(4, vec![hop("fe80::2", 0, 1)]),
+            route("10.1.0.0/16", 1),
+            route("10.2.0.0/16", 2),
+            route("10.3.0.0/16", 3),
+            route("2001:db8::/32", 4),
+        ],
+        0,
+    );
+    assert_eq!(rig.lookup("10.1.0.1"), "10.0.0.2 1 1 | 10.0.1.2 2 3");
+    assert_eq!(rig.lookup6("2001:db8::1"), "fe80::2 1 1");
+    rig.apply(&[link(0, "eth0", false)], 0);
+    let after = ["10.1.0.1", "10.2.0.1", "10.3.0.1"].map(|address| rig.lookup(address));
+    assert_eq!(after, ["10.0.1.2 2 3", "- 3 1", "10.0.0.9 2 1"]);
+    assert_eq!(rig.lookup6("2001:db8::1"), "- 3 1");
+    rig.apply(&[link(0, "eth0", true)], 0);
+    assert_eq!(rig.lookup("10.3.0.1"), "10.0.0.2 1 1");
+}
+
+#[test]
+fn verdicts_have_outputs_or_drop() {
+    let mut rig = Rig::new(&[]);
+    let verdicts = [Object::Local, Object::Blackhole, Object::Unreachable, Object::Prohibit];
+    for (id, object) in (0..).zip(verdicts) {
+        rig.apply(&[Update::Object { id, object }, route(&format!("10.{id}.0.0/16"), id)], 0);
+    }
+    let outputs: Vec<String> = (0..4).map(|at| rig.lookup(&format!("10.{at}.0.1"))).collect();
+    assert_eq!(outputs, ["- 0 1", "- -1 1", "- 3 1", "- -1 1"]);
+}
+
+#[test]
+fn a_replay_keeps_what_it_names_and_sweeps_the_rest() {
+    let mut rig = Rig::new(&["192.0.2.0/24 1"]);
+    let first = [object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.1.0.0/16", 1), route("10.2.0.0/16", 1)];
+    rig.apply(&first, 0);
+    // Another control plane, whose numbers mean something else.
+    assert_eq!(rig.greet(8), Reply::Welcome { feed: 7, sequence: 2 });
+    rig.apply(&[Update::Begin, link(0, "eth1", true), object(1, vec![hop("10.0.1.2", 0, 1)])], 0);
+    assert_eq!(rig.lookup("10.2.0.1"), "10.0.0.2 1 1", "the old routes forward meanwhile");
+    rig.apply(&[route("10.1.0.0/16", 1), Update::End], 0);
+    let after = ["10.1.0.1", "10.2.0.1", "192.0.2.1"].map(|address| rig.lookup(address));
+    assert_eq!(after, ["10.0.1.2 2 1", "-1", "1"]);
+    // The same once more: nothing changes, and no next hop is left behind.
+    let hops = rig.four.read(|routes| routes.hops.len());
+    rig.greet(9);
+    rig.apply(
+        &[
+            Update::Begin,
+            link(3, "eth1", true),
+            object(9, vec![hop("10.0.1.2", 3, 1)]),
+            route("10.1.0.0/16", 9),
+            Update::End,
+        ],
+        0,
+    );
+    assert_eq!(rig.lookup("10.1.0.1"), "10.0.1.2 2 1");
+    assert_eq!(rig.four.read(|routes| routes.hops.len()), hops);
+}
+
+#[test]
+fn what_means_nothing_is_refused_and_the_rest_applied() {
+    let mut rig = Rig::new(&[]);
+    let labels = Labels::new(&[16]).expect("a label");
+    let why = rig.apply(
+        &[route("10.1.0.0/16", 99), object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.2.0.0/16", 1)],
+        1,
+    );
+    assert_eq!(
+        (why.as_str(), &*rig.lookup("10.2.0.1")),
+        ("a route names object 99, which is not known", "10.0.0.2 1 1")
+    );
+    let why = rig.apply(&[object(2, vec![hop("10.0.0.2", 9, 1)]), route("10.3.0.0/16", 2)], 1);
+    assert_eq!((why.as_str(), &*rig.lookup("10.3.0.1")), ("link 9 is not known", "- 3 1"));
+    let why =
+        rig.apply(&[object(3, vec![FedHop { labels, ..hop("10.0.0.2", 0, 1) }]), route("10.4.0.0/16", 3)], 1);
+    assert_eq!(
+        (why.as_str(), &*rig.lookup("10.4.0.1")),
+        ("a next hop pushes MPLS label 16, which this table cannot", "- 0 1")
+    );
+    let why = rig.apply(
+        &[link(2, "tunnel", true), object(4, vec![hop("10.0.0.2", 2, 1)]), route("10.5.0.0/16", 4)],
+        1,
+    );
+    assert_eq!((why.as_str(), &*rig.lookup("10.5.0.1")), ("no output leads to the link 'tunnel'", "- 0 1"));
+    let why = rig.apply(&[Update::DropObject { id: 1 }], 1);
+    assert_eq!(why, "object 1 is in use by 1 routes");
+    assert!(
+        matches!(rig.send(2, &[Update::DropObject { id: 1 }]), Reply::Replay { .. }),
+        "a batch is missing"
+    );
+    assert!(matches!(rig.sink.apply(&[1, 2, 3]), Some(Reply::Replay { .. })));
+}
+
+#[test]
+fn a_replaced_table_needs_a_replay() {
+    let mut rig = Rig::new(&[]);
+    rig.apply(&[object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.1.0.0/16", 1)], 0);
+    assert_eq!(rig.sink.needs_replay(), None);
+    rig.four.replace("10.0.0.0/8 1", false).expect("a route");
+    assert_eq!((rig.lookup("10.1.0.1"), rig.sink.needs_replay().is_some()), ("1".into(), true));
+    rig.replay(&[object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.1.0.0/16", 1)]);
+    assert_eq!((rig.lookup("10.1.0.1"), rig.sink.needs_replay()), ("10.0.0.2 1 1".into(), None));
+    assert_eq!(rig.lookup("10.2.0.1"), "1");
+}
+
+#[test]
+fn another_configuration_takes_the_routes_over() {
+    let mut rig = Rig::new(&["192.0.2.0/24 1"]);
+    rig.apply(
+        &[object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.1.0.0/16", 1), route("192.0.2.0/24", 1)],
+        0,
+    );
+    // Given up: the one before goes on.
+    let (four, six) = (table(&["192.0.2.0/24 2"]), table(&[]));
+    let next = sink(&four, &six, Some(rig.sink.clone()));
+    let mut batch = Vec::new();
+    Header { sequence: 3 }.encode(&mut batch);
+    assert_eq!(rig.sink.apply(&batch), None, "batches are for the next sink");
+    drop(next);
+    rig.apply(&[route("10.2.0.0/16", 1)], 0);
+    // Taken over.
+    let next = sink(&four, &six, Some(rig.sink.clone()));
+    (rig.sink, rig.four, rig.six) = (next, four, six);
+    assert_eq!(["10.1.0.1", "10.2.0.1"].map(|address| rig.lookup(address)), ["10.0.0.2 1 1", "10.0.0.2 1 1"]);
+    rig.apply(&[link(0, "eth0", false), withdraw("192.0.2.0/24")], 0);
+    assert_eq!(["10.1.0.1", "192.0.2.1"].map(|address| rig.lookup(address)), ["- 3 1", "2"]);
+    // The same tables, as when only other text changes.
+    let next = sink(&rig.four, &rig.six, Some(rig.sink.clone()));
+    rig.sink = next;
+    rig.apply(&[link(0, "eth0", true)], 0);
+    assert_eq!(rig.lookup("10.1.0.1"), "10.0.0.2 1 1");
+}
