@@ -53,6 +53,12 @@ impl Links {
         self.entries.get(&index)?.link.as_ref()
     }
 
+    /// The name of the link with this number.
+    pub(crate) fn name(&self, number: u16) -> Option<&str> {
+        let entry = self.entries.values().find(|entry| entry.number == number)?;
+        entry.link.as_ref().map(|link| &*link.name)
+    }
+
     /// All links that are known.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Link)> {
         self.entries.iter().filter_map(|(index, entry)| Some((*index, entry.link.as_ref()?)))

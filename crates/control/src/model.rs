@@ -220,3 +220,39 @@ pub struct Rule {
     /// Whether it asks for nothing else.
     pub is_simple: bool,
 }
+
+/// The name of a protocol number, as `/etc/iproute2/rt_protos` has it; others are their numbers.
+#[must_use]
+pub fn protocol_name(protocol: u8) -> std::borrow::Cow<'static, str> {
+    let name = match protocol {
+        0 => "unspec",
+        1 => "redirect",
+        2 => "kernel",
+        3 => "boot",
+        4 => "static",
+        8 => "gated",
+        9 => "ra",
+        11 => "zebra",
+        12 => "bird",
+        14 => "xorp",
+        16 => "dhcp",
+        17 => "mrouted",
+        18 => "keepalived",
+        42 => "babel",
+        186 => "bgp",
+        187 => "isis",
+        188 => "ospf",
+        189 => "rip",
+        190 => "ripng",
+        191 => "nhrp",
+        192 => "eigrp",
+        193 => "ldp",
+        194 => "sharp",
+        195 => "pbr",
+        196 => "zstatic",
+        197 => "openfabric",
+        198 => "srte",
+        other => return other.to_string().into(),
+    };
+    name.into()
+}

@@ -86,7 +86,7 @@ impl Plane {
         let now = self.now();
         self.rib.flush(now);
         self.uplink.pump(&mut self.rib);
-        if self.uplink.is_waiting() && self.rib.outbox().len() > 0 {
+        if self.uplink.is_waiting() && !self.rib.outbox().is_empty() {
             self.uplink.wait(ANSWER);
         }
     }

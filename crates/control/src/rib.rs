@@ -14,6 +14,7 @@
 //! The RIB does no I/O, and is told the time.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use feed::{Prefix, Update};
@@ -556,6 +557,24 @@ impl Rib {
             }
         }
         shown
+    }
+
+    /// The route that decides about an address in a table.
+    pub fn lookup(&mut self, table: u8, address: IpAddr) -> Option<Shown> {
+        let lengths = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = |len| match address {
+            IpAddr::V4(address) => wire::Prefix4::new(address, len).map(Prefix::V4),
+            IpAddr::V6(address) => wire::Prefix6::new(address, len).map(Prefix::V6),
+        };
+        let keys = (0..=lengths).rev().filter_map(prefix).map(|prefix| Key { table, prefix });
+        let (key, (layer, route)) = keys.filter_map(|key| Some((key, self.best(&key)?))).next()?;
+        Some(self.show_one(key, layer, route, true))
+    }
+
+    /// The name of the link with this number in the route feed.
+    #[must_use]
+    pub fn link_name(&self, number: u16) -> Option<&str> {
+        self.links.name(number)
     }
 
     fn show_one(&mut self, key: Key, layer: Layer, route: Stored, is_best: bool) -> Shown {

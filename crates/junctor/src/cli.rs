@@ -11,7 +11,7 @@ use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     affinity, apply, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib, init,
-    lab, parallelize, plan, profile, run, test, top, trace, trial, up,
+    lab, parallelize, plan, profile, routing, run, test, top, trace, trial, up,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -29,6 +29,7 @@ pub(crate) struct Cli {
 enum Command {
     Run(Box<run::Args>),
     Check(check::Args),
+    Control(routing::plane::Args),
     Affinity(affinity::Args),
     Apply(apply::Args),
     Ctl(ctl::Args),
@@ -53,6 +54,7 @@ enum Command {
     Profile(Box<profile::Args>),
     Ps(up::commands::PsArgs),
     Restart(up::commands::RestartArgs),
+    Routes(routing::routes::Args),
     Test(Box<test::Args>),
     Top(top::Args),
     Trace(trace::Args),
@@ -83,6 +85,7 @@ pub(crate) fn main() -> u8 {
     match parsed().command {
         Command::Run(args) => run::main(*args),
         Command::Check(args) => check::main(&args),
+        Command::Control(args) => routing::plane::main(&args),
         Command::Affinity(args) => affinity::main(&args),
         Command::Apply(args) => apply::main(&args),
         Command::Ctl(args) => ctl::main(&args),
@@ -105,6 +108,7 @@ pub(crate) fn main() -> u8 {
         Command::Profile(args) => profile::main(*args),
         Command::Ps(args) => up::commands::ps(&args),
         Command::Restart(args) => up::commands::restart(&args),
+        Command::Routes(args) => routing::routes::main(&args),
         Command::Test(args) => test::main(&args),
         Command::Top(args) => top::main(&args),
         Command::Trace(args) => trace::main(&args),

@@ -45,6 +45,7 @@ mod progress;
 mod publish;
 mod reconfigure;
 mod report;
+mod routing;
 mod run;
 mod state;
 mod test;

@@ -443,11 +443,11 @@ impl Fib4Writer {
 
     fn set(&mut self, prefix: Prefix4, leaf: Option<u16>) -> Result<Option<NextHopId>, Fib4Error> {
         let old = self.rib.set(prefix, leaf);
-        if old != leaf {
-            if let Err(error) = self.rebuild_below(prefix) {
-                self.rib.set(prefix, old);
-                return Err(error);
-            }
+        if old != leaf
+            && let Err(error) = self.rebuild_below(prefix)
+        {
+            self.rib.set(prefix, old);
+            return Err(error);
         }
         Ok(old.map(|leaf| NextHopId(leaf.into())))
     }

@@ -401,8 +401,8 @@ proptest! {
         let mut expected = BTreeMap::new();
         for to in 0..4u8 {
             let fpm = oracle.routes.get(&(true, to, 0));
-            let kernel = oracle.routes.range((false, to, 0)..=(false, to, u32::MAX)).map(|(_, route)| route);
-            let kernel = kernel.filter(|(protocol, _)| !(oracle.has_fpm && *protocol == 186)).next();
+            let mut kernel = oracle.routes.range((false, to, 0)..=(false, to, u32::MAX)).map(|(_, route)| route);
+            let kernel = kernel.find(|(protocol, _)| !(oracle.has_fpm && *protocol == 186));
             let best = fpm.map(|route| (true, route)).or(kernel.map(|route| (false, route)));
             if let Some((of, (_, object))) = best {
                 let gateway = oracle.objects[&(of, *object)];

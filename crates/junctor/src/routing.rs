@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The control plane's commands: `junctor control` runs it, `junctor routes` asks it. The crate `control` does the work.
+
+pub(crate) mod plane;
+pub(crate) mod routes;
+mod served;
+
+use std::path::PathBuf;
+
+/// Where control planes of this user listen for questions.
+fn directory() -> Option<PathBuf> {
+    crate::control::directory().map(|directory| directory.join("control"))
+}

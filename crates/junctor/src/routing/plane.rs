@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor control`: the control plane as a process.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use control::{Asker, Plane, Rib, Uplink, fpm};
+use planes::deployment::route_endpoints;
+use planes::notify::Notifier;
+use ports::plane::Planes;
+
+use super::served;
+use crate::{cli, domain, exit};
+
+/// The name by which zebra's default address stands on the command line.
+const DEFAULT: &str = "127.0.0.1:2620";
+
+/// Learn routes from routing daemons, and keep a router's tables up to date.
+///
+/// The control plane takes the routes of FRR (FPM). It selects those that count and sends them to a router by a channel that a RouteFeed
+/// element of the router names. It may end and come again: the router forwards meanwhile, and only differences are changed.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor control routes                                   in a deployment, by its channel 'routes'
+  junctor control routes --icc /run/r.icc --netns ctl      for 'junctor run --icc /run/r.icc router.click'
+  junctor control routes --fpm 127.0.0.1:2621 --graceful 5m
+
+FRR needs 'zebra -M dplane_fpm_nl' and, for another address than 127.0.0.1:2620, 'fpm address' in its configuration.")]
+pub(crate) struct Args {
+    /// The channel of routes (kind = \"routes\") that leads to the router.
+    channel: String,
+    /// The socket of the router's domain, if not that of the deployment that started this program.
+    #[arg(long, value_name = "SOCKET")]
+    icc: Option<PathBuf>,
+    /// The network namespace of the daemons and of the router's twins: a name of 'ip netns', or a path.
+    #[arg(long, value_name = "NAME")]
+    netns: Option<PathBuf>,
+    /// Where FRR's zebra connects to, or none.
+    #[arg(long, value_name = "ADDRESS[:PORT]", default_value = DEFAULT)]
+    fpm: String,
+    /// How long the routes of a daemon that has gone stay, if it does not return.
+    #[arg(long, value_name = "TIME", default_value = "120s")]
+    graceful: String,
+    /// A table of Linux whose routes go to another table of the router (VRF_ANNO), as 100=1; may be repeated. The main table goes to
+    /// table 0, others are left out.
+    #[arg(long, value_name = "TABLE=NUMBER")]
+    table: Vec<String>,
+    /// The socket for 'junctor routes', or none; by default it is found by itself.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+/// What the options say.
+struct Settings {
+    domain: PathBuf,
+    fpm: Option<SocketAddr>,
+    rib: Rib,
+}
+
+impl Settings {
+    fn read(args: &Args) -> Result<Settings, String> {
+        let domain = domain::socket(args.icc.as_deref());
+        let domain = domain.ok_or("there is no domain of channels: name its socket by --icc, or let 'junctor up' start this program")?;
+        let mut rib = Rib::default();
+        let grace = engine::parse_duration(&args.graceful);
+        rib.set_grace(
+            grace
+                .ok_or_else(|| format!("--graceful expects a time such as 120s, not '{}'", args.graceful))?,
+        );
+        for text in &args.table {
+            let (table, number) = read_table(text).ok_or_else(|| {
+                format!("--table expects TABLE=NUMBER, as 100=1 with a NUMBER up to 255, not '{text}'")
+            })?;
+            rib.set_table(table, number);
+        }
+        let fpm = match args.fpm.as_str() {
+            "none" => None,
+            text => Some(read_address(text).ok_or_else(|| {
+                format!("--fpm expects an address such as {DEFAULT}, or none, not '{text}'")
+            })?),
+        };
+        Ok(Settings { domain, fpm, rib })
+    }
+}
+
+fn read_table(text: &str) -> Option<(u32, u8)> {
+    let (table, number) = text.split_once('=')?;
+    Some((table.parse().ok()?, number.parse().ok()?))
+}
+
+fn read_address(text: &str) -> Option<SocketAddr> {
+    let alone = |text: &str| Some(SocketAddr::new(text.parse().ok()?, fpm::PORT));
+    let port = |text: &str| Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), text.parse().ok()?));
+    text.parse().ok().or_else(|| alone(text)).or_else(|| port(text))
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    let settings = match Settings::read(args) {
+        Ok(settings) => settings,
+        Err(why) => return cli::usage(why),
+    };
+    match run(args, settings) {
+        Ok(()) => exit::SUCCESS,
+        Err(why) => cli::fail(why),
+    }
+}
+
+fn run(args: &Args, settings: Settings) -> Result<(), String> {
+    let Settings { domain, fpm, rib } = settings;
+    let uplink = Uplink::new(number_of_run(), connect(domain, args.channel.clone()));
+    let (mut plane, reports, asker) = Plane::new(rib, uplink);
+    let mut feeds = Vec::new();
+    if let Some(listen) = fpm {
+        let settings = fpm::Settings { listen, namespace: args.netns.clone(), ..fpm::Settings::default() };
+        let feed = fpm::spawn(settings, reports.clone(), Box::new(|text| errln!("junctor: fpm: {text}")));
+        feeds.push(feed.map_err(|why| format!("fpm: {why}"))?);
+    }
+    let _served = served::listen(args.socket.as_deref(), asker.clone())?;
+    stop_by_signals(asker)?;
+    if let Some(notifier) = Notifier::from_environment() {
+        notifier.send("READY=1\nSTATUS=learning routes");
+    }
+    plane.run();
+    Ok(())
+}
+
+/// A number that no other run has, and never 0.
+fn number_of_run() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
+    now.max(1)
+}
+
+/// Attaches to the channel that leads to the router.
+fn connect(domain: PathBuf, channel: String) -> control::Connect {
+    Box::new(move || {
+        let [updates, replies] = route_endpoints(&channel);
+        let node = Planes::at(Path::new(&domain)).node().map_err(|why| why.to_string())?;
+        let failed = |why: icc::AttachError| format!("channel '{channel}': {why}");
+        Ok((node.sender(&updates).map_err(failed)?, node.receiver(&replies).map_err(failed)?))
+    })
+}
+
+/// Ends the control plane by SIGINT and SIGTERM. The router keeps its routes.
+fn stop_by_signals(asker: Asker) -> Result<(), String> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals =
+        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(|why| format!("signals: {why}"))?;
+    let body = move || {
+        for _ in signals.forever() {
+            asker.ask(|plane| plane.is_over = true);
+        }
+    };
+    let spawned = std::thread::Builder::new().name("signals".into()).spawn(body);
+    spawned.map(drop).map_err(|why| format!("signals: {why}"))
+}
+
+/// How long an answer of the control plane may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);

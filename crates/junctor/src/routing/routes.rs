@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor routes`: what the control plane knows, as a table or JSON.
+
+use std::fmt::Write as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::ctl::{Client, Failure};
+use crate::{cli, exit};
+
+/// Show the routes that a control plane has learnt.
+///
+/// Without ADDRESS, all routes that count. With it, the route that decides about packets for the address.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor routes
+  junctor routes 192.0.2.1          the route for an address, and where it comes from
+  junctor routes --all              routes that do not count, too
+  junctor routes --status           feeds, numbers of routes, the router
+  junctor routes --json")]
+pub(crate) struct Args {
+    /// An address to look up.
+    #[arg(conflicts_with_all = ["all", "status", "links"])]
+    address: Option<String>,
+    /// Show routes that do not count, too.
+    #[arg(long, conflicts_with_all = ["status", "links"])]
+    all: bool,
+    /// Show feeds and numbers.
+    #[arg(long, conflicts_with = "links")]
+    status: bool,
+    /// Show interfaces of the control namespace.
+    #[arg(long)]
+    links: bool,
+    /// The control plane's socket; by default, that of the only one of this user.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    let handler = match args {
+        Args { address: Some(address), .. } => format!("lookup {address}"),
+        Args { status: true, .. } => "status".into(),
+        Args { links: true, .. } => "links".into(),
+        Args { all: true, .. } => "routes all".into(),
+        _ => "routes".into(),
+    };
+    let answer = match connect(args).and_then(|mut client| client.read(&handler)) {
+        Ok(answer) => answer,
+        Err(why) => return why.tell(),
+    };
+    let value: Value = match serde_json::from_str(&answer) {
+        Ok(value) => value,
+        Err(why) => return cli::fail(format!("the control plane answers nonsense: {why}")),
+    };
+    let text = match (args.json, &value) {
+        (true, value) => format!("{value:#}\n"),
+        (false, Value::Array(rows)) if args.links => links(rows),
+        (false, Value::Array(rows)) => table(rows),
+        (false, Value::Null) => "no route\n".into(),
+        (false, value) if args.status => format!("{value:#}\n"),
+        (false, route) => table(std::slice::from_ref(route)),
+    };
+    let status = cli::print_or_fail(text.as_bytes());
+    if value.is_null() && status == exit::SUCCESS { exit::FAILURE } else { status }
+}
+
+/// Connects to the control plane that is meant.
+fn connect(args: &Args) -> Result<Client, Failure> {
+    let open = |path: &PathBuf| {
+        let failed =
+            |why: std::io::Error| Failure::Unreachable(format!("control plane {}: {why}", path.display()));
+        Client::new(UnixStream::connect(path).map_err(failed)?).map_err(failed)
+    };
+    if let Some(path) = &args.socket {
+        return open(path);
+    }
+    let directory = super::directory();
+    let listed = directory.as_ref().and_then(|directory| std::fs::read_dir(directory).ok());
+    let paths = listed.into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> = paths.filter(|path| UnixStream::connect(path).is_ok()).collect();
+    match (paths.pop(), paths.len()) {
+        (Some(path), 0) => open(&path),
+        (Some(_), others) => Err(Failure::Unclear(format!(
+            "{} control planes run; name the socket of one by --socket",
+            others + 1
+        ))),
+        (None, _) => Err(Failure::Unreachable(
+            "no control plane of this user runs; start one by 'junctor control'".into(),
+        )),
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".into(),
+        other => other.to_string(),
+    }
+}
+
+fn table(rows: &[Value]) -> String {
+    let mut lines = vec![["destination", "feed", "protocol", "metric", "next hops"].map(str::to_owned)];
+    for row in rows {
+        let prefix = match &row["table"] {
+            Value::Number(table) if table.as_u64() != Some(0) => {
+                format!("{} table {table}", text(&row["prefix"]))
+            }
+            _ => text(&row["prefix"]),
+        };
+        let prefix = if row["best"] == false { format!("({prefix})") } else { prefix };
+        lines.push([prefix, text(&row["feed"]), text(&row["protocol"]), text(&row["metric"]), hops(row)]);
+    }
+    columns(&lines)
+}
+
+fn hops(row: &Value) -> String {
+    let Some(hops) = row["hops"].as_array().filter(|hops| !hops.is_empty()) else {
+        return text(&row["kind"]);
+    };
+    let hop = |hop: &Value| {
+        let mut text_of = match &hop["gateway"] {
+            Value::Null => format!("on {}", text(&hop["link"])),
+            gateway => format!("{} on {}", text(gateway), text(&hop["link"])),
+        };
+        if let Some(labels) = hop["labels"].as_array().filter(|labels| !labels.is_empty()) {
+            let labels: Vec<String> = labels.iter().map(text).collect();
+            let _ = write!(text_of, " labels {}", labels.join("/"));
+        }
+        if hops.len() > 1 {
+            let _ = write!(text_of, " weight {}", text(&hop["weight"]));
+        }
+        text_of
+    };
+    hops.iter().map(hop).collect::<Vec<_>>().join(", ")
+}
+
+fn links(rows: &[Value]) -> String {
+    let mut lines = vec![["index", "name", "state", "mtu", "address"].map(str::to_owned)];
+    for row in rows {
+        let state = if row["up"] == true { "up" } else { "down" };
+        let row =
+            [text(&row["index"]), text(&row["name"]), state.into(), text(&row["mtu"]), text(&row["ether"])];
+        lines.push(row);
+    }
+    columns(&lines)
+}
+
+/// Lines in columns, the last of which may be of any width.
+fn columns<const N: usize>(lines: &[[String; N]]) -> String {
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let mut all = String::new();
+    for line in lines {
+        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        all += cells.collect::<Vec<_>>().join("  ").trim_end();
+        all.push('\n');
+    }
+    all
+}

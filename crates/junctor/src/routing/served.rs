@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The control plane's answers to `junctor routes`, by the control protocol of routers.
+//!
+//! Handlers, all of them read: `status`, `links`, `routes [all]`, `lookup ADDRESS`. Each answers with JSON.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::sync_channel;
+
+use control::rib::{FeedState, Shown};
+use control::{Asker, Plane, Prefix, model::Source};
+use engine::control::{Handlers, Listener, Rules, Server, Service};
+use engine::{Access, HandlerError};
+use serde_json::{Value, json};
+
+use super::plane::PATIENCE;
+
+/// Connections at a time.
+const MOST_CONNECTIONS: usize = 8;
+const HANDLERS: [&str; 4] = ["status", "links", "routes", "lookup"];
+
+/// A socket that is served until this is dropped.
+pub(super) struct Served {
+    server: Option<Server>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.end();
+        }
+    }
+}
+
+/// Listens where it was asked for, or where control planes of this user do.
+///
+/// # Errors
+/// What could not be made.
+pub(super) fn listen(asked: Option<&Path>, asker: Asker) -> Result<Option<Served>, String> {
+    let path = match asked {
+        Some(path) if path == Path::new("none") => return Ok(None),
+        Some(path) => path.to_owned(),
+        None => match by_default()? {
+            Some(path) => path,
+            None => return Ok(None),
+        },
+    };
+    crate::control::remove_if_stale(&path);
+    let failed =
+        |why: std::io::Error| format!("socket {}: {why}; --socket names another place", path.display());
+    let listener = Listener::unix(&path, None).map_err(failed)?;
+    let server = Server::start(listener, Arc::new(Answers { asker })).map_err(failed)?;
+    Ok(Some(Served { server: Some(server) }))
+}
+
+fn by_default() -> Result<Option<PathBuf>, String> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let Some(directory) = super::directory() else { return Ok(None) };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+    made.map_err(|why| format!("{}: {why}", directory.display()))?;
+    Ok(Some(directory.join(format!("{}.sock", std::process::id()))))
+}
+
+/// What questions get.
+#[derive(Clone)]
+struct Answers {
+    asker: Asker,
+}
+
+impl Answers {
+    fn ask(&self, answer: impl FnOnce(&mut Plane) -> Value + Send + 'static) -> Result<String, HandlerError> {
+        let (sender, answers) = sync_channel(1);
+        self.asker.ask(move |plane| {
+            let _ = sender.send(answer(plane));
+        });
+        let answer = answers.recv_timeout(PATIENCE);
+        answer
+            .map(|value| value.to_string())
+            .map_err(|_| HandlerError::Failed("the control plane does not answer".into()))
+    }
+}
+
+impl Service for Answers {
+    fn rules(&self) -> Rules {
+        Rules { read_only: true, token: None, idle: None, most: MOST_CONNECTIONS, verbose: false }
+    }
+
+    fn handlers(&self, _: &Arc<AtomicU64>) -> Box<dyn Handlers> {
+        Box::new(self.clone())
+    }
+
+    fn is_paced(&self) -> bool {
+        false
+    }
+
+    fn say(&self, text: &str) {
+        errln!("junctor: control: {text}");
+    }
+
+    fn wrote(&self, _: &str, _: usize, _: &str, _: bool) {}
+}
+
+impl Handlers for Answers {
+    fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
+        if HANDLERS.contains(&name) { Ok(Access::Read) } else { Err(HandlerError::unknown(name)) }
+    }
+
+    fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
+        match name {
+            "status" => self.ask(status),
+            "links" => self.ask(links),
+            "routes" => {
+                let all = param.trim() == "all";
+                self.ask(move |plane| plane.rib.show(all).iter().map(|route| show(plane, route)).collect())
+            }
+            "lookup" => {
+                let address: IpAddr = param.trim().parse().map_err(|_| {
+                    HandlerError::Failed(format!("'{}' is not an address", param.trim().escape_debug()))
+                })?;
+                self.ask(move |plane| match plane.rib.lookup(0, address) {
+                    Some(route) => show(plane, &route),
+                    None => Value::Null,
+                })
+            }
+            _ => Err(HandlerError::unknown(name)),
+        }
+    }
+
+    fn write(&mut self, name: &str, _: &str) -> Result<String, HandlerError> {
+        Err(HandlerError::Denied(format!("handler '{name}' is read-only")))
+    }
+}
+
+fn source(source: Source) -> &'static str {
+    match source {
+        Source::Fpm => "fpm",
+        Source::Kernel => "kernel",
+    }
+}
+
+fn status(plane: &mut Plane) -> Value {
+    let counts = plane.rib.counts();
+    let now = plane.now();
+    let feed = |state: FeedState| {
+        json!({
+            "up": state.is_up,
+            "replaying": state.is_replaying,
+            "stale_s": state.stale_until.map(|until| until.saturating_sub(now).as_secs()),
+        })
+    };
+    let session = plane.uplink.session();
+    let (refused, why) = session.refused();
+    let (sent, applied) = session.progress();
+    json!({
+        "feeds": { "fpm": feed(plane.rib.feed(Source::Fpm)), "kernel": feed(plane.rib.feed(Source::Kernel)) },
+        "routes": { "fpm": counts.fpm, "kernel": counts.kernel, "local": counts.local },
+        "objects": counts.objects,
+        "waiting": counts.waiting,
+        "held": counts.held,
+        "router": {
+            "connected": session.is_open(),
+            "trouble": plane.uplink.trouble(),
+            "batches_sent": sent,
+            "batches_applied": applied,
+            "replays": plane.uplink.replays(),
+            "refused": refused,
+            "refused_why": (refused > 0).then_some(why),
+        },
+    })
+}
+
+fn links(plane: &mut Plane) -> Value {
+    let link = |(index, link): (u32, &control::model::Link)| {
+        json!({
+            "index": index,
+            "name": link.name,
+            "up": link.is_up,
+            "mtu": link.mtu,
+            "ether": link.ether.map(|ether| ether.to_string()),
+        })
+    };
+    plane.rib.links().map(link).collect()
+}
+
+/// A route for people and programs.
+fn show(plane: &Plane, route: &Shown) -> Value {
+    let hop = |hop: &feed::Hop| {
+        json!({
+            "gateway": hop.gateway,
+            "link": plane.rib.link_name(hop.link),
+            "weight": hop.weight,
+            "labels": hop.labels.as_slice(),
+        })
+    };
+    let (kind, hops) = match &route.way {
+        None => ("waiting", Vec::new()),
+        Some(feed::Object::Forward(hops)) => ("forward", hops.iter().map(hop).collect()),
+        Some(feed::Object::Local) => ("local", Vec::new()),
+        Some(feed::Object::Blackhole) => ("blackhole", Vec::new()),
+        Some(feed::Object::Unreachable) => ("unreachable", Vec::new()),
+        Some(feed::Object::Prohibit) => ("prohibit", Vec::new()),
+    };
+    let prefix = match route.key.prefix {
+        Prefix::V4(prefix) => prefix.to_string(),
+        Prefix::V6(prefix) => prefix.to_string(),
+    };
+    json!({
+        "prefix": prefix,
+        "table": route.key.table,
+        "feed": source(route.source),
+        "protocol": control::model::protocol_name(route.protocol),
+        "metric": route.metric,
+        "object": route.object,
+        "kind": kind,
+        "hops": hops,
+        "best": route.is_best,
+    })
+}
