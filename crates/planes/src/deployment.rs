@@ -36,6 +36,7 @@ use std::time::Duration;
 pub use channels::{OfPlane, call_endpoints, route_endpoints, routes};
 pub use check::{Found, check, find_program};
 pub use read::{Read, read};
+use sync::priority::Scheduling;
 
 use crate::Cpus;
 
@@ -109,8 +110,8 @@ pub struct Plane {
     /// Of a virtual machine: its processors are emulated, which is slow and needs nothing of this machine.
     pub emulated: bool,
     /// Its scheduling class.
-    pub class: Class,
-    /// Its nice value, -20 to 19; for [`Class::Normal`] and [`Class::Batch`].
+    pub class: Scheduling,
+    /// Its nice value, -20 to 19; for [`Scheduling::Normal`] and [`Scheduling::Batch`].
     pub nice: i32,
     /// Bytes of memory that it may use; of an operating system instance, the memory that it has.
     pub memory: Option<u64>,
@@ -168,21 +169,6 @@ pub enum Partition {
     Uml,
     /// A virtual machine: QEMU with a distribution's kernel.
     Kvm,
-}
-
-/// Scheduling classes (sched(7)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Ordinary time sharing.
-    Normal,
-    /// For work that nobody waits for.
-    Batch,
-    /// Only when nothing else wants the core.
-    Idle,
-    /// Real time, first in, first out, with a priority from 1 to 99.
-    Fifo(u8),
-    /// Real time, round robin, with a priority from 1 to 99.
-    RoundRobin(u8),
 }
 
 /// When a plane is started again.
@@ -250,35 +236,6 @@ impl Ready {
 
 fn word<T: PartialEq>(all: &'static [(&'static str, T)], value: T) -> &'static str {
     all.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
-}
-
-impl Class {
-    /// Reads `normal`, `batch`, `idle`, `fifo:PRIORITY` or `rr:PRIORITY`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Class> {
-        let (word, priority) = text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest)));
-        let real_time = || priority?.parse().ok().filter(|p| (1..=99).contains(p));
-        match word {
-            "normal" if priority.is_none() => Some(Class::Normal),
-            "batch" if priority.is_none() => Some(Class::Batch),
-            "idle" if priority.is_none() => Some(Class::Idle),
-            "fifo" => real_time().map(Class::Fifo),
-            "rr" => real_time().map(Class::RoundRobin),
-            _ => None,
-        }
-    }
-}
-
-impl std::fmt::Display for Class {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Class::Normal => f.write_str("normal"),
-            Class::Batch => f.write_str("batch"),
-            Class::Idle => f.write_str("idle"),
-            Class::Fifo(priority) => write!(f, "fifo:{priority}"),
-            Class::RoundRobin(priority) => write!(f, "rr:{priority}"),
-        }
-    }
 }
 
 impl Deployment {

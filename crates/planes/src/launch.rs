@@ -18,10 +18,9 @@ use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 use sync::priority::{self, Scheduling};
 
-use crate::deployment::Class;
 use crate::descriptors::FIRST;
 use crate::record::Record;
-use crate::{Cpus, descriptors, namespace};
+use crate::{Cpus, descriptors, first, namespace};
 
 /// What the process of a plane is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +123,13 @@ impl Launch {
         drop(supervisor);
         let why = match self.prepare(left) {
             Err(why) => why,
+            Ok(mut command) if self.own_processes => match first::enter(&mut command) {
+                Err(why) => why,
+                Ok(outer) => {
+                    drop(aside);
+                    std::process::exit(outer.attend());
+                }
+            },
             Ok(mut command) => {
                 let why = command.stdin(Stdio::null()).exec();
                 format!("{}: {}", self.command.join(" "), sync::os::reason(&why))
@@ -200,13 +206,7 @@ impl Launch {
 
     /// Takes the scheduling class, the nice value, and the right to lock memory; returns what is not allowed.
     fn take_class(&self) -> Vec<String> {
-        let class = match Class::parse(&self.class).unwrap_or(Class::Normal) {
-            Class::Normal => Scheduling::Normal,
-            Class::Batch => Scheduling::Batch,
-            Class::Idle => Scheduling::Idle,
-            Class::Fifo(priority) => Scheduling::Fifo(priority),
-            Class::RoundRobin(priority) => Scheduling::RoundRobin(priority),
-        };
+        let class = Scheduling::parse(&self.class).unwrap_or(Scheduling::Normal);
         let mut wrong = Vec::new();
         let mut check = |what: &str, done: std::io::Result<()>| {
             wrong.extend(done.err().map(|why| format!("{what}: {}", sync::os::reason(&why))));
@@ -229,14 +229,11 @@ impl Launch {
         let (program, arguments) =
             self.command.split_first().map_or(("false", &[][..]), |(p, a)| (p.as_str(), a));
         let program = program_path(program, &self.directory);
-        let mut command = Command::new("unshare");
+        let mut command = Command::new(&program);
         if self.own_processes {
             let own = std::env::current_exe().map_err(|why| format!("this program's own file: {why}"))?;
-            // It forks, so that what follows is the first process of its namespace, and ends it when itself is killed.
-            command.args(["--pid", "--fork", "--mount-proc", "--kill-child", "--"]);
-            command.arg(own).args(["plane", "--first", "--"]).arg(program);
-        } else {
-            command = Command::new(program);
+            command = Command::new(own);
+            command.args(["plane", "--first", "--"]).arg(program);
         }
         command.args(arguments).current_dir(&self.directory);
         for name in NOT_FOR_PLANES {

@@ -23,6 +23,36 @@ pub enum Scheduling {
     RoundRobin(u8),
 }
 
+impl Scheduling {
+    /// Reads `normal`, `batch`, `idle`, `fifo:PRIORITY` or `rr:PRIORITY`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Scheduling> {
+        let (word, priority) = text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest)));
+        let real_time = || priority?.parse().ok().filter(|p| (1..=99).contains(p));
+        match word {
+            "normal" if priority.is_none() => Some(Scheduling::Normal),
+            "batch" if priority.is_none() => Some(Scheduling::Batch),
+            "idle" if priority.is_none() => Some(Scheduling::Idle),
+            "fifo" => real_time().map(Scheduling::Fifo),
+            "rr" => real_time().map(Scheduling::RoundRobin),
+            _ => None,
+        }
+    }
+}
+
+/// As [`Scheduling::parse`] reads it.
+impl std::fmt::Display for Scheduling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Scheduling::Normal => f.write_str("normal"),
+            Scheduling::Batch => f.write_str("batch"),
+            Scheduling::Idle => f.write_str("idle"),
+            Scheduling::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Scheduling::RoundRobin(priority) => write!(f, "rr:{priority}"),
+        }
+    }
+}
+
 /// Gives the calling thread a scheduling class. Threads that it starts have it, too, as has a program that takes its place.
 ///
 /// # Errors
@@ -102,6 +132,16 @@ mod tests {
     fn beside<R: Send>(test: impl FnOnce(libc::pid_t) -> R + Send) -> R {
         // SAFETY: it has no preconditions and cannot fail.
         std::thread::scope(|s| s.spawn(|| test(unsafe { libc::gettid() })).join().unwrap())
+    }
+
+    #[test]
+    fn classes_are_read_as_they_are_written() {
+        for class in ["normal", "batch", "idle", "fifo:1", "rr:99"] {
+            assert_eq!(Scheduling::parse(class).unwrap().to_string(), class);
+        }
+        for bad in ["", "fifo", "fifo:0", "rr:100", "normal:1", "other"] {
+            assert_eq!(Scheduling::parse(bad), None, "{bad}");
+        }
     }
 
     #[test]

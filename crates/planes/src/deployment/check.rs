@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use lang::{Diagnostic, Severity};
 
 use super::read::Places;
-use super::{Class, Deployment, Partition, Plane, Program};
+use super::{Deployment, Partition, Plane, Program};
 use crate::Cpus;
 use crate::groups::Groups;
 use crate::guest::{KERNEL, LEAST_MEMORY, kvm};
 use crate::machine::{Machine, Roots};
+use sync::priority::Scheduling;
 
 /// What is wrong and what is worth knowing.
 #[derive(Debug, Default)]
@@ -197,7 +198,9 @@ fn rights(found: &mut Found, plane: &Plane, place: &Places, root: bool, groups: 
     let mut warn = |at, message: String, help: &str| {
         found.diagnostics.push(Diagnostic::warning("W0714", message).at(at).help(help));
     };
-    if matches!(plane.class, Class::Fifo(_) | Class::RoundRobin(_)) && !crate::launch::may_be_real_time() {
+    if matches!(plane.class, Scheduling::Fifo(_) | Scheduling::RoundRobin(_))
+        && !crate::launch::may_be_real_time()
+    {
         let why =
             format!("plane `{name}` cannot have scheduling class {}: it will run as normal", plane.class);
         warn(place.class, why, "start as root, or with CAP_SYS_NICE or `ulimit -r 99`");

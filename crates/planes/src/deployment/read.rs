@@ -8,8 +8,9 @@ use lang::{Diagnostic, SourceMap, Span};
 use toml::de::DeTable;
 
 use super::fields::{Fields, Findings, Placed};
-use super::{Class, Deployment, Kind, Partition, Placement, Plane, Program, Ready, Restart};
+use super::{Deployment, Kind, Partition, Placement, Plane, Program, Ready, Restart};
 use crate::Cpus;
+use sync::priority::Scheduling;
 
 /// Planes that a deployment may have: each costs a process and a few descriptors.
 const MOST_PLANES: usize = 64;
@@ -284,7 +285,7 @@ fn plane(
     let cores = cores(&mut fields, found);
     let partition = fields.word(found, "partition", Partition::ALL);
     let expected = "normal, batch, idle, fifo:PRIORITY or rr:PRIORITY (1 to 99)";
-    let class = fields.parsed(found, "scheduler", expected, Class::parse);
+    let class = fields.parsed(found, "scheduler", expected, Scheduling::parse);
     let memory = fields.parsed(found, "memory", AMOUNT, bytes);
     let (shared, writable) = (fields.parsed(found, "shared", AMOUNT, bytes), fields.texts(found, "writable"));
     let (reaches, statistics) = (fields.texts(found, "reaches"), fields.texts(found, "statistics"));
@@ -365,7 +366,7 @@ fn plane(
         writable: writable.into_iter().map(|(path, _)| PathBuf::from(path)).collect(),
         kernel: kernel.map(|(path, _)| PathBuf::from(path)),
         emulated: emulated.unwrap_or(false),
-        class: class.map_or(Class::Normal, |(class, _)| class),
+        class: class.map_or(Scheduling::Normal, |(class, _)| class),
         nice: fields.number(found, "nice", -20..=19).unwrap_or(0),
         memory: memory.map(|(memory, _)| memory),
         lock_memory: fields.flag(found, "lock_memory").unwrap_or(false),
@@ -559,7 +560,10 @@ mod tests {
         let [steer] = &deployment.calls[..] else { panic!("{:?}", deployment.calls) };
         assert_eq!((&*steer.name, &*steer.plane), ("steer", "user"));
         let [user, control, agent] = &deployment.planes[..] else { panic!("{:?}", deployment.planes) };
-        assert_eq!((user.class, user.memory, user.ready), (Class::Fifo(5), Some(512 << 20), Ready::Notified));
+        assert_eq!(
+            (user.class, user.memory, user.ready),
+            (Scheduling::Fifo(5), Some(512 << 20), Ready::Notified)
+        );
         assert_eq!(user.cores, Cpus::parse_list("1-2"));
         let set = vec![("IN".to_owned(), "eth0".to_owned()), ("N".to_owned(), "3".to_owned())];
         assert_eq!(

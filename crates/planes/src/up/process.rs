@@ -15,12 +15,13 @@ use rustix::process::{
 };
 
 use super::{Files, Host, Message};
-use crate::deployment::{Class, Deployment};
+use crate::deployment::Deployment;
 use crate::groups::Group;
 use crate::launch::Launch;
 use crate::machine::text;
 use crate::record::{self, Record};
 use crate::supervisor::{Event, Exit, Id};
+use sync::priority::Scheduling;
 
 /// The longest message of a launcher.
 const LONGEST: u64 = 4096;
@@ -187,14 +188,14 @@ pub(super) fn memory(pid: u32) -> Option<u64> {
 }
 
 /// The scheduling class that a process has: without rights it is not the one that was asked for.
-pub(super) fn class(pid: u32) -> Option<Class> {
+pub(super) fn class(pid: u32) -> Option<Scheduling> {
     let priority = || u8::try_from(record::field(pid, 37)?).ok();
     match record::field(pid, 38)? {
-        0 => Some(Class::Normal),
-        1 => Some(Class::Fifo(priority()?)),
-        2 => Some(Class::RoundRobin(priority()?)),
-        3 => Some(Class::Batch),
-        5 => Some(Class::Idle),
+        0 => Some(Scheduling::Normal),
+        1 => Some(Scheduling::Fifo(priority()?)),
+        2 => Some(Scheduling::RoundRobin(priority()?)),
+        3 => Some(Scheduling::Batch),
+        5 => Some(Scheduling::Idle),
         _ => None,
     }
 }
