@@ -151,7 +151,7 @@ pub(crate) fn check(path: &Path) -> Result<Checked, String> {
 fn check_text(path: &Path, text: String) -> Checked {
     let read = deployment::read(path, &text);
     let allowed: Cpus = crate::run::allowed_cores().into_iter().collect();
-    let groups = Groups::find();
+    let groups = groups_of(read.deployment.as_ref());
     let mut diagnostics = read.diagnostics;
     let (mut shared, mut sound) = (Vec::new(), false);
     if let Some(deployment) = &read.deployment {
@@ -162,6 +162,15 @@ fn check_text(path: &Path, text: String) -> Checked {
     }
     let loaded = Loaded { sources: read.sources, graph: None, diagnostics };
     Checked { loaded, deployment: read.deployment, sound, shared, text, allowed, groups }
+}
+
+/// Where the groups of a deployment lie, or can be made.
+fn groups_of(deployment: Option<&Deployment>) -> Groups {
+    let files = deployment.and_then(|deployment| Some((&deployment.name, files_of(&deployment.name).ok()?)));
+    files.map_or_else(Groups::find, |(name, files)| {
+        let (groups, exclusive) = files.groups();
+        Groups::find().recalled(name, (&groups, &exclusive))
+    })
 }
 
 /// Where deployments of this user have their files.

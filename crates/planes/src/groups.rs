@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
 
 use crate::Cpus;
 use crate::machine::text;
@@ -39,7 +40,7 @@ pub struct Groups {
     added: two::Added,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Hierarchy {
     mount: PathBuf,
     /// The group below which ours are made.
@@ -47,10 +48,17 @@ struct Hierarchy {
     version: Version,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Version {
     One,
     Two,
+}
+
+/// Where the groups of a deployment lie, as a file has it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Saved {
+    cpuset: Option<Hierarchy>,
+    memory: Option<Hierarchy>,
 }
 
 /// The groups of one plane.
@@ -123,6 +131,29 @@ impl Groups {
         };
         let why_no_cpuset = if cpuset.is_none() { obstacle("cpuset") } else { None };
         Groups { cpuset, memory, why_no_memory, why_no_cpuset, added: two::Added::default() }
+    }
+
+    /// Takes the groups that an earlier supervisor made for a deployment, even below another group than that of this process.
+    /// `files`: where it has saved them, and the cores that it took from others.
+    #[must_use]
+    pub fn recalled(mut self, deployment: &str, (groups, exclusive): (&Path, &Path)) -> Groups {
+        let saved: Option<Saved> = text(groups).and_then(|text| serde_json::from_str(&text).ok());
+        let lives = |hierarchy: &Hierarchy| hierarchy.parent.join(name_of(deployment)).is_dir();
+        let (cpuset, memory) = saved.map_or((None, None), |saved| (saved.cpuset, saved.memory));
+        if let Some(cpuset) = cpuset.filter(lives) {
+            (self.cpuset, self.why_no_cpuset) = (Some(cpuset), None);
+        }
+        if let Some(memory) = memory.filter(lives) {
+            (self.memory, self.why_no_memory) = (Some(memory), String::new());
+        }
+        self.added = two::Added::kept_in(exclusive);
+        self
+    }
+
+    /// Saves where groups will be made.
+    pub(crate) fn save(&self, path: &Path) -> std::io::Result<()> {
+        let saved = Saved { cpuset: self.cpuset.clone(), memory: self.memory.clone() };
+        std::fs::write(path, serde_json::to_string(&saved)?)
     }
 
     /// What can be had, in words: nothing if cores are kept by affinity alone.

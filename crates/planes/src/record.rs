@@ -53,7 +53,8 @@ pub(crate) fn field(pid: u32, number: usize) -> Option<u64> {
     fields(pid).ok()?.get(number)?.parse().ok()
 }
 
-fn began(pid: u32) -> Option<u64> {
+/// When a process began.
+pub(crate) fn began(pid: u32) -> Option<u64> {
     field(pid, BEGAN)
 }
 

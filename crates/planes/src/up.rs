@@ -10,6 +10,8 @@
 //! PLANE.notify    where it says that it is ready          PLANE.state/  what it goes on from when it ended by itself
 //! PLANE.ready     there while it is ready                 PLANE.done    there when its work is done
 //! PLANE.form      what its process was started as         deployment    the deployment's file, to stop it by
+//! groups          where its control groups lie    exclusive     cores that were taken from groups above them
+//! id              the deployment's name for itself, in its processes' environments
 //! network         namespaces and taps that were made, interfaces that were moved
 //! domain          where planes attach to the channels
 //! ```
@@ -20,6 +22,7 @@
 pub mod domain;
 mod files;
 mod namespaces;
+mod orphans;
 mod process;
 mod store;
 
@@ -48,6 +51,7 @@ use crate::record::Record;
 use crate::supervisor::{Action, Event, Exit, Id, Left, Next, Phase, Report, Supervisor};
 use crate::{Cpus, logs};
 
+use orphans::Children;
 use process::Process;
 use store::Store;
 
@@ -155,6 +159,11 @@ struct Up<'a> {
     /// Where what its present process prints begins, for each plane.
     log_begins: Vec<u64>,
     store: Store,
+    /// The deployment's name for itself, by which its processes are known.
+    id: String,
+    children: Children,
+    /// Some process has ended since it was looked.
+    orphaned: Arc<AtomicBool>,
     /// Where its present process is heard, for each plane.
     ears: Vec<Option<Arc<Ear>>>,
     followers: Vec<Follower>,
@@ -190,7 +199,17 @@ pub fn up(
     let _lock = Lock::take(&deployment.name, files)?;
     std::fs::write(files.saved(), saved).map_err(|why| UpError::Io(files.saved(), why))?;
     raise_limit();
-    process::stop_strangers(deployment, files, host);
+    let id = files.make_id().map_err(|why| UpError::Io(files.directory().to_owned(), why))?;
+    let (children, orphaned) = (Children::gather(), Arc::new(AtomicBool::new(true)));
+    // Without the signal, processes that end are waited for at the next look after another one.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGCHLD, orphaned.clone());
+    let _ = process::stop_survivors(files, |name| {
+        let is_strange = deployment.find(name).is_none();
+        if is_strange {
+            host.say(&format!("stopping plane {name}: the deployment has it no more"));
+        }
+        is_strange
+    });
     let left = left(deployment, files);
     let running: Vec<Id> = left.iter().filter(|(_, left)| *left != Left::Done).map(|(id, _)| *id).collect();
     let (sender, receiver) = channel();
@@ -198,6 +217,8 @@ pub fn up(
     let domain = if goal == Goal::Up { domain::serve(deployment, files)? } else { None };
     if goal == Goal::Up {
         namespaces::make(deployment, files).map_err(UpError::Namespace)?;
+        let (saved, _) = files.groups();
+        groups.save(&saved).map_err(|why| UpError::Io(saved, why))?;
     }
     let follow = |plane: &Plane| Follower::new(files.log(&plane.name), false);
     let mut up = Up {
@@ -212,6 +233,9 @@ pub fn up(
         starts: vec![0; deployment.planes.len()],
         log_begins: vec![0; deployment.planes.len()],
         store: Store::new(deployment.planes.len()),
+        id,
+        children,
+        orphaned,
         ears: deployment.planes.iter().map(|_| None).collect(),
         followers: deployment.planes.iter().map(follow).collect(),
         waiting: Vec::new(),
@@ -340,6 +364,9 @@ impl Up<'_> {
             if looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
                 self.show_logs();
+                if self.orphaned.swap(false, Ordering::Relaxed) {
+                    self.children.reap();
+                }
                 self.tell_manager("WATCHDOG=1");
             }
             self.answer_waiting();
@@ -451,7 +478,7 @@ impl Up<'_> {
     /// What is left of a plane whose process has ended.
     fn clear(&mut self, id: Id) {
         if let Some(process) = self.processes.remove(&id) {
-            process.kill_rest(self.placed.get(&id));
+            process.kill_rest(self.placed.get(&id), (&self.id, self.name(id)), &self.children);
         }
     }
 
@@ -493,7 +520,8 @@ impl Up<'_> {
     fn words_for_all(&self, plane: &Plane) -> Vec<(String, String)> {
         let mut words = vec![
             ("JUNCTOR_DEPLOYMENT".to_owned(), self.deployment.name.clone()),
-            ("JUNCTOR_PLANE".to_owned(), plane.name.clone()),
+            (orphans::PLANE.to_owned(), plane.name.clone()),
+            (orphans::ID.to_owned(), self.id.clone()),
         ];
         if !domain::endpoints(self.deployment).is_empty() {
             words.push((domain::VARIABLE.to_owned(), self.files.domain().display().to_string()));
@@ -605,7 +633,13 @@ impl Up<'_> {
         self.log_begins[id] = log.metadata().map_or(0, |found| found.len());
         self.placed.insert(id, group);
         let left = self.store.descriptors(id).map_err(|why| format!("descriptors that it left: {why}"))?;
-        Process::start(self.host.launcher(), &log, (launch, left), (id, self.starts[id]), &self.sender)
+        Process::start(
+            self.host.launcher(),
+            &log,
+            (launch, left),
+            (id, self.starts[id]),
+            (&self.sender, &self.children),
+        )
     }
 
     /// What a plane's process is to be.
@@ -789,6 +823,7 @@ impl Up<'_> {
 
     /// Gives back what was taken, and says how it went.
     fn end(mut self) -> Result<(), UpError> {
+        self.children.kill_rest();
         self.show_logs();
         for (plane, follower) in self.deployment.planes.iter().zip(&mut self.followers) {
             if let Some(line) = follower.rest() {

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Placed, Wish, is_writable, list, make, processes, set, text, write};
 use crate::Cpus;
@@ -23,11 +23,30 @@ const PARTITION: &str = "cpuset.cpus.partition";
 /// Partitions, the best first.
 const KINDS: [(&str, &str); 2] = [("isolated", "isolated partition"), ("root", "partition")];
 
-/// Cores that this process added to `cpuset.cpus.exclusive` of groups above the deployments, to be taken out again.
+/// Cores that supervisors of a deployment added to `cpuset.cpus.exclusive` of groups above it, to be taken out again.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Added(Arc<Mutex<BTreeMap<PathBuf, Cpus>>>);
+pub(super) struct Added(Arc<Mutex<Noted>>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    cores: BTreeMap<PathBuf, Cpus>,
+    /// Where they are written down before they are added, for the next supervisor.
+    file: Option<PathBuf>,
+}
 
 impl Added {
+    /// Those that are written down in a file; further ones will be, too.
+    pub(super) fn kept_in(file: &Path) -> Added {
+        let kept = text(file).and_then(|text| serde_json::from_str::<BTreeMap<PathBuf, String>>(&text).ok());
+        let kept = kept.unwrap_or_default().into_iter();
+        let cores = kept.filter_map(|(group, list)| Some((group, Cpus::parse_list(&list)?))).collect();
+        Added(Arc::new(Mutex::new(Noted { cores, file: Some(file.to_owned()) })))
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds cores to a group's exclusive ones.
     fn add(&self, group: &Path, cores: &Cpus) -> Result<(), String> {
         let before = list(&group.join(EXCLUSIVE)).unwrap_or_default();
@@ -35,31 +54,51 @@ impl Added {
         if new.is_empty() {
             return Ok(());
         }
+        let noted = self.noted().cores.get(group).cloned().unwrap_or_default();
+        self.noted().note(group, noted.iter().chain(new.iter()).collect())?;
         let both = before.iter().chain(new.iter()).collect();
-        if let Err(why) = set(group, EXCLUSIVE, &both) {
-            // Some kernels take only cores that the group has by name. It gets those by name that it has anyhow.
-            let effective = list(&group.join(EFFECTIVE)).ok_or_else(|| why.clone())?;
-            if list(&group.join(CORES)).is_none_or(|named| !named.is_empty()) {
-                return Err(why);
-            }
-            set(group, CORES, &effective)?;
-            set(group, EXCLUSIVE, &both)?;
-        }
-        let mut added = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = added.entry(group.to_owned()).or_default();
-        *all = all.iter().chain(new.iter()).collect();
-        Ok(())
+        extend(group, &both).inspect_err(|_| drop(self.noted().note(group, noted)))
     }
 
     /// Takes out what was added, from the lowest group up.
     pub(super) fn take_back(&self) {
-        let added = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        for (group, cores) in added.into_iter().rev() {
+        let mut noted = self.noted();
+        for (group, cores) in std::mem::take(&mut noted.cores).into_iter().rev() {
             if let Some(all) = list(&group.join(EXCLUSIVE)) {
                 let _ = set(&group, EXCLUSIVE, &all.without(&cores));
             }
         }
+        if let Some(file) = &noted.file {
+            let _ = std::fs::remove_file(file);
+        }
     }
+}
+
+impl Noted {
+    /// Writes down which cores are those that were added to a group.
+    fn note(&mut self, group: &Path, cores: Cpus) -> Result<(), String> {
+        match cores.is_empty() {
+            true => self.cores.remove(group),
+            false => self.cores.insert(group.to_owned(), cores),
+        };
+        let Some(file) = &self.file else { return Ok(()) };
+        let lists: BTreeMap<&PathBuf, String> =
+            self.cores.iter().map(|(group, cores)| (group, cores.to_list())).collect();
+        let text = serde_json::to_string(&lists).map_err(|why| why.to_string())?;
+        std::fs::write(file, text).map_err(|why| format!("{}: {why}", file.display()))
+    }
+}
+
+/// Makes these a group's exclusive cores, which are more than it has.
+fn extend(group: &Path, cores: &Cpus) -> Result<(), String> {
+    let Err(why) = set(group, EXCLUSIVE, cores) else { return Ok(()) };
+    // Some kernels take only cores that the group has by name. It gets those by name that it has anyhow.
+    let effective = list(&group.join(EFFECTIVE)).ok_or_else(|| why.clone())?;
+    if list(&group.join(CORES)).is_none_or(|named| !named.is_empty()) {
+        return Err(why);
+    }
+    set(group, CORES, &effective)?;
+    set(group, EXCLUSIVE, cores)
 }
 
 /// Only the root has no type.
@@ -312,6 +351,34 @@ mod tests {
         assert_eq!((groups.held("edge").to_list().as_str(), groups.held("other").len()), ("2-3", 0));
         groups.added.take_back();
         assert_eq!(tree.read("/cg/a.slice/cpuset.cpus.exclusive"), "0", "it had that before");
+    }
+
+    /// A supervisor that is started in another group finds what one that was killed has made.
+    #[test]
+    fn groups_are_found_from_another_group() {
+        let tree = tree("/cg/a.slice/j.service", true);
+        tree.group("/cg/a.slice", &[("cgroup.type", "domain"), (EXCLUSIVE, "0"), (CORES, "")]);
+        tree.group("/cg/b.slice", &[("cgroup.type", "domain"), ("cgroup.procs", "1")]);
+        let (saved, exclusive) = (tree.path().join("groups"), tree.path().join("exclusive"));
+        let find = |ours| {
+            let found = Groups::find_in(tree.path(), MOUNTS, ours);
+            found.recalled("edge", (&saved, &exclusive))
+        };
+        let first = find("0::/a.slice/j.service\n");
+        first.save(&saved).unwrap();
+        assert!(make_planes(&first, "1-3").iter().all(|group| group.missing.is_empty()));
+        assert_eq!(tree.read("/cg/a.slice/cpuset.cpus.exclusive"), "0-3");
+        let held = "/cg/a.slice/j.service/junctor-edge/plane-b";
+        tree.group(held, &[(EFFECTIVE, "2-3")]);
+        let next = find("0::/b.slice\n");
+        assert!(next.held("edge").contains(3) && next.why_no_cpuset.is_none());
+        assert!(make_planes(&next, "1-3").iter().all(|group| group.cores == "isolated partition"));
+        next.added.take_back();
+        assert_eq!(tree.read("/cg/a.slice/cpuset.cpus.exclusive"), "0", "it had that before");
+        assert!(!exclusive.exists());
+        // Where there is no group of the deployment, that of this process counts.
+        std::fs::remove_dir_all(tree.path().join("cg/a.slice/j.service/junctor-edge")).unwrap();
+        assert!(find("0::/b.slice\n").cpuset.is_none());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 
 use super::UpError;
+use crate::machine::text;
 
 /// The files of a deployment, all in one directory.
 #[derive(Clone, Debug)]
@@ -95,6 +96,27 @@ impl Files {
 
     pub(super) fn network(&self) -> PathBuf {
         self.directory.join("network")
+    }
+
+    /// Where its control groups lie, and which cores were taken from groups above them.
+    #[must_use]
+    pub fn groups(&self) -> (PathBuf, PathBuf) {
+        (self.directory.join("groups"), self.directory.join("exclusive"))
+    }
+
+    /// The deployment's name for itself, other than those of all others, if it has one.
+    pub(super) fn id(&self) -> Option<String> {
+        text(self.directory.join("id")).filter(|id| !id.is_empty())
+    }
+
+    /// The same; makes it if it has none.
+    pub(super) fn make_id(&self) -> std::io::Result<String> {
+        if let Some(id) = self.id() {
+            return Ok(id);
+        }
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
+        std::fs::write(self.directory.join("id"), &id)?;
+        Ok(id)
     }
 
     fn lock(&self) -> PathBuf {

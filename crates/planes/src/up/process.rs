@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -14,8 +14,8 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open, waitid,
 };
 
-use super::{Files, Host, Message};
-use crate::deployment::Deployment;
+use super::orphans::{self, Children, Owner};
+use super::{Files, Message};
 use crate::groups::Group;
 use crate::launch::Launch;
 use crate::machine::text;
@@ -50,23 +50,25 @@ impl Process {
         log: &File,
         (launch, left): (Launch, Vec<OwnedFd>),
         (id, start): Which,
-        sender: &Sender<Message>,
+        (sender, children): (&Sender<Message>, &Children),
     ) -> Result<Process, String> {
         let output = || log.try_clone().map(Stdio::from).map_err(|why| format!("its log: {why}"));
         let (ours, theirs) = UnixStream::pair().map_err(|why| why.to_string())?;
         launcher.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(output()?).stderr(output()?);
-        let child = launcher.spawn().map_err(|why| why.to_string())?;
+        let mut child = children.spawn(&mut launcher).map_err(|why| why.to_string())?;
         // It holds the other end of the pair.
         drop(launcher);
         let pid = Pid::from_child(&child);
         let (reap, leave) = channel();
-        let sender = sender.clone();
+        let (sender, children) = (sender.clone(), children.clone());
         std::thread::spawn(move || {
             let fds: Vec<BorrowedFd<'_>> = left.iter().map(OwnedFd::as_fd).collect();
             // One that has ended already says so itself.
             let _ = launch.send(&ours, &fds);
             drop(left);
-            attend(child, ours, (id, start), (&sender, &leave));
+            attend(&mut child, ours, (id, start), &sender);
+            let _ = leave.recv();
+            children.wait(&mut child);
         });
         Ok(Process { pid, record: None, _reap: Some(reap) })
     }
@@ -110,26 +112,17 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
-    /// Ends it, and all that it has started.
+    /// Ends it. What it has started is ended when it has ended.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
-        self.kill_session();
     }
 
-    /// Ends the processes of its session, which may have groups of their own.
-    fn kill_session(&self) {
-        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
-        for pid in pids.filter(|pid| record::session(*pid) == Some(self.pid)) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-    }
-
-    /// Ends what a process left that has ended itself.
-    pub(super) fn kill_rest(&self, group: Option<&Group>) {
-        // A group knows its processes; to find those of a session, all of the machine are looked at.
+    /// Ends what a plane left that has ended itself.
+    pub(super) fn kill_rest(&self, group: Option<&Group>, (id, plane): (&str, &str), children: &Children) {
+        // A group knows its processes.
         if group.is_none_or(|group| group.directories.is_empty()) {
-            self.kill_session();
+            let owner = Owner { session: self.pid, id: id.to_owned(), plane: plane.to_owned() };
+            orphans::kill(&owner, self.record.is_none().then_some(children));
         }
         let me = std::process::id();
         for directory in group.iter().flat_map(|group| &group.directories) {
@@ -146,12 +139,7 @@ impl Process {
 }
 
 /// Waits for a launcher to become its program, and for that to end.
-fn attend(
-    mut child: Child,
-    mut launcher: UnixStream,
-    (id, start): Which,
-    (sender, leave): (&Sender<Message>, &Receiver<()>),
-) {
+fn attend(child: &mut Child, mut launcher: UnixStream, (id, start): Which, sender: &Sender<Message>) {
     let mut complaint = String::new();
     // It ends when the launcher becomes the program, or ends itself.
     let _ = (&mut launcher).take(LONGEST).read_to_string(&mut complaint);
@@ -162,7 +150,7 @@ fn attend(
     // It stays a zombie, and keeps its number, until all that it left has been ended.
     let mut exit = Exit::Unknown;
     loop {
-        match waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+        match waitid(WaitId::Pid(Pid::from_child(child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
             Ok(Some(status)) => {
                 let signal = status.terminating_signal().map(Exit::Signal);
                 exit = signal.or(status.exit_status().map(Exit::Status)).unwrap_or(Exit::Unknown);
@@ -177,8 +165,6 @@ fn attend(
         false => Message::NotStarted(id, start, complaint.trim_end().to_owned()),
     };
     let _ = sender.send(ended);
-    let _ = leave.recv();
-    let _ = child.wait();
 }
 
 /// Bytes of memory that a process has in use.
@@ -207,24 +193,24 @@ pub fn survivors(files: &Files) -> Vec<(String, Record)> {
     files.recorded().into_iter().filter_map(living).collect()
 }
 
-/// Stops planes that have no supervisor; returns their names.
-#[must_use]
-pub fn stop_left(files: &Files) -> Vec<String> {
-    let left = survivors(files);
+/// Stops planes that have no supervisor and are of this kind; returns who they were.
+pub(super) fn stop_survivors(files: &Files, is_meant: impl Fn(&str) -> bool) -> Vec<(String, Record)> {
+    let left: Vec<_> = survivors(files).into_iter().filter(|(name, _)| is_meant(name)).collect();
     stop(&left);
-    left.iter().for_each(|(name, _)| drop(std::fs::remove_file(files.record(name))));
-    left.into_iter().map(|(name, _)| name).collect()
+    let id = files.id().unwrap_or_default();
+    for (name, record) in &left {
+        if let Some(session) = Pid::from_raw(record.pid.cast_signed()) {
+            orphans::kill(&Owner { session, id: id.clone(), plane: name.clone() }, None);
+        }
+        let _ = std::fs::remove_file(files.record(name));
+    }
+    left
 }
 
-/// Stops planes of an earlier form of the deployment, which it does not have any more.
-pub(super) fn stop_strangers(deployment: &Deployment, files: &Files, host: &dyn Host) {
-    let strangers: Vec<_> =
-        survivors(files).into_iter().filter(|(name, _)| deployment.find(name).is_none()).collect();
-    for (name, record) in &strangers {
-        host.say(&format!("stopping plane {name} (process {}): the deployment has it no more", record.pid));
-    }
-    stop(&strangers);
-    strangers.iter().for_each(|(name, _)| drop(std::fs::remove_file(files.record(name))));
+/// Stops all planes of a deployment that has no supervisor; returns their names.
+#[must_use]
+pub fn stop_left(files: &Files) -> Vec<String> {
+    stop_survivors(files, |_| true).into_iter().map(|(name, _)| name).collect()
 }
 
 fn stop(planes: &[(String, Record)]) {

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use lab::rig::{Cable, Namespace, Process, Rig, wait_for};
 
+mod left;
+
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -524,72 +526,6 @@ fn a_virtual_machine_reaches_the_user_plane_through_memory() {
     assert!(ended.status.success(), "{}", ended.stderr);
     let log = std::fs::read_to_string(deployment.files().join("control.log")).unwrap();
     assert!(log.contains("asked to end") && log.contains("Read-only file system"), "{log}");
-}
-
-/// Children of a process.
-fn children(pid: u32) -> Vec<u32> {
-    let all = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    all.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
-}
-
-/// Whether a process blocks SIGTERM, as the kernel shows it.
-fn blocks_term(pid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
-    u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal_hook::consts::SIGTERM - 1) & 1 == 1
-}
-
-/// In a process namespace of its own, a program ends by SIGTERM although it does not handle it, and orphans are waited for.
-#[test]
-fn a_process_namespace_has_a_first_process() {
-    if lab::rig::skip("a_process_namespace_has_a_first_process") {
-        return;
-    }
-    let home = Namespace::new("up").unwrap();
-    let deployment = Deployment::new(
-        "[planes.a]\nkind = \"control\"\nown_processes = true\nstop_timeout = \"1h\"\n\
-         command = \"sh -c 'for i in 1 2 3; do (sleep 0.01 &); done; echo own number $$; exec sleep 100000'\"\n",
-        "",
-    );
-    let mut up = deployment.up(&home);
-    up.wait_for_text("own number 2", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
-    let outer = deployment.pid("a").unwrap();
-    let first = children(outer)[0];
-    wait_for("orphans to be gone", PATIENCE, || children(first).len() == 1).unwrap();
-    assert!(!blocks_term(children(first)[0]), "the block is not for the program");
-    let restarted = deployment.run(&["restart", "a"]);
-    assert!(restarted.status.success(), "{}", text_of(&restarted));
-    up.wait_for_text("plane a ended with status 143", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
-    // It counts as ready since the namespace was made, and ends however early it is asked to.
-    let ended = up.interrupt(PATIENCE).unwrap();
-    assert!(ended.status.success(), "{}", ended.stderr);
-}
-
-/// A signal that waits when the first process of a namespace begins ends the program.
-#[test]
-fn a_signal_that_comes_before_the_first_process_is_not_lost() {
-    if lab::rig::skip_without("a_signal_that_comes_before_the_first_process_is_not_lost", &["unshare"]) {
-        return;
-    }
-    use nix::sys::signal::{SigSet, Signal};
-    // As the launcher does: what it starts has the block, too.
-    SigSet::from_iter([Signal::SIGTERM]).thread_block().unwrap();
-    let line = format!("kill -TERM $$; exec {JUNCTOR} plane --first -- sleep 100000");
-    let mut child = Command::new("unshare")
-        .args(["--pid", "--fork", "--kill-child", "sh", "-c", &line])
-        .stdin(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut status = None;
-    let ended = wait_for("the program's end", PATIENCE, || {
-        status = child.try_wait().unwrap();
-        status.is_some()
-    });
-    if ended.is_err() {
-        child.kill().unwrap();
-    }
-    ended.unwrap();
-    assert_eq!(status.and_then(|status| status.code()), Some(143));
 }
 
 /// Addresses of hosts behind each end of a cable, so that there are many flows.
