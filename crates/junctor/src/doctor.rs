@@ -112,17 +112,7 @@ fn partitions() -> [Finding; 4] {
             "start as root where cpuset control groups are mounted, or in a delegated group (systemd: Delegate=yes)",
         ),
     };
-    let kernel = planes::deployment::find_program(planes::guest::KERNEL, Path::new("/"));
-    let kernel = match kernel {
-        Some(path) => Finding::good("planes: uml", format!("{}", path.display())),
-        None => Finding::short(
-            "planes: uml",
-            State::Missing,
-            "no kernel for planes with an operating system of their own",
-            "sudo apt-get install user-mode-linux",
-        ),
-    };
-    [groups, kernel, virtual_machine(), neighbours(&Machine::read(&Roots::below(Path::new("/"))))]
+    [groups, user_mode_linux(), virtual_machine(), neighbours(&Machine::read(&Roots::below(Path::new("/"))))]
 }
 
 /// What planes have in common although each has CPUs of its own.
@@ -146,6 +136,20 @@ fn neighbours(machine: &Machine) -> Finding {
         "no two CPUs are threads of one core; they share {shared}; 'junctor lab interference' measures the cost"
     );
     Finding::good(WHAT, detail)
+}
+
+/// Whether planes can have User Mode Linux. A kernel is started to find that out, for a few seconds.
+fn user_mode_linux() -> Finding {
+    use planes::guest::{KERNEL, uml};
+    const WHAT: &str = "planes: uml";
+    let Some(kernel) = planes::deployment::find_program(KERNEL, Path::new("/")) else {
+        let why = "no kernel for planes with an operating system of their own";
+        return Finding::short(WHAT, State::Missing, why, "sudo apt-get install user-mode-linux");
+    };
+    match uml::trial(&kernel) {
+        Ok(()) => Finding::good(WHAT, format!("{} starts", kernel.display())),
+        Err(why) => Finding::short(WHAT, State::Limited, format!("no guest runs: {why}"), uml::INSTEAD),
+    }
 }
 
 /// Whether planes can have virtual machines. A kernel is started to find that out, for at most half a minute.

@@ -24,6 +24,8 @@ pub mod kvm;
 pub mod region;
 mod relay;
 mod statistics;
+mod trial;
+pub mod uml;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

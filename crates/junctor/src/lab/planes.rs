@@ -136,20 +136,36 @@ fn subjects(setting: &mut Setting<'_>, place: (&Testbed, &Cores, &Asked)) -> Res
             setting.progress.step();
         }
     }
-    // One that failed in a round has no row of figures, whatever others found.
+    // One that failed in a round has no row of figures, not even if that was the last one.
     for found in &mut all {
         found.why_not = found.failed.take().or(found.why_not.take());
-    }
-    // What failed in the last round stands instead of figures, too.
-    for found in &mut all {
-        found.why_not = found.failed.clone().or(found.why_not.take());
     }
     Ok(all)
 }
 
-/// In place of what could not be measured: the first line says why.
+/// In place of what could not be measured.
 fn failed(why: &str) -> String {
-    format!("failed: {}", why.lines().next().unwrap_or_default())
+    format!("failed: {}", in_short(why))
+}
+
+/// The most lines of a reason that are shown in a table.
+const LINES: usize = 6;
+/// What begins the part of a reason that is for the lab's own output alone.
+const DETAILS: &str = "the deployment was:";
+
+/// A reason with several lines, in one: the first line says what failed, the last ones why.
+fn in_short(why: &str) -> String {
+    let lines = why.lines().map(str::trim).take_while(|line| *line != DETAILS);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    match &lines[..] {
+        [] => "no reason is known".to_owned(),
+        [first, rest @ ..] => {
+            let last = &rest[rest.len().saturating_sub(LINES - 1)..];
+            let dots = if last.len() < rest.len() { "..." } else { "" };
+            let all = [*first, dots].into_iter().chain(last.iter().copied());
+            all.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" / ")
+        }
+    }
 }
 
 fn lacks(cores: &Cores) -> Vec<String> {
@@ -183,4 +199,19 @@ fn method(setting: &Setting<'_>, cores: &Cores, asked: &Asked) -> Vec<String> {
         limit("wmem_max").trim()
     ));
     method
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_says_why() {
+        assert_eq!(in_short("no tap"), "no tap");
+        assert_eq!(in_short(""), "no reason is known");
+        let lines: Vec<String> = (1..=9).map(|n| format!("  line {n}")).collect();
+        let why = format!("it failed:\n\n{}\nthe deployment was:\nplacement = \"smp\"", lines.join("\n"));
+        assert_eq!(in_short(&why), "it failed: / ... / line 5 / line 6 / line 7 / line 8 / line 9");
+        assert_eq!(in_short("it failed:\nno tap"), "it failed: / no tap");
+    }
 }

@@ -146,7 +146,7 @@ fn what_is_in_sessions_of_its_own_ends_with_its_plane() {
         // Two planes, and three of the processes that have lost their parents.
         wait_for("ended orphans to be gone", PATIENCE, || children(supervisor).len() == 5)
             .unwrap_or_else(|e| panic!("{e}: {:?}", children(supervisor)));
-        let plane = children(supervisor).into_iter().filter(|pid| children(*pid).len() == 2).next();
+        let plane = children(supervisor).into_iter().find(|pid| children(*pid).len() == 2);
         kill(plane.unwrap());
         up.wait_for_text("plane a was ended by signal 9; starting it again", PATIENCE)
             .unwrap_or_else(|e| panic!("{e}"));

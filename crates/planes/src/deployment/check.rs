@@ -9,7 +9,7 @@ use super::read::Places;
 use super::{Deployment, Partition, Plane, Program};
 use crate::Cpus;
 use crate::groups::Groups;
-use crate::guest::{KERNEL, LEAST_MEMORY, kvm};
+use crate::guest::{KERNEL, LEAST_MEMORY, kvm, uml};
 use crate::machine::{Machine, Roots};
 use sync::priority::Scheduling;
 
@@ -38,10 +38,11 @@ pub fn check(deployment: &Deployment, places: &[Places], allowed: &Cpus, groups:
     let root = rustix::process::geteuid().is_root();
     // An earlier supervisor may have taken cores from all other processes, this one too.
     let allowed: &Cpus = &allowed.iter().chain(groups.held(&deployment.name).iter()).collect();
+    let tried = uml::Tried::default();
     for (plane, place) in deployment.planes.iter().zip(places) {
         cores(&mut found, deployment, plane, place, (&machine, allowed));
         program(&mut found, deployment, plane, place);
-        partition(&mut found, plane, place);
+        partition(&mut found, plane, place, &tried);
         guest(&mut found, plane, place);
         interfaces(&mut found, plane, place);
         rights(&mut found, plane, place, root, groups);
@@ -111,37 +112,41 @@ fn program(found: &mut Found, deployment: &Deployment, plane: &Plane, place: &Pl
     found.diagnostics.push(wrong.help(help));
 }
 
-fn partition(found: &mut Found, plane: &Plane, place: &Places) {
-    let (wrong, help) = match plane.partition {
+fn partition(found: &mut Found, plane: &Plane, place: &Places, tried: &uml::Tried) {
+    let offered = match plane.partition {
         Partition::Process => return,
-        Partition::Uml => match (find_program(KERNEL, Path::new("/")), &plane.program) {
-            (None, _) => ("this machine has no User Mode Linux", "apt-get install user-mode-linux"),
-            // Its kernel has no AF_XDP and one processor, and its ports would be taps of this one.
-            (_, Program::Router { .. }) => {
-                ("a router cannot run in an operating system instance yet", "use partition = \"process\"")
-            }
-            (Some(_), Program::Command(_)) if find_program("setpriv", Path::new("/")).is_none() => {
-                ("there is no program setpriv, which starts its kernel", "apt-get install util-linux")
-            }
-            (Some(_), Program::Command(_)) => return,
-        },
-        Partition::Kvm => match virtual_machine(plane) {
-            Ok(()) => return,
-            Err((why, help)) => {
-                let wrong = Diagnostic::error("E0712", format!("plane `{}`: {why}", plane.name));
-                return found.diagnostics.push(wrong.at(place.partition).help(help));
-            }
-        },
+        Partition::Uml => user_mode_linux(plane, tried),
+        Partition::Kvm => virtual_machine(plane),
     };
-    let wrong = Diagnostic::error("E0712", format!("plane `{}`: {wrong}", plane.name)).at(place.partition);
-    found.diagnostics.push(wrong.help(help));
+    if let Err((wrong, help)) = offered {
+        let wrong = Diagnostic::error("E0712", format!("plane `{}`: {wrong}", plane.name));
+        found.diagnostics.push(wrong.at(place.partition).help(help));
+    }
+}
+
+/// Its kernel has no AF_XDP and one processor, and its ports would be taps of this machine.
+const NO_ROUTER: (&str, &str) =
+    ("a router cannot run in an operating system instance yet", "use partition = \"process\"");
+
+/// Whether a plane can have User Mode Linux; else why not, and what to do.
+fn user_mode_linux(plane: &Plane, tried: &uml::Tried) -> Result<(), (String, &'static str)> {
+    let lacks = |(why, help): (&str, &'static str)| Err((why.to_owned(), help));
+    let Some(kernel) = find_program(KERNEL, Path::new("/")) else {
+        return lacks(("this machine has no User Mode Linux", "apt-get install user-mode-linux"));
+    };
+    if matches!(plane.program, Program::Router { .. }) {
+        return lacks(NO_ROUTER);
+    }
+    if find_program("setpriv", Path::new("/")).is_none() {
+        return lacks(("there is no program setpriv, which starts its kernel", "apt-get install util-linux"));
+    }
+    tried.of(&kernel).map_err(|why| (format!("this machine runs no User Mode Linux: {why}"), uml::INSTEAD))
 }
 
 /// Whether a plane can have a virtual machine; else why not, and what to do.
 fn virtual_machine(plane: &Plane) -> Result<(), (String, &'static str)> {
     if matches!(plane.program, Program::Router { .. }) {
-        let why = "a router cannot run in an operating system instance yet";
-        return Err((why.into(), "use partition = \"process\""));
+        return Err((NO_ROUTER.0.into(), NO_ROUTER.1));
     }
     let kernel = kvm::offered(plane.kernel.as_deref())?;
     if plane.emulated {

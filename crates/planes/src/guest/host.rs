@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::{Guest, KERNEL, MARK, Machine, Word, kvm, relay, statistics};
+use super::{Guest, MARK, Machine, Word, kvm, relay, statistics, uml};
 use crate::notify::Notifier;
 
 /// The longest line of a guest's program.
@@ -17,8 +17,6 @@ const LOST: u8 = 124;
 
 /// Lines of a kernel that does not start that are shown.
 const KERNEL_LINES: usize = 20;
-/// Frames that a virtual interface takes at a time.
-const DEPTH: u32 = 128;
 
 /// Where the kernel, or its machine, keeps its files: below the directory of the guest's file, under this name.
 fn umid(guest: &Guest) -> String {
@@ -28,7 +26,7 @@ fn umid(guest: &Guest) -> String {
 /// The command that starts the guest's kernel.
 fn kernel(guest: &Guest, file: &Path) -> Result<Command, String> {
     let started = match &guest.machine {
-        Machine::Uml => uml(guest, file),
+        Machine::Uml => uml::command(guest, file, &directory(file), &umid(guest)),
         Machine::Qemu(qemu) => {
             let own = directory(file).join(umid(guest));
             std::fs::create_dir_all(&own).map_err(|why| format!("{}: {why}", own.display()))?;
@@ -42,34 +40,6 @@ fn kernel(guest: &Guest, file: &Path) -> Result<Command, String> {
     // What the supervisor sends to this process's group is not for the kernel, which would end at once.
     command.process_group(0);
     Ok(command)
-}
-
-/// The command of a User Mode Linux kernel.
-fn uml(guest: &Guest, file: &Path) -> Command {
-    let mut command = Command::new(KERNEL);
-    command.arg(format!("mem={}K", guest.memory >> 10));
-    command.args([
-        "root=/dev/root",
-        "rootfstype=hostfs",
-        "rootflags=/",
-        "ro",
-        "quiet",
-        "con=null",
-        "con0=fd:0,fd:1",
-    ]);
-    // Otherwise, they lie in the home directory for ever.
-    command.arg(format!("umid={}", umid(guest)));
-    command.arg(format!("uml_dir={}", directory(file).display()));
-    for (number, tap) in guest.interfaces.iter().enumerate() {
-        command.arg(format!("vec{number}:transport=tap,ifname={tap},depth={DEPTH}"));
-    }
-    if let Some(shared) = &guest.shared {
-        command.arg(format!("iomem=mmapper,{}", shared.display()));
-    }
-    command.arg(format!("init={}", guest.init.display()));
-    // What stands behind the dashes goes to the first process.
-    command.args(["--", "guest", "--init"]).arg(file);
-    command
 }
 
 fn directory(file: &Path) -> PathBuf {

@@ -5,17 +5,14 @@
 //! program and the drivers that the guest needs to see the machine's files. These come by 9P, which QEMU serves itself. Shared memory
 //! is the second resource of an `ivshmem-plain` device, interfaces are of kind virtio-net over taps, and the console is a serial line.
 
-use std::collections::VecDeque;
-use std::io::Read as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use rustix::thread::CpuSet;
 
+use super::trial::Attempt;
 use super::{Guest, Qemu, initramfs};
 use crate::deployment::find_program;
 use crate::machine::text;
@@ -28,10 +25,6 @@ pub const LEAST_MEMORY: u64 = 192 << 20;
 const BOOT: &str = "/boot";
 /// The tag of the machine's root directory.
 pub(super) const ROOT: &str = "root";
-/// A kernel that starts says something at least that often.
-const SILENCE: Duration = Duration::from_secs(5);
-/// The longest trial.
-const TRIAL: Duration = Duration::from_secs(30);
 /// How long the threads of the processors may take to appear, and how often they are looked for.
 const THREADS: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -198,46 +191,15 @@ pub fn trial(kernel: &Path, emulated: bool) -> Result<(), String> {
     if !emulated && let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm") {
         return Err(format!("/dev/kvm: {why}"));
     }
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", QEMU]).args(machine(emulated)).args(["-m", "256M", "-kernel"]);
+    let mut command = Command::new(QEMU);
+    command.args(machine(emulated)).args(["-m", "256M", "-kernel"]);
     command.arg(kernel).args(["-append", "console=ttyS0 earlyprintk=serial panic=-1"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|why| format!("{QEMU}: {why}"))?;
-    let (sender, receiver) = channel();
-    let streams: [Option<Box<dyn std::io::Read + Send>>; 2] =
-        [child.stdout.take().map(|s| Box::new(s) as _), child.stderr.take().map(|s| Box::new(s) as _)];
-    for mut stream in streams.into_iter().flatten() {
-        let sender = sender.clone();
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(length @ 1..) = stream.read(&mut bytes) {
-                let _ = sender.send(bytes[..length].to_vec());
-            }
-        });
-    }
-    drop(sender);
-    let (begun, mut said) = (Instant::now(), VecDeque::new());
-    let stands = loop {
-        match receiver.recv_timeout(SILENCE) {
-            Ok(_) if begun.elapsed() > TRIAL => break true,
-            Ok(bytes) => said.extend(bytes),
-            Err(RecvTimeoutError::Timeout) => break true,
-            Err(RecvTimeoutError::Disconnected) => break false,
-        }
-    };
-    let _ = child.kill();
-    let status = child.wait().map_err(|why| format!("{QEMU}: {why}"))?;
-    let said = String::from_utf8_lossy(said.make_contiguous()).into_owned();
+    let attempt = Attempt::make(command, QEMU)?;
     // The kernel's last words when it finds no root file system.
-    if !stands && said.contains("Linux version") && said.contains("Kernel panic") {
+    if attempt.ended_by_itself() && attempt.said("Linux version") && attempt.said("Kernel panic") {
         return Ok(());
     }
-    let last = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("nothing");
-    match (stands, status.signal()) {
-        (true, _) => Err(format!("a kernel hangs in it; it said last: {last}")),
-        (false, Some(signal)) => Err(format!("{QEMU} was ended by signal {signal}: {last}")),
-        (false, None) => Err(format!("{QEMU} gave up: {last}")),
-    }
+    Err(attempt.why(QEMU))
 }
 
 #[cfg(test)]

@@ -185,7 +185,7 @@ pub(super) fn iperf(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]) -> 
                         let name = format!("planes.iperf_mbps.{}.{key}.{}", found.subject.key(), tool.key());
                         Cell::measured(&setting.note(name, "Mbit/s", vec![*mbps]))
                     }
-                    Some(Err(why)) => Cell::missing(why.lines().next().unwrap_or_default()),
+                    Some(Err(why)) => Cell::missing(super::in_short(why)),
                     None if *tool == Tool::Stream && found.subject.device == Device::Passthrough => {
                         Cell::missing("no stream passes it")
                     }
