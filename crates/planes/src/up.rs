@@ -19,6 +19,7 @@
 //! When the supervisor is killed, planes go on. The next one finds those that live by their records, watches them, and starts
 //! those that are missing.
 
+mod description;
 pub mod domain;
 mod files;
 mod namespaces;
@@ -39,11 +40,9 @@ use files::mark;
 pub use files::{Files, Lock};
 pub use process::{stop_left, survivors};
 
-use crate::deployment::{Deployment, Partition, Placement, Plane, Program, Ready};
+use crate::deployment::{Deployment, Partition, Placement, Plane};
 use crate::descriptors::MOST;
 use crate::groups::{Group, Groups};
-use crate::guest::{self, Guest};
-use crate::launch::Launch;
 use crate::logs::Follower;
 use crate::notify::{self, Notifier, Said};
 use crate::protocol::{self, Answer, Request, Row};
@@ -516,88 +515,6 @@ impl Up<'_> {
         self.groups.make(&self.deployment.name, &plane.name, cores, &all, own, memory)
     }
 
-    /// Variables by which planes find each other.
-    fn words_for_all(&self, plane: &Plane) -> Vec<(String, String)> {
-        let mut words = vec![
-            ("JUNCTOR_DEPLOYMENT".to_owned(), self.deployment.name.clone()),
-            (orphans::PLANE.to_owned(), plane.name.clone()),
-            (orphans::ID.to_owned(), self.id.clone()),
-        ];
-        if !domain::endpoints(self.deployment).is_empty() {
-            words.push((domain::VARIABLE.to_owned(), self.files.domain().display().to_string()));
-        }
-        for (variable, channels) in
-            [(domain::CALLS, &self.deployment.calls), (domain::STATISTICS, &self.deployment.statistics)]
-        {
-            let own = channels.iter().filter(|channel| channel.plane == plane.name);
-            let own: Vec<&str> = own.map(|channel| channel.name.as_str()).collect();
-            if !own.is_empty() {
-                words.push((variable.to_owned(), own.join(" ")));
-            }
-        }
-        for other in &self.deployment.planes {
-            if let Some(file) = self.deployment.shared_file(other) {
-                let name = other.name.to_uppercase().replace('-', "_");
-                words.push((format!("JUNCTOR_SHARED_{name}"), file.display().to_string()));
-            }
-        }
-        words
-    }
-
-    /// The name of a plane and where its control socket is.
-    fn control_socket(&self, id: Id) -> (String, PathBuf) {
-        (self.name(id).to_owned(), self.files.control(self.name(id)))
-    }
-
-    /// Makes what a guest needs before it starts: the file that describes it, and the memory that it shares.
-    fn prepare_guest(&self, plane: &Plane) -> Result<(), String> {
-        let Program::Command(command) = &plane.program else {
-            return Err("a router cannot run in an operating system instance".into());
-        };
-        let shared = self.deployment.shared_file(plane);
-        if let (Some(file), Some(bytes)) = (&shared, plane.shared) {
-            guest::make_shared(file, bytes)?;
-        }
-        let mut environment = plane.environment.clone();
-        // Neither memory nor sockets of this machine are in a guest.
-        let is_for_guests = |name: &str| !name.contains("SHARED") && !domain::VARIABLES.contains(&name);
-        environment.extend(self.words_for_all(plane).into_iter().filter(|(name, _)| is_for_guests(name)));
-        let guest = Guest {
-            name: plane.name.clone(),
-            machine: self.machine_of(plane)?,
-            init: self.host.path().to_owned(),
-            memory: plane.memory.unwrap_or(guest::MEMORY),
-            interfaces: plane.interfaces.clone(),
-            shared,
-            reaches: plane.reaches.iter().map(|id| self.control_socket(*id)).collect(),
-            channels: guest::region::channels(&plane.statistics),
-            domain: self.files.domain(),
-            writable: plane.writable.clone(),
-            directory: self.deployment.directory.clone(),
-            environment,
-            command: command.clone(),
-            heartbeat: plane.heartbeat,
-            ready_when_started: plane.ready == Ready::Started,
-        };
-        let file = self.files.guest(&plane.name);
-        guest.write(&file)
-    }
-
-    /// In what the kernel of a plane's guest runs.
-    fn machine_of(&self, plane: &Plane) -> Result<guest::Machine, String> {
-        if plane.partition == Partition::Uml {
-            return Ok(guest::Machine::Uml);
-        }
-        let cores = self.deployment.cores_of(plane, self.allowed);
-        Ok(guest::Machine::Qemu(guest::Qemu {
-            kernel: plane.kernel.clone().map_or_else(guest::kvm::find_kernel, Ok)?,
-            emulated: plane.emulated,
-            processors: cores.len(),
-            // Cores that planes share are left to the scheduler.
-            cores: cores.iter().filter(|_| self.deployment.placement == Placement::Amp).collect(),
-        }))
-    }
-
     fn start(&mut self, id: Id, again: bool) {
         self.starts[id] += 1;
         match self.launch(id, again) {
@@ -640,50 +557,6 @@ impl Up<'_> {
             (id, self.starts[id]),
             (&self.sender, &self.children),
         )
-    }
-
-    /// What a plane's process is to be.
-    fn description(&self, id: Id, group: &Group) -> Launch {
-        let plane = &self.deployment.planes[id];
-        let cores = self.deployment.cores_of(plane, self.allowed);
-        let mut environment = plane.environment.clone();
-        let notify = self.files.notify(&plane.name).display().to_string();
-        environment.push((notify::SOCKET.to_owned(), notify));
-        // As systemd does: whoever is asked for heartbeats sends two in the time.
-        let heartbeat = plane.heartbeat.map(|every| every.as_micros().to_string());
-        environment.extend(heartbeat.map(|every| (notify::HEARTBEAT_US.to_owned(), every)));
-        environment.extend(self.words_for_all(plane));
-        let command = match plane.partition {
-            Partition::Uml | Partition::Kvm => self.host.guest(&self.files.guest(&plane.name)),
-            Partition::Process => match &plane.program {
-                Program::Command(words) => words.clone(),
-                Program::Router { config, set, arguments } => self.host.router(&RouterPlane {
-                    plane: &plane.name,
-                    config: self.deployment.directory.join(config),
-                    set,
-                    arguments,
-                    cores: &cores,
-                    lock_memory: plane.lock_memory,
-                    state: self.files.state(&plane.name),
-                    share: plane.of.as_ref().map(|of| format!("{}/{of}", self.deployment.name)),
-                }),
-            },
-        };
-        Launch {
-            supervisor: std::process::id(),
-            record: self.files.record(&plane.name),
-            groups: group.directories.clone(),
-            cores: cores.to_list(),
-            class: plane.class.to_string(),
-            nice: plane.nice,
-            lock_memory: plane.lock_memory,
-            netns: plane.netns.clone(),
-            own_processes: plane.own_processes,
-            directory: self.deployment.directory.clone(),
-            environment,
-            command,
-            descriptors: self.store.names(id),
-        }
     }
 
     fn report(&mut self, report: &Report) {
