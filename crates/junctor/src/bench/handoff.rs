@@ -289,7 +289,8 @@ impl Moving {
             burst,
             time: TimeSource::Real,
             seed: 1,
-            print: None,
+            // The queue says when it is full first, which it is on purpose: what it refuses goes back to the source.
+            print: Some(Box::new(|_| ())),
         };
         let router = Router::build(&graph, &registry, options).map_err(|e| messages(&e))?;
         let counts = router.provided("source").ok_or("the source has no counts")?;
