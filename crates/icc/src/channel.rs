@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What both ends of every channel have: a seat, a look at the other side's seat, a bell or an ear, and errors.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use crate::endpoint::Role;
@@ -9,6 +10,7 @@ use crate::layout::Channel;
 use crate::memory::Words;
 use crate::node::{Lease, MemoryRequest};
 use crate::prim::Ordering;
+use crate::region;
 use crate::ring::{Broken, NotPushed};
 use crate::wait::{Bell, Ear, Sleeper, Waker};
 
@@ -103,6 +105,10 @@ pub(crate) struct Link {
     ear: Option<Ear>,
     /// Set for good once the channel was found broken.
     broken: bool,
+    /// The other side's seat as this end's owner saw it last.
+    seen: AtomicU64,
+    /// The region, which a receiver holds a lock on; none in a file.
+    region: Option<OwnedFd>,
     /// Gives the seat back at the end.
     lease: Lease,
 }
@@ -115,12 +121,14 @@ pub(crate) struct Seated {
     pub(crate) bell: Option<Bell>,
     pub(crate) ear: Option<Ear>,
     pub(crate) lease: Lease,
+    pub(crate) region: Option<OwnedFd>,
 }
 
 impl Link {
     pub(crate) fn new(words: Words, channel: Channel, seated: Seated) -> Link {
-        let Seated { role, seat, bell, ear, lease } = seated;
-        Link { words, channel, role, seat, bell, ear, broken: false, lease }
+        let Seated { role, seat, bell, ear, lease, region } = seated;
+        let seen = AtomicU64::new(words[channel.seat(role.other())].load(Ordering::Acquire));
+        Link { words, channel, role, seat, bell, ear, broken: false, seen, region, lease }
     }
 
     pub(crate) fn waker(&self) -> Option<Waker> {
@@ -186,12 +194,23 @@ impl Link {
         why
     }
 
+    #[inline]
     pub(crate) fn peer(&self) -> Peer {
-        let other = match self.role {
-            Role::Sender => Role::Receiver,
-            Role::Receiver => Role::Sender,
-        };
-        Peer::shown(self.words[self.channel.seat(other)].load(Ordering::Acquire))
+        let seat = self.words[self.channel.seat(self.role.other())].load(Ordering::Acquire);
+        self.seen.store(seat, Ordering::Relaxed);
+        Peer::shown(seat)
+    }
+
+    /// Whether the other side has come or gone since the owner of this end saw it last; now it has seen that.
+    fn peer_has_changed(&self) -> bool {
+        let before = self.seen.load(Ordering::Relaxed);
+        self.peer();
+        before != self.seen.load(Ordering::Relaxed)
+    }
+
+    /// Whether the receiver's process has ended, whatever its seat says: for a sender while nobody serves the domain. A system call.
+    pub(crate) fn receiver_is_gone(&self) -> bool {
+        self.region.as_ref().is_some_and(|region| region::is_unlocked(region.as_fd()))
     }
 
     /// Counts this side's heartbeat up.
@@ -203,14 +222,11 @@ impl Link {
 
     /// The other side's heartbeat.
     pub(crate) fn peer_beat(&self) -> u64 {
-        let other = match self.role {
-            Role::Sender => Role::Receiver,
-            Role::Receiver => Role::Sender,
-        };
-        self.words[self.channel.heartbeat(other)].load(Ordering::Relaxed)
+        self.words[self.channel.heartbeat(self.role.other())].load(Ordering::Relaxed)
     }
 
-    /// Waits until `ready`, the channel is given up, the other side changes, or the time is over; says whether `ready`.
+    /// Waits until `ready`, the channel is given up, or the time is over; or the other side comes or goes, also if it did since the owner of this end saw
+    /// it last. Says whether `ready`.
     pub(crate) fn wait(
         &self,
         sleeper: &mut Option<Sleeper>,
@@ -221,7 +237,7 @@ impl Link {
         if ready()? {
             return Ok(true);
         }
-        let (peer, end) = (self.peer(), limit.and_then(|limit| Instant::now().checked_add(limit)));
+        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut pause = PAUSE_LEAST;
         loop {
             if let Some(sleeper) = sleeper {
@@ -229,7 +245,7 @@ impl Link {
             }
             let found = self.usable().and_then(|()| ready());
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if found != Ok(false) || left == Some(Duration::ZERO) || self.peer() != peer {
+            if found != Ok(false) || left == Some(Duration::ZERO) || self.peer_has_changed() {
                 self.awake(sleeper);
                 return found;
             }

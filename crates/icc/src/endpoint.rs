@@ -170,6 +170,13 @@ pub enum Role {
 }
 
 impl Role {
+    pub(crate) const fn other(self) -> Role {
+        match self {
+            Role::Sender => Role::Receiver,
+            Role::Receiver => Role::Sender,
+        }
+    }
+
     /// As in messages to users.
     pub const fn name(self) -> &'static str {
         match self {

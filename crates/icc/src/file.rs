@@ -211,7 +211,7 @@ impl FileRegion {
         });
         let number = (before.unwrap_or_default() >> 1).wrapping_add(1) << 1 >> 1;
         let lease = Lease::of_file(Seat { words: self.words.clone(), at: channel.seat(role), number });
-        let seated = Seated { role, seat: number, bell: None, ear: None, lease };
+        let seated = Seated { role, seat: number, bell: None, ear: None, lease, region: None };
         Ok(Link::new(self.words.clone(), channel, seated))
     }
 

@@ -183,7 +183,8 @@ impl Receiver {
         Ok(count)
     }
 
-    /// Sleeps until a message is there (`true`), or the other side comes or goes, or the time is over (`false`).
+    /// Sleeps until a message is there (`true`), or the other side comes or goes, or the time is over (`false`). It also returns `false` at once if the other
+    /// side has come or gone since [`peer`](Self::peer) or this function last said so: what is asked before a wait cannot be missed.
     ///
     /// # Errors
     /// As [`next_bytes`](Self::next_bytes), and [`ChannelError::Wait`].

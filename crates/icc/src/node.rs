@@ -370,7 +370,11 @@ impl Node {
             Role::Sender => (other.map(Bell), None),
             Role::Receiver => (None, other.map(Ear)),
         };
-        Ok(Link::new(words, channel, Seated { role, seat: reply.seat, bell, ear, lease }))
+        if role == Role::Receiver {
+            region::lock(region.as_fd());
+        }
+        let seated = Seated { role, seat: reply.seat, bell, ear, lease, region: Some(region) };
+        Ok(Link::new(words, channel, seated))
     }
 
     fn attach(&self, endpoint: &str, role: Role, reset: bool) -> Result<Attached, AttachError> {

@@ -131,6 +131,12 @@ impl<T: AsRef<[u8]>> PacketSender<T> {
         self.link.peer()
     }
 
+    /// Whether the receiver's process has ended although [`peer`](Self::peer) still shows it: while nobody serves the domain, nobody frees its seat. Asks the
+    /// kernel by a system call, so ask now and then. Never so in a file.
+    pub fn receiver_is_gone(&self) -> bool {
+        self.link.receiver_is_gone()
+    }
+
     /// As [`Sender::beat`](crate::Sender::beat).
     pub fn beat(&self) {
         self.link.beat();

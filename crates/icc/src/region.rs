@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, flock};
 
 use crate::endpoint::{Endpoint, NodeId};
 use crate::layout::{Layout, LayoutError};
@@ -12,6 +12,9 @@ use crate::memory::{ReadOnly, WORD, Words};
 
 /// Seals that a region must have before anybody maps it: memory that shrank would end its readers by `SIGBUS`.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// How often a receiver tries to lock a region.
+const LOCK_TRIES: usize = 100;
 
 /// A region that this process has made.
 #[derive(Debug)]
@@ -50,20 +53,48 @@ impl Region {
         Ok(Region { layout, words, fd })
     }
 
-    /// A descriptor to read and to write.
-    pub(crate) fn writable(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// A descriptor to read and to write: each process gets an open file of its own, so that its locks are its own.
+    ///
+    /// # Errors
+    /// Those of opening, which needs `/proc`.
+    pub(crate) fn writable(&self) -> io::Result<OwnedFd> {
+        self.opened(OFlags::RDWR)
     }
 
     /// A descriptor that can be mapped for reading only.
     ///
     /// # Errors
-    /// Those of opening, which needs `/proc`.
+    /// As [`writable`](Self::writable).
     pub(crate) fn readable(&self) -> io::Result<OwnedFd> {
+        self.opened(OFlags::RDONLY)
+    }
+
+    fn opened(&self, access: OFlags) -> io::Result<OwnedFd> {
         use std::os::fd::AsRawFd;
         let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
-        Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+        Ok(rustix::fs::open(path, access | OFlags::CLOEXEC, Mode::empty())?)
     }
+}
+
+/// Locks a region, as a receiver does. The kernel frees the lock when the process ends, whether somebody serves the domain then or not.
+pub(crate) fn lock(fd: BorrowedFd<'_>) {
+    // A sender that looks at this moment has the lock for an instant. One that keeps it takes this receiver for gone; that is its own loss.
+    for _ in 0..LOCK_TRIES {
+        if flock(fd, FlockOperation::NonBlockingLockShared) != Err(rustix::io::Errno::WOULDBLOCK) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Whether nobody holds such a lock.
+pub(crate) fn is_unlocked(fd: BorrowedFd<'_>) -> bool {
+    let free = flock(fd, FlockOperation::NonBlockingLockExclusive).is_ok();
+    if free {
+        // Nothing to do about an error: it would be a descriptor that is none.
+        let _ = flock(fd, FlockOperation::Unlock);
+    }
+    free
 }
 
 /// Words of a descriptor that somebody else sent, if its size is sealed.
@@ -110,7 +141,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "needs the kernel's shared memory")]
     fn what_is_made_is_mapped() {
         let region = region();
-        let (layout, words) = map(region.writable()).unwrap();
+        let (layout, words) = map(region.writable().unwrap().as_fd()).unwrap();
         assert_eq!((&layout, words.len()), (&region.layout, region.layout.words));
         assert_eq!(map_to_read(region.readable().unwrap().as_fd()).unwrap().0, layout);
     }
@@ -126,14 +157,11 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs the kernel's shared memory")]
     fn nobody_changes_the_size() {
-        let region = region();
+        let fd = region().writable().unwrap();
         for bytes in [0, 1 << 20] {
-            assert_eq!(rustix::fs::ftruncate(region.writable(), bytes), Err(rustix::io::Errno::PERM));
+            assert_eq!(rustix::fs::ftruncate(&fd, bytes), Err(rustix::io::Errno::PERM));
         }
-        assert_eq!(
-            rustix::fs::fcntl_add_seals(region.writable(), SealFlags::WRITE),
-            Err(rustix::io::Errno::PERM)
-        );
+        assert_eq!(rustix::fs::fcntl_add_seals(&fd, SealFlags::WRITE), Err(rustix::io::Errno::PERM));
     }
 
     #[test]

@@ -43,23 +43,8 @@ pub(crate) struct Seats {
 /// What a process gets with its seat.
 pub(crate) struct Given<'a> {
     pub(crate) seat: u64,
-    pub(crate) region: Access<'a>,
+    pub(crate) region: OwnedFd,
     pub(crate) other: Option<BorrowedFd<'a>>,
-}
-
-/// A descriptor of the region.
-pub(crate) enum Access<'a> {
-    Write(BorrowedFd<'a>),
-    Read(OwnedFd),
-}
-
-impl AsFd for Access<'_> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Access::Write(fd) => *fd,
-            Access::Read(fd) => fd.as_fd(),
-        }
-    }
 }
 
 impl Seats {
@@ -149,8 +134,8 @@ impl Seats {
         let number = seat.count;
         self.show(role);
         let region = match role {
-            Role::Receiver if !rings => Access::Read(self.region.readable()?),
-            Role::Sender | Role::Receiver => Access::Write(self.region.writable()),
+            Role::Receiver if !rings => self.region.readable()?,
+            Role::Sender | Role::Receiver => self.region.writable()?,
         };
         let other = match role {
             Role::Sender => self.bell.as_ref().map(|bell| bell.0.as_fd()),

@@ -112,6 +112,28 @@ fn counters_have_one_writer_and_many_readers() {
     assert_eq!((readers[1].read(&mut counters), &counters), (Ok(2), &vec![4]));
 }
 
+/// Who looks at the other side and then waits hears of what happened in between: each of these waits would have no end.
+#[test]
+fn what_happens_between_a_look_and_a_wait_is_not_missed() {
+    let domain = domain();
+    let mut receiver = domain.node(2).unwrap().receiver("commands").unwrap();
+    let first = domain.node(3).unwrap().sender("commands").unwrap();
+    assert_eq!(receiver.wait(None), Ok(false), "one has come since the receiver came itself");
+    assert_eq!(receiver.peer(), Peer { present: true, attached: 1 });
+    drop(first);
+    let second = loop {
+        // The seat is free once the server has heard it.
+        if let Ok(second) = domain.node(4).unwrap().sender("commands") {
+            break second;
+        }
+    };
+    assert_eq!(receiver.wait(None), Ok(false), "another one has come");
+    assert_eq!(receiver.peer(), Peer { present: true, attached: 2 });
+    drop(second);
+    assert_eq!(receiver.wait(None), Ok(false), "it goes");
+    assert_eq!(receiver.wait(NOW), Ok(false));
+}
+
 #[test]
 fn what_cannot_be_attached_is_named() {
     let domain = domain();

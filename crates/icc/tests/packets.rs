@@ -281,6 +281,32 @@ fn a_hundred_senders_are_killed() {
     assert_eq!(receiver.lost(), 0);
 }
 
+/// Without a server nobody frees the seats of the dead; the kernel tells their senders.
+#[test]
+fn a_receiver_that_dies_without_a_server_is_noticed() {
+    let (domain, place) = domain();
+    let mut sender: PacketSender = domain.node(1).unwrap().packet_sender("packets").unwrap();
+    assert!(sender.receiver_is_gone(), "there has been none");
+    let mut child = Killed::start("receiver", &place);
+    let mut number = 0;
+    while number < 3 * u64::from(CELLS) {
+        let note = Note { timestamp_ns: number, ..Note::default() };
+        match sender.send(&packet(number), note) {
+            Ok(()) => number += 1,
+            Err(why) => {
+                assert_eq!(why, ChannelError::Full);
+                assert!(child.0.try_wait().unwrap().is_none(), "the receiver has ended");
+            }
+        }
+    }
+    assert!(!sender.receiver_is_gone());
+    drop(domain);
+    assert!(sender.peer().present && !sender.receiver_is_gone());
+    drop(child);
+    assert!(sender.peer().present, "nobody frees the seat");
+    assert!(sender.receiver_is_gone());
+}
+
 #[test]
 fn a_hundred_receivers_are_killed() {
     let (domain, place) = domain();

@@ -175,7 +175,8 @@ impl Device for PlaneDevice {
         let tended = self.tended(node, attach);
         let absent = self.absent.clone();
         let lends = packet::memory().file().is_some();
-        Ok(Box::new(PlaneTx { end, lends, absent, tended, counters: Counters::default(), _taken: taken }))
+        let counters = Counters::default();
+        Ok(Box::new(PlaneTx { end, lends, absent, gone: false, tended, counters, _taken: taken }))
     }
 
     fn tells_addressees(&self) -> bool {
@@ -282,6 +283,8 @@ struct PlaneTx {
     /// Packet memory is shared, so packets can be lent from it.
     lends: bool,
     absent: Arc<AtomicBool>,
+    /// The receiver has died while nobody served the domain.
+    gone: bool,
     tended: Tended<PacketSender<Lent>>,
     counters: Counters,
     _taken: Taken,
@@ -306,6 +309,10 @@ impl PlaneTx {
         if let Some(next) = self.tended.look() {
             let mut before = std::mem::replace(&mut self.end, next);
             before.give_up();
+            self.gone = false;
+        } else if due && self.tended.wants != Wants::Nothing && !self.gone {
+            // Nobody frees the seat of a receiver that dies now.
+            self.gone = self.end.receiver_is_gone();
         }
         if due && self.lends {
             // Frames come back also while nothing is sent.
@@ -345,7 +352,7 @@ impl PlaneTx {
     /// How many packets there is room for. Nobody to receive is no room: what would wait for a successor would be stale.
     #[inline]
     fn room(&mut self) -> usize {
-        let absent = !self.end.peer().present;
+        let absent = self.gone || !self.end.peer().present;
         if absent != self.absent.load(Ordering::Relaxed) {
             self.absent.store(absent, Ordering::Relaxed);
             if absent {
@@ -619,6 +626,43 @@ mod tests {
         });
     }
 
+    /// A receiver that goes while nobody serves the domain is absent, not slow; the next domain has another one.
+    #[test]
+    fn a_receiver_that_dies_without_a_server_is_absent() {
+        alone(|| {
+            let place = PathBuf::from(format!("@junctor-plane-gone-{}", std::process::id()));
+            let serve = || {
+                let endpoints = [Endpoint::packets(1, "spill", 1000, 8)];
+                Domain::serve(NodeId::new(1, 1), &endpoints, Some(&place)).unwrap()
+            };
+            let domain = serve();
+            let sends = vec![(method::PLANE_SENDS.to_owned(), "true".to_owned())];
+            let spec = |settings| Spec { device: "spill".to_owned(), settings, ..Spec::default() };
+            let (here, there) = (Planes::at(&place), Planes::at(&place));
+            let (to, from) = (here.open(&spec(sends)), there.open(&spec(Vec::new())));
+            let (mut tx, rx) = (to.tx(0).unwrap(), from.rx(0).unwrap());
+            assert_eq!(tx.transmit(&mut batch(0..4)), 4);
+            drop(domain);
+            // The receiver lives: it is slow at most.
+            while tx.fault().is_none() {
+                tx.flush();
+            }
+            assert_eq!((tx.transmit(&mut batch(4..20)), to.link()), (4, Link::Up));
+            drop(rx);
+            while to.link() == Link::Up {
+                tx.flush();
+                tx.transmit(&mut batch(0..1));
+            }
+            let domain = serve();
+            let mut rx = from.rx(0).unwrap();
+            while tx.transmit(&mut batch(7..8)) == 0 {
+                tx.flush();
+            }
+            assert_eq!((receive(&mut *rx, 1), to.link()), (vec![7], Link::Up));
+            drop(domain);
+        });
+    }
+
     /// One end finds the channel damaged: it has the memory made anew, and the other end follows.
     #[test]
     fn a_damaged_channel_is_made_anew() {
@@ -629,8 +673,8 @@ mod tests {
             let (node, end, taken) = to.queue(0, attach).unwrap();
             let tended = to.tended(node, attach);
             let absent = to.absent.clone();
-            let mut tx =
-                PlaneTx { end, lends: false, absent, tended, counters: Counters::default(), _taken: taken };
+            let counters = Counters::default();
+            let mut tx = PlaneTx { end, lends: false, absent, gone: false, tended, counters, _taken: taken };
             let mut rx = device.rx(0).unwrap();
             for _ in 0..3 {
                 tx.tended.failed(ChannelError::Broken, Role::Sender);
