@@ -3,6 +3,7 @@
 //!
 //! * [`model`]: what feeds report, whatever their form: [`Change`].
 //! * [`fpm`]: the feed of FRR's zebra.
+//! * [`kernel`]: the feed of the kernel.
 //! * [`netlink`]: messages of the kernel and of FRR as changes.
 //! * [`rib`]: all routes of all feeds; which of them count, and what the user plane is to change.
 //! * [`session`]: the conversation with one user plane.
@@ -14,6 +15,7 @@
 pub mod counters;
 mod feeder;
 pub mod fpm;
+pub mod kernel;
 mod key;
 mod links;
 pub mod model;

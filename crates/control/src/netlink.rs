@@ -16,6 +16,7 @@ mod route;
 mod rule;
 
 pub use message::{DumpEnd, Message, Messages, messages};
+pub use route::names_hops;
 pub use rule::rule;
 
 use crate::Change;

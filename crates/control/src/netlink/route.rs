@@ -67,6 +67,13 @@ pub(super) fn decode(message: &Message<'_>, changes: &mut Vec<Change>) -> Result
     Ok(if kind == Kind::Local && kind_number == 1 { Outcome::Unsupported } else { Outcome::Taken })
 }
 
+/// Whether a message lists the hops of a route with several.
+#[must_use]
+pub fn names_hops(message: &Message<'_>) -> bool {
+    let attributes = message.split::<12>().map(|(_, attributes)| attributes);
+    attributes.is_ok_and(|mut attributes| attributes.any(|a| a.is_ok_and(|a| a.kind == RTA_MULTIPATH)))
+}
+
 /// What a route does, by `rtm_type`.
 fn kind_of(number: u8) -> Option<Kind> {
     Some(match number {
