@@ -58,7 +58,7 @@ impl BlockWriter {
         self.publisher.publish(&self.words)
     }
 
-    /// Tells the readers that nothing more will come here, because the writer goes on elsewhere: they attach again.
+    /// Gives the block up, because the writer goes on elsewhere: readers get an error, and attach again.
     pub fn give_up(self) {
         self.publisher.give_up();
     }

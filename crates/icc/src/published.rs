@@ -112,7 +112,7 @@ impl Reader {
     /// Copies the newest; returns its number.
     pub(crate) fn read(&self, words: &mut Vec<u64>) -> Result<u64, ChannelError> {
         let read = self.slots.newest(&Read(&self.words), words);
-        // What a writer left behind is the last that there will be, so it is told that the channel was given up.
+        // Even the newest is old then: the writer goes on elsewhere.
         if self.words.load(self.given_up) != 0 {
             return Err(ChannelError::GivenUp);
         }

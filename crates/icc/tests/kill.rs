@@ -190,7 +190,7 @@ fn a_hundred_receivers_are_killed() {
     assert_eq!(last, Some(number - 1));
 }
 
-/// Whoever reads goes on with what is there, and each successor with the numbers.
+/// Readers go on with what is there, and each successor goes on with the numbers.
 #[test]
 fn a_hundred_writers_are_killed() {
     let place = format!("@junctor-icc-kill-blocks-{}", std::process::id());

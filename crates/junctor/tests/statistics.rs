@@ -92,7 +92,7 @@ fn a_plane_reads_statistics_by_a_channel() {
     }
 }
 
-/// Whoever reads goes on while the supervisor is replaced, and moves to the next one's memory when the router has.
+/// Readers go on while the supervisor is replaced, and move to the memory of the next one when the router has.
 #[test]
 fn readers_outlive_the_supervisor() {
     if lab::rig::skip_without("readers_outlive_the_supervisor", &[]) {

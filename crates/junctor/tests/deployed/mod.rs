@@ -23,7 +23,7 @@ impl Deployment {
         Deployment::start_with(kind, text, router, &[])
     }
 
-    /// Starts one with more files beside.
+    /// Starts one with more files in its directory.
     pub fn start_with(kind: &str, text: &str, router: &str, files: &[(&str, &str)]) -> Deployment {
         let name = format!("{kind}{}", std::process::id());
         let directory = tempfile::tempdir().expect("a directory");
