@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
+use lab::process::Process;
 use lab::rig::{Namespace, Resident, wait_for};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use planes::protocol::{self, Answer, Request, Row};
 use planes::up::Files;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -36,17 +38,57 @@ pub(super) struct Deployment {
     files: Files,
     /// Holds the deployment's file and what it names.
     _directory: TempDir,
-    up: Option<Resident>,
+    up: Option<Supervisor>,
+}
+
+/// `junctor up`, in a network namespace or in that of the lab.
+enum Supervisor {
+    There(Resident),
+    Here(Process),
+}
+
+impl Supervisor {
+    fn start(
+        home: Option<&Namespace>,
+        command: Command,
+        what: String,
+        cores: &[usize],
+    ) -> Result<Supervisor, String> {
+        let Some(home) = home else {
+            return on_cores(cores, || Process::spawn(command, what))?.map(Supervisor::Here).map_err(said);
+        };
+        home.settle(command, what, cores).map(Supervisor::There).map_err(said)
+    }
+
+    fn process(&mut self) -> &mut Process {
+        match self {
+            Supervisor::There(resident) => &mut resident.process,
+            Supervisor::Here(process) => process,
+        }
+    }
+}
+
+/// Does something on these cores; what it starts stays there.
+fn on_cores<T>(cores: &[usize], what: impl FnOnce() -> T) -> Result<T, String> {
+    let me = nix::unistd::Pid::from_raw(0);
+    let failed = |why| format!("cannot use cores {cores:?}: {why}");
+    let before = sched_getaffinity(me).map_err(failed)?;
+    let mut set = CpuSet::new();
+    cores.iter().try_for_each(|core| set.set(*core)).map_err(failed)?;
+    sched_setaffinity(me, &set).map_err(failed)?;
+    let done = what();
+    sched_setaffinity(me, &before).map_err(failed)?;
+    Ok(done)
 }
 
 /// The deployments of this process: their supervisors, and where they have their files.
 static RUNNING: Mutex<Vec<(u32, [PathBuf; 2])>> = Mutex::new(Vec::new());
 
 impl Deployment {
-    /// Starts the planes in a network namespace and waits until all are ready. `text` is the deployment without its name; `beside` are
+    /// Starts the planes in a network namespace, or in that of the lab, and waits until all are ready. `text` is the deployment without its name; `beside` are
     /// the files that it names, with their texts. `cores` are those that planes may use.
     pub(super) fn start(
-        home: &Namespace,
+        home: Option<&Namespace>,
         text: &str,
         beside: &[(&str, &str)],
         cores: &[usize],
@@ -65,10 +107,10 @@ impl Deployment {
         std::fs::write(&path, format!("name = \"{name}\"\n{text}")).map_err(wrong)?;
         let mut command = Command::new(program()?);
         command.args(["up", "--parent", &std::process::id().to_string()]).arg(&path);
-        let resident = home.settle(command, format!("junctor up of {name}"), cores).map_err(said)?;
+        let mut up = Supervisor::start(home, command, format!("junctor up of {name}"), cores)?;
         let own = [files.directory().to_owned(), directory.path().to_owned()];
-        running().push((resident.process.id(), own));
-        let mut deployment = Deployment { name, files, _directory: directory, up: Some(resident) };
+        running().push((up.process().id(), own));
+        let mut deployment = Deployment { name, files, _directory: directory, up: Some(up) };
         match deployment.wait_until_up() {
             Ok(()) => Ok(deployment),
             Err(why) => Err(format!("{why}\nthe deployment was:\n{text}")),
@@ -78,12 +120,18 @@ impl Deployment {
     fn wait_until_up(&mut self) -> Result<(), String> {
         let Some(up) = &mut self.up else { return Ok(()) };
         // It may have to wait for the machine as well as for planes.
-        up.process.wait_for_text("planes are ready", PATIENCE).map_err(said)
+        up.process().wait_for_text("planes are ready", PATIENCE).map_err(said)
     }
 
     /// The last lines that `junctor up` and the planes have printed.
     pub(super) fn said(&self) -> String {
-        let all = self.up.as_ref().map_or_else(String::new, |up| up.process.stderr() + &up.process.stdout());
+        let all = self.up.as_ref().map_or_else(String::new, |up| {
+            let process = match up {
+                Supervisor::There(resident) => &resident.process,
+                Supervisor::Here(process) => process,
+            };
+            process.stderr() + &process.stdout()
+        });
         let lines: Vec<&str> = all.lines().collect();
         lines[lines.len().saturating_sub(LINES)..].join("\n")
     }
@@ -103,14 +151,19 @@ impl Deployment {
         rows.find(|row| row.plane == plane).ok_or_else(|| format!("{}: no plane {plane}", self.name))
     }
 
+    /// The control socket of a user plane.
+    pub(super) fn control(&self, plane: &str) -> PathBuf {
+        self.files.control(plane)
+    }
+
     /// Stops all planes in order.
     pub(super) fn stop(mut self) -> Result<(), String> {
         self.end()
     }
 
     fn end(&mut self) -> Result<(), String> {
-        let Some(up) = self.up.take() else { return Ok(()) };
-        let pid = up.process.id();
+        let Some(mut up) = self.up.take() else { return Ok(()) };
+        let pid = up.process().id();
         let ended = end(pid, up);
         running().retain(|(other, _)| *other != pid);
         // Its log has been read, if anybody wanted to.
@@ -126,9 +179,9 @@ impl Drop for Deployment {
     }
 }
 
-fn end(pid: u32, mut up: Resident) -> Result<(), String> {
+fn end(pid: u32, mut up: Supervisor) -> Result<(), String> {
     ask_to_end(pid);
-    wait_for("the planes' end", PATIENCE, || up.process.ended().is_some()).map_err(said)
+    wait_for("the planes' end", PATIENCE, || up.process().ended().is_some()).map_err(said)
 }
 
 fn ask_to_end(pid: u32) {

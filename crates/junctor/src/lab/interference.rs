@@ -25,6 +25,7 @@ mod why;
 
 use std::path::PathBuf;
 
+use super::deployment;
 use super::report::{Report, Section};
 use super::shared::Setting;
 use super::{Common, Wrong};
@@ -89,8 +90,11 @@ impl Args {
 pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
     let mut setting = Setting::new(&args.common)?;
     let place = Place::find(setting.cores)?;
+    deployment::clean()?;
+    deployment::watch()?;
     core_affinity::set_for_current(core_affinity::CoreId { id: place.control });
     let mut plane = Plane::start(Kind { rate: args.rate, ..Kind::REFLECTOR }, place.user)?;
+    let partition = plane.partition()?;
     let quiet = machine::others(&place, 10 * args.common.length());
     let mut sections = Vec::new();
     if args.wants(Part::Copy) {
@@ -110,13 +114,13 @@ pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
     if args.wants(Part::Remedies) {
         sections.push(remedies::run(&mut setting, &place)?);
     }
-    Ok(report(setting, args, &place, quiet, sections))
+    Ok(report(setting, args, (&place, &partition), quiet, sections))
 }
 
 fn report(
     setting: Setting<'_>,
     args: &Args,
-    place: &Place,
+    (place, partition): (&Place, &str),
     quiet: Option<String>,
     sections: Vec<Section>,
 ) -> Report {
@@ -128,12 +132,12 @@ fn report(
         format!("Sharing: {}", place.sharing_in_words()),
         "Ports: the study's frames came by DMA from two 10 GbE ports, which writes past the cores' caches or into them. Here the port is in memory: the reflector's own core writes frames into a ring as fast as there is room, and frees what comes back. No device writes memory, so what DMA costs is not measured.".to_owned(),
         counters::lacks(),
-        "Partitions: the study's were a hypervisor's. Here the user plane is a process that is kept on its core.".to_owned(),
+        format!("Partitions: the study's were a hypervisor's. Here 'junctor up' gives the user plane its core ({partition}). The control plane's work is no plane of the deployment: the lab does it itself, or starts its programs."),
     ];
     lacks.extend(quiet);
     let method = vec![
         setting.rounds_in_words("everything in a table"),
-        "A slow-down compares the loaded value with the mean of the two paused ones around it. Memory kernels are timed by the processor time of their thread, so other programs take nothing from them but caches and clock. The user plane is 'junctor run' with all its threads on its core; it is paused and resumed over its control socket, and its ring stays full while it is paused.".to_owned(),
+        "A slow-down compares the loaded value with the mean of the two paused ones around it. Memory kernels are timed by the processor time of their thread, so other programs take nothing from them but caches and clock. The user plane is one of a deployment, with all its threads on its core. In the parts 'copy', 'sip' and 'routes' no other plane has that core; in 'why' and 'remedies' all user planes of a table share it, and one works at a time. It is paused and resumed over its control socket, and its ring stays full while it is paused.".to_owned(),
         match args.rate {
             0 => "The reflector is offered as many frames as it takes.".to_owned(),
             rate => format!("The reflector is offered {rate} frames a second in the parts 'copy', 'sip' and 'routes'."),

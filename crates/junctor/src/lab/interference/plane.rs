@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The user plane of the lab: a reflector in a process of its own, on a core of its own, that can be paused.
+//! The user planes of the lab: reflectors that can be paused, in a partition of their own.
 //!
-//! `junctor run` runs it. Its port is in memory: a source on the same core stands for the network card, and writes frames into a ring
-//! as fast as there is room, or at a rate. The reflector takes them from there, swaps the addresses of Ethernet and IP, and gives them
+//! `junctor up` runs them on the user plane's core: one has the core to itself (`amp`); several share it (`smp`), and one of them works
+//! at a time. Their ports are in memory: a source on the same core stands for the network card, and writes frames into a ring as
+//! fast as there is room, or at a rate. The reflector takes them from there, swaps the addresses of Ethernet and IP, and gives them
 //! back to the card, which frees them, run to completion. The ring is full before anything is measured, so as many frames are in use
 //! as it holds, in turn, as with a card's ring. No frame is lost.
 
+use std::fmt::Write as _;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use lab::process::Process;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
-
+use super::super::deployment::Deployment;
 use crate::ctl::Client;
 
 /// How long a user plane may take to start, or to do what it is asked.
@@ -39,6 +40,9 @@ pub(super) struct Kind {
     pub(super) huge: bool,
 }
 
+/// Bits of a prefix in a table.
+const PREFIX: u32 = 24;
+
 /// What a user plane does with each frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
@@ -46,6 +50,8 @@ pub(super) enum Work {
     Header,
     /// Every byte is read, too: the checksum of UDP is verified.
     Payload,
+    /// Frames are random, and their destination is looked up in a table of two to the power of so many routes. `rate` does not count.
+    Lookup(u32),
     /// No frame comes in. The plane polls, with one frame of its own.
     Poll,
 }
@@ -68,41 +74,94 @@ impl Kind {
         if self.work == Work::Poll {
             return "gen :: InfiniteSource(LENGTH 60, BURST 1, ACTIVE false) -> back :: Counter -> Discard;\n".into();
         }
-        let sum = if self.work == Work::Payload { " -> CheckUDPHeader" } else { "" };
+        let udp = format!(
+            "FastUDPSource({}, -1, {}, 02:00:00:00:00:01, 10.0.0.1, 1000, 02:00:00:00:00:02, 10.0.0.2, 2000",
+            self.rate, self.frame
+        );
+        let (source, work) = match self.work {
+            Work::Payload => (udp, "CheckUDPHeader -> EtherMirror -> IPMirror".to_owned()),
+            Work::Lookup(_) => (
+                format!("RandomSource({}, BURST {}", self.frame, self.burst),
+                format!(
+                    "GetIPAddress(30) -> RadixIPLookup(0.0.0.0/0 0, FILE {}) -> EtherMirror",
+                    self.routes_file()
+                ),
+            ),
+            Work::Header | Work::Poll => (udp, "EtherMirror -> IPMirror".to_owned()),
+        };
         format!(
-            "gen :: FastUDPSource({rate}, -1, {frame}, 02:00:00:00:00:01, 10.0.0.1, 1000, 02:00:00:00:00:02, 10.0.0.2, 2000, ACTIVE false)
+            "gen :: {source}, ACTIVE false)
     -> ring :: Queue({ring}) -> drain :: Unqueue(ACTIVE false)
-    -> MarkIPHeader(14){sum} -> EtherMirror -> IPMirror -> back :: Counter -> Discard;
+    -> MarkIPHeader(14) -> {work} -> back :: Counter -> Discard;
 ",
-            rate = self.rate,
-            frame = self.frame,
             ring = self.ring,
         )
+    }
+
+    /// The file of its table in the deployment's directory; those with the same table share it.
+    fn routes_file(&self) -> String {
+        match self.work {
+            Work::Lookup(bits) => format!("routes-{bits}"),
+            _ => String::new(),
+        }
+    }
+
+    /// The routes of its table, spread over all addresses.
+    fn routes(&self) -> Option<String> {
+        let Work::Lookup(bits) = self.work else { return None };
+        let bits = bits.min(PREFIX);
+        let lines = (0..1u32 << bits).map(|n| u32::to_be_bytes(if bits == 0 { 0 } else { n << (32 - bits) }));
+        Some(lines.fold(String::new(), |mut text, [a, b, c, d]| {
+            let _ = writeln!(text, "{a}.{b}.{c}.{d}/{PREFIX} 0");
+            text
+        }))
     }
 }
 
 /// One that runs.
 pub(super) struct Plane {
     pub(super) kind: Kind,
-    process: Process,
+    /// Its name in the deployment.
+    name: String,
+    deployment: Rc<Deployment>,
     client: Client,
-    /// Holds its control socket.
-    directory: tempfile::TempDir,
     /// It takes frames.
     running: bool,
 }
 
 impl Plane {
-    /// Starts one on a core, paused, its ring full.
+    /// Starts one that has a core to itself, paused, its ring full.
     pub(super) fn start(kind: Kind, cpu: usize) -> Result<Plane, String> {
-        let failed = |why: &dyn std::fmt::Display| format!("the user plane '{}': {why}", kind.name);
-        let directory = tempfile::tempdir().map_err(|e| failed(&e))?;
-        let socket = directory.path().join("control");
-        let mut process = spawn(kind, cpu, &socket).map_err(|e| failed(&e))?;
-        let client = connect(&mut process, &socket).map_err(|e| failed(&e))?;
-        let mut plane = Plane { kind, process, client, directory, running: false };
-        plane.fill().map_err(|e| failed(&e))?;
-        Ok(plane)
+        let mut all = Plane::start_all(&[kind], cpu)?;
+        all.pop().ok_or_else(|| "there is no user plane".to_owned())
+    }
+
+    /// Starts several that share a core, all paused, their rings full.
+    pub(super) fn start_all(kinds: &[Kind], cpu: usize) -> Result<Vec<Plane>, String> {
+        // A deployment takes the right to huge pages from the lab, so there may be two.
+        let mut deployments = [false, true].map(|huge| {
+            let these: Vec<(usize, Kind)> =
+                kinds.iter().copied().enumerate().filter(|(_, kind)| kind.huge == huge).collect();
+            let start = || deploy(&these, cpu, kinds.len() == 1);
+            (!these.is_empty()).then(|| without_huge(!huge, start).map(Rc::new))
+        });
+        let mut planes = Vec::new();
+        for (i, kind) in kinds.iter().enumerate() {
+            let deployment = deployments[usize::from(kind.huge)].as_mut().ok_or("no deployment")?;
+            let deployment = deployment.as_ref().map_err(Clone::clone)?.clone();
+            let name = name_of(i);
+            let failed = |why: String| format!("the user plane '{}': {why}", kind.name);
+            let client = connect(&deployment.control(&name)).map_err(failed)?;
+            let mut plane = Plane { kind: *kind, name, deployment, client, running: false };
+            plane.fill().map_err(failed)?;
+            planes.push(plane);
+        }
+        Ok(planes)
+    }
+
+    /// How it is kept on its core, as `junctor ps` says.
+    pub(super) fn partition(&self) -> Result<String, String> {
+        self.deployment.row(&self.name).map(|row| row.partition)
     }
 
     /// Lets the source fill the ring.
@@ -121,11 +180,9 @@ impl Plane {
 
     /// Waits a moment for what it does, unless it takes too long.
     fn look_after(&mut self, started: Instant) -> Result<(), String> {
-        if let Some(status) = self.process.ended() {
-            return Err(format!("it ended with {status}: {}", self.process.stderr()));
-        }
         if started.elapsed() > PATIENCE {
-            return Err(format!("it does nothing for {} s: {}", PATIENCE.as_secs(), self.process.stderr()));
+            let said = self.deployment.said();
+            return Err(format!("it does nothing for {} s: {said}", PATIENCE.as_secs()));
         }
         std::thread::sleep(Duration::from_micros(500));
         Ok(())
@@ -183,7 +240,8 @@ impl Plane {
 
     /// Bytes of its packet memory in huge pages, of all its memory.
     pub(super) fn huge_bytes(&self) -> u64 {
-        let path = format!("/proc/{}/smaps_rollup", self.process.id());
+        let pid = self.deployment.row(&self.name).ok().and_then(|row| row.pid).unwrap_or(0);
+        let path = format!("/proc/{pid}/smaps_rollup");
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let kib = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -195,34 +253,36 @@ impl Plane {
 
 impl std::fmt::Debug for Plane {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Plane({}, {})", self.kind.name, self.directory.path().display())
+        write!(f, "Plane({}, {})", self.kind.name, self.name)
     }
 }
 
-/// Starts the program, all of it on one core. It ends with the thread that calls this.
-fn spawn(kind: Kind, cpu: usize, socket: &std::path::Path) -> Result<Process, String> {
-    let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
-    let mut command = super::tools::bound();
-    command.arg(program).args(["run", "-e", &kind.text()]);
-    command.args(["-j", &format!("{cpu}-{cpu}"), "--stats", "none", "--watchdog", "0"]);
-    command.args(["--burst", &kind.burst.to_string(), "--frames", &kind.frames.to_string()]);
-    command.arg("--control").arg(socket);
-    let what = format!("junctor run ({})", kind.name);
-    let start = || Process::spawn(command, what).map_err(|e| e.to_string());
-    on_cpu(cpu, || without_huge(!kind.huge, start))?
+fn name_of(number: usize) -> String {
+    format!("user{number}")
 }
 
-/// Does something on a CPU; what it starts stays there.
-fn on_cpu<T>(cpu: usize, what: impl FnOnce() -> T) -> Result<T, String> {
-    let me = Pid::from_raw(0);
-    let failed = |e| format!("cannot use CPU {cpu}: {e}");
-    let before = nix::sched::sched_getaffinity(me).map_err(failed)?;
-    let mut set = CpuSet::new();
-    set.set(cpu).map_err(failed)?;
-    sched_setaffinity(me, &set).map_err(failed)?;
-    let done = what();
-    sched_setaffinity(me, &before).map_err(failed)?;
-    Ok(done)
+/// Starts user planes, with their numbers, on one core. One that is alone has it to itself.
+fn deploy(planes: &[(usize, Kind)], cpu: usize, alone: bool) -> Result<Deployment, String> {
+    let (mut text, mut files) = (String::new(), Vec::new());
+    let (placement, cores) =
+        if alone { ("amp", format!("cores = \"{cpu}\"\n")) } else { ("smp", String::new()) };
+    let _ = writeln!(text, "placement = \"{placement}\"");
+    if !alone {
+        let _ = writeln!(text, "cores = \"{cpu}\"");
+    }
+    for (number, kind) in planes {
+        let name = name_of(*number);
+        let _ = write!(
+            text,
+            "[planes.{name}]\nkind = \"user\"\nconfig = \"{name}.click\"\nrestart = \"never\"\nheartbeat = \"0s\"\n\
+             arguments = [\"--stats\", \"none\", \"--watchdog\", \"0\", \"--burst\", \"{}\", \"--frames\", \"{}\"]\n{cores}",
+            kind.burst, kind.frames
+        );
+        files.push((format!("{name}.click"), kind.text()));
+        files.extend(kind.routes().map(|routes| (kind.routes_file(), routes)));
+    }
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    Deployment::start(None, &text, &files, &[cpu])
 }
 
 /// Starts something with transparent huge pages off, which it inherits.
@@ -237,14 +297,11 @@ fn without_huge<T>(off: bool, what: impl FnOnce() -> T) -> T {
     done
 }
 
-fn connect(process: &mut Process, socket: &std::path::Path) -> Result<Client, String> {
+fn connect(socket: &Path) -> Result<Client, String> {
     let started = Instant::now();
     loop {
         if let Ok(stream) = UnixStream::connect(socket) {
             return Client::new(stream).map_err(|e| e.to_string());
-        }
-        if let Some(status) = process.ended() {
-            return Err(format!("it ended with {status}: {}", process.stderr().trim()));
         }
         if started.elapsed() > PATIENCE {
             return Err(format!("it does not listen after {} s", PATIENCE.as_secs()));
@@ -261,9 +318,16 @@ mod tests {
     fn each_kind_is_a_configuration() {
         for work in [Work::Header, Work::Payload, Work::Poll] {
             let text = Kind { work, ..Kind::REFLECTOR }.text();
+            assert!(!text.contains("Lookup"), "{text}");
             let parsed = lang::load_str("test", &text, &elements::options());
             assert!(parsed.graph.is_some(), "{text}: {:?}", parsed.diagnostics);
         }
+        let table = Kind { work: Work::Lookup(2), ..Kind::REFLECTOR };
+        assert!(table.text().contains("RadixIPLookup(0.0.0.0/0 0, FILE routes-2)"), "{}", table.text());
+        assert_eq!(
+            table.routes().expect("routes"),
+            "0.0.0.0/24 0\n64.0.0.0/24 0\n128.0.0.0/24 0\n192.0.0.0/24 0\n"
+        );
         let text = Kind { ring: 64, frame: 1514, rate: 5000, ..Kind::REFLECTOR }.text();
         assert!(text.contains("Queue(64)") && text.contains("FastUDPSource(5000, -1, 1514, "), "{text}");
     }

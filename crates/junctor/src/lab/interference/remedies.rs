@@ -43,10 +43,9 @@ pub(super) fn run(setting: &mut Setting<'_>, place: &Place) -> Result<Section, S
     setting.progress.part("remedies");
     let mut before = Plane::start(BEFORE, place.user)?;
     let pace = quarter(setting, &mut before, &mut victims[0])?;
-    let mut planes = vec![before];
-    for kind in remedies(pace) {
-        planes.push(Plane::start(kind, place.user)?);
-    }
+    drop(before);
+    let kinds = [vec![BEFORE], remedies(pace)].concat();
+    let mut planes = Plane::start_all(&kinds, place.user)?;
     let mut found = Vec::new();
     for victim in &mut victims {
         let mut neighbours: Vec<&mut dyn Neighbour> =
@@ -56,7 +55,6 @@ pub(super) fn run(setting: &mut Setting<'_>, place: &Place) -> Result<Section, S
         found.push(rounds::compare(rounds, &mut neighbours, work, || setting.progress.step())?);
     }
     let huge: Vec<u64> = planes.iter().map(Plane::huge_bytes).collect();
-    let kinds: Vec<Kind> = planes.iter().map(|plane| plane.kind).collect();
     drop(planes);
     let mut text = vec![
         "The first row is what the others are compared with. A remedy that lowers the rate at which frames are reflected lowers the slow-down, too; both stand there.".to_owned(),

@@ -49,8 +49,7 @@ pub(super) fn run(setting: &mut Setting<'_>, place: &Place) -> Result<Section, S
         Victim::new(Access::Chase, sizes.quarter),
         Victim::new(Access::Read, sizes.half),
     ];
-    let kinds = [why::USUAL, why::LARGE, why::WHOLE].map(|kind| Plane::start(kind, place.user));
-    let mut planes = kinds.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut planes = Plane::start_all(&[why::USUAL, why::LARGE, why::WHOLE], place.user)?;
     let unseen = [sizes.quarter, 2 * sizes.half];
     let mut stressors: Vec<Stressor> = STRESSORS
         .iter()

@@ -283,7 +283,7 @@ impl Plan {
     pub(super) fn start(self, testbed: &Testbed) -> Result<Deployment, String> {
         let beside: Vec<(&str, &str)> =
             self.beside.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        let deployment = Deployment::start(&testbed.device, &self.text, &beside, &self.all)?;
+        let deployment = Deployment::start(Some(&testbed.device), &self.text, &beside, &self.all)?;
         if self.placement == Placement::Guest {
             testbed.meet_guest()?;
         }
