@@ -9,6 +9,9 @@ use crate::netlink::{AF_INET, AF_INET6, kind};
 
 /// The protocol that zebra gives routes of BGP (`/etc/iproute2/rt_protos`).
 const BGP: u8 = 186;
+/// Types of routes: none, as in withdrawals, and unicast.
+const UNSPECIFIED: u8 = 0;
+const UNICAST: u8 = 1;
 
 /// Writes a message's body.
 pub type Write<'a> = &'a dyn Fn(&mut Vec<u8>);
@@ -33,15 +36,27 @@ impl Stream {
 
     /// A route that names a next-hop object. If it `replaces` one, its withdrawal stands before it in the same frame.
     pub fn route(&mut self, prefix: Prefix, id: u32, replaces: bool) {
-        let old: Write<'_> = &|body| route(body, prefix, None);
-        let new: Write<'_> = &|body| route(body, prefix, Some(id));
+        let old: Write<'_> = &|body| route(body, prefix, UNSPECIFIED);
+        let new: Write<'_> = &|body| {
+            route(body, prefix, UNICAST);
+            attribute(body, 30, &id.to_ne_bytes());
+        };
         let both = [(kind::DEL_ROUTE, old), (kind::NEW_ROUTE, new)];
         self.frame(&both[usize::from(!replaces)..]);
     }
 
+    /// A route by a gateway behind an interface, as zebra sends it without `fpm use-next-hop-groups`.
+    pub fn route_by_hop(&mut self, prefix: Prefix, gateway: Ipv4Addr, index: u32) {
+        self.frame(&[(kind::NEW_ROUTE, &|body| {
+            route(body, prefix, UNICAST);
+            attribute(body, 5, &gateway.octets());
+            attribute(body, 4, &index.to_ne_bytes());
+        })]);
+    }
+
     /// The withdrawal of a route.
     pub fn withdraw(&mut self, prefix: Prefix) {
-        self.frame(&[(kind::DEL_ROUTE, &|body| route(body, prefix, None))]);
+        self.frame(&[(kind::DEL_ROUTE, &|body| route(body, prefix, UNSPECIFIED))]);
     }
 
     /// A frame of messages, whose bodies these functions write.
@@ -62,8 +77,7 @@ impl Stream {
     }
 }
 
-fn route(body: &mut Vec<u8>, prefix: Prefix, id: Option<u32>) {
-    let kind = u8::from(id.is_some());
+fn route(body: &mut Vec<u8>, prefix: Prefix, kind: u8) {
     match prefix {
         Prefix::V4(prefix) => {
             body.extend([AF_INET, prefix.len(), 0, 0, 254, BGP, 0, kind, 0, 0, 0, 0]);
@@ -75,9 +89,6 @@ fn route(body: &mut Vec<u8>, prefix: Prefix, id: Option<u32>) {
         }
     }
     attribute(body, 6, &20u32.to_ne_bytes());
-    if let Some(id) = id {
-        attribute(body, 30, &id.to_ne_bytes());
-    }
 }
 
 /// Appends an attribute.
