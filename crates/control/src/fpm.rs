@@ -7,8 +7,9 @@
 //! # What zebra sends
 //! A TCP stream of frames: a version (1), a kind (1 for netlink), a length of 16 bits in network order that counts these 4 bytes, and
 //! netlink messages. Seen with FRR 8.4.4:
-//! * After connecting, zebra sends all next-hop objects, then label routes, then routes. Nothing marks the end. So the report
+//! * After connecting, zebra sends label routes, then next-hop objects, then routes. Nothing marks the end. So the report
 //!   ends when nothing has come for [`Settings::quiet`].
+//! * A change that zebra's own kernel refuses is not sent. The next replay has it nevertheless.
 //! * Objects come before the routes that name them, but a group may come before its members.
 //! * A change of a route is `RTM_DELROUTE` and `RTM_NEWROUTE` in one frame. [`Session`] reports them as one change.
 //! * There is one route for each prefix of a table, and its metric is always 20. So the feed reports metric 0, and a

@@ -14,6 +14,8 @@ use crate::netlink::kind;
 
 /// What FRR 8.4.4 sent with `fpm use-next-hop-groups`, and without: a replay of static routes, then three changes.
 const GROUPS: &[u8] = include_bytes!("../../../tests/data/frr-8.4.4-groups.fpm");
+/// A replay of two static label routes and a route with labels.
+const LABELS: &[u8] = include_bytes!("../../../tests/data/frr-8.4.4-labels.fpm");
 const HOPS: &[u8] = include_bytes!("../../../tests/data/frr-8.4.4-hops.fpm");
 
 const QUIET: Duration = Duration::from_secs(1);
@@ -81,6 +83,26 @@ fn hops_of_frr() {
         assert!(changes.contains(&wanted), "{wanted:?} is not in {changes:#?}");
     }
     assert_eq!((tally.merged, tally.unsupported), (2, 0));
+}
+
+#[test]
+fn labels_of_frr() {
+    let (changes, tally) = taken(LABELS);
+    let label = |label, labels: &[u32]| {
+        let labels = Labels::new(labels).unwrap();
+        let hops = [Hop { labels, ..hop(Some("10.0.0.2"), 3) }].into();
+        Change::Label { label, route: Some(LabelRoute { protocol: 196, propagates_ttl: None, hops }.into()) }
+    };
+    let labels = Labels::new(&[100, 200]).unwrap();
+    for wanted in [
+        label(500, &[600]),
+        label(501, &[]),
+        Change::Object { id: 8, object: Object::Hop(Hop { labels, ..hop(Some("10.0.0.3"), 3) }) },
+        route("203.0.115.0/24", Kind::Unicast, Way::Object(8)),
+    ] {
+        assert!(changes.contains(&wanted), "{wanted:?} is not in {changes:#?}");
+    }
+    assert_eq!(tally.unsupported, 0);
 }
 
 #[test]
