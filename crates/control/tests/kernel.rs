@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, namespace, notices};
+use common::{Frr, PATIENCE, ZEBRA, namespace, notices};
 use junctor_control::Handle;
 use junctor_control::kernel::{Settings, spawn};
 use junctor_control::model::{Change, Kind, Object, Source, Way};
-use lab::rig::{Namespace, skip};
+use lab::rig::{Namespace, skip, skip_without, wait_for};
 use serde_json::Value;
 
 /// What the reports add up to, as text in the manner of `ip`, so that differences are easy to read.
@@ -428,6 +428,75 @@ fn lost_notifications_cause_a_full_report_and_nothing_is_forgotten_meanwhile() {
     followed.agree(&namespace, "after the flood");
     assert!(followed.state.ends > ends, "the kernel lost nothing: {:?}", followed.feed.counters());
     assert!(followed.feed.counters().resyncs > 0);
+}
+
+const BIRD: &str = "
+router id 10.0.0.1;
+protocol device { }
+protocol kernel { ipv4 { export all; }; merge paths on; }
+protocol kernel { ipv6 { export all; }; merge paths on; }
+protocol static {
+  ipv4;
+  route 192.0.2.0/24 via 10.0.0.2 via 10.0.1.2 weight 3;
+  route 198.51.100.0/24 blackhole;
+}
+protocol static { ipv6; route 2001:db8:b::/48 via 2001:db8::2 via 2001:db8::3; }
+";
+
+#[test]
+fn routes_of_bird_are_followed() {
+    if skip_without("routes_of_bird_are_followed", &["bird", "birdc"]) {
+        return;
+    }
+    let namespace = namespace().unwrap();
+    let mut followed = Followed::new(&namespace);
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let (conf, socket, pid) = (at("bird.conf"), at("bird.ctl"), at("bird.pid"));
+    std::fs::write(&conf, BIRD).unwrap();
+    let bird = namespace.spawn(&["bird", "-f", "-c", &conf, "-s", &socket, "-P", &pid]).unwrap();
+    let reported = |followed: &mut Followed, key: &str| {
+        followed.receive();
+        followed.state.entries.contains_key(key)
+    };
+    let (four, six) = ("route 254 192.0.2.0/24 32", "route 254 2001:db8:b::/48 32");
+    for key in [four, six] {
+        wait_for(key, PATIENCE, || reported(&mut followed, key)).unwrap();
+    }
+    followed.agree(&namespace, "with BIRD");
+    // One hop of each, and a route less.
+    let fewer = BIRD.replace(" via 10.0.1.2 weight 3", "").replace(" via 2001:db8::3", "");
+    std::fs::write(&conf, fewer.replace("  route 198.51.100.0/24 blackhole;\n", "")).unwrap();
+    namespace.run(&["birdc", "-s", &socket, "configure"]).unwrap();
+    let gone = "route 254 198.51.100.0/24 32";
+    wait_for("the withdrawal", PATIENCE, || !reported(&mut followed, gone)).unwrap();
+    followed.agree(&namespace, "after a change");
+    // Its end is not that of its routes.
+    drop(bird);
+    followed.agree(&namespace, "without BIRD");
+    assert!(followed.state.entries.contains_key(four) && followed.state.entries.contains_key(six));
+}
+
+#[test]
+fn routes_and_objects_of_frr_are_followed() {
+    if skip_without("routes_and_objects_of_frr_are_followed", &[ZEBRA, "vtysh"]) {
+        return;
+    }
+    let namespace = namespace().unwrap();
+    let mut followed = Followed::new(&namespace);
+    let routes = "ip route 192.0.2.0/24 10.0.0.2\nip route 192.0.2.0/24 10.0.1.2\nipv6 route 2001:db8:1::/48 2001:db8::2\n";
+    let frr = Frr::start(&namespace, "", routes).unwrap();
+    let key = "route 254 192.0.2.0/24 20";
+    let way = |followed: &mut Followed| {
+        followed.receive();
+        followed.state.plain().get(key).cloned().unwrap_or_default()
+    };
+    wait_for("a route by an object", PATIENCE, || way(&mut followed).contains("nhid")).unwrap();
+    followed.agree(&namespace, "with FRR");
+    let before = way(&mut followed);
+    frr.configure(&namespace, &["no ip route 192.0.2.0/24 10.0.1.2"]).unwrap();
+    wait_for("another object", PATIENCE, || way(&mut followed) != before).unwrap();
+    followed.agree(&namespace, "after a change");
 }
 
 /// A repeatable sequence of numbers.
