@@ -4,6 +4,7 @@
 mod beside;
 mod bridge;
 mod engine_path;
+mod feed;
 mod fib;
 mod flood;
 mod handoff;
@@ -34,6 +35,7 @@ pub(crate) struct Args {
 enum What {
     Bridge(bridge::Args),
     Engine(engine_path::Args),
+    Feed(feed::Args),
     Fib(fib::Args),
     Flood(flood::Args),
     Handoff(handoff::Args),
@@ -54,6 +56,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     match &args.what {
         What::Bridge(args) => bridge::main(args),
         What::Engine(args) => engine_path::main(args),
+        What::Feed(args) => feed::main(args),
         What::Fib(args) => fib::main(args),
         What::Flood(args) => flood::main(args),
         What::Handoff(args) => handoff::main(args),

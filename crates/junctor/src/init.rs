@@ -43,6 +43,9 @@ enum What {
         /// The network namespace of those taps.
         #[arg(long, value_name = "NAME", requires = "host")]
         netns: Option<String>,
+        /// Take routes from a control plane ('junctor control') by this channel.
+        #[arg(long, value_name = "CHANNEL", requires = "host")]
+        feed: Option<String>,
     },
     /// A learning Ethernet bridge.
     Bridge {
@@ -61,11 +64,15 @@ enum What {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let text = match &args.what {
-        What::Router { interfaces, default, route, host, netns } => {
-            let netns = netns.as_ref().filter(|_| *host);
-            match netns.filter(|n| !is_interface_name(n)) {
-                Some(bad) => Err(format!("'{bad}' is not the name of a network namespace")),
-                None => router(interfaces, default, route, *host, netns.cloned()),
+        What::Router { interfaces, default, route, host, netns, feed } => {
+            let bad = |name: &Option<String>| name.clone().filter(|name| !is_interface_name(name));
+            match (bad(netns), bad(feed)) {
+                (Some(bad), _) => Err(format!("'{bad}' is not the name of a network namespace")),
+                (_, Some(bad)) => Err(format!("'{bad}' is not the name of a channel")),
+                _ => {
+                    let kernel = Kernel { answers: *host, netns: netns.clone(), feed: feed.clone() };
+                    router(interfaces, default, route, kernel)
+                }
             }
         }
         What::Bridge { interfaces } => names(interfaces).map(|()| bridge(interfaces)),
@@ -128,20 +135,30 @@ fn interface(text: &str) -> Result<Interface, String> {
     Ok(interface)
 }
 
+/// What the kernel does for a router.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kernel {
+    /// Whether it answers what the fast path cannot.
+    pub answers: bool,
+    /// The network namespace in which it does.
+    pub netns: Option<String>,
+    /// The channel by which a control plane sends routes.
+    pub feed: Option<String>,
+}
+
 /// The text of a router; interfaces as `eth0=10.0.0.1/24`.
 pub(crate) fn router(
     interfaces: &[String],
     defaults: &[String],
     routes: &[String],
-    host: bool,
-    netns: Option<String>,
+    kernel: Kernel,
 ) -> Result<String, String> {
     let ports: Vec<Interface> = interfaces.iter().map(|i| interface(i)).collect::<Result<_, _>>()?;
     if let Some((n, wrong)) = repeated(&ports.iter().collect::<Vec<_>>()).first() {
         return Err(format!("'{}': {wrong}", interfaces[*n]));
     }
     let mut router = Router::new(ports);
-    (router.host, router.netns) = (host, netns);
+    (router.host, router.netns, router.feed) = (kernel.answers, kernel.netns, kernel.feed);
     for route in routes {
         let (prefix, hop) =
             route.split_once('=').ok_or_else(|| format!("'{route}' should be PREFIX=NEXTHOP"))?;
@@ -260,7 +277,7 @@ mod tests {
     fn router_of(interfaces: &[&str], default: Option<&str>) -> Result<String, String> {
         let interfaces: Vec<String> = interfaces.iter().map(|s| s.to_string()).collect();
         let default: Vec<String> = default.iter().map(|s| s.to_string()).collect();
-        router(&interfaces, &default, &[], false, None)
+        router(&interfaces, &default, &[], Kernel::default())
     }
 
     fn check(text: &str) {
@@ -284,7 +301,7 @@ mod tests {
     fn routers_send_no_errors_that_they_should_not() {
         let interfaces = ["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"].map(String::from);
         for host in [false, true] {
-            let text = router(&interfaces, &[], &[], host, None).unwrap();
+            let text = router(&interfaces, &[], &[], Kernel { answers: host, ..Kernel::default() }).unwrap();
             let errors = text.split("ICMPError(").skip(1).filter_map(|rest| rest.split_once(')'));
             let kind =
                 |(args, _): (&str, &str)| args.split(", ").skip(1).take(2).collect::<Vec<_>>().join(" ");
@@ -317,11 +334,13 @@ mod tests {
             assert!(text.contains(part), "{part}");
         }
         let interfaces = ["none0=10.0.0.1/24", "none1=10.0.1.1/24"].map(String::from);
-        let text = router(&interfaces, &[], &[], true, Some("control".into())).unwrap();
+        let kernel = Kernel { answers: true, netns: Some("control".into()), feed: Some("routes".into()) };
+        let text = router(&interfaces, &[], &[], kernel).unwrap();
         check(&text);
         for part in [
             "FromHost(host1, ADDR 10.0.1.1/24, TWIN none1, NETNS control, VIRTUAL rt 0)",
             "rt[3] -> noroute :: Punt(no-route)",
+            "RouteFeed(routes, TABLE rt, LINK host0 1, LINK host1 2, LOCAL 0, UNREACHABLE 0, PROHIBIT 0)",
         ] {
             assert!(text.contains(part), "{part}");
         }
@@ -337,7 +356,12 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}");
         }
-        let text = router(&both.map(String::from), &[], &["2001:db8:7::/48=2001:db8::9".into()], true, None);
+        let text = router(
+            &both.map(String::from),
+            &[],
+            &["2001:db8:7::/48=2001:db8::9".into()],
+            Kernel { answers: true, ..Kernel::default() },
+        );
         let text = text.unwrap();
         check(&text);
         for part in [

@@ -27,7 +27,7 @@ pub(super) struct Grammar {
 }
 
 /// Keywords of every router.
-const COMMON: [&str; 6] = ["ROUTE", "MTU", "QUEUE", "METHOD", "HOST", "NETNS"];
+const COMMON: [&str; 7] = ["ROUTE", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED"];
 /// Keywords of IPv6 routers, which their advertisements have.
 const ADVERTISING: [&str; 9] = [
     "ADVERTISE",
@@ -125,6 +125,13 @@ impl Grammar {
                 router.host = true;
                 if router.netns.is_none() {
                     words.fault("NETNS names no network namespace", "write `NETNS name`");
+                }
+            }
+            "FEED" => {
+                router.feed = words.next().filter(|name| is_interface_name(name));
+                router.host = true;
+                if router.feed.is_none() {
+                    words.fault("FEED names no channel", "write `FEED routes`");
                 }
             }
             "METHOD" => router.method = words.next().filter(|m| is_interface_name(m)),

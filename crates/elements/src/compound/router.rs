@@ -255,6 +255,8 @@ pub struct Router {
     pub host: bool,
     /// The network namespace in which it does.
     pub netns: Option<String>,
+    /// The channel by which a control plane sends routes, if one does.
+    pub feed: Option<String>,
     /// Whether interfaces that do not say otherwise send router advertisements; by default, where the kernel does not
     /// answer in our place.
     pub advertise: Option<bool>,
@@ -275,6 +277,7 @@ impl Router {
             method: None,
             host: false,
             netns: None,
+            feed: None,
             advertise: None,
             advertisements: Vec::new(),
             joined: [false; 2],
@@ -389,6 +392,21 @@ impl Router {
         self.interfaces.iter().any(Interface::has6)
     }
 
+    /// What takes a control plane's routes. The kernel answers for destinations that are unreachable or prohibited, because it has
+    /// those routes, too.
+    fn fed(&self) -> String {
+        let Some(channel) = &self.feed else { return String::new() };
+        let mut arguments = vec![channel.clone()];
+        arguments.extend(self.has4().then(|| "TABLE rt".to_owned()));
+        arguments.extend(self.has6().then(|| "TABLE6 rt6".to_owned()));
+        arguments.extend((0..self.interfaces.len()).map(|i| format!("LINK host{i} {}", i + 1)));
+        arguments.extend(["LOCAL 0", "UNREACHABLE 0", "PROHIBIT 0"].map(str::to_owned));
+        format!(
+            "\n// Routes of the control plane, which knows the interfaces by the names of their twins.\nRouteFeed({});\n",
+            arguments.join(", ")
+        )
+    }
+
     /// Whether an interface sends router advertisements.
     pub(super) fn advertises(&self, interface: &Interface) -> bool {
         interface.has6() && interface.advertise.or(self.advertise).unwrap_or(!self.host)
@@ -416,6 +434,7 @@ impl Router {
         if self.has6() {
             text += &if self.host { ipv6::kernel(self) } else { ipv6::local(self) };
         }
+        text += &self.fed();
         text += &self.entry();
         if self.has4() {
             text += &ipv4::no_route(self);

@@ -20,7 +20,8 @@ use tables::fib6::Fib6Writer;
 
 use crate::cli;
 use crate::measure::{self, Measured};
-use data::{Data, Sources, Workload, workloads};
+pub(super) use data::{Data, Sources};
+use data::{Workload, workloads};
 use table::Table;
 use together::{Strategy, Together};
 pub(super) use together::{cores, thread_seconds};

@@ -257,7 +257,7 @@ impl Element for Sink {
     }
 }
 
-struct NoDevices;
+pub(super) struct NoDevices;
 
 impl Provider for NoDevices {
     fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error> {

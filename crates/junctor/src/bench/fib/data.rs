@@ -14,23 +14,23 @@ const ADDRS: usize = if cfg!(test) { 1 << 12 } else { 1 << 20 };
 const FLOWS: usize = if cfg!(test) { 256 } else { 65_536 };
 
 /// Files that the user gave.
-pub(super) struct Sources {
-    pub(super) routes: Option<PathBuf>,
-    pub(super) updates: Option<PathBuf>,
+pub(crate) struct Sources {
+    pub(crate) routes: Option<PathBuf>,
+    pub(crate) updates: Option<PathBuf>,
 }
 
 /// What to measure with.
-pub(super) struct Data<T: Table> {
-    pub(super) routes: Vec<(T::Prefix, NextHopId)>,
+pub(crate) struct Data<T: Table> {
+    pub(crate) routes: Vec<(T::Prefix, NextHopId)>,
     pub(super) updates: Vec<(T::Prefix, Option<NextHopId>)>,
     /// Where they come from, for people.
-    pub(super) source: String,
+    pub(crate) source: String,
     pub(super) updates_source: String,
 }
 
 impl<T: Table> Data<T> {
     /// Reads the files given, those shared, or generates.
-    pub(super) fn load(sources: &Sources) -> Result<Self, String> {
+    pub(crate) fn load(sources: &Sources) -> Result<Self, String> {
         let shared = |kind: &str| shared(&format!("v{}-{kind}-as3333-20260511.txt.xz", T::DIGIT));
         let routes = sources.routes.clone().or_else(|| shared("ris"));
         let Some(routes) = routes else {

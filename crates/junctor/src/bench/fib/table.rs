@@ -8,7 +8,7 @@ use tables::fib6::{Fib6Error, Fib6Reader, Fib6Writer, Prefix6};
 use tables::routes::{Prefix, Routes};
 
 /// A forwarding table of either family.
-pub(super) trait Table: Send + Sized + 'static {
+pub(crate) trait Table: Send + Sized + 'static {
     type Addr: Copy + Send + Sync;
     type Prefix: Copy + Ord + Send + Sync;
     type Reader: Clone + Send + Sync;

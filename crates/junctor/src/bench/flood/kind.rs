@@ -192,7 +192,7 @@ impl Flood {
             false => ["m0=10.1.0.1/16", "m1=10.2.0.1/16", "m2=10.3.0.1/16"],
             true => ["m0=2001:db8:1::1/64", "m1=2001:db8:2::1/64", "m2=2001:db8:3::1/64"],
         };
-        let text = init::router(&interfaces.map(String::from), &[], &[], false, None)?;
+        let text = init::router(&interfaces.map(String::from), &[], &[], init::Kernel::default())?;
         let (way, reassembler) = match self.six {
             false => ("-> GetIPAddress(16) -> rt;", "IPReassembler"),
             true => ("-> hop6 :: IP6HopByHop", "IP6Reassembler"),
