@@ -8,8 +8,11 @@
 //! # Truth over time
 //! * A withdrawal is held for [`HOLD`]. If the route is back by then, nothing has happened (FRR deletes and adds to change a route).
 //! * A route whose next-hop object is not known waits. What forwarded before it goes on.
-//! * Between [`Change::Begin`] and [`Change::End`] the feed names all its routes; the others are swept.
+//! * Between [`Change::Begin`] and [`Change::End`] the kernel names all its routes; the others are swept.
 //! * When a feed is lost, its routes stay for the grace period ([`Rib::set_grace`]), and are then withdrawn.
+//! * A daemon that returns cannot say when it has named all its routes: one that was restarted learns most of them later. So those that
+//!   it has not named stay for the grace period, too. They go earlier if it has named nearly all of that protocol ([`MISSING`]).
+//! * A user plane that has routes of an earlier control plane keeps them until all feeds have reported ([`Rib::expect`]).
 //!
 //! The RIB does no I/O, and is told the time.
 
@@ -29,6 +32,8 @@ use crate::outbox::Outbox;
 pub const HOLD: Duration = Duration::from_millis(5);
 /// How long the routes of a lost feed stay, unless told otherwise.
 pub const GRACE: Duration = Duration::from_secs(120);
+/// A returned daemon has named nearly all routes of a protocol if at most one in so many is missing.
+pub const MISSING: usize = 100;
 /// Protocol numbers of FRR, as it gives them to its kernel routes.
 const FRRS: &[u8] = &[11, 186, 187, 188, 189, 190, 191, 192, 193, 194, 195, 196, 197, 198];
 /// Where a table of Linux appears in the user plane.
@@ -86,8 +91,10 @@ pub struct FeedState {
     pub is_up: bool,
     /// Whether a full report is under way.
     pub is_replaying: bool,
-    /// When its routes go, if it does not return before.
+    /// When routes go that it has not named since it was lost.
     pub stale_until: Option<Duration>,
+    /// Whether its first report is awaited before anything is swept from a user plane.
+    is_expected: bool,
     generation: u8,
 }
 
@@ -142,6 +149,8 @@ pub struct Rib {
     grace: Duration,
     tables: HashMap<u32, u8>,
     outbox: Outbox,
+    /// The replay to the user plane lacks its end.
+    is_end_due: bool,
 }
 
 impl Default for Rib {
@@ -158,6 +167,7 @@ impl Default for Rib {
             grace: GRACE,
             tables: HashMap::from([(MAIN, 0), (LOCAL, 0)]),
             outbox: Outbox::default(),
+            is_end_due: false,
         }
     }
 }
@@ -166,6 +176,11 @@ impl Rib {
     /// Lets the routes of a lost feed stay so long.
     pub fn set_grace(&mut self, grace: Duration) {
         self.grace = grace;
+    }
+
+    /// Awaits the first report of a feed, for the grace period at most, before a user plane's older routes are swept.
+    pub fn expect(&mut self, source: Source) {
+        self.feed_mut(source).is_expected = true;
     }
 
     /// Says which table of the user plane gets the routes of a table of Linux. Without, only those of the main table are sent, to table 0.
@@ -204,7 +219,7 @@ impl Rib {
     /// Takes in what a feed reports.
     pub fn apply(&mut self, source: Source, change: Change, now: Duration) {
         match change {
-            Change::Begin => self.begin(source),
+            Change::Begin => self.begin(source, now),
             Change::End => self.end(source, now),
             Change::Lost => {
                 let until = now + self.grace;
@@ -249,23 +264,46 @@ impl Rib {
         is_for_us.then_some(Key { table, prefix })
     }
 
-    fn begin(&mut self, source: Source) {
+    fn begin(&mut self, source: Source, now: Duration) {
         self.objects.begin(source, &mut self.links);
+        let until = now + self.grace;
         let feed = self.feed_mut(source);
-        let generation = feed.generation.wrapping_add(1);
-        *feed = FeedState { is_up: true, is_replaying: true, stale_until: None, generation };
+        feed.generation = feed.generation.wrapping_add(1);
+        (feed.is_up, feed.is_replaying) = (true, true);
+        feed.stale_until = match source {
+            Source::Kernel => None,
+            Source::Fpm => feed.stale_until.or(Some(until)),
+        };
     }
 
     fn end(&mut self, source: Source, now: Duration) {
         if !std::mem::take(&mut self.feed_mut(source).is_replaying) {
             return;
         }
-        let generation = self.feed(source).generation;
-        self.sweep(source, now, |route| route.generation != generation);
+        self.feed_mut(source).is_expected = false;
         self.objects.end(source);
-        if source == Source::Fpm {
-            self.cover_copies(now);
+        let generation = self.feed(source).generation;
+        if source == Source::Kernel {
+            return self.sweep(source, now, |route| route.generation != generation);
         }
+        let doubtful = self.doubtful_protocols(generation);
+        self.sweep(source, now, |route| {
+            route.generation != generation && !doubtful[usize::from(route.protocol)]
+        });
+        if doubtful == [false; 256] {
+            self.fpm.stale_until = None;
+        }
+        self.cover_copies(now);
+    }
+
+    /// Protocols of FPM of which too many routes have not been named since it returned: it may not have learnt them yet.
+    fn doubtful_protocols(&self, generation: u8) -> [bool; 256] {
+        let (mut all, mut missing) = ([0; 256], [0; 256]);
+        for (_, route) in self.layers[Layer::Fpm as usize].first.iter() {
+            all[usize::from(route.protocol)] += 1;
+            missing[usize::from(route.protocol)] += usize::from(route.generation != generation);
+        }
+        std::array::from_fn(|protocol| missing[protocol] * MISSING > all[protocol])
     }
 
     /// FPM has told all it has: copies in the kernel that it does not name count no longer.
@@ -451,13 +489,18 @@ impl Rib {
         for source in [Source::Fpm, Source::Kernel] {
             if self.feed(source).stale_until.is_some_and(|until| until <= now) {
                 self.feed_mut(source).stale_until = None;
-                self.sweep(source, now, |_| true);
-                if source == Source::Fpm {
+                let FeedState { is_up, generation, .. } = self.feed(source);
+                self.sweep(source, now, |route| !is_up || route.generation != generation);
+                if source == Source::Fpm && !is_up {
                     self.uncover_copies();
                 }
             }
         }
         self.withdraw_due(now);
+        if self.is_end_due && self.is_complete(now) {
+            self.outbox.put(&Update::End);
+            self.is_end_due = false;
+        }
         if self.held.is_empty() && self.waiting.is_empty() && self.objects.has_unused() {
             for id in self.objects.take_unused() {
                 if self.sent.remove(&id).is_some() {
@@ -489,10 +532,12 @@ impl Rib {
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         let held = self.held.values().copied().min();
-        held.into_iter().chain(self.fpm.stale_until).chain(self.kernel.stale_until).min()
+        let end = self.is_end_due.then_some(self.grace);
+        held.into_iter().chain(end).chain(self.fpm.stale_until).chain(self.kernel.stale_until).min()
     }
 
-    /// Puts everything that is valid into the outbox, for a user plane that knows nothing.
+    /// Puts everything that is valid into the outbox, for a user plane that knows nothing. The end of the replay follows by
+    /// [`flush`](Self::flush), when all feeds have reported.
     pub fn replay(&mut self) {
         self.outbox.clear();
         self.sent.clear();
@@ -513,8 +558,13 @@ impl Rib {
                 self.put_route(key, route.object);
             }
         }
-        self.outbox.put(&Update::End);
         self.outbox.close();
+        self.is_end_due = true;
+    }
+
+    /// Whether all feeds have reported, or have had their time.
+    fn is_complete(&self, now: Duration) -> bool {
+        !self.fpm.is_expected && !self.kernel.is_expected || now >= self.grace
     }
 
     /// How many there are.

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The control plane with real daemons: routes of OSPF and BGP reach the forwarding table, and stay true when anything dies.
+//!
+//! Host A, the router, host B. The daemons of the router live in a namespace with its twins. B is a router, too.
+
+use std::process::Command;
+use std::time::Duration;
+
+use lab::frr::{self, Frr};
+use lab::process::Process;
+use lab::rig::{Cable, Namespace, Rig, skip_without, wait_for};
+use serde_json::Value;
+
+const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+const PATIENCE: Duration = Duration::from_secs(120);
+/// OSPF that finds its neighbours and decides in a second.
+const OSPF: &str = "
+interface host0
+ ip ospf network point-to-point
+ ip ospf hello-interval 1
+interface host1
+ ip ospf network point-to-point
+ ip ospf hello-interval 1
+interface b0
+ ip ospf network point-to-point
+ ip ospf hello-interval 1
+router ospf
+ network 10.0.0.0/8 area 0
+ redistribute connected
+ timers throttle spf 10 10 100
+";
+
+/// A router with a control plane, between two hosts.
+struct Routed {
+    rig: Rig,
+    control: Namespace,
+    files: tempfile::TempDir,
+    router: Option<Process>,
+    plane: Option<Process>,
+}
+
+impl Routed {
+    fn new() -> Routed {
+        let rig = Rig::new(Cable::default()).unwrap();
+        let control = Namespace::new("ctl").unwrap();
+        control.sysctl("net/ipv4/ip_forward", "1").unwrap();
+        rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+        rig.a.ip("route add default via 10.0.1.1").unwrap();
+        rig.b.ip("addr add 10.0.2.2/24 dev b0").unwrap();
+        rig.b.sysctl("net/ipv4/ip_forward", "1").unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let interfaces = ["d0=10.0.1.1/24", "d1=10.0.2.1/24"];
+        let init = [
+            &[JUNCTOR, "init", "router"],
+            &interfaces[..],
+            &["--host", "--netns", control.name(), "--feed", "routes"],
+        ];
+        let text =
+            rig.dut.run(&init.concat()).unwrap().replace("FromDevice(d", "FromDevice(METHOD AF_PACKET, d");
+        let text = text.replace("ToDevice(d", "ToDevice(METHOD AF_PACKET, d");
+        std::fs::write(files.path().join("router.click"), text).unwrap();
+        let mut routed = Routed { rig, control, files, router: None, plane: None };
+        routed.start_router();
+        routed.start_plane(&[]);
+        routed
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.files.path().join(name).display().to_string()
+    }
+
+    fn start_router(&mut self) {
+        let (icc, socket, config) = (self.path("icc"), self.path("router.sock"), self.path("router.click"));
+        let command = [JUNCTOR, "run", "-R", "--icc", &icc, "--control", &socket, &config];
+        let mut router = self.rig.dut.spawn(&command).unwrap();
+        wait_for("the router", PATIENCE, || self.ctl("rt.nroutes").is_some() || router.ended().is_some())
+            .unwrap();
+        assert!(router.ended().is_none(), "{}{}", router.stdout(), router.stderr());
+        self.router = Some(router);
+    }
+
+    fn start_plane(&mut self, more: &[&str]) {
+        let (icc, socket) = (self.path("icc"), self.path("plane.sock"));
+        let command = [
+            JUNCTOR,
+            "control",
+            "routes",
+            "--icc",
+            &icc,
+            "--netns",
+            self.control.name(),
+            "--socket",
+            &socket,
+        ];
+        let plane = self.rig.dut.spawn(&[&command[..], more].concat()).unwrap();
+        self.plane = Some(plane);
+        wait_for("the control plane", PATIENCE, || self.status()["router"]["connected"] == true).unwrap();
+    }
+
+    /// What a handler of the router reads, if it answers.
+    fn ctl(&self, handler: &str) -> Option<String> {
+        let (socket, words) = (self.path("router.sock"), handler.split(' '));
+        let output =
+            Command::new(JUNCTOR).args(["ctl", "--socket", &socket, "--read"]).args(words).output().unwrap();
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    fn routes(&self, arguments: &[&str]) -> Value {
+        let socket = self.path("plane.sock");
+        let output =
+            Command::new(JUNCTOR).args(["routes", "--json", "--socket", &socket]).args(arguments).output();
+        serde_json::from_slice(&output.unwrap().stdout).unwrap_or_default()
+    }
+
+    fn status(&self) -> Value {
+        self.routes(&["--status"])
+    }
+
+    /// Waits until the router sends packets for an address there.
+    fn wait_for_route(&self, address: &str, expected: &str) {
+        let lookup = format!("rt.lookup {address}");
+        let found = || self.ctl(&lookup).unwrap_or_default();
+        wait_for(expected, PATIENCE, || found() == expected).unwrap_or_else(|why| {
+            let (plane, status) = (self.plane.as_ref().map(Process::stderr), self.status());
+            panic!(
+                "{why}: {address} leads to '{}'\n{status:#}\n{:#}\n{plane:?}",
+                found(),
+                self.routes(&["--all"])
+            )
+        });
+    }
+
+    /// Starts zebra, which sends its routes to the control plane, and ospfd.
+    fn start_daemons(&self, frr: &mut Frr) {
+        frr.start(&self.control, "zebra", "fpm address 127.0.0.1\n", &["-M", "dplane_fpm_nl"]).unwrap();
+        frr.start(&self.control, "ospfd", OSPF, &[]).unwrap();
+    }
+}
+
+/// Says until it is over how many packets came through, sent every 10 ms.
+fn stream(from: &Namespace, to: &str) -> Process {
+    from.spawn(&["ping", "-n", "-i", "0.01", "-W", "5", to]).unwrap()
+}
+
+/// Packets of a stream that were sent, and those that came back.
+fn ended(stream: Process) -> (u64, u64) {
+    let said = stream.interrupt(PATIENCE).unwrap();
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let summary =
+        text.lines().find(|line| line.contains("packets transmitted")).unwrap_or_else(|| panic!("{text}"));
+    let mut numbers = summary.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+#[test]
+fn routes_of_ospf_forward_and_survive_the_death_of_everyone() {
+    let needs = [&*frr::program("zebra"), &*frr::program("ospfd"), "vtysh"];
+    if skip_without("routes_of_ospf_forward_and_survive_the_death_of_everyone", &needs) {
+        return;
+    }
+    let mut routed = Routed::new();
+    let networks = ["192.0.2.1/24", "198.51.100.1/24"];
+    routed.rig.b.ip("link set lo up").unwrap();
+    networks.iter().for_each(|network| drop(routed.rig.b.ip(&format!("addr add {network} dev lo")).unwrap()));
+    let (mut ours, mut theirs) = (Frr::new().unwrap(), Frr::new().unwrap());
+    theirs.start(&routed.rig.b, "zebra", "", &[]).unwrap();
+    theirs.start(&routed.rig.b, "ospfd", OSPF, &[]).unwrap();
+    routed.start_daemons(&mut ours);
+    routed.wait_for_route("192.0.2.1", "10.0.2.2 2 1");
+    routed.wait_for_route("198.51.100.1", "10.0.2.2 2 1");
+    let route = routed.routes(&["192.0.2.1"]);
+    assert_eq!((&route["protocol"], &route["feed"]), (&"ospf".into(), &"fpm".into()), "{route:#}");
+    assert_eq!(route["hops"][0]["link"], "host1", "{route:#}");
+    routed.rig.a.run(&["ping", "-n", "-c", "3", "-W", "20", "192.0.2.1"]).unwrap();
+
+    // The daemon, the control plane, and FRR's zebra are killed under traffic, one after the other.
+    let running = stream(&routed.rig.a, "192.0.2.1");
+    routed.plane = None;
+    routed.start_plane(&[]);
+    wait_for("zebra's return", PATIENCE, || routed.status()["routes"]["fpm"].as_u64() >= Some(3)).unwrap();
+    ours.kill("zebra");
+    wait_for("its absence", PATIENCE, || routed.status()["feeds"]["fpm"]["up"] == false).unwrap();
+    routed.wait_for_route("192.0.2.1", "10.0.2.2 2 1");
+    ours.kill("ospfd");
+    routed.start_daemons(&mut ours);
+    wait_for("the end of the replay", PATIENCE, || {
+        let feed = &routed.status()["feeds"]["fpm"];
+        feed["up"] == true && feed["replaying"] == false
+    })
+    .unwrap();
+    routed.wait_for_route("192.0.2.1", "10.0.2.2 2 1");
+    let (sent, came) = ended(running);
+    assert!(sent > 0 && sent - came <= 1, "{came} of {sent} packets came back"); // the last one may be under way
+    let refused = &routed.status()["router"]["refused"];
+    assert_eq!(refused, 0, "{:#}", routed.status());
+
+    // What happens while the control plane is dead is put right when it is back.
+    routed.plane = None;
+    routed.rig.b.ip(&format!("addr del {} dev lo", networks[1])).unwrap();
+    routed.start_plane(&[]);
+    routed.wait_for_route("198.51.100.1", "3");
+    routed.wait_for_route("192.0.2.1", "10.0.2.2 2 1");
+
+    // A new router learns everything again.
+    routed.router = None;
+    routed.start_router();
+    routed.wait_for_route("192.0.2.1", "10.0.2.2 2 1");
+
+    // A route that is withdrawn goes; a link that is lost takes its next hops along.
+    theirs.vtysh(&routed.rig.b, &["configure terminal", "router ospf", "no redistribute connected"]).unwrap();
+    routed.wait_for_route("192.0.2.1", "3");
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! FRR's daemons in a network namespace, with their files in a directory of their own.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::process::Process;
+use crate::rig::{Namespace, RigError, wait_for};
+
+/// Where Debian has the daemons.
+pub const DIRECTORY: &str = "/usr/lib/frr";
+/// How long zebra may take to listen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// FRR in one namespace. Its daemons end with this.
+pub struct Frr {
+    directory: tempfile::TempDir,
+    daemons: BTreeMap<String, Process>,
+}
+
+/// The program of a daemon.
+#[must_use]
+pub fn program(daemon: &str) -> String {
+    format!("{DIRECTORY}/{daemon}")
+}
+
+impl Frr {
+    /// A place for daemons; none runs yet.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn new() -> Result<Frr, RigError> {
+        let failed = |why: std::io::Error| RigError::new(format!("a directory for FRR: {why}"));
+        let directory = tempfile::tempdir().map_err(failed)?;
+        // The daemons give up root.
+        let open = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(directory.path(), open).map_err(failed)?;
+        Ok(Frr { directory, daemons: BTreeMap::new() })
+    }
+
+    /// Starts a daemon, zebra first, with this configuration and these further arguments.
+    ///
+    /// # Errors
+    /// It cannot be started, or zebra does not listen.
+    pub fn start(
+        &mut self,
+        namespace: &Namespace,
+        daemon: &str,
+        configuration: &str,
+        arguments: &[&str],
+    ) -> Result<(), RigError> {
+        let at = |name: &str| self.directory.path().join(name);
+        let conf = at(&format!("{daemon}.conf"));
+        let failed = |why: std::io::Error| RigError::new(format!("{}: {why}", conf.display()));
+        std::fs::write(&conf, configuration).map_err(failed)?;
+        let zserv = at("zserv");
+        if daemon == "zebra" {
+            // A killed zebra leaves its socket behind.
+            let _ = std::fs::remove_file(&zserv);
+        } else {
+            wait_for("zebra's socket", PATIENCE, || zserv.exists())?;
+        }
+        let (program, pid) = (program(daemon), at(&format!("{daemon}.pid")));
+        let text = |path: &Path| path.display().to_string();
+        let (conf, pid, zserv, vty) = (text(&conf), text(&pid), text(&zserv), text(self.directory.path()));
+        let mut command = vec![&*program, "-f", &conf, "-i", &pid, "-z", &zserv, "--vty_socket", &vty];
+        command.extend(["-A", "127.0.0.1", "--log", "stdout"]);
+        command.extend(arguments);
+        let process = namespace.spawn(&command)?;
+        self.daemons.insert(daemon.to_owned(), process);
+        Ok(())
+    }
+
+    /// Ends a daemon by SIGKILL.
+    pub fn kill(&mut self, daemon: &str) {
+        self.daemons.remove(daemon);
+    }
+
+    /// Says lines to the daemons: vtysh's commands.
+    ///
+    /// # Errors
+    /// vtysh failed.
+    pub fn vtysh(&self, namespace: &Namespace, lines: &[&str]) -> Result<String, RigError> {
+        let vty = self.directory.path().display().to_string();
+        let mut command = vec!["vtysh", "--vty_socket", &vty];
+        lines.iter().for_each(|line| command.extend(["-c", line]));
+        namespace.run(&command)
+    }
+}
