@@ -34,4 +34,4 @@ pub use model::Change;
 pub use plane::{Asker, Plane};
 pub use rib::Rib;
 pub use session::Session;
-pub use uplink::{Connect, Uplink};
+pub use uplink::{Connect, Ends, Uplink};

@@ -151,6 +151,8 @@ pub struct Rib {
     outbox: Outbox,
     /// The replay to the user plane lacks its end.
     is_end_due: bool,
+    /// Whether the kernel's routes count, beside its local addresses.
+    has_kernel_routes: bool,
 }
 
 impl Default for Rib {
@@ -168,6 +170,7 @@ impl Default for Rib {
             tables: HashMap::from([(MAIN, 0), (LOCAL, 0)]),
             outbox: Outbox::default(),
             is_end_due: false,
+            has_kernel_routes: true,
         }
     }
 }
@@ -176,6 +179,11 @@ impl Rib {
     /// Lets the routes of a lost feed stay so long.
     pub fn set_grace(&mut self, grace: Duration) {
         self.grace = grace;
+    }
+
+    /// Says whether the kernel's routes count. Its interfaces and local addresses always do.
+    pub fn set_kernel_routes(&mut self, count: bool) {
+        self.has_kernel_routes = count;
     }
 
     /// Awaits the first report of a feed, for the grace period at most, before a user plane's older routes are swept.
@@ -226,6 +234,7 @@ impl Rib {
                 let feed = self.feed_mut(source);
                 (feed.is_up, feed.is_replaying, feed.stale_until) = (false, false, Some(until));
             }
+            Change::Route { table, .. } if !self.counts_from(source, table) => {}
             Change::Route { table, prefix, route } => {
                 if let Some(key) = self.key(table, prefix) {
                     self.set(Layer::of(source, table), source, key, route, now);
@@ -248,6 +257,10 @@ impl Rib {
             | Change::Neighbour { .. }
             | Change::Rules { .. } => {}
         }
+    }
+
+    fn counts_from(&self, source: Source, table: u32) -> bool {
+        self.has_kernel_routes || Layer::of(source, table) != Layer::Kernel
     }
 
     /// The destination in the user plane; `None` for what is not for it.

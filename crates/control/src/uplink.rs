@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use feed::Reply;
-use icc::{Receiver, Sender};
+use icc::{Node, Receiver, Sender};
 
 use crate::rib::Rib;
 use crate::session::{Next, Session};
@@ -14,13 +14,23 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long a greeting waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Attaches to the channel: what takes batches, and what gives answers.
-pub type Connect = Box<dyn FnMut() -> Result<(Sender, Receiver), String> + Send>;
+/// The ends of a channel that leads to a user plane.
+pub struct Ends {
+    /// What serves them.
+    pub node: Node,
+    /// Takes batches.
+    pub sender: Sender,
+    /// Gives answers.
+    pub receiver: Receiver,
+}
+
+/// Attaches to the channel.
+pub type Connect = Box<dyn FnMut() -> Result<Ends, String> + Send>;
 
 /// See the module.
 pub struct Uplink {
     connect: Connect,
-    ends: Option<(Sender, Receiver)>,
+    ends: Option<Ends>,
     session: Session,
     /// How many user planes had attached when the session began.
     attached: u64,
@@ -89,19 +99,34 @@ impl Uplink {
 
     /// Waits for an answer.
     pub fn wait(&mut self, limit: Duration) {
-        if let Some((_, receiver)) = &mut self.ends {
+        if let Some(Ends { receiver, .. }) = &mut self.ends {
             let _ = receiver.wait(Some(limit));
         }
     }
 
-    fn converse(&mut self, rib: &mut Rib) -> Result<(), String> {
-        if self.ends.is_none() {
-            if self.retry.is_some_and(|at| Instant::now() < at) {
-                return Ok(());
-            }
-            self.ends = Some((self.connect)()?);
+    /// Attaches to the channel if it is time. Who served the domain may have died: then the old ends serve as long as nobody else does.
+    fn attach(&mut self) -> Result<(), String> {
+        if self.ends.as_ref().is_some_and(|ends| ends.node.is_served()) {
+            return Ok(());
         }
-        let Some((sender, receiver)) = &mut self.ends else { return Ok(()) };
+        if self.retry.is_some_and(|at| Instant::now() < at) {
+            return Ok(());
+        }
+        self.retry = Some(Instant::now() + PAUSE);
+        match (self.connect)() {
+            Ok(ends) => {
+                self.ends = Some(ends);
+                self.session.reset();
+                Ok(())
+            }
+            Err(_) if self.ends.is_some() => Ok(()),
+            Err(why) => Err(why),
+        }
+    }
+
+    fn converse(&mut self, rib: &mut Rib) -> Result<(), String> {
+        self.attach()?;
+        let Some(Ends { sender, receiver, .. }) = &mut self.ends else { return Ok(()) };
         let peer = receiver.peer();
         if !peer.present {
             self.session.reset();

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use control::{Asker, Plane, Rib, Uplink, fpm};
+use control::model::Source;
+use control::{Asker, Plane, Rib, Uplink, fpm, kernel};
 use planes::deployment::route_endpoints;
 use planes::notify::Notifier;
 use ports::plane::Planes;
@@ -18,7 +19,7 @@ const DEFAULT: &str = "127.0.0.1:2620";
 
 /// Learn routes from routing daemons, and keep a router's tables up to date.
 ///
-/// The control plane takes the routes of FRR (FPM). It selects those that count and sends them to a router by a channel that a RouteFeed
+/// The control plane takes routes of FRR (FPM) and of the kernel, where any daemon may have put them. It selects those that count and sends them to a router by a channel that a RouteFeed
 /// element of the router names. It may end and come again: the router forwards meanwhile, and only differences are changed.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -39,6 +40,9 @@ pub(crate) struct Args {
     /// Where FRR's zebra connects to, or none.
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = DEFAULT)]
     fpm: String,
+    /// Do not take routes from the kernel of the namespace, but interfaces only.
+    #[arg(long)]
+    no_kernel_routes: bool,
     /// How long the routes of a daemon that has gone stay, if it does not return.
     #[arg(long, value_name = "TIME", default_value = "120s")]
     graceful: String,
@@ -74,12 +78,17 @@ impl Settings {
             })?;
             rib.set_table(table, number);
         }
+        rib.set_kernel_routes(!args.no_kernel_routes);
+        rib.expect(Source::Kernel);
         let fpm = match args.fpm.as_str() {
             "none" => None,
             text => Some(read_address(text).ok_or_else(|| {
                 format!("--fpm expects an address such as {DEFAULT}, or none, not '{text}'")
             })?),
         };
+        if fpm.is_some() {
+            rib.expect(Source::Fpm);
+        }
         Ok(Settings { domain, fpm, rib })
     }
 }
@@ -111,7 +120,9 @@ fn run(args: &Args, settings: Settings) -> Result<(), String> {
     let Settings { domain, fpm, rib } = settings;
     let uplink = Uplink::new(number_of_run(), connect(domain, args.channel.clone()));
     let (mut plane, reports, asker) = Plane::new(rib, uplink);
-    let mut feeds = Vec::new();
+    let namespace = kernel::Settings { namespace: args.netns.clone(), ..kernel::Settings::default() };
+    let feed = kernel::spawn(namespace, reports.clone(), Box::new(|text| errln!("junctor: kernel: {text}")));
+    let mut feeds = vec![feed.map_err(|why| format!("kernel: {why}"))?];
     if let Some(listen) = fpm {
         let settings = fpm::Settings { listen, namespace: args.netns.clone(), ..fpm::Settings::default() };
         let feed = fpm::spawn(settings, reports.clone(), Box::new(|text| errln!("junctor: fpm: {text}")));
@@ -138,7 +149,9 @@ fn connect(domain: PathBuf, channel: String) -> control::Connect {
         let [updates, replies] = route_endpoints(&channel);
         let node = Planes::at(Path::new(&domain)).node().map_err(|why| why.to_string())?;
         let failed = |why: icc::AttachError| format!("channel '{channel}': {why}");
-        Ok((node.sender(&updates).map_err(failed)?, node.receiver(&replies).map_err(failed)?))
+        let (sender, receiver) =
+            (node.sender(&updates).map_err(failed)?, node.receiver(&replies).map_err(failed)?);
+        Ok(control::Ends { node, sender, receiver })
     })
 }
 
