@@ -124,7 +124,7 @@ pub struct Plane {
     /// Network interfaces that it uses. In a network namespace of its own, they are moved there. Of an operating system instance,
     /// taps of this machine, which are made if they are missing.
     pub interfaces: Vec<String>,
-    /// Variables of its environment beside those of `junctor up`.
+    /// Variables of its environment, in addition to those of `junctor up`.
     pub environment: Vec<(String, String)>,
     /// Planes that must be ready before it starts, by their place in [`Deployment::planes`].
     pub after: Vec<usize>,

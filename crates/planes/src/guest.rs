@@ -2,9 +2,13 @@
 //! Planes with an operating system instance of their own over this machine's files: a User Mode Linux kernel, or a virtual machine
 //! (`kvm`).
 //!
-//! Two processes belong to such a plane. [`host`] runs on the machine: it starts the kernel, passes on what the plane prints and says
-//! of itself, and asks it to end. [`init`] is the first process of the guest: it mounts what programs expect, names the interfaces,
-//! starts the plane's program, and powers off when that ends. They speak by lines on the guest's console:
+//! Two processes belong to such a plane:
+//!
+//! * [`host`] runs on the machine. It starts the kernel, passes on the plane's output and notifications, and asks the guest to end.
+//! * [`init`] is the first process of the guest. It mounts file systems, names the interfaces and starts the plane's program. When the
+//!   program ends, it powers off.
+//!
+//! They exchange lines on the guest's console:
 //!
 //! ```text
 //! guest to host   RS begins | RS started | RS ready | RS heartbeat | RS exit STATUS | RS failed WORDS      (RS is the byte 0x1e)
@@ -12,10 +16,10 @@
 //! ```
 //! Every other line is the program's own and goes to the log.
 //!
-//! The guest sees the machine's files, read-only but for the directories under `writable`; `/run` and `/tmp` are its own. Its memory
-//! is a file that the kernel maps; `shared` adds one that both systems map: `/dev/mmapper` in the guest, or a resource of an `ivshmem`
-//! device. With `reaches` and `statistics`, that memory carries the conversations of programs in the guest with user planes (`relay`),
-//! and what these publish (`statistics`).
+//! The guest sees the machine's files. It may write to the directories under `writable` alone; `/run` and `/tmp` are its own. Its
+//! memory is a file that the kernel maps. `shared` adds one that both systems map: `/dev/mmapper` in the guest, or a resource of an
+//! `ivshmem` device. With `reaches`, programs in the guest speak to user planes through that memory (`relay`). With `statistics`, they
+//! read there what user planes publish (`statistics`).
 
 pub mod host;
 pub mod init;

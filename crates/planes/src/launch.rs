@@ -55,7 +55,7 @@ pub struct Launch {
 
 /// The longest description of a plane, its environment included.
 const LONGEST: usize = 1 << 20;
-/// Variables by which whoever started the supervisor speaks to it, and not to planes.
+/// Variables for the supervisor alone, from the program that started it.
 const NOT_FOR_PLANES: [&str; 8] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
@@ -98,7 +98,7 @@ impl Launch {
         Ok((launch, left))
     }
 
-    /// What tells two forms of a plane apart: all but which supervisor starts it and what it inherits.
+    /// A plane's form: all of this but which supervisor starts it and what it inherits.
     pub(crate) fn form(&self) -> String {
         let form = Launch { supervisor: 0, descriptors: Vec::new(), ..self.clone() };
         serde_json::to_string(&form).unwrap_or_default()

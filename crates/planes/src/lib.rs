@@ -14,8 +14,8 @@
 //! - [`logs`]: what planes print.
 //! - [`Cpus`], [`machine`]: the machine's cores, and what they share.
 //!
-//! Planes survive each other and their supervisor: none is another's parent in any way that matters, none writes into a pipe of
-//! another, and what a restart needs lies in files of the deployment's directory.
+//! Planes survive each other and their supervisor. None writes into a pipe of another, and a restart needs nothing but files of the
+//! deployment's directory.
 #![forbid(unsafe_code)]
 
 mod cpus;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: u64 = 16 << 20;
 /// What is read at a time.
 const PIECE: u64 = 256 << 10;
-/// Pieces that are read in a row: whoever follows a log has other things to do.
+/// Pieces that are read in a row: a program that follows a log has other things to do.
 const PIECES: usize = 8;
 /// Lines longer than this are cut.
 const LONGEST_LINE: usize = 8 << 10;

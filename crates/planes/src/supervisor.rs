@@ -102,7 +102,7 @@ pub enum Action {
     Report(Report),
 }
 
-/// What people are told.
+/// What is reported to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// A plane is ready.
@@ -694,7 +694,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever happens in whatever order: a plane with a process is not started, only one with a process is signalled, and after
+        /// In any order of events: a plane with a process is not started, only one with a process is signalled, and after
         /// `Down` all comes to an end.
         #[test]
         fn no_order_of_events_breaks_it(events in proptest::collection::vec((0usize..7, 0usize..3, 0u64..3000), 0..80)) {

@@ -7,7 +7,7 @@ use toml::de::DeTable;
 
 use super::fields::{Fields, Findings, Placed};
 
-/// Channels that a deployment may have, beside those that the supervisor adds.
+/// Channels that a deployment may have, in addition to those that the supervisor adds.
 const MOST_CHANNELS: usize = 48;
 /// Bytes of the longest packet of a channel, unless it says otherwise: a frame of a router.
 const PACKET_BYTES: u32 = 2048;

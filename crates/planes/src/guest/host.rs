@@ -149,7 +149,7 @@ fn listen(console: impl std::io::Read, ready_when_started: bool) -> Outcome {
             Some(Word::Heartbeat) => notify("WATCHDOG=1"),
             Some(Word::Exit(status)) => outcome = Outcome::Exit(status),
             Some(Word::Failed(why)) => outcome = Outcome::Failed(why),
-            // The console echoes what it is told, and the kernel takes leave.
+            // The console echoes its input, and the kernel takes leave.
             None if text == "stop" || text.contains("reboot: Power down") || text.starts_with("reboot: ") => {
             }
             None => match &mut begins {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_files_lie_beside_the_guests() {
+    fn the_kernels_files_lie_next_to_the_guests() {
         let guest: Guest = serde_json::from_str(super::super::EXAMPLE).unwrap();
         let command = kernel(&guest, Path::new("/run/junctor/edge/control.guest")).unwrap();
         let arguments: Vec<_> = command.get_args().filter_map(|argument| argument.to_str()).collect();

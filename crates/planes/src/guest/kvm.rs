@@ -59,7 +59,7 @@ pub fn find_kernel() -> Result<PathBuf, String> {
     Err(wrong)
 }
 
-/// What keeps this machine from having virtual machines at all: what is wrong, and how to mend it.
+/// What keeps this machine from having virtual machines at all: what is wrong, and how to fix it.
 ///
 /// # Errors
 /// Both.

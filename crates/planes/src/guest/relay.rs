@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Control sockets of planes on the machine, for programs in a guest. A guest has no socket in common with the machine, but memory: the
-//! guest's first process listens under the same name, and passes what it hears to the machine's side of the guest by messages
-//! ([`icc`]), which speaks to the plane.
+//! Control sockets of planes on the machine, for programs in a guest. A guest shares no socket with the machine, but memory. The guest's
+//! first process listens under the same name. It passes on what it hears by messages ([`icc`]) to the machine's side of the guest,
+//! and that speaks to the plane.
 //!
 //! ```text
 //! junctor ctl -- /run/junctor/user.sock -- init == messages in shared memory == host -- user.sock -- junctor run

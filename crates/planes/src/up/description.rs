@@ -19,7 +19,7 @@ impl Up<'_> {
         let mut environment = plane.environment.clone();
         let notify = self.files.notify(&plane.name).display().to_string();
         environment.push((notify::SOCKET.to_owned(), notify));
-        // As systemd does: whoever is asked for heartbeats sends two in the time.
+        // As systemd does: a plane that is asked for heartbeats sends two in the time.
         let heartbeat = plane.heartbeat.map(|every| every.as_micros().to_string());
         environment.extend(heartbeat.map(|every| (notify::HEARTBEAT_US.to_owned(), every)));
         environment.extend(self.words_for_all(plane));
