@@ -13,7 +13,8 @@
 //! * the kernel may have removed something silently,
 //! * or [`Settings::audit`] has passed since the last one.
 //!
-//! Full reports take at most a quarter of the thread's time, however often one is called for.
+//! Full reports take at most a quarter of the thread's time, however often one is called for. One of 1,042,330 routes took 0.74 to
+//! 0.80 s (five times, Linux 6.18, two cores that were also busy with builds, 2026-11-26).
 //!
 //! # What the kernel does not say
 //! Seen with Linux 6.18:
