@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The control plane's commands: `junctor control` runs it, `junctor routes` asks it. The crate `control` does the work.
+//! The control plane's commands: `junctor control` runs it, `junctor routes` asks it, and `junctor router` writes a deployment with it. The
+//! crate `control` does the work.
 
 pub(crate) mod plane;
+pub(crate) mod router;
 pub(crate) mod routes;
 mod served;
 

@@ -212,3 +212,42 @@ fn routes_of_ospf_forward_and_survive_the_death_of_everyone() {
     theirs.vtysh(&routed.rig.b, &["configure terminal", "router ospf", "no redistribute connected"]).unwrap();
     routed.wait_for_route("192.0.2.1", "3");
 }
+
+#[test]
+fn a_deployment_of_a_router_is_written_and_runs() {
+    let needs = [&*frr::program("zebra"), &*frr::program("ospfd"), "vtysh"];
+    if skip_without("a_deployment_of_a_router_is_written_and_runs", &needs) {
+        return;
+    }
+    let rig = Rig::new(Cable::default()).unwrap();
+    rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+    rig.a.ip("route add default via 10.0.1.1").unwrap();
+    rig.b.ip("addr add 10.0.2.2/24 dev b0").unwrap();
+    rig.b.ip("addr add 192.0.2.1/24 dev lo").unwrap();
+    rig.b.ip("link set lo up").unwrap();
+    rig.b.sysctl("net/ipv4/ip_forward", "1").unwrap();
+    let place = tempfile::tempdir().unwrap();
+    // FRR's daemons are another user's.
+    std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let name = format!("rt{}", std::process::id());
+    let directory = place.path().join(&name);
+    let at = directory.display().to_string();
+    let written = [JUNCTOR, "router", "d0=10.0.1.1/24", "d1=10.0.2.1/24", "--ospf", "--directory", &at];
+    rig.dut.run(&written).unwrap();
+    std::fs::write(directory.join("frr/ospfd.conf"), OSPF).unwrap();
+    let deployment = directory.join("deployment.toml");
+    let text = std::fs::read_to_string(&deployment).unwrap();
+    std::fs::write(&deployment, text.replace("\"junctor\"", &format!("\"{JUNCTOR}\""))).unwrap();
+    let mut theirs = Frr::new().unwrap();
+    theirs.start(&rig.b, "zebra", "", &[]).unwrap();
+    theirs.start(&rig.b, "ospfd", OSPF, &[]).unwrap();
+    let mut up = rig.dut.spawn(&[JUNCTOR, "up", &deployment.display().to_string()]).unwrap();
+    let pinged = || rig.a.run(&["ping", "-n", "-c", "1", "-W", "1", "192.0.2.1"]).is_ok();
+    let found = wait_for("a route by OSPF", PATIENCE, || up.ended().is_some() || pinged());
+    let socket = format!("/run/junctor/{name}/user.sock");
+    let lookup = [JUNCTOR, "ctl", "--socket", &socket, "--read", "rt.lookup", "192.0.2.1"];
+    let lookup = rig.dut.run(&lookup);
+    let said = up.interrupt(PATIENCE).unwrap();
+    assert!(found.is_ok() && said.status.success(), "{found:?} {said:?}");
+    assert_eq!(lookup.unwrap().trim(), "10.0.2.2 2 1");
+}

@@ -5,6 +5,7 @@
 //! So a lost link takes its next hops out of all objects by one change of the next-hop tables, whatever the number of routes.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -65,6 +66,8 @@ pub struct FeedSink {
     /// There when the element has been initialized.
     sides: OnceLock<Sides>,
     state: Mutex<State>,
+    /// The state's feed and sequence, for those who cannot wait.
+    shown: [AtomicU64; 2],
 }
 
 /// What the feed has said so far.
@@ -261,7 +264,7 @@ impl<F: Family> Side<F> {
 
 impl FeedSink {
     pub(crate) fn new(channel: String) -> Self {
-        FeedSink { channel, sides: OnceLock::new(), state: Mutex::default() }
+        FeedSink { channel, sides: OnceLock::new(), state: Mutex::default(), shown: Default::default() }
     }
 
     /// The channel by which the feed comes.
@@ -274,11 +277,16 @@ impl FeedSink {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the feed that the tables hold, and of its last batch.
+    /// The number of the feed that the tables hold, and of its last batch. Nobody waits for it.
     #[must_use]
     pub fn status(&self) -> (u64, u64) {
-        let state = self.state();
-        (state.feed, state.sequence)
+        let [feed, sequence] = &self.shown;
+        (feed.load(Ordering::Relaxed), sequence.load(Ordering::Relaxed))
+    }
+
+    fn show(&self, state: &State) {
+        self.shown[0].store(state.feed, Ordering::Relaxed);
+        self.shown[1].store(state.sequence, Ordering::Relaxed);
     }
 
     /// Why the control plane must replay everything, if it must.
@@ -300,7 +308,9 @@ impl FeedSink {
         if state.successor.strong_count() > 0 {
             return None;
         }
-        Some(sides.apply(&mut state, batch).unwrap_or_else(|why| Reply::Replay { why }))
+        let reply = sides.apply(&mut state, batch).unwrap_or_else(|why| Reply::Replay { why });
+        self.show(&state);
+        Some(reply)
     }
 
     /// Begins, with what the configuration before had.
@@ -340,6 +350,7 @@ impl FeedSink {
             side.succeed(old, world, six, &theirs.six.known);
         }
         new.flush(&mut state)?;
+        self.show(&state);
         theirs.successor = Arc::downgrade(self);
         Ok(())
     }
