@@ -22,6 +22,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("stats", &["sync"]),
     ("tester", &["packet", "wire", "sync", "ports"]),
     ("planes", &["icc", "lang", "sync"]),
+    ("bfd", &["wire"]),
     ("feed", &["wire"]),
     ("control", &["feed", "icc", "wire"]),
     ("lab", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports"]),

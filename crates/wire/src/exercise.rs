@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::hint::black_box;
 
 use crate::{
-    FlowKey, FlowKey6, arp, checksum, dump, ethernet, gre, icmpv4, icmpv6, igmp, ipv4, ipv6, llc, membership,
-    ndp, stp, tcp, udp, vlan,
+    FlowKey, FlowKey6, arp, bfd, checksum, dump, ethernet, gre, icmpv4, icmpv6, igmp, ipv4, ipv6, llc,
+    membership, ndp, stp, tcp, udp, vlan,
 };
 
 /// Checks that nothing panics and that what depends on lengths stays inside `data`.
@@ -154,6 +154,9 @@ fn control(data: &[u8]) {
         if let Ok(discovery) = ndp::Repr::parse(&view) {
             show_and_emit!(view, discovery);
         }
+    }
+    if let Ok(view) = bfd::View::new_checked(data) {
+        show_and_emit!(view, bfd::Repr::parse(&view));
     }
     if let Ok(view) = igmp::View::new_checked(data) {
         show_and_emit!(view, igmp::Repr::parse(&view));

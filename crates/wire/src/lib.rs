@@ -38,6 +38,7 @@ mod header;
 
 pub mod addr;
 pub mod arp;
+pub mod bfd;
 pub mod checksum;
 pub mod compose;
 pub mod crc32c;

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bidirectional Forwarding Detection (RFC 5880), over one hop (RFC 5881) or several (RFC 5883), as a protocol machine.
+//!
+//! A [`Session`] watches the path to one neighbour. [`Sessions`] holds up to [`SESSIONS_MAX`] of them and finds the one for a packet.
+//! The crate does no I/O. The caller passes in the time, as a duration since any fixed moment, and random numbers. No packet makes
+//! the crate allocate.
+//!
+//! # Use
+//! 1. Give each received UDP payload to [`Sessions::receive`], with the sender, the interface and the TTL.
+//! 2. At [`Sessions::next_due`], and after each received batch, call [`Sessions::poll`] until it returns `None`. Send what it returns with TTL 255.
+//! 3. Both report a [`Change`] of state. [`Change::is_loss`] says that the next hop must not be used any more.
+//!
+//! # What it does not do
+//! It asks for no demand mode, but it respects that of the neighbour. It has no authentication and discards packets that carry it.
+//! It sends no echo packets. It tells the neighbour at which interval echo packets are returned, and the caller may report a
+//! failed echo by [`Session::fail`].
+//!
+//! ```
+//! use std::time::Duration;
+//! use junctor_bfd::{Config, Intervals, Session, State};
+//!
+//! let intervals = Intervals { desired_min_tx_us: 10_000, required_min_rx_us: 10_000, ..Intervals::default() };
+//! let mut ours = Session::new(Config { intervals, ..Config::single_hop(1) })?;
+//! let mut theirs = Session::new(Config { intervals, ..Config::single_hop(2) })?;
+//! let now = Duration::ZERO;
+//! for _ in 0..3 {
+//!     while let Some(packet) = ours.poll(now, 0).send {
+//!         theirs.receive(&packet, 255, now)?;
+//!     }
+//!     while let Some(packet) = theirs.poll(now, 0).send {
+//!         ours.receive(&packet, 255, now)?;
+//!     }
+//! }
+//! assert_eq!((ours.state(), theirs.state()), (State::Up, State::Up));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod config;
+mod discard;
+mod due;
+mod session;
+mod sessions;
+mod state;
+
+pub use config::{Config, ConfigError, Intervals};
+pub use discard::{Discard, read};
+pub use session::{Session, Step};
+pub use sessions::{AddError, Key, SESSIONS_MAX, Sessions};
+pub use state::{Change, after_receiving};
+pub use wire::bfd::{Diagnostic, Flags, Repr, State};

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Wrong packets, rare packets, and the table of sessions.
+
+mod common;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use common::{config, every, ms};
+use junctor_bfd::{
+    AddError, Config, Diagnostic, Discard, Flags, Intervals, Key, Repr, SESSIONS_MAX, Session, Sessions,
+    State, after_receiving,
+};
+
+fn key(number: u32) -> Key {
+    Key { address: IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)), interface: 1 }
+}
+
+fn packet(state: State, your_discriminator: u32) -> Repr {
+    Repr {
+        diagnostic: Diagnostic::NONE,
+        state,
+        flags: Flags::default(),
+        detect_mult: 3,
+        my_discriminator: 77,
+        your_discriminator,
+        desired_min_tx_us: 10_000,
+        required_min_rx_us: 10_000,
+        required_min_echo_rx_us: 5000,
+    }
+}
+
+fn bytes(packet: Repr) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    packet.emit(&mut bytes).unwrap();
+    bytes
+}
+
+/// A session in `state`, whose neighbour is known.
+fn session(state: State) -> Session {
+    let mut session = Session::new(config(1, every(10, 3))).unwrap();
+    let received = match state {
+        State::Init => State::Down,
+        State::Up => State::Init,
+        State::Down | State::AdminDown => State::AdminDown,
+    };
+    session.receive(&packet(received, 1), 255, ms(1)).unwrap();
+    if state == State::AdminDown {
+        session.set_admin_down(true);
+    }
+    assert_eq!(session.state(), state);
+    session
+}
+
+#[test]
+fn every_transition() {
+    for ours in State::ALL {
+        for received in State::ALL {
+            let mut session = session(ours);
+            let result = session.receive(&packet(received, 1), 255, ms(2));
+            let next = after_receiving(ours, received);
+            assert_eq!(session.state(), next, "{ours} receives {received}");
+            match result {
+                Err(reason) => assert_eq!((ours, reason), (State::AdminDown, Discard::AdminDown)),
+                Ok(None) => assert_eq!(ours, next),
+                Ok(Some(change)) => {
+                    assert_eq!((change.from, change.to), (ours, next));
+                    let signaled = next == State::Down;
+                    assert_eq!(change.diagnostic == Diagnostic::NEIGHBOR_SIGNALED_DOWN, signaled);
+                    // The neighbour hears of it at once.
+                    assert_eq!(session.poll(ms(2), 0).send.unwrap().state, next);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_packets_change_nothing() {
+    let mut sessions = Sessions::new();
+    sessions.add(key(1), config(1, every(10, 3))).unwrap();
+    sessions.receive(&bytes(packet(State::Init, 1)), key(1), 255, ms(1)).unwrap();
+    let before = format!("{:?}", sessions.get(key(1)));
+    let good = bytes(packet(State::Down, 1));
+    let with = |at: usize, value: u8| {
+        let mut bytes = good;
+        bytes[at] = value;
+        bytes.to_vec()
+    };
+    let authenticated = {
+        let mut bytes = with(1, 0x44);
+        bytes.extend([1, 2]);
+        bytes[3] = 26;
+        bytes
+    };
+    let cases = [
+        (good[..20].to_vec(), key(1), 255, Discard::Truncated),
+        (with(0, 0), key(1), 255, Discard::Version),
+        (with(3, 20), key(1), 255, Discard::Length),
+        (with(3, 25), key(1), 255, Discard::LengthBeyondPayload),
+        (with(2, 0), key(1), 255, Discard::DetectMult),
+        (with(1, 0x41), key(1), 255, Discard::Multipoint),
+        (with(7, 0), key(1), 255, Discard::MyDiscriminator),
+        (with(11, 9), key(1), 255, Discard::UnknownDiscriminator),
+        (bytes(packet(State::Init, 0)).to_vec(), key(1), 255, Discard::MissingDiscriminator),
+        (bytes(packet(State::Up, 0)).to_vec(), key(1), 255, Discard::MissingDiscriminator),
+        (bytes(packet(State::Down, 0)).to_vec(), key(2), 255, Discard::UnknownNeighbor),
+        (good.to_vec(), key(1), 254, Discard::Ttl),
+        (authenticated, key(1), 255, Discard::Authentication),
+    ];
+    for (payload, from, ttl, reason) in cases {
+        assert_eq!(sessions.receive(&payload, from, ttl, ms(2)), Err(reason));
+        assert_eq!(format!("{:?}", sessions.get(key(1))), before, "{reason}");
+    }
+    // The discriminator alone selects the session once it is known.
+    assert_eq!(sessions.receive(&good, key(2), 255, ms(2)).unwrap().0, key(1));
+}
+
+#[test]
+fn several_hops_accept_a_smaller_ttl() {
+    let mut session = Session::new(Config::multi_hop(1, 250)).unwrap();
+    assert_eq!(session.receive(&packet(State::Down, 0), 249, ms(0)), Err(Discard::Ttl));
+    assert!(session.receive(&packet(State::Down, 0), 250, ms(0)).is_ok());
+}
+
+#[test]
+fn a_poll_is_answered_at_once_and_once() {
+    let mut session = session(State::Up);
+    while session.poll(ms(1), 0).send.is_some() {}
+    session.receive(&Repr { flags: Flags::POLL, ..packet(State::Up, 1) }, 255, ms(2)).unwrap();
+    assert_eq!(session.next_due(), Duration::ZERO);
+    assert_eq!(session.poll(ms(2), 0).send.unwrap().flags, Flags::FINAL);
+    assert_eq!(session.poll(ms(2), 0).send, None);
+}
+
+#[test]
+fn a_neighbour_may_ask_for_silence() {
+    let settle = |flags: Flags, required_min_rx_us: u32| {
+        let mut session = session(State::Up);
+        // Ends the poll sequence of going up, which would go on in demand mode.
+        session.receive(&Repr { flags: Flags::FINAL, ..packet(State::Up, 1) }, 255, ms(1)).unwrap();
+        session.receive(&Repr { flags, required_min_rx_us, ..packet(State::Up, 1) }, 255, ms(1)).unwrap();
+        while session.poll(ms(1), 0).send.is_some() {}
+        session
+    };
+    for (flags, rx_us, silent) in
+        [(Flags::DEMAND, 10_000, true), (Flags::default(), 0, true), (Flags::default(), 10_000, false)]
+    {
+        let mut session = settle(flags, rx_us);
+        assert_eq!(session.poll(ms(20), 0).send.is_none(), silent, "{flags} {rx_us}");
+        // It must send all the same.
+        let change = session.poll(ms(31), 0).change.unwrap();
+        assert_eq!(change.diagnostic, Diagnostic::DETECTION_TIME_EXPIRED);
+    }
+}
+
+#[test]
+fn echo_goes_only_where_it_is_returned() {
+    assert_eq!(session(State::Init).echo_interval(), None);
+    let mut session = session(State::Up);
+    assert_eq!(session.echo_interval(), Some(ms(5)));
+    session.receive(&Repr { required_min_echo_rx_us: 0, ..packet(State::Up, 1) }, 255, ms(2)).unwrap();
+    assert_eq!(session.echo_interval(), None);
+    assert!(session.fail(Diagnostic::ECHO_FAILED).unwrap().is_loss());
+}
+
+#[test]
+fn wrong_settings_are_refused() {
+    let check = |config: Config, setting: &str| {
+        let error = Session::new(config).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("BFD: {setting} is 0: set it to ")), "{error}");
+    };
+    let good = every(10, 3);
+    check(config(0, good), "the discriminator");
+    check(config(1, Intervals { desired_min_tx_us: 0, ..good }), "the desired transmission interval");
+    check(config(1, Intervals { required_min_rx_us: 0, ..good }), "the required reception interval");
+    check(config(1, Intervals { detect_mult: 0, ..good }), "the multiplier");
+    let mut session = session(State::Up);
+    assert!(session.configure(Intervals { detect_mult: 0, ..good }).is_err());
+    assert_eq!(session.config().intervals, good);
+}
+
+/// Exchanges packets between two routers until `end`; packet by packet, without delay, while `connected`.
+fn exchange(routers: &mut [Sessions; 2], now: &mut Duration, end: Duration, connected: bool) -> usize {
+    let (mut changes, mut random) = (0, 1u32);
+    for _ in 0..1_000_000 {
+        let side = usize::from(routers[1].next_due() < routers[0].next_due());
+        *now = routers[side].next_due().max(*now);
+        if *now > end {
+            *now = end;
+            return changes;
+        }
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let (neighbour, step) = routers[side].poll(*now, random).unwrap();
+        changes += usize::from(step.change.is_some());
+        if let Some(packet) = step.send.filter(|_| connected) {
+            let (_, change) = routers[1 - side].receive(&bytes(packet), neighbour, 255, *now).unwrap();
+            changes += usize::from(change.is_some());
+        }
+    }
+    panic!("too many packets");
+}
+
+#[test]
+fn a_full_table() {
+    let mut routers = [Sessions::new(), Sessions::new()];
+    for router in &mut routers {
+        for number in 0..SESSIONS_MAX as u32 {
+            let discriminator = router.free_discriminator(number.wrapping_mul(0x9e37_79b9));
+            router.add(key(number), config(discriminator, every(100, 3))).unwrap();
+        }
+        let free = router.free_discriminator(5);
+        assert_eq!(router.add(key(1 << 20), config(free, every(100, 3))), Err(AddError::Full));
+    }
+    let mut now = Duration::ZERO;
+    exchange(&mut routers, &mut now, ms(4000), true);
+    assert!(routers.iter().all(|r| r.iter().all(|(_, session)| session.state() == State::Up)));
+    let changes = exchange(&mut routers, &mut now, ms(4300), false);
+    assert_eq!(changes, 2 * SESSIONS_MAX);
+    assert!(routers.iter().all(|r| r.iter().all(|(_, session)| session.state() == State::Down)));
+}
+
+#[test]
+fn sessions_come_and_go() {
+    let mut sessions = Sessions::new();
+    assert_eq!((sessions.next_due(), sessions.poll(ms(9), 0)), (Duration::MAX, None));
+    sessions.add(key(1), config(1, every(10, 3))).unwrap();
+    assert_eq!(sessions.add(key(1), config(2, every(10, 3))), Err(AddError::Neighbor { key: key(1) }));
+    assert_eq!(
+        sessions.add(key(2), config(1, every(10, 3))),
+        Err(AddError::Discriminator { discriminator: 1 })
+    );
+    assert_eq!(sessions.free_discriminator(1), 2);
+    assert_eq!(sessions.free_discriminator(0), 2);
+    assert_eq!(sessions.next_due(), Duration::ZERO);
+    let (_, step) = sessions.poll(ms(0), 0).unwrap();
+    assert_eq!(step.send.unwrap().state, State::Down);
+    assert_eq!((sessions.next_due(), sessions.poll(ms(0), 0)), (ms(750), None));
+    sessions.update(key(1), |session| session.set_admin_down(true)).unwrap();
+    assert_eq!(sessions.next_due(), Duration::ZERO);
+    assert!(sessions.remove(key(1)).is_some() && sessions.remove(key(1)).is_none());
+    assert_eq!((sessions.is_empty(), sessions.next_due()), (true, Duration::MAX));
+    sessions.add(key(2), config(1, every(10, 3))).unwrap();
+    assert_eq!(sessions.len(), 1);
+}
+
+proptest! {
+    /// An outsider who cannot see our discriminator brings no session up, and no bytes do harm.
+    #[test]
+    fn arbitrary_packets(
+        payloads in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 24..28), any::<bool>(), 0u64..3000), 1..40),
+    ) {
+        let mut sessions = Sessions::new();
+        sessions.add(key(1), config(0x1234_5678, every(10, 3))).unwrap();
+        let mut now = Duration::ZERO;
+        for (mut payload, named, wait_ms) in payloads {
+            // Bytes that come far: right version, length and multiplier, no reserved bits.
+            payload[0] = 0x20 | payload[0] & 0x1f;
+            payload[1] &= 0xfa;
+            (payload[2], payload[3]) = (payload[2] | 1, 24);
+            let discriminator = if named { 0x1234_5678u32 } else { 0 };
+            payload[8..12].copy_from_slice(&discriminator.to_be_bytes());
+            now += ms(wait_ms);
+            if let Ok((_, Some(change))) = sessions.receive(&payload, key(1), 255, now) {
+                prop_assert!(change.to != State::Up || named);
+            }
+            for step in 0.. {
+                prop_assert!(step < 5, "one packet is answered by many");
+                if sessions.poll(now, step).is_none() {
+                    break;
+                }
+            }
+            prop_assert!(sessions.next_due() > now);
+        }
+    }
+}
