@@ -11,6 +11,7 @@ use junctor_bfd::{
     AddError, Config, Diagnostic, Discard, Flags, Intervals, Key, Repr, SESSIONS_MAX, Session, Sessions,
     State, after_receiving,
 };
+use proptest::prelude::*;
 
 fn key(number: u32) -> Key {
     Key { address: IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)), interface: 1 }

@@ -162,7 +162,7 @@ fn slower_sending_waits_for_the_neighbour() {
 }
 
 #[test]
-fn admin_down_is_told_and_taken_back() {
+fn admin_down_is_reported_and_taken_back() {
     let mut pair = up(pair(10, 3, 5));
     let change = pair.sides[0].set_admin_down(true).unwrap();
     assert_eq!((change.to, change.is_loss()), (State::AdminDown, false));
@@ -177,7 +177,7 @@ fn admin_down_is_told_and_taken_back() {
 }
 
 #[test]
-fn a_failure_of_the_path_is_told() {
+fn a_failure_of_the_path_is_reported() {
     let mut pair = up(pair(10, 3, 5));
     assert!(pair.sides[0].fail(Diagnostic::PATH_DOWN).unwrap().is_loss());
     assert_eq!(pair.sides[0].fail(Diagnostic::PATH_DOWN), None);
