@@ -156,6 +156,38 @@ fn a_neighbour_may_ask_for_silence() {
 }
 
 #[test]
+fn changes_are_confirmed_one_by_one() {
+    let mut session = session(State::Up);
+    // Going up has begun a poll sequence.
+    let first = session.poll(ms(1), 0).send.unwrap();
+    assert_eq!((first.flags, first.desired_min_tx_us), (Flags::POLL, 10_000));
+    session.configure(every(20, 3)).unwrap();
+    let same = session.poll(ms(2), 0).send.unwrap();
+    assert_eq!((same.flags, same.desired_min_tx_us), (Flags::POLL, 10_000));
+    session.receive(&Repr { flags: Flags::FINAL, ..packet(State::Up, 1) }, 255, ms(3)).unwrap();
+    let second = session.poll(ms(3), 0).send.unwrap();
+    assert_eq!((second.flags, second.desired_min_tx_us), (Flags::POLL, 20_000));
+    assert_eq!(session.tx_interval(), ms(10));
+    session.receive(&Repr { flags: Flags::FINAL, ..packet(State::Up, 1) }, 255, ms(4)).unwrap();
+    assert_eq!(session.tx_interval(), ms(20));
+    // Going down makes the interval slow, which is a change as well.
+    session.fail(Diagnostic::PATH_DOWN).unwrap();
+    let slow = session.poll(ms(5), 0).send.unwrap();
+    assert_eq!((slow.flags, slow.desired_min_tx_us), (Flags::POLL, 1_000_000));
+}
+
+#[test]
+fn the_passive_role_waits() {
+    let mut session = Session::new(Config { passive: true, ..Config::single_hop(1) }).unwrap();
+    assert_eq!((session.next_due(), session.poll(ms(5000), 0).send), (Duration::MAX, None));
+    session.set_admin_down(true);
+    session.set_admin_down(false);
+    assert_eq!((session.poll(ms(5000), 0).send, session.next_due()), (None, Duration::MAX));
+    session.receive(&packet(State::Down, 0), 255, ms(5000)).unwrap();
+    assert_eq!(session.poll(ms(5000), 0).send.unwrap().your_discriminator, 77);
+}
+
+#[test]
 fn echo_goes_only_where_it_is_returned() {
     assert_eq!(session(State::Init).echo_interval(), None);
     let mut session = session(State::Up);
