@@ -194,7 +194,9 @@ impl<F: Family> Routes<F> {
     fn commit_to(&mut self, table: u8, changes: &[FedChange<F>]) -> Result<(), String> {
         let mut list = Vec::with_capacity(changes.len());
         for (key, number) in changes {
-            list.push((key.1, number.map(|number| self.fed.objects[&number])));
+            let unknown = |number: u32| format!("object {number} is not known");
+            let find = |number| self.fed.objects.get(&number).copied().ok_or_else(|| unknown(number));
+            list.push((key.1, number.map(find).transpose()?));
         }
         self.make_table(table)?;
         let fib = self.tables.get_mut(&table).expect("just made");
