@@ -187,6 +187,8 @@ pub enum Object {
     Hop(Hop),
     /// A group of other objects with weights.
     Group(Vec<(u32, u16)>),
+    /// Only the kernel can follow it.
+    Local,
     /// Drops packets.
     Blackhole,
 }

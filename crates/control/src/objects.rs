@@ -18,8 +18,9 @@ type Hasher = foldhash::fast::RandomState;
 /// The number of an object.
 pub(crate) type ObjectId = u32;
 
-/// Groups within groups at most.
-const DEEPEST: usize = 8;
+/// Groups within groups at most, and members of all of them.
+const DEEPEST: usize = 4;
+const MOST_MEMBERS: usize = 4096;
 
 /// What an object is.
 #[derive(Clone, Debug)]
@@ -99,10 +100,16 @@ impl Objects {
                 What::Named(..) if !entry.is_former => continue,
                 What::Named(..) => {}
                 What::Listed(kind, hops) => {
-                    self.listed.remove(&(*kind, hops.clone()));
+                    let key = (*kind, hops.clone());
+                    if self.listed.get(&key) == Some(id) {
+                        self.listed.remove(&key);
+                    }
                 }
             }
             self.entries.remove(id);
+        }
+        if !self.former.is_empty() {
+            self.former.retain(|_, id| self.entries.contains_key(id));
         }
         unused
     }
@@ -142,14 +149,34 @@ impl Objects {
         let ids: Vec<((Source, u32), ObjectId)> =
             self.named.iter().filter(|((of, _), _)| *of == source).map(|(name, id)| (*name, *id)).collect();
         for (_, id) in &ids {
-            if let Some(object) = self.meaning(*id, translate) {
+            // What leads nowhere now may have led anywhere.
+            if let Some(object) =
+                self.meaning(*id, translate).filter(|object| *object != FedObject::Unreachable)
+            {
                 self.former.insert((source, object), *id);
             }
         }
+        self.freeze(ids.iter().map(|(_, id)| *id));
+        self.parents.retain(|(of, _), _| *of != source);
         for (name, id) in ids {
             self.named.remove(&name);
-            self.parents.remove(&name);
             self.abandon(id);
+        }
+    }
+
+    /// Lists the hops of groups that have routes: their members' numbers will mean something else.
+    fn freeze(&mut self, ids: impl Iterator<Item = ObjectId>) {
+        let is_group = |what: &What| matches!(what, What::Named(_, _, Some(Object::Group(_))));
+        let groups: Vec<ObjectId> = ids
+            .filter(|id| self.entries.get(id).is_some_and(|entry| entry.routes > 0 && is_group(&entry.what)))
+            .collect();
+        for id in groups {
+            let hops = self.hops(id);
+            let mut shares: Vec<(Hop, u64)> =
+                hops.into_iter().map(|(hop, share)| (hop.clone(), share)).collect();
+            weigh(&mut shares, |hop, weight| hop.weight = weight);
+            let hops = shares.into_iter().map(|(hop, _)| hop).collect();
+            self.entries.get_mut(&id).expect("found above").what = What::Listed(Kind::Unicast, hops);
         }
     }
 
@@ -175,6 +202,7 @@ impl Objects {
         object: Object,
         translate: &mut impl Translate,
     ) -> Vec<ObjectId> {
+        self.leave_members(source, number);
         if let Object::Group(members) = &object {
             for (member, _) in members {
                 self.parents.entry((source, *member)).or_default().insert(number);
@@ -184,23 +212,46 @@ impl Objects {
         let entry = self.entries.get_mut(&id).expect("just named");
         let is_new = matches!(entry.what, What::Named(_, _, None)) && entry.routes == 0;
         entry.what = What::Named(source, number, Some(object));
-        if is_new
-            && !self.former.is_empty()
-            && let Some(meaning) = self.meaning(id, translate)
-            && let Some(former) = self.former.remove(&(source, meaning))
-            && let Some(mut entry) = self.entries.remove(&id)
-            && let Some(before) = self.entries.get(&former)
-        {
-            (entry.routes, entry.is_former) = (before.routes, false);
-            self.entries.insert(former, entry);
-            self.named.insert((source, number), former);
-            return self.above(source, number);
+        if is_new && !self.former.is_empty() {
+            self.adopt(source, number, id, translate);
         }
         self.above(source, number)
     }
 
+    /// Lets a new object be a former one that means the same.
+    fn adopt(&mut self, source: Source, number: u32, id: ObjectId, translate: &mut impl Translate) {
+        let Some(meaning) = self.meaning(id, translate) else { return };
+        let Some(former) = self.former.remove(&(source, meaning)) else { return };
+        let Some(routes) =
+            self.entries.get(&former).filter(|entry| entry.is_former).map(|entry| entry.routes)
+        else {
+            return;
+        };
+        let Some(mut entry) = self.entries.remove(&id) else { return };
+        (entry.routes, entry.is_former) = (routes, false);
+        self.entries.insert(former, entry);
+        self.named.insert((source, number), former);
+    }
+
+    /// The object of this name is not the group any more that it was.
+    fn leave_members(&mut self, source: Source, number: u32) {
+        let entry = self.named.get(&(source, number)).and_then(|id| self.entries.get(id));
+        let Some(What::Named(_, _, Some(Object::Group(members)))) = entry.map(|entry| &entry.what) else {
+            return;
+        };
+        for member in members.iter().map(|(member, _)| *member).collect::<Vec<_>>() {
+            if let Some(parents) = self.parents.get_mut(&(source, member)) {
+                parents.remove(&number);
+                if parents.is_empty() {
+                    self.parents.remove(&(source, member));
+                }
+            }
+        }
+    }
+
     /// A feed's object goes. Returns all objects whose meaning may have changed, and the object itself if routes lead to it.
     pub(crate) fn forget(&mut self, source: Source, number: u32) -> (Vec<ObjectId>, Option<ObjectId>) {
+        self.leave_members(source, number);
         let concerned = self.above(source, number);
         let Some(id) = self.named.remove(&(source, number)) else { return (concerned, None) };
         self.abandon(id);
@@ -224,11 +275,7 @@ impl Objects {
 
     /// Objects in use with a hop that `concerns`.
     pub(crate) fn with_hop(&self, concerns: impl Fn(&Hop) -> bool) -> Vec<ObjectId> {
-        let has = |id: &ObjectId| {
-            let mut hops = Vec::new();
-            self.hops(*id, 1, 0, &mut hops);
-            hops.iter().any(|(hop, _)| concerns(hop))
-        };
+        let has = |id: &ObjectId| self.hops(*id).iter().any(|(hop, _)| concerns(hop));
         self.entries.iter().filter(|(_, entry)| entry.routes > 0).map(|(id, _)| *id).filter(has).collect()
     }
 
@@ -252,13 +299,14 @@ impl Objects {
             What::Named(_, _, Some(Object::Blackhole)) | What::Listed(Kind::Blackhole, _) => {
                 return Some(FedObject::Blackhole);
             }
-            What::Listed(Kind::Local | Kind::Multicast, _) => return Some(FedObject::Local),
+            What::Named(_, _, Some(Object::Local)) | What::Listed(Kind::Local | Kind::Multicast, _) => {
+                return Some(FedObject::Local);
+            }
             What::Listed(Kind::Unreachable, _) => return Some(FedObject::Unreachable),
             What::Listed(Kind::Prohibit, _) => return Some(FedObject::Prohibit),
             What::Named(..) | What::Listed(..) => {}
         }
-        let mut hops = Vec::new();
-        self.hops(id, WHOLE, 0, &mut hops);
+        let hops = self.hops(id);
         if hops.iter().any(|(hop, _)| translate.is_own(hop)) {
             return Some(FedObject::Local);
         }
@@ -269,23 +317,35 @@ impl Objects {
         if fed.is_empty() {
             return Some(FedObject::Unreachable);
         }
-        weigh(&mut fed);
+        weigh(&mut fed, |hop, weight| hop.weight = weight);
         Some(FedObject::Forward(fed.into_iter().map(|(hop, _)| hop).collect()))
     }
 
-    /// The hops of an object with their parts of `share`.
-    fn hops<'a>(&'a self, id: ObjectId, share: u64, depth: usize, found: &mut Vec<(&'a Hop, u64)>) {
+    /// The hops of an object with their shares.
+    fn hops(&self, id: ObjectId) -> Vec<(&Hop, u64)> {
+        let mut walk = Walk { found: Vec::new(), members: 0 };
+        self.walk(id, WHOLE, 0, &mut walk);
+        walk.found
+    }
+
+    fn walk<'a>(&'a self, id: ObjectId, share: u64, depth: usize, walk: &mut Walk<'a>) {
         match self.entries.get(&id).map(|entry| &entry.what) {
             Some(What::Listed(_, hops)) => {
                 let total: u64 = hops.iter().map(|hop| u64::from(hop.weight)).sum();
-                found.extend(hops.iter().map(|hop| (hop, share * u64::from(hop.weight) / total.max(1))));
+                let part = |hop: &Hop| share * u64::from(hop.weight) / total.max(1);
+                walk.found.extend(hops.iter().map(|hop| (hop, part(hop))));
             }
-            Some(What::Named(_, _, Some(Object::Hop(hop)))) => found.push((hop, share)),
+            Some(What::Named(_, _, Some(Object::Hop(hop)))) => walk.found.push((hop, share)),
             Some(What::Named(source, _, Some(Object::Group(members)))) if depth < DEEPEST => {
                 let total: u64 = members.iter().map(|(_, weight)| u64::from(*weight)).sum();
                 for (member, weight) in members {
+                    // A group that contains itself many times must not take for ever.
+                    walk.members += 1;
+                    if walk.members > MOST_MEMBERS {
+                        return;
+                    }
                     if let Some(id) = self.named.get(&(*source, *member)) {
-                        self.hops(*id, share * u64::from(*weight) / total.max(1), depth + 1, found);
+                        self.walk(*id, share * u64::from(*weight) / total.max(1), depth + 1, walk);
                     }
                 }
             }
@@ -294,17 +354,23 @@ impl Objects {
     }
 }
 
+/// A walk through groups within groups.
+struct Walk<'a> {
+    found: Vec<(&'a Hop, u64)>,
+    members: usize,
+}
+
 /// The share of all hops together. Its many small divisors keep weights exact through nested groups.
 const WHOLE: u64 = 2 * 2 * 2 * 2 * 2 * 2 * 2 * 2 * 3 * 3 * 3 * 3 * 5 * 5 * 5 * 7 * 7 * 11 * 13;
 
 /// Gives hops the smallest weights that are as their shares.
-fn weigh(hops: &mut [(feed::Hop, u64)]) {
+fn weigh<H>(hops: &mut [(H, u64)], set: impl Fn(&mut H, u16)) {
     let gcd = hops.iter().fold(0, |gcd, (_, share)| divisor(gcd, *share)).max(1);
     let most = hops.iter().map(|(_, share)| share / gcd).max().unwrap_or(1);
     // Weights that do not fit lose their last places.
     let scale = most.div_ceil(u64::from(u16::MAX)).max(1);
     for (hop, share) in hops {
-        hop.weight = (*share / gcd / scale).clamp(1, u64::from(u16::MAX)) as u16;
+        set(hop, (*share / gcd / scale).clamp(1, u64::from(u16::MAX)) as u16);
     }
 }
 

@@ -16,7 +16,7 @@
 //!
 //! The RIB does no I/O, and is told the time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ pub struct Rib {
     links: Links,
     /// Objects as the user plane has them.
     sent: HashMap<ObjectId, feed::Object, Hasher>,
-    waiting: HashMap<ObjectId, Vec<Key>, Hasher>,
+    waiting: HashMap<ObjectId, HashSet<Key, Hasher>, Hasher>,
     held: HashMap<Key, Duration, Hasher>,
     fpm: FeedState,
     kernel: FeedState,
@@ -151,8 +151,10 @@ pub struct Rib {
     outbox: Outbox,
     /// The replay to the user plane lacks its end.
     is_end_due: bool,
-    /// Whether the kernel's routes count, beside its local addresses.
+    /// Whether the kernel's routes count, next to its local addresses.
     has_kernel_routes: bool,
+    /// Whether FPM has reported, so that the kernel's copies of its routes count for nothing.
+    covers_copies: bool,
 }
 
 impl Default for Rib {
@@ -171,6 +173,7 @@ impl Default for Rib {
             outbox: Outbox::default(),
             is_end_due: false,
             has_kernel_routes: true,
+            covers_copies: false,
         }
     }
 }
@@ -219,11 +222,6 @@ impl Rib {
         }
     }
 
-    /// Whether FPM's routes are there, or are kept for its return.
-    fn has_fpm(&self) -> bool {
-        self.fpm.is_up || self.fpm.stale_until.is_some()
-    }
-
     /// Takes in what a feed reports.
     pub fn apply(&mut self, source: Source, change: Change, now: Duration) {
         match change {
@@ -243,6 +241,8 @@ impl Rib {
             Change::Withdraw { table, prefix, metric } => {
                 if let Some(key) = self.key(table, prefix) {
                     let layer = Layer::of(source, table);
+                    // The kernel leaves out a metric of 0. FPM has one route for each prefix, whatever its metric.
+                    let metric = if source == Source::Kernel { Some(metric.unwrap_or(0)) } else { None };
                     self.change(key, now, |rib| rib.remove(layer, &key, metric));
                 }
             }
@@ -321,6 +321,7 @@ impl Rib {
 
     /// FPM has told all it has: copies in the kernel that it does not name count no longer.
     fn cover_copies(&mut self, now: Duration) {
+        self.covers_copies = true;
         for key in self.copies() {
             match self.best(&key) {
                 None => _ = self.held.insert(key, now + HOLD),
@@ -420,7 +421,7 @@ impl Rib {
 
     /// Whether a kernel route is a copy of what FPM reports.
     fn is_copy(&self, route: &Stored) -> bool {
-        FRRS.contains(&route.protocol) && self.has_fpm()
+        FRRS.contains(&route.protocol) && self.covers_copies
     }
 
     /// Makes a change of one destination's routes, and notes what the user plane is to do.
@@ -436,12 +437,12 @@ impl Rib {
     }
 
     fn put_route(&mut self, key: Key, object: ObjectId) {
-        if !self.send_object(object) {
-            self.waiting.entry(object).or_default().push(key);
-            return;
-        }
         if !self.held.is_empty() {
             self.held.remove(&key);
+        }
+        if !self.send_object(object) {
+            self.waiting.entry(object).or_default().insert(key);
+            return;
         }
         let Key { table, prefix } = key;
         self.outbox.put(&Update::Route { table, prefix, id: object });
@@ -504,8 +505,11 @@ impl Rib {
                 self.feed_mut(source).stale_until = None;
                 let FeedState { is_up, generation, .. } = self.feed(source);
                 self.sweep(source, now, |route| !is_up || route.generation != generation);
-                if source == Source::Fpm && !is_up {
-                    self.uncover_copies();
+                match source {
+                    Source::Fpm if !is_up => self.uncover_copies(),
+                    // A daemon that is never quiet has had its time.
+                    Source::Fpm => self.end(source, now),
+                    Source::Kernel => {}
                 }
             }
         }
@@ -513,6 +517,9 @@ impl Rib {
         if self.is_end_due && self.is_complete(now) {
             self.outbox.put(&Update::End);
             self.is_end_due = false;
+        }
+        if !self.waiting.is_empty() {
+            self.forget_resolved();
         }
         if self.held.is_empty() && self.waiting.is_empty() && self.objects.has_unused() {
             for id in self.objects.take_unused() {
@@ -522,6 +529,16 @@ impl Rib {
             }
         }
         self.outbox.close();
+    }
+
+    /// Routes wait no longer that lead to another object now.
+    fn forget_resolved(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|object, keys| {
+            keys.retain(|key| self.best(key).is_some_and(|(_, route)| route.object == *object));
+            !keys.is_empty()
+        });
+        self.waiting = waiting;
     }
 
     fn withdraw_due(&mut self, now: Duration) {
@@ -534,6 +551,7 @@ impl Rib {
 
     /// FPM has gone for good: the kernel's copies count.
     fn uncover_copies(&mut self) {
+        self.covers_copies = false;
         for key in self.copies() {
             if let Some((_, route)) = self.best(&key) {
                 self.put_route(key, route.object);
@@ -592,7 +610,7 @@ impl Rib {
             kernel: len(Layer::Kernel),
             local: len(Layer::Local),
             objects: self.objects.len(),
-            waiting: self.waiting.values().map(Vec::len).sum(),
+            waiting: self.waiting.values().map(HashSet::len).sum(),
             held: self.held.len(),
         }
     }

@@ -64,6 +64,11 @@ impl Session {
         self.state = State::Silent;
     }
 
+    /// Something that was to be sent is lost: the user plane will need everything.
+    pub fn lost(&mut self) {
+        self.replay.get_or_insert_with(|| "changes were made while the router was away".into());
+    }
+
     /// Whether batches flow.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -176,6 +181,19 @@ mod tests {
         let _ = session.next(&mut outbox);
         let lost = session.receive(Reply::Welcome { feed: 7, sequence: 0 });
         assert!(matches!(lost, Next::Replay(_)), "a batch was lost");
+    }
+
+    #[test]
+    fn what_was_lost_meanwhile_needs_a_replay() {
+        let (mut session, mut outbox) = (Session::new(7), Outbox::default());
+        let _ = session.next(&mut outbox);
+        let _ = session.receive(Reply::Welcome { feed: 0, sequence: 0 });
+        batch(&mut outbox);
+        let _ = session.next(&mut outbox);
+        session.reset();
+        session.lost();
+        let _ = session.next(&mut outbox);
+        assert!(matches!(session.receive(Reply::Welcome { feed: 7, sequence: 1 }), Next::Replay(_)));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::session::{Next, Session};
 
 /// How long to wait before the channel is attached again.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The least time from one replay to the greeting that may call for the next.
+const BETWEEN_REPLAYS: Duration = Duration::from_secs(1);
 /// How long a greeting waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -40,6 +42,8 @@ pub struct Uplink {
     /// Why there is no user plane, if there is none.
     trouble: Option<String>,
     replays: u64,
+    /// When the latest replay began, and why.
+    latest: Option<(Instant, String)>,
 }
 
 impl Uplink {
@@ -55,6 +59,7 @@ impl Uplink {
             retry: None,
             trouble: Some("not connected yet".into()),
             replays: 0,
+            latest: None,
         }
     }
 
@@ -91,10 +96,17 @@ impl Uplink {
             self.trouble = Some(why);
             self.retry = Some(Instant::now() + PAUSE);
         }
-        if !self.session.is_open() {
+        if !self.session.is_open() && !rib.outbox().is_empty() {
             // A replay will say it all.
             rib.outbox().clear();
+            self.session.lost();
         }
+    }
+
+    /// Why the latest replay was needed.
+    #[must_use]
+    pub fn replayed_for(&self) -> Option<&str> {
+        self.latest.as_ref().map(|(_, why)| &**why)
     }
 
     /// Waits for an answer.
@@ -141,8 +153,9 @@ impl Uplink {
         let mut buffer = [0; 2048];
         while let Some(bytes) = receiver.receive(&mut buffer).map_err(|why| why.to_string())? {
             let reply = Reply::decode(&buffer[..bytes]).map_err(|why| why.to_string())?;
-            if let Next::Replay(_) = self.session.receive(reply) {
+            if let Next::Replay(why) = self.session.receive(reply) {
                 self.replays += 1;
+                self.latest = Some((Instant::now(), why));
                 rib.replay();
             }
         }
@@ -151,6 +164,12 @@ impl Uplink {
             self.greeted = None;
         } else if self.greeted.is_some_and(|at| at.elapsed() > PATIENCE) {
             self.session.reset();
+        }
+        // A router that cannot take a replay asks for one after the other.
+        if !self.session.is_open()
+            && self.latest.as_ref().is_some_and(|(at, _)| at.elapsed() < BETWEEN_REPLAYS)
+        {
+            return Ok(());
         }
         while let Some(message) = self.session.next(rib.outbox()) {
             match sender.send(&message) {

@@ -60,6 +60,7 @@ impl State {
                     Object::Hop(hop) => text(hop, false),
                     Object::Group(members) => format!("{members:?}"),
                     Object::Blackhole => "blackhole".to_owned(),
+                    Object::Local => "local".to_owned(),
                 };
                 self.put(format!("nexthop {id}"), value);
             }

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use elements::ip::FeedSink;
 use engine::Control;
@@ -85,7 +85,7 @@ fn serve_attached(control: &Control, place: &Path, channel: &str) -> Result<(), 
     let [updates, replies] = route_endpoints(channel);
     let mut receiver = node.receiver(&updates).map_err(|why| why.to_string())?;
     let mut sender = node.sender(&replies).map_err(|why| why.to_string())?;
-    let mut batch = Vec::new();
+    let (mut batch, mut looked) = (Vec::new(), Instant::now());
     loop {
         match next(&mut receiver, &mut batch).map_err(|why| why.to_string())? {
             true => {
@@ -93,13 +93,16 @@ fn serve_attached(control: &Control, place: &Path, channel: &str) -> Result<(), 
                 answer(&mut sender, &reply)?;
             }
             false => {
-                let Some(sink) = find(control, channel) else { return Ok(()) };
-                if let Some(why) = sink.needs_replay() {
-                    answer(&mut sender, &Reply::Replay { why })?;
-                }
                 if !node.is_served() && Planes::at(place).node().is_ok() {
                     return Err("another process serves the domain now".into());
                 }
+            }
+        }
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            let Some(sink) = find(control, channel) else { return Ok(()) };
+            if let Some(why) = sink.needs_replay().filter(|_| sender.peer().present) {
+                answer(&mut sender, &Reply::Replay { why })?;
             }
         }
     }

@@ -371,6 +371,8 @@ impl Fib4Writer {
             found.push(old);
             changed.extend((old != leaf).then_some(*prefix));
         }
+        changed.sort_unstable();
+        changed.dedup();
         let mut slots: Vec<usize> = changed.iter().flat_map(|prefix| self.affected(*prefix)).collect();
         slots.sort_unstable();
         slots.dedup();

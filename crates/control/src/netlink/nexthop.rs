@@ -61,7 +61,11 @@ pub(super) fn decode(message: &Message<'_>, changes: &mut Vec<Change>) -> Result
             let (is_onlink, is_dead) = (flags & ONLINK != 0, flags & DEAD != 0);
             Object::Hop(Hop { gateway, index, weight: 1, is_onlink, is_dead, labels })
         }
-        (None, _) => return Ok(Outcome::Unsupported),
+        // Those into other tunnels are for the kernel to follow.
+        (None, _) => {
+            changes.push(Change::Object { id, object: Object::Local });
+            return Ok(Outcome::Unsupported);
+        }
     };
     changes.push(Change::Object { id, object });
     Ok(Outcome::Taken)

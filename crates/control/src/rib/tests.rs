@@ -257,6 +257,76 @@ fn an_older_routers_routes_are_swept_when_all_feeds_have_reported() {
 }
 
 #[test]
+fn groups_of_a_restarted_daemon_mean_what_they_meant() {
+    let (mut rib, mut user) = begin();
+    let to = "198.51.100.0/24";
+    let objects = |base: u32| {
+        let hop = |id, gateway, index| Change::Object { id, object: Object::Hop(hop(gateway, index)) };
+        let group = Change::Object { id: base, object: Object::Group(vec![(base + 1, 3), (base + 2, 1)]) };
+        [group, hop(base + 1, "10.0.0.2", 2), hop(base + 2, "10.0.1.2", 3)]
+    };
+    let both = [(to, "10.0.0.2 eth0 3 | 10.0.1.2 eth1 1")];
+    let first =
+        [Change::Begin].into_iter().chain(objects(10)).chain([route(to, Way::Object(10)), Change::End]);
+    step(&mut rib, &mut user, Source::Fpm, first, 0);
+    check(&user, &both);
+    step(&mut rib, &mut user, Source::Fpm, [Change::Lost], 10);
+    // The daemon returns and says nothing yet; a new router asks for everything meanwhile.
+    step(&mut rib, &mut user, Source::Fpm, [Change::Begin], 20);
+    rib.replay();
+    step(&mut rib, &mut user, Source::Fpm, [], 21);
+    check(&user, &both);
+    // Numbers that were others' before.
+    step(&mut rib, &mut user, Source::Fpm, objects(11), 30);
+    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::Object(11)), Change::End], 31);
+    check(&user, &both);
+    // A group that contains itself ends.
+    let many = Change::Object { id: 11, object: Object::Group(vec![(11, 1); 1000]) };
+    step(&mut rib, &mut user, Source::Fpm, [many], 40);
+    check(&user, &[(to, "Unreachable")]);
+}
+
+#[test]
+fn a_withdrawal_without_metric_is_of_metric_0_in_the_kernel() {
+    let (mut rib, mut user) = begin();
+    let kernel = |metric, gateway| Change::Route {
+        table: MAIN,
+        prefix: prefix("0.0.0.0/0"),
+        route: Route { kind: Kind::Unicast, protocol: 3, metric, way: Way::One(hop(gateway, 2)) },
+    };
+    step(&mut rib, &mut user, Source::Kernel, [kernel(0, "10.0.0.7"), kernel(100, "10.0.0.8")], 0);
+    check(&user, &[("0.0.0.0/0", "10.0.0.7 eth0 1")]);
+    step(&mut rib, &mut user, Source::Kernel, [withdraw("0.0.0.0/0")], 1);
+    check(&user, &[("0.0.0.0/0", "10.0.0.8 eth0 1")]);
+}
+
+#[test]
+fn copies_count_until_fpm_has_reported() {
+    let (mut rib, mut user) = begin();
+    let to = "198.51.100.0/24";
+    step(&mut rib, &mut user, Source::Kernel, [route(to, Way::One(hop("10.0.0.2", 2)))], 0);
+    step(&mut rib, &mut user, Source::Fpm, [Change::Begin], 1);
+    let gone = Change::Withdraw { table: MAIN, prefix: prefix(to), metric: Some(20) };
+    step(&mut rib, &mut user, Source::Kernel, [gone], 2);
+    step(&mut rib, &mut user, Source::Fpm, [Change::End], 10);
+    check(&user, &[]);
+}
+
+#[test]
+fn a_route_that_waits_does_not_stop_others_from_being_forgotten() {
+    let (mut rib, mut user) = begin();
+    let (a, b) = ("198.51.100.0/24", "203.0.113.0/24");
+    let way = |gateway| Way::One(hop(gateway, 2));
+    step(&mut rib, &mut user, Source::Fpm, [route(a, way("10.0.0.2")), route(b, way("10.0.0.3"))], 0);
+    step(&mut rib, &mut user, Source::Fpm, [route(a, Way::Object(99)), withdraw(b)], 1);
+    step(&mut rib, &mut user, Source::Fpm, [], 20);
+    check(&user, &[(a, "10.0.0.2 eth0 1")]);
+    step(&mut rib, &mut user, Source::Fpm, [route(a, way("10.0.0.4"))], 30);
+    check(&user, &[(a, "10.0.0.4 eth0 1")]);
+    assert_eq!((rib.counts().waiting, user.objects.len()), (0, 1));
+}
+
+#[test]
 fn local_addresses_then_fpm_then_the_kernel() {
     let (mut rib, mut user) = begin();
     let kernel = |protocol, metric, gateway| Change::Route {
@@ -416,6 +486,8 @@ proptest! {
                 Op::Restart { source: fpm, keep } => {
                     runs[usize::from(fpm)] += 1;
                     rib.apply(source(fpm), Change::Begin, at);
+                    rib.flush(at);
+                    user.take(rib.outbox());
                     oracle.routes.retain(|(of, ..), _| *of != fpm);
                     oracle.objects.retain(|(of, _), _| *of != fpm);
                     oracle.has_fpm |= fpm;

@@ -402,7 +402,7 @@ impl Router {
         arguments.extend((0..self.interfaces.len()).map(|i| format!("LINK host{i} {}", i + 1)));
         arguments.extend(["LOCAL 0", "UNREACHABLE 0", "PROHIBIT 0"].map(str::to_owned));
         format!(
-            "\n// Routes of the control plane, which knows the interfaces by the names of their twins.\nRouteFeed({});\n",
+            "\n// Routes of the control plane, which knows the interfaces by the names of their twins.\nfeed :: RouteFeed({});\n",
             arguments.join(", ")
         )
     }

@@ -165,6 +165,7 @@ fn status(plane: &mut Plane) -> Value {
             "batches_sent": sent,
             "batches_applied": applied,
             "replays": plane.uplink.replays(),
+            "replayed_for": plane.uplink.replayed_for(),
             "refused": refused,
             "refused_why": (refused > 0).then_some(why),
         },

@@ -25,6 +25,9 @@ pub(crate) type Members<F> = [(Hop<<F as Family>::Addr>, u32)];
 /// A route that is to lead to an object, by its number, or to go.
 pub(crate) type FedChange<F> = (Key<F>, Option<u32>);
 
+/// A change of one table's route: its next hop from now on, or its end.
+type Decided<F> = (<F as Family>::Prefix, Option<NextHopId>);
+
 /// What a feed has put into the tables.
 pub(super) struct Fed<F: Family> {
     /// Groups by the numbers of the objects that they stand for.
@@ -65,6 +68,11 @@ impl<F: Family> Fed<F> {
             self.owned.resize(at + 1, false);
         }
         self.owned[at] = owned;
+    }
+
+    /// Somebody else has changed a fed route.
+    pub(super) fn note_disturbance(&mut self) {
+        self.is_disturbed = true;
     }
 
     /// All routes have been replaced.
@@ -192,45 +200,61 @@ impl<F: Family> Routes<F> {
 
     /// Makes changes in one table.
     fn commit_to(&mut self, table: u8, changes: &[FedChange<F>]) -> Result<(), String> {
-        let mut list = Vec::with_capacity(changes.len());
-        for (key, number) in changes {
-            let unknown = |number: u32| format!("object {number} is not known");
-            let find = |number| self.fed.objects.get(&number).copied().ok_or_else(|| unknown(number));
-            list.push((key.1, number.map(find).transpose()?));
+        let withdraws = changes.iter().any(|(_, number)| number.is_none());
+        if withdraws
+            && changes.iter().all(|(_, number)| number.is_none())
+            && !self.tables.contains_key(&table)
+        {
+            return Ok(());
         }
         self.make_table(table)?;
+        let list = match withdraws {
+            false => self.ids_of(changes)?,
+            true => self.decided(&last_of_each::<F>(changes))?,
+        };
         let fib = self.tables.get_mut(&table).expect("just made");
         let found = F::commit(fib, &list)?;
         for ((prefix, id), found) in list.iter().zip(found) {
             let key = (table, *prefix);
             if let Some(id) = id {
-                self.hops.retain(*id).map_err(|why| why.to_string())?;
-                self.fed.seen.iter_mut().for_each(|seen| _ = seen.insert(key));
+                let is_fed = self.fed.owns(*id);
+                if is_fed {
+                    self.hops.retain(*id).map_err(|why| why.to_string())?;
+                    self.fed.seen.iter_mut().for_each(|seen| _ = seen.insert(key));
+                } else {
+                    // What lay beneath returns with its reference.
+                    self.fed.beneath.remove(&key);
+                }
             }
-            match found {
-                Some(old) if self.fed.owns(old) => self.hops.release(old),
-                Some(old) => _ = self.fed.beneath.insert(key, old),
-                None => {}
-            }
-        }
-        if self.fed.beneath.is_empty() {
-            return Ok(());
-        }
-        let withdrawn = list.iter().filter(|(_, id)| id.is_none());
-        withdrawn.map(|(prefix, _)| (table, *prefix)).try_for_each(|key| self.uncover(key))
-    }
-
-    /// Brings back the configured route that lies beneath one that has gone.
-    fn uncover(&mut self, key: Key<F>) -> Result<(), String> {
-        let fib = self.tables.get_mut(&key.0).expect("it has the route");
-        if F::get(fib, key.1).is_none()
-            && let Some(id) = self.fed.beneath.remove(&key)
-            && let Err(why) = F::insert(fib, key.1, id)
-        {
-            self.fed.beneath.insert(key, id);
-            return Err(why);
+            let covered = match found {
+                Some(old) if self.fed.owns(old) => Some(old),
+                Some(old) => self.fed.beneath.insert(key, old),
+                None => None,
+            };
+            covered.into_iter().for_each(|id| self.hops.release(id));
         }
         Ok(())
+    }
+
+    /// Changes with the ids of their objects.
+    fn ids_of(&self, changes: &[FedChange<F>]) -> Result<Vec<Decided<F>>, String> {
+        let unknown = |number: u32| format!("object {number} is not known");
+        let find = |number| self.fed.objects.get(&number).copied().ok_or_else(|| unknown(number));
+        changes.iter().map(|(key, number)| Ok((key.1, number.map(find).transpose()?))).collect()
+    }
+
+    /// The same for changes of which each has another prefix. Of those that withdraw, what is not the feed's is left out, and what uncovers
+    /// a configured route sets that instead.
+    fn decided(&self, changes: &[FedChange<F>]) -> Result<Vec<Decided<F>>, String> {
+        let mut list = Vec::with_capacity(changes.len());
+        for ((key, number), (prefix, id)) in changes.iter().zip(self.ids_of(changes)?) {
+            if number.is_some() {
+                list.push((prefix, id));
+            } else if self.get(key.0, prefix).is_some_and(|present| self.fed.owns(present)) {
+                list.push((prefix, self.fed.beneath.get(key).copied()));
+            }
+        }
+        Ok(list)
     }
 
     /// Fed routes with the numbers of their objects, for tables that take the place of these.
@@ -247,3 +271,12 @@ impl<F: Family> Routes<F> {
 
 /// Routes that are swept at a time.
 const AT_ONCE: usize = 4096;
+
+/// Of changes of the same prefix, the last.
+fn last_of_each<F: Family>(changes: &[FedChange<F>]) -> Vec<FedChange<F>> {
+    let mut named: HashSet<Key<F>, Hasher> = HashSet::default();
+    let mut kept: Vec<FedChange<F>> =
+        changes.iter().rev().filter(|(key, _)| named.insert(*key)).copied().collect();
+    kept.reverse();
+    kept
+}

@@ -321,7 +321,12 @@ impl<F: Family> Routes<F> {
                 Err(why) => return Err(self.undo(former, why)),
             }
         }
-        former.into_iter().for_each(|(.., old)| self.forget(old));
+        for (.., old) in former {
+            if old.is_some_and(|id| self.fed.owns(id)) {
+                self.fed.note_disturbance();
+            }
+            self.forget(old);
+        }
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use engine::args::{FromArg, Names};
 use packet::Packet;
@@ -12,7 +12,7 @@ use sync::rcu;
 use tables::next_hop::NextHopReader;
 
 use super::routes::{Limits, Routes};
-use super::{Family, Hop};
+use super::{Family, FeedSink, Hop};
 
 /// The strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +108,8 @@ pub(super) struct Published<F: Family> {
 /// Routes as all instances of an element share them.
 pub(crate) struct SharedRoutes<F: Family> {
     strategy: Strategy,
+    /// The route feed that fills them.
+    feeder: Mutex<Weak<FeedSink>>,
     store: Store<F>,
 }
 
@@ -142,7 +144,7 @@ impl<F: Family> SharedRoutes<F> {
                 Store::Locked(Mutex::new(vec![Arc::new(SpinLock::new(owned))]))
             }
         };
-        Ok(Self { strategy, store })
+        Ok(Self { strategy, feeder: Mutex::default(), store })
     }
 
     /// Whether these routes may go on in place of `fresh` ones, which were made of the same text. Those behind locks may
@@ -153,8 +155,19 @@ impl<F: Family> SharedRoutes<F> {
         self.strategy == Strategy::Rcu && fresh.strategy == self.strategy && given(self) == given(fresh)
     }
 
-    pub(super) fn strategy(&self) -> Strategy {
+    pub(crate) fn strategy(&self) -> Strategy {
         self.strategy
+    }
+
+    /// Gives them to a feed, unless another one has them than the one `before`.
+    pub(super) fn claim(&self, feed: &Arc<FeedSink>, before: Option<&Arc<FeedSink>>) -> Result<(), String> {
+        let mut feeder = list(&self.feeder);
+        let other = feeder.upgrade().filter(|other| !before.is_some_and(|before| Arc::ptr_eq(other, before)));
+        if other.is_some_and(|other| !Arc::ptr_eq(&other, feed)) {
+            return Err("another RouteFeed fills this table; one is enough for both families".into());
+        }
+        *feeder = Arc::downgrade(feed);
+        Ok(())
     }
 
     /// The way for the first instance.

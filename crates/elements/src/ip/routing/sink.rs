@@ -76,6 +76,8 @@ struct State {
     feed: u64,
     sequence: u64,
     is_replaying: bool,
+    /// Whether the tables have all that the feed has said since it began.
+    is_complete: bool,
     world: World,
     four: Half<V4>,
     six: Half<V6>,
@@ -249,16 +251,24 @@ impl<F: Family> Side<F> {
         self.routes.read(super::routes::Routes::fed_is_disturbed)
     }
 
-    /// Takes the fed routes of an earlier configuration's table.
-    fn succeed(&self, before: &Side<F>, world: &World, half: &mut Half<F>, known: &HashSet<u32, Hasher>) {
-        let mut refused = Refused::default();
+    /// Takes the fed routes of an earlier configuration's table; whether they mean here what they should.
+    fn succeed(
+        &self,
+        before: &Side<F>,
+        world: &World,
+        half: &mut Half<F>,
+        known: &HashSet<u32, Hasher>,
+    ) -> bool {
         if Arc::ptr_eq(&self.routes, &before.routes) {
-            known.iter().for_each(|id| _ = self.translate(world, half, &mut refused, *id));
-            return;
+            // The running configuration uses the table, so nothing in it is changed now.
+            half.known.clone_from(known);
+            return self.outputs == before.outputs;
         }
+        let mut refused = Refused::default();
         for (table, prefix, id) in before.routes.read(|routes| routes.fed_routes()) {
             self.route(world, half, &mut refused, (table, prefix), id);
         }
+        refused.count == 0 && !before.is_disturbed()
     }
 }
 
@@ -292,8 +302,11 @@ impl FeedSink {
     /// Why the control plane must replay everything, if it must.
     #[must_use]
     pub fn needs_replay(&self) -> Option<String> {
-        let state = self.state();
         let Sides { four, six } = self.sides.get()?;
+        let state = self.state();
+        if state.feed == 0 {
+            return Some("the router has other tables now".to_owned());
+        }
         let is_disturbed =
             four.as_ref().is_some_and(Side::is_disturbed) || six.as_ref().is_some_and(Side::is_disturbed);
         (is_disturbed && !state.is_replaying)
@@ -308,7 +321,12 @@ impl FeedSink {
         if state.successor.strong_count() > 0 {
             return None;
         }
-        let reply = sides.apply(&mut state, batch).unwrap_or_else(|why| Reply::Replay { why });
+        let reply = sides.apply(&mut state, batch).unwrap_or_else(|why| {
+            // What was read of it is not to be made with a later batch.
+            state.four.pending.clear();
+            state.six.pending.clear();
+            Reply::Replay { why }
+        });
         self.show(&state);
         Some(reply)
     }
@@ -318,6 +336,8 @@ impl FeedSink {
     /// # Errors
     /// The tables refuse its routes.
     pub(crate) fn start(self: &Arc<Self>, sides: Sides, before: Option<Arc<FeedSink>>) -> Result<(), String> {
+        sides.four.iter().try_for_each(|side| side.routes.claim(self, before.as_ref()))?;
+        sides.six.iter().try_for_each(|side| side.routes.claim(self, before.as_ref()))?;
         if self.sides.set(sides).is_ok()
             && let Some(before) = before
         {
@@ -336,18 +356,33 @@ impl FeedSink {
     fn succeed(self: &Arc<Self>, before: &FeedSink) -> Result<(), String> {
         let (Some(new), Some(old)) = (self.sides.get(), before.sides.get()) else { return Ok(()) };
         let mut theirs = before.state();
-        let mut state = self.state();
-        // Half a report is none: after it the control plane begins again.
-        if !theirs.is_replaying {
-            (state.feed, state.sequence) = (theirs.feed, theirs.sequence);
+        let is_same = |new: &Sides, old: &Sides| {
+            let four = new
+                .four
+                .as_ref()
+                .zip(old.four.as_ref())
+                .is_none_or(|(a, b)| Arc::ptr_eq(&a.routes, &b.routes));
+            let six =
+                new.six.as_ref().zip(old.six.as_ref()).is_none_or(|(a, b)| Arc::ptr_eq(&a.routes, &b.routes));
+            four && six
+        };
+        if theirs.is_replaying && !is_same(new, old) {
+            return Err("a control plane is replaying its routes into the table that is to be replaced; try again when it has ended".into());
         }
+        let mut state = self.state();
         state.world = theirs.world.clone();
         let State { world, four, six, .. } = &mut *state;
-        if let (Some(side), Some(old)) = (&new.four, &old.four) {
-            side.succeed(old, world, four, &theirs.four.known);
-        }
-        if let (Some(side), Some(old)) = (&new.six, &old.six) {
-            side.succeed(old, world, six, &theirs.six.known);
+        let four = match (&new.four, &old.four) {
+            (Some(side), Some(old)) => side.succeed(old, world, four, &theirs.four.known),
+            (new, _) => new.is_none(),
+        };
+        let six = match (&new.six, &old.six) {
+            (Some(side), Some(old)) => side.succeed(old, world, six, &theirs.six.known),
+            (new, _) => new.is_none(),
+        };
+        // What is lacking comes with a replay.
+        if four && six && theirs.is_complete {
+            (state.feed, state.sequence, state.is_complete) = (theirs.feed, theirs.sequence, true);
         }
         new.flush(&mut state)?;
         self.show(&state);
@@ -373,6 +408,9 @@ impl Sides {
                 }
             }
         }
+        if !is_checked {
+            check_order(state, header.sequence)?;
+        }
         self.flush(state)?;
         state.sequence = header.sequence;
         let Refused { count: refused, why } = std::mem::take(&mut state.refused);
@@ -384,7 +422,7 @@ impl Sides {
         match update {
             Update::Hello { .. } => {}
             Update::Begin => {
-                self.flush(state)?;
+                // What waits is part of what is said again.
                 let State { feed, sequence, .. } = *state;
                 *state = State { feed, sequence, is_replaying: true, ..State::default() };
                 self.four.iter().try_for_each(Side::begin)?;
@@ -394,7 +432,7 @@ impl Sides {
                 self.flush(state)?;
                 self.four.iter().try_for_each(Side::end)?;
                 self.six.iter().try_for_each(Side::end)?;
-                state.is_replaying = false;
+                (state.is_replaying, state.is_complete) = (false, true);
             }
             Update::Link { link, up, name } => self.link(state, link, Link { name: name.to_owned(), up }),
             Update::Object { id, object } => {
@@ -418,10 +456,10 @@ impl Sides {
                 None => refused.add(|| format!("no IPv6 table takes the route {prefix}")),
             },
             Update::Withdraw { table, prefix: Prefix::V4(prefix) } => {
-                four.pending.push(((table, prefix4(prefix)), None));
+                four.pending.extend(self.four.is_some().then(|| ((table, prefix4(prefix)), None)));
             }
             Update::Withdraw { table, prefix: Prefix::V6(prefix) } => {
-                six.pending.push(((table, prefix6(prefix)), None));
+                six.pending.extend(self.six.is_some().then(|| ((table, prefix6(prefix)), None)));
             }
         }
         Ok(())
@@ -468,7 +506,9 @@ impl Sides {
 
 /// Answers a control plane. The numbers of another one are its own; the old routes forward until its replay ends.
 fn greet(state: &mut State, feed: u64, sequence: u64) -> Reply {
-    let welcome = Reply::Welcome { feed: state.feed, sequence: state.sequence };
+    let held = if state.is_complete { state.feed } else { 0 };
+    let welcome = Reply::Welcome { feed: held, sequence: state.sequence };
+    state.is_complete &= state.feed == feed && state.sequence == sequence;
     (state.feed, state.sequence) = (feed, sequence);
     welcome
 }

@@ -276,3 +276,35 @@ fn another_configuration_takes_the_routes_over() {
     rig.apply(&[link(0, "eth0", true)], 0);
     assert_eq!(rig.lookup("10.1.0.1"), "10.0.0.2 1 1");
 }
+
+#[test]
+fn a_removed_fed_route_needs_a_replay() {
+    let mut rig = Rig::new(&["10.1.0.0/16 2"]);
+    rig.apply(&[object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.1.0.0/16", 1)], 0);
+    rig.four.change(|routes| routes.command("remove", "10.1.0.0/16")).expect("it is there");
+    assert!(rig.sink.needs_replay().is_some());
+    rig.replay(&[object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.1.0.0/16", 1)]);
+    assert_eq!((rig.lookup("10.1.0.1"), rig.sink.needs_replay()), ("10.0.0.2 1 1".into(), None));
+}
+
+#[test]
+fn a_table_has_one_feed() {
+    let rig = Rig::new(&[]);
+    let other = Arc::new(FeedSink::new("others".into()));
+    let four = Some(Side { routes: rig.four.clone(), outputs: outputs() });
+    let why = other.start(Sides { four, six: None }, None).expect_err("it has one");
+    assert!(why.contains("another RouteFeed"), "{why}");
+}
+
+#[test]
+fn a_greeting_confirms_only_what_is_complete() {
+    let mut rig = Rig::new(&[]);
+    assert_eq!(rig.greet(7), Reply::Welcome { feed: 7, sequence: 1 });
+    assert_eq!(rig.greet(8), Reply::Welcome { feed: 7, sequence: 1 });
+    assert_eq!(rig.greet(8), Reply::Welcome { feed: 0, sequence: 1 }, "nothing of feed 8 is there");
+    rig.replay(&[]);
+    assert_eq!(rig.greet(8), Reply::Welcome { feed: 8, sequence: 2 });
+    // A router that has greeted nobody asks.
+    let fresh = sink(&table(&[]), &table(&[]), None);
+    assert!(fresh.needs_replay().is_some());
+}
