@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interfaces of the control namespace, and their numbers in the route feed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use feed::Update;
 
@@ -17,12 +17,16 @@ struct Entry {
     link: Option<Link>,
     /// Told to the user plane since it changed.
     is_sent: bool,
+    /// Named by the full report under way, or by the latest.
+    is_named: bool,
 }
 
 /// All links by the kernel's index.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     entries: BTreeMap<u32, Entry>,
+    /// Numbers of entries.
+    taken: BTreeSet<u16>,
 }
 
 impl Links {
@@ -31,9 +35,32 @@ impl Links {
         if let Some(entry) = self.entries.get(&index) {
             return Some(entry.number);
         }
-        let number = u16::try_from(self.entries.len()).ok().filter(|_| self.entries.len() < MOST)?;
-        self.entries.insert(index, Entry { number, link: None, is_sent: false });
+        let number = (0..MOST as u16).find(|number| !self.taken.contains(number))?;
+        self.taken.insert(number);
+        self.entries.insert(index, Entry { number, link: None, is_sent: false, is_named: true });
         Some(number)
+    }
+
+    /// Whether no number is left.
+    pub(crate) fn is_full(&self) -> bool {
+        self.taken.len() >= MOST
+    }
+
+    /// Forgets links that have gone, but those whose numbers are in use.
+    pub(crate) fn forget_gone(&mut self, is_used: impl Fn(u16) -> bool) {
+        self.entries.retain(|_, entry| entry.link.is_some() || is_used(entry.number));
+        self.taken = self.entries.values().map(|entry| entry.number).collect();
+    }
+
+    /// A full report begins.
+    pub(crate) fn begin(&mut self) {
+        self.entries.values_mut().for_each(|entry| entry.is_named = false);
+    }
+
+    /// The full report is complete: the indices of links that it has not named.
+    pub(crate) fn missing(&self) -> Vec<u32> {
+        let missing = self.entries.iter().filter(|(_, entry)| entry.link.is_some() && !entry.is_named);
+        missing.map(|(index, _)| *index).collect()
     }
 
     /// Notes what is known of a link; whether anything that matters to routes has changed.
@@ -46,6 +73,7 @@ impl Links {
         let is_changed = matters(&entry.link) != matters(&link);
         entry.is_sent &= !is_changed;
         entry.link = link;
+        entry.is_named = true;
         is_changed
     }
 

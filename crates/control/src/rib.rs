@@ -279,6 +279,9 @@ impl Rib {
 
     fn begin(&mut self, source: Source, now: Duration) {
         self.objects.begin(source, &mut self.links);
+        if source == Source::Kernel {
+            self.links.begin();
+        }
         let until = now + self.grace;
         let feed = self.feed_mut(source);
         feed.generation = feed.generation.wrapping_add(1);
@@ -297,6 +300,7 @@ impl Rib {
         self.objects.end(source);
         let generation = self.feed(source).generation;
         if source == Source::Kernel {
+            self.links.missing().into_iter().for_each(|index| self.link(index, None));
             return self.sweep(source, now, |route| route.generation != generation);
         }
         let doubtful = self.doubtful_protocols(generation);
@@ -489,6 +493,14 @@ impl Rib {
     }
 
     fn link(&mut self, index: u32, link: Option<Link>) {
+        if self.links.is_full() {
+            let hops = self.sent.values().filter_map(|object| match object {
+                feed::Object::Forward(hops) => Some(hops),
+                _ => None,
+            });
+            let used: HashSet<u16> = hops.flatten().map(|hop| hop.link).collect();
+            self.links.forget_gone(|number| used.contains(&number));
+        }
         if !self.links.set(index, link) {
             return;
         }

@@ -388,6 +388,25 @@ fn links_by_name_and_state() {
     check(&user, &[(to, "Local")]);
 }
 
+#[test]
+fn links_that_a_report_does_not_name_are_gone_and_numbers_are_used_again() {
+    let (mut rib, mut user) = begin();
+    step(&mut rib, &mut user, Source::Kernel, [Change::Begin, link(2, "eth0", true), Change::End], 0);
+    assert_eq!(rib.links().map(|(index, _)| index).collect::<Vec<_>>(), [2]);
+    // A route that still names a link that has gone keeps its number from others.
+    let old = [link(9, "old", true), route("203.0.113.0/24", Way::One(hop("10.0.0.9", 9)))];
+    step(&mut rib, &mut user, Source::Kernel, old, 1);
+    step(&mut rib, &mut user, Source::Kernel, [Change::Link { index: 9, link: None }], 1);
+    for index in 10..5_000 {
+        let gone = Change::Link { index, link: None };
+        step(&mut rib, &mut user, Source::Kernel, [link(index, "tap0", true), gone], 1);
+    }
+    let to = "198.51.100.0/24";
+    let last = [link(10_000, "tap0", true), route(to, Way::One(hop("10.0.0.2", 10_000)))];
+    step(&mut rib, &mut user, Source::Kernel, last, 2);
+    check(&user, &[(to, "10.0.0.2 tap0 1"), ("203.0.113.0/24", "10.0.0.9 ? 1")]);
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Set { source: bool, to: u8, metric: u32, protocol: bool, object: u8 },
@@ -486,6 +505,10 @@ proptest! {
                 Op::Restart { source: fpm, keep } => {
                     runs[usize::from(fpm)] += 1;
                     rib.apply(source(fpm), Change::Begin, at);
+                    if !fpm {
+                        let links = [link(1, "lo", true), link(2, "eth0", true), link(3, "eth1", true)];
+                        links.into_iter().for_each(|link| rib.apply(Source::Kernel, link, at));
+                    }
                     rib.flush(at);
                     user.take(rib.outbox());
                     oracle.routes.retain(|(of, ..), _| *of != fpm);
