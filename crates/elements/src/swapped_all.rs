@@ -137,6 +137,7 @@ const GOES_ON_ELSEWHERE: &[&str] = &[
     "MulticastSnooping",
     "PollDevice",
     "RSTP",
+    "RouteFeed",
     "RawSocket",
     "McastSocket",
     "Socket",
