@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The control plane: it learns routes from real daemons and tells them to the user plane.
+//! The control plane: it learns routes from real daemons and sends them to the user plane.
 //!
 //! * [`model`]: what feeds report, whatever their form: [`Change`].
 //! * [`fpm`]: the feed of FRR's zebra.

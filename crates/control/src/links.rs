@@ -15,7 +15,7 @@ const MOST: usize = 1 << 12;
 struct Entry {
     number: u16,
     link: Option<Link>,
-    /// Told to the user plane since it changed.
+    /// Sent to the user plane since it changed.
     is_sent: bool,
     /// Named by the full report under way, or by the latest.
     is_named: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// The number of the link with this index, made up if the kernel has not told of it yet.
+    /// The number of the link with this index, made up if the kernel has not reported it yet.
     fn number(&mut self, index: u32) -> Option<u16> {
         if let Some(entry) = self.entries.get(&index) {
             return Some(entry.number);
@@ -100,7 +100,7 @@ impl Links {
     /// Reports what the user plane does not know yet.
     pub(crate) fn send(&mut self, mut put: impl FnMut(&Update<'_>)) {
         for entry in self.entries.values_mut().filter(|entry| !entry.is_sent) {
-            // A link that the kernel has not told of yet, or that has gone, takes no packets.
+            // A link that the kernel has not reported yet, or that has gone, takes no packets.
             let (name, up) = entry.link.as_ref().map_or(("?", false), |link| (&*link.name, link.is_up));
             put(&Update::Link { link: entry.number, up, name });
             entry.is_sent = true;

@@ -46,7 +46,7 @@ pub struct Asker {
 impl Asker {
     /// Puts a question. It is answered on the control plane's thread, so the answer should not take long.
     pub fn ask(&self, ask: impl FnOnce(&mut Plane) + Send + 'static) {
-        // If the plane has ended, the question is dropped, and whoever waits for an answer learns it.
+        // If the plane has ended, the question is dropped, and the caller who waits for an answer learns it.
         let _ = self.asks.send(Box::new(ask));
         // An empty report wakes it. If there is no room, it is awake.
         let _ = self.reports.try_send((Source::Kernel, Vec::new()));
@@ -69,7 +69,7 @@ impl Plane {
         self.began.elapsed()
     }
 
-    /// Works until [`is_over`](Self::is_over), or nobody can tell it anything any more.
+    /// Works until [`is_over`](Self::is_over), or nobody can report anything any more.
     pub fn run(&mut self) {
         while !self.is_over {
             self.round();

@@ -14,7 +14,7 @@
 //!   it has not named stay for the grace period, too. They go earlier if it has named nearly all of that protocol ([`MISSING`]).
 //! * A user plane that has routes of an earlier control plane keeps them until all feeds have reported ([`Rib::expect`]).
 //!
-//! The RIB does no I/O, and is told the time.
+//! The RIB does no I/O, and the time is passed in.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -82,6 +82,18 @@ impl Layer {
 struct Routes {
     first: Map<Stored>,
     others: Map<Vec<Stored>>,
+}
+
+impl Routes {
+    /// All of them, in no order.
+    fn iter(&self) -> impl Iterator<Item = (Key, Stored)> {
+        let others = self.others.iter().flat_map(|(key, list)| list.iter().map(move |route| (key, *route)));
+        self.first.iter().map(|(key, route)| (key, *route)).chain(others)
+    }
+
+    fn len(&self) -> usize {
+        self.first.len() + self.others.iter().map(|(_, others)| others.len()).sum::<usize>()
+    }
 }
 
 /// The state of a feed.
@@ -323,7 +335,7 @@ impl Rib {
         std::array::from_fn(|protocol| missing[protocol] * MISSING > all[protocol])
     }
 
-    /// FPM has told all it has: copies in the kernel that it does not name count no longer.
+    /// FPM has reported everything: copies in the kernel that it does not name count no longer.
     fn cover_copies(&mut self, now: Duration) {
         self.covers_copies = true;
         for key in self.copies() {
@@ -344,11 +356,8 @@ impl Rib {
     /// Removes the routes of a feed that are `stale`.
     fn sweep(&mut self, source: Source, now: Duration, stale: impl Fn(&Stored) -> bool) {
         for layer in Layer::ALL.into_iter().filter(|layer| layer.source() == source) {
-            let routes = &self.layers[layer as usize];
-            let firsts = routes.first.iter().map(|(key, route)| (key, *route));
-            let others =
-                routes.others.iter().flat_map(|(key, list)| list.iter().map(move |route| (key, *route)));
-            let gone: Vec<(Key, Stored)> = firsts.chain(others).filter(|(_, route)| stale(route)).collect();
+            let gone: Vec<(Key, Stored)> =
+                self.layers[layer as usize].iter().filter(|(_, route)| stale(route)).collect();
             for (key, route) in gone {
                 self.change(key, now, |rib| rib.remove(layer, &key, Some(route.metric)));
             }
@@ -458,10 +467,15 @@ impl Rib {
             return true;
         }
         let Some(object) = self.objects.meaning(id, &mut self.links) else { return false };
+        self.put_object(id, object);
+        true
+    }
+
+    /// Sends what an object means, and first the links that it names.
+    fn put_object(&mut self, id: ObjectId, object: feed::Object) {
         self.links.send(|update| self.outbox.put(update));
         self.outbox.put(&Update::Object { id, object: object.clone() });
         self.sent.insert(id, object);
-        true
     }
 
     /// An object may mean something else now.
@@ -477,9 +491,7 @@ impl Rib {
         let Some(sent) = self.sent.get(&id) else { return };
         let Some(object) = self.objects.meaning(id, &mut self.links) else { return };
         if *sent != object {
-            self.links.send(|update| self.outbox.put(update));
-            self.outbox.put(&Update::Object { id, object: object.clone() });
-            self.sent.insert(id, object);
+            self.put_object(id, object);
         }
     }
 
@@ -613,10 +625,7 @@ impl Rib {
     /// How many there are.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let len = |layer: Layer| {
-            let routes = &self.layers[layer as usize];
-            routes.first.len() + routes.others.iter().map(|(_, others)| others.len()).sum::<usize>()
-        };
+        let len = |layer: Layer| self.layers[layer as usize].len();
         Counts {
             fpm: len(Layer::Fpm),
             kernel: len(Layer::Kernel),
@@ -636,10 +645,7 @@ impl Rib {
     pub fn show(&mut self, all: bool) -> Vec<Shown> {
         let mut found: Vec<(Key, Layer, Stored)> = Vec::new();
         for layer in Layer::ALL {
-            let routes = &self.layers[layer as usize];
-            found.extend(routes.first.iter().map(|(key, route)| (key, layer, *route)));
-            let others = routes.others.iter();
-            found.extend(others.flat_map(|(key, list)| list.iter().map(move |route| (key, layer, *route))));
+            found.extend(self.layers[layer as usize].iter().map(|(key, route)| (key, layer, route)));
         }
         found.sort_by_key(|(key, layer, route)| (*key, *layer as u8, route.metric));
         let mut shown = Vec::new();

@@ -57,11 +57,10 @@ fn with_zebra(conf: &str) {
 
     // Killed and started again, it replays.
     seen.changes.clear();
-    frr.zebra = None;
+    frr.kill("zebra");
     seen.wait_past("the loss", |change| *change == Change::Lost);
-    frr.staticd = None;
-    frr.start_zebra(&namespace).unwrap();
-    frr.start_staticd(&namespace).unwrap();
+    frr.kill("staticd");
+    frr.start_daemons(&namespace).unwrap();
     seen.wait_past("another replay", |change| *change == Change::Begin);
     seen.wait("its routes", |changes| changes.iter().any(|change| is_route(change, "198.51.100.0/24")));
     seen.wait_past("its end", |change| *change == Change::End);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The route feed: how a control plane tells a user plane its routes, next hops and links.
+//! The route feed: how a control plane sends a user plane its routes, next hops and links.
 //!
 //! A *batch* is one message of a channel. It begins with a [`Header`]; [`Update`]s follow. The user plane answers each batch with a
 //! [`Reply`], so the control plane knows what has been applied.

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use elements::ip::FeedSink;
@@ -31,7 +31,7 @@ pub(crate) fn serve(control: &Control, place: PathBuf) {
     let body = move || {
         // Without it, nothing comes while workers never rest.
         let _ = sync::priority::before_workers();
-        let served = Arc::new(Mutex::new(HashSet::new()));
+        let served = Arc::new(Served::default());
         loop {
             for sink in control.shared().all_provided::<FeedSink>() {
                 begin(&control, &place, sink.channel(), &served);
@@ -48,12 +48,16 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
     }
 }
 
+/// Channels that a thread serves.
+type Served = Mutex<HashSet<String>>;
+
+fn names(served: &Served) -> MutexGuard<'_, HashSet<String>> {
+    served.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Begins to serve a channel, unless a thread does already.
-fn begin(control: &Control, place: &Path, channel: &str, served: &Arc<Mutex<HashSet<String>>>) {
-    let list = |served: &Mutex<HashSet<String>>, change: &dyn Fn(&mut HashSet<String>) -> bool| {
-        change(&mut served.lock().unwrap_or_else(PoisonError::into_inner))
-    };
-    if !list(served, &|served| served.insert(channel.to_owned())) {
+fn begin(control: &Control, place: &Path, channel: &str, served: &Arc<Served>) {
+    if !names(served).insert(channel.to_owned()) {
         return;
     }
     let (control, place, channel, served) =
@@ -70,7 +74,7 @@ fn begin(control: &Control, place: &Path, channel: &str, served: &Arc<Mutex<Hash
             }
             std::thread::sleep(PAUSE);
         }
-        list(&served, &|served| served.remove(&channel));
+        names(&served).remove(&channel);
     });
 }
 
@@ -135,7 +139,7 @@ fn apply(control: &Control, channel: &str, batch: &[u8]) -> Option<Reply> {
 
 fn answer(sender: &mut Sender, reply: &Reply) -> Result<(), String> {
     match sender.send_within(&reply.encode(), PATIENCE) {
-        // Whoever takes no answers learns of it by a new greeting.
+        // A control plane that takes no answers greets again.
         Ok(()) | Err(icc::ChannelError::Full) => Ok(()),
         Err(why) => Err(why.to_string()),
     }

@@ -374,7 +374,7 @@ fn local_addresses_then_fpm_then_the_kernel() {
 fn links_by_name_and_state() {
     let (mut rib, mut user) = begin();
     let to = "198.51.100.0/24";
-    // The kernel tells of the link later than the daemon of the route.
+    // The kernel reports the link later than the daemon reports the route.
     step(&mut rib, &mut user, Source::Fpm, [route(to, Way::One(hop("10.0.0.2", 9)))], 0);
     check(&user, &[(to, "10.0.0.2 ? 1")]);
     step(&mut rib, &mut user, Source::Kernel, [link(9, "eth9", true)], 1);

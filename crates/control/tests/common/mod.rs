@@ -4,21 +4,18 @@
 // Not every test uses everything.
 #![allow(dead_code)]
 
-use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use junctor_control::model::{Change, Source};
 use junctor_control::{Notices, Prefix};
-use lab::process::Process;
-use lab::rig::{Namespace, RigError, wait_for};
+use lab::rig::{Namespace, RigError};
 
 /// How long anything may take before a test fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub const ZEBRA: &str = "/usr/lib/frr/zebra";
-pub const STATICD: &str = "/usr/lib/frr/staticd";
 
 /// A namespace with the interfaces `d0` (10.0.0.1/24, 2001:db8::1/64) and `d1` (10.0.1.1/24), each with a carrier.
 pub fn namespace() -> Result<Namespace, RigError> {
@@ -37,74 +34,37 @@ pub fn namespace() -> Result<Namespace, RigError> {
     Ok(namespace)
 }
 
-/// FRR's zebra and staticd in a namespace, with their files in a directory of their own.
+/// FRR's zebra and staticd in a namespace.
 pub struct Frr {
-    pub directory: tempfile::TempDir,
-    pub zebra: Option<Process>,
-    pub staticd: Option<Process>,
+    daemons: lab::frr::Frr,
+    zebra: String,
+    routes: String,
 }
 
 impl Frr {
     /// Starts both. `routes` are lines of staticd's configuration.
-    pub fn start(
-        namespace: &Namespace,
-        zebra: &str,
-        routes: &str,
-    ) -> Result<Frr, Box<dyn std::error::Error>> {
-        let directory = tempfile::tempdir()?;
-        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777))?;
-        std::fs::write(directory.path().join("zebra.conf"), zebra)?;
-        std::fs::write(directory.path().join("staticd.conf"), routes)?;
-        let mut frr = Frr { directory, zebra: None, staticd: None };
-        frr.start_zebra(namespace)?;
-        frr.start_staticd(namespace)?;
+    pub fn start(namespace: &Namespace, zebra: &str, routes: &str) -> Result<Frr, RigError> {
+        let daemons = lab::frr::Frr::new()?;
+        let mut frr = Frr { daemons, zebra: zebra.to_owned(), routes: routes.to_owned() };
+        frr.start_daemons(namespace)?;
         Ok(frr)
     }
 
-    pub fn start_zebra(&mut self, namespace: &Namespace) -> Result<(), RigError> {
-        // A killed zebra leaves its socket behind.
-        let _ = std::fs::remove_file(self.directory.path().join("zserv"));
-        self.zebra = Some(self.daemon(namespace, ZEBRA, &["-M", "dplane_fpm_nl", "-s", "10000000"])?);
-        Ok(())
+    /// Starts both, again after [`kill`](Self::kill).
+    pub fn start_daemons(&mut self, namespace: &Namespace) -> Result<(), RigError> {
+        let fpm = ["-M", "dplane_fpm_nl", "-s", "10000000"];
+        self.daemons.start(namespace, "zebra", &self.zebra, &fpm)?;
+        self.daemons.start(namespace, "staticd", &self.routes, &[])
     }
 
-    pub fn start_staticd(&mut self, namespace: &Namespace) -> Result<(), RigError> {
-        let socket = self.directory.path().join("zserv");
-        wait_for("zebra's socket", PATIENCE, || socket.exists())?;
-        self.staticd = Some(self.daemon(namespace, STATICD, &[])?);
-        Ok(())
-    }
-
-    fn daemon(&self, namespace: &Namespace, program: &str, more: &[&str]) -> Result<Process, RigError> {
-        let name = program.rsplit('/').next().unwrap_or(program);
-        let at = self.directory.path().display();
-        let (conf, pid) = (format!("{at}/{name}.conf"), format!("{at}/{name}.pid"));
-        let (zserv, vty) = (format!("{at}/zserv"), at.to_string());
-        let mut command = vec![
-            program,
-            "-f",
-            &conf,
-            "-i",
-            &pid,
-            "-z",
-            &zserv,
-            "--vty_socket",
-            &vty,
-            "-A",
-            "127.0.0.1",
-            "--log",
-            "stdout",
-        ];
-        command.extend(more);
-        namespace.spawn(&command)
+    /// Ends a daemon by SIGKILL.
+    pub fn kill(&mut self, daemon: &str) {
+        self.daemons.kill(daemon);
     }
 
     /// Says a line to the daemons' configuration.
     pub fn configure(&self, namespace: &Namespace, lines: &[&str]) -> Result<(), RigError> {
-        let vty = self.directory.path().display().to_string();
-        let mut command = vec!["vtysh", "--vty_socket", &vty, "-c", "configure terminal"];
-        lines.iter().for_each(|line| command.extend(["-c", line]));
-        namespace.run(&command).map(drop)
+        self.daemons.vtysh(namespace, &[&["configure terminal"], lines].concat()).map(drop)
     }
 }
 

@@ -93,12 +93,12 @@ impl<F: Family> Routes<F> {
         }
     }
 
-    /// Ends a replay: what it did not name goes. Returns how many routes went.
+    /// Ends a replay: what it did not name goes.
     ///
     /// # Errors
     /// The tables cannot be changed now; the call may be repeated.
-    pub(crate) fn fed_end(&mut self) -> Result<usize, String> {
-        let Some(seen) = self.fed.seen.take() else { return Ok(0) };
+    pub(crate) fn fed_end(&mut self) -> Result<(), String> {
+        let Some(seen) = self.fed.seen.take() else { return Ok(()) };
         let mut stale: Vec<FedChange<F>> = Vec::new();
         for (table, fib) in &self.tables {
             let fed = F::routes(fib).filter(|(_, id)| self.fed.owns(*id)).map(|(prefix, _)| (*table, prefix));
@@ -113,7 +113,7 @@ impl<F: Family> Routes<F> {
         for id in std::mem::take(&mut self.fed.former).into_values().flatten() {
             self.disown(id);
         }
-        Ok(stale.len())
+        Ok(())
     }
 
     /// Whether a route of the feed was removed by somebody else, so that a replay is needed.

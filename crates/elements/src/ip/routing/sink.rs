@@ -244,11 +244,17 @@ impl<F: Family> Side<F> {
     }
 
     fn end(&self) -> Result<(), String> {
-        patiently(|| self.routes.change(|routes| routes.fed_end().map(drop)))
+        patiently(|| self.routes.change(|routes| routes.fed_end()))
     }
 
     fn is_disturbed(&self) -> bool {
         self.routes.read(super::routes::Routes::fed_is_disturbed)
+    }
+
+    /// Whether one table is to take the place of another.
+    fn differ(new: &Option<Side<F>>, old: &Option<Side<F>>) -> bool {
+        let both = new.as_ref().zip(old.as_ref());
+        both.is_some_and(|(new, old)| !Arc::ptr_eq(&new.routes, &old.routes))
     }
 
     /// Takes the fed routes of an earlier configuration's table; whether they mean here what they should.
@@ -356,17 +362,7 @@ impl FeedSink {
     fn succeed(self: &Arc<Self>, before: &FeedSink) -> Result<(), String> {
         let (Some(new), Some(old)) = (self.sides.get(), before.sides.get()) else { return Ok(()) };
         let mut theirs = before.state();
-        let is_same = |new: &Sides, old: &Sides| {
-            let four = new
-                .four
-                .as_ref()
-                .zip(old.four.as_ref())
-                .is_none_or(|(a, b)| Arc::ptr_eq(&a.routes, &b.routes));
-            let six =
-                new.six.as_ref().zip(old.six.as_ref()).is_none_or(|(a, b)| Arc::ptr_eq(&a.routes, &b.routes));
-            four && six
-        };
-        if theirs.is_replaying && !is_same(new, old) {
+        if theirs.is_replaying && (Side::differ(&new.four, &old.four) || Side::differ(&new.six, &old.six)) {
             return Err("a control plane is replaying its routes into the table that is to be replaced; try again when it has ended".into());
         }
         let mut state = self.state();
@@ -395,21 +391,13 @@ impl Sides {
     fn apply(&self, state: &mut State, batch: &[u8]) -> Result<Reply, String> {
         let (header, updates) = Updates::new(batch).map_err(|why| why.to_string())?;
         state.refused = Refused::default();
-        let mut is_checked = false;
-        for update in updates {
-            match update.map_err(|why| why.to_string())? {
-                Update::Hello { feed } => return Ok(greet(state, feed, header.sequence)),
-                update => {
-                    if !is_checked {
-                        check_order(state, header.sequence)?;
-                        is_checked = true;
-                    }
-                    self.update(state, update)?;
-                }
-            }
+        let mut updates = updates.peekable();
+        if let Some(Ok(Update::Hello { feed })) = updates.peek() {
+            return Ok(greet(state, *feed, header.sequence));
         }
-        if !is_checked {
-            check_order(state, header.sequence)?;
+        check_order(state, header.sequence)?;
+        for update in updates {
+            self.update(state, update.map_err(|why| why.to_string())?)?;
         }
         self.flush(state)?;
         state.sequence = header.sequence;
@@ -420,6 +408,7 @@ impl Sides {
     fn update(&self, state: &mut State, update: Update<'_>) -> Result<(), String> {
         let State { world, four, six, refused, .. } = state;
         match update {
+            // It was answered if it stood first, and means nothing elsewhere.
             Update::Hello { .. } => {}
             Update::Begin => {
                 // What waits is part of what is said again.

@@ -33,7 +33,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A sink that a control plane has greeted, and told of two links.
+    /// A sink that a control plane has greeted, and sent two links.
     fn new(configured: &[&str]) -> Rig {
         let (four, six) = (table(configured), table(&[]));
         let sink = sink(&four, &six, None);
