@@ -118,6 +118,11 @@ fn forwarding_writes_a_page_and_json() {
     }
     let throughput = object["tables"][2]["rows"].as_array().expect("rows");
     assert_eq!((throughput.len(), throughput[0][2]["text"].as_str()), (8, Some("323.4")), "{throughput:?}");
+    let changes = object["tables"][4]["rows"].as_array().expect("rows");
+    let left_out = changes[0][1]["text"].as_str().is_some_and(|text| text.starts_with("left out: "));
+    for name in ["kpps_still.lock_1", "changing_share.rcu_1", "changes_ospf.rcu_1"] {
+        assert!(value(name).map_or(said || left_out, Value::is_f64), "{name}: {changes:?}");
+    }
     // Nobody waits for the lock of a single worker.
     assert!(value("lock_contended.lock_1.64").is_none_or(|v| v == 0.0), "{results:?}");
     let page = std::fs::read_to_string(dir.path().join("forwarding.html")).expect("the page");

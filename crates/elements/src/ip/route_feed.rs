@@ -41,7 +41,7 @@ use std::sync::Arc;
 use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks};
 
-use super::routing::{Family, FeedSink, Outputs, ReverseRoutes, Side, Sides, Strategy};
+use super::routing::{Family, FeedSink, Outputs, ReverseRoutes, Side, Sides};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RouteFeed", "0/0", || Box::new(RouteFeed::default()))
@@ -94,9 +94,6 @@ fn side<F: Family>(cx: &mut InitCx<'_>, name: &str, outputs: &Outputs) -> Result
     let routes =
         found.ok_or_else(|| format!("'{name}' is not an element with a table of its own of this family"))?;
     let routes = routes.shared.clone();
-    if routes.strategy() == Strategy::PerCore {
-        return Err(format!("'{name}' has SYNC percore, whose copies a feed cannot fill; use rcu or lock"));
-    }
     let noutputs = routes.read(|routes| routes.noutputs());
     match outputs.all().find(|output| *output as usize >= noutputs) {
         Some(output) => {

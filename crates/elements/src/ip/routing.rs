@@ -18,7 +18,7 @@ mod sink;
 pub(crate) use lookup::Lookup;
 pub(crate) use order::{Like, chain};
 pub(crate) use reverse::ReverseRoutes;
-pub(crate) use shared::Strategy;
+
 pub use sink::FeedSink;
 pub(crate) use sink::{Outputs, Side, Sides};
 

@@ -13,7 +13,6 @@ use control::counters::Tally;
 use control::fpm::{self, sample::Stream};
 use control::model::{Change, Hop, Link, Object, Source};
 use control::rib::{HOLD, Rib};
-use control::session::{Next, Session};
 use elements::ip::FeedSink;
 use feed::{Labels, Prefix};
 use serde_json::json;
@@ -22,6 +21,7 @@ use tables::fib4::Fib4Writer;
 use super::fib::{Data, Sources, thread_seconds};
 use crate::cli;
 use crate::measure::{self, Measured};
+use crate::routing::inside::Inside;
 
 /// Bytes of the stream that are taken at a time, as from a socket.
 const CHUNK: usize = 256 << 10;
@@ -109,12 +109,11 @@ fn results(rounds: &[Round], routes: usize) -> Vec<Measured> {
     ]
 }
 
-/// A router that runs, and the end of its feed.
+/// A router that runs, and the way of a feed into it.
 struct Running {
     router: Arc<engine::Shared>,
     worker: Option<std::thread::JoinHandle<()>>,
-    sink: Arc<FeedSink>,
-    session: Session,
+    feed: Inside,
 }
 
 impl Running {
@@ -123,24 +122,19 @@ impl Running {
         let shared = router.shared().clone();
         let sink = shared.all_provided::<FeedSink>().pop().ok_or("an element that takes routes")?;
         let worker = std::thread::spawn(move || router.run());
-        Ok(Running { router: shared, worker: Some(worker), sink, session: Session::new(1) })
+        Ok(Running { router: shared, worker: Some(worker), feed: Inside::new(sink, 1) })
     }
 
     /// Hands on what the RIB has to say. Returns the processor time of the user plane's part.
     fn deliver(&mut self, rib: &mut Rib) -> Result<f64, String> {
         let mut spent = 0.0;
-        while let Some(batch) = self.session.next(rib.outbox()) {
+        self.feed.deliver(rib, |sink, batch| {
             let begin = thread_seconds();
-            let reply = self.sink.apply(&batch).ok_or("the router takes no routes")?;
+            let reply = sink.apply(batch);
             spent += thread_seconds() - begin;
-            if let Next::Replay(_) = self.session.receive(reply) {
-                rib.replay();
-            }
-        }
-        match self.session.refused() {
-            (0, _) => Ok(spent),
-            (n, why) => Err(format!("{n} updates were refused: {why}")),
-        }
+            reply
+        })?;
+        Ok(spent)
     }
 }
 

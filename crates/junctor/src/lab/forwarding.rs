@@ -5,6 +5,8 @@
 //! does; a profile of the system shows them waiting for each other, and a table for each processor ends that. Here the same IP router
 //! runs with its table in these two ways, and in the way that it has by default: one table that is read without a lock.
 
+mod changes;
+mod daemons;
 mod frames;
 mod published;
 mod tables;
@@ -22,7 +24,8 @@ use super::{Common, Wrong};
   junctor lab forwarding --out report
   junctor lab forwarding --rounds 15 --time 100 --json > forwarding.json
 
-All traffic is made and ends in memory; no interface is touched.")]
+All traffic is made and ends in memory. The last part, routes that change, needs root and FRR (Debian: frr), whose daemons live in
+network namespaces of their own. Without these it is left out, and the report says so.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) common: Common,
@@ -34,7 +37,8 @@ pub(super) fn run(common: &Common) -> Result<Report, Wrong> {
     let rows = frames::measure(&mut setting)?;
     let rates = tables::section(&mut setting, &rows);
     let throughput = throughput::section(&mut setting)?;
-    let sections = vec![rates, throughput, waiting::section(&mut setting, &rows)];
+    let waiting = waiting::section(&mut setting, &rows);
+    let sections = vec![rates, throughput, waiting, changes::section(&mut setting)?];
     let mut lacks: Vec<String> = setting.fewer_than(frames::STUDY_CORES).into_iter().collect();
     lacks.push("Ports: the study forwarded between two ports of 1 Gb/s, which carried 800 Mb/s by its own figures and which long frames fill. Here frames are made and end in memory, so no wire sets a limit; but each frame is copied whole when it is made.".to_owned());
     lacks.push("Procedure: the study's rates are throughput by RFC 2544, the greatest rate without loss. In the first tables devices in memory offer as much as is taken, and nothing is lost: what the workers' processor time suffices for. The table of throughput has the study's own procedure.".to_owned());

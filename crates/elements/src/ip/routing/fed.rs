@@ -70,6 +70,11 @@ impl<F: Family> Fed<F> {
         self.owned[at] = owned;
     }
 
+    /// The next hop that the configuration gave a route, if it gave one: `id`, or what lies beneath it.
+    pub(super) fn configured(&self, key: &Key<F>, id: NextHopId) -> Option<NextHopId> {
+        if self.owns(id) { self.beneath.get(key).copied() } else { Some(id) }
+    }
+
     /// Somebody else has changed a fed route.
     pub(super) fn note_disturbance(&mut self) {
         self.is_disturbed = true;
@@ -255,6 +260,39 @@ impl<F: Family> Routes<F> {
             }
         }
         Ok(list)
+    }
+
+    /// Brings what the feed has put here into a copy that has the configured routes.
+    ///
+    /// # Errors
+    /// The copy has no room.
+    pub(super) fn copy_feed(&self, copy: &mut Routes<F>) -> Result<(), String> {
+        let mut numbers: HashMap<NextHopId, u32, Hasher> =
+            self.fed.objects.iter().map(|(number, id)| (*id, *number)).collect();
+        // Groups from before a replay have numbers for the time of copying.
+        let mut free = (0..=u32::MAX).filter(|number| !self.fed.objects.contains_key(number));
+        let former: Vec<u32> = free.by_ref().take(self.fed.former.values().map(Vec::len).sum()).collect();
+        numbers.extend(self.fed.former.values().flatten().copied().zip(former.iter().copied()));
+        for (id, number) in &numbers {
+            let members = self.hops.members(*id).expect("objects are groups").iter();
+            let hop = |id| *self.hops.get(id).expect("members are hops");
+            let members: Vec<_> = members.map(|(member, weight)| (hop(*member), *weight)).collect();
+            copy.fed_object(*number, &members)?;
+        }
+        let mut changes: Vec<FedChange<F>> = Vec::new();
+        for (table, fib) in &self.tables {
+            let fed = F::routes(fib).filter_map(|(prefix, id)| Some((prefix, *numbers.get(&id)?)));
+            changes.extend(fed.map(|(prefix, number)| ((*table, prefix), Some(number))));
+        }
+        copy.fed_commit(&changes)?;
+        for number in former {
+            let id = copy.fed.objects.remove(&number).expect("defined above");
+            let members = copy.hops.members(id).expect("objects are groups").to_vec();
+            copy.fed.former.entry(members).or_default().push(id);
+        }
+        copy.fed.seen.clone_from(&self.fed.seen);
+        copy.fed.is_disturbed = self.fed.is_disturbed;
+        Ok(())
     }
 
     /// Fed routes with the numbers of their objects, for tables that take the place of these.

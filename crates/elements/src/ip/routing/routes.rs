@@ -611,12 +611,18 @@ impl<F: Family> Routes<F> {
                 return Err("the named next hops cannot be copied".into());
             }
         }
-        copy.replace(&self.show_all(), false)?;
+        copy.replace(&self.show_some(|key, id| self.fed.configured(key, id)), false)?;
+        self.copy_feed(&mut copy)?;
         Ok(copy)
     }
 
     /// All routes as text that [`replace`](Self::replace) reads.
     pub(crate) fn show_all(&self) -> String {
+        self.show_some(|_, id| Some(id))
+    }
+
+    /// The same with the next hops that `choose` puts in place of those in the tables; `None` leaves the route out.
+    fn show_some(&self, choose: impl Fn(&(u8, F::Prefix), NextHopId) -> Option<NextHopId>) -> String {
         let six = self.limits.like == Some(Like::Six);
         let mut shown: HashMap<NextHopId, String> = HashMap::new();
         let mut text = String::new();
@@ -630,6 +636,7 @@ impl<F: Family> Routes<F> {
                 routes.sort_by_key(|(prefix, _)| order.rank(&(*table, *prefix), F::chain(*prefix)));
             }
             for (prefix, id) in routes {
+                let Some(id) = choose(&(*table, prefix), id) else { continue };
                 if let Some(hop) = self.hops.get(id).filter(|_| six) {
                     text += &format!("{prefix}\t{}\t{}{suffix}\n", hop.gateway, show_output(hop.output));
                     continue;

@@ -357,6 +357,41 @@ mod tests {
         check(Strategy::Lock, 1);
     }
 
+    /// A copy that comes late has what a feed has put into the others, in the middle of a replay, too.
+    #[test]
+    fn a_feed_fills_every_copy() {
+        let shared =
+            SharedRoutes::<V4>::new(Strategy::PerCore, &rcu::Domain::default(), LIMITS, &Names::default())
+                .expect("memory");
+        let hop = |output| [(Hop { gateway: std::net::Ipv4Addr::UNSPECIFIED, output }, 1)];
+        let to = |text: &str, number| ((0, text.parse().expect("a prefix")), number);
+        let object = |number, output| {
+            shared.change(|routes| routes.fed_object(number, &hop(output))).expect("room");
+        };
+        let commit = |changes: &[_]| shared.change(|routes| routes.fed_commit(changes)).expect("room");
+        shared.set_all(&["10.0.0.0/8 1".into()]).expect("room");
+        let mut paths = vec![shared.path(), shared.further_path().expect("memory")];
+        object(1, 2);
+        commit(&[to("10.0.0.0/8", Some(1)), to("11.0.0.0/8", Some(1))]);
+        paths.push(shared.further_path().expect("memory"));
+        assert_eq!(answers(&paths), vec![[Some(2), Some(2)]; 3]);
+        // A replay numbers the same object anew, and names only one of the routes.
+        let begin = |routes: &mut Routes<V4>| {
+            routes.fed_begin();
+            Ok(())
+        };
+        shared.change(begin).expect("always");
+        object(7, 3);
+        commit(&[to("11.0.0.0/8", Some(7))]);
+        paths.push(shared.further_path().expect("memory"));
+        assert_eq!(answers(&paths), vec![[Some(2), Some(3)]; 4]);
+        object(8, 2);
+        commit(&[to("11.0.0.0/8", Some(8))]);
+        shared.change(Routes::fed_end).expect("room");
+        assert_eq!(answers(&paths), vec![[Some(1), Some(2)]; 4], "the configured route has returned");
+        shared.change(|routes| routes.fed_drop(7)).expect("no route leads there");
+    }
+
     #[test]
     fn what_removed_routes_have_counted_is_forgotten_in_time() {
         let limits = Limits { routes: 1000, ..LIMITS };

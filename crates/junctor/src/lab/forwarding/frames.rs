@@ -97,15 +97,24 @@ pub(super) fn text(bytes: usize, way: Way) -> String {
 }
 
 /// A kind while it is measured.
-struct Running {
-    kind: Kind,
-    router: Prepared,
-    rounds: Vec<Option<f64>>,
-    waiting: Vec<Waiting>,
+pub(super) struct Running {
+    pub(super) kind: Kind,
+    pub(super) router: Prepared,
+    pub(super) rounds: Vec<Option<f64>>,
+    pub(super) waiting: Vec<Waiting>,
 }
 
 impl Running {
-    fn round(&mut self) -> Result<(), Failed> {
+    /// A router of this configuration, prepared, whose runs take so long.
+    pub(super) fn new(kind: Kind, text: &str, run_ms: u64) -> Result<Running, String> {
+        let graph = graph("lab forwarding", text)?;
+        let subject = Subject::new(&graph, text)?.with_run_ms(run_ms);
+        let router = subject.prepare(kind.workers).map_err(explain)?;
+        Ok(Running { kind, router, rounds: Vec::new(), waiting: Vec::new() })
+    }
+
+    /// One run.
+    pub(super) fn round(&mut self) -> Result<(), Failed> {
         let (before, sent) = (self.locks(), self.router.sent());
         let rate = match self.router.run_surely() {
             Ok(run) => Some(run.mpps() * 1e3 / 2.0),
@@ -145,10 +154,7 @@ pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Vec<Row>, String> {
         let mut running = Vec::new();
         for kind in &kinds {
             let text = text(study.bytes_in_memory(), kind.way);
-            let graph = graph("lab forwarding", &text)?;
-            let subject = Subject::new(&graph, &text)?.with_run_ms(setting.run_ms());
-            let router = subject.prepare(kind.workers).map_err(explain)?;
-            running.push(Running { kind: *kind, router, rounds: Vec::new(), waiting: Vec::new() });
+            running.push(Running::new(*kind, &text, setting.run_ms())?);
         }
         setting.progress.step();
         for _ in 0..rounds {
