@@ -20,6 +20,7 @@ pub mod io;
 pub mod ip;
 pub mod ip6;
 mod kept;
+pub mod mpls;
 pub mod nat;
 #[cfg(test)]
 mod one_batch;
@@ -70,6 +71,7 @@ static KINDS: &[&[Class]] = &[
     icmp::CLASSES,
     ip::CLASSES,
     ip6::CLASSES,
+    mpls::CLASSES,
     nat::CLASSES,
     queue::CLASSES,
     schedule::CLASSES,

@@ -132,6 +132,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("FromHost", "a device"),
     ("LinearIPLookup", "as StaticIPLookup"),
     ("ListenEtherSwitch", "as EtherSwitch"),
+    ("LookupMPLS", "its packets are labelled; a test of its own in its file"),
+    ("CheckMPLSMTU", "its packets are labelled; a test of its own in its file"),
     ("LookupIPRoute", "as StaticIPLookup"),
     ("MemoryPort", "a device"),
     ("Message", "it has no packets"),

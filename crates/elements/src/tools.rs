@@ -44,6 +44,7 @@ const ANNOTATIONS: &[(&str, usize, usize)] = &[
     ("EXTRA_PACKETS", anno::EXTRA_PACKETS, 4),
     ("SEQUENCE_NUMBER", anno::SEQUENCE, 4),
     ("MISC_IP", anno::MISC_IP, 4),
+    ("ETHERTYPE", anno::ETHERTYPE, 2),
     ("IPREWRITER_INPUT", anno::PAINT, 1),
 ];
 

@@ -57,6 +57,10 @@ reasons! {
     NoRoute "no-route" "The routing table has no entry for the destination.";
     Blackhole "blackhole" "The route to the destination is a blackhole.";
     Prohibited "prohibited" "The route to the destination prohibits it.";
+    NoLabel "no-label" "The label table has no entry for the MPLS label.";
+    ReservedLabel "reserved-label" "An MPLS label below 16 has no meaning here.";
+    LabelStackTooDeep "label-stack-too-deep" "The packet has more MPLS labels than this router looks at.";
+    NoAdjacency "no-adjacency" "The adjacency that a route named is not there any more.";
     NoNeighbour "no-neighbour" "The next hop's link address could not be resolved.";
     NeighbourQueueFull "neighbour-queue-full" "Too many packets wait for a link address.";
     NeighbourTableFull "neighbour-table-full" "The next hop's place was needed for other neighbours.";

@@ -7,6 +7,7 @@
 //! * [`flow`]: flows with two keys and an expiry, one table for each worker, for address translation;
 //! * [`neighbour`]: IPv4 address to Ethernet address, with what waits for the answer;
 //! * [`mac`]: Ethernet address to the port it was seen behind.
+//! * [`label`]: MPLS label to next hop, shared by all workers;
 //! * [`slab`]: numbered places, found by key and in lists, of which other tables are made;
 //! * [`routes`]: route files, read and written: our text, `ip route`, MRT.
 //!
@@ -21,6 +22,7 @@ pub mod fib4;
 pub mod fib6;
 pub mod flow;
 mod hash;
+pub mod label;
 pub mod mac;
 pub mod neighbour;
 pub mod next_hop;

@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use crate::{
     FlowKey, FlowKey6, arp, bfd, checksum, dump, ethernet, gre, icmpv4, icmpv6, igmp, ipv4, ipv6, llc,
-    membership, ndp, stp, tcp, udp, vlan,
+    membership, mpls, ndp, stp, tcp, udp, vlan,
 };
 
 /// Checks that nothing panics and that what depends on lengths stays inside `data`.
@@ -58,6 +58,11 @@ fn links(data: &[u8]) {
     if let Ok(view) = vlan::View::new_checked(data) {
         show_and_emit!(view, vlan::Repr::parse(&view));
         black_box(view.payload());
+    }
+    if let Ok(view) = mpls::View::new_checked(data, 8) {
+        show(view);
+        assert!(view.stack_len() + view.payload().len() == data.len());
+        black_box(view.flow_hash());
     }
     if let Ok(view) = llc::View::new_checked(data) {
         show(view);

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
 use crate::header::range;
-use crate::{EtherType, Protocol, arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, tcp, udp, vlan};
+use crate::{EtherType, Protocol, arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan};
 
 /// With what a packet begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +113,7 @@ pub fn fields(packet: &[u8], first: First) -> Vec<Field> {
     for _ in 0..DEEPEST {
         next = match next {
             Next::Ether(EtherType::VLAN | EtherType::QINQ, rest) => vlan_fields(&mut all, rest),
+            Next::Ether(EtherType::MPLS, rest) => mpls_fields(&mut all, rest),
             Next::Ether(EtherType::ARP, rest) => arp_fields(&mut all, rest),
             Next::Ether(EtherType::IPV4, rest) | Next::Ip(Protocol::IPIP, rest) => {
                 ipv4_fields(&mut all, rest)
@@ -169,6 +170,18 @@ fn ethernet_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
     }
     all.hex16("eth.type", h.ethertype().0);
     Next::Ether(h.ethertype(), rest)
+}
+
+fn mpls_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {
+    let Some(entry) = packet.first_chunk().map(|bytes| mpls::Entry::from_bytes(*bytes)) else {
+        return Next::Data(packet);
+    };
+    all.add("mpls.label", entry.label());
+    all.add("mpls.exp", entry.tc());
+    all.flag("mpls.bottom", entry.is_bottom());
+    all.add("mpls.ttl", entry.ttl());
+    let rest = range(packet, mpls::ENTRY_LEN, packet.len());
+    if entry.is_bottom() { by_version(rest) } else { Next::Ether(EtherType::MPLS, rest) }
 }
 
 fn vlan_fields<'a>(all: &mut Fields, packet: &'a [u8]) -> Next<'a> {

@@ -98,6 +98,15 @@ impl HeaderMut<'_> {
         checksum::decrement_ttl(self.0);
     }
 
+    /// Sets the TTL and mends the header checksum.
+    #[inline]
+    pub fn rewrite_ttl(&mut self, ttl: u8) {
+        let header = self.as_header();
+        let word = |ttl: u8| u16::from_be_bytes([ttl, header.protocol().0]);
+        let mended = checksum::update16(header.checksum(), word(header.ttl()), word(ttl));
+        self.set_ttl(ttl).set_checksum(mended);
+    }
+
     /// Sets the source address and mends the header checksum.
     #[inline]
     pub fn rewrite_src(&mut self, src: Ipv4Addr) {

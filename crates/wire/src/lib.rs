@@ -59,6 +59,7 @@ pub mod link;
 pub mod llc;
 mod mac;
 pub mod membership;
+pub mod mpls;
 pub mod ndp;
 pub mod pcap;
 mod protocol;

@@ -3,7 +3,7 @@
 //!
 //! `ARPQuerier(IP, ETH [, keywords TABLE, TIMEOUT, POLL_TIMEOUT, BROADCAST, BROADCAST_POLL, CAPACITY, ENTRY_CAPACITY,`
 //! `ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, UNRESOLVED_CAPACITY, NEW_RATE, UNKNOWN_RATE, RETRIES, RETRY_INTERVAL,`
-//! `PROBE_DELAY, UNSOLICITED])`
+//! `PROBE_DELAY, UNSOLICITED, ETHERTYPE_ANNO])`
 //!
 //! Puts an Ethernet header in front of IPv4 packets, asking by ARP for addresses it does not know.
 //!
@@ -25,8 +25,10 @@
 //! * `UNSOLICITED` what to believe of ARP messages that answer no query: `reply` (the default, as Click) all replies and no
 //!   requests; `none` nothing; `update` replies and requests of neighbours that are in the table; `accept` those, and
 //!   gratuitous ones (about the sender's own address) of new neighbours. For the latter two, send requests to input 1, too.
+//! * `ETHERTYPE_ANNO` annotation of two bytes, such as ETHERTYPE, that says which EtherType a packet leaves with where it is not zero. LookupMPLS and
+//!   PushMPLS set it: for labelled packets, and for IP packets whose next hop is of the other family (RFC 8950).
 //!
-//! **Metadata read:** destination address; VLAN tag, which goes with the queries. **Set:** link header position.
+//! **Metadata read:** destination address; EtherType, with ETHERTYPE_ANNO; VLAN tag, which goes with the queries. **Set:** link header position.
 //!
 //! **Cores:** one table for all workers. A worker keeps what it was told lately and takes the table's lock for other
 //! addresses only; a batch for one next hop asks once.
@@ -305,6 +307,7 @@ impl Element for ArpQuerier {
             Err(_) => args.bad("ETH", format!("argument ETH should be {}, not '{eth}'", MacAddr::EXPECTED)),
         }
         self.client = Client::new(table_name, config);
+        self.client.ethertype = args.keyword_opt("ETHERTYPE_ANNO");
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {

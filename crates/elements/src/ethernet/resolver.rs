@@ -18,6 +18,7 @@ use wire::ethernet::HEADER_LEN;
 use super::neighbours::{Address, Lost, Table, next_event_ns, owner, set_earlier};
 use super::prepend;
 use crate::io::links::Links;
+use crate::tools::Anno;
 
 /// The timer that repeats queries and drops what waited too long.
 pub(crate) const EXPIRE: u32 = 0;
@@ -76,6 +77,8 @@ impl Counts {
 /// A worker's part in a table of neighbours.
 pub(crate) struct Client<A: Address> {
     pub(crate) table_name: Option<String>,
+    /// The annotation that says which EtherType a packet leaves with, if it is not the element's own.
+    pub(crate) ethertype: Option<Anno<2>>,
     pub(crate) table: Arc<Table<A>>,
     pub(crate) counts: Arc<Counts>,
     cache: Option<NeighbourCache<A>>,
@@ -94,6 +97,7 @@ impl<A: Address> Client<A> {
     pub(crate) fn new(table_name: Option<String>, config: Config) -> Client<A> {
         Client {
             table_name,
+            ethertype: None,
             table: Table::new(config),
             counts: Arc::default(),
             cache: None,
@@ -109,6 +113,7 @@ impl<A: Address> Client<A> {
     pub(crate) fn share(&self) -> Client<A> {
         Client {
             table_name: self.table_name.clone(),
+            ethertype: self.ethertype,
             table: self.table.clone(),
             counts: self.counts.clone(),
             cache: None,
@@ -176,6 +181,26 @@ impl<A: Address> Client<A> {
     pub(crate) fn lose_any(&self, cx: &mut Cx<'_>, lost: &mut Lost) {
         if !lost.is_empty() {
             self.lose(cx, std::mem::take(lost));
+        }
+    }
+
+    /// Gives packets with a link header the EtherTypes that their annotations say.
+    #[inline]
+    fn set_types(&self, batch: &mut Batch) {
+        if self.ethertype.is_some() {
+            batch.iter_mut().for_each(|packet| self.set_type(packet));
+        }
+    }
+
+    fn set_type(&self, packet: &mut Packet) {
+        let Some(Anno(at)) = self.ethertype else { return };
+        let said: [u8; 2] = packet.anno(at);
+        if said == [0; 2] {
+            return;
+        }
+        packet.set_anno(at, [0; 2]);
+        if let Some(place) = packet.data_mut().get_mut(HEADER_LEN - 2..).and_then(|b| b.first_chunk_mut()) {
+            *place = said;
         }
     }
 
@@ -301,7 +326,10 @@ pub(crate) trait Resolver<A: Address>: Sized {
         let table = || self.client().table.neighbours.lock().get(ip, now);
         let mac = self.group(ip).or_else(|| table().filter(|n| n.state != State::Incomplete).map(|n| n.mac));
         match mac {
-            Some(mac) if prepend(&mut packet, &self.header(mac)) => Rehearsed::passes(packet),
+            Some(mac) if prepend(&mut packet, &self.header(mac)) => {
+                self.client().set_type(&mut packet);
+                Rehearsed::passes(packet)
+            }
             Some(_) => {
                 cx.drop(Reason::NoMemory, packet);
                 Rehearsed::Done
@@ -333,6 +361,7 @@ pub(crate) trait Resolver<A: Address>: Sized {
             },
             |p| others.push(p),
         );
+        self.client().set_types(&mut batch);
         cx.push(0, batch);
         if !others.is_empty() {
             self.send_slowly(cx, others, now);
@@ -396,6 +425,7 @@ pub(crate) trait Resolver<A: Address>: Sized {
         let mut batch: Batch = packets.into_iter().collect();
         let mut lost = Batch::new();
         batch.partition(|p| prepend(p, &header), |p| lost.push(p));
+        self.client().set_types(&mut batch);
         self.client().counts.note_drops(lost.len());
         cx.drop_batch(Reason::NoMemory, lost);
         cx.push_joined(0, batch);

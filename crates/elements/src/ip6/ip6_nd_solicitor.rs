@@ -2,7 +2,7 @@
 //! # IP6NDSolicitor
 //!
 //! `IP6NDSolicitor(IP, ETH [, keywords TABLE, RETRIES, RETRY_INTERVAL, PROBE_DELAY, POLL_TIMEOUT, TIMEOUT, CAPACITY,`
-//! `ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, UNRESOLVED_CAPACITY, NEW_RATE, UNKNOWN_RATE, CAPACITY_SLIM_FACTOR])`
+//! `ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, UNRESOLVED_CAPACITY, NEW_RATE, UNKNOWN_RATE, CAPACITY_SLIM_FACTOR, ETHERTYPE_ANNO])`
 //!
 //! Puts an Ethernet header in front of IPv6 packets, asking by neighbour discovery for addresses it does not know.
 //!
@@ -14,6 +14,8 @@
 //! * `IP` this router's address on the link, the source of solicitations; its link-local address, as a rule. `ETH` its
 //!   Ethernet address. One name that AddressInfo defines as both may stand for both.
 //! * `TABLE` an IP6NDTable to use, default a table of its own, made by the other keywords, which are those of IP6NDTable.
+//! * `ETHERTYPE_ANNO` annotation of two bytes, such as ETHERTYPE, that says which EtherType a packet leaves with where it is not zero. LookupMPLS and
+//!   PushMPLS set it: for labelled packets, and for IP packets whose next hop is of the other family (RFC 8950).
 //!
 //! Input 1 takes advertisements; and, where somebody sends them here, solicitations for IP and the messages of routers,
 //! whose senders then need not be asked. Packets to multicast groups go to the group's Ethernet address.
@@ -224,6 +226,7 @@ impl Element for Solicitor {
             Err(_) => args.bad("ETH", format!("argument ETH should be an Ethernet address, not '{eth}'")),
         }
         self.client = Client::new(table_name, config);
+        self.client.ethertype = args.keyword_opt("ETHERTYPE_ANNO");
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {

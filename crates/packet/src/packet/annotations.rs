@@ -31,6 +31,9 @@ pub mod anno {
     pub const SEQUENCE: usize = 40;
     /// Miscellaneous IP annotation: 4 bytes.
     pub const MISC_IP: usize = 44;
+    /// EtherType that the packet is to leave with, where it is not that of the element which writes the link header: 2 bytes, network
+    /// order, in place of the end of the miscellaneous annotation. Zero for none.
+    pub const ETHERTYPE: usize = 46;
     /// Pointer of an ICMPv6 parameter problem: 4 bytes, host order, in place of the miscellaneous annotation.
     pub const ICMP6_POINTER: usize = MISC_IP;
 }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # CheckMPLSMTU
+//!
+//! `CheckMPLSMTU(MTU [, keyword DEPTH])`
+//!
+//! Lets packets pass that a link can carry, and sends longer ones to output 1.
+//!
+//! **Ports:** 1 input; output 0 for packets of MTU bytes at most, labels included; output 1, if it is connected, for longer ones.
+//!
+//! **Arguments**
+//! * `MTU` bytes of the longest packet without its link header.
+//! * `DEPTH` labels to look through for the IP header, default 16.
+//!
+//! Packets are those of LookupMPLS and PushMPLS, whose EtherType annotation says whether they have labels. Longer packets have their IP header marked, for ICMPError
+//! and ICMP6Error with `MPLS true`, which subtract the labels from the MTU that they report (RFC 3032, 3.5).
+//!
+//! **Metadata read:** EtherType annotation. **Set:** network header position, of longer packets.
+//!
+//! **Drops:** `must-fragment`, when output 1 is not connected, or what is below the labels is no IP packet.
+//!
+//! ```click
+//! Idle -> mtu :: CheckMPLSMTU(1500) -> Discard;
+//! mtu[1] -> ICMPError(10.0.0.1, unreachable, needfrag, PMTU 1500, MPLS true) -> Discard;
+//! ```
+//!
+//! See also: LookupMPLS, IPFragmenter, ICMPError. RFC 3032 (3)
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Reason};
+use packet::{Batch, Packet, anno};
+use wire::EtherType;
+
+use super::stack::mark_payload;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("CheckMPLSMTU", "1/1-2", || Box::new(CheckMplsMtu::default()))
+    .processing("a/ah")
+    .pure()
+    .file(file!());
+
+#[derive(Clone, Default)]
+struct CheckMplsMtu {
+    mtu: usize,
+    depth: usize,
+}
+
+/// Marks the IP header of a packet; false if there is none.
+fn mark(packet: &mut Packet, depth: usize) -> bool {
+    if packet.anno::<2>(anno::ETHERTYPE) == EtherType::MPLS.0.to_be_bytes() {
+        return mark_payload(packet, depth).is_some();
+    }
+    packet.set_network_offset(0);
+    wire::mpls::payload_type(packet.data()).is_some()
+}
+
+impl Element for CheckMplsMtu {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.mtu = args.required("MTU");
+        self.depth = args.keyword_in("DEPTH", 16, 1..=64);
+    }
+
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        let CheckMplsMtu { mtu, depth } = *self;
+        batch.partition(
+            |packet| packet.len() <= mtu,
+            |mut packet| match mark(&mut packet, depth) {
+                true => cx.push_one_or_drop(1, packet, Reason::MustFragment),
+                false => cx.drop(Reason::MustFragment, packet),
+            },
+        );
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rig;
+    use wire::mpls::Entry;
+
+    fn packet(labels: &[u32], payload: usize) -> Packet {
+        let mut bytes = Vec::new();
+        for (at, label) in labels.iter().enumerate() {
+            bytes.extend(Entry::new(*label, 0, at + 1 == labels.len(), 9).to_bytes());
+        }
+        bytes.resize(bytes.len() + payload, 0x45);
+        let mut packet = Packet::copy_of(&bytes).unwrap();
+        if !labels.is_empty() {
+            packet.set_anno(anno::ETHERTYPE, EtherType::MPLS.0.to_be_bytes());
+        }
+        packet
+    }
+
+    #[test]
+    fn labels_count() {
+        for burst in [1, 32] {
+            let packets = vec![packet(&[16], 96), packet(&[16], 97), packet(&[16, 17], 93), packet(&[], 101)];
+            let run = Rig::new("CheckMPLSMTU(100)").outputs(2).burst(burst).packets(packets).run();
+            assert_eq!(run.bytes("o0").iter().map(Vec::len).collect::<Vec<_>>(), [100]);
+            let offsets: Vec<_> = run.out("o1").iter().map(|p| p.network_offset()).collect();
+            assert_eq!(offsets, [Some(4), Some(8), Some(0)]);
+        }
+        let run = Rig::new("CheckMPLSMTU(100)").packets(vec![packet(&[16], 97), packet(&[16], 9)]).run();
+        assert_eq!(run.drops("e"), [(Reason::MustFragment, 1)]);
+    }
+}

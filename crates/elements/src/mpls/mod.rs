@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Elements of Multiprotocol Label Switching: the label table, what it leads to, and label stacks.
+//!
+//! An adjacency says how packets leave: with which labels, to which gateway, by which output. Label switched paths and those routes
+//! that need more than a gateway and an output lead to one.
+
+mod adjacency;
+mod check_mpls_mtu;
+mod lookup_mpls;
+mod lsps;
+mod push_mpls;
+mod stack;
+
+/// The classes of this kind.
+pub static CLASSES: &[engine::Class] = &[check_mpls_mtu::CLASS, lookup_mpls::CLASS, push_mpls::CLASS];
