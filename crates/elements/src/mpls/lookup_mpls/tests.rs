@@ -200,7 +200,7 @@ fn port(packet: &Packet) -> u16 {
 #[test]
 fn flows_are_shared_by_weight_and_keep_to_their_hop() {
     let args = "16 swap 17 10.0.0.2 0 1 | swap 18 10.0.1.2 1 3";
-    let mut run = Rig::new(&format!("LookupMPLS({args})")).outputs(3).packets(flows(16, 400)).run();
+    let run = Rig::new(&format!("LookupMPLS({args})")).outputs(3).packets(flows(16, 400)).run();
     let ports = |run: &Run, name: &str| run.out(name).iter().map(port).collect::<Vec<_>>();
     let before = [ports(&run, "o0"), ports(&run, "o1")];
     assert!((60..140).contains(&before[0].len()), "{}", before[0].len());
