@@ -45,7 +45,7 @@ mod state;
 
 pub use config::{Config, ConfigError, Intervals};
 pub use discard::{Discard, read};
-pub use session::{Session, Step};
+pub use session::{Remote, Session, Step};
 pub use sessions::{AddError, Key, SESSIONS_MAX, Sessions};
 pub use state::{Change, after_receiving};
-pub use wire::bfd::{Diagnostic, Flags, Repr, State};
+pub use wire::bfd::{Diagnostic, Flags, HEADER_LEN, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, State};

@@ -12,16 +12,26 @@ use crate::{Change, Config, ConfigError, Discard, Intervals, after_receiving};
 const SLOW_TX_US: u32 = 1_000_000;
 
 /// What the neighbour said last; its default is what holds before it said anything (RFC 5880 section 6.8.1).
-#[derive(Debug, Clone, Copy)]
-struct Remote {
-    /// Zero while we hear nothing from it.
-    discriminator: u32,
-    state: State,
-    demand: bool,
-    detect_mult: u8,
-    desired_min_tx_us: u32,
-    required_min_rx_us: u32,
-    required_min_echo_rx_us: u32,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote {
+    /// Its number of the session; zero while we hear nothing from it.
+    pub discriminator: u32,
+    /// Its state.
+    pub state: State,
+    /// Why its session last left a state.
+    pub diagnostic: Diagnostic,
+    /// Whether its session survives a restart of its control plane.
+    pub control_plane_independent: bool,
+    /// Whether it wants no periodic packets.
+    pub demand: bool,
+    /// How many of its intervals may pass without a packet.
+    pub detect_mult: u8,
+    /// Shortest interval at which it sends, in microseconds.
+    pub desired_min_tx_us: u32,
+    /// Shortest interval at which it can receive, in microseconds.
+    pub required_min_rx_us: u32,
+    /// Shortest interval at which it returns echo packets, in microseconds; zero for never.
+    pub required_min_echo_rx_us: u32,
 }
 
 impl Default for Remote {
@@ -29,6 +39,8 @@ impl Default for Remote {
         Remote {
             discriminator: 0,
             state: State::Down,
+            diagnostic: Diagnostic::NONE,
+            control_plane_independent: false,
             demand: false,
             detect_mult: 0,
             desired_min_tx_us: 0,
@@ -122,6 +134,11 @@ impl Session {
         self.remote.state
     }
 
+    /// What the neighbour said last.
+    pub fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
     /// The neighbour's discriminator; `None` while we hear nothing from it.
     pub fn remote_discriminator(&self) -> Option<u32> {
         (self.remote.discriminator != 0).then_some(self.remote.discriminator)
@@ -182,6 +199,8 @@ impl Session {
         self.remote = Remote {
             discriminator: packet.my_discriminator,
             state: packet.state,
+            diagnostic: packet.diagnostic,
+            control_plane_independent: packet.flags.contains(Flags::CONTROL_PLANE_INDEPENDENT),
             demand: packet.flags.contains(Flags::DEMAND),
             detect_mult: packet.detect_mult,
             desired_min_tx_us: packet.desired_min_tx_us,

@@ -105,8 +105,15 @@ impl Sessions {
     /// # Errors
     /// A setting is wrong, the table is full, or the neighbour or the discriminator has a session.
     pub fn add(&mut self, key: Key, config: Config) -> Result<(), AddError> {
-        let session = Session::new(config)?;
-        let discriminator = config.discriminator;
+        self.adopt(key, Session::new(config)?)
+    }
+
+    /// Takes over a session that [`remove`](Self::remove) returned.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn adopt(&mut self, key: Key, session: Session) -> Result<(), AddError> {
+        let discriminator = session.config().discriminator;
         if self.by_key.contains_key(&key) {
             return Err(AddError::Neighbor { key });
         }

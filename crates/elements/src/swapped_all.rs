@@ -125,6 +125,7 @@ const GOES_ON: &[&str] = &[
 /// `crates/junctor/tests/swap/main.rs`, `channels.rs` and `router_rig/swap.rs`.
 const GOES_ON_ELSEWHERE: &[&str] = &[
     "ARPTable",
+    "BFD",
     "ControlSocket",
     "EtherSpanTree",
     "FromDevice",

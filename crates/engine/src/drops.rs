@@ -76,6 +76,8 @@ reasons! {
     PuntRateLimited "punt-rate-limited" "More packets than allowed were meant for the host's own stack.";
     BadHopLimit "bad-hop-limit" "A message that must not leave its link came with a hop limit below 255.";
     BadDiscovery "bad-discovery" "A neighbour discovery message is malformed or not for this element.";
+    BadBfd "bad-bfd" "A BFD packet is malformed, or is authenticated where no authentication is in use.";
+    NoBfdSession "no-bfd-session" "A BFD packet belongs to no session.";
     BadArp "bad-arp" "An ARP message is malformed or not for this element.";
     BadBpdu "bad-bpdu" "A message of the spanning tree protocol is malformed, or came in where none is to be believed.";
     SpoofedBpdu "spoofed-bpdu" "A message of the spanning tree protocol claims to be from this bridge or from a group.";

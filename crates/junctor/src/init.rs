@@ -46,6 +46,10 @@ enum What {
         /// Take routes from a control plane ('junctor control') by this channel.
         #[arg(long, value_name = "CHANNEL", requires = "host")]
         feed: Option<String>,
+        /// Watch neighbours by BFD: a session as '10.0.0.2 10.0.0.1 eth0 TX 50ms RX 50ms', or true for those that daemons
+        /// and handlers add; may be repeated.
+        #[arg(long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "true")]
+        bfd: Vec<String>,
     },
     /// A learning Ethernet bridge.
     Bridge {
@@ -64,13 +68,13 @@ enum What {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let text = match &args.what {
-        What::Router { interfaces, default, route, host, netns, feed } => {
+        What::Router { interfaces, default, route, host, netns, feed, bfd } => {
             let bad = |name: &Option<String>| name.clone().filter(|name| !is_interface_name(name));
             match (bad(netns), bad(feed)) {
                 (Some(bad), _) => Err(format!("'{bad}' is not the name of a network namespace")),
                 (_, Some(bad)) => Err(format!("'{bad}' is not the name of a channel")),
                 _ => {
-                    let kernel = Kernel { answers: *host, netns: netns.clone(), feed: feed.clone() };
+                    let kernel = Kernel { answers: *host, netns: netns.clone(), feed: feed.clone(), bfd: bfd.clone() };
                     router(interfaces, default, route, kernel)
                 }
             }
@@ -144,6 +148,8 @@ pub(crate) struct Kernel {
     pub netns: Option<String>,
     /// The channel by which a control plane sends routes.
     pub feed: Option<String>,
+    /// Sessions of BFD, or `true`; none where no neighbour is watched.
+    pub bfd: Vec<String>,
 }
 
 /// The text of a router; interfaces as `eth0=10.0.0.1/24`.
@@ -159,6 +165,8 @@ pub(crate) fn router(
     }
     let mut router = Router::new(ports);
     (router.host, router.netns, router.feed) = (kernel.answers, kernel.netns, kernel.feed);
+    router.bfd = (!kernel.bfd.is_empty())
+        .then(|| kernel.bfd.into_iter().filter(|session| session != "true").collect());
     for route in routes {
         let (prefix, hop) =
             route.split_once('=').ok_or_else(|| format!("'{route}' should be PREFIX=NEXTHOP"))?;
@@ -334,7 +342,7 @@ mod tests {
             assert!(text.contains(part), "{part}");
         }
         let interfaces = ["none0=10.0.0.1/24", "none1=10.0.1.1/24"].map(String::from);
-        let kernel = Kernel { answers: true, netns: Some("control".into()), feed: Some("routes".into()) };
+        let kernel = Kernel { answers: true, netns: Some("control".into()), feed: Some("routes".into()), bfd: Vec::new() };
         let text = router(&interfaces, &[], &[], kernel).unwrap();
         check(&text);
         for part in [

@@ -30,6 +30,7 @@ mod domain;
 mod drops;
 mod explain;
 mod feeds;
+mod liveness;
 mod fib;
 mod files;
 mod init;

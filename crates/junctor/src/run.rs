@@ -13,7 +13,7 @@ use crate::kept::Kept;
 use crate::profile::live::Live;
 use crate::reconfigure::{self, Keeper, Offered};
 use crate::state::State;
-use crate::{calls, cli, control, devices, domain, exit, feeds, place, publish, wellbeing};
+use crate::{calls, cli, control, devices, domain, exit, feeds, liveness, place, publish, wellbeing};
 
 /// Run a configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -384,6 +384,7 @@ fn control_socket(
     let offered = || Offered::new(router.control(), keeper.clone(), recording.clone());
     if form != Form::Click {
         calls::serve(&offered());
+        liveness::serve(&router.control());
         match domain::socket(args.icc.as_deref()) {
             Some(place) => feeds::serve(&router.control(), place),
             None if router.shared().all_provided::<elements::ip::FeedSink>().is_empty() => {}

@@ -73,6 +73,12 @@ impl Frr {
         Ok(())
     }
 
+    /// The number of a daemon's process.
+    #[must_use]
+    pub fn pid(&self, daemon: &str) -> Option<u32> {
+        self.daemons.get(daemon).map(Process::id)
+    }
+
     /// Ends a daemon by SIGKILL.
     pub fn kill(&mut self, daemon: &str) {
         self.daemons.remove(daemon);

@@ -73,7 +73,8 @@
 mod share;
 
 use share::Buckets;
-use std::{collections::HashMap, collections::VecDeque, fmt, hash::Hash, sync::Arc};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::{ fmt, hash::Hash, sync::Arc};
 use sync::rcu::{self, Domain, Stamp};
 
 /// The number of a next hop or of a group of them.
@@ -320,6 +321,8 @@ pub struct NextHops<H: Send + Sync + 'static> {
     objects: Vec<Object<H>>,
     by_hop: HashMap<H, NextHopId>,
     by_members: HashMap<Vec<Member>, NextHopId>,
+    /// Hops that lead nowhere at present.
+    down: HashSet<H>,
     free: Vec<NextHopId>,
     /// Ids without references, with the value of `ends` they then had.
     waiting: VecDeque<(Stamp, NextHopId, u32)>,
@@ -344,6 +347,7 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
             objects: Vec::new(),
             by_hop: HashMap::new(),
             by_members: HashMap::new(),
+            down: HashSet::new(),
             free: Vec::new(),
             waiting: VecDeque::new(),
             dirty: false,
@@ -418,10 +422,11 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
             return Err(NextHopError::Loop { group: id, member: *member });
         }
         members.iter().for_each(|(member, _)| self.object_mut(*member).references += 1);
+        let live = self.live(&members);
         let Kind::Group(group) = &mut self.objects[id.0 as usize].kind else {
             unreachable!("looked at above")
         };
-        group.buckets.assign(&members);
+        group.buckets.assign(&live);
         let interned = std::mem::replace(&mut group.interned, false);
         let old = std::mem::replace(&mut group.members, members);
         if interned {
@@ -446,6 +451,38 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
             changed += usize::from(self.set_group(id, &rest).is_ok());
         }
         changed
+    }
+
+    /// Says which hops lead nowhere at present, known or not. Groups give such members no flows while they have others, and the
+    /// members stay: when a hop is back, its flows return. Only flows of hops that go or return move.
+    pub fn set_down(&mut self, down: &HashSet<H>) {
+        if self.down == *down {
+            return;
+        }
+        let changed: HashSet<NextHopId> =
+            self.down.symmetric_difference(down).filter_map(|hop| self.by_hop.get(hop).copied()).collect();
+        self.down.clone_from(down);
+        for at in 0..self.objects.len() {
+            let Kind::Group(group) = &self.objects[at].kind else { continue };
+            if !group.members.iter().any(|(member, _)| changed.contains(member)) {
+                continue;
+            }
+            let live = self.live(&group.members);
+            if let Kind::Group(group) = &mut self.objects[at].kind {
+                group.buckets.assign(&live);
+                self.dirty = true;
+            }
+        }
+    }
+
+    /// The members that lead somewhere; all if none does.
+    fn live(&self, members: &[Member]) -> Vec<Member> {
+        let is_live = |id: NextHopId| self.get(id).is_none_or(|hop| !self.down.contains(hop));
+        let live: Vec<Member> = match self.down.is_empty() {
+            true => Vec::new(),
+            false => members.iter().copied().filter(|(id, _)| is_live(*id)).collect(),
+        };
+        if live.is_empty() { members.to_vec() } else { live }
     }
 
     /// Counts one more reference to a hop or group that is in use.
@@ -567,7 +604,7 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
             // Not `release`: the references were never anybody's.
             members.iter().for_each(|(member, _)| self.objects[member.0 as usize].references -= 1);
         })?;
-        buckets.assign(members);
+        buckets.assign(&self.live(members));
         self.put(id, Kind::Group(Group { members: members.to_vec(), buckets, interned }));
         Ok(id)
     }

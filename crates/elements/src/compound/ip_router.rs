@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPRouter
 //!
-//! `IPRouter(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS], ... [, keywords ROUTE, MTU, QUEUE, METHOD, HOST, NETNS, FEED])`
+//! `IPRouter(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS], ... [, keywords ROUTE, MTU, QUEUE, METHOD, HOST, NETNS, FEED, BFD])`
 //!
 //! A whole IPv4 router in one line, with any number of interfaces. It is a compound of ordinary elements, which
 //! 'junctor check --flat' prints: the same that 'junctor init router' writes. Their handlers are those of ROUTER/rt,
@@ -28,6 +28,7 @@
 //!   The kernel needs `net.ipv4.ip_forward=1` and the routes that go by next hops.
 //! * `NETNS` the network namespace for the twins; implies HOST.
 //! * `FEED CHANNEL` the channel by which a control plane ('junctor control') sends routes, see RouteFeed; implies HOST.
+//! * `BFD SESSION` watches a neighbour, as BFD's SESSION says; may be repeated. `BFD true` watches those that handlers or daemons name.
 //! * `METHOD` how to open the devices, as FromDevice has it.
 //!
 //! Inside, with 0 for the first interface, 1 for the second and so on: `rt` the routing table (StaticIPLookup), whose

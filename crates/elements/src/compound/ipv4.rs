@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use wire::Prefix4;
 
+use super::bfd;
 use super::router::{Interface, Route, Router};
 
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
@@ -68,9 +69,10 @@ pub(super) fn local(router: &Router) -> String {
     let kinds = if router.joined[1] { "-" } else { "udp or tcp, icmp, -" };
     let mut text = format!(
         "\n// Packets for this router: it answers pings. Of others the sender is told that nobody takes them.\n\
-         rt[0] -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, {kinds});\n\
+         {} -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, {kinds});\n\
          whole[1] -> {}\
          local[0] -> ICMPPingResponder -> [0]rt;\n",
+        bfd::rest4(router),
         error("timeexceeded, reassembly"),
     );
     text += &if router.joined[1] {
@@ -87,13 +89,14 @@ pub(super) fn local(router: &Router) -> String {
 
 /// What is for the router and what is an exception, where the kernel answers.
 pub(super) fn kernel(router: &Router) -> String {
-    let mut text = String::from(
-        "rt[0] -> forus :: Punt(for-us, RATE 10000) -> kernel;\n\
+    let mut text = format!(
+        "{} -> forus :: Punt(for-us, RATE 10000) -> kernel;\n\
          options :: Punt(options) -> kernel;\n\
          ttl :: Punt(ttl-expired) -> kernel;\n\
          toobig :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\
          noneighbour :: Punt(no-neighbour, RESTORE_TTL true) -> again :: PaintSwitch;\n\
          again[0] -> Discard;\n",
+        bfd::rest4(router),
     );
     for (i, _) in router.interfaces.iter().enumerate().filter(|(_, port)| !port.has4()) {
         let _ = writeln!(text, "again[{}] -> Discard;", i + 1);

@@ -9,6 +9,7 @@ use std::net::Ipv6Addr;
 
 use wire::Prefix6;
 
+use super::bfd;
 use super::router::{Interface, Route, Router};
 
 /// The least MTU of a link that carries IPv6 (RFC 8200, 5).
@@ -151,7 +152,7 @@ pub(super) fn local(router: &Router) -> String {
          back6[0] -> Discard;\n\n\
          // Packets for this router: fragments are put together, extension headers processed, pings answered. Of UDP and TCP the\n\
          // sender is told that nobody takes them. Answers about a shared address come from one of our own.\n\
-         rt6[0] -> whole6 :: IP6Reassembler\n    -> headers6 :: IP6Extensions{protocols}\n    \
+         {2} -> whole6 :: IP6Reassembler\n    -> headers6 :: IP6Extensions{protocols}\n    \
          -> upper6 :: IP6Extensions(PROTOCOLS icmp6)\n    -> icmp6 :: CheckICMP6Header\n    -> local6 :: PaintSwitch\n    \
          -> pong :: ICMP6PingResponder{0}\n    -> made6;\n\
          pong[1] -> {rest};\n\
@@ -161,6 +162,7 @@ pub(super) fn local(router: &Router) -> String {
             "rt6[{}] -> SetAnnoByte(FIX_IP_SRC, 1) -> whole6;\n",
             anycast_output(router)
         )),
+        bfd::rest6(router),
     );
     text += match router.joined[1] {
         true => "upper6[2] -> output;\n",
@@ -197,8 +199,8 @@ fn rest(router: &Router) -> &'static str {
 
 /// What is for the router and what is an exception, where the kernel answers.
 pub(super) fn kernel(router: &Router) -> String {
-    let mut text = String::from(
-        "rt6[0] -> forus6 :: Punt(for-us, RATE 10000) -> kernel;\n\
+    let mut text = format!(
+        "{} -> forus6 :: Punt(for-us, RATE 10000) -> kernel;\n\
          options6 :: Punt(options) -> kernel;\n\
          hop6[1] -> options6;\n\
          hop6[2] -> options6;\n\
@@ -207,6 +209,7 @@ pub(super) fn kernel(router: &Router) -> String {
          toobig6 :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\
          noneighbour6 :: Punt(no-neighbour, RESTORE_TTL true) -> again6 :: PaintSwitch;\n\
          again6[0] -> Discard;\n",
+        bfd::rest6(router),
     );
     if !has_default(router) {
         let _ =

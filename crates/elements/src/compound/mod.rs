@@ -7,6 +7,7 @@
 use lang::{Template, Use};
 
 pub mod arguments;
+mod bfd;
 pub mod dual_router;
 pub mod ip6_router;
 pub mod ip_router;

@@ -27,7 +27,7 @@ pub(super) struct Grammar {
 }
 
 /// Keywords of every router.
-const COMMON: [&str; 7] = ["ROUTE", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED"];
+const COMMON: [&str; 8] = ["ROUTE", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED", "BFD"];
 /// Keywords of IPv6 routers, which their advertisements have.
 const ADVERTISING: [&str; 9] = [
     "ADVERTISE",
@@ -134,6 +134,7 @@ impl Grammar {
                     words.fault("FEED names no channel", "write `FEED routes`");
                 }
             }
+            "BFD" => return sessions(router, words),
             "METHOD" => router.method = words.next().filter(|m| is_interface_name(m)),
             "ADVERTISE" => router.advertise = words.boolean("ADVERTISE"),
             // Routes are read when all interfaces are known.
@@ -259,5 +260,20 @@ impl Grammar {
             }
             add = Router::add_hop;
         }
+    }
+}
+
+/// Reads a session, or `true` for none of the configuration's own.
+fn sessions(router: &mut Router, mut words: Words<'_>) {
+    let text: Vec<String> = std::iter::from_fn(|| words.next()).collect();
+    match &text[..] {
+        [word] if word == "false" => router.bfd = None,
+        [word] if word == "true" => _ = router.bfd.get_or_insert_default(),
+        // The element knows what a session can be told.
+        [_, _, _, ..] => router.bfd.get_or_insert_default().push(text.join(" ")),
+        _ => words.fault(
+            "BFD has no session",
+            "write `BFD 10.0.0.2 10.0.0.1 eth0 TX 50ms RX 50ms`, or `BFD true`; 'junctor elements BFD' explains",
+        ),
     }
 }

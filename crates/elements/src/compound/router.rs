@@ -11,7 +11,7 @@ use std::str::FromStr;
 use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
 use super::arguments::{interface_file, interface_mtu};
-use super::{ipv4, ipv6};
+use super::{bfd, ipv4, ipv6};
 
 /// Packets that may wait for an interface.
 const QUEUE: usize = 1024;
@@ -257,6 +257,8 @@ pub struct Router {
     pub netns: Option<String>,
     /// The channel by which a control plane sends routes, if one does.
     pub feed: Option<String>,
+    /// Whether it watches neighbours by BFD, with these sessions and those of a control plane.
+    pub bfd: Option<Vec<String>>,
     /// Whether interfaces that do not say otherwise send router advertisements; by default, where the kernel does not
     /// answer in our place.
     pub advertise: Option<bool>,
@@ -278,6 +280,7 @@ impl Router {
             host: false,
             netns: None,
             feed: None,
+            bfd: None,
             advertise: None,
             advertisements: Vec::new(),
             joined: [false; 2],
@@ -400,6 +403,7 @@ impl Router {
         arguments.extend(self.has4().then(|| "TABLE rt".to_owned()));
         arguments.extend(self.has6().then(|| "TABLE6 rt6".to_owned()));
         arguments.extend((0..self.interfaces.len()).map(|i| format!("LINK host{i} {}", i + 1)));
+        arguments.extend(self.bfd.is_some().then(|| "BFD bfd".to_owned()));
         arguments.extend(["LOCAL 0", "UNREACHABLE 0", "PROHIBIT 0"].map(str::to_owned));
         format!(
             "\n// Routes of the control plane, which knows the interfaces by the names of their twins.\nfeed :: RouteFeed({});\n",
@@ -428,6 +432,7 @@ impl Router {
                      kernel :: PaintSwitch;\n\
                      kernel[0] -> Discard;\n";
         }
+        text += &bfd::sorted(self);
         if self.has4() {
             text += &if self.host { ipv4::kernel(self) } else { ipv4::local(self) };
         }
@@ -442,6 +447,7 @@ impl Router {
         for i in 0..self.interfaces.len() {
             text += &self.port(i);
         }
+        text += &bfd::text(self);
         text
     }
 

@@ -5,8 +5,10 @@ use std::net::Ipv4Addr;
 
 use engine::args::{FromArg, Names};
 
+pub use bfd::Liveness;
 pub use routing::FeedSink;
 
+mod bfd;
 pub(crate) mod check_ip_addresses;
 pub(crate) mod check_ip_header;
 mod check_reverse_path;
@@ -40,6 +42,7 @@ mod strip_ip_header;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
+    bfd::CLASS,
     check_ip_addresses::CLASS,
     check_ip_header::CLASS,
     check_ip_header::WITHOUT_CHECKSUM,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # RouteFeed
 //!
-//! `RouteFeed(CHANNEL, keywords TABLE, TABLE6, LINK, LOCAL, UNREACHABLE, PROHIBIT)`
+//! `RouteFeed(CHANNEL, keywords TABLE, TABLE6, LINK, LOCAL, UNREACHABLE, PROHIBIT, BFD)`
 //!
 //! Takes routes from a control plane, such as 'junctor control', and puts them into lookup elements. Packets do not pass it.
 //!
@@ -20,6 +20,7 @@
 //! * `LOCAL OUTPUT [OUTPUT6]` for the router's own addresses; default: such routes drop.
 //! * `UNREACHABLE OUTPUT [OUTPUT6]` for routes of that type, and for those whose links are all down; default: they drop as
 //!   `no-route`. `PROHIBIT OUTPUT [OUTPUT6]` for routes of that type; default: they drop as `prohibited`.
+//! * `BFD` the BFD element whose links have the same names. A gateway that does not answer there counts as if its link were down.
 //!
 //! A hop whose link is down takes no packets. A route whose hops are all down is unreachable. A hop that leads to an interface without
 //! output, or pushes MPLS labels, or has a gateway of the other family, is left to LOCAL's output: the kernel forwards there.
@@ -34,13 +35,14 @@
 //! Idle -> rt :: StaticIPLookup(10.0.0.0/8 0); rt[0] -> Discard; rt[1] -> Discard;
 //! ```
 //!
-//! See also: StaticIPLookup, LookupIP6Route, FromHost
+//! See also: StaticIPLookup, LookupIP6Route, FromHost, BFD
 
 use std::sync::Arc;
 
 use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks};
 
+use super::bfd::{Follow, Liveness};
 use super::routing::{Family, FeedSink, Outputs, ReverseRoutes, Side, Sides};
 
 /// The descriptor.
@@ -84,6 +86,7 @@ struct RouteFeed {
     channel: String,
     tables: [Option<String>; 2],
     outputs: [Outputs; 2],
+    watch: Option<String>,
     before: Option<Arc<FeedSink>>,
     sink: Option<Arc<FeedSink>>,
 }
@@ -110,6 +113,7 @@ impl Element for RouteFeed {
         if self.tables.iter().all(Option::is_none) {
             args.error("name the element that takes the routes: TABLE for IPv4, TABLE6 for IPv6");
         }
+        self.watch = args.keyword_opt("BFD");
         let links: Vec<Link> = args.keyword_all("LINK");
         let verdicts = [
             args.keyword_opt::<Pair>("LOCAL"),
@@ -144,7 +148,14 @@ impl Element for RouteFeed {
         let six = six.as_ref().map(|name| side(cx, name, &self.outputs[1])).transpose();
         let four = four.map_err(|why| format!("TABLE: {why}"))?;
         let six = six.map_err(|why| format!("TABLE6: {why}"))?;
-        sink.start(Sides { four, six }, self.before.take())
+        sink.start(Sides { four, six }, self.before.take())?;
+        if let Some(name) = &self.watch {
+            let liveness = cx.find::<Liveness>(name);
+            let liveness = liveness.ok_or_else(|| format!("BFD: '{name}' is not a BFD element"))?;
+            let follower: Arc<dyn Follow> = sink;
+            liveness.add(&follower);
+        }
+        Ok(())
     }
 
     fn provide(&self) -> Option<Provided> {

@@ -29,6 +29,25 @@ impl<F: Family> ReverseRoutes<F> {
         good == [true]
     }
 
+    /// The next hop of a packet to `key` in table 0: for single packets that the router sends itself.
+    pub(crate) fn hop(&self, rcu: &rcu::Reader, key: F::Key) -> Option<Hop<F::Addr>> {
+        let mut found = [NextHopId::NONE.0];
+        let resolve = |view: &View<Hop<F::Addr>>, found: [u32; 1]| {
+            view.resolve(NextHopId(found[0]), || 0).copied().filter(|hop| !is_drop(hop.output))
+        };
+        match &self.path {
+            Path::Rcu(published, hops) => {
+                F::lookup(&published.first, rcu, &[key], &mut found);
+                resolve(hops.read(rcu), found)
+            }
+            Path::Locked(owned) => {
+                let owned = owned.lock();
+                F::lookup(owned.readers[0].as_ref()?, &owned.reader, &[key], &mut found);
+                resolve(owned.hops.read(&owned.reader), found)
+            }
+        }
+    }
+
     /// For each of `keys`, the sources of the batch's packets, whether a route leads to an output that `accept`, given the key's
     /// position, agrees to; routes that drop are none. Each packet is judged by the table that it would be routed by. `found`
     /// is room to work in.

@@ -7,7 +7,7 @@
 mod words;
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use engine::args::Names;
 use sync::rcu::Domain;
@@ -536,6 +536,12 @@ impl<F: Family> Routes<F> {
         };
         let id = self.hops.find(hop).ok_or_else(|| format!("unknown next hop '{}'", text.trim()))?;
         self.hops.withdraw(id);
+        self.publish()
+    }
+
+    /// Says which hops lead nowhere at present. Groups leave them out while they have others.
+    pub(crate) fn set_down(&mut self, down: &HashSet<Hop<F::Addr>>) -> Result<(), String> {
+        self.hops.set_down(down);
         self.publish()
     }
 

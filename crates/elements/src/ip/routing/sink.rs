@@ -13,6 +13,7 @@ use feed::{Hop as FedHop, Object, Prefix, Reply, Update, Updates};
 
 use super::fed::FedChange;
 use super::shared::SharedRoutes;
+use crate::ip::bfd::{Down, Follow, Neighbour};
 use super::{BLACKHOLE, DROP, Family, Hop, PROHIBIT};
 use crate::ip::lookup_ip_route::V4;
 use crate::ip6::lookup_ip6_route::V6;
@@ -91,12 +92,36 @@ struct State {
 struct World {
     links: HashMap<u16, Link>,
     objects: HashMap<u32, Object, Hasher>,
+    /// Neighbours that do not answer, whatever the control plane knows of them.
+    down: Down,
 }
 
 #[derive(Clone)]
 struct Link {
     name: String,
     up: bool,
+}
+
+impl World {
+    /// Whether the neighbour behind a hop does not answer.
+    fn is_down(&self, hop: &FedHop) -> bool {
+        let neighbour = |address| {
+            Some(Neighbour { link: self.links.get(&hop.link)?.name.as_str().into(), address })
+        };
+        !self.down.is_empty()
+            && hop.gateway.and_then(neighbour).is_some_and(|neighbour| self.down.contains(&neighbour))
+    }
+}
+
+impl World {
+    /// Objects with a hop whose neighbour is down.
+    fn through_dead(&self) -> HashSet<u32> {
+        let is_concerned = |object: &Object| match object {
+            Object::Forward(hops) => hops.iter().any(|hop| self.is_down(hop)),
+            _ => false,
+        };
+        self.objects.iter().filter(|(_, object)| is_concerned(object)).map(|(id, _)| *id).collect()
+    }
 }
 
 /// What a family has of the feed.
@@ -163,7 +188,7 @@ impl<F: Family> Side<F> {
             refused.add(|| format!("a route names object {id}, which is not known"));
             return false;
         };
-        let members = self.members(object, &world.links, refused);
+        let members = self.members(object, world, refused);
         match self.routes.change(|routes| routes.fed_object(id, &members)) {
             Ok(()) => {
                 half.known.insert(id);
@@ -180,7 +205,7 @@ impl<F: Family> Side<F> {
     fn members(
         &self,
         object: &Object,
-        links: &HashMap<u16, Link>,
+        world: &World,
         refused: &mut Refused,
     ) -> Vec<(Hop<F::Addr>, u32)> {
         let Outputs { local, unreachable, prohibit, .. } = &self.outputs;
@@ -194,10 +219,10 @@ impl<F: Family> Side<F> {
         };
         let [mut first, mut backup] = [Vec::new(), Vec::new()];
         for hop in hops {
-            let way = self.hop(hop, links).unwrap_or_else(|why| {
+            let way = self.hop(hop, world).unwrap_or_else(|why| {
                 refused.add(|| why);
                 // What this router cannot do, the kernel can.
-                let output = local.filter(|_| links.get(&hop.link).is_some_and(|link| link.up));
+                let output = local.filter(|_| world.links.get(&hop.link).is_some_and(|link| link.up));
                 output.map(|output| Hop { gateway: F::UNSPECIFIED, output })
             });
             let list = if hop.backup { &mut backup } else { &mut first };
@@ -207,9 +232,9 @@ impl<F: Family> Side<F> {
         if live.is_empty() { verdict(unreachable.unwrap_or(DROP)) } else { live }
     }
 
-    /// A hop as the table has it; `None` while its link is down.
-    fn hop(&self, hop: &FedHop, links: &HashMap<u16, Link>) -> Result<Option<Hop<F::Addr>>, String> {
-        let link = links.get(&hop.link).ok_or_else(|| format!("link {} is not known", hop.link))?;
+    /// A hop as the table has it; `None` while its link or its neighbour is down.
+    fn hop(&self, hop: &FedHop, world: &World) -> Result<Option<Hop<F::Addr>>, String> {
+        let link = world.links.get(&hop.link).ok_or_else(|| format!("link {} is not known", hop.link))?;
         let output = self.outputs.links.get(&link.name);
         let output = *output.ok_or_else(|| format!("no output leads to the link '{}'", link.name))?;
         if let [label, ..] = hop.labels.as_slice() {
@@ -220,7 +245,7 @@ impl<F: Family> Side<F> {
             Some(address) => F::address(address)
                 .ok_or_else(|| format!("the next hop {address} is of another family than the route"))?,
         };
-        Ok(link.up.then_some(Hop { gateway, output }))
+        Ok((link.up && !world.is_down(hop)).then_some(Hop { gateway, output }))
     }
 
     /// Makes the changes that have been gathered.
@@ -387,6 +412,23 @@ impl FeedSink {
     }
 }
 
+impl Follow for FeedSink {
+    /// One change of the tables of next hops repairs all routes by way of a neighbour.
+    fn follow(&self, down: &Down) -> Result<(), String> {
+        let Some(sides) = self.sides.get() else { return Ok(()) };
+        let state = &mut *self.state();
+        if state.successor.strong_count() > 0 || state.world.down == *down {
+            return Ok(());
+        }
+        let mut concerned = state.world.through_dead();
+        state.world.down.clone_from(down);
+        concerned.extend(state.world.through_dead());
+        concerned.iter().for_each(|id| sides.refresh(state, *id));
+        state.refused = Refused::default();
+        sides.flush(state)
+    }
+}
+
 impl Sides {
     fn apply(&self, state: &mut State, batch: &[u8]) -> Result<Reply, String> {
         let (header, updates) = Updates::new(batch).map_err(|why| why.to_string())?;
@@ -413,7 +455,8 @@ impl Sides {
             Update::Begin => {
                 // What waits is part of what is said again.
                 let State { feed, sequence, .. } = *state;
-                *state = State { feed, sequence, is_replaying: true, ..State::default() };
+                let world = World { down: std::mem::take(&mut state.world.down), ..World::default() };
+                *state = State { feed, sequence, is_replaying: true, world, ..State::default() };
                 self.four.iter().try_for_each(Side::begin)?;
                 self.six.iter().try_for_each(Side::begin)?;
             }
@@ -455,7 +498,7 @@ impl Sides {
     }
 
     fn link(&self, state: &mut State, number: u16, link: Link) {
-        let World { links, objects } = &mut state.world;
+        let World { links, objects, .. } = &mut state.world;
         if !links.contains_key(&number) && links.len() >= MOST_LINKS {
             return state.refused.add(|| format!("more than {MOST_LINKS} links"));
         }

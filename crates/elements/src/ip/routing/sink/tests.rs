@@ -164,6 +164,38 @@ fn a_lost_link_takes_its_hops_and_a_backup_steps_in() {
 }
 
 #[test]
+fn a_silent_neighbour_takes_its_hops_and_a_backup_steps_in() {
+    let mut rig = Rig::new(&[]);
+    let backup = FedHop { backup: true, ..hop("10.0.0.9", 0, 1) };
+    let updates = [
+        object(1, vec![hop("10.0.0.2", 0, 1), hop("10.0.1.2", 1, 3)]),
+        object(2, vec![hop("10.0.0.2", 0, 1)]),
+        object(3, vec![hop("10.0.0.2", 0, 1), backup]),
+        object(4, vec![hop("10.0.0.2", 1, 1)]),
+        route("10.1.0.0/16", 1),
+        route("10.2.0.0/16", 2),
+        route("10.3.0.0/16", 3),
+        route("10.4.0.0/16", 4),
+    ];
+    rig.apply(&updates, 0);
+    let all = |rig: &Rig| ["10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1"].map(|to| rig.lookup(to));
+    let before = all(&rig);
+    let dead = Neighbour { link: "eth0".into(), address: "10.0.0.2".parse().unwrap() };
+    let down = Down::from([dead]);
+    rig.sink.follow(&down).unwrap();
+    // Another link has the same gateway, which lives.
+    let after = ["10.0.1.2 2 3", "- 3 1", "10.0.0.9 1 1", "10.0.0.2 2 1"];
+    assert_eq!(all(&rig), after);
+    // A replay knows it, too, and so does an object that comes now.
+    rig.greet(8);
+    let links = [link(0, "eth0", true), link(1, "eth1", true)];
+    rig.replay(&[&links[..], &updates].concat());
+    assert_eq!(all(&rig), after);
+    rig.sink.follow(&Down::new()).unwrap();
+    assert_eq!(all(&rig), before);
+}
+
+#[test]
 fn verdicts_have_outputs_or_drop() {
     let mut rig = Rig::new(&[]);
     let verdicts = [Object::Local, Object::Blackhole, Object::Unreachable, Object::Prohibit];

@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # BFD
+//!
+//! `BFD(LINK NAME [OUTPUT [OUTPUT6]], ... [, keywords SESSION, TABLE, TABLE6])`
+//!
+//! Watches neighbours by Bidirectional Forwarding Detection, and tells routing tables which next hops are dead.
+//!
+//! **Ports:** push inputs, one for each link, for packets with IP header whose UDP destination port is 3784, 3785 or 4784. Push outputs, one for
+//! each link, for IPv4 packets with IP header; their destination annotation is the neighbour. As many outputs follow for IPv6, if
+//! a session needs them.
+//!
+//! **Arguments**
+//! * `LINK NAME [OUTPUT [OUTPUT6]]` a link, in the order of the ports. OUTPUT is the output of TABLE that leads there, OUTPUT6,
+//!   default OUTPUT, that of TABLE6.
+//! * `SESSION NEIGHBOUR LOCAL LINK [options]` a neighbour, the own address towards it, and its link; `-` as LINK for a neighbour
+//!   several hops away. May be repeated. Options: `TX`, `RX` intervals of sending and receiving, default 300 ms;
+//!   `MULT` how many packets may be missing, default 3; `ECHO` the shortest interval at which echo packets are returned, default 0: none;
+//!   `TTL` the least TTL of received packets, over several hops only, default 254; `DISCRIMINATOR` the session's number, default random;
+//!   `PASSIVE` waits for the neighbour to begin; `DEPENDENT` says that the session ends with the control plane; `DOWN` holds it down.
+//! * `TABLE` the StaticIPLookup, or one of its synonyms, and `TABLE6` the LookupIP6Route, whose next hops the sessions guard.
+//!   Sessions over several hops send by the routes there.
+//!
+//! When a session fails, its neighbour counts as dead: groups of next hops in TABLE and TABLE6 leave it out, and so does a RouteFeed with
+//! `BFD` that names this element. When the session is up again, the neighbour returns. A neighbour that is down for an administrative reason stays
+//! in use, and so does one whose session has never been up (RFC 5882). Flows of other next hops do not move.
+//!
+//! Intervals are jittered (RFC 5880, 6.8.7), and until a session is up it sends once a second at most. Echo packets from a neighbour are
+//! returned; none are sent. There is no authentication, and demand mode is respected, but not asked for.
+//!
+//! **Drops:** packets that were read as `discarded`; `bad-bfd`, `no-bfd-session`, `bad-hop-limit` for a TTL below the session's, `inactive` for
+//! a session that is held down, `too-short`, `bad-length`, `bad-version`, `bad-checksum`, `bad-protocol`; `no-route` for packets over several hops. The
+//! handler `discards` tells the rules of RFC 5880 apart.
+//!
+//! **Handlers**
+//! * `sessions` read: a line for each session. `json` read: the same as JSON, with the names of FRR's `show bfd peers json`.
+//! * `discards` read: how many packets each rule of reception has discarded: `REASON COUNT`, a line each.
+//! * `add` write: a session, as SESSION. `set` write: the same; changes it if there is one. `remove` write: `NEIGHBOUR LINK`.
+//!
+//! ```click
+//! in :: Idle -> bfd :: BFD(LINK eth0 0, SESSION 10.0.0.2 10.0.0.1 eth0 TX 50ms RX 50ms MULT 3, TABLE rt);
+//! bfd -> arp :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1) -> Discard;
+//! Idle -> rt :: StaticIPLookup(10.1.0.0/16 10.0.0.2 0) -> [0]arp;
+//! Idle -> [1]arp;
+//! ```
+//!
+//! See also: RouteFeed, StaticIPLookup, LookupIP6Route. RFC 5880, RFC 5881, RFC 5882, RFC 5883
+
+mod frame;
+mod guard;
+mod liveness;
+mod peer;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bfd::{Change, Discard, HEADER_LEN, Key, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, Sessions, State};
+use engine::args::{Args, FromArg, Names};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
+use packet::{Batch, Packet};
+
+use frame::{Path, Received};
+use guard::Tables;
+pub use liveness::Liveness;
+pub(crate) use liveness::{Down, Follow, Neighbour};
+use peer::{Peer, Wanted, key};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("BFD", "-/-", || Box::new(Bfd::default()))
+    .processing("h/h")
+    .flow("x/y")
+    .serial("each session sends by one schedule")
+    .handlers(&[
+        Handler::read("sessions"),
+        Handler::read("json"),
+        Handler::read("discards"),
+        Handler::write("add"),
+        Handler::write("set"),
+        Handler::write("remove"),
+    ])
+    .file(file!());
+
+/// The only timer: when a session is due.
+const NEXT: u32 = 0;
+/// A timer that fires later than this gives packets that wait a turn before their senders count as silent.
+const LATE: Duration = Duration::from_millis(1);
+/// UDP source ports (RFC 5881 section 4), one for each session.
+const PORTS: std::ops::Range<u16> = 49152..65535;
+
+/// A link and the outputs of the tables that lead to it.
+#[derive(Clone, Debug)]
+struct Link {
+    name: Arc<str>,
+    outputs: Option<[u32; 2]>,
+}
+
+impl FromArg for Link {
+    const EXPECTED: &'static str = "a link's name and the tables' outputs that lead to it, as eth0 1";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        let mut words = text.split_whitespace();
+        let name = words.next().ok_or_else(String::new)?.into();
+        let numbers: Result<Vec<u32>, _> = words.map(str::parse).collect();
+        let outputs = match numbers.as_deref() {
+            Ok(&[]) => None,
+            Ok(&[both]) => Some([both; 2]),
+            Ok(&[four, six]) => Some([four, six]),
+            _ => return Err(String::new()),
+        };
+        Ok(Link { name, outputs })
+    }
+}
+
+#[derive(Default)]
+struct Bfd {
+    links: Vec<Link>,
+    /// Sessions of the configuration.
+    wanted: Vec<Wanted>,
+    table_names: [Option<String>; 2],
+    tables: Tables,
+    sessions: Sessions,
+    peers: HashMap<Key, Peer>,
+    discards: HashMap<Discard, u64>,
+    liveness: Arc<Liveness>,
+    noutputs: usize,
+    /// The timer was late, and packets have had their turn.
+    waited: bool,
+}
+
+impl Element for Bfd {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.links = args.keyword_all("LINK");
+        self.wanted = args.keyword_all("SESSION");
+        self.table_names = [args.keyword_opt("TABLE"), args.keyword_opt("TABLE6")];
+        self.noutputs = args.noutputs;
+        let n = self.links.len();
+        if n == 0 {
+            return args.error("name the links: LINK eth0");
+        }
+        if args.ninputs != n || (args.noutputs != n && args.noutputs != 2 * n) {
+            let (ninputs, noutputs) = (args.ninputs, args.noutputs);
+            args.error(format!(
+                "{n} links need {n} inputs and {n} outputs, or {} outputs with IPv6, not {ninputs} and {noutputs}",
+                2 * n
+            ));
+        }
+        for (at, link) in self.links.iter().enumerate() {
+            if self.links[..at].iter().any(|other| other.name == link.name) {
+                args.error(format!("LINK {} is given twice", link.name));
+            }
+            if link.outputs.is_none() && self.table_names.iter().any(Option::is_some) {
+                args.error(format!("LINK {} needs the output of the table that leads to it", link.name));
+            }
+        }
+        let mut keys = Vec::new();
+        for wanted in &self.wanted {
+            match self.place(wanted) {
+                Err(why) => args.error(why),
+                Ok((key, _)) if keys.contains(&key) => {
+                    args.error(format!("there are two sessions with {}", wanted.neighbour));
+                }
+                Ok((key, _)) => keys.push(key),
+            }
+        }
+        if self.wanted.len() > bfd::SESSIONS_MAX {
+            args.error(format!("there may be {} sessions", bfd::SESSIONS_MAX));
+        }
+    }
+
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        self.liveness = cx.predecessor::<Liveness>().unwrap_or_default();
+        Ok(Tasks::One)
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.tables = Tables::find(cx, &self.table_names, &self.links, &self.liveness)?;
+        if !cx.is_home() {
+            return Ok(());
+        }
+        for wanted in std::mem::take(&mut self.wanted) {
+            self.add(cx, wanted, true)?;
+        }
+        self.set_alarm(cx);
+        Ok(())
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.liveness.clone())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
+        let now = Duration::from_nanos(cx.now());
+        for packet in batch.drain(..) {
+            match self.receive(cx, port, &packet, now) {
+                Ok(()) => cx.drop(Reason::Discarded, packet),
+                Err(why) => cx.drop(why, packet),
+            }
+        }
+        self.run(cx);
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        let now = Duration::from_nanos(cx.now());
+        let late = now.saturating_sub(self.sessions.next_due());
+        if late > LATE && late < now && !std::mem::replace(&mut self.waited, true) {
+            let soon = cx.now() + LATE.as_nanos() as u64;
+            return cx.set_timer(NEXT, soon);
+        }
+        self.waited = false;
+        self.run(cx);
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if name == "discards" {
+            let count = |why: &Discard| self.discards.get(why).copied().unwrap_or(0);
+            return Ok(Discard::ALL.iter().map(|why| format!("{} {}\n", why.name(), count(why))).collect());
+        }
+        let now = cx.now();
+        let shown = self.sorted().into_iter().filter_map(|key| {
+            let (peer, session) = (self.peers.get(&key)?, self.sessions.get(key)?);
+            let age_s = now.saturating_sub(peer.since) / 1_000_000_000;
+            let show = if name == "json" { show::json } else { show::line };
+            Some(show(peer, session, age_s))
+        });
+        Ok(match name {
+            "json" => format!("[{}]", shown.collect::<Vec<_>>().join(",\n")),
+            _ => shown.collect(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let done = if name == "remove" {
+            self.remove_text(value)
+        } else {
+            let why = |why: String| if why.is_empty() { format!("expected {}", Wanted::EXPECTED) } else { why };
+            Wanted::from_arg(value, &Names::default()).map_err(why).and_then(|wanted| {
+                let (key, _) = self.place(&wanted)?;
+                match self.peers.contains_key(&key) {
+                    true if name == "set" => self.change(cx, key, wanted),
+                    _ => self.add(cx, wanted, false),
+                }
+            })
+        };
+        self.run(cx);
+        done.map_err(HandlerError::failed)
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let old: &mut dyn std::any::Any = old;
+        let Some(old) = old.downcast_mut::<Bfd>() else { return false };
+        for (why, count) in old.discards.drain() {
+            *self.discards.entry(why).or_default() += count;
+        }
+        for (former, peer) in old.peers.drain() {
+            let kept = self.inherit(cx, &mut old.sessions, former, peer);
+            if let Some(neighbour) = kept.err() {
+                self.liveness.set(neighbour, false);
+            }
+        }
+        self.set_alarm(cx);
+        true
+    }
+}
+
+impl Bfd {
+    /// The key and the link of a session.
+    fn place(&self, wanted: &Wanted) -> Result<(Key, Option<usize>), String> {
+        let Some(name) = &wanted.link else {
+            let table = usize::from(wanted.neighbour.is_ipv6());
+            return match &self.table_names[table] {
+                Some(_) => Ok((key(wanted.neighbour, None), None)),
+                None => Err(format!(
+                    "the session with {} needs routes: name {} the lookup element",
+                    wanted.neighbour,
+                    ["TABLE", "TABLE6"][table]
+                )),
+            };
+        };
+        if wanted.neighbour.is_ipv6() && self.noutputs < 2 * self.links.len() {
+            return Err(format!(
+                "the session with {} needs outputs for IPv6: connect {} more",
+                wanted.neighbour,
+                self.links.len()
+            ));
+        }
+        match self.links.iter().position(|link| *link.name == **name) {
+            Some(link) => Ok((key(wanted.neighbour, Some(link)), Some(link))),
+            None => Err(format!("there is no LINK {name}")),
+        }
+    }
+
+    fn add(&mut self, cx: &mut Cx<'_>, wanted: Wanted, configured: bool) -> Result<(), String> {
+        let (key, link) = self.place(&wanted)?;
+        let random = self.sessions.free_discriminator(cx.random().u32(1..));
+        let config = wanted.config(wanted.discriminator.unwrap_or(random));
+        self.sessions.add(key, config).map_err(|why| why.to_string())?;
+        if wanted.admin_down {
+            self.sessions.update(key, |session| session.set_admin_down(true));
+        }
+        let (received, sent, echoed) = Default::default();
+        let (port, since) = (self.free_port(), cx.now());
+        let peer = Peer { wanted, link, port, configured, received, sent, echoed, ups: 0, downs: 0, since };
+        self.peers.insert(key, peer);
+        Ok(())
+    }
+
+    /// A source port that no session has: there are more ports than sessions.
+    fn free_port(&self) -> u16 {
+        let taken: std::collections::HashSet<u16> = self.peers.values().map(|peer| peer.port).collect();
+        PORTS.clone().find(|port| !taken.contains(port)).unwrap_or(PORTS.start)
+    }
+
+    /// Changes a session; one whose fixed settings differ begins anew.
+    fn change(&mut self, cx: &mut Cx<'_>, key: Key, wanted: Wanted) -> Result<(), String> {
+        let Some(peer) = self.peers.get_mut(&key) else { return self.add(cx, wanted, false) };
+        if !wanted.continues(&peer.wanted) {
+            let configured = peer.configured;
+            self.remove(key);
+            return self.add(cx, wanted, configured);
+        }
+        let discriminator = wanted.discriminator.or(peer.wanted.discriminator);
+        let (intervals, down) = (wanted.intervals, wanted.admin_down);
+        peer.wanted = Wanted { discriminator, ..wanted };
+        let changed = self.sessions.update(key, |session| {
+            (session.configure(intervals), session.set_admin_down(down))
+        });
+        let Some((configured, change)) = changed else { return Ok(()) };
+        self.note(cx, key, change);
+        configured.map_err(|why| why.to_string())
+    }
+
+    fn remove_text(&mut self, text: &str) -> Result<(), String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (neighbour, link) = match &words[..] {
+            [neighbour, "-"] => (neighbour, None),
+            [neighbour, name] => {
+                let link = self.links.iter().position(|link| *link.name == **name);
+                (neighbour, Some(link.ok_or_else(|| format!("there is no LINK {name}"))?))
+            }
+            _ => return Err("expected NEIGHBOUR LINK, with - as LINK over several hops".into()),
+        };
+        let neighbour: IpAddr =
+            neighbour.parse().map_err(|_| format!("'{neighbour}' is not an address"))?;
+        match self.remove(key(neighbour, link)) {
+            true => Ok(()),
+            false => Err(format!("there is no session with {text}")),
+        }
+    }
+
+    /// Ends a session. Its neighbour counts as alive: nobody watches it any more.
+    fn remove(&mut self, key: Key) -> bool {
+        self.sessions.remove(key);
+        let Some(peer) = self.peers.remove(&key) else { return false };
+        if let Some(neighbour) = self.neighbour(&peer) {
+            self.liveness.set(neighbour, false);
+        }
+        true
+    }
+
+    /// Takes a session of the configuration before. Gives back the neighbour whose session ends.
+    fn inherit(&mut self, cx: &mut Cx<'_>, old: &mut Sessions, former: Key, peer: Peer) -> Result<(), Neighbour> {
+        let name = peer.wanted.link.clone();
+        let ends = || {
+            let link = name.clone().unwrap_or_default().into();
+            Neighbour { link, address: peer.wanted.neighbour }
+        };
+        let Ok((key, link)) = self.place(&peer.wanted) else { return Err(ends()) };
+        let fresh = self.peers.get(&key).map(|fresh| fresh.wanted.clone());
+        let wanted = match fresh {
+            Some(fresh) if fresh.continues(&peer.wanted) => fresh,
+            // Its settings have changed, so it begins anew.
+            Some(_) => return Err(ends()),
+            None if peer.configured => return Err(ends()),
+            None => peer.wanted.clone(),
+        };
+        let Some(session) = old.remove(former) else { return Err(ends()) };
+        self.sessions.remove(key);
+        let configured = self.peers.remove(&key).is_some();
+        let ended = ends();
+        self.sessions.adopt(key, session).map_err(|_| ended)?;
+        self.peers.insert(key, Peer { link, configured, ..peer });
+        // The intervals may be new.
+        let _ = self.change(cx, key, wanted);
+        Ok(())
+    }
+
+    /// What a session guards; nothing over several hops.
+    fn neighbour(&self, peer: &Peer) -> Option<Neighbour> {
+        let link = &self.links.get(peer.link?)?.name;
+        Some(Neighbour { link: link.clone(), address: peer.wanted.neighbour })
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, link: usize, packet: &Packet, now: Duration) -> Result<(), Reason> {
+        let received = frame::read(packet.data())?;
+        let (at, len) = received.payload;
+        let payload = packet.data().get(at..at + len).ok_or(Reason::TooShort)?;
+        let from = match received.port {
+            PORT_SINGLE_HOP => key(received.src, Some(link)),
+            PORT_MULTI_HOP => key(received.src, None),
+            PORT_ECHO => return self.echo(cx, link, &received, payload),
+            _ => return Err(Reason::BadProtocol),
+        };
+        let (key, change) = self.sessions.receive(payload, from, received.ttl, now).map_err(|why| {
+            *self.discards.entry(why).or_default() += 1;
+            reason(why)
+        })?;
+        if let Some(peer) = self.peers.get_mut(&key) {
+            peer.received.add(len);
+        }
+        self.note(cx, key, change);
+        Ok(())
+    }
+
+    /// Returns an echo packet of a neighbour whose session is up. Those that come back have a lesser TTL, so none goes round for ever.
+    fn echo(&mut self, cx: &mut Cx<'_>, link: usize, from: &Received, payload: &[u8]) -> Result<(), Reason> {
+        let key = key(from.src, Some(link));
+        let session = self.sessions.get(key).ok_or(Reason::NoBfdSession)?;
+        if session.state() != State::Up || session.config().intervals.required_min_echo_rx_us == 0 {
+            return Err(Reason::Inactive);
+        }
+        if from.ttl != 255 {
+            return Err(Reason::BadHopLimit);
+        }
+        let path = Path { src: from.dst, dst: from.src, ports: (PORT_ECHO, PORT_ECHO), ttl: 254 };
+        let packet = frame::make(path, from.src, payload).ok_or(Reason::NoMemory)?;
+        if let Some(peer) = self.peers.get_mut(&key) {
+            peer.echoed.add(payload.len());
+        }
+        self.send(cx, link, from.src, packet);
+        Ok(())
+    }
+
+    /// Does all that is due and sets the timer for the next.
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        let now = Duration::from_nanos(cx.now());
+        while let Some((key, step)) = self.sessions.poll(now, cx.random().u32(..)) {
+            self.note(cx, key, step.change);
+            if let Some(packet) = step.send {
+                self.transmit(cx, key, &packet);
+            }
+        }
+        self.set_alarm(cx);
+    }
+
+    fn set_alarm(&self, cx: &mut Cx<'_>) {
+        match self.sessions.next_due() {
+            Duration::MAX => cx.clear_timer(NEXT),
+            due => {
+                let at = u64::try_from(due.as_nanos()).unwrap_or(u64::MAX).max(cx.now());
+                cx.set_timer(NEXT, at);
+            }
+        }
+    }
+
+    fn transmit(&mut self, cx: &mut Cx<'_>, key: Key, control: &Repr) {
+        let Some(peer) = self.peers.get_mut(&key) else { return };
+        let mut payload = [0; HEADER_LEN];
+        if control.emit(&mut payload).is_err() {
+            return;
+        }
+        let (src, dst) = (peer.wanted.local, peer.wanted.neighbour);
+        let (port, gateway, link) = match peer.link {
+            Some(link) => (PORT_SINGLE_HOP, dst, link),
+            None => match self.tables.towards(cx.rcu(), dst, &self.links) {
+                Some((gateway, link)) => (PORT_MULTI_HOP, gateway, link),
+                None => {
+                    cx.made(1);
+                    return cx.count_drops(Reason::NoRoute, 1);
+                }
+            },
+        };
+        let path = Path { src, dst, ports: (peer.port, port), ttl: 255 };
+        let Some(packet) = frame::make(path, gateway, &payload) else { return };
+        peer.sent.add(payload.len());
+        self.send(cx, link, gateway, packet);
+    }
+
+    fn send(&self, cx: &mut Cx<'_>, link: usize, gateway: IpAddr, packet: Packet) {
+        let port = if gateway.is_ipv6() { self.links.len() + link } else { link };
+        cx.made(1);
+        cx.push_one_or_drop(port, packet, Reason::NoOutput);
+    }
+
+    /// Counts a change of state, and says what it means for the next hop.
+    fn note(&mut self, cx: &mut Cx<'_>, key: Key, change: Option<Change>) {
+        let (Some(change), Some(session)) = (change, self.sessions.get(key)) else { return };
+        let is_administrative = session.remote_state() == State::AdminDown || change.to == State::AdminDown;
+        let Some(peer) = self.peers.get_mut(&key) else { return };
+        peer.since = cx.now();
+        peer.ups += u64::from(change.to == State::Up);
+        peer.downs += u64::from(change.from == State::Up);
+        let is_down = change.is_loss() && !is_administrative;
+        let Some(neighbour) = self.peers.get(&key).and_then(|peer| self.neighbour(peer)) else { return };
+        if is_down || change.to == State::Up || is_administrative {
+            self.liveness.set(neighbour, is_down);
+        }
+    }
+
+    fn sorted(&self) -> Vec<Key> {
+        let mut keys: Vec<Key> = self.peers.keys().copied().collect();
+        keys.sort_by_key(|key| (key.interface, key.address));
+        keys
+    }
+}
+
+/// The reason that drops are counted under.
+fn reason(why: Discard) -> Reason {
+    match why {
+        Discard::Truncated => Reason::TooShort,
+        Discard::Version => Reason::BadVersion,
+        Discard::Length | Discard::LengthBeyondPayload => Reason::BadLength,
+        Discard::DetectMult | Discard::Multipoint | Discard::MyDiscriminator | Discard::Authentication => {
+            Reason::BadBfd
+        }
+        Discard::UnknownDiscriminator | Discard::MissingDiscriminator | Discard::UnknownNeighbor => {
+            Reason::NoBfdSession
+        }
+        Discard::Ttl => Reason::BadHopLimit,
+        Discard::AdminDown => Reason::Inactive,
+    }
+}

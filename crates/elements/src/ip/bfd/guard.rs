@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tables whose next hops sessions guard.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use engine::InitCx;
+use sync::rcu;
+
+use super::{Down, Follow, Link, Liveness};
+use crate::ip::lookup_ip_route::V4;
+use crate::ip::routing::{Family, Hop, ReverseRoutes, Strategy};
+use crate::ip6::lookup_ip6_route::V6;
+
+/// The tables, and what carries changes into them.
+#[derive(Default)]
+pub(super) struct Tables {
+    four: Option<Arc<ReverseRoutes<V4>>>,
+    six: Option<Arc<ReverseRoutes<V6>>>,
+    /// Held for the list of followers, which does not.
+    _guards: Vec<Arc<dyn Follow>>,
+}
+
+impl Tables {
+    /// Finds the elements of these names, and lets their next hops follow.
+    pub(super) fn find(
+        cx: &mut InitCx<'_>,
+        names: &[Option<String>; 2],
+        links: &[Link],
+        liveness: &Liveness,
+    ) -> Result<Tables, String> {
+        let four = find::<V4>(cx, names[0].as_deref(), "TABLE")?;
+        let six = find::<V6>(cx, names[1].as_deref(), "TABLE6")?;
+        let mut guards: Vec<Arc<dyn Follow>> = Vec::new();
+        guards.extend(four.clone().map(|routes| guard(routes, links, 0)));
+        guards.extend(six.clone().map(|routes| guard(routes, links, 1)));
+        guards.iter().for_each(|guard| liveness.add(guard));
+        Ok(Tables { four, six, _guards: guards })
+    }
+
+    /// The gateway and the link by which the routes lead to an address.
+    pub(super) fn towards(&self, rcu: &rcu::Reader, to: IpAddr, links: &[Link]) -> Option<(IpAddr, usize)> {
+        match to {
+            IpAddr::V4(to) => towards(self.four.as_ref()?, rcu, to, links, 0),
+            IpAddr::V6(to) => towards(self.six.as_ref()?, rcu, to, links, 1),
+        }
+    }
+}
+
+fn find<F: Family>(
+    cx: &mut InitCx<'_>,
+    name: Option<&str>,
+    keyword: &str,
+) -> Result<Option<Arc<ReverseRoutes<F>>>, String> {
+    let Some(name) = name else { return Ok(None) };
+    let routes = cx.find::<ReverseRoutes<F>>(name).ok_or_else(|| {
+        format!("{keyword}: '{name}' is not an element with a table of its own of this family")
+    })?;
+    if routes.shared.strategy() == Strategy::PerCore {
+        return Err(format!("{keyword}: '{name}' has SYNC percore, whose copies cannot follow; use rcu or lock"));
+    }
+    Ok(Some(routes))
+}
+
+fn towards<F: Family>(
+    routes: &ReverseRoutes<F>,
+    rcu: &rcu::Reader,
+    to: F::Addr,
+    links: &[Link],
+    family: usize,
+) -> Option<(IpAddr, usize)>
+where
+    F::Addr: Into<IpAddr>,
+{
+    let hop = routes.hop(rcu, F::key(to))?;
+    let link = links.iter().position(|link| link.outputs.is_some_and(|out| out[family] == hop.output))?;
+    let gateway = if hop.gateway == F::UNSPECIFIED { to } else { hop.gateway };
+    Some((gateway.into(), link))
+}
+
+/// A table's next hops that die with their neighbours.
+struct Guard<F: Family> {
+    routes: Arc<ReverseRoutes<F>>,
+    links: Vec<Link>,
+    family: usize,
+}
+
+fn guard<F: Family>(routes: Arc<ReverseRoutes<F>>, links: &[Link], family: usize) -> Arc<dyn Follow> {
+    Arc::new(Guard { routes, links: links.to_vec(), family })
+}
+
+impl<F: Family> Follow for Guard<F> {
+    fn follow(&self, down: &Down) -> Result<(), String> {
+        let hops = down.iter().filter_map(|neighbour| {
+            let link = self.links.iter().find(|link| link.name == neighbour.link)?;
+            let output = link.outputs?[self.family];
+            Some(Hop { gateway: F::address(neighbour.address)?, output })
+        });
+        let hops: std::collections::HashSet<Hop<F::Addr>> = hops.collect();
+        self.routes.shared.change(|routes| routes.set_down(&hops))
+    }
+}

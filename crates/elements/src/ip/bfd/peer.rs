@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A session as the configuration writes it, and what its packets need besides the protocol.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bfd::{Config, Intervals, Key};
+use engine::args::{FromArg, Names};
+use engine::clock::Nanos;
+
+/// Least TTL of packets over several hops, if nothing else is asked for: one router in between.
+const MULTI_HOP_TTL: u8 = 254;
+
+/// A session as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub neighbour: IpAddr,
+    pub local: IpAddr,
+    /// `None` for a session over several hops.
+    pub link: Option<String>,
+    pub intervals: Intervals,
+    pub min_ttl: u8,
+    pub passive: bool,
+    pub independent: bool,
+    pub admin_down: bool,
+    /// Drawn at random if it is not given.
+    pub discriminator: Option<u32>,
+}
+
+impl Wanted {
+    /// The protocol machine's settings.
+    pub(super) fn config(&self, discriminator: u32) -> Config {
+        Config {
+            discriminator,
+            passive: self.passive,
+            min_ttl: self.min_ttl,
+            control_plane_independent: self.independent,
+            intervals: self.intervals,
+        }
+    }
+
+    /// Whether a session goes on where only its intervals or its administrative state differ from `other`.
+    pub(super) fn continues(&self, other: &Wanted) -> bool {
+        let fixed = |w: &Wanted| (w.local, w.min_ttl, w.passive, w.independent);
+        fixed(self) == fixed(other)
+            && self.discriminator.is_none_or(|number| Some(number) == other.discriminator)
+    }
+}
+
+impl FromArg for Wanted {
+    const EXPECTED: &'static str =
+        "a session as '10.0.0.2 10.0.0.1 eth0 TX 50ms RX 50ms MULT 3': neighbour, own address, link";
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [neighbour, local, link, rest @ ..] = &words[..] else { return Err(String::new()) };
+        let address = |word: &str| {
+            word.parse::<IpAddr>().map_err(|_| format!("'{word}' is not an address"))
+        };
+        let (neighbour, local) = (address(neighbour)?, address(local)?);
+        if neighbour.is_ipv4() != local.is_ipv4() {
+            return Err(format!("{neighbour} and {local} are of different families"));
+        }
+        let link = (*link != "-").then(|| (*link).to_owned());
+        let min_ttl = if link.is_some() { 255 } else { MULTI_HOP_TTL };
+        let mut wanted = Wanted {
+            neighbour,
+            local,
+            link,
+            intervals: Intervals::default(),
+            min_ttl,
+            passive: false,
+            independent: true,
+            admin_down: false,
+            discriminator: None,
+        };
+        let mut rest = rest.iter();
+        while let Some(word) = rest.next() {
+            wanted.option(word, &mut rest, names)?;
+        }
+        Ok(wanted)
+    }
+}
+
+impl Wanted {
+    fn option<'a>(
+        &mut self,
+        word: &str,
+        rest: &mut impl Iterator<Item = &'a &'a str>,
+        names: &Names,
+    ) -> Result<(), String> {
+        let mut value = || rest.next().copied().ok_or_else(|| format!("a value is missing behind {word}"));
+        let interval = |text: &str, least_us: u128| {
+            let time = Duration::from_arg(text, names).map_err(|_| format!("'{text}' is not a time"))?;
+            u32::try_from(time.as_micros()).ok().filter(|us| u128::from(*us) >= least_us).ok_or_else(|| {
+                format!("{word} must lie between {least_us} us and {} s", u32::MAX / 1_000_000)
+            })
+        };
+        match word.to_ascii_uppercase().as_str() {
+            "TX" => self.intervals.desired_min_tx_us = interval(value()?, LEAST_INTERVAL_US)?,
+            "RX" => self.intervals.required_min_rx_us = interval(value()?, LEAST_INTERVAL_US)?,
+            "ECHO" => self.intervals.required_min_echo_rx_us = interval(value()?, 0)?,
+            "MULT" => self.intervals.detect_mult = number(word, value()?, 1..=255)? as u8,
+            "TTL" if self.link.is_none() => self.min_ttl = number(word, value()?, 1..=255)? as u8,
+            "TTL" => return Err("over one hop, the TTL must be 255 (RFC 5881); leave TTL out".into()),
+            "DISCRIMINATOR" => self.discriminator = Some(number(word, value()?, 1..=u32::MAX.into())? as u32),
+            "PASSIVE" => self.passive = true,
+            "DEPENDENT" => self.independent = false,
+            "DOWN" => self.admin_down = true,
+            _ => {
+                return Err(format!(
+                    "'{word}' is not TX, RX, MULT, ECHO, TTL, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shorter intervals would let one session take a worker's time.
+const LEAST_INTERVAL_US: u128 = 1000;
+
+fn number(word: &str, text: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
+    let number = text.parse::<u64>().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("{word} must lie between {} and {}, not '{text}'", range.start(), range.end()))
+}
+
+/// Packets and bytes; bytes of UDP payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+impl Count {
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// What the element knows of a session besides the protocol machine.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    pub wanted: Wanted,
+    /// Number of the link; `None` over several hops.
+    pub link: Option<usize>,
+    /// UDP source port.
+    pub port: u16,
+    /// Whether the configuration names it.
+    pub configured: bool,
+    pub received: Count,
+    pub sent: Count,
+    pub echoed: Count,
+    pub ups: u64,
+    pub downs: u64,
+    /// When the state changed last.
+    pub since: Nanos,
+}
+
+/// How the table of sessions knows a neighbour.
+pub(super) fn key(neighbour: IpAddr, link: Option<usize>) -> Key {
+    Key { address: neighbour, interface: link.map_or(0, |link| link as u32 + 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_read() {
+        let check = |text: &str, want: Result<&str, &str>| {
+            let read = Wanted::from_arg(text, &Names::default());
+            let shown = read.map(|w| {
+                let Intervals { desired_min_tx_us: tx, required_min_rx_us: rx, detect_mult, .. } = w.intervals;
+                let flags = [w.passive, !w.independent, w.admin_down].map(u8::from);
+                format!("{:?} {tx} {rx} {detect_mult} {} {flags:?} {:?}", w.link, w.min_ttl, w.discriminator)
+            });
+            assert_eq!(shown.as_deref().map_err(String::as_str), want, "{text}");
+        };
+        check("10.0.0.2 10.0.0.1 eth0", Ok("Some(\"eth0\") 300000 300000 3 255 [0, 0, 0] None"));
+        check(
+            "10.0.0.2 10.0.0.1 - tx 10ms RX 0.02 MULT 5 TTL 250 PASSIVE DEPENDENT DOWN DISCRIMINATOR 7",
+            Ok("None 10000 20000 5 250 [1, 1, 1] Some(7)"),
+        );
+        check("10.0.0.2 10.0.0.1", Err(""));
+        check("10.0.0.2 ::1 eth0", Err("10.0.0.2 and ::1 are of different families"));
+        check("x 10.0.0.1 eth0", Err("'x' is not an address"));
+        check("10.0.0.2 10.0.0.1 eth0 TTL 250", Err("over one hop, the TTL must be 255 (RFC 5881); leave TTL out"));
+        check("10.0.0.2 10.0.0.1 eth0 MULT 0", Err("MULT must lie between 1 and 255, not '0'"));
+        check("10.0.0.2 10.0.0.1 eth0 TX 1us", Err("TX must lie between 1000 us and 4294 s"));
+        check("10.0.0.2 10.0.0.1 eth0 TX", Err("a value is missing behind TX"));
+        check(
+            "10.0.0.2 10.0.0.1 eth0 FAST",
+            Err("'FAST' is not TX, RX, MULT, ECHO, TTL, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN"),
+        );
+    }
+}

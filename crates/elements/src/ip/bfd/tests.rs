@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two elements that watch each other, on a virtual clock.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Reason;
+use packet::Packet;
+
+use super::frame::{self, Path};
+use super::{Down, Follow, Liveness, Neighbour};
+use crate::testing::{Rig, Run};
+
+/// Two routers on a link that `cut` can cut. Router `a` has two ways to 10.9.0.0/16.
+fn pair(options: &str, script: &str, seconds: f64) -> Run {
+    let text = format!(
+        "a :: BFD(LINK x 0, LINK z 1, SESSION 10.0.0.2 10.0.0.1 x {options}, TABLE rt); \
+         b :: BFD(LINK y, SESSION 10.0.0.1 10.0.0.2 y {options}); \
+         a[0] -> to_b :: Counter -> cut :: Switch(0) -> b -> to_a :: Counter -> a; cut[1] -> Discard; \
+         Idle -> [1]a; a[1] -> Discard; \
+         i :: TestIn -> rt :: StaticIPLookup(10.9.0.0/16 10.0.0.2 0 1 | 10.0.1.2 1 1); \
+         rt[0] -> o0 :: TestOut; rt[1] -> o1 :: TestOut; s :: Script({script});"
+    );
+    Rig::text(&text).ready().run_for(Duration::from_secs_f64(seconds))
+}
+
+fn states(run: &mut Run) -> [String; 2] {
+    ["a", "b"].map(|name| {
+        let line = run.read(&format!("{name}.sessions"));
+        line.split('\t').nth(2).unwrap_or_default().to_owned()
+    })
+}
+
+#[test]
+fn a_session_comes_up_and_keeps_its_intervals() {
+    let mut run = pair("TX 10ms RX 10ms", "wait 5, write to_b.reset, write to_a.reset", 6.0);
+    assert_eq!(states(&mut run), ["up", "up"]);
+    for counter in ["to_a.count", "to_b.count"] {
+        let sent: u32 = run.read(counter).parse().unwrap();
+        assert!((100..=134).contains(&sent), "75 to 100 percent of 10 ms: {sent} packets in a second");
+    }
+    assert_eq!(run.drops("b").iter().map(|(why, _)| *why).collect::<Vec<_>>(), [Reason::Discarded]);
+}
+
+#[test]
+fn until_it_is_up_it_sends_once_a_second() {
+    let mut run = pair("TX 10ms RX 10ms", "write cut.switch 1", 10.0);
+    assert_eq!(states(&mut run), ["init", "down"]);
+    let sent: u32 = run.read("to_b.count").parse().unwrap();
+    assert!((10..=14).contains(&sent), "{sent} packets in 10 s");
+}
+
+/// What a session's end does to the tables.
+struct Seen(std::sync::Mutex<Vec<Down>>);
+
+impl Follow for Seen {
+    fn follow(&self, down: &Down) -> Result<(), String> {
+        self.0.lock().unwrap().push(down.clone());
+        Ok(())
+    }
+}
+
+/// The outputs by which packets of some flows leave.
+fn ways(run: Run, port: u16) -> (Run, [usize; 2]) {
+    let dst: IpAddr = "10.9.0.1".parse().unwrap();
+    let packets = (0..64).map(|flow| {
+        let path = Path { src: "10.8.0.1".parse().unwrap(), dst, ports: (port + flow, 9), ttl: 9 };
+        frame::make(path, dst, b"x").expect("memory")
+    });
+    run.give("i", packets.collect::<Vec<Packet>>());
+    let run = run.run_for(Duration::from_micros(100));
+    let counts = ["o0", "o1"].map(|out| run.out(out).len());
+    (run, counts)
+}
+
+#[test]
+fn a_lost_neighbour_leaves_its_groups_and_returns() {
+    let mut run = pair("TX 10ms RX 10ms", "wait 5, write cut.switch 1", 5.05);
+    assert_eq!(states(&mut run), ["down", "down"]);
+    let liveness = run.provided::<Liveness>("a").expect("provided");
+    assert_eq!(liveness.carry(), Ok(true));
+    let (run, counts) = ways(run, 100);
+    assert_eq!(counts, [0, 64], "the dead hop takes nothing");
+    let follower: Arc<Seen> = Arc::new(Seen(std::sync::Mutex::default()));
+    let followed: Arc<dyn Follow> = follower.clone();
+    liveness.add(&followed);
+    assert_eq!((liveness.carry(), liveness.carry()), (Ok(true), Ok(false)));
+    liveness.set(Neighbour { link: "x".into(), address: "10.0.0.2".parse().unwrap() }, false);
+    assert_eq!(liveness.carry(), Ok(true));
+    let sizes: Vec<usize> = follower.0.lock().unwrap().iter().map(Down::len).collect();
+    assert_eq!(sizes, [1, 0]);
+    let (_, counts) = ways(run, 100);
+    assert!(counts[0] > 10 && counts[0] + counts[1] == 64, "the hop is back: {counts:?}");
+}
+
+#[test]
+fn an_administrative_end_keeps_the_hop() {
+    let script = "wait 5, write b.set 10.0.0.1 10.0.0.2 y TX 10ms RX 10ms DOWN";
+    let mut run = pair("TX 10ms RX 10ms", script, 6.0);
+    assert_eq!(states(&mut run), ["down", "shutdown"]);
+    let liveness = run.provided::<Liveness>("a").expect("provided");
+    liveness.carry().unwrap();
+    let (_, counts) = ways(run, 100);
+    assert!(counts[0] > 10, "{counts:?}");
+}
+
+#[test]
+fn slower_intervals_are_negotiated() {
+    let script = "wait 5, write a.set 10.0.0.2 10.0.0.1 x TX 100ms RX 100ms, wait 2, \
+                  write to_b.reset, write to_a.reset";
+    let mut run = pair("TX 10ms RX 10ms", script, 17.0);
+    assert_eq!(states(&mut run), ["up", "up"]);
+    for counter in ["to_a.count", "to_b.count"] {
+        let sent: u32 = run.read(counter).parse().unwrap();
+        assert!((100..=134).contains(&sent), "{counter}: {sent} packets in 10 s");
+    }
+    assert!(run.read("a.json").contains("\"session-down\":0"), "it stayed up");
+}
+
+#[test]
+fn sessions_come_and_go_by_handlers() {
+    let mut run = pair("TX 10ms RX 10ms", "wait 5", 5.0);
+    run.write("a.add", "10.0.1.2 10.0.1.1 z MULT 1").expect("room");
+    let again = run.write("a.add", "10.0.1.2 10.0.1.1 z").unwrap_err().to_string();
+    assert!(again.contains("has a session already"), "{again}");
+    assert_eq!(run.read("a.sessions").lines().count(), 2);
+    let check = |run: &mut Run, handler: &str, text: &str, want: &str| {
+        let why = run.write(handler, text).unwrap_err().to_string();
+        assert!(why.contains(want), "{why}");
+    };
+    check(&mut run, "a.add", "10.0.1.2 10.0.1.1 w", "there is no LINK w");
+    check(&mut run, "a.add", "fe80::2 fe80::1 z", "needs outputs for IPv6");
+    check(&mut run, "b.add", "10.7.0.1 10.0.0.1 -", "needs routes: name TABLE");
+    check(&mut run, "a.add", "10.0.1.2", "expected a session as");
+    check(&mut run, "a.remove", "10.0.1.9 z", "there is no session");
+    run.write("a.remove", "10.0.1.2 z").expect("it is there");
+    assert_eq!(run.read("a.sessions").lines().count(), 1);
+    let json = run.read("a.json");
+    assert!(json.starts_with("[{\"multihop\":false,\"peer\":\"10.0.0.2\",\"local\":\"10.0.0.1\""), "{json}");
+    assert!(json.contains("\"status\":\"up\"") && json.contains("\"detection-time\":30"), "{json}");
+}
+
+#[test]
+fn each_fault_has_a_name() {
+    let path = |ttl| Path {
+        src: "10.0.0.2".parse().unwrap(),
+        dst: "10.0.0.1".parse().unwrap(),
+        ports: (49152, 3784),
+        ttl,
+    };
+    let gateway: IpAddr = "10.0.0.1".parse().unwrap();
+    let mut good = [0u8; 24];
+    good[..4].copy_from_slice(&[0x20, 0x40, 3, 24]);
+    good[7] = 1;
+    let with = |at: usize, value: u8| {
+        let mut bytes = good;
+        bytes[at] = value;
+        frame::make(path(255), gateway, &bytes).unwrap()
+    };
+    let packets = vec![
+        frame::make(path(255), gateway, &good).unwrap(),
+        frame::make(path(254), gateway, &good).unwrap(),
+        frame::make(path(255), gateway, &good[..20]).unwrap(),
+        with(0, 0x40),
+        with(3, 23),
+        with(3, 25),
+        with(2, 0),
+        with(1, 0x41),
+        with(7, 0),
+        with(1, 0xc0),
+        with(11, 9),
+        with(1, 0x44),
+        Packet::copy_of(b"\x45 no packet").unwrap(),
+    ];
+    let mut run = Rig::text(
+        "i :: TestIn -> e :: BFD(LINK x, SESSION 10.0.0.2 10.0.0.1 x PASSIVE, SESSION 10.0.0.3 10.0.0.1 x DOWN) -> o :: TestOut;              s :: Script(wait 0.1, stop);",
+    )
+    .packets(packets)
+    .run();
+    let text = run.read("e.discards");
+    let counts: Vec<&str> = text.lines().filter(|line| !line.ends_with(" 0")).collect();
+    let want = [
+        "bfd-truncated 1",
+        "bfd-version 1",
+        "bfd-length 2",
+        "bfd-length-beyond-payload 1",
+        "bfd-multiplier-zero 1",
+        "bfd-multipoint 1",
+        "bfd-sender-discriminator-zero 1",
+        "bfd-unknown-discriminator 1",
+        "bfd-missing-discriminator 1",
+        "bfd-ttl 1",
+    ];
+    assert_eq!(counts, want);
+    let want = [
+        (Reason::Discarded, 1),
+        (Reason::TooShort, 2),
+        (Reason::BadVersion, 1),
+        (Reason::BadLength, 3),
+        (Reason::BadHopLimit, 1),
+        (Reason::BadBfd, 3),
+        (Reason::NoBfdSession, 2),
+    ];
+    let mut found = run.drops("e");
+    found.sort();
+    let mut want = want.to_vec();
+    want.sort();
+    assert_eq!(found, want);
+}
+
+#[test]
+fn a_swap_keeps_sessions_up() {
+    let text = |mult: u32, more: &str| {
+        format!(
+            "a :: BFD(LINK x, SESSION 10.0.0.2 10.0.0.1 x TX 10ms RX 10ms MULT {mult}); \
+             b :: BFD(LINK y, SESSION 10.0.0.1 10.0.0.2 y TX 10ms RX 10ms {more}); \
+             a -> b -> a; s :: Script(wait 5, stop);"
+        )
+    };
+    let mut run = Rig::text(&text(3, "")).run();
+    assert_eq!(states(&mut run), ["up", "up"]);
+    run.swap(&text(5, "")).unwrap();
+    assert_eq!(states(&mut run), ["up", "up"], "before a packet has passed");
+    let mut run = run.again();
+    assert_eq!(states(&mut run), ["up", "up"]);
+    let json = run.read("a.json");
+    assert!(json.contains("\"detect-multiplier\":5") && json.contains("\"session-down\":0"), "{json}");
+}
+
+#[test]
+fn over_several_hops_it_follows_the_routes() {
+    let text = "a :: BFD(LINK x 0, SESSION 10.7.0.1 10.0.0.1 - TX 10ms RX 10ms, TABLE rt); \
+        b :: BFD(LINK y 0, SESSION 10.0.0.1 10.7.0.1 - TX 10ms RX 10ms, TABLE rt); \
+        a -> b -> a; Idle -> rt :: StaticIPLookup(10.7.0.0/16 10.0.0.9 0, 10.0.0.0/24 0) -> Discard; \
+        s :: Script(wait 5, stop);";
+    let mut run = Rig::text(text).run();
+    assert_eq!(states(&mut run), ["up", "up"]);
+}
+
+#[test]
+fn arguments() {
+    let check = |args: &str, want: &str| {
+        let text = format!("Idle -> e :: BFD({args}) -> Discard;");
+        let errors = Rig::text(&text).errors();
+        assert!(errors.iter().any(|e| e.contains(want)), "{errors:?}");
+    };
+    check("", "name the links");
+    check("LINK a, LINK b", "2 links need 2 inputs and 2 outputs, or 4 outputs with IPv6, not 1 and 1");
+    check("LINK a, SESSION 10.0.0.2 10.0.0.1 b", "there is no LINK b");
+    check("LINK a, SESSION ::2 ::1 a", "needs outputs for IPv6");
+    check("LINK a, SESSION 10.0.0.2 10.0.0.1 a, SESSION 10.0.0.2 10.0.0.3 a", "there are two sessions");
+    check("LINK a, TABLE rt", "LINK a needs the output");
+    check("LINK a 0, TABLE rt", "TABLE: 'rt' is not an element");
+    check("LINK a b", "LINK");
+}
