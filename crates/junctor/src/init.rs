@@ -74,7 +74,8 @@ pub(crate) fn main(args: &Args) -> u8 {
                 (Some(bad), _) => Err(format!("'{bad}' is not the name of a network namespace")),
                 (_, Some(bad)) => Err(format!("'{bad}' is not the name of a channel")),
                 _ => {
-                    let kernel = Kernel { answers: *host, netns: netns.clone(), feed: feed.clone(), bfd: bfd.clone() };
+                    let kernel =
+                        Kernel { answers: *host, netns: netns.clone(), feed: feed.clone(), bfd: bfd.clone() };
                     router(interfaces, default, route, kernel)
                 }
             }
@@ -342,7 +343,12 @@ mod tests {
             assert!(text.contains(part), "{part}");
         }
         let interfaces = ["none0=10.0.0.1/24", "none1=10.0.1.1/24"].map(String::from);
-        let kernel = Kernel { answers: true, netns: Some("control".into()), feed: Some("routes".into()), bfd: Vec::new() };
+        let kernel = Kernel {
+            answers: true,
+            netns: Some("control".into()),
+            feed: Some("routes".into()),
+            bfd: Vec::new(),
+        };
         let text = router(&interfaces, &[], &[], kernel).unwrap();
         check(&text);
         for part in [

@@ -141,7 +141,10 @@ fn sessions_with_bfdd_come_up_fail_and_return() {
     let mut watched = Watched::new();
     watched.wait_there("up", 3);
     for session in watched.sessions() {
-        assert_eq!((&session["remote-detect-multiplier"], &session["detection-time"]), (&3.into(), &150.into()));
+        assert_eq!(
+            (&session["remote-detect-multiplier"], &session["detection-time"]),
+            (&3.into(), &150.into())
+        );
         assert_eq!(session["actual-transmit-interval"], 50, "{session:#}");
     }
     // Their side falls silent: no packet, no carrier lost.
@@ -154,11 +157,27 @@ fn sessions_with_bfdd_come_up_fail_and_return() {
     kill(Pid::from_raw(bfdd as i32), Signal::SIGCONT).unwrap();
     watched.wait("up", 3);
     // The administrator ends a session there, and here.
-    watched.frr.vtysh(&watched.rig.a, &["conf", "bfd", "peer 10.0.1.1 local-address 10.0.1.2 interface a0", "shutdown"]).unwrap();
+    watched
+        .frr
+        .vtysh(
+            &watched.rig.a,
+            &["conf", "bfd", "peer 10.0.1.1 local-address 10.0.1.2 interface a0", "shutdown"],
+        )
+        .unwrap();
     watched.wait("down", 1);
-    let session = &watched.sessions()[0];
-    assert_eq!((&session["remote-status"], &session["diagnostic"]), (&"shutdown".into(), &"neighbor signaled down".into()));
-    watched.frr.vtysh(&watched.rig.a, &["conf", "bfd", "peer 10.0.1.1 local-address 10.0.1.2 interface a0", "no shutdown"]).unwrap();
+    let sessions = watched.sessions();
+    let session = sessions.iter().find(|session| session["status"] == "down").unwrap();
+    assert_eq!(
+        (&session["remote-status"], &session["diagnostic"]),
+        (&"shutdown".into(), &"neighbor signaled down".into())
+    );
+    watched
+        .frr
+        .vtysh(
+            &watched.rig.a,
+            &["conf", "bfd", "peer 10.0.1.1 local-address 10.0.1.2 interface a0", "no shutdown"],
+        )
+        .unwrap();
     watched.wait("up", 3);
     let down = format!("{} DOWN", SESSIONS[0]);
     watched.ctl(&["--write", "bfd.set", &down]).expect("written");

@@ -74,7 +74,7 @@ mod share;
 
 use share::Buckets;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::{ fmt, hash::Hash, sync::Arc};
+use std::{fmt, hash::Hash, sync::Arc};
 use sync::rcu::{self, Domain, Stamp};
 
 /// The number of a next hop or of a group of them.

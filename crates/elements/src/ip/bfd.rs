@@ -58,7 +58,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bfd::{Change, Discard, HEADER_LEN, Key, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, Sessions, State};
+use bfd::{
+    Change, Discard, HEADER_LEN, Key, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, Sessions, State,
+};
 use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
 use packet::{Batch, Packet};
@@ -236,7 +238,8 @@ impl Element for Bfd {
         let done = if name == "remove" {
             self.remove_text(value)
         } else {
-            let why = |why: String| if why.is_empty() { format!("expected {}", Wanted::EXPECTED) } else { why };
+            let why =
+                |why: String| if why.is_empty() { format!("expected {}", Wanted::EXPECTED) } else { why };
             Wanted::from_arg(value, &Names::default()).map_err(why).and_then(|wanted| {
                 let (key, _) = self.place(&wanted)?;
                 match self.peers.contains_key(&key) {
@@ -325,9 +328,8 @@ impl Bfd {
         let discriminator = wanted.discriminator.or(peer.wanted.discriminator);
         let (intervals, down) = (wanted.intervals, wanted.admin_down);
         peer.wanted = Wanted { discriminator, ..wanted };
-        let changed = self.sessions.update(key, |session| {
-            (session.configure(intervals), session.set_admin_down(down))
-        });
+        let changed =
+            self.sessions.update(key, |session| (session.configure(intervals), session.set_admin_down(down)));
         let Some((configured, change)) = changed else { return Ok(()) };
         self.note(cx, key, change);
         configured.map_err(|why| why.to_string())
@@ -343,8 +345,7 @@ impl Bfd {
             }
             _ => return Err("expected NEIGHBOUR LINK, with - as LINK over several hops".into()),
         };
-        let neighbour: IpAddr =
-            neighbour.parse().map_err(|_| format!("'{neighbour}' is not an address"))?;
+        let neighbour: IpAddr = neighbour.parse().map_err(|_| format!("'{neighbour}' is not an address"))?;
         match self.remove(key(neighbour, link)) {
             true => Ok(()),
             false => Err(format!("there is no session with {text}")),
@@ -362,7 +363,13 @@ impl Bfd {
     }
 
     /// Takes a session of the configuration before. Gives back the neighbour whose session ends.
-    fn inherit(&mut self, cx: &mut Cx<'_>, old: &mut Sessions, former: Key, peer: Peer) -> Result<(), Neighbour> {
+    fn inherit(
+        &mut self,
+        cx: &mut Cx<'_>,
+        old: &mut Sessions,
+        former: Key,
+        peer: Peer,
+    ) -> Result<(), Neighbour> {
         let name = peer.wanted.link.clone();
         let ends = || {
             let link = name.clone().unwrap_or_default().into();
@@ -394,7 +401,13 @@ impl Bfd {
         Some(Neighbour { link: link.clone(), address: peer.wanted.neighbour })
     }
 
-    fn receive(&mut self, cx: &mut Cx<'_>, link: usize, packet: &Packet, now: Duration) -> Result<(), Reason> {
+    fn receive(
+        &mut self,
+        cx: &mut Cx<'_>,
+        link: usize,
+        packet: &Packet,
+        now: Duration,
+    ) -> Result<(), Reason> {
         let received = frame::read(packet.data())?;
         let (at, len) = received.payload;
         let payload = packet.data().get(at..at + len).ok_or(Reason::TooShort)?;

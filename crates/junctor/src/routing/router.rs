@@ -52,7 +52,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(name) => name,
         Err(why) => return cli::usage(why),
     };
-    let kernel = Kernel { answers: true, netns: Some(name.clone()), feed: Some(CHANNEL.into()), bfd: Vec::new() };
+    let kernel =
+        Kernel { answers: true, netns: Some(name.clone()), feed: Some(CHANNEL.into()), bfd: Vec::new() };
     let config = match init::router(&args.interfaces, &[], &[], kernel) {
         Ok(config) => config,
         Err(why) => return cli::usage(why),

@@ -149,12 +149,8 @@ mod tests {
         };
         check("10.0.0.1", "10.0.0.2", 28);
         check("fe80::1", "fe80::2", 48);
-        let other = Path {
-            src: "10.0.0.1".parse().unwrap(),
-            dst: "::1".parse().unwrap(),
-            ports: (1, 2),
-            ttl: 1,
-        };
+        let other =
+            Path { src: "10.0.0.1".parse().unwrap(), dst: "::1".parse().unwrap(), ports: (1, 2), ttl: 1 };
         assert!(make(other, other.dst, b"").is_none(), "one family");
     }
 }

@@ -57,7 +57,9 @@ fn find<F: Family>(
         format!("{keyword}: '{name}' is not an element with a table of its own of this family")
     })?;
     if routes.shared.strategy() == Strategy::PerCore {
-        return Err(format!("{keyword}: '{name}' has SYNC percore, whose copies cannot follow; use rcu or lock"));
+        return Err(format!(
+            "{keyword}: '{name}' has SYNC percore, whose copies cannot follow; use rcu or lock"
+        ));
     }
     Ok(Some(routes))
 }

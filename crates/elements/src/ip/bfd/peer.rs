@@ -54,9 +54,7 @@ impl FromArg for Wanted {
     fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let [neighbour, local, link, rest @ ..] = &words[..] else { return Err(String::new()) };
-        let address = |word: &str| {
-            word.parse::<IpAddr>().map_err(|_| format!("'{word}' is not an address"))
-        };
+        let address = |word: &str| word.parse::<IpAddr>().map_err(|_| format!("'{word}' is not an address"));
         let (neighbour, local) = (address(neighbour)?, address(local)?);
         if neighbour.is_ipv4() != local.is_ipv4() {
             return Err(format!("{neighbour} and {local} are of different families"));
@@ -122,7 +120,8 @@ const LEAST_INTERVAL_US: u128 = 1000;
 
 fn number(word: &str, text: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
     let number = text.parse::<u64>().ok().filter(|number| range.contains(number));
-    number.ok_or_else(|| format!("{word} must lie between {} and {}, not '{text}'", range.start(), range.end()))
+    number
+        .ok_or_else(|| format!("{word} must lie between {} and {}, not '{text}'", range.start(), range.end()))
 }
 
 /// Packets and bytes; bytes of UDP payload.
@@ -172,7 +171,8 @@ mod tests {
         let check = |text: &str, want: Result<&str, &str>| {
             let read = Wanted::from_arg(text, &Names::default());
             let shown = read.map(|w| {
-                let Intervals { desired_min_tx_us: tx, required_min_rx_us: rx, detect_mult, .. } = w.intervals;
+                let Intervals { desired_min_tx_us: tx, required_min_rx_us: rx, detect_mult, .. } =
+                    w.intervals;
                 let flags = [w.passive, !w.independent, w.admin_down].map(u8::from);
                 format!("{:?} {tx} {rx} {detect_mult} {} {flags:?} {:?}", w.link, w.min_ttl, w.discriminator)
             });
@@ -186,7 +186,10 @@ mod tests {
         check("10.0.0.2 10.0.0.1", Err(""));
         check("10.0.0.2 ::1 eth0", Err("10.0.0.2 and ::1 are of different families"));
         check("x 10.0.0.1 eth0", Err("'x' is not an address"));
-        check("10.0.0.2 10.0.0.1 eth0 TTL 250", Err("over one hop, the TTL must be 255 (RFC 5881); leave TTL out"));
+        check(
+            "10.0.0.2 10.0.0.1 eth0 TTL 250",
+            Err("over one hop, the TTL must be 255 (RFC 5881); leave TTL out"),
+        );
         check("10.0.0.2 10.0.0.1 eth0 MULT 0", Err("MULT must lie between 1 and 255, not '0'"));
         check("10.0.0.2 10.0.0.1 eth0 TX 1us", Err("TX must lie between 1000 us and 4294 s"));
         check("10.0.0.2 10.0.0.1 eth0 TX", Err("a value is missing behind TX"));

@@ -13,8 +13,8 @@ use feed::{Hop as FedHop, Object, Prefix, Reply, Update, Updates};
 
 use super::fed::FedChange;
 use super::shared::SharedRoutes;
-use crate::ip::bfd::{Down, Follow, Neighbour};
 use super::{BLACKHOLE, DROP, Family, Hop, PROHIBIT};
+use crate::ip::bfd::{Down, Follow, Neighbour};
 use crate::ip::lookup_ip_route::V4;
 use crate::ip6::lookup_ip6_route::V6;
 
@@ -105,9 +105,8 @@ struct Link {
 impl World {
     /// Whether the neighbour behind a hop does not answer.
     fn is_down(&self, hop: &FedHop) -> bool {
-        let neighbour = |address| {
-            Some(Neighbour { link: self.links.get(&hop.link)?.name.as_str().into(), address })
-        };
+        let neighbour =
+            |address| Some(Neighbour { link: self.links.get(&hop.link)?.name.as_str().into(), address });
         !self.down.is_empty()
             && hop.gateway.and_then(neighbour).is_some_and(|neighbour| self.down.contains(&neighbour))
     }
@@ -202,12 +201,7 @@ impl<F: Family> Side<F> {
     }
 
     /// What an object means in this table.
-    fn members(
-        &self,
-        object: &Object,
-        world: &World,
-        refused: &mut Refused,
-    ) -> Vec<(Hop<F::Addr>, u32)> {
+    fn members(&self, object: &Object, world: &World, refused: &mut Refused) -> Vec<(Hop<F::Addr>, u32)> {
         let Outputs { local, unreachable, prohibit, .. } = &self.outputs;
         let verdict = |output| vec![(Hop { gateway: F::UNSPECIFIED, output }, 1)];
         let hops = match object {
