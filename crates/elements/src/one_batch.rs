@@ -95,6 +95,7 @@ const SPLITS: &[Split] = &[
 const OTHERS: &[(&str, &str)] = &[
     ("ARPQuerier", "what its packets wait for decides; a test of its own below"),
     ("AddressTranslator", "a batch goes one way"),
+    ("BFD", "it ends what comes; it makes what it sends"),
     ("AggregateCounter", "it calls handlers at their packet; it gathers others in a batch"),
     ("AggregateFilter", "as Classifier"),
     ("AggregateFirst", "it gathers others in a batch"),

@@ -14,10 +14,15 @@ use crate::testing::{Rig, Run};
 
 /// Two routers on a link that `cut` can cut. Router `a` has two ways to 10.9.0.0/16.
 fn pair(options: &str, script: &str, seconds: f64) -> Run {
+    linked(0, options, script, seconds)
+}
+
+/// The same; with 1 for `cut`, the link is cut from the beginning.
+fn linked(cut: u8, options: &str, script: &str, seconds: f64) -> Run {
     let text = format!(
         "a :: BFD(LINK x 0, LINK z 1, SESSION 10.0.0.2 10.0.0.1 x {options}, TABLE rt); \
          b :: BFD(LINK y, SESSION 10.0.0.1 10.0.0.2 y {options}); \
-         a[0] -> to_b :: Counter -> cut :: Switch(0) -> b -> to_a :: Counter -> a; cut[1] -> Discard; \
+         a[0] -> to_b :: Counter -> cut :: Switch({cut}) -> b -> to_a :: Counter -> a; cut[1] -> Discard; \
          Idle -> [1]a; a[1] -> Discard; \
          i :: TestIn -> rt :: StaticIPLookup(10.9.0.0/16 10.0.0.2 0 1 | 10.0.1.2 1 1); \
          rt[0] -> o0 :: TestOut; rt[1] -> o1 :: TestOut; s :: Script({script});"
@@ -45,7 +50,7 @@ fn a_session_comes_up_and_keeps_its_intervals() {
 
 #[test]
 fn until_it_is_up_it_sends_once_a_second() {
-    let mut run = pair("TX 10ms RX 10ms", "write cut.switch 1", 10.0);
+    let mut run = linked(1, "TX 10ms RX 10ms", "wait 1", 10.0);
     assert_eq!(states(&mut run), ["init", "down"]);
     let sent: u32 = run.read("to_b.count").parse().unwrap();
     assert!((10..=14).contains(&sent), "{sent} packets in 10 s");
