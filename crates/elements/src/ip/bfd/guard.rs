@@ -9,7 +9,7 @@ use sync::rcu;
 
 use super::{Down, Follow, Link, Liveness};
 use crate::ip::lookup_ip_route::V4;
-use crate::ip::routing::{Family, Hop, ReverseRoutes, Strategy};
+use crate::ip::routing::{Family, Hop, ReverseRoutes};
 use crate::ip6::lookup_ip6_route::V6;
 
 /// The tables, and what carries changes into them.
@@ -56,11 +56,6 @@ fn find<F: Family>(
     let routes = cx.find::<ReverseRoutes<F>>(name).ok_or_else(|| {
         format!("{keyword}: '{name}' is not an element with a table of its own of this family")
     })?;
-    if routes.shared.strategy() == Strategy::PerCore {
-        return Err(format!(
-            "{keyword}: '{name}' has SYNC percore, whose copies cannot follow; use rcu or lock"
-        ));
-    }
     Ok(Some(routes))
 }
 
