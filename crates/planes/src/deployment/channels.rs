@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Channels of a deployment: endpoints of the domain that the supervisor serves, by which planes talk to each other.
 
-use icc::{BLOCK_BYTES_MAX, Endpoint, Kind, NAME_BYTES_MAX, PACKET_BYTES_MAX, Width};
-use lang::Span;
+use icc::{BLOCK_BYTES_MAX, ENDPOINTS_MAX, Endpoint, Kind, NAME_BYTES_MAX, PACKET_BYTES_MAX, Width};
+use lang::{Diagnostic, Span};
 use toml::de::DeTable;
 
 use super::fields::{Fields, Findings, Placed};
 
-/// Channels that a deployment may have, in addition to those that the supervisor adds.
-const MOST_CHANNELS: usize = 48;
 /// Bytes of the longest packet of a channel, unless it says otherwise: a frame of a router.
 const PACKET_BYTES: u32 = 2048;
 const MESSAGE_BYTES: u32 = 4096;
@@ -95,15 +93,26 @@ pub fn routes(port: u32, name: &str) -> [Endpoint; 2] {
 
 /// Reads all channels; those that are wrong are left out.
 pub(super) fn channels(found: &mut Findings, fields: &mut Fields<'_, '_>) -> Channels {
-    let tables = fields.tables(found, "channels");
-    if let Some(((_, at), _)) = tables.get(MOST_CHANNELS) {
-        found.wrong_value(*at, format!("a deployment has at most {MOST_CHANNELS} channels"));
-    }
     let mut channels = Channels::default();
-    for (name, table) in tables.into_iter().take(MOST_CHANNELS) {
+    for (name, table) in fields.tables(found, "channels") {
+        let (channel_name, at) = name.clone();
         let _ = channel(found, &mut channels, name, table);
+        if channels.endpoints.len() > ENDPOINTS_MAX {
+            found.list.push(too_many(&channel_name, at));
+            channels.endpoints.truncate(ENDPOINTS_MAX);
+            break;
+        }
     }
     channels
+}
+
+fn too_many(name: &str, at: Span) -> Diagnostic {
+    let wrong =
+        format!("channel `{name}` is one too many: channels have at most {ENDPOINTS_MAX} endpoints together");
+    Diagnostic::error("E0703", wrong)
+        .at(at)
+        .note(None, "a channel of kind `calls` or `routes` has two endpoints, any other one has one")
+        .help("remove this channel and those that follow, or put some planes into a deployment of their own")
 }
 
 fn channel(

@@ -512,6 +512,29 @@ mod tests {
     }
 
     #[test]
+    fn channels_have_no_more_endpoints_than_a_domain() {
+        let plane = "[planes.a]\nkind = \"user\"\nconfig = \"a.click\"\n";
+        let with = |calls: usize, others: usize| {
+            let calls = (0..calls).map(|n| format!("[channels.c{n}]\nkind = \"calls\"\nplane = \"a\"\n"));
+            let others = (0..others).map(|n| format!("[channels.p{n}]\n"));
+            calls.chain(others).fold(plane.to_owned(), |text, channel| text + &channel)
+        };
+        for (calls, others) in [(0, 64), (32, 0), (20, 24)] {
+            let all = check(&with(calls, others)).diagnostics;
+            assert!(all.is_empty(), "{all:?}");
+        }
+        for (calls, others, first) in [(0, 66, "p64"), (33, 0, "c32"), (32, 1, "p0"), (20, 26, "p24")] {
+            let text = with(calls, others);
+            let all = check(&text).diagnostics;
+            let [wrong] = &all[..] else { panic!("{all:?}") };
+            let expected =
+                format!("channel `{first}` is one too many: channels have at most 64 endpoints together");
+            assert_eq!((wrong.code, wrong.message.as_str()), ("E0703", expected.as_str()));
+            assert!(wrong.span.is_some_and(|at| text[at.start as usize..].starts_with(first)), "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn a_deployment_is_read() {
         let text = r#"
             placement = "amp"
