@@ -20,6 +20,7 @@ mod traffic;
 
 use clap::Subcommand;
 
+pub(crate) use fib::shared_data;
 pub(crate) use handoff::{Distance, Moved};
 pub(crate) use subject::{Failed, Prepared, Run, Subject, run_together};
 pub(crate) use traffic::{Bench, Pattern};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor bench icc`: what it costs planes to talk: latency and rates of messages and scalars, and what readers of counters cost their writer.
+//! `junctor bench icc`: what it costs planes to talk: latency and rates of messages and scalars, what readers of counters cost
+//! their writer, and what blocks and packets take.
 //!
 //! Two threads on two cores use endpoints as two processes would, each with mappings of its own. The floor is the same exchange with one word and
 //! nothing else: each thread polls the word that the other one stores to.
@@ -22,6 +23,7 @@ use super::handoff::Distance;
 use crate::cli;
 use crate::measure::{self, Measured};
 
+mod blocks;
 mod packets;
 
 /// Bytes of packets: the shortest frame's, and an ordinary long one's.
@@ -53,6 +55,9 @@ const SLEEP: Duration = Duration::from_micros(200);
   icc.counters_slowdown        share of its processor time that a counting core loses while another reads all counters --reads times a second
   icc.counters_publish_ns      one publication of all counters; icc.counters_publish_share is what publications take of the core
   icc.counters_read_ns         one reading of all counters
+  icc.block_publish_ns.4096, .65536
+                               one publication of a block of so many bytes, which is how a router's statistics go; .block_publish_read_ns is that
+                               while another core reads every block, icc.block_read_ns one reading there, icc.block_copy_ns a bare copy
   icc.packet_ns.64, .1500      both sides' time for a packet of so many bytes through a packet channel, in batches of 64: frames are taken, written to,
                                copied, read and freed; with --share-frames long packets are lent
   icc.handoff_ns               the same for a Queue between two workers of one router, which moves no bytes, in the same round;
@@ -327,7 +332,26 @@ impl Icc {
             self.note(&format!("icc.scalars_per_s.{batch}"), "1/s", rate);
         }
         self.counters()?;
+        self.blocks()?;
         self.packets()
+    }
+
+    /// Blocks, next to a bare copy.
+    fn blocks(&mut self) -> Result<(), Failed> {
+        let pace = Duration::from_secs(1) / self.args.publications;
+        let length = Duration::from_nanos(u64::from(self.args.exchanges) * 1000);
+        for bytes in blocks::SIZES {
+            let block = blocks::measure(&self.domain, self.cores, bytes, (pace, length))?;
+            for (what, ns) in [
+                ("copy", block.copy),
+                ("publish", block.publish),
+                ("publish_read", block.publish_read),
+                ("read", block.read),
+            ] {
+                self.note(&format!("icc.block_{what}_ns.{bytes}"), "ns", ns);
+            }
+        }
+        Ok(())
     }
 
     /// Packets through a channel, and through a Queue.
@@ -547,6 +571,7 @@ fn endpoints(counters: u32) -> Vec<Endpoint> {
         Endpoint::messages(2, "back", MESSAGE as u32, ROOM),
         Endpoint::scalars(3, "scalars", Width::Bits64, ROOM),
         Endpoint::counters(4, "counters", counters),
+        Endpoint::blocks(5, "blocks", blocks::LONGEST),
     ]
 }
 
@@ -621,7 +646,7 @@ mod tests {
                 measured.name
             );
         }
-        assert_eq!(results.len(), 26);
+        assert_eq!(results.len(), 34);
     }
 
     #[test]
