@@ -40,6 +40,8 @@ enum What {
     Planes(planes::Args),
     #[command(hide = true)]
     Manager(planes::manager::Args),
+    #[command(hide = true)]
+    InterferenceControl(interference::work::Args),
 }
 
 /// What all labs ask.
@@ -132,6 +134,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Parallelism(lab) => (&lab.common, Box::new(|| parallelism::run(&lab.common))),
         What::Planes(lab) => (&lab.common, Box::new(|| planes::run(lab))),
         What::Manager(manager) => return planes::manager::run(manager),
+        What::InterferenceControl(control) => return interference::work::run(control),
     };
     match common.prepare().and_then(|()| run()) {
         Ok(report) => common.publish(&report),

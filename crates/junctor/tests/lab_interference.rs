@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor lab interference` in its quick form: what the report says and what is left of the lab, never how fast anything was.
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -69,7 +69,9 @@ fn quick_writes_a_page_and_json() {
     let origins = shares["columns"].as_array().expect("columns").iter().skip(1).map(|c| c["origin"].as_str());
     assert!(origins.eq(std::iter::repeat_n(Some("modelled"), 3)), "{shares:?}");
     let lacks = object["conditions"]["lacks"].to_string();
-    for word in ["Cores: ", "Sharing: ", "Ports: ", "Counters: ", "Partitions: ", "(process by "] {
+    for word in
+        ["Cores: ", "Sharing: ", "Ports: ", "Counters: ", "Partitions: ", "the control plane (process by "]
+    {
         assert!(lacks.contains(word), "{lacks}");
     }
     let page = std::fs::read_to_string(dir.path().join("interference.html")).expect("the page");
@@ -103,38 +105,77 @@ fn children(of: u32) -> Vec<u32> {
     processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_child).collect()
 }
 
-#[test]
-fn a_lab_that_is_killed_leaves_no_user_plane() {
-    if skip("a_lab_that_is_killed_leaves_no_user_plane") {
-        return;
-    }
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_junctor"))
+/// Starts a lab that takes long.
+fn long_lab() -> Child {
+    Command::new(env!("CARGO_BIN_EXE_junctor"))
         .args(["lab", "interference", "--part", "copy", "--time", "1000"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
-        .expect("the lab");
-    let wait = |what: &str, done: &mut dyn FnMut() -> bool| {
-        let started = Instant::now();
-        while !done() {
-            assert!(started.elapsed() < Duration::from_secs(60), "{what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
-    let mut planes = Vec::new();
-    wait("no user plane starts", &mut || {
-        // Those of 'junctor up', which the lab starts.
-        planes = children(lab.id()).into_iter().flat_map(|up| [vec![up], children(up)].concat()).collect();
-        planes.len() > 1
+        .expect("the lab")
+}
+
+/// Its supervisor and its planes, as far as they run.
+fn processes(lab: &Child) -> Vec<u32> {
+    children(lab.id()).into_iter().flat_map(|up| [vec![up], children(up)].concat()).collect()
+}
+
+/// Whether a process is the control plane, and has worked for so many nanoseconds.
+fn is_control(pid: u32, worked_ns: u64) -> bool {
+    let of = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let worked = of("schedstat").split(' ').next().and_then(|ns| ns.parse::<u64>().ok());
+    of("cmdline").split('\0').any(|word| word == "interference-control") && worked > Some(worked_ns)
+}
+
+fn wait(what: &str, done: &mut dyn FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn lives(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, after)| !after.trim_start().starts_with('Z'))
+}
+
+#[test]
+fn a_lab_that_is_killed_leaves_no_plane() {
+    if skip("a_lab_that_is_killed_leaves_no_plane") {
+        return;
+    }
+    let (mut lab, mut all) = (long_lab(), Vec::new());
+    wait("the planes do not start", &mut || {
+        all = processes(&lab);
+        all.len() > 2
     });
     lab.kill().expect("it is killed");
     lab.wait().expect("it has ended");
-    let alive = |pid: &u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(')').is_some_and(|(_, after)| !after.trim_start().starts_with('Z'))
-    };
-    wait("the user plane outlives the lab", &mut || !planes.iter().any(alive));
+    wait("a plane outlives the lab", &mut || !all.iter().any(|pid| lives(*pid)));
+}
+
+/// The work is done by a plane of the deployment: without it, there is none.
+#[test]
+fn a_control_plane_that_dies_ends_the_lab() {
+    if skip("a_control_plane_that_dies_ends_the_lab") {
+        return;
+    }
+    let (lab, mut all, mut control) = (long_lab(), Vec::new(), None);
+    wait("there is no control plane", &mut || {
+        all = processes(&lab);
+        // It has started long before, and copies now.
+        control = all.iter().copied().find(|pid| is_control(*pid, 1_500_000_000));
+        control.is_some()
+    });
+    let pid = rustix::process::Pid::from_raw(control.expect("its number").cast_signed()).expect("its number");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is killed");
+    let ended = lab.wait_with_output().expect("the lab ends");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("the control plane"), "{said}");
+    wait("a plane outlives the lab", &mut || !all.iter().any(|pid| lives(*pid)));
 }
 
 #[test]

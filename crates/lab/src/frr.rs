@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::process::Process;
 use crate::rig::{Namespace, RigError, wait_for};
 
-/// Where Debian has the daemons.
-pub const DIRECTORY: &str = "/usr/lib/frr";
+/// Where distributions have the daemons, Debian first.
+const DIRECTORIES: [&str; 4] = ["/usr/lib/frr", "/usr/libexec/frr", "/usr/sbin", "/usr/local/sbin"];
 /// How long zebra may take to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -20,10 +20,12 @@ pub struct Frr {
     daemons: BTreeMap<String, Process>,
 }
 
-/// The program of a daemon.
+/// The program of a daemon: where it is, or where Debian would have it.
 #[must_use]
 pub fn program(daemon: &str) -> String {
-    format!("{DIRECTORY}/{daemon}")
+    let mut all = DIRECTORIES.iter().map(|directory| format!("{directory}/{daemon}"));
+    let there = all.find(|program| Path::new(program).exists());
+    there.unwrap_or_else(|| format!("{}/{daemon}", DIRECTORIES[0]))
 }
 
 impl Frr {
@@ -82,6 +84,19 @@ impl Frr {
     /// Ends a daemon by SIGKILL.
     pub fn kill(&mut self, daemon: &str) {
         self.daemons.remove(daemon);
+    }
+
+    /// The process numbers of the daemons.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        self.daemons.values().map(Process::id)
+    }
+
+    /// A daemon that has ended by itself, with what it wrote.
+    pub fn ended(&mut self) -> Option<String> {
+        self.daemons.iter_mut().find_map(|(name, daemon)| {
+            let status = daemon.ended()?;
+            Some(format!("{name} ended with {status}: {}{}", daemon.stdout(), daemon.stderr()))
+        })
     }
 
     /// Says lines to the daemons: vtysh's commands.

@@ -20,6 +20,7 @@ use tables::fib6::Fib6Writer;
 
 use crate::cli;
 use crate::measure::{self, Measured};
+pub(crate) use data::shared as shared_data;
 pub(super) use data::{Data, Sources};
 use data::{Workload, workloads};
 use table::Table;

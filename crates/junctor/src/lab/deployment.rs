@@ -37,7 +37,7 @@ pub(super) struct Deployment {
     name: String,
     files: Files,
     /// Holds the deployment's file and what it names.
-    _directory: TempDir,
+    directory: TempDir,
     up: Option<Supervisor>,
 }
 
@@ -68,16 +68,21 @@ impl Supervisor {
     }
 }
 
-/// Does something on these cores; what it starts stays there.
-fn on_cores<T>(cores: &[usize], what: impl FnOnce() -> T) -> Result<T, String> {
-    let me = nix::unistd::Pid::from_raw(0);
+/// Keeps the calling thread, and the threads that it starts, on these cores.
+pub(super) fn stay_on(cores: &[usize]) -> Result<(), String> {
     let failed = |why| format!("cannot use cores {cores:?}: {why}");
-    let before = sched_getaffinity(me).map_err(failed)?;
     let mut set = CpuSet::new();
     cores.iter().try_for_each(|core| set.set(*core)).map_err(failed)?;
-    sched_setaffinity(me, &set).map_err(failed)?;
+    sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).map_err(failed)
+}
+
+/// Does something on these cores; what it starts stays there.
+pub(super) fn on_cores<T>(cores: &[usize], what: impl FnOnce() -> T) -> Result<T, String> {
+    let me = nix::unistd::Pid::from_raw(0);
+    let before = sched_getaffinity(me).map_err(|why| format!("cannot learn my cores: {why}"))?;
+    stay_on(cores)?;
     let done = what();
-    sched_setaffinity(me, &before).map_err(failed)?;
+    sched_setaffinity(me, &before).map_err(|why| format!("cannot have my cores back: {why}"))?;
     Ok(done)
 }
 
@@ -110,7 +115,7 @@ impl Deployment {
         let mut up = Supervisor::start(home, command, format!("junctor up of {name}"), cores)?;
         let own = [files.directory().to_owned(), directory.path().to_owned()];
         running().push((up.process().id(), own));
-        let mut deployment = Deployment { name, files, _directory: directory, up: Some(up) };
+        let mut deployment = Deployment { name, files, directory, up: Some(up) };
         match deployment.wait_until_up() {
             Ok(()) => Ok(deployment),
             Err(why) => Err(format!("{why}\nthe deployment was:\n{text}")),
@@ -134,6 +139,11 @@ impl Deployment {
         });
         let lines: Vec<&str> = all.lines().collect();
         lines[lines.len().saturating_sub(LINES)..].join("\n")
+    }
+
+    /// Where planes start, with the files that the deployment names.
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// The planes as `junctor ps` shows them.

@@ -5,6 +5,7 @@
 //! control plane's work slows down although nobody shares its core; the study names suspects, and leaves open what each takes. Here
 //! the same question is asked of this machine, and each suspect is taken out in turn.
 
+mod control;
 mod copy;
 mod counters;
 mod kernels;
@@ -17,11 +18,10 @@ mod rounds;
 mod routes;
 mod sip;
 mod slomo;
-mod speaker;
 mod stress;
-mod tools;
 mod victims;
 mod why;
+pub(super) mod work;
 
 use std::path::PathBuf;
 
@@ -29,6 +29,7 @@ use super::deployment;
 use super::report::{Report, Section};
 use super::shared::Setting;
 use super::{Common, Wrong};
+use control::Control;
 use machine::Place;
 use plane::{Kind, Plane};
 
@@ -57,12 +58,12 @@ pub(super) struct Args {
     /// A Python with PJSIP (the package pjsua2-python) [default: python3].
     #[arg(long, value_name = "PYTHON")]
     pjsua2: Option<PathBuf>,
-    /// Routes that FRR computes, as a file of routes [default: made up].
+    /// Routes that FRR computes, as a file of routes [default: the whole table in shared/data beside the directory, or made up].
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
-    /// The most routes that it computes.
-    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
-    prefixes: u32,
+    /// The most routes that it computes [default: all of a file; 100,000 that are made up].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(routes::PREFIXES_MAX)))]
+    prefixes: Option<u32>,
 }
 
 /// What can be measured by itself.
@@ -92,35 +93,41 @@ pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
     let place = Place::find(setting.cores)?;
     deployment::clean()?;
     deployment::watch()?;
-    core_affinity::set_for_current(core_affinity::CoreId { id: place.control });
-    let mut plane = Plane::start(Kind { rate: args.rate, ..Kind::REFLECTOR }, place.user)?;
-    let partition = plane.partition()?;
+    deployment::stay_on(&place.own)?;
+    let kind = Kind { rate: args.rate, ..Kind::REFLECTOR };
+    let (mut plane, mut control) = Plane::start_with_control(kind, &place)?;
+    let partitions = [plane.partition()?, control.partition()?];
     let quiet = machine::others(&place, 10 * args.common.length());
     let mut sections = Vec::new();
     if args.wants(Part::Copy) {
-        sections.push(copy::run(&mut setting, &place, &mut plane)?);
+        sections.push(copy::run(&mut setting, &place, &mut plane, &mut control)?);
     }
     if args.wants(Part::Sip) {
-        sections.push(sip::run(&mut setting, args, &place, &mut plane)?);
+        sections.push(sip::run(&mut setting, args, &place, &mut plane, &mut control)?);
     }
     if args.wants(Part::Routes) {
-        sections.push(routes::run(&mut setting, args, &place, &mut plane)?);
+        sections.push(routes::run(&mut setting, args, &place, &mut plane, &mut control)?);
     }
-    drop(plane);
-    if args.wants(Part::Why) {
-        sections.push(why::run(&mut setting, &place)?);
-        sections.push(slomo::run(&mut setting, &place)?);
+    drop((plane, control));
+    // Both cores are the lab's own now.
+    let shared = args.wants(Part::Why).then(|| why::shared_frames(&mut setting, &place)).transpose()?;
+    if args.wants(Part::Why) || args.wants(Part::Remedies) {
+        let mut control = Control::alone(&place)?;
+        if let Some(shared) = shared {
+            sections.push(why::run(&mut setting, &place, &mut control, shared)?);
+            sections.push(slomo::run(&mut setting, &place, &mut control)?);
+        }
+        if args.wants(Part::Remedies) {
+            sections.push(remedies::run(&mut setting, &place, &mut control)?);
+        }
     }
-    if args.wants(Part::Remedies) {
-        sections.push(remedies::run(&mut setting, &place)?);
-    }
-    Ok(report(setting, args, (&place, &partition), quiet, sections))
+    Ok(report(setting, args, (&place, &partitions), quiet, sections))
 }
 
 fn report(
     setting: Setting<'_>,
     args: &Args,
-    (place, partition): (&Place, &str),
+    (place, [user, control]): (&Place, &[String; 2]),
     quiet: Option<String>,
     sections: Vec<Section>,
 ) -> Report {
@@ -132,12 +139,12 @@ fn report(
         format!("Sharing: {}", place.sharing_in_words()),
         "Ports: the study's frames came by DMA from two 10 GbE ports, which writes past the cores' caches or into them. Here the port is in memory: the reflector's own core writes frames into a ring as fast as there is room, and frees what comes back. No device writes memory, so what DMA costs is not measured.".to_owned(),
         counters::lacks(),
-        format!("Partitions: the study's were a hypervisor's. Here 'junctor up' gives the user plane its core ({partition}). The control plane's work is no plane of the deployment: the lab does it itself, or starts its programs."),
+        format!("Partitions: the study's were a hypervisor's. Here 'junctor up' gives each plane its core: the user plane ({user}) and the control plane ({control})."),
     ];
     lacks.extend(quiet);
     let method = vec![
         setting.rounds_in_words("everything in a table"),
-        "A slow-down compares the loaded value with the mean of the two paused ones around it. Memory kernels are timed by the processor time of their thread, so other programs take nothing from them but caches and clock. The user plane is one of a deployment, with all its threads on its core. In the parts 'copy', 'sip' and 'routes' no other plane has that core; in 'why' and 'remedies' all user planes of a table share it, and one works at a time. It is paused and resumed over its control socket, and its ring stays full while it is paused.".to_owned(),
+        "A slow-down compares the loaded value with the mean of the two paused ones around it. Memory kernels are timed by the processor time of their thread, so other programs take nothing from them but caches and clock. User plane and control plane are planes of a deployment ('junctor up'), each on a core of its own with all its threads and programs. In the parts 'copy', 'sip' and 'routes' they are one deployment. In 'why' and 'remedies' all user planes of a table share their core and one works at a time, so the control plane is a deployment of its own there. The control plane works when the lab asks over a socket, and answers how long it took; paused and loaded runs differ in the user plane's traffic alone. The user plane is paused and resumed over its control socket, and its ring stays full while it is paused.".to_owned(),
         match args.rate {
             0 => "The reflector is offered as many frames as it takes.".to_owned(),
             rate => format!("The reflector is offered {rate} frames a second in the parts 'copy', 'sip' and 'routes'."),

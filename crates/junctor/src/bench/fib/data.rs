@@ -97,7 +97,7 @@ impl<T: Table> Data<T> {
 }
 
 /// A file of `shared/data`, beside this directory or one above.
-fn shared(name: &str) -> Option<PathBuf> {
+pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     here.ancestors().map(|dir| dir.join(Path::new("shared/data")).join(name)).find(|path| path.exists())
 }

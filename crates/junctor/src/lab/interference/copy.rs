@@ -3,7 +3,8 @@
 
 use super::super::report::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
 use super::super::shared::Setting;
-use super::kernels::{Access, Buffers, Kernel};
+use super::control::Control;
+use super::kernels::Access;
 use super::machine::{Place, bytes_in_words};
 use super::plane::Plane;
 use super::{published, rounds};
@@ -34,19 +35,24 @@ fn sizes(quick: bool, free: usize) -> (Vec<usize>, Vec<usize>) {
 }
 
 /// Measures.
-pub(super) fn run(setting: &mut Setting<'_>, place: &Place, plane: &mut Plane) -> Result<Section, String> {
+pub(super) fn run(
+    setting: &mut Setting<'_>,
+    place: &Place,
+    plane: &mut Plane,
+    control: &mut Control,
+) -> Result<Section, String> {
     let (fit, left_out) = sizes(setting.common.quick, place.free);
     let rounds = setting.common.rounds();
     setting.progress.expect(fit.len() * ACCESSES.len() * rounds);
     setting.progress.part("memory copy");
-    let mut buffers = Buffers::new(fit.last().copied().unwrap_or(0));
+    let kernels: Vec<_> = fit.iter().flat_map(|bytes| ACCESSES.map(|access| (access, *bytes))).collect();
+    let kernels = control.lay(&kernels, true)?;
     let mut rows = Vec::new();
-    for bytes in fit {
+    for (bytes, kernels) in fit.into_iter().zip(kernels.chunks(ACCESSES.len())) {
         let mut found = Vec::new();
-        for access in ACCESSES {
-            let mut kernel = Kernel::new(access, bytes, &mut buffers);
+        for kernel in kernels {
             let length = setting.common.length();
-            let work = || Ok(kernel.run(&mut buffers, length));
+            let work = || kernel.run(control, length);
             let pairs = rounds::compare(rounds, &mut [plane], work, || setting.progress.step())?;
             found.extend(pairs);
         }

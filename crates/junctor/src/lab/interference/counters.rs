@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the processor counts while the control plane works, if it does: misses of the caches, and snoops by the names that drivers give.
 
-use std::time::Instant;
-
 use profile::kernel::counters::Counters;
-use rustix::thread::gettid;
 
 use super::super::report::{Cell, Origin, Table, digits};
 use super::super::shared::Setting;
+use super::control::{Control, Victim};
 use super::plane::Plane;
 use super::rounds;
-use super::victims::Victim;
 use crate::measure::Measured;
 
 /// What is asked for, whether or not it is there.
@@ -59,10 +56,10 @@ fn snoop_events(cpuinfo: &str) -> &'static str {
 pub(super) fn table(
     setting: &mut Setting<'_>,
     plane: &mut Plane,
-    victims: &mut [Victim],
+    control: &mut Control,
+    victims: &[Victim],
 ) -> Result<Table, String> {
-    let (mut counters, _) = Counters::find();
-    let names: Vec<String> = counters.names().into_iter().map(|name| name.name).collect();
+    let names = control.counters()?;
     let mut wanted: Vec<&str> = WANTED.to_vec();
     wanted.extend(names.iter().map(String::as_str).filter(|name| is_snoop(name)));
     if !names.iter().any(|name| is_snoop(name)) {
@@ -76,27 +73,15 @@ pub(super) fn table(
     ];
     let mut table =
         Table::new("What the processor counts, beside the reflector with a ring of 1,024", &columns);
-    counters.follow(std::iter::once(gettid().as_raw_nonzero().get().cast_unsigned()));
     for victim in victims {
         for what in &wanted {
-            let Some(index) = names.iter().position(|name| name == what) else {
+            if !names.iter().any(|name| name == what) {
                 let missing = || Cell::missing("not counted here");
                 table.row(vec![Cell::new(*what), Cell::new(victim.name()), missing(), missing()]);
                 continue;
-            };
+            }
             let length = setting.common.length();
-            let work = || {
-                let mut read = || {
-                    let mut readings = Vec::new();
-                    counters.read(0, &mut readings);
-                    let of = readings.iter().filter(|reading| reading.counter as usize == index);
-                    of.map(|reading| reading.value as f64).sum::<f64>()
-                };
-                let (before, started) = (read(), Instant::now());
-                victim.run(length);
-                let counted = read() - before;
-                Ok(counted / (started.elapsed().as_secs_f64() * 1e6).max(1e-9))
-            };
+            let work = || victim.count(control, length, what);
             let found = rounds::compare(setting.common.rounds().min(3), &mut [&mut *plane], work, || {})?;
             let median = |values: &[f64]| Cell::new(digits(Measured::new("", "", values.to_vec()).median()));
             let cells = found.first().map(|pairs| [median(&pairs.paused), median(&pairs.loaded)]);

@@ -24,7 +24,7 @@ const WINDOW: usize = if cfg!(debug_assertions) { 64 << 10 } else { 1 << 20 };
 pub(super) const FRAME: usize = 2048;
 
 /// What is done with a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(super) enum Access {
     /// Every word is read.
     Read,

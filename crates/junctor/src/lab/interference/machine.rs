@@ -15,6 +15,8 @@ pub(super) struct Place {
     pub(super) control: usize,
     /// The CPU of the user plane: of the reflector and of what makes its frames.
     pub(super) user: usize,
+    /// The CPUs of the lab itself: others than these two, if there are any, else that of the control plane.
+    pub(super) own: Vec<usize>,
     /// What these two share.
     pub(super) shared: Vec<String>,
     /// They are threads of one core.
@@ -33,9 +35,14 @@ impl Place {
         let machine = Machine::read(&Roots::below(Path::new("/")));
         let [control, others @ ..] = &usable[..] else { return Err(too_few()) };
         let user = farthest(&machine, *control, others).ok_or_else(too_few)?;
+        let mut own: Vec<usize> = others.iter().copied().filter(|cpu| *cpu != user).collect();
+        if own.is_empty() {
+            own.push(*control);
+        }
         Ok(Place {
             control: *control,
             user,
+            own,
             shared: machine.shared_by(&Cpus::of(*control), &Cpus::of(user)),
             one_core: of(&machine, *control).is_some_and(|cpu| cpu.siblings.contains(user)),
             caches: caches(Path::new("/sys"), *control),
@@ -45,8 +52,14 @@ impl Place {
 
     /// What is said of every row of the lab.
     pub(super) fn in_words(&self) -> String {
+        let lab = match self.own.contains(&self.control) {
+            true => {
+                "The lab itself and 'junctor up' have no CPU of their own; they sleep while the control plane works."
+            }
+            false => "The lab itself has others.",
+        };
         format!(
-            "The user plane has CPU {}: the reflector and what makes its frames share it. The control plane's work is alone on CPU {}, with all its processes.",
+            "The user plane has CPU {}: the reflector and what makes its frames share it. The control plane has CPU {}, with all its processes. {lab}",
             self.user, self.control
         )
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The user planes of the lab: reflectors that can be paused, in a partition of their own.
 //!
-//! `junctor up` runs them on the user plane's core: one has the core to itself (`amp`); several share it (`smp`), and one of them works
-//! at a time. Their ports are in memory: a source on the same core stands for the network card, and writes frames into a ring as
+//! `junctor up` runs them on the user plane's core: the reflector has the core to itself, in a deployment with the control plane
+//! (`amp`); those that are compared with each other share it (`smp`), and one of them works at a time. Their ports are in memory: a source on the same core stands for the network card, and writes frames into a ring as
 //! fast as there is room, or at a rate. The reflector takes them from there, swaps the addresses of Ethernet and IP, and gives them
 //! back to the card, which frees them, run to completion. The ring is full before anything is measured, so as many frames are in use
 //! as it holds, in turn, as with a card's ring. No frame is lost.
@@ -14,6 +14,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::super::deployment::Deployment;
+use super::control::{self, Control};
+use super::machine::Place;
 use crate::ctl::Client;
 
 /// How long a user plane may take to start, or to do what it is asked.
@@ -130,33 +132,44 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// Starts one that has a core to itself, paused, its ring full.
-    pub(super) fn start(kind: Kind, cpu: usize) -> Result<Plane, String> {
-        let mut all = Plane::start_all(&[kind], cpu)?;
-        all.pop().ok_or_else(|| "there is no user plane".to_owned())
+    /// Starts one in a deployment with the control plane. Each has a core to itself. This one is paused, its ring full.
+    pub(super) fn start_with_control(kind: Kind, place: &Place) -> Result<(Plane, Control), String> {
+        let (mut text, mut files) = ("placement = \"amp\"\n".to_owned(), Vec::new());
+        describe(&mut text, &mut files, 0, &kind);
+        let _ = writeln!(text, "cores = \"{}\"", place.user);
+        control::describe(&mut text, place)?;
+        let deployment =
+            Rc::new(start(&text, &files, &[&[place.control, place.user], &place.own[..]].concat())?);
+        let control = Control::of(deployment.clone())?;
+        Plane::of(deployment, 0, kind).map(|plane| (plane, control))
     }
 
-    /// Starts several that share a core, all paused, their rings full.
+    /// Starts some that share a core, all paused, their rings full.
     pub(super) fn start_all(kinds: &[Kind], cpu: usize) -> Result<Vec<Plane>, String> {
         // A deployment takes the right to huge pages from the lab, so there may be two.
         let mut deployments = [false, true].map(|huge| {
             let these: Vec<(usize, Kind)> =
                 kinds.iter().copied().enumerate().filter(|(_, kind)| kind.huge == huge).collect();
-            let start = || deploy(&these, cpu, kinds.len() == 1);
+            let start = || deploy(&these, cpu);
             (!these.is_empty()).then(|| without_huge(!huge, start).map(Rc::new))
         });
         let mut planes = Vec::new();
         for (i, kind) in kinds.iter().enumerate() {
             let deployment = deployments[usize::from(kind.huge)].as_mut().ok_or("no deployment")?;
             let deployment = deployment.as_ref().map_err(Clone::clone)?.clone();
-            let name = name_of(i);
-            let failed = |why: String| format!("the user plane '{}': {why}", kind.name);
-            let client = connect(&deployment.control(&name)).map_err(failed)?;
-            let mut plane = Plane { kind: *kind, name, deployment, client, running: false };
-            plane.fill().map_err(failed)?;
-            planes.push(plane);
+            planes.push(Plane::of(deployment, i, *kind)?);
         }
         Ok(planes)
+    }
+
+    /// That of a number, of a deployment; its ring is full when this returns.
+    fn of(deployment: Rc<Deployment>, number: usize, kind: Kind) -> Result<Plane, String> {
+        let failed = |why: String| format!("the user plane '{}': {why}", kind.name);
+        let name = name_of(number);
+        let client = connect(&deployment.control(&name)).map_err(failed)?;
+        let mut plane = Plane { kind, name, deployment, client, running: false };
+        plane.fill().map_err(failed)?;
+        Ok(plane)
     }
 
     /// How it is kept on its core, as `junctor ps` says.
@@ -261,28 +274,31 @@ fn name_of(number: usize) -> String {
     format!("user{number}")
 }
 
-/// Starts user planes, with their numbers, on one core. One that is alone has it to itself.
-fn deploy(planes: &[(usize, Kind)], cpu: usize, alone: bool) -> Result<Deployment, String> {
-    let (mut text, mut files) = (String::new(), Vec::new());
-    let (placement, cores) =
-        if alone { ("amp", format!("cores = \"{cpu}\"\n")) } else { ("smp", String::new()) };
-    let _ = writeln!(text, "placement = \"{placement}\"");
-    if !alone {
-        let _ = writeln!(text, "cores = \"{cpu}\"");
-    }
+/// Adds a user plane to the text of a deployment, and its files to those.
+fn describe(text: &mut String, files: &mut Vec<(String, String)>, number: usize, kind: &Kind) {
+    let name = name_of(number);
+    let _ = write!(
+        text,
+        "[planes.{name}]\nkind = \"user\"\nconfig = \"{name}.click\"\nrestart = \"never\"\nheartbeat = \"0s\"\n\
+         arguments = [\"--stats\", \"none\", \"--watchdog\", \"0\", \"--burst\", \"{}\", \"--frames\", \"{}\"]\n",
+        kind.burst, kind.frames
+    );
+    files.push((format!("{name}.click"), kind.text()));
+    files.extend(kind.routes().map(|routes| (kind.routes_file(), routes)));
+}
+
+/// Starts user planes, with their numbers, that share a core.
+fn deploy(planes: &[(usize, Kind)], cpu: usize) -> Result<Deployment, String> {
+    let (mut text, mut files) = (format!("placement = \"smp\"\ncores = \"{cpu}\"\n"), Vec::new());
     for (number, kind) in planes {
-        let name = name_of(*number);
-        let _ = write!(
-            text,
-            "[planes.{name}]\nkind = \"user\"\nconfig = \"{name}.click\"\nrestart = \"never\"\nheartbeat = \"0s\"\n\
-             arguments = [\"--stats\", \"none\", \"--watchdog\", \"0\", \"--burst\", \"{}\", \"--frames\", \"{}\"]\n{cores}",
-            kind.burst, kind.frames
-        );
-        files.push((format!("{name}.click"), kind.text()));
-        files.extend(kind.routes().map(|routes| (kind.routes_file(), routes)));
+        describe(&mut text, &mut files, *number, kind);
     }
+    start(&text, &files, &[cpu])
+}
+
+fn start(text: &str, files: &[(String, String)], cores: &[usize]) -> Result<Deployment, String> {
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
-    Deployment::start(None, &text, &files, &[cpu])
+    Deployment::start(None, text, &files, cores)
 }
 
 /// Starts something with transparent huge pages off, which it inherits.

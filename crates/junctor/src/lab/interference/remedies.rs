@@ -3,11 +3,12 @@
 
 use super::super::report::{Cell, Origin, Section, Table, digits};
 use super::super::shared::Setting;
+use super::control::{Control, Victim};
 use super::machine::Place;
 use super::plane::{Kind, Plane};
 use super::rounds::{self, Pairs};
 use super::stress::Neighbour;
-use super::victims::{self, Sizes, Victim};
+use super::victims::{self, Sizes};
 use crate::measure::Measured;
 
 /// What is to be helped: long frames in a large ring, in ordinary pages.
@@ -35,23 +36,27 @@ fn remedies(pace: u64) -> Vec<Kind> {
 }
 
 /// Measures.
-pub(super) fn run(setting: &mut Setting<'_>, place: &Place) -> Result<Section, String> {
+pub(super) fn run(
+    setting: &mut Setting<'_>,
+    place: &Place,
+    control: &mut Control,
+) -> Result<Section, String> {
     let sizes = Sizes::of(place, setting.common.quick);
     let rounds = setting.common.rounds();
-    let mut victims = victims::usual(&sizes);
+    let victims = control.lay(&victims::usual(&sizes), false)?;
     setting.progress.expect(victims.len() * rounds);
     setting.progress.part("remedies");
-    let mut before = Plane::start(BEFORE, place.user)?;
-    let pace = quarter(setting, &mut before, &mut victims[0])?;
+    let mut before = Plane::start_all(&[BEFORE], place.user)?;
+    let pace = quarter(setting, &mut before[0], control, &victims[0])?;
     drop(before);
     let kinds = [vec![BEFORE], remedies(pace)].concat();
     let mut planes = Plane::start_all(&kinds, place.user)?;
     let mut found = Vec::new();
-    for victim in &mut victims {
+    for victim in &victims {
         let mut neighbours: Vec<&mut dyn Neighbour> =
             planes.iter_mut().map(|plane| plane as &mut dyn Neighbour).collect();
         let length = setting.common.length();
-        let work = || Ok(victim.run(length));
+        let work = || victim.run(control, length);
         found.push(rounds::compare(rounds, &mut neighbours, work, || setting.progress.step())?);
     }
     let huge: Vec<u64> = planes.iter().map(Plane::huge_bytes).collect();
@@ -71,9 +76,14 @@ pub(super) fn run(setting: &mut Setting<'_>, place: &Place) -> Result<Section, S
 }
 
 /// A quarter of the frames that a user plane takes, a second.
-fn quarter(setting: &Setting<'_>, plane: &mut Plane, victim: &mut Victim) -> Result<u64, String> {
+fn quarter(
+    setting: &Setting<'_>,
+    plane: &mut Plane,
+    control: &mut Control,
+    victim: &Victim,
+) -> Result<u64, String> {
     let length = setting.common.length();
-    let found = rounds::compare(1, &mut [plane], || Ok(victim.run(length)), || {})?;
+    let found = rounds::compare(1, &mut [plane], || victim.run(control, length), || {})?;
     let rate = found.first().and_then(|pairs| pairs.rate.first()).copied().unwrap_or(0.0);
     Ok(((rate * 1e3 / 4.0) as u64).max(1000))
 }

@@ -3,20 +3,17 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use lab::rig::{self, Namespace, Resident};
+use lab::rig;
 
 use super::super::report::{Cell, Origin, Section, Table};
 use super::super::shared::Setting;
+use super::control::Control;
 use super::machine::Place;
 use super::plane::Plane;
-use super::tools::{Time, in_namespace, on_path, thread_ns};
+use super::work::on_path;
 use super::{Args, published, rounds};
 
-const SCRIPT: &str = include_str!("calls.py");
-/// How long calls may take.
-const PATIENCE: Duration = Duration::from_secs(600);
 /// Calls of a quick run.
 const QUICK_CALLS: u32 = 200;
 
@@ -59,6 +56,7 @@ pub(super) fn run(
     args: &Args,
     place: &Place,
     plane: &mut Plane,
+    control: &mut Control,
 ) -> Result<Section, String> {
     let python = args.pjsua2.clone().unwrap_or_else(|| "python3".into());
     let rounds = setting.common.rounds();
@@ -87,8 +85,8 @@ pub(super) fn run(
             None => {
                 setting.progress.expect(rounds);
                 let each = calls.div_ceil(rounds as u32);
-                measure(setting, stack.key, &python, each, place, plane)
-                    .map_err(|why| format!("failed: {why}"))
+                let python = (stack.key == "pjsip").then_some(&*python);
+                measure(setting, python, each, plane, control).map_err(|why| format!("failed: {why}"))
             }
         };
         match found {
@@ -122,20 +120,15 @@ struct Found {
 
 fn measure(
     setting: &mut Setting<'_>,
-    key: &str,
-    python: &Path,
+    python: Option<&Path>,
     calls: u32,
-    place: &Place,
     plane: &mut Plane,
+    control: &mut Control,
 ) -> Result<Found, String> {
-    let namespace = Namespace::unnamed().map_err(|e| e.to_string())?;
-    let callee = (key == "sipp").then(|| callee(&namespace, place.control)).transpose()?;
+    control.prepare_calls(python)?;
     let mut walls = Vec::new();
     let work = || {
-        let time = match &callee {
-            Some(callee) => sipp(&namespace, callee, calls, place.control),
-            None => pjsip(&namespace, python, calls, place.control),
-        }?;
+        let time = control.call(calls)?;
         walls.push(time.wall_s);
         Ok(time.cpu_ns)
     };
@@ -166,61 +159,4 @@ fn row(setting: &mut Setting<'_>, key: &str, name: &str, calls: u32, found: &Fou
         Cell::number(loaded),
         rounds::rate_cell(&found.wall),
     ]
-}
-
-/// Starts sipp's callee.
-fn callee(namespace: &Namespace, cpu: usize) -> Result<Resident, String> {
-    let words = ["sipp", "-sn", "uas", "-i", "127.0.0.1", "-p", "5060", "-nostdin"];
-    let mut callee = in_namespace(namespace, &words, cpu)?;
-    let started = Instant::now();
-    let bound = || {
-        let sockets = namespace.enter(|| std::fs::read_to_string("/proc/thread-self/net/udp"));
-        // 5060, as the kernel writes it.
-        sockets.is_ok_and(|text| text.is_ok_and(|text| text.contains(":13C4 ")))
-    };
-    while !bound() {
-        if let Some(status) = callee.process.ended() {
-            return Err(format!("sipp ended with {status}: {}", callee.process.stderr().trim()));
-        }
-        if started.elapsed() > Duration::from_secs(30) {
-            return Err("sipp does not listen after 30 s".to_owned());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(callee)
-}
-
-/// Makes calls by sipp; the time of both ends.
-fn sipp(namespace: &Namespace, callee: &Resident, calls: u32, cpu: usize) -> Result<Time, String> {
-    let calls = calls.to_string();
-    let mut words = vec!["sipp", "-sn", "uac", "127.0.0.1:5060", "-i", "127.0.0.1", "-p", "5061", "-nostdin"];
-    words.extend(["-m", &calls, "-r", "100000", "-l", "50", "-d", "0", "-timeout", "600s"]);
-    let (started, before) = (Instant::now(), thread_ns(callee.process.id()));
-    let caller = in_namespace(namespace, &words, cpu)?;
-    let (status, own_ns, output) = super::tools::finish(caller, PATIENCE)?;
-    let wall_s = started.elapsed().as_secs_f64();
-    // 0: all calls succeeded.
-    if !status.success() {
-        return Err(format!("sipp ended with {status}: {}", output.trim()));
-    }
-    Ok(Time { wall_s, cpu_ns: own_ns + thread_ns(callee.process.id()) - before })
-}
-
-/// Makes calls by PJSIP.
-fn pjsip(namespace: &Namespace, python: &Path, calls: u32, cpu: usize) -> Result<Time, String> {
-    let (python, count) = (python.display().to_string(), calls.to_string());
-    let caller = in_namespace(namespace, &[&python, "-c", SCRIPT, &count], cpu)?;
-    let (status, _, output) = super::tools::finish(caller, PATIENCE)?;
-    let line = output.lines().find_map(|line| line.strip_prefix("calls "));
-    let words: Vec<f64> = line.unwrap_or_default().split(' ').filter_map(|word| word.parse().ok()).collect();
-    match words[..] {
-        [confirmed, wall_s, cpu_s] if confirmed == f64::from(calls) => {
-            Ok(Time { wall_s, cpu_ns: cpu_s * 1e9 })
-        }
-        [confirmed, ..] => Err(format!("PJSIP: only {confirmed} of {calls} calls were set up")),
-        [] => {
-            let last = output.lines().last().unwrap_or_default();
-            Err(format!("PJSIP ended with {status}: {last}"))
-        }
-    }
 }

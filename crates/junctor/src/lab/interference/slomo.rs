@@ -6,13 +6,14 @@ use std::rc::Rc;
 
 use super::super::report::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table, digits};
 use super::super::shared::Setting;
+use super::control::{Control, Victim};
 use super::kernels::Access;
 use super::machine::{Place, bytes_in_words};
 use super::model::{Contentiousness, Curve, DIALS, Sensitivity, contentiousness};
 use super::plane::Plane;
 use super::rounds::{self, Pairs};
 use super::stress::{Dialled, Neighbour, Stress, Stressor};
-use super::victims::{Sizes, Victim};
+use super::victims::Sizes;
 use super::why;
 use crate::measure::Measured;
 
@@ -35,20 +36,27 @@ struct Found {
 }
 
 /// Measures.
-pub(super) fn run(setting: &mut Setting<'_>, place: &Place) -> Result<Section, String> {
+pub(super) fn run(
+    setting: &mut Setting<'_>,
+    place: &Place,
+    control: &mut Control,
+) -> Result<Section, String> {
     let quick = setting.common.quick;
     let sizes = Sizes::of(place, quick);
     let levels: &[u32] = if quick { &LEVELS[1..2] } else { &LEVELS };
     let dials = [Stress::Memory(Access::Random, sizes.half), Stress::Memory(Access::Write, sizes.memory)]
         .map(|stress| Rc::new(RefCell::new(Stressor::start(stress, place.user))));
-    let mut probes = [Victim::new(Access::Chase, sizes.half), Victim::new(Access::Read, sizes.memory)];
-    let mut victims = [
-        Victim::new(Access::Copy, sizes.second),
-        Victim::new(Access::Copy, sizes.quarter),
-        Victim::new(Access::Copy, sizes.memory),
-        Victim::new(Access::Chase, sizes.quarter),
-        Victim::new(Access::Read, sizes.half),
+    let kernels = [
+        (Access::Chase, sizes.half),
+        (Access::Read, sizes.memory),
+        (Access::Copy, sizes.second),
+        (Access::Copy, sizes.quarter),
+        (Access::Copy, sizes.memory),
+        (Access::Chase, sizes.quarter),
+        (Access::Read, sizes.half),
     ];
+    let kernels = control.lay(&kernels, false)?;
+    let (probes, victims) = kernels.split_at(DIALS);
     let mut planes = Plane::start_all(&[why::USUAL, why::LARGE, why::WHOLE], place.user)?;
     let unseen = [sizes.quarter, 2 * sizes.half];
     let mut stressors: Vec<Stressor> = STRESSORS
@@ -63,15 +71,15 @@ pub(super) fn run(setting: &mut Setting<'_>, place: &Place) -> Result<Section, S
     let rounds = setting.common.rounds().min(5);
     setting.progress.expect((probes.len() + victims.len()) * rounds);
     setting.progress.part("why: a model of pairs");
-    let mut measure = |victim: &mut Victim| -> Result<(Sensitivity, Vec<Pairs>), String> {
+    let mut measure = |victim: &Victim| -> Result<(Sensitivity, Vec<Pairs>), String> {
         let mut dialled: Vec<Dialled> =
             dials.iter().flat_map(|dial| levels.iter().map(|level| Dialled::new(dial, *level))).collect();
         let mut neighbours: Vec<&mut dyn Neighbour> = dialled.iter_mut().map(|d| d as _).collect();
         neighbours.extend(planes.iter_mut().map(|plane| plane as &mut dyn Neighbour));
         neighbours.extend(stressors.iter_mut().map(|stressor| stressor as &mut dyn Neighbour));
         let length = setting.common.length();
-        let mut found =
-            rounds::compare(rounds, &mut neighbours, || Ok(victim.run(length)), || setting.progress.step())?;
+        let work = || victim.run(control, length);
+        let mut found = rounds::compare(rounds, &mut neighbours, work, || setting.progress.step())?;
         let beside = found.split_off(DIALS * levels.len());
         let curve = |pairs: &[Pairs]| {
             let points =
@@ -81,8 +89,8 @@ pub(super) fn run(setting: &mut Setting<'_>, place: &Place) -> Result<Section, S
         let (first, second) = found.split_at(levels.len());
         Ok((Sensitivity { curves: [curve(first), curve(second)] }, beside))
     };
-    let probed = probes.iter_mut().map(&mut measure).collect::<Result<Vec<_>, _>>()?;
-    let seen = victims.iter_mut().map(&mut measure).collect::<Result<Vec<_>, _>>()?;
+    let probed = probes.iter().map(&mut measure).collect::<Result<Vec<_>, _>>()?;
+    let seen = victims.iter().map(&mut measure).collect::<Result<Vec<_>, _>>()?;
     let levels = (0..aggressors.len()).map(|i| {
         let seen: Vec<_> = probed.iter().map(|(probe, beside)| (probe.clone(), beside[i].median())).collect();
         contentiousness(&seen)

@@ -1,42 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is timed while causes are sought: kernels whose buffers lie in a certain cache, or in none.
 
-use std::time::Duration;
-
-use super::kernels::{Access, Buffers, Kernel};
-use super::machine::{Place, bytes_in_words};
-
-/// A kernel with buffers of its own.
-#[derive(Debug)]
-pub(super) struct Victim {
-    pub(super) access: Access,
-    pub(super) bytes: usize,
-    buffers: Buffers,
-    kernel: Kernel,
-}
-
-impl Victim {
-    pub(super) fn new(access: Access, bytes: usize) -> Victim {
-        let mut buffers = Buffers::new(bytes);
-        let kernel = Kernel::new(access, bytes, &mut buffers);
-        Victim { access, bytes, buffers, kernel }
-    }
-
-    /// Its name in tables.
-    pub(super) fn name(&self) -> String {
-        format!("{} {}", self.access.word(), bytes_in_words(self.bytes))
-    }
-
-    /// Its name in results.
-    pub(super) fn key(&self) -> String {
-        format!("{}_{}", self.access.word(), self.bytes)
-    }
-
-    /// Nanoseconds of processor time for each KiB, over about so long.
-    pub(super) fn run(&mut self, length: Duration) -> f64 {
-        self.kernel.run(&mut self.buffers, length)
-    }
-}
+use super::kernels::Access;
+use super::machine::Place;
 
 /// The last level of caches, or in a quick run a size that is gone through at once.
 fn last_level(place: &Place, quick: bool) -> usize {
@@ -64,10 +30,6 @@ impl Sizes {
 }
 
 /// Those that feel the shared cache, and one that feels the memory.
-pub(super) fn usual(sizes: &Sizes) -> Vec<Victim> {
-    vec![
-        Victim::new(Access::Copy, sizes.quarter),
-        Victim::new(Access::Copy, sizes.memory),
-        Victim::new(Access::Chase, sizes.quarter),
-    ]
+pub(super) fn usual(sizes: &Sizes) -> [(Access, usize); 3] {
+    [(Access::Copy, sizes.quarter), (Access::Copy, sizes.memory), (Access::Chase, sizes.quarter)]
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why: one cause after the other is taken out, and what is left of the slow-down is measured.
 
+use super::super::deployment;
 use super::super::report::{Cell, Origin, Section, Table, digits};
 use super::super::shared::Setting;
+use super::control::{Control, Victim};
 use super::counters;
 use super::kernels::{Access, Frames};
 use super::machine::{Place, bytes_in_words};
@@ -40,12 +42,17 @@ const QUICK_BITS: u32 = 10;
 const SHARED_FRAMES: usize = 256;
 
 /// Measures.
-pub(super) fn run(setting: &mut Setting<'_>, place: &Place) -> Result<Section, String> {
+pub(super) fn run(
+    setting: &mut Setting<'_>,
+    place: &Place,
+    control: &mut Control,
+    shared: Table,
+) -> Result<Section, String> {
     let sizes = Sizes::of(place, setting.common.quick);
     let rounds = setting.common.rounds();
-    let mut victims = victims::usual(&sizes);
-    let names: Vec<String> = victims.iter().map(victims::Victim::name).collect();
-    setting.progress.expect((2 * victims.len() + 1) * rounds);
+    let victims = control.lay(&victims::usual(&sizes), false)?;
+    let names: Vec<String> = victims.iter().map(Victim::name).collect();
+    setting.progress.expect(2 * victims.len() * rounds);
     setting.progress.part("why: causes taken out one by one");
     let kinds = LADDER.map(|kind| match kind.work {
         Work::Lookup(bits) if setting.common.quick => Kind {
@@ -57,20 +64,19 @@ pub(super) fn run(setting: &mut Setting<'_>, place: &Place) -> Result<Section, S
     });
     let mut planes = Plane::start_all(&kinds, place.user)?;
     let mut found: Vec<Vec<Pairs>> = Vec::new();
-    for victim in &mut victims {
+    for victim in &victims {
         let mut nobody = Nobody;
         let mut neighbours: Vec<&mut dyn Neighbour> = vec![&mut nobody];
         neighbours.extend(planes.iter_mut().map(|plane| plane as &mut dyn Neighbour));
         let length = setting.common.length();
-        let work = || Ok(victim.run(length));
+        let work = || victim.run(control, length);
         found.push(rounds::compare(rounds, &mut neighbours, work, || setting.progress.step())?);
     }
-    let counted = counters::table(setting, &mut planes[2], &mut victims)?;
+    let counted = counters::table(setting, &mut planes[2], control, &victims)?;
     drop(planes);
     let ladder = ladder(setting, &kinds, (&names, &victims), &found);
     let shares = shares(setting, &names, &found);
-    let shared = shared_frames(setting, place, rounds)?;
-    let stressed = stressors(setting, place, &sizes, &mut victims, rounds)?;
+    let stressed = stressors(setting, place, &sizes, (control, &victims), rounds)?;
     Ok(Section {
         title: "Why".into(),
         text: vec![
@@ -92,7 +98,7 @@ fn columns(first: &str, names: &[String], origin: Origin) -> Vec<(String, Origin
 fn ladder(
     setting: &mut Setting<'_>,
     kinds: &[Kind],
-    (names, victims): (&[String], &[victims::Victim]),
+    (names, victims): (&[String], &[Victim]),
     found: &[Vec<Pairs>],
 ) -> Table {
     let mut columns = columns("user plane", names, Origin::Measured);
@@ -159,21 +165,22 @@ fn shares(setting: &mut Setting<'_>, names: &[String], found: &[Vec<Pairs>]) -> 
 }
 
 /// Coherence by itself: the control plane reads headers that the user plane rewrites, or others of the same number.
-fn shared_frames(setting: &mut Setting<'_>, place: &Place, rounds: usize) -> Result<Table, String> {
+pub(super) fn shared_frames(setting: &mut Setting<'_>, place: &Place) -> Result<Table, String> {
+    let rounds = setting.common.rounds();
+    setting.progress.expect(rounds);
+    setting.progress.part("why: shared frames");
     let (mine, others) = (Frames::new(SHARED_FRAMES), Frames::new(SHARED_FRAMES));
     let mut nobody = Nobody;
     let mut private = Stressor::start(Stress::Frames(others), place.user);
     let mut shared = Stressor::start(Stress::Frames(mine.clone()), place.user);
     let length = setting.common.length();
-    let found = rounds::compare(
-        rounds,
-        &mut [&mut nobody, &mut private, &mut shared],
-        || Ok(mine.inspect(length)),
-        || setting.progress.step(),
-    )?;
+    let mut neighbours: [&mut dyn Neighbour; 3] = [&mut nobody, &mut private, &mut shared];
+    let compare =
+        || rounds::compare(rounds, &mut neighbours, || Ok(mine.inspect(length)), || setting.progress.step());
+    let found = deployment::on_cores(&[place.control], compare)??;
     let mut table = Table::new(
         format!(
-            "Coherence by itself: the control plane reads the headers of {SHARED_FRAMES} frames, a bare loop on the other core rewrites headers"
+            "Coherence by itself: one thread of the lab reads the headers of {SHARED_FRAMES} frames on the control plane's CPU, another one rewrites headers on the user plane's"
         ),
         &[
             ("the other core", Origin::Name),
@@ -205,7 +212,7 @@ fn stressors(
     setting: &mut Setting<'_>,
     place: &Place,
     sizes: &Sizes,
-    victims: &mut [victims::Victim],
+    (control, victims): (&mut Control, &[Victim]),
     rounds: usize,
 ) -> Result<Table, String> {
     let mut all = vec![(Stress::Spin, "computes".to_owned(), "spin".to_owned())];
@@ -217,13 +224,13 @@ fn stressors(
     }
     let mut running: Vec<Stressor> =
         all.iter().map(|(stress, ..)| Stressor::start(stress.clone(), place.user)).collect();
-    let names: Vec<String> = victims.iter().map(victims::Victim::name).collect();
+    let names: Vec<String> = victims.iter().map(Victim::name).collect();
     let mut found = Vec::new();
-    for victim in victims.iter_mut() {
+    for victim in victims {
         let mut neighbours: Vec<&mut dyn Neighbour> =
             running.iter_mut().map(|stressor| stressor as &mut dyn Neighbour).collect();
         let length = setting.common.length();
-        let work = || Ok(victim.run(length));
+        let work = || victim.run(control, length);
         found.push(rounds::compare(rounds, &mut neighbours, work, || setting.progress.step())?);
     }
     let mut table = Table {
@@ -233,7 +240,7 @@ fn stressors(
     };
     for (i, (_, name, key)) in all.iter().enumerate() {
         let mut cells = vec![Cell::new(name.clone())];
-        for (pairs, victim) in found.iter().zip(victims.iter()) {
+        for (pairs, victim) in found.iter().zip(victims) {
             let slower =
                 rounds::note(setting, &format!("why_stress_slower.{key}.{}", victim.key()), &pairs[i]);
             cells.push(rounds::cell(&slower));
