@@ -23,11 +23,12 @@ pub struct Key {
 pub(crate) struct Map<V> {
     four: HashMap<u64, V, Hasher>,
     six: HashMap<[u64; 3], V, Hasher>,
+    labels: HashMap<(u8, u32), V, Hasher>,
 }
 
 impl<V> Default for Map<V> {
     fn default() -> Self {
-        Map { four: HashMap::default(), six: HashMap::default() }
+        Map { four: HashMap::default(), six: HashMap::default(), labels: HashMap::default() }
     }
 }
 
@@ -56,6 +57,7 @@ impl<V> Map<V> {
         match key.prefix {
             Prefix::V4(prefix) => self.four.get(&pack4(key.table, prefix)),
             Prefix::V6(prefix) => self.six.get(&pack6(key.table, prefix)),
+            Prefix::Label(label) => self.labels.get(&(key.table, label)),
         }
     }
 
@@ -63,6 +65,7 @@ impl<V> Map<V> {
         match key.prefix {
             Prefix::V4(prefix) => self.four.insert(pack4(key.table, prefix), value),
             Prefix::V6(prefix) => self.six.insert(pack6(key.table, prefix), value),
+            Prefix::Label(label) => self.labels.insert((key.table, label), value),
         }
     }
 
@@ -70,17 +73,20 @@ impl<V> Map<V> {
         match key.prefix {
             Prefix::V4(prefix) => self.four.remove(&pack4(key.table, prefix)),
             Prefix::V6(prefix) => self.six.remove(&pack6(key.table, prefix)),
+            Prefix::Label(label) => self.labels.remove(&(key.table, label)),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.four.len() + self.six.len()
+        self.four.len() + self.six.len() + self.labels.len()
     }
 
     /// All entries, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &V)> {
         let four = self.four.iter().map(|(packed, value)| (unpack4(*packed), value));
-        four.chain(self.six.iter().map(|(packed, value)| (unpack6(*packed), value)))
+        let label = |(table, label): &(u8, u32)| Key { table: *table, prefix: Prefix::Label(*label) };
+        let labels = self.labels.iter().map(move |(key, value)| (label(key), value));
+        four.chain(self.six.iter().map(|(packed, value)| (unpack6(*packed), value))).chain(labels)
     }
 }
 
@@ -97,7 +103,9 @@ mod tests {
         let sixes = [(0, "::/0"), (255, "ffff::1/128"), (7, "2001:db8::/32")];
         let sixes =
             sixes.map(|(table, text)| Key { table, prefix: Prefix::V6(text.parse().expect("a prefix")) });
-        let mut all: Vec<Key> = keys.into_iter().chain(sixes).collect();
+        let labels =
+            [(0, 16), (0, (1 << 20) - 1)].map(|(table, label)| Key { table, prefix: Prefix::Label(label) });
+        let mut all: Vec<Key> = keys.into_iter().chain(sixes).chain(labels).collect();
         for (at, key) in all.iter().enumerate() {
             assert_eq!(map.insert(key, at), None);
             assert_eq!(map.get(key), Some(&at));

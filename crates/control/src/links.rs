@@ -27,6 +27,8 @@ pub(crate) struct Links {
     entries: BTreeMap<u32, Entry>,
     /// Numbers of entries.
     taken: BTreeSet<u16>,
+    /// Tables of the user plane by those of Linux.
+    tables: BTreeMap<u32, u8>,
 }
 
 impl Links {
@@ -39,6 +41,11 @@ impl Links {
         self.taken.insert(number);
         self.entries.insert(index, Entry { number, link: None, is_sent: false, is_named: true });
         Some(number)
+    }
+
+    /// Notes which table of the user plane gets the routes of a table of Linux.
+    pub(crate) fn set_table(&mut self, table: u32, number: u8) {
+        self.tables.insert(table, number);
     }
 
     /// Whether no number is left.
@@ -111,8 +118,13 @@ impl Links {
 impl Translate for Links {
     fn hop(&mut self, hop: &Hop) -> Option<feed::Hop> {
         let link = self.number(hop.index)?;
-        let Hop { gateway, weight, labels, .. } = *hop;
-        Some(feed::Hop { gateway, link, weight: weight.max(1), backup: false, labels })
+        let Hop { gateway, weight, labels, propagates_ttl, .. } = *hop;
+        Some(feed::Hop { gateway, link, weight: weight.max(1), backup: false, labels, propagates_ttl })
+    }
+
+    fn table(&self, hop: &Hop) -> Option<u8> {
+        let table = self.get(hop.index).filter(|_| hop.gateway.is_none())?.vrf_table?;
+        self.tables.get(&table).copied()
     }
 
     fn is_own(&self, hop: &Hop) -> bool {

@@ -178,6 +178,8 @@ pub struct Hop {
     pub is_dead: bool,
     /// MPLS labels to push.
     pub labels: Labels,
+    /// As of [`LabelRoute::propagates_ttl`].
+    pub propagates_ttl: Option<bool>,
 }
 
 /// What a next-hop object stands for.

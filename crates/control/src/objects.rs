@@ -59,6 +59,8 @@ pub(crate) struct Objects {
 pub(crate) trait Translate {
     /// The hop for the user plane; `None` if it leads nowhere now.
     fn hop(&mut self, hop: &Hop) -> Option<feed::Hop>;
+    /// The routing table of the user plane that the hop leads to, if its link is a VRF.
+    fn table(&self, hop: &Hop) -> Option<u8>;
     /// Whether the hop leads to the router itself.
     fn is_own(&self, hop: &Hop) -> bool;
 }
@@ -309,6 +311,9 @@ impl Objects {
         let hops = self.hops(id);
         if hops.iter().any(|(hop, _)| translate.is_own(hop)) {
             return Some(FedObject::Local);
+        }
+        if let Some(table) = hops.iter().find_map(|(hop, _)| translate.table(hop)) {
+            return Some(FedObject::Table(table));
         }
         let live = hops.iter().filter(|(hop, _)| !hop.is_dead);
         let mut fed: Vec<(feed::Hop, u64)> =

@@ -210,6 +210,7 @@ impl Rib {
     pub fn set_table(&mut self, table: u32, number: u8) {
         if self.tables.len() < TABLES {
             self.tables.insert(table, number);
+            self.links.set_table(table, number);
         }
     }
 
@@ -264,10 +265,8 @@ impl Rib {
             }
             Change::DropObject { id } => self.forget_object(source, id, now),
             Change::Link { index, link } => self.link(index, link),
-            Change::Label { .. }
-            | Change::Address { .. }
-            | Change::Neighbour { .. }
-            | Change::Rules { .. } => {}
+            Change::Label { label, route } => self.label(source, label, route, now),
+            Change::Address { .. } | Change::Neighbour { .. } | Change::Rules { .. } => {}
         }
     }
 
@@ -285,6 +284,7 @@ impl Rib {
                 let addr = prefix.addr();
                 !addr.is_loopback() && !addr.is_multicast() && !addr.is_unicast_link_local()
             }
+            Prefix::Label(_) => true,
         };
         is_for_us.then_some(Key { table, prefix })
     }
@@ -688,6 +688,8 @@ impl Rib {
         }
     }
 }
+
+mod labels;
 
 #[cfg(test)]
 mod tests;

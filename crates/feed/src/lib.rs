@@ -19,6 +19,10 @@
 //! A hop names a link by number, and the link has the name of an interface. The user plane knows which output leads there. A link
 //! that goes down takes its hops out of all objects at once; hops that are marked as backup take over.
 //!
+//! # Labels
+//! An MPLS label is a destination like a prefix ([`Prefix::Label`]). Its object says what becomes of packets that come with it: hops, whose
+//! labels take the place of it; [`Object::Local`] or [`Object::Table`], by which what is below is looked up.
+//!
 //! Numbers are little endian. Decoding checks everything: bytes of a hostile peer give an [`Error`], never a panic.
 #![forbid(unsafe_code)]
 
@@ -32,7 +36,7 @@ pub use reply::Reply;
 pub use update::{Header, NAME_BYTES_MAX, Prefix, Update, Updates};
 
 /// The version of the form. Both sides must have the same.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Why bytes are no batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,8 +16,10 @@ pub const LABELS_MAX: usize = 8;
 pub enum Object {
     /// Packets leave by one of these hops; each flow keeps to one. There is one at least.
     Forward(Vec<Hop>),
-    /// Packets are for the router itself.
+    /// Packets are for the router itself. Of a packet that has come with an MPLS label, what is below is looked up.
     Local,
+    /// As `Local` for labels: what is below is looked up in this routing table of the user plane. Routes do not use it.
+    Table(u8),
     /// Packets are dropped, and nobody learns of it.
     Blackhole,
     /// Packets are dropped; the sender learns that the destination is unreachable.
@@ -39,6 +41,8 @@ pub struct Hop {
     pub backup: bool,
     /// MPLS labels to push.
     pub labels: Labels,
+    /// Whether labels take the TTL over from the packet below and hand it back; `None` leaves that to the user plane.
+    pub propagates_ttl: Option<bool>,
 }
 
 /// MPLS labels, the outermost first.
@@ -76,7 +80,12 @@ const LOCAL: u8 = 1;
 const BLACKHOLE: u8 = 2;
 const UNREACHABLE: u8 = 3;
 const PROHIBIT: u8 = 4;
+const TABLE: u8 = 5;
+// Marks of a hop, next to its address family.
 const BACKUP: u8 = 1 << 7;
+const SAYS_TTL: u8 = 1 << 6;
+const PROPAGATES_TTL: u8 = 1 << 5;
+const MARKS: u8 = BACKUP | SAYS_TTL | PROPAGATES_TTL;
 
 impl Object {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -86,8 +95,12 @@ impl Object {
             Object::Blackhole => BLACKHOLE,
             Object::Unreachable => UNREACHABLE,
             Object::Prohibit => PROHIBIT,
+            Object::Table(_) => TABLE,
         };
         out.push(kind);
+        if let Object::Table(table) = self {
+            out.push(*table);
+        }
         if let Object::Forward(hops) = self {
             let hops = &hops[..hops.len().min(HOPS_MAX)];
             out.extend((hops.len() as u16).to_le_bytes());
@@ -108,6 +121,7 @@ impl Object {
             BLACKHOLE => Object::Blackhole,
             UNREACHABLE => Object::Unreachable,
             PROHIBIT => Object::Prohibit,
+            TABLE => Object::Table(from.u8()?),
             _ => return Err(from.malformed("an unknown kind of object")),
         })
     }
@@ -120,7 +134,13 @@ impl Hop {
             Some(IpAddr::V4(_)) => 4,
             Some(IpAddr::V6(_)) => 6,
         };
-        out.push(family | if self.backup { BACKUP } else { 0 });
+        let backup = if self.backup { BACKUP } else { 0 };
+        let ttl = match self.propagates_ttl {
+            None => 0,
+            Some(false) => SAYS_TTL,
+            Some(true) => SAYS_TTL | PROPAGATES_TTL,
+        };
+        out.push(family | backup | ttl);
         out.push(self.labels.count);
         out.extend(self.link.to_le_bytes());
         out.extend(self.weight.to_le_bytes());
@@ -138,7 +158,7 @@ impl Hop {
         if weight == 0 {
             return Err(from.malformed("a hop of weight 0"));
         }
-        let gateway = match family & !BACKUP {
+        let gateway = match family & !MARKS {
             0 => None,
             4 => Some(Ipv4Addr::from(from.array::<4>()?).into()),
             6 => Some(Ipv6Addr::from(from.array::<16>()?).into()),
@@ -149,6 +169,7 @@ impl Hop {
         }
         let labels = (0..labels).map(|_| from.u32()).collect::<Result<Vec<_>, _>>()?;
         let labels = Labels::new(&labels).ok_or_else(|| from.malformed("a label of more than 20 bits"))?;
-        Ok(Hop { gateway, link, weight, backup: family & BACKUP != 0, labels })
+        let propagates_ttl = (family & SAYS_TTL != 0).then_some(family & PROPAGATES_TTL != 0);
+        Ok(Hop { gateway, link, weight, backup: family & BACKUP != 0, labels, propagates_ttl })
     }
 }

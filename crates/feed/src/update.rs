@@ -27,13 +27,15 @@ impl Header {
     }
 }
 
-/// A destination of either family.
+/// A destination: addresses of either family, or an MPLS label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Prefix {
     /// IPv4.
     V4(Prefix4),
     /// IPv6.
     V6(Prefix6),
+    /// Packets that come with this MPLS label, below 2^20.
+    Label(u32),
 }
 
 impl fmt::Display for Prefix {
@@ -41,6 +43,7 @@ impl fmt::Display for Prefix {
         match self {
             Prefix::V4(prefix) => prefix.fmt(f),
             Prefix::V6(prefix) => prefix.fmt(f),
+            Prefix::Label(label) => write!(f, "label {label}"),
         }
     }
 }
@@ -106,6 +109,8 @@ const ROUTE4: u8 = 7;
 const ROUTE6: u8 = 8;
 const WITHDRAW4: u8 = 9;
 const WITHDRAW6: u8 = 10;
+const ROUTE_LABEL: u8 = 11;
+const WITHDRAW_LABEL: u8 = 12;
 
 impl Update<'_> {
     /// Appends it to a batch.
@@ -137,17 +142,17 @@ impl Update<'_> {
                 out.extend(id.to_le_bytes());
             }
             Update::Route { table, prefix, id } => {
-                encode_prefix([ROUTE4, ROUTE6], *table, *prefix, out);
+                encode_prefix([ROUTE4, ROUTE6, ROUTE_LABEL], *table, *prefix, out);
                 out.extend(id.to_le_bytes());
             }
             Update::Withdraw { table, prefix } => {
-                encode_prefix([WITHDRAW4, WITHDRAW6], *table, *prefix, out);
+                encode_prefix([WITHDRAW4, WITHDRAW6, WITHDRAW_LABEL], *table, *prefix, out);
             }
         }
     }
 }
 
-fn encode_prefix([four, six]: [u8; 2], table: u8, prefix: Prefix, out: &mut Vec<u8>) {
+fn encode_prefix([four, six, label]: [u8; 3], table: u8, prefix: Prefix, out: &mut Vec<u8>) {
     match prefix {
         Prefix::V4(prefix) => {
             out.extend([four, table, prefix.len()]);
@@ -156,6 +161,10 @@ fn encode_prefix([four, six]: [u8; 2], table: u8, prefix: Prefix, out: &mut Vec<
         Prefix::V6(prefix) => {
             out.extend([six, table, prefix.len()]);
             out.extend(prefix.addr().octets());
+        }
+        Prefix::Label(number) => {
+            out.extend([label, table]);
+            out.extend(number.to_le_bytes());
         }
     }
 }
@@ -206,6 +215,14 @@ impl<'a> Updates<'a> {
                 let (table, prefix) = prefix(from, kind == ROUTE4)?;
                 Update::Route { table, prefix, id: from.u32()? }
             }
+            ROUTE_LABEL => {
+                let (table, prefix) = label(from)?;
+                Update::Route { table, prefix, id: from.u32()? }
+            }
+            WITHDRAW_LABEL => {
+                let (table, prefix) = label(from)?;
+                Update::Withdraw { table, prefix }
+            }
             kind @ (WITHDRAW4 | WITHDRAW6) => {
                 let (table, prefix) = prefix(from, kind == WITHDRAW4)?;
                 Update::Withdraw { table, prefix }
@@ -213,6 +230,14 @@ impl<'a> Updates<'a> {
             _ => return Err(from.malformed("an unknown kind of update")),
         })
     }
+}
+
+fn label(from: &mut Cursor<'_>) -> Result<(u8, Prefix), Error> {
+    let (table, label) = (from.u8()?, from.u32()?);
+    if label >= 1 << 20 {
+        return Err(from.malformed("a label of more than 20 bits"));
+    }
+    Ok((table, Prefix::Label(label)))
 }
 
 fn prefix(from: &mut Cursor<'_>, is_four: bool) -> Result<(u8, Prefix), Error> {
@@ -253,12 +278,11 @@ mod tests {
 
     fn hop() -> impl Strategy<Value = Hop> {
         let labels = proptest::collection::vec(0..1u32 << 20, 0..=crate::LABELS_MAX);
-        (any::<Option<IpAddr>>(), any::<u16>(), 1..=u16::MAX, any::<bool>(), labels).prop_map(
-            |(gateway, link, weight, backup, labels)| {
+        (any::<Option<IpAddr>>(), any::<u16>(), 1..=u16::MAX, any::<bool>(), labels, any::<Option<bool>>())
+            .prop_map(|(gateway, link, weight, backup, labels, propagates_ttl)| {
                 let labels = Labels::new(&labels).expect("few and small");
-                Hop { gateway, link, weight, backup, labels }
-            },
-        )
+                Hop { gateway, link, weight, backup, labels, propagates_ttl }
+            })
     }
 
     fn object() -> impl Strategy<Value = Object> {
@@ -268,6 +292,7 @@ mod tests {
             Just(Object::Blackhole),
             Just(Object::Unreachable),
             Just(Object::Prohibit),
+            any::<u8>().prop_map(Object::Table),
         ]
     }
 
@@ -276,7 +301,7 @@ mod tests {
             .prop_map(|(a, l)| Prefix::V4(Prefix4::new(a, l).expect("a length")));
         let six = (any::<Ipv6Addr>(), 0..=128u8)
             .prop_map(|(a, l)| Prefix::V6(Prefix6::new(a, l).expect("a length")));
-        prop_oneof![four, six]
+        prop_oneof![four, six, (0..1u32 << 20).prop_map(Prefix::Label)]
     }
 
     fn update() -> impl Strategy<Value = Update<'static>> {

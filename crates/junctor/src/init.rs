@@ -50,6 +50,9 @@ enum What {
         /// and handlers add; may be repeated.
         #[arg(long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "true")]
         bfd: Vec<String>,
+        /// Switch packets with MPLS labels, too: those of the control plane, and those that are written to the handlers of 'mpls'.
+        #[arg(long)]
+        mpls: bool,
     },
     /// A learning Ethernet bridge.
     Bridge {
@@ -68,14 +71,19 @@ enum What {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let text = match &args.what {
-        What::Router { interfaces, default, route, host, netns, feed, bfd } => {
+        What::Router { interfaces, default, route, host, netns, feed, bfd, mpls } => {
             let bad = |name: &Option<String>| name.clone().filter(|name| !is_interface_name(name));
             match (bad(netns), bad(feed)) {
                 (Some(bad), _) => Err(format!("'{bad}' is not the name of a network namespace")),
                 (_, Some(bad)) => Err(format!("'{bad}' is not the name of a channel")),
                 _ => {
-                    let kernel =
-                        Kernel { answers: *host, netns: netns.clone(), feed: feed.clone(), bfd: bfd.clone() };
+                    let kernel = Kernel {
+                        answers: *host,
+                        netns: netns.clone(),
+                        feed: feed.clone(),
+                        bfd: bfd.clone(),
+                        mpls: *mpls,
+                    };
                     router(interfaces, default, route, kernel)
                 }
             }
@@ -151,6 +159,8 @@ pub(crate) struct Kernel {
     pub feed: Option<String>,
     /// Sessions of BFD, or `true`; none where no neighbour is watched.
     pub bfd: Vec<String>,
+    /// Whether labelled packets are switched, of which the kernel knows nothing.
+    pub mpls: bool,
 }
 
 /// The text of a router; interfaces as `eth0=10.0.0.1/24`.
@@ -168,6 +178,7 @@ pub(crate) fn router(
     (router.host, router.netns, router.feed) = (kernel.answers, kernel.netns, kernel.feed);
     router.bfd = (!kernel.bfd.is_empty())
         .then(|| kernel.bfd.into_iter().filter(|session| session != "true").collect());
+    router.mpls = kernel.mpls;
     for route in routes {
         let (prefix, hop) =
             route.split_once('=').ok_or_else(|| format!("'{route}' should be PREFIX=NEXTHOP"))?;
@@ -347,7 +358,7 @@ mod tests {
             answers: true,
             netns: Some("control".into()),
             feed: Some("routes".into()),
-            bfd: Vec::new(),
+            ..Kernel::default()
         };
         let text = router(&interfaces, &[], &[], kernel).unwrap();
         check(&text);

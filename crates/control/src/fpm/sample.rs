@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use feed::Prefix;
 
-use crate::netlink::{AF_INET, AF_INET6, kind};
+use crate::netlink::{AF_INET, AF_INET6, AF_MPLS, kind};
 
 /// The protocol that zebra gives routes of BGP (`/etc/iproute2/rt_protos`).
 const BGP: u8 = 186;
@@ -86,6 +86,10 @@ fn route(body: &mut Vec<u8>, prefix: Prefix, kind: u8) {
         Prefix::V6(prefix) => {
             body.extend([AF_INET6, prefix.len(), 0, 0, 254, BGP, 0, kind, 0, 0, 0, 0]);
             attribute(body, 1, &prefix.addr().octets());
+        }
+        Prefix::Label(label) => {
+            body.extend([AF_MPLS, 20, 0, 0, 254, BGP, 0, kind, 0, 0, 0, 0]);
+            attribute(body, 1, &wire::mpls::Entry::new(label, 0, true, 0).to_bytes());
         }
     }
     attribute(body, 6, &20u32.to_ne_bytes());

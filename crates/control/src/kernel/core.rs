@@ -390,7 +390,7 @@ impl Core {
 /// Whether every interface has the same route of IPv6: link-local, or to groups.
 fn is_everywhere(prefix: Prefix, kind: Kind) -> bool {
     match prefix {
-        Prefix::V4(_) => false,
+        Prefix::V4(_) | Prefix::Label(_) => false,
         Prefix::V6(prefix) => match kind {
             Kind::Unicast => prefix.addr().is_unicast_link_local() && prefix.len() >= 10,
             Kind::Multicast => prefix.addr().is_multicast(),

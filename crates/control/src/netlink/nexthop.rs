@@ -59,7 +59,7 @@ pub(super) fn decode(message: &Message<'_>, changes: &mut Vec<Change>) -> Result
         (None, 0 | ENCAP_MPLS) => {
             let labels = encap_labels(encap)?;
             let (is_onlink, is_dead) = (flags & ONLINK != 0, flags & DEAD != 0);
-            Object::Hop(Hop { gateway, index, weight: 1, is_onlink, is_dead, labels })
+            Object::Hop(Hop { gateway, index, weight: 1, is_onlink, is_dead, labels, propagates_ttl: None })
         }
         // Those into other tunnels are for the kernel to follow.
         (None, _) => {

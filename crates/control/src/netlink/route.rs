@@ -237,7 +237,7 @@ impl<'a> HopParts<'a> {
             (Some(_), _) => return Ok(None),
         };
         let (is_onlink, is_dead) = (flags & ONLINK != 0, flags & DEAD != 0);
-        Ok(Some(Hop { gateway, index: self.index, weight, is_onlink, is_dead, labels }))
+        Ok(Some(Hop { gateway, index: self.index, weight, is_onlink, is_dead, labels, propagates_ttl: None }))
     }
 }
 

@@ -70,7 +70,9 @@ impl User {
             FedObject::Forward(hops) => {
                 let hop = |hop: &feed::Hop| {
                     let gateway = hop.gateway.map_or("-".into(), |gateway| gateway.to_string());
-                    format!("{gateway} {} {}", self.links[&hop.link].0, hop.weight)
+                    let labels = hop.labels.as_slice().iter().map(|label| format!(" label {label}"));
+                    let labels: String = labels.collect();
+                    format!("{gateway} {} {}{labels}", self.links[&hop.link].0, hop.weight)
                 };
                 hops.iter().map(hop).collect::<Vec<_>>().join(" | ")
             }
@@ -86,7 +88,15 @@ fn prefix(text: &str) -> Prefix {
 
 fn hop(gateway: &str, index: u32) -> Hop {
     let gateway = gateway.parse().ok();
-    Hop { gateway, index, weight: 1, is_onlink: false, is_dead: false, labels: Labels::default() }
+    Hop {
+        gateway,
+        index,
+        weight: 1,
+        is_onlink: false,
+        is_dead: false,
+        labels: Labels::default(),
+        propagates_ttl: None,
+    }
 }
 
 fn link(index: u32, name: &str, is_up: bool) -> Change {
@@ -561,4 +571,55 @@ proptest! {
         other.take(rib.outbox());
         prop_assert_eq!(user.meaning(), other.meaning());
     }
+}
+
+fn label(label: u32, hops: &[Hop]) -> Change {
+    let route = crate::model::LabelRoute { protocol: 196, propagates_ttl: None, hops: hops.into() };
+    Change::Label { label, route: Some(Box::new(route)) }
+}
+
+#[test]
+fn labels_are_destinations_that_wait_return_and_are_swept() {
+    let (mut rib, mut user) = begin();
+    let swap =
+        |gateway: &str, index| Hop { labels: Labels::new(&[17, 18]).expect("two"), ..hop(gateway, index) };
+    let changes =
+        [Change::Begin, label(16, &[swap("10.0.0.2", 2)]), label(20, &[]), label(21, &[hop("-", 1)])];
+    step(&mut rib, &mut user, Source::Fpm, changes, 0);
+    let swapped = ("label 16", "10.0.0.2 eth0 1 label 17 label 18");
+    check(&user, &[swapped, ("label 20", "Local"), ("label 21", "Local")]);
+    // Deleted and added, it has never been away.
+    step(&mut rib, &mut user, Source::Fpm, [Change::Label { label: 16, route: None }], 1);
+    step(&mut rib, &mut user, Source::Fpm, [label(16, &[hop("fe80::2", 3)]), Change::End], 2);
+    check(&user, &[("label 16", "fe80::2 eth1 1"), ("label 20", "Local"), ("label 21", "Local")]);
+    // A daemon that returns names two of them; the third goes when it has had its time.
+    let again = [Change::Lost, Change::Begin, label(16, &[hop("fe80::2", 3)]), label(20, &[]), Change::End];
+    step(&mut rib, &mut user, Source::Fpm, again, 3);
+    assert_eq!(user.meaning().len(), 3);
+    step(&mut rib, &mut user, Source::Fpm, [], 1000 * 121);
+    step(&mut rib, &mut user, Source::Fpm, [], 1000 * 122);
+    check(&user, &[("label 16", "fe80::2 eth1 1"), ("label 20", "Local")]);
+    // A user plane that knows nothing learns them again.
+    user = User { links: user.links, ..User::default() };
+    rib.replay();
+    step(&mut rib, &mut user, Source::Fpm, [], 1000 * 123);
+    check(&user, &[("label 16", "fe80::2 eth1 1"), ("label 20", "Local")]);
+}
+
+#[test]
+fn a_label_may_lead_to_the_table_of_a_vrf() {
+    let (mut rib, mut user) = begin();
+    rib.set_table(1001, 7);
+    let vrf = Link {
+        name: "blue".into(),
+        is_up: true,
+        mtu: 1500,
+        ether: None,
+        master: None,
+        vrf_table: Some(1001),
+    };
+    let changes = [Change::Link { index: 9, link: Some(vrf) }];
+    step(&mut rib, &mut user, Source::Kernel, changes, 0);
+    step(&mut rib, &mut user, Source::Fpm, [label(100, &[hop("-", 9)])], 1);
+    check(&user, &[("label 100", "Table(7)")]);
 }

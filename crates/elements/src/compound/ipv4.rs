@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use wire::Prefix4;
 
 use super::bfd;
+use super::mpls;
 use super::router::{Interface, Route, Router};
 
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
@@ -40,6 +41,11 @@ fn routes(router: &Router) -> Vec<String> {
         table.push(format!("0.0.0.0/0 {}", router.interfaces.len() + 1));
     }
     table
+}
+
+/// How many outputs the routing table has for the rest of the router.
+pub(super) fn outputs(router: &Router) -> usize {
+    router.interfaces.len() + 1 + usize::from(!has_default(router))
 }
 
 /// The routing table, and the way to it.
@@ -123,8 +129,9 @@ pub(super) fn no_route(router: &Router) -> String {
 /// What interface `i` receives. The classifier's outputs begin at `c`.
 pub(super) fn input(router: &Router, i: usize, c: usize) -> String {
     let Interface { station, four, .. } = &router.interfaces[i];
+    let typed = if router.mpls { mpls::TYPED } else { "" };
     format!(
-        "arp{i} :: ARPQuerier({}, {station}, UNSOLICITED update);\n{} -> Paint({}) -> ip;\n",
+        "arp{i} :: ARPQuerier({}, {station}, UNSOLICITED update{typed});\n{} -> Paint({}) -> ip;\n",
         four[0].0,
         Router::received(i, c + 2),
         i + 1

@@ -10,6 +10,7 @@ use std::net::Ipv6Addr;
 use wire::Prefix6;
 
 use super::bfd;
+use super::mpls;
 use super::router::{Interface, Route, Router};
 
 /// The least MTU of a link that carries IPv6 (RFC 8200, 5).
@@ -95,6 +96,17 @@ fn routes(router: &Router) -> Vec<String> {
         table.push(format!("::/0 {}", never + 1));
     }
     table
+}
+
+/// How many outputs the routing table has for the rest of the router.
+pub(super) fn outputs(router: &Router) -> usize {
+    let shares = !router.host && shared_addresses(router).is_some();
+    router.interfaces.len() + 2 + usize::from(!has_default(router)) + usize::from(shares)
+}
+
+/// The address by which the router speaks about what came by any interface.
+pub(super) fn any_speaker(router: &Router) -> Ipv6Addr {
+    ports(router).next().map_or(Ipv6Addr::UNSPECIFIED, |(_, port)| speaker(router, port))
 }
 
 /// The routing table, and the way to it.
@@ -222,9 +234,10 @@ pub(super) fn kernel(router: &Router) -> String {
 pub(super) fn input(router: &Router, i: usize, c: usize) -> String {
     let interface = &router.interfaces[i];
     format!(
-        "nd{i} :: IP6NDSolicitor({}, {});\n{} -> Paint({}) -> ip6;\n",
+        "nd{i} :: IP6NDSolicitor({}, {}{});\n{} -> Paint({}) -> ip6;\n",
         link_local(interface),
         interface.station,
+        if router.mpls { mpls::TYPED } else { "" },
         Router::received(i, c + 3),
         i + 1
     )

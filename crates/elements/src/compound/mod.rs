@@ -13,6 +13,7 @@ pub mod ip6_router;
 pub mod ip_router;
 pub mod ipv4;
 pub mod ipv6;
+mod mpls;
 mod reading;
 pub mod router;
 pub mod spread;

@@ -27,7 +27,7 @@ pub(super) struct Grammar {
 }
 
 /// Keywords of every router.
-const COMMON: [&str; 8] = ["ROUTE", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED", "BFD"];
+const COMMON: [&str; 9] = ["ROUTE", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED", "BFD", "MPLS"];
 /// Keywords of IPv6 routers, which their advertisements have.
 const ADVERTISING: [&str; 9] = [
     "ADVERTISE",
@@ -135,6 +135,7 @@ impl Grammar {
                 }
             }
             "BFD" => return sessions(router, words),
+            "MPLS" => router.mpls = words.boolean("MPLS").unwrap_or(false),
             "METHOD" => router.method = words.next().filter(|m| is_interface_name(m)),
             "ADVERTISE" => router.advertise = words.boolean("ADVERTISE"),
             // Routes are read when all interfaces are known.

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
 use super::arguments::{interface_file, interface_mtu};
-use super::{bfd, ipv4, ipv6};
+use super::{bfd, ipv4, ipv6, mpls};
 
 /// Packets that may wait for an interface.
 const QUEUE: usize = 1024;
@@ -259,6 +259,8 @@ pub struct Router {
     pub feed: Option<String>,
     /// Whether it watches neighbours by BFD, with these sessions and those of a control plane.
     pub bfd: Option<Vec<String>>,
+    /// Whether it switches labelled packets, too.
+    pub mpls: bool,
     /// Whether interfaces that do not say otherwise send router advertisements; by default, where the kernel does not
     /// answer in our place.
     pub advertise: Option<bool>,
@@ -281,6 +283,7 @@ impl Router {
             netns: None,
             feed: None,
             bfd: None,
+            mpls: false,
             advertise: None,
             advertisements: Vec::new(),
             joined: [false; 2],
@@ -404,6 +407,7 @@ impl Router {
         arguments.extend(self.has6().then(|| "TABLE6 rt6".to_owned()));
         arguments.extend((0..self.interfaces.len()).map(|i| format!("LINK host{i} {}", i + 1)));
         arguments.extend(self.bfd.is_some().then(|| "BFD bfd".to_owned()));
+        arguments.extend(if self.mpls { mpls::fed(self) } else { Vec::new() });
         arguments.extend(["LOCAL 0", "UNREACHABLE 0", "PROHIBIT 0"].map(str::to_owned));
         format!(
             "\n// Routes of the control plane, which knows the interfaces by the names of their twins.\nfeed :: RouteFeed({});\n",
@@ -439,6 +443,7 @@ impl Router {
         if self.has6() {
             text += &if self.host { ipv6::kernel(self) } else { ipv6::local(self) };
         }
+        text += &if self.mpls { mpls::table(self) } else { String::new() };
         text += &self.fed();
         text += &self.entry();
         if self.has4() {
@@ -480,6 +485,7 @@ impl Router {
             first
         };
         let (of4, of6) = (outputs(four, &ipv4::PATTERNS), outputs(six, &ipv6::PATTERNS));
+        let of_mpls = outputs(self.mpls, &mpls::PATTERNS);
         let rest = patterns.len();
         let mut text = format!(
             "\n// Interface {name}.\n\
@@ -496,6 +502,7 @@ impl Router {
         if six {
             text += &ipv6::input(self, i, of6);
         }
+        text += &if self.mpls { mpls::port(self, i, of_mpls) } else { String::new() };
         text += &self.twin(i);
         if four {
             text += &ipv4::stations(self, i, of4);

@@ -192,6 +192,11 @@ impl<A: Address> Client<A> {
         }
     }
 
+    /// Whether a packet is to leave with another EtherType.
+    fn is_typed(&self, packet: &Packet) -> bool {
+        self.ethertype.is_some_and(|Anno(at)| packet.anno::<2>(at) != [0; 2])
+    }
+
     fn set_type(&self, packet: &mut Packet) {
         let Some(Anno(at)) = self.ethertype else { return };
         let said: [u8; 2] = packet.anno(at);
@@ -443,7 +448,11 @@ pub(crate) trait Resolver<A: Address>: Sized {
         let mut table = client.table.neighbours.lock();
         table.advance(client.owner, now, |due| match due {
             Due::Query(ip, to) => queries.push((ip, to)),
-            Due::Unreachable(_, waited) => waited.into_iter().for_each(|p| lost.note(p, Loss::Unreachable)),
+            Due::Unreachable(_, waited) => waited.into_iter().for_each(|p| {
+                // Whoever answers about packets expects the EtherType of this element.
+                let why = if client.is_typed(&p) { Loss::Cleared } else { Loss::Unreachable };
+                lost.note(p, why);
+            }),
         });
         // Entries that nobody waits for make room when something new comes.
         if table.waiting() > 0 {

@@ -2,7 +2,7 @@
 //! # ICMPError
 //!
 //! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords MTU, PMTU, SET_FIX_ANNO, LOCAL, TOS, ONLINK, RATE, BURST,
-//! DST_RATE, DST_BURST])`
+//! DST_RATE, DST_BURST, MPLS, LSP])`
 //!
 //! Answers each IP packet with an ICMP error message that quotes it, where the rules allow one.
 //!
@@ -25,6 +25,10 @@
 //! * `RATE` messages per second, default no limit; `BURST` of them at once, default 50.
 //! * `DST_RATE` messages per second to each destination, default no limit; `DST_BURST` of them at once, default 6. Of
 //!   very many destinations those are forgotten first that have had the fewest messages.
+//! * `MPLS` boolean, default false: packets have MPLS labels in front of their marked IP header, as from LookupMPLS. The message lists them (RFC
+//!   4950) and quotes 128 bytes; `PMTU` is reported less the labels.
+//! * `LSP` boolean, default false: with MPLS, the message gets the packet's labels, TTL 255, and belongs to input 0 of LookupMPLS. So it
+//!   reaches a sender to whom this router has no route (RFC 3032, 2.3.2).
 //!
 //! **Metadata:** network and transport header positions, packet type, and, for parameter problems and redirects, the
 //! parameter problem and destination annotations read; set are header positions, destination, fix-source, timestamp.
@@ -44,7 +48,7 @@
 //! d[1] -> ICMPError(10.0.0.1, timeexceeded, transit, RATE 1000, DST_RATE 1) -> Discard;
 //! ```
 //!
-//! See also: FixIPSrc, DecIPTTL, IPFragmenter, IPGWOptions, IPSourceRoute. RFC 792, RFC 1122 (3.2.2), RFC 1191, RFC 1812 (4.3.2)
+//! See also: FixIPSrc, DecIPTTL, IPFragmenter, IPGWOptions, IPSourceRoute. RFC 792, RFC 1122 (3.2.2), RFC 1191, RFC 1812 (4.3.2), RFC 4884, RFC 4950
 
 use std::net::Ipv4Addr;
 
@@ -54,6 +58,7 @@ use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv4::Type;
 use wire::ipv4::options::kind;
 
+use super::extension;
 use super::limits::Limits;
 use crate::ip::ip_encap::Step;
 use crate::ip::source_route::{reversed, source_routes};
@@ -105,6 +110,8 @@ struct IcmpError {
     local: bool,
     tos: Tos,
     onlink: Option<Vec<wire::Prefix4>>,
+    mpls: bool,
+    lsp: bool,
     limits: Limits,
     /// Identification of the next message.
     id: u16,
@@ -128,6 +135,8 @@ impl Default for IcmpError {
             local: false,
             tos: Tos::Fixed(0),
             onlink: None,
+            mpls: false,
+            lsp: false,
             limits: Limits::default(),
             id: 1,
             step: Step::default(),
@@ -206,16 +215,25 @@ impl IcmpError {
         }
         let at = 20 + options.len();
         let quoted = &ip[..ip.len().min(self.mtu.saturating_sub(at + 8))];
-        let mut answer = Packet::alloc(HEADROOM, at + 8 + quoted.len()).ok_or(Reason::NoMemory)?;
+        let stack = if self.mpls { extension::stack(packet) } else { &[] };
+        let extends = self.extends(stack) && at + 8 + extension::len(stack) <= self.mtu;
+        let len = if extends { extension::len(stack) } else { quoted.len() };
+        let mut answer = Packet::alloc(HEADROOM, at + 8 + len).ok_or(Reason::NoMemory)?;
         let bytes = answer.data_mut();
-        bytes[at + 8..].copy_from_slice(quoted);
+        match extends {
+            true => extension::write(&mut bytes[at + 8..], ip, stack),
+            false => bytes[at + 8..].copy_from_slice(quoted),
+        }
         bytes[20..at].copy_from_slice(&options);
-        let rest = match (self.kind, self.code) {
+        let mut rest = match (self.kind, self.code) {
             (Type::PARAMETER_PROBLEM, 0) => [pointer, 0, 0, 0],
             (Type::REDIRECT, _) => packet.dst_ip(),
-            (Type::UNREACHABLE, 4) => u32::from(self.pmtu).to_be_bytes(),
+            (Type::UNREACHABLE, 4) => u32::from(self.pmtu.saturating_sub(stack.len() as u16)).to_be_bytes(),
             _ => [0; 4],
         };
+        if extends {
+            rest[1] = (extension::QUOTED / 4) as u8;
+        }
         let icmp = &mut bytes[at..];
         icmp[..4].copy_from_slice(&[self.kind.0, self.code, 0, 0]);
         icmp[4..8].copy_from_slice(&rest);
@@ -224,7 +242,17 @@ impl IcmpError {
         let asked = ip[16..].first_chunk::<4>().copied().unwrap_or_default();
         let from = if self.local { asked } else { self.src.octets() };
         self.finish(cx, &mut answer, at, ip[1], [from, to]);
+        if self.lsp && !extension::push_stack(&mut answer, stack) {
+            return Err(Reason::NoMemory);
+        }
         Ok(answer)
+    }
+
+    /// Whether the message lists labels: those of some types do not (RFC 4884, 4).
+    fn extends(&self, stack: &[u8]) -> bool {
+        let has_length =
+            matches!(self.kind, Type::UNREACHABLE | Type::TIME_EXCEEDED | Type::PARAMETER_PROBLEM);
+        has_length && !stack.is_empty()
     }
 
     /// Writes the IP header of `header_len` bytes, from one address to the other, and sets the annotations.
@@ -294,7 +322,12 @@ impl Element for IcmpError {
         self.local = args.keyword("LOCAL", false);
         self.tos = args.keyword("TOS", Tos::Fixed(0));
         self.onlink = args.keyword_opt::<Prefixes>("ONLINK").map(|nets| nets.0);
+        self.mpls = args.keyword("MPLS", false);
+        self.lsp = args.keyword("LSP", false);
         self.limits = Limits::from_args(args);
+        if self.lsp && !self.mpls {
+            args.error("LSP needs MPLS true: without labels there is no label switched path");
+        }
         if !args.errors().is_empty() {
             return;
         }

@@ -2,6 +2,7 @@
 //! Elements of ICMP.
 
 mod check_icmp_header;
+pub(crate) mod extension;
 mod icmp_error;
 mod icmp_ip_encap;
 mod icmp_ping_responder;

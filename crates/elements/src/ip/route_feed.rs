@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # RouteFeed
 //!
-//! `RouteFeed(CHANNEL, keywords TABLE, TABLE6, LINK, LOCAL, UNREACHABLE, PROHIBIT, BFD)`
+//! `RouteFeed(CHANNEL, keywords TABLE, TABLE6, LINK, LOCAL, UNREACHABLE, PROHIBIT, BFD, MPLS, MPLS_LINK, ADJACENCY)`
 //!
 //! Takes routes from a control plane, such as 'junctor control', and puts them into lookup elements. Packets do not pass it.
 //!
@@ -21,9 +21,14 @@
 //! * `UNREACHABLE OUTPUT [OUTPUT6]` for routes of that type, and for those whose links are all down; default: they drop as
 //!   `no-route`. `PROHIBIT OUTPUT [OUTPUT6]` for routes of that type; default: they drop as `prohibited`.
 //! * `BFD` the BFD element whose links have the same names. A gateway that does not answer there counts as if its link were down.
+//! * `MPLS` the LookupMPLS that takes labels.
+//! * `MPLS_LINK NAME OUTPUT [OUTPUT6]` the outputs of MPLS that lead to interface NAME: OUTPUT for IPv4 gateways, OUTPUT6, default OUTPUT, for IPv6
+//!   ones. May be repeated.
+//! * `ADJACENCY OUTPUT [OUTPUT6]` the outputs of TABLE and TABLE6 that lead to input 1 of MPLS. Packets go there whose next hop pushes labels, or is
+//!   of the other family (RFC 8950). The destination annotation then names the next hop, so no queue may stand between.
 //!
 //! A hop whose link is down takes no packets. A route whose hops are all down is unreachable. A hop that leads to an interface without
-//! output, or pushes MPLS labels, or has a gateway of the other family, is left to LOCAL's output: the kernel forwards there.
+//! output is left to LOCAL's output: the kernel forwards there. So is a hop that pushes labels or is of the other family, without ADJACENCY.
 //!
 //! **Drops:** none. Routes of type blackhole make the lookup element drop as `blackhole`.
 //!
@@ -37,13 +42,15 @@
 //!
 //! See also: StaticIPLookup, LookupIP6Route, FromHost, BFD
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks};
 
 use super::bfd::{Follow, Liveness};
-use super::routing::{Family, FeedSink, Outputs, ReverseRoutes, Side, Sides};
+use super::routing::{Family, FeedSink, Mpls, Outputs, ReverseRoutes, Side, Sides};
+use crate::mpls::LabelForwarding;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RouteFeed", "0/0", || Box::new(RouteFeed::default()))
@@ -87,12 +94,19 @@ struct RouteFeed {
     tables: [Option<String>; 2],
     outputs: [Outputs; 2],
     watch: Option<String>,
+    mpls: Option<String>,
+    mpls_links: HashMap<String, [u32; 2]>,
     before: Option<Arc<FeedSink>>,
     sink: Option<Arc<FeedSink>>,
 }
 
 /// Finds a table, and whether it has the outputs that routes are to lead to.
-fn side<F: Family>(cx: &mut InitCx<'_>, name: &str, outputs: &Outputs) -> Result<Side<F>, String> {
+fn side<F: Family>(
+    cx: &mut InitCx<'_>,
+    name: &str,
+    outputs: &Outputs,
+    mpls: Option<&Arc<Mpls>>,
+) -> Result<Side<F>, String> {
     let found = cx.find::<ReverseRoutes<F>>(name);
     let routes =
         found.ok_or_else(|| format!("'{name}' is not an element with a table of its own of this family"))?;
@@ -102,7 +116,42 @@ fn side<F: Family>(cx: &mut InitCx<'_>, name: &str, outputs: &Outputs) -> Result
         Some(output) => {
             Err(format!("'{name}' has no output {output}; its outputs are 0 to {}", noutputs - 1))
         }
-        None => Ok(Side { routes, outputs: outputs.clone() }),
+        None => Ok(Side { routes, outputs: outputs.clone(), mpls: mpls.cloned() }),
+    }
+}
+
+impl RouteFeed {
+    /// Reads what is about labels.
+    fn configure_mpls(&mut self, args: &mut Args<'_>) {
+        self.mpls = args.keyword_opt("MPLS");
+        let links: Vec<Link> = args.keyword_all("MPLS_LINK");
+        let adjacency: Option<Pair> = args.keyword_opt("ADJACENCY");
+        if self.mpls.is_none() && (!links.is_empty() || adjacency.is_some()) {
+            args.error("MPLS_LINK and ADJACENCY need MPLS, the LookupMPLS that they are about");
+        }
+        for Link(name, Pair(pair)) in links {
+            if self.mpls_links.insert(name.clone(), pair).is_some() {
+                args.error(format!("MPLS_LINK {name} is given twice"));
+            }
+        }
+        for (family, outputs) in self.outputs.iter_mut().enumerate() {
+            outputs.adjacency = adjacency.map(|Pair(pair)| pair[family]);
+        }
+    }
+
+    /// Finds the label table, and whether it has the outputs that hops are to lead to.
+    fn find_mpls(&self, cx: &mut InitCx<'_>) -> Result<Option<Arc<Mpls>>, String> {
+        let Some(name) = &self.mpls else { return Ok(None) };
+        let found = cx.find::<LabelForwarding>(name);
+        let forwarding = found.ok_or_else(|| format!("MPLS: '{name}' is not a LookupMPLS"))?;
+        let noutputs = forwarding.noutputs();
+        match self.mpls_links.values().flatten().find(|output| **output as usize >= noutputs) {
+            Some(output) => Err(format!(
+                "MPLS: '{name}' has no output {output}; its outputs are 0 to {}",
+                noutputs.saturating_sub(1)
+            )),
+            None => Ok(Some(Arc::new(Mpls { forwarding, links: self.mpls_links.clone() }))),
+        }
     }
 }
 
@@ -129,6 +178,7 @@ impl Element for RouteFeed {
             let [local, unreachable, prohibit] = verdicts.map(|pair| pair.map(|Pair(pair)| pair[family]));
             (outputs.local, outputs.unreachable, outputs.prohibit) = (local, unreachable, prohibit);
         }
+        self.configure_mpls(args);
         self.sink = Some(Arc::new(FeedSink::new(self.channel.clone())));
     }
 
@@ -143,12 +193,13 @@ impl Element for RouteFeed {
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let Some(sink) = self.sink.clone().filter(|sink| !sink.has_started()) else { return Ok(()) };
+        let mpls = self.find_mpls(cx)?;
         let [four, six] = &self.tables;
-        let four = four.as_ref().map(|name| side(cx, name, &self.outputs[0])).transpose();
-        let six = six.as_ref().map(|name| side(cx, name, &self.outputs[1])).transpose();
+        let four = four.as_ref().map(|name| side(cx, name, &self.outputs[0], mpls.as_ref())).transpose();
+        let six = six.as_ref().map(|name| side(cx, name, &self.outputs[1], mpls.as_ref())).transpose();
         let four = four.map_err(|why| format!("TABLE: {why}"))?;
         let six = six.map_err(|why| format!("TABLE6: {why}"))?;
-        sink.start(Sides { four, six }, self.before.take())?;
+        sink.start(Sides { four, six, mpls }, self.before.take())?;
         if let Some(name) = &self.watch {
             let liveness = cx.find::<Liveness>(name);
             let liveness = liveness.ok_or_else(|| format!("BFD: '{name}' is not a BFD element"))?;

@@ -19,8 +19,9 @@ pub(crate) use lookup::Lookup;
 pub(crate) use order::{Like, chain};
 pub(crate) use reverse::ReverseRoutes;
 
+pub(crate) use shared::Feeder;
 pub use sink::FeedSink;
-pub(crate) use sink::{Outputs, Side, Sides};
+pub(crate) use sink::{Mpls, Outputs, Side, Sides};
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;

@@ -2,7 +2,7 @@
 //! # ICMP6Error
 //!
 //! `ICMP6Error(SRC, TYPE [, CODE, keywords MTU, RATE, BURST, DST_RATE, DST_BURST, LOCAL, ONLINK,
-//! BADADDRS])`
+//! BADADDRS, MPLS, LSP])`
 //!
 //! Answers each IPv6 packet with an ICMPv6 error message (or a redirect) that quotes as much of it as fits 1,280 bytes,
 //! where the rules allow one.
@@ -23,6 +23,8 @@
 //! * `ONLINK` list of prefixes, for redirects: the packet's source must be in one of them, for only neighbours are redirected.
 //!   Default any source.
 //! * `BADADDRS` list of addresses that do not stand for one host (known anycast addresses), default none.
+//! * `MPLS` boolean, default false: packets have MPLS labels in front of their marked IP header. The message lists them (RFC 4950) and quotes 128
+//!   bytes; MTU is reported less the labels. `LSP` boolean, default false: with MPLS, the message gets the packet's labels. Both as for ICMPError.
 //!
 //! **Metadata:** network header position and packet type read; for parameter problems of codes 0 to 2 the pointer, a
 //! 4-byte annotation at offset 44; for redirects the destination annotation, which is the better next hop. Set are
@@ -55,6 +57,7 @@ use wire::icmpv6::Type;
 use wire::{Prefix6, Protocol, ipv6};
 
 use super::{Address, Addresses, HEADER_LEN, destination, header, source};
+use crate::icmp::extension;
 use crate::icmp::limits::Limits;
 use crate::tools::{number, value};
 
@@ -89,6 +92,8 @@ struct Icmp6Error {
     local: bool,
     bad: Vec<Ipv6Addr>,
     onlink: Option<Vec<Prefix6>>,
+    mpls: bool,
+    lsp: bool,
     limits: Limits,
 }
 
@@ -102,6 +107,8 @@ impl Default for Icmp6Error {
             local: false,
             bad: Vec::new(),
             onlink: None,
+            mpls: false,
+            lsp: false,
             limits: Limits::default(),
         }
     }
@@ -180,7 +187,16 @@ impl Icmp6Error {
             return Err(Reason::IcmpRateLimited);
         }
         let target = packet.anno(anno::DST_IP);
-        let body = self.body(target, header, ip);
+        let stack = if self.mpls { extension::stack(packet) } else { &[] };
+        let extends = !stack.is_empty() && matches!(self.kind, Type::UNREACHABLE | Type::TIME_EXCEEDED);
+        let body = match extends {
+            true => {
+                let mut body = vec![0; extension::len(stack)];
+                extension::write(&mut body, ip, stack);
+                body
+            }
+            false => self.body(target, header, ip),
+        };
         let mut answer = Packet::alloc(HEADROOM, HEADER_LEN + 8 + body.len()).ok_or(Reason::NoMemory)?;
         let (to, asked) = (source(header), destination(header));
         // An anycast address does not say which node speaks (RFC 4443, 2.2).
@@ -196,7 +212,9 @@ impl Icmp6Error {
             ..ipv6::Repr::default()
         };
         let rest = match (self.kind, self.code) {
-            (Type::PACKET_TOO_BIG, _) => self.mtu,
+            (Type::PACKET_TOO_BIG, _) => (self.mtu - stack.len() as u32).max(MINIMUM_MTU as u32),
+            // The length of the quotation, in units of eight bytes.
+            _ if extends => ((extension::QUOTED / 8) as u32) << 24,
             (Type::PARAMETER_PROBLEM, 0..=2) => packet.anno_u32(anno::ICMP6_POINTER),
             _ => 0,
         };
@@ -211,6 +229,9 @@ impl Icmp6Error {
         answer.set_anno(anno::DST_IP, to.octets());
         answer.set_paint(packet.paint());
         answer.set_timestamp_ns(cx.wall());
+        if self.lsp && !extension::push_stack(&mut answer, stack) {
+            return Err(Reason::NoMemory);
+        }
         Ok(answer)
     }
 
@@ -251,6 +272,11 @@ impl Element for Icmp6Error {
         self.local = args.keyword("LOCAL", false);
         self.onlink = args.keyword_opt::<Prefixes>("ONLINK").map(|nets| nets.0);
         self.bad = args.keyword("BADADDRS", Addresses::default()).0;
+        self.mpls = args.keyword("MPLS", false);
+        self.lsp = args.keyword("LSP", false);
+        if self.lsp && !self.mpls {
+            args.error("LSP needs MPLS true: without labels there is no label switched path");
+        }
         if !args.errors().is_empty() {
             return;
         }

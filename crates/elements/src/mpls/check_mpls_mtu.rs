@@ -3,9 +3,10 @@
 //!
 //! `CheckMPLSMTU(MTU [, keyword DEPTH])`
 //!
-//! Lets packets pass that a link can carry, and sends longer ones to output 1.
+//! Lets packets pass that a link can carry, and sends longer ones to outputs 1 and 2.
 //!
-//! **Ports:** 1 input; output 0 for packets of MTU bytes at most, labels included; output 1, if it is connected, for longer ones.
+//! **Ports:** 1 input; output 0 for packets of MTU bytes at most, labels included; output 1, if it is connected, for longer ones with IPv4 below the
+//! labels, and output 2 for those with IPv6.
 //!
 //! **Arguments**
 //! * `MTU` bytes of the longest packet without its link header.
@@ -16,7 +17,7 @@
 //!
 //! **Metadata read:** EtherType annotation. **Set:** network header position, of longer packets.
 //!
-//! **Drops:** `must-fragment`, when output 1 is not connected, or what is below the labels is no IP packet.
+//! **Drops:** `must-fragment`, when outputs 1 and 2 are not connected, or what is below the labels is no IP packet.
 //!
 //! ```click
 //! Idle -> mtu :: CheckMPLSMTU(1500) -> Discard;
@@ -33,7 +34,7 @@ use wire::EtherType;
 use super::stack::mark_payload;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("CheckMPLSMTU", "1/1-2", || Box::new(CheckMplsMtu::default()))
+pub const CLASS: Class = Class::new("CheckMPLSMTU", "1/1-3", || Box::new(CheckMplsMtu::default()))
     .processing("a/ah")
     .pure()
     .file(file!());
@@ -44,13 +45,13 @@ struct CheckMplsMtu {
     depth: usize,
 }
 
-/// Marks the IP header of a packet; false if there is none.
-fn mark(packet: &mut Packet, depth: usize) -> bool {
+/// Marks the IP header of a packet, and says which it is.
+fn mark(packet: &mut Packet, depth: usize) -> Option<EtherType> {
     if packet.anno::<2>(anno::ETHERTYPE) == EtherType::MPLS.0.to_be_bytes() {
-        return mark_payload(packet, depth).is_some();
+        return mark_payload(packet, depth);
     }
     packet.set_network_offset(0);
-    wire::mpls::payload_type(packet.data()).is_some()
+    wire::mpls::payload_type(packet.data())
 }
 
 impl Element for CheckMplsMtu {
@@ -68,8 +69,14 @@ impl Element for CheckMplsMtu {
         batch.partition(
             |packet| packet.len() <= mtu,
             |mut packet| match mark(&mut packet, depth) {
-                true => cx.push_one_or_drop(1, packet, Reason::MustFragment),
-                false => cx.drop(Reason::MustFragment, packet),
+                Some(kind) => {
+                    cx.push_one_or_drop(
+                        1 + usize::from(kind == EtherType::IPV6),
+                        packet,
+                        Reason::MustFragment,
+                    );
+                }
+                None => cx.drop(Reason::MustFragment, packet),
             },
         );
         batch

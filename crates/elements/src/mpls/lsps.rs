@@ -13,6 +13,8 @@ use tables::label::{LabelReader, LabelTable};
 use tables::next_hop::{Member, NextHopId, NextHopReader, NextHops};
 
 use super::adjacency::{Adjacency, Members, Scope, read_label};
+use super::fed::Fed;
+use crate::ip::routing::Feeder;
 
 /// What changes of labels are read by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) struct Limits {
 pub(crate) struct Lsps {
     pub(super) labels: LabelTable,
     pub(super) hops: NextHops<Adjacency>,
+    /// What a control plane has fed.
+    pub(super) fed: Fed,
     names: Names,
     limits: Limits,
 }
@@ -52,6 +56,7 @@ impl Lsps {
         Lsps {
             labels: LabelTable::new(domain),
             hops: NextHops::new(domain, limits.adjacencies),
+            fed: Fed::default(),
             names: names.clone(),
             limits,
         }
@@ -134,6 +139,16 @@ impl Lsps {
         outcome
     }
 
+    /// Takes one more reference.
+    pub(crate) fn retain(&mut self, id: NextHopId) -> Result<(), String> {
+        self.hops.retain(id).map_err(|why| why.to_string())
+    }
+
+    /// Gives up a reference.
+    pub(crate) fn release(&mut self, id: NextHopId) {
+        self.hops.release(id);
+    }
+
     /// Makes changes that have been read, all or none.
     fn make(&mut self, changes: &[Change]) -> Result<(), String> {
         let mut former = Vec::with_capacity(changes.len());
@@ -145,7 +160,10 @@ impl Lsps {
             }
         }
         if done.is_ok() {
-            former.into_iter().filter_map(|(_, id)| id).for_each(|id| self.hops.release(id));
+            for (label, id) in former {
+                let beneath = self.fed.note_change(label);
+                id.into_iter().chain(beneath).for_each(|id| self.hops.release(id));
+            }
             return Ok(());
         }
         for (label, before) in former.into_iter().rev() {
@@ -170,9 +188,7 @@ impl Lsps {
 
     /// Gives a label a next hop, of which it takes a reference, or takes it away; the reference of the one before is the caller's.
     pub(super) fn set(&mut self, label: u32, id: Option<NextHopId>) -> Result<Option<NextHopId>, String> {
-        if let Some(id) = id {
-            self.hops.retain(id).map_err(|why| why.to_string())?;
-        }
+        id.map_or(Ok(()), |id| self.retain(id))?;
         let before = self.labels.set(label, id);
         before.map_err(|why| {
             id.into_iter().for_each(|id| self.hops.release(id));
@@ -185,8 +201,12 @@ impl Lsps {
         if let Some(hop) = self.hops.get(id) {
             return hop.to_string();
         }
-        let members = self.hops.members(id).unwrap_or_default().iter();
-        let shown = members.filter_map(|(id, weight)| Some(format!("{} {weight}", self.hops.get(*id)?)));
+        let members = self.hops.members(id).unwrap_or_default();
+        if let [(id, _)] = members {
+            return self.show(*id);
+        }
+        let shown =
+            members.iter().filter_map(|(id, weight)| Some(format!("{} {weight}", self.hops.get(*id)?)));
         shown.collect::<Vec<_>>().join(" | ")
     }
 
@@ -197,6 +217,16 @@ impl Lsps {
             let _ = writeln!(text, "{label} {}", self.show(id));
         }
         text
+    }
+
+    /// Adjacencies and groups in use, for tests. Groups that have gone give their members up when ids are wanted.
+    #[cfg(test)]
+    pub(crate) fn used(&mut self) -> usize {
+        let way = |output| super::Way::Output { gateway: None, output };
+        let fresh = (1000..1100).map(|output| Adjacency::plain(way(output), feed::Labels::default()));
+        let ids: Vec<NextHopId> = fresh.map(|hop| self.hops.intern(hop).expect("room")).collect();
+        ids.into_iter().for_each(|id| self.hops.release(id));
+        self.hops.len()
     }
 
     /// What a label leads to.
@@ -212,6 +242,8 @@ pub(crate) struct LabelForwarding {
     control: Box<AdaptiveLock<Lsps>>,
     pub(super) labels: LabelReader,
     pub(super) hops: NextHopReader<Adjacency>,
+    /// The route feed that fills it.
+    pub(crate) feeder: Feeder,
     /// Tells the indices of this table's adjacencies from those of others.
     tag: u16,
     limits: Limits,
@@ -228,6 +260,7 @@ impl LabelForwarding {
             labels: lsps.labels.reader(),
             hops: lsps.hops.reader(),
             control: Box::new(AdaptiveLock::new(lsps)),
+            feeder: Feeder::default(),
             // An index is not zero: that would be no gateway at all.
             tag: NEXT_TAG.fetch_add(1, Ordering::Relaxed) | 1 << 15,
             limits,
@@ -240,6 +273,16 @@ impl LabelForwarding {
         self.limits == fresh.limits && self.names == fresh.names
     }
 
+    /// Whether packets can be told in which table to look.
+    pub(crate) fn has_tables(&self) -> bool {
+        self.limits.has_tables
+    }
+
+    /// Outputs that adjacencies may name.
+    pub(crate) fn noutputs(&self) -> usize {
+        self.limits.outputs
+    }
+
     /// Reads or changes the control side.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Lsps) -> R) -> R {
         work(&mut self.control.lock())
@@ -248,6 +291,24 @@ impl LabelForwarding {
     /// Labels and bytes, unless somebody changes them at the moment.
     pub(super) fn size(&self) -> Option<(usize, usize)> {
         self.control.try_lock().map(|lsps| (lsps.len(), lsps.bytes()))
+    }
+
+    /// How a route names an adjacency: in place of its gateway's address.
+    pub(crate) fn index(&self, id: NextHopId) -> u32 {
+        u32::from(self.tag) << 16 | id.0
+    }
+
+    /// What an index names, for tests.
+    #[cfg(test)]
+    pub(crate) fn show_named(&self, index: u32) -> Option<String> {
+        let id = Some(self.named(index)).filter(|id| *id != NextHopId::NONE)?;
+        Some(self.with(|lsps| lsps.show(id)))
+    }
+
+    /// Adjacencies and groups in use, for tests.
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> usize {
+        self.with(Lsps::used)
     }
 
     /// The adjacency that an index names.

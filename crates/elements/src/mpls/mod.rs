@@ -6,10 +6,17 @@
 
 mod adjacency;
 mod check_mpls_mtu;
+mod fed;
 mod lookup_mpls;
 mod lsps;
 mod push_mpls;
 mod stack;
+
+pub(crate) use adjacency::{Adjacency, Members, Way};
+pub(crate) use fed::FedLabel;
+pub(crate) use lsps::LabelForwarding;
+#[cfg(test)]
+pub(crate) use lsps::Limits as LabelLimits;
 
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[check_mpls_mtu::CLASS, lookup_mpls::CLASS, push_mpls::CLASS];

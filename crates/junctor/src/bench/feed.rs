@@ -196,8 +196,15 @@ fn round(stream: &[u8], routes: usize) -> Result<Round, String> {
 /// The next hop that most routes have, with another gateway.
 fn repaired() -> Change {
     let gateway = Some(Ipv4Addr::new(10, 255, 255, 254).into());
-    let hop =
-        Hop { gateway, index: LINK, weight: 1, is_onlink: false, is_dead: false, labels: Labels::default() };
+    let hop = Hop {
+        gateway,
+        index: LINK,
+        weight: 1,
+        is_onlink: false,
+        is_dead: false,
+        labels: Labels::default(),
+        propagates_ttl: None,
+    };
     Change::Object { id: 1, object: Object::Hop(hop) }
 }
 

@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Speak BGP as this autonomous system. Neighbours are to be added to bgpd.conf.
     #[arg(long, value_name = "NUMBER")]
     bgp: Option<u32>,
+    /// Switch packets with MPLS labels, too, by the labels of FRR.
+    #[arg(long)]
+    mpls: bool,
     /// The directory to write, which must not exist.
     #[arg(long, value_name = "PATH", default_value = "router")]
     directory: PathBuf,
@@ -52,8 +55,13 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(name) => name,
         Err(why) => return cli::usage(why),
     };
-    let kernel =
-        Kernel { answers: true, netns: Some(name.clone()), feed: Some(CHANNEL.into()), bfd: Vec::new() };
+    let kernel = Kernel {
+        answers: true,
+        netns: Some(name.clone()),
+        feed: Some(CHANNEL.into()),
+        bfd: Vec::new(),
+        mpls: args.mpls,
+    };
     let config = match init::router(&args.interfaces, &[], &[], kernel) {
         Ok(config) => config,
         Err(why) => return cli::usage(why),
@@ -196,8 +204,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("r1");
         let interfaces = ["none0=10.0.1.1/24,2001:db8::1/64", "none1=10.0.2.1/24"].map(String::from).to_vec();
-        let args =
-            Args { interfaces, ospf: true, bgp: Some(65001), directory: directory.clone(), name: None };
+        let args = Args {
+            interfaces,
+            ospf: true,
+            bgp: Some(65001),
+            mpls: false,
+            directory: directory.clone(),
+            name: None,
+        };
         assert_eq!(main(&args), exit::SUCCESS);
         assert_eq!(main(&args), exit::FAILURE, "nothing is written over");
         let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();

@@ -18,15 +18,19 @@ use crate::{cli, exit};
   junctor routes
   junctor routes 192.0.2.1          the route for an address, and where it comes from
   junctor routes --all              routes that do not count, too
+  junctor routes --labels           MPLS labels
   junctor routes --status           feeds, numbers of routes, the router
   junctor routes --json")]
 pub(crate) struct Args {
     /// An address to look up.
-    #[arg(conflicts_with_all = ["all", "status", "links"])]
+    #[arg(conflicts_with_all = ["all", "labels", "status", "links"])]
     address: Option<String>,
     /// Show routes that do not count, too.
     #[arg(long, conflicts_with_all = ["status", "links"])]
     all: bool,
+    /// Show MPLS labels alone.
+    #[arg(long, conflicts_with_all = ["status", "links"])]
+    labels: bool,
     /// Show feeds and numbers.
     #[arg(long, conflicts_with = "links")]
     status: bool,
@@ -55,6 +59,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(why) => return why.tell(),
     };
     let value: Value = match serde_json::from_str(&answer) {
+        Ok(Value::Array(rows)) if args.labels => rows.into_iter().filter(is_label).collect(),
         Ok(value) => value,
         Err(why) => return cli::fail(format!("the control plane answers nonsense: {why}")),
     };
@@ -68,6 +73,11 @@ pub(crate) fn main(args: &Args) -> u8 {
     };
     let status = cli::print_or_fail(text.as_bytes());
     if value.is_null() && status == exit::SUCCESS { exit::FAILURE } else { status }
+}
+
+/// Whether the destination is an MPLS label.
+fn is_label(row: &Value) -> bool {
+    row["prefix"].as_str().is_some_and(|prefix| prefix.starts_with("label "))
 }
 
 /// Connects to the control plane that is meant.

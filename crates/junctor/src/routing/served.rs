@@ -202,10 +202,12 @@ fn show(plane: &Plane, route: &Shown) -> Value {
         Some(feed::Object::Blackhole) => ("blackhole", Vec::new()),
         Some(feed::Object::Unreachable) => ("unreachable", Vec::new()),
         Some(feed::Object::Prohibit) => ("prohibit", Vec::new()),
+        Some(feed::Object::Table(_)) => ("table", Vec::new()),
     };
     let prefix = match route.key.prefix {
         Prefix::V4(prefix) => prefix.to_string(),
         Prefix::V6(prefix) => prefix.to_string(),
+        label @ Prefix::Label(_) => label.to_string(),
     };
     json!({
         "prefix": prefix,

@@ -29,7 +29,15 @@ fn prefix(text: &str) -> Prefix {
 
 fn hop(gateway: Option<&str>, index: u32) -> Hop {
     let gateway = gateway.map(|text| text.parse().unwrap());
-    Hop { gateway, index, weight: 1, is_onlink: false, is_dead: false, labels: Labels::default() }
+    Hop {
+        gateway,
+        index,
+        weight: 1,
+        is_onlink: false,
+        is_dead: false,
+        labels: Labels::default(),
+        propagates_ttl: None,
+    }
 }
 
 fn route(text: &str, kind: Kind, way: Way) -> Change {

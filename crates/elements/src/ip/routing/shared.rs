@@ -109,8 +109,25 @@ pub(super) struct Published<F: Family> {
 pub(crate) struct SharedRoutes<F: Family> {
     strategy: Strategy,
     /// The route feed that fills them.
-    feeder: Mutex<Weak<FeedSink>>,
+    feeder: Feeder,
     store: Store<F>,
+}
+
+/// The route feed that fills a table.
+#[derive(Default)]
+pub(crate) struct Feeder(Mutex<Weak<FeedSink>>);
+
+impl Feeder {
+    /// Gives the table to a feed, unless another one has it than the one `before`.
+    pub(crate) fn claim(&self, feed: &Arc<FeedSink>, before: Option<&Arc<FeedSink>>) -> Result<(), String> {
+        let mut feeder = list(&self.0);
+        let other = feeder.upgrade().filter(|other| !before.is_some_and(|before| Arc::ptr_eq(other, before)));
+        if other.is_some_and(|other| !Arc::ptr_eq(&other, feed)) {
+            return Err("another RouteFeed fills this table; one is enough for both families".into());
+        }
+        *feeder = Arc::downgrade(feed);
+        Ok(())
+    }
 }
 
 enum Store<F: Family> {
@@ -144,7 +161,7 @@ impl<F: Family> SharedRoutes<F> {
                 Store::Locked(Mutex::new(vec![Arc::new(SpinLock::new(owned))]))
             }
         };
-        Ok(Self { strategy, feeder: Mutex::default(), store })
+        Ok(Self { strategy, feeder: Feeder::default(), store })
     }
 
     /// Whether these routes may go on in place of `fresh` ones, which were made of the same text. Those behind locks may
@@ -161,13 +178,7 @@ impl<F: Family> SharedRoutes<F> {
 
     /// Gives them to a feed, unless another one has them than the one `before`.
     pub(super) fn claim(&self, feed: &Arc<FeedSink>, before: Option<&Arc<FeedSink>>) -> Result<(), String> {
-        let mut feeder = list(&self.feeder);
-        let other = feeder.upgrade().filter(|other| !before.is_some_and(|before| Arc::ptr_eq(other, before)));
-        if other.is_some_and(|other| !Arc::ptr_eq(&other, feed)) {
-            return Err("another RouteFeed fills this table; one is enough for both families".into());
-        }
-        *feeder = Arc::downgrade(feed);
-        Ok(())
+        self.feeder.claim(feed, before)
     }
 
     /// The way for the first instance.

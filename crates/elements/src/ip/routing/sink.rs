@@ -4,12 +4,18 @@
 //! The sink knows links and objects in the feed's terms, and translates them for each family when they or the links change.
 //! So a lost link takes its next hops out of all objects by one change of the next-hop tables, whatever the number of routes.
 
+mod mpls;
+
 use std::collections::{HashMap, HashSet};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use feed::{Hop as FedHop, Object, Prefix, Reply, Update, Updates};
+
+pub(crate) use mpls::Mpls;
+use mpls::{Held, LabelHalf};
 
 use super::fed::FedChange;
 use super::shared::SharedRoutes;
@@ -39,12 +45,14 @@ pub(crate) struct Outputs {
     pub unreachable: Option<u32>,
     /// For what is prohibited, if an element answers it.
     pub prohibit: Option<u32>,
+    /// For next hops that are adjacencies of a LookupMPLS.
+    pub adjacency: Option<u32>,
 }
 
 impl Outputs {
     /// All that routes may lead to.
     pub(crate) fn all(&self) -> impl Iterator<Item = u32> {
-        let verdicts = [self.local, self.unreachable, self.prohibit];
+        let verdicts = [self.local, self.unreachable, self.prohibit, self.adjacency];
         self.links.values().copied().chain(verdicts.into_iter().flatten())
     }
 }
@@ -53,12 +61,15 @@ impl Outputs {
 pub(crate) struct Side<F: Family> {
     pub routes: Arc<SharedRoutes<F>>,
     pub outputs: Outputs,
+    /// What takes next hops that this table cannot have.
+    pub mpls: Option<Arc<Mpls>>,
 }
 
 /// The tables that a feed fills.
 pub(crate) struct Sides {
     pub four: Option<Side<V4>>,
     pub six: Option<Side<V6>>,
+    pub mpls: Option<Arc<Mpls>>,
 }
 
 /// The end of a route feed: [`apply`](Self::apply) puts a batch into the tables.
@@ -82,6 +93,9 @@ struct State {
     world: World,
     four: Half<V4>,
     six: Half<V6>,
+    labels: LabelHalf,
+    /// Adjacencies that objects from before the replay under way may lead to.
+    former: Vec<Held>,
     refused: Refused,
     /// The sink of a later configuration, which has taken over what this one knew.
     successor: Weak<FeedSink>,
@@ -129,11 +143,28 @@ struct Half<F: Family> {
     known: HashSet<u32, Hasher>,
     /// Changes of routes that have been read and not made yet.
     pending: Vec<FedChange<F>>,
+    /// The adjacencies of objects.
+    held: HashMap<u32, Vec<Held>, Hasher>,
+    /// Those that readers may still see.
+    stale: Vec<Held>,
 }
 
 impl<F: Family> Default for Half<F> {
     fn default() -> Self {
-        Half { known: HashSet::default(), pending: Vec::new() }
+        Half { known: HashSet::default(), pending: Vec::new(), held: HashMap::default(), stale: Vec::new() }
+    }
+}
+
+impl<F: Family> Half<F> {
+    /// Notes the adjacencies that an object has from now on.
+    fn hold(&mut self, id: u32, held: Vec<Held>) {
+        let before = if held.is_empty() { self.held.remove(&id) } else { self.held.insert(id, held) };
+        self.stale.extend(before.into_iter().flatten());
+    }
+
+    /// All adjacencies, which are somebody else's to give up from now on.
+    fn take_held(&mut self) -> impl Iterator<Item = Held> {
+        self.held.drain().flat_map(|(_, held)| held).chain(self.stale.drain(..))
     }
 }
 
@@ -187,10 +218,12 @@ impl<F: Family> Side<F> {
             refused.add(|| format!("a route names object {id}, which is not known"));
             return false;
         };
-        let members = self.members(object, world, refused);
+        let mut held = Vec::new();
+        let members = self.members(object, world, refused, &mut held);
         match self.routes.change(|routes| routes.fed_object(id, &members)) {
             Ok(()) => {
                 half.known.insert(id);
+                half.hold(id, held);
                 true
             }
             Err(why) => {
@@ -201,19 +234,25 @@ impl<F: Family> Side<F> {
     }
 
     /// What an object means in this table.
-    fn members(&self, object: &Object, world: &World, refused: &mut Refused) -> Vec<(Hop<F::Addr>, u32)> {
+    fn members(
+        &self,
+        object: &Object,
+        world: &World,
+        refused: &mut Refused,
+        held: &mut Vec<Held>,
+    ) -> Vec<(Hop<F::Addr>, u32)> {
         let Outputs { local, unreachable, prohibit, .. } = &self.outputs;
         let verdict = |output| vec![(Hop { gateway: F::UNSPECIFIED, output }, 1)];
         let hops = match object {
             Object::Forward(hops) => hops,
-            Object::Local => return verdict(local.unwrap_or(DROP)),
+            Object::Local | Object::Table(_) => return verdict(local.unwrap_or(DROP)),
             Object::Blackhole => return verdict(BLACKHOLE),
             Object::Unreachable => return verdict(unreachable.unwrap_or(DROP)),
             Object::Prohibit => return verdict(prohibit.unwrap_or(PROHIBIT)),
         };
         let [mut first, mut backup] = [Vec::new(), Vec::new()];
         for hop in hops {
-            let way = self.hop(hop, world).unwrap_or_else(|why| {
+            let way = self.hop(hop, world, held).unwrap_or_else(|why| {
                 refused.add(|| why);
                 // What this router cannot do, the kernel can.
                 let output = local.filter(|_| world.links.get(&hop.link).is_some_and(|link| link.up));
@@ -227,11 +266,21 @@ impl<F: Family> Side<F> {
     }
 
     /// A hop as the table has it; `None` while its link or its neighbour is down.
-    fn hop(&self, hop: &FedHop, world: &World) -> Result<Option<Hop<F::Addr>>, String> {
+    fn hop(&self, hop: &FedHop, world: &World, held: &mut Vec<Held>) -> Result<Option<Hop<F::Addr>>, String> {
+        if Mpls::needs(hop, |gateway| F::address(gateway).is_some())
+            && let (Some(mpls), Some(output)) = (&self.mpls, self.outputs.adjacency)
+        {
+            let is_six = F::address(Ipv6Addr::UNSPECIFIED.into()).is_some();
+            let Some(adjacency) = mpls.adjacency(hop, world, is_six)? else { return Ok(None) };
+            let adjacency = mpls.hold(adjacency)?;
+            let gateway = as_address::<F>(adjacency.index());
+            held.push(adjacency);
+            return Ok(Some(Hop { gateway, output }));
+        }
         let link = world.links.get(&hop.link).ok_or_else(|| format!("link {} is not known", hop.link))?;
         let output = self.outputs.links.get(&link.name);
         let output = *output.ok_or_else(|| format!("no output leads to the link '{}'", link.name))?;
-        if let [label, ..] = hop.labels.as_slice() {
+        if let Some(label) = mpls::pushed(hop).next() {
             return Err(format!("a next hop pushes MPLS label {label}, which this table cannot"));
         }
         let gateway = match hop.gateway {
@@ -246,12 +295,14 @@ impl<F: Family> Side<F> {
     fn flush(&self, half: &mut Half<F>) -> Result<(), String> {
         patiently(|| self.routes.change(|routes| routes.fed_commit(&half.pending)))?;
         half.pending.clear();
+        half.stale.clear();
         Ok(())
     }
 
     fn drop_object(&self, half: &mut Half<F>, id: u32) -> Result<(), String> {
         self.routes.change(|routes| routes.fed_drop(id))?;
         half.known.remove(&id);
+        half.hold(id, Vec::new());
         Ok(())
     }
 
@@ -277,17 +328,14 @@ impl<F: Family> Side<F> {
     }
 
     /// Takes the fed routes of an earlier configuration's table; whether they mean here what they should.
-    fn succeed(
-        &self,
-        before: &Side<F>,
-        world: &World,
-        half: &mut Half<F>,
-        known: &HashSet<u32, Hasher>,
-    ) -> bool {
+    fn succeed(&self, before: &Side<F>, world: &World, half: &mut Half<F>, theirs: &Half<F>) -> bool {
         if Arc::ptr_eq(&self.routes, &before.routes) {
             // The running configuration uses the table, so nothing in it is changed now.
-            half.known.clone_from(known);
-            return self.outputs == before.outputs;
+            half.known.clone_from(&theirs.known);
+            let again = |held: &Vec<Held>| held.iter().filter_map(Held::again).collect();
+            half.held = theirs.held.iter().map(|(id, held)| (*id, again(held))).collect();
+            return self.outputs == before.outputs
+                && Mpls::agree(self.mpls.as_deref(), before.mpls.as_deref());
         }
         let mut refused = Refused::default();
         for (table, prefix, id) in before.routes.read(|routes| routes.fed_routes()) {
@@ -327,13 +375,14 @@ impl FeedSink {
     /// Why the control plane must replay everything, if it must.
     #[must_use]
     pub fn needs_replay(&self) -> Option<String> {
-        let Sides { four, six } = self.sides.get()?;
+        let Sides { four, six, mpls } = self.sides.get()?;
         let state = self.state();
         if state.feed == 0 {
             return Some("the router has other tables now".to_owned());
         }
         let is_disturbed =
             four.as_ref().is_some_and(Side::is_disturbed) || six.as_ref().is_some_and(Side::is_disturbed);
+        let is_disturbed = is_disturbed || mpls.as_ref().is_some_and(|mpls| mpls.is_disturbed());
         (is_disturbed && !state.is_replaying)
             .then(|| "somebody else has replaced the routes of a table".into())
     }
@@ -350,6 +399,7 @@ impl FeedSink {
             // What was read of it is not to be made with a later batch.
             state.four.pending.clear();
             state.six.pending.clear();
+            state.labels.pending.clear();
             Reply::Replay { why }
         });
         self.show(&state);
@@ -363,6 +413,7 @@ impl FeedSink {
     pub(crate) fn start(self: &Arc<Self>, sides: Sides, before: Option<Arc<FeedSink>>) -> Result<(), String> {
         sides.four.iter().try_for_each(|side| side.routes.claim(self, before.as_ref()))?;
         sides.six.iter().try_for_each(|side| side.routes.claim(self, before.as_ref()))?;
+        sides.mpls.iter().try_for_each(|mpls| mpls.forwarding.feeder.claim(self, before.as_ref()))?;
         if self.sides.set(sides).is_ok()
             && let Some(before) = before
         {
@@ -386,17 +437,22 @@ impl FeedSink {
         }
         let mut state = self.state();
         state.world = theirs.world.clone();
-        let State { world, four, six, .. } = &mut *state;
+        state.former = theirs.former.iter().filter_map(Held::again).collect();
+        let State { world, four, six, labels, .. } = &mut *state;
+        let agree = Mpls::agree(new.mpls.as_deref(), old.mpls.as_deref());
+        if agree {
+            labels.succeed(&theirs.labels);
+        }
         let four = match (&new.four, &old.four) {
-            (Some(side), Some(old)) => side.succeed(old, world, four, &theirs.four.known),
+            (Some(side), Some(old)) => side.succeed(old, world, four, &theirs.four),
             (new, _) => new.is_none(),
         };
         let six = match (&new.six, &old.six) {
-            (Some(side), Some(old)) => side.succeed(old, world, six, &theirs.six.known),
+            (Some(side), Some(old)) => side.succeed(old, world, six, &theirs.six),
             (new, _) => new.is_none(),
         };
         // What is lacking comes with a replay.
-        if four && six && theirs.is_complete {
+        if four && six && (agree || new.mpls.is_none()) && theirs.is_complete {
             (state.feed, state.sequence, state.is_complete) = (theirs.feed, theirs.sequence, true);
         }
         new.flush(&mut state)?;
@@ -442,7 +498,7 @@ impl Sides {
     }
 
     fn update(&self, state: &mut State, update: Update<'_>) -> Result<(), String> {
-        let State { world, four, six, refused, .. } = state;
+        let State { world, four, six, labels, refused, .. } = state;
         match update {
             // It was answered if it stood first, and means nothing elsewhere.
             Update::Hello { .. } => {}
@@ -450,7 +506,11 @@ impl Sides {
                 // What waits is part of what is said again.
                 let State { feed, sequence, .. } = *state;
                 let world = World { down: std::mem::take(&mut state.world.down), ..World::default() };
-                *state = State { feed, sequence, is_replaying: true, world, ..State::default() };
+                let mut former = std::mem::take(&mut state.former);
+                former.extend(state.four.take_held());
+                former.extend(state.six.take_held());
+                *state = State { feed, sequence, is_replaying: true, world, former, ..State::default() };
+                self.mpls.iter().for_each(|mpls| mpls.begin());
                 self.four.iter().try_for_each(Side::begin)?;
                 self.six.iter().try_for_each(Side::begin)?;
             }
@@ -458,6 +518,8 @@ impl Sides {
                 self.flush(state)?;
                 self.four.iter().try_for_each(Side::end)?;
                 self.six.iter().try_for_each(Side::end)?;
+                self.mpls.iter().try_for_each(|mpls| mpls.end())?;
+                state.former.clear();
                 (state.is_replaying, state.is_complete) = (false, true);
             }
             Update::Link { link, up, name } => self.link(state, link, Link { name: name.to_owned(), up }),
@@ -481,6 +543,13 @@ impl Sides {
                 Some(side) => side.route(world, six, refused, (table, prefix6(prefix)), id),
                 None => refused.add(|| format!("no IPv6 table takes the route {prefix}")),
             },
+            Update::Route { prefix: Prefix::Label(label), id, .. } => match &self.mpls {
+                Some(mpls) => mpls.label(world, labels, refused, label, id),
+                None => refused.add(|| format!("no label table takes the label {label}")),
+            },
+            Update::Withdraw { prefix: Prefix::Label(label), .. } => {
+                labels.pending.extend(self.mpls.is_some().then_some((label, None)));
+            }
             Update::Withdraw { table, prefix: Prefix::V4(prefix) } => {
                 four.pending.extend(self.four.is_some().then(|| ((table, prefix4(prefix)), None)));
             }
@@ -508,15 +577,17 @@ impl Sides {
 
     /// Brings an object up to date in both families.
     fn refresh(&self, state: &mut State, id: u32) {
-        let State { world, four, six, refused, .. } = state;
+        let State { world, four, six, labels, refused, .. } = state;
         self.four.iter().for_each(|side| side.refresh(world, four, refused, id));
         self.six.iter().for_each(|side| side.refresh(world, six, refused, id));
+        self.mpls.iter().for_each(|mpls| mpls.refresh(world, labels, refused, id));
     }
 
     fn drop_object(&self, state: &mut State, id: u32) {
-        let State { world, four, six, refused, .. } = state;
+        let State { world, four, six, labels, refused, .. } = state;
         let done = self.four.iter().try_for_each(|side| side.drop_object(four, id));
         let done = done.and_then(|()| self.six.iter().try_for_each(|side| side.drop_object(six, id)));
+        let done = done.and_then(|()| self.mpls.iter().try_for_each(|mpls| mpls.drop_object(labels, id)));
         match done {
             Ok(()) => _ = world.objects.remove(&id),
             Err(why) => refused.add(|| why),
@@ -526,7 +597,8 @@ impl Sides {
     /// Makes the changes that have been gathered.
     fn flush(&self, state: &mut State) -> Result<(), String> {
         self.four.iter().try_for_each(|side| side.flush(&mut state.four))?;
-        self.six.iter().try_for_each(|side| side.flush(&mut state.six))
+        self.six.iter().try_for_each(|side| side.flush(&mut state.six))?;
+        self.mpls.iter().try_for_each(|mpls| mpls.flush(&mut state.labels))
     }
 }
 
@@ -546,6 +618,13 @@ fn check_order(state: &State, sequence: u64) -> Result<(), String> {
         Some(next) if next == sequence => Ok(()),
         _ => Err(format!("batch {sequence} came after batch {}", state.sequence)),
     }
+}
+
+/// An adjacency's index in the form of a gateway.
+fn as_address<F: Family>(index: u32) -> F::Addr {
+    let four = F::address(Ipv4Addr::from_bits(index).into());
+    four.or_else(|| F::address(Ipv6Addr::from_bits(index.into()).into()))
+        .expect("an address of either family")
 }
 
 fn prefix4(prefix: wire::Prefix4) -> tables::fib4::Prefix4 {

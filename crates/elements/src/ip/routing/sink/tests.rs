@@ -22,7 +22,7 @@ fn table<F: Family>(configured: &[&str]) -> Arc<SharedRoutes<F>> {
 
 fn outputs() -> Outputs {
     let links = [("eth0", 1), ("eth1", 2)].map(|(name, output)| (name.to_owned(), output));
-    Outputs { links: links.into(), local: Some(0), unreachable: Some(3), prohibit: None }
+    Outputs { links: links.into(), local: Some(0), unreachable: Some(3), prohibit: None, adjacency: None }
 }
 
 struct Rig {
@@ -87,10 +87,10 @@ fn sink(
     six: &Arc<SharedRoutes<V6>>,
     before: Option<Arc<FeedSink>>,
 ) -> Arc<FeedSink> {
-    let four = Some(Side { routes: four.clone(), outputs: outputs() });
-    let six = Some(Side { routes: six.clone(), outputs: outputs() });
+    let four = Some(Side { routes: four.clone(), outputs: outputs(), mpls: None });
+    let six = Some(Side { routes: six.clone(), outputs: outputs(), mpls: None });
     let sink = Arc::new(FeedSink::new("routes".into()));
-    sink.start(Sides { four, six }, before).expect("room");
+    sink.start(Sides { four, six, mpls: None }, before).expect("room");
     sink
 }
 
@@ -99,7 +99,14 @@ fn link(link: u16, name: &'static str, up: bool) -> Update<'static> {
 }
 
 fn hop(gateway: &str, link: u16, weight: u16) -> FedHop {
-    FedHop { gateway: gateway.parse().ok(), link, weight, backup: false, labels: Labels::default() }
+    FedHop {
+        gateway: gateway.parse().ok(),
+        link,
+        weight,
+        backup: false,
+        labels: Labels::default(),
+        propagates_ttl: None,
+    }
 }
 
 fn object(id: u32, hops: Vec<FedHop>) -> Update<'static> {
@@ -323,8 +330,8 @@ fn a_removed_fed_route_needs_a_replay() {
 fn a_table_has_one_feed() {
     let rig = Rig::new(&[]);
     let other = Arc::new(FeedSink::new("others".into()));
-    let four = Some(Side { routes: rig.four.clone(), outputs: outputs() });
-    let why = other.start(Sides { four, six: None }, None).expect_err("it has one");
+    let four = Some(Side { routes: rig.four.clone(), outputs: outputs(), mpls: None });
+    let why = other.start(Sides { four, six: None, mpls: None }, None).expect_err("it has one");
     assert!(why.contains("another RouteFeed"), "{why}");
 }
 

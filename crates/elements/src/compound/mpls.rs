@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The MPLS part of a router's text: the label table, the ways into it and out of it.
+//!
+//! Outputs of the label table: 2 i leads to interface i's IPv4 neighbours and 2 i + 1 to its IPv6 ones; then IPv4 and IPv6 packets that have
+//! come out of their labels, and IPv4 and IPv6 packets whose TTL has run out.
+
+use std::fmt::Write as _;
+
+use super::router::{Interface, Router};
+use super::{ipv4, ipv6};
+
+/// What an interface's classifier tells apart: labelled packets.
+pub(super) const PATTERNS: [&str; 1] = ["12/8847"];
+/// How ICMP errors about labelled packets are sent.
+const ERRORS: &str = "MPLS true, RATE 1000, DST_RATE 10";
+/// What ARPQuerier and IP6NDSolicitor are told, so that labelled packets may leave by them.
+pub(super) const TYPED: &str = ", ETHERTYPE_ANNO ETHERTYPE";
+
+/// The output of each routing table for next hops that are adjacencies of the label table.
+fn adjacency_outputs(router: &Router) -> [Option<usize>; 2] {
+    [router.has4().then(|| ipv4::outputs(router)), router.has6().then(|| ipv6::outputs(router))]
+}
+
+/// Further arguments of RouteFeed.
+pub(super) fn fed(router: &Router) -> Vec<String> {
+    let mut arguments = vec!["MPLS mpls".to_owned()];
+    let links = 0..router.interfaces.len();
+    arguments.extend(links.map(|i| format!("MPLS_LINK host{i} {} {}", 2 * i, 2 * i + 1)));
+    arguments.push(match adjacency_outputs(router) {
+        [Some(four), Some(six)] => format!("ADJACENCY {four} {six}"),
+        [four, six] => format!("ADJACENCY {}", four.or(six).unwrap_or_default()),
+    });
+    arguments
+}
+
+/// The label table, and what does not belong to an interface.
+pub(super) fn table(router: &Router) -> String {
+    let first = 2 * router.interfaces.len();
+    let mut text = format!(
+        "\n// The label table. Output 2 i leads to the IPv4 neighbours of interface i, and 2 i + 1 to its IPv6 neighbours.\n\
+         mpls :: LookupMPLS(IP {first} {}, EXPIRED {} {});\n",
+        first + 1,
+        first + 2,
+        first + 3
+    );
+    let [four, six] = adjacency_outputs(router);
+    text += &match four {
+        Some(output) => four_text(router, first, output),
+        None => format!("mpls[{first}] -> Discard;\nmpls[{}] -> Discard;\n", first + 2),
+    };
+    text += &match six {
+        Some(output) => six_text(router, first + 1, output),
+        None => format!("mpls[{}] -> Discard;\nmpls[{}] -> Discard;\n", first + 1, first + 3),
+    };
+    text
+}
+
+/// The way of what was below a label: with a link header, where the kernel is to get it back.
+fn popped(router: &Router, output: usize, name: &str, ethertype: &str, way: &str) -> String {
+    if !router.host {
+        return format!("mpls[{output}] -> {way}");
+    }
+    let mut text = format!(
+        "// What was below the last label gets a link header, which the kernel gets back with it.\n\
+         mpls[{output}] -> {name} :: PaintSwitch;\n{name}[0] -> Discard;\n{name}way :: {way}"
+    );
+    for (i, Interface { station, .. }) in router.interfaces.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "{name}[{}] -> EtherEncap({ethertype}, {station}, {station}) -> Strip(14) -> {name}way;",
+            i + 1
+        );
+    }
+    text
+}
+
+fn four_text(router: &Router, first: usize, output: usize) -> String {
+    let address =
+        router.interfaces.iter().find_map(|i| i.four.first()).map_or_else(String::new, |a| a.0.to_string());
+    let mut text = popped(router, first, "popped", "0x0800", "CheckIPHeader -> GetIPAddress(16) -> [0]rt;\n");
+    let _ = write!(
+        text,
+        "mpls[{}] -> ICMPError({address}, timeexceeded, {ERRORS}) -> [0]rt;\n\
+         // Routes whose next hop pushes labels, or has an IPv6 address.\n\
+         rt[{output}] -> DropBroadcasts -> pushoptions :: IPGWOptions({address}) -> FixIPSrc({address}) -> pushttl :: DecIPTTL -> [1]mpls;\n",
+        first + 2
+    );
+    text += &match router.host {
+        true => "pushoptions[1] -> options;\npushttl[1] -> ttl;\n".to_owned(),
+        false => format!(
+            "pushoptions[1] -> ICMPError({address}, parameterproblem, RATE 1000, DST_RATE 10) -> [0]rt;\n\
+             pushttl[1] -> ICMPError({address}, timeexceeded, RATE 1000, DST_RATE 10) -> [0]rt;\n"
+        ),
+    };
+    text
+}
+
+fn six_text(router: &Router, first: usize, output: usize) -> String {
+    let address = ipv6::any_speaker(router);
+    let mut text = popped(router, first, "popped6", "0x86dd", "CheckIP6Header -> [0]rt6;\n");
+    let _ = write!(
+        text,
+        "mpls[{}] -> ICMP6Error({address}, timeexceeded, {ERRORS}) -> {}\
+         rt6[{output}] -> DropBroadcasts -> pushscope :: CheckIP6Scope -> pushhlim :: DecIP6HLIM -> [1]mpls;\n\
+         pushscope[1] -> beyond6;\n\
+         pushhlim[1] -> expired6;\n",
+        first + 2,
+        ipv6::ENTRY,
+    );
+    text
+}
+
+/// Labelled packets that interface `i` receives, and those that leave by it. The classifier's output is `c`.
+pub(super) fn port(router: &Router, i: usize, c: usize) -> String {
+    let interface = &router.interfaces[i];
+    let Interface { mtu, .. } = interface;
+    let mut text =
+        format!("{} -> Strip(14) -> DropBroadcasts -> Paint({}) -> mpls;\n", Router::received(i, c), i + 1);
+    let families = [(2 * i, interface.has4(), "arp"), (2 * i + 1, interface.has6(), "nd")];
+    for (output, has, querier) in families {
+        if !has {
+            let _ = writeln!(text, "mpls[{output}] -> Discard;");
+            continue;
+        }
+        let _ =
+            writeln!(text, "mpls[{output}] -> carried{output} :: CheckMPLSMTU({mtu}) -> [0]{querier}{i};");
+        let _ = match interface.four.first().or_else(|| router.interfaces.iter().find_map(|i| i.four.first()))
+        {
+            Some((address, _)) => writeln!(
+                text,
+                "carried{output}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}, {ERRORS}) -> [0]rt;"
+            ),
+            None => writeln!(text, "carried{output}[1] -> Discard;"),
+        };
+        let _ = match router.has6() {
+            true => write!(
+                text,
+                "carried{output}[2] -> ICMP6Error({}, toobig, MTU {mtu}, {ERRORS}) -> {}",
+                ipv6::any_speaker(router),
+                ipv6::ENTRY
+            ),
+            false => writeln!(text, "carried{output}[2] -> Discard;"),
+        };
+    }
+    text
+}
