@@ -30,7 +30,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "junctor",
         &[
             "wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "profile", "stats",
-            "tester", "lab", "icc", "planes", "feed", "control",
+            "tester", "lab", "icc", "planes", "feed", "control", "bfd",
         ],
     ),
 ];

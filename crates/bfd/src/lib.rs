@@ -37,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+pub mod dataplane;
 mod discard;
 mod due;
 mod session;

@@ -29,6 +29,7 @@ pub(crate) struct Cli {
 enum Command {
     Run(Box<run::Args>),
     Check(check::Args),
+    Bfd(routing::bfd::Args),
     Control(routing::plane::Args),
     Affinity(affinity::Args),
     Apply(apply::Args),
@@ -88,6 +89,7 @@ pub(crate) fn main() -> u8 {
         Command::Check(args) => check::main(&args),
         Command::Control(args) => routing::plane::main(&args),
         Command::Affinity(args) => affinity::main(&args),
+        Command::Bfd(args) => routing::bfd::main(&args),
         Command::Apply(args) => apply::main(&args),
         Command::Ctl(args) => ctl::main(&args),
         Command::Bench(args) => bench::main(&args),

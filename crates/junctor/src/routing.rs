@@ -2,6 +2,7 @@
 //! The control plane's commands: `junctor control` runs it, `junctor routes` asks it, and `junctor router` writes a deployment with it. The
 //! crate `control` does the work. [`inside`] is for benchmarks and labs, which have both planes in one process.
 
+pub(crate) mod bfd;
 pub(crate) mod inside;
 pub(crate) mod plane;
 pub(crate) mod router;

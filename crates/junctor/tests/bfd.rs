@@ -59,7 +59,15 @@ fn speak_ipv6(namespace: &Namespace) {
 }
 
 impl Watched {
+    /// With both sides' sessions.
     fn new() -> Watched {
+        let mut watched = Watched::with(&SESSIONS);
+        watched.wait("up", 3);
+        watched
+    }
+
+    /// With these sessions of the router.
+    fn with(sessions: &[&str]) -> Watched {
         let rig = Rig::new(Cable::default()).unwrap();
         speak_ipv6(&rig.a);
         rig.a.sysctl("net/ipv6/conf/a0/disable_ipv6", "0").unwrap();
@@ -69,7 +77,8 @@ impl Watched {
         rig.b.ip("addr add 10.0.2.2/24 dev b0").unwrap();
         let files = tempfile::tempdir().unwrap();
         let mut init = vec![JUNCTOR, "init", "router", "d0=10.0.1.1/24,fd00:1::1/64", "d1=10.0.2.1/24"];
-        SESSIONS.iter().for_each(|session| init.extend(["--bfd", session]));
+        init.push("--bfd");
+        sessions.iter().for_each(|session| init.extend(["--bfd", session]));
         let text = rig.dut.run(&init).unwrap();
         let text = text
             .replace("FromDevice(d", "FromDevice(METHOD AF_PACKET, d")
@@ -79,7 +88,6 @@ impl Watched {
         let mut watched = Watched { rig, frr: Frr::new().unwrap(), files, router };
         watched.frr.start(&watched.rig.a, "zebra", "", &[]).unwrap();
         watched.frr.start(&watched.rig.a, "bfdd", BFDD, &[]).unwrap();
-        watched.wait("up", 3);
         watched
     }
 
@@ -195,4 +203,192 @@ fn sessions_with_bfdd_come_up_fail_and_return() {
     watched.wait("up", 3);
     let drops = watched.ctl(&["--read", "bfd.drops"]).unwrap_or_default();
     assert!(!drops.contains("bad-") && !drops.contains("too-short"), "{drops}");
+}
+
+/// The router's own bfdd, whose sessions the router runs.
+const OWN: &str = "
+bfd
+ peer 10.0.1.2 local-address 10.0.1.1 interface d0
+  transmit-interval 50
+  receive-interval 50
+ exit
+ peer fd00:1::2 local-address fd00:1::1 interface d0
+  transmit-interval 50
+  receive-interval 50
+ exit
+ peer 10.0.1.2 multihop local-address 10.0.2.1
+  transmit-interval 50
+  receive-interval 50
+ exit
+exit
+";
+
+#[test]
+fn the_router_runs_the_sessions_of_its_bfdd() {
+    let needs = needs();
+    if skip_without("the_router_runs_the_sessions_of_its_bfdd", &needs.each_ref().map(String::as_str)) {
+        return;
+    }
+    let mut watched = Watched::with(&[]);
+    let mut own = Frr::new().unwrap();
+    let place = own.path().join("dplane.sock").display().to_string();
+    let socket = watched.files.path().join("router.sock").display().to_string();
+    let command = [JUNCTOR, "bfd", "--dataplane", &place, "--socket", &socket];
+    let serve = |watched: &Watched| {
+        let mut served = watched.rig.dut.spawn(&command).unwrap();
+        let ready = || std::os::unix::net::UnixStream::connect(&place).is_ok();
+        wait_for("the data plane's socket", PATIENCE, || ready() || served.ended().is_some()).unwrap();
+        assert!(served.ended().is_none(), "{}", served.stderr());
+        served
+    };
+    let served = serve(&watched);
+    own.start(&watched.rig.dut, "zebra", "", &[]).unwrap();
+    let address = format!("unixc:{place}");
+    own.start(&watched.rig.dut, "bfdd", OWN, &["--dplaneaddr", &address]).unwrap();
+    let states = |own: &Frr, watched: &Watched, state: &str| {
+        let text = own.vtysh(&watched.rig.dut, &["show bfd peers json"]).unwrap_or_default();
+        let peers: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
+        peers.iter().filter(|peer| peer["status"] == state).count()
+    };
+    let agree = |own: &Frr, watched: &Watched, state: &str| {
+        wait_for(state, PATIENCE, || states(own, watched, state) == 3)
+            .unwrap_or_else(|why| panic!("{why}: {:#?}\n{}", watched.sessions(), served.stderr()));
+    };
+    watched.wait("up", 3);
+    agree(&own, &watched, "up");
+    watched.wait_there("up", 3);
+    // The neighbour falls silent, and the router's bfdd hears of it.
+    let bfdd = Pid::from_raw(watched.frr.pid("bfdd").unwrap() as i32);
+    kill(bfdd, Signal::SIGSTOP).unwrap();
+    agree(&own, &watched, "down");
+    kill(bfdd, Signal::SIGCONT).unwrap();
+    agree(&own, &watched, "up");
+    let counters = own.vtysh(&watched.rig.dut, &["show bfd peers counters json"]).unwrap();
+    let counters: Vec<Value> = serde_json::from_str(&counters).unwrap();
+    assert!(counters.iter().all(|peer| peer["control-packet-input"].as_u64() > Some(0)), "{counters:#?}");
+    // A session goes, and the owner of all dies: the others stay up.
+    let gone = ["conf", "bfd", "no peer fd00:1::2 local-address fd00:1::1 interface d0"];
+    own.vtysh(&watched.rig.dut, &gone).unwrap();
+    wait_for("the session to go", PATIENCE, || watched.sessions().len() == 2).unwrap();
+    own.kill("bfdd");
+    drop(served);
+    let served = serve(&watched);
+    own.start(&watched.rig.dut, "bfdd", OWN, &["--dplaneaddr", &address]).unwrap();
+    watched.wait("up", 3);
+    wait_for("up", PATIENCE, || states(&own, &watched, "up") == 3).unwrap();
+    let table = Command::new(JUNCTOR).args(["bfd", "--socket", &socket]).output().unwrap();
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert_eq!(table.lines().filter(|line| line.contains(" up ")).count(), 3, "{table}");
+    drop(served);
+}
+
+/// Packets a second, and flows that share them.
+const RATE: usize = 1000;
+const FLOWS: usize = 50;
+
+/// Lines of `flow number time_ns`.
+fn packets(text: &str) -> Vec<(usize, u64, u64)> {
+    let number = |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok());
+    let line = |line: &str| {
+        let mut words = line.split(' ');
+        let fields = [number(words.next())?, number(words.next())?, number(words.next())?];
+        Some((fields[0] as usize, fields[1], fields[2]))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// A route has two next hops. One falls silent without losing its carrier: its flows move, and no others.
+#[test]
+fn flows_of_a_dead_next_hop_move_and_no_others() {
+    let needs = needs();
+    let mut tools = needs.each_ref().map(String::as_str).to_vec();
+    tools.push("nft");
+    if skip_without("flows_of_a_dead_next_hop_move_and_no_others", &tools) {
+        return;
+    }
+    let rig = Rig::new(Cable::default()).unwrap();
+    let source = Namespace::new("c").unwrap();
+    Cable::default().lay(&source, "c0", &rig.dut, "d2").unwrap();
+    source.ip("addr add 10.0.3.2/24 dev c0").unwrap();
+    source.ip("route add default via 10.0.3.1").unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let mut init = vec![JUNCTOR, "init", "router", "d0=10.0.1.1/24", "d1=10.0.2.1/24", "d2=10.0.3.1/24"];
+    init.extend(["--route", "10.9.0.0/16=10.0.1.2|10.0.2.2"]);
+    init.extend([
+        "--bfd",
+        "10.0.1.2 10.0.1.1 d0 TX 50ms RX 50ms",
+        "--bfd",
+        "10.0.2.2 10.0.2.1 d1 TX 50ms RX 50ms",
+    ]);
+    let text = rig.dut.run(&init).unwrap();
+    let text = text.replace("FromDevice(d", "FromDevice(METHOD AF_PACKET, d");
+    std::fs::write(
+        files.path().join("router.click"),
+        text.replace("ToDevice(d", "ToDevice(METHOD AF_PACKET, d"),
+    )
+    .unwrap();
+    let mut neighbours = Vec::new();
+    for (host, interface, net) in [(&rig.a, "a0", 1), (&rig.b, "b0", 2)] {
+        host.ip(&format!("addr add 10.0.{net}.2/24 dev {interface}")).unwrap();
+        host.ip("addr add 10.9.0.1/32 dev lo").unwrap();
+        host.ip(&format!("route add 10.0.3.0/24 via 10.0.{net}.1")).unwrap();
+        let bfdd = format!(
+            "bfd\n peer 10.0.{net}.1 local-address 10.0.{net}.2 interface {interface}\n  transmit-interval 50\n  receive-interval 50\n exit\nexit\n"
+        );
+        let mut frr = Frr::new().unwrap();
+        frr.start(host, "zebra", "", &[]).unwrap();
+        frr.start(host, "bfdd", &bfdd, &[]).unwrap();
+        neighbours.push(frr);
+    }
+    let router = start_router(&rig, &files);
+    let mut watched = Watched { rig, frr: Frr::new().unwrap(), files, router };
+    watched.wait("up", 2);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bfd_flows.py");
+    let receive = |host: &Namespace| {
+        let mut receiver = host.spawn(&["python3", script, "receive", "10.9.0.1"]).unwrap();
+        receiver.wait_for_text("ready", PATIENCE).unwrap();
+        receiver
+    };
+    let receivers = [receive(&watched.rig.a), receive(&watched.rig.b)];
+    let (rate, flows) = (RATE.to_string(), FLOWS.to_string());
+    let sender = source.spawn(&["python3", script, "send", "10.9.0.1", &flows, &rate, "6"]).unwrap();
+    let forwarded = |host: &Namespace| {
+        let text = host.run(&["nft", "list", "counters"]).unwrap_or_default();
+        text.split("packets ")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok())
+            .unwrap_or(0)
+    };
+    let counted = "add table inet t; add counter inet t came; add chain inet t in { type filter hook input priority 0; }; \
+                   add rule inet t in udp dport 9999 counter name came";
+    watched.rig.a.run(&["nft", counted]).unwrap();
+    wait_for("flows by way of A", PATIENCE, || forwarded(&watched.rig.a) > 500).unwrap();
+    // Nothing passes any more between the router and A, and neither side's carrier is lost.
+    let cut = "add table netdev n; add chain netdev n in { type filter hook ingress device a0 priority 0; policy drop; }";
+    watched.rig.a.run(&["nft", cut]).unwrap();
+    watched.wait("down", 1);
+    let sent = packets(&sender.finish(PATIENCE).unwrap().stdout);
+    let [by_a, by_b] = receivers.map(|receiver| packets(&receiver.interrupt(PATIENCE).unwrap().stdout));
+    let flows_of = |came: &[(usize, u64, u64)], until: u64| -> std::collections::BTreeSet<usize> {
+        came.iter().filter(|(.., at)| *at <= until).map(|(flow, ..)| *flow).collect()
+    };
+    let last = by_a.iter().map(|(.., at)| *at).max().unwrap();
+    let (of_a, of_b) = (flows_of(&by_a, last), flows_of(&by_b, last));
+    assert!(of_a.is_disjoint(&of_b) && of_a.len() + of_b.len() == FLOWS, "{of_a:?} {of_b:?}");
+    assert_eq!(flows_of(&by_b, u64::MAX).len(), FLOWS, "all flows go by way of B at the end");
+    let of_others = sent.iter().filter(|(flow, ..)| of_b.contains(flow)).count();
+    let came = by_b.iter().filter(|(flow, ..)| of_b.contains(flow)).count();
+    assert_eq!(came, of_others, "flows of the other next hop lose nothing");
+    let back = by_b.iter().filter(|(flow, ..)| of_a.contains(flow)).map(|(.., at)| *at).min().unwrap();
+    let all = sent.iter().filter(|(flow, ..)| of_a.contains(flow)).count();
+    let arrived = by_a.len() + by_b.iter().filter(|(flow, ..)| of_a.contains(flow)).count();
+    println!(
+        "outage of {} flows: {} ms, {} of {all} packets lost; {} other flows: 0 of {of_others} packets lost",
+        of_a.len(),
+        (back - last) / 1_000_000,
+        all - arrived,
+        of_b.len(),
+    );
+    assert!(arrived > all / 2, "{arrived} of {all}");
+    drop(neighbours);
 }

@@ -75,6 +75,12 @@ impl Frr {
         Ok(())
     }
 
+    /// The directory of the daemons' files.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// The number of a daemon's process.
     #[must_use]
     pub fn pid(&self, daemon: &str) -> Option<u32> {

@@ -34,6 +34,7 @@
 //! **Handlers**
 //! * `sessions` read: a line for each session. `json` read: the same as JSON, with the names of FRR's `show bfd peers json`.
 //! * `discards` read: how many packets each rule of reception has discarded: `REASON COUNT`, a line each.
+//! * `changes` read: how many times sessions have changed their states.
 //! * `add` write: a session, as SESSION. `set` write: the same; changes it if there is one. `remove` write: `NEIGHBOUR LINK`.
 //!
 //! ```click
@@ -80,6 +81,7 @@ pub const CLASS: Class = Class::new("BFD", "-/-", || Box::new(Bfd::default()))
         Handler::read("sessions"),
         Handler::read("json"),
         Handler::read("discards"),
+        Handler::read("changes"),
         Handler::write("add"),
         Handler::write("set"),
         Handler::write("remove"),
@@ -129,6 +131,7 @@ struct Bfd {
     discards: HashMap<Discard, u64>,
     liveness: Arc<Liveness>,
     noutputs: usize,
+    changes: u64,
     /// The timer was late, and packets have had their turn.
     waited: bool,
 }
@@ -220,6 +223,9 @@ impl Element for Bfd {
         if name == "discards" {
             let count = |why: &Discard| self.discards.get(why).copied().unwrap_or(0);
             return Ok(Discard::ALL.iter().map(|why| format!("{} {}\n", why.name(), count(why))).collect());
+        }
+        if name == "changes" {
+            return Ok(self.changes.to_string());
         }
         let now = cx.now();
         let shown = self.sorted().into_iter().filter_map(|key| {
@@ -503,6 +509,7 @@ impl Bfd {
         let (Some(change), Some(session)) = (change, self.sessions.get(key)) else { return };
         let is_administrative = session.remote_state() == State::AdminDown || change.to == State::AdminDown;
         let Some(peer) = self.peers.get_mut(&key) else { return };
+        self.changes += 1;
         peer.since = cx.now();
         peer.ups += u64::from(change.to == State::Up);
         peer.downs += u64::from(change.from == State::Up);

@@ -61,6 +61,8 @@ pub(super) fn json(peer: &Peer, session: &Session, age_s: u64) -> String {
     field("remote-diagnostic", &string(&remote.diagnostic.to_string()));
     field("remote-status", &string(status(remote.state)));
     let ms = |us: u32| f64::from(us) / 1000.0;
+    field("remote-diagnostic-code", &remote.diagnostic.0);
+    field("remote-cbit", &remote.control_plane_independent);
     field("receive-interval", &ms(own.required_min_rx_us));
     field("transmit-interval", &ms(own.desired_min_tx_us));
     field("echo-receive-interval", &ms(own.required_min_echo_rx_us));
@@ -74,6 +76,8 @@ pub(super) fn json(peer: &Peer, session: &Session, age_s: u64) -> String {
 
     field("control-packet-input", &peer.received.packets);
     field("control-packet-output", &peer.sent.packets);
+    field("control-bytes-input", &peer.received.bytes);
+    field("control-bytes-output", &peer.sent.bytes);
     field("echo-packet-output", &peer.echoed.packets);
     field("session-up", &peer.ups);
     field("session-down", &peer.downs);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor bfd`: sessions of a router's BFD element as a table or JSON, and FRR's bfdd as their owner.
+
+mod dataplane;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::cli;
+use crate::ctl::{self, Client, Failure, Which};
+
+/// Show the neighbours that a router watches by BFD, or run the sessions of FRR's bfdd in it.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor bfd                                   neighbours and their states
+  junctor bfd --json                            the same, with the names of FRR's 'show bfd peers json'
+  junctor bfd --dataplane /run/frr/bfd.sock     run bfdd's sessions: bfdd --dplaneaddr unixc:/run/frr/bfd.sock")]
+pub(crate) struct Args {
+    /// The BFD element.
+    #[arg(long, value_name = "NAME", default_value = "bfd")]
+    element: String,
+    /// Listen for bfdd at this Unix socket, and run its sessions in the router until this command is ended.
+    #[arg(long, value_name = "PATH", conflicts_with = "json")]
+    dataplane: Option<PathBuf>,
+    #[command(flatten)]
+    router: Which,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    if let Some(place) = &args.dataplane {
+        let why = dataplane::serve(place, args);
+        return cli::fail(why);
+    }
+    let sessions = match sessions(args) {
+        Ok(sessions) => sessions,
+        Err(why) => return why.tell(),
+    };
+    let text = if args.json { format!("{sessions:#}\n") } else { table(&sessions) };
+    cli::print_or_fail(text.as_bytes())
+}
+
+fn client(args: &Args) -> Result<Client, Failure> {
+    Client::new(ctl::find(&args.router)?).map_err(ctl::lost)
+}
+
+fn sessions(args: &Args) -> Result<Value, Failure> {
+    read(&mut client(args)?, &args.element)
+}
+
+fn read(client: &mut Client, element: &str) -> Result<Value, Failure> {
+    let text = client.read(&format!("{element}.json"))?;
+    let nonsense =
+        |why: serde_json::Error| Failure::Unreachable(format!("the router answers nonsense: {why}"));
+    serde_json::from_str(&text).map_err(nonsense)
+}
+
+fn table(sessions: &Value) -> String {
+    let mut text = format!(
+        "{:<28} {:<12} {:<9} {:>8} {:>10} {:>10}  {}\n",
+        "NEIGHBOUR", "LINK", "STATE", "SINCE", "TX ms", "DETECT ms", "DIAGNOSTIC"
+    );
+    for session in sessions.as_array().into_iter().flatten() {
+        let word = |name: &str| session[name].as_str().unwrap_or("-").to_owned();
+        let number = |name: &str| session[name].as_f64().unwrap_or(0.0);
+        let since = session["uptime"].as_u64().or(session["downtime"].as_u64()).unwrap_or(0);
+        let _ = writeln!(
+            text,
+            "{:<28} {:<12} {:<9} {:>6} s {:>10} {:>10}  {}",
+            word("peer"),
+            word("interface"),
+            word("status"),
+            since,
+            number("actual-transmit-interval"),
+            number("detection-time"),
+            word("diagnostic"),
+        );
+    }
+    text
+}
