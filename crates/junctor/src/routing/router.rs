@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Switch packets with MPLS labels, too, by the labels of FRR.
     #[arg(long)]
     mpls: bool,
+    /// Watch the neighbours of OSPF and BGP by BFD, which the router itself runs for FRR's bfdd.
+    #[arg(long)]
+    bfd: bool,
     /// The directory to write, which must not exist.
     #[arg(long, value_name = "PATH", default_value = "router")]
     directory: PathBuf,
@@ -55,11 +58,12 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(name) => name,
         Err(why) => return cli::usage(why),
     };
+    let bfd = if args.bfd { vec!["true".to_owned()] } else { Vec::new() };
     let kernel = Kernel {
         answers: true,
         netns: Some(name.clone()),
         feed: Some(CHANNEL.into()),
-        bfd: Vec::new(),
+        bfd,
         mpls: args.mpls,
     };
     let config = match init::router(&args.interfaces, &[], &[], kernel) {
@@ -108,11 +112,18 @@ fn daemons(args: &Args) -> Vec<(&'static str, String)> {
     let zebra = "! Where the control plane listens.\nfpm address 127.0.0.1\nip forwarding\nipv6 forwarding\n";
     let mut all = vec![("zebra", zebra.to_owned())];
     if args.ospf {
-        all.push(("ospfd", ospf(&args.interfaces)));
+        all.push(("ospfd", ospf(&args.interfaces, args.bfd)));
+    }
+    if args.bfd {
+        all.push((
+            "bfdd",
+            "bfd\n profile fast\n  transmit-interval 50\n  receive-interval 50\n exit\nexit\n".into(),
+        ));
     }
     if let Some(number) = args.bgp {
+        let watch = if args.bfd { " ! neighbor 10.0.0.2 bfd profile fast\n" } else { "" };
         let text = format!(
-            "router bgp {number}\n ! One line for each neighbour:\n ! neighbor 10.0.0.2 remote-as 65002\n no bgp ebgp-requires-policy\n"
+            "router bgp {number}\n ! For each neighbour:\n ! neighbor 10.0.0.2 remote-as 65002\n{watch} no bgp ebgp-requires-policy\n"
         );
         all.push(("bgpd", text));
     }
@@ -120,8 +131,11 @@ fn daemons(args: &Args) -> Vec<(&'static str, String)> {
 }
 
 /// OSPF on all networks of the interfaces.
-fn ospf(interfaces: &[String]) -> String {
-    let mut text = "router ospf\n".to_owned();
+fn ospf(interfaces: &[String], bfd: bool) -> String {
+    let watched = if bfd { 0..interfaces.len() } else { 0..0 };
+    let mut text: String =
+        watched.map(|i| format!("interface host{i}\n ip ospf bfd\n ip ospf bfd profile fast\n")).collect();
+    text += "router ospf\n";
     for interface in interfaces {
         let addresses = interface.split_once('=').map_or("", |(_, addresses)| addresses).split(',');
         for address in addresses.filter_map(|text| text.parse::<Address>().ok()) {
@@ -180,7 +194,25 @@ fn deployment<'a>(name: &str, frr: &Path, daemons: impl Iterator<Item = &'a str>
          # FRR, next to the twins of the interfaces. 'vtysh --vty_socket {at}' is its command line.\n"
     );
     for daemon in daemons {
-        let module = if daemon == "zebra" { "\"-M\", \"dplane_fpm_nl\", " } else { "" };
+        if daemon == "bfdd" {
+            let _ = write!(
+                text,
+                "# The router runs the sessions of bfdd.\n\
+                 [channels.bfd]\n\
+                 kind = \"calls\"\n\
+                 plane = \"user\"\n\
+                 \n\
+                 [planes.bfd]\n\
+                 kind = \"control\"\n\
+                 command = [\"junctor\", \"bfd\", \"--dataplane\", \"{at}/bfd.sock\", \"--channel\", \"bfd\"]\n\
+                 after = [\"user\"]\n\n"
+            );
+        }
+        let module = match daemon {
+            "zebra" => "\"-M\", \"dplane_fpm_nl\", ".to_owned(),
+            "bfdd" => format!("\"--dplaneaddr\", \"unixc:{at}/bfd.sock\", "),
+            _ => String::new(),
+        };
         let after = if daemon == "zebra" { "user" } else { "zebra" };
         let _ = write!(
             text,
@@ -209,6 +241,7 @@ mod tests {
             ospf: true,
             bgp: Some(65001),
             mpls: false,
+            bfd: true,
             directory: directory.clone(),
             name: None,
         };
@@ -217,14 +250,15 @@ mod tests {
         let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
         assert_eq!(
             read("frr/ospfd.conf"),
-            "router ospf\n network 10.0.1.0/24 area 0\n network 10.0.2.0/24 area 0\n"
+            "interface host0\n ip ospf bfd\n ip ospf bfd profile fast\ninterface host1\n ip ospf bfd\n ip ospf bfd profile fast\n\
+             router ospf\n network 10.0.1.0/24 area 0\n network 10.0.2.0/24 area 0\n"
         );
         assert!(
             read("router.click")
                 .contains("RouteFeed(routes, TABLE rt, TABLE6 rt6, LINK host0 1, LINK host1 2")
         );
         let text = read("deployment.toml");
-        for daemon in ["zebra", "ospfd", "bgpd"] {
+        for daemon in ["zebra", "ospfd", "bfdd", "bgpd", "bfd"] {
             assert!(text.contains(&format!("[planes.{daemon}]")), "{text}");
         }
         let found = planes::deployment::read(&directory.join("deployment.toml"), &text);
