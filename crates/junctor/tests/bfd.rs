@@ -118,6 +118,12 @@ impl Watched {
         });
     }
 
+    /// Whether all sessions are up, as either side says.
+    fn all_up(&self) -> bool {
+        let up = |sessions: &[Value]| sessions.len() == 3 && sessions.iter().all(|s| s["status"] == "up");
+        up(&self.sessions()) && up(&self.peers())
+    }
+
     /// Waits until so many of bfdd's sessions have this state.
     fn wait_there(&self, state: &str, count: usize) {
         let now = || self.peers().iter().filter(|peer| peer["status"] == state).count();
@@ -163,7 +169,8 @@ fn sessions_with_bfdd_come_up_fail_and_return() {
         assert_eq!(session["diagnostic"], "detection time expired", "{session:#}");
     }
     kill(Pid::from_raw(bfdd as i32), Signal::SIGCONT).unwrap();
-    watched.wait("up", 3);
+    // bfdd's own timers have run out meanwhile, so its sessions end once more.
+    wait_for("sessions up on both sides", PATIENCE, || watched.all_up()).unwrap();
     // The administrator ends a session there, and here.
     watched
         .frr
@@ -172,13 +179,12 @@ fn sessions_with_bfdd_come_up_fail_and_return() {
             &["conf", "bfd", "peer 10.0.1.1 local-address 10.0.1.2 interface a0", "shutdown"],
         )
         .unwrap();
-    watched.wait("down", 1);
-    let sessions = watched.sessions();
-    let session = sessions.iter().find(|session| session["status"] == "down").unwrap();
-    assert_eq!(
-        (&session["remote-status"], &session["diagnostic"]),
-        (&"shutdown".into(), &"neighbor signaled down".into())
-    );
+    let told = |session: &Value| {
+        session["remote-status"] == "shutdown" && session["diagnostic"] == "neighbor signaled down"
+    };
+    wait_for("the shutdown", PATIENCE, || watched.sessions().iter().filter(|s| told(s)).count() == 1)
+        .unwrap();
+    assert_eq!(watched.sessions().iter().filter(|s| s["status"] == "down").count(), 1);
     watched
         .frr
         .vtysh(

@@ -13,10 +13,15 @@
 //! * `LINK NAME [OUTPUT [OUTPUT6]]` a link, in the order of the ports. OUTPUT is the output of TABLE that leads there, OUTPUT6,
 //!   default OUTPUT, that of TABLE6.
 //! * `SESSION NEIGHBOUR LOCAL LINK [options]` a neighbour, the own address towards it, and its link; `-` as LINK for a neighbour
-//!   several hops away. May be repeated. Options: `TX`, `RX` intervals of sending and receiving, default 300 ms;
-//!   `MULT` how many packets may be missing, default 3; `ECHO` the shortest interval at which echo packets are returned, default 0: none;
-//!   `TTL` the least TTL of received packets, over several hops only, default 254; `DISCRIMINATOR` the session's number, default random;
-//!   `PASSIVE` waits for the neighbour to begin; `DEPENDENT` says that the session ends with the control plane; `DOWN` holds it down.
+//!   several hops away. May be repeated. The options are:
+//!   `TX TIME`, `RX TIME` intervals of sending and receiving, at least 1 ms, default 300 ms;
+//!   `MULT N` how many packets may be missing, default 3;
+//!   `ECHO TIME` shortest interval at which echo packets are returned, default 0: none;
+//!   `TTL N` least TTL of received packets, over several hops only, default 254;
+//!   `DISCRIMINATOR N` the session's number, default random;
+//!   `PASSIVE` waits for the neighbour to begin;
+//!   `DEPENDENT` says that the session ends with the control plane;
+//!   `DOWN` holds it down.
 //! * `TABLE` the StaticIPLookup, or one of its synonyms, and `TABLE6` the LookupIP6Route, whose next hops the sessions guard.
 //!   Sessions over several hops send by the routes there.
 //!
