@@ -240,16 +240,9 @@ fn the_router_runs_the_sessions_of_its_bfdd() {
     let place = own.path().join("dplane.sock").display().to_string();
     let socket = watched.files.path().join("router.sock").display().to_string();
     let command = [JUNCTOR, "bfd", "--dataplane", &place, "--socket", &socket];
-    let serve = |watched: &Watched| {
-        let mut served = watched.rig.dut.spawn(&command).unwrap();
-        let ready = || std::os::unix::net::UnixStream::connect(&place).is_ok();
-        wait_for("the data plane's socket", PATIENCE, || ready() || served.ended().is_some()).unwrap();
-        assert!(served.ended().is_none(), "{}", served.stderr());
-        served
-    };
-    let served = serve(&watched);
+    let served = watched.rig.dut.spawn(&command).unwrap();
     own.start(&watched.rig.dut, "zebra", "", &[]).unwrap();
-    let address = format!("unixc:{place}");
+    let address = format!("unix:{place}");
     own.start(&watched.rig.dut, "bfdd", OWN, &["--dplaneaddr", &address]).unwrap();
     let states = |own: &Frr, watched: &Watched, state: &str| {
         let text = own.vtysh(&watched.rig.dut, &["show bfd peers json"]).unwrap_or_default();
@@ -278,7 +271,7 @@ fn the_router_runs_the_sessions_of_its_bfdd() {
     wait_for("the session to go", PATIENCE, || watched.sessions().len() == 2).unwrap();
     own.kill("bfdd");
     drop(served);
-    let served = serve(&watched);
+    let served = watched.rig.dut.spawn(&command).unwrap();
     own.start(&watched.rig.dut, "bfdd", OWN, &["--dplaneaddr", &address]).unwrap();
     watched.wait("up", 3);
     wait_for("up", PATIENCE, || states(&own, &watched, "up") == 3).unwrap();

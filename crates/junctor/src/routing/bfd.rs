@@ -16,12 +16,12 @@ use crate::ctl::{self, Client, Failure, Which};
 #[command(after_help = "Examples:
   junctor bfd                                   neighbours and their states
   junctor bfd --json                            the same, with the names of FRR's 'show bfd peers json'
-  junctor bfd --dataplane /run/frr/bfd.sock     run bfdd's sessions: bfdd --dplaneaddr unixc:/run/frr/bfd.sock")]
+  junctor bfd --dataplane /run/frr/bfd.sock     run bfdd's sessions: bfdd --dplaneaddr unix:/run/frr/bfd.sock")]
 pub(crate) struct Args {
     /// The BFD element.
     #[arg(long, value_name = "NAME", default_value = "bfd")]
     element: String,
-    /// Listen for bfdd at this Unix socket, and run its sessions in the router until this command is ended.
+    /// Connect to bfdd at this Unix socket (bfdd --dplaneaddr unix:PATH), and run its sessions in the router until this command is ended.
     #[arg(long, value_name = "PATH", conflicts_with = "json")]
     dataplane: Option<PathBuf>,
     #[command(flatten)]
@@ -34,8 +34,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     if let Some(place) = &args.dataplane {
-        let why = dataplane::serve(place, args);
-        return cli::fail(why);
+        dataplane::serve(place, args);
     }
     let sessions = match sessions(args) {
         Ok(sessions) => sessions,

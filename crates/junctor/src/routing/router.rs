@@ -210,7 +210,7 @@ fn deployment<'a>(name: &str, frr: &Path, daemons: impl Iterator<Item = &'a str>
         }
         let module = match daemon {
             "zebra" => "\"-M\", \"dplane_fpm_nl\", ".to_owned(),
-            "bfdd" => format!("\"--dplaneaddr\", \"unixc:{at}/bfd.sock\", "),
+            "bfdd" => format!("\"--dplaneaddr\", \"unix:{at}/bfd.sock\", "),
             _ => String::new(),
         };
         let after = if daemon == "zebra" { "user" } else { "zebra" };

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! bfdd's sessions in a router: messages of bfdd on one side, handlers of the BFD element on the other.
 //!
-//! Sessions outlive this command and bfdd. When bfdd connects again, it names its sessions anew, and those that it does not name end.
+//! Sessions outlive this command and bfdd. When this command has connected again, bfdd names its sessions anew, and those that it does not name end.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -29,39 +28,19 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// A session as bfdd asked for it, by its discriminator.
 type Known = HashMap<u32, Asked>;
 
-/// Serves one bfdd after the other; returns only if it cannot listen.
-pub(super) fn serve(place: &Path, args: &Args) -> String {
-    let listener = match listen(place) {
-        Ok(listener) => listener,
-        Err(why) => {
-            return format!("{}: {why}; name a path in a directory that you may write to", place.display());
-        }
-    };
-    let mut known = Known::new();
+/// Connects to bfdd, and again when it has ended.
+pub(super) fn serve(place: &Path, args: &Args) -> ! {
+    let (mut known, mut last) = (Known::new(), String::new());
     loop {
-        let served = listener.accept().map_err(|why| why.to_string());
-        if let Err(why) = served.and_then(|(stream, _)| converse(stream, args, &mut known)) {
-            errln!("junctor: bfdd: {why}; waiting for it to connect again");
-            std::thread::sleep(PAUSE);
+        let stream = UnixStream::connect(place).map_err(|why| format!("{}: {why}", place.display()));
+        if let Err(why) = stream.and_then(|stream| converse(stream, args, &mut known))
+            && why != last
+        {
+            errln!("junctor: bfdd: {why}; trying again");
+            last = why;
         }
+        std::thread::sleep(PAUSE);
     }
-}
-
-/// The socket belongs to the owner of its directory, and to nobody else: bfdd gives up root.
-fn listen(place: &Path) -> std::io::Result<UnixListener> {
-    match std::fs::symlink_metadata(place) {
-        Ok(there) if there.mode() & 0o170_000 != 0o140_000 => return Err(ErrorKind::AlreadyExists.into()),
-        Ok(_) if UnixStream::connect(place).is_ok() => return Err(ErrorKind::AddrInUse.into()),
-        Ok(_) => std::fs::remove_file(place)?,
-        Err(_) => {}
-    }
-    let listener = UnixListener::bind(place)?;
-    std::fs::set_permissions(place, std::fs::Permissions::from_mode(0o600))?;
-    let directory = place.parent().filter(|at| !at.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let owner = std::fs::metadata(directory)?.uid();
-    // Who is not root owns both, or bfdd cannot connect.
-    let _ = std::os::unix::fs::chown(place, Some(owner), None);
-    Ok(listener)
 }
 
 /// One connection of bfdd.
