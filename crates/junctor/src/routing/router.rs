@@ -59,13 +59,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(why) => return cli::usage(why),
     };
     let bfd = if args.bfd { vec!["true".to_owned()] } else { Vec::new() };
-    let kernel = Kernel {
-        answers: true,
-        netns: Some(name.clone()),
-        feed: Some(CHANNEL.into()),
-        bfd,
-        mpls: args.mpls,
-    };
+    let kernel =
+        Kernel { answers: true, netns: Some(name.clone()), feed: Some(CHANNEL.into()), bfd, mpls: args.mpls };
     let config = match init::router(&args.interfaces, &[], &[], kernel) {
         Ok(config) => config,
         Err(why) => return cli::usage(why),
