@@ -14,10 +14,16 @@ const DIRECTORIES: [&str; 4] = ["/usr/lib/frr", "/usr/libexec/frr", "/usr/sbin",
 /// How long zebra may take to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Mounts something in place of `/proc/sys/net` that has what zebra asks for, and starts the daemon.
+const MPLS: &str = "d=$(mktemp -d); mount --bind /proc/sys/net $d; mount -t tmpfs none /proc/sys/net
+for part in core ipv4 ipv6; do mkdir /proc/sys/net/$part; mount --bind $d/$part /proc/sys/net/$part; done
+mkdir -p /proc/sys/net/mpls/conf/lo; echo 1048575 > /proc/sys/net/mpls/platform_labels; exec \"$@\"";
+
 /// FRR in one namespace. Its daemons end with this.
 pub struct Frr {
     directory: tempfile::TempDir,
     daemons: BTreeMap<String, Process>,
+    pretends_mpls: bool,
 }
 
 /// The program of a daemon: where it is, or where Debian would have it.
@@ -39,7 +45,12 @@ impl Frr {
         // The daemons give up root.
         let open = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(directory.path(), open).map_err(failed)?;
-        Ok(Frr { directory, daemons: BTreeMap::new() })
+        Ok(Frr { directory, daemons: BTreeMap::new(), pretends_mpls: false })
+    }
+
+    /// Lets zebra believe that the kernel has MPLS, so that it takes labels and sends them by FPM.
+    pub fn pretend_mpls(&mut self) {
+        self.pretends_mpls = true;
     }
 
     /// Starts a daemon, zebra first, with this configuration and these further arguments.
@@ -67,7 +78,9 @@ impl Frr {
         let (program, pid) = (program(daemon), at(&format!("{daemon}.pid")));
         let text = |path: &Path| path.display().to_string();
         let (conf, pid, zserv, vty) = (text(&conf), text(&pid), text(&zserv), text(self.directory.path()));
-        let mut command = vec![&*program, "-f", &conf, "-i", &pid, "-z", &zserv, "--vty_socket", &vty];
+        let mut command =
+            if self.pretends_mpls { vec!["unshare", "-m", "sh", "-ec", MPLS, "sh"] } else { Vec::new() };
+        command.extend([&*program, "-f", &conf, "-i", &pid, "-z", &zserv, "--vty_socket", &vty]);
         command.extend(["-A", "127.0.0.1", "--log", "stdout"]);
         command.extend(arguments);
         let process = namespace.spawn(&command)?;
