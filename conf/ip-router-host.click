@@ -40,32 +40,41 @@ rt :: StaticIPLookup(
 ip :: Strip(14) -> CheckIPHeader(INTERFACES $ADDR0 $ADDR1) -> CheckIPAddresses(INTERFACES $ADDR0 $ADDR1)
     -> GetIPAddress(16) -> rt;
 
-// What the kernel answers, at most so many a second for each reason: packets for this router, and exceptions.
+// What the kernel answers: packets for this router, and exceptions, at most so many a second for each reason.
 // They go unchanged to the twin of the interface by which they came.
-rt[0] -> forus :: Punt(for-us, RATE 10000) -> kernel :: PaintSwitch;
+own :: PaintSwitch;
+kernel :: PaintSwitch;
+own[0], kernel[0] -> Discard;
+rt[0] -> own;
 options :: Punt(options) -> kernel;
 ttl :: Punt(ttl-expired) -> kernel;
 toobig :: Punt(too-big, RESTORE_TTL true) -> kernel;
 noneighbour :: Punt(no-neighbour, RESTORE_TTL true) -> again :: PaintSwitch;
-kernel[0] -> Discard;
 again[0] -> Discard;
 
 // The first interface.
 in0 :: FromDevice($DEV0, METHOD $METHOD) -> c0 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
-out0 :: Queue(1024) -> ToDevice($DEV0, METHOD $METHOD);
+out0 :: Queue(1024) -> [1]order0 :: PrioSched -> ToDevice($DEV0, METHOD $METHOD);
 // Frames with a priority tag (VLAN 0) are treated as untagged ones.
 c0[3] -> tags0 :: UntagPriority -> u0 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 arp0 :: ARPQuerier(if0);
 c0[2], u0[2] -> Paint(1) -> ip;
 // Its twin: the kernel's side of this interface. The kernel answers ARP and gets all that is not IPv4, too.
-FromHost($HOST0, ADDR $ADDR0, TWIN $DEV0, MTU $MTU0, VIRTUAL rt 0) -> out0;
-twin0 :: ToHost($HOST0);
-kernel[1] -> Unstrip(14) -> twin0;
-again[1] -> EtherEncap(0x0800, if0, if0) -> twin0;
-c0[0], u0[0] -> twin0;
+// Control protocols have their own queues and limits both ways: no flood of other packets takes a hello's place.
+FromHost($HOST0, ADDR $ADDR0, TWIN $DEV0, MTU $MTU0, VIRTUAL rt 0) -> said0 :: ControlTraffic(LIMITED false)
+    -> Queue(1024) -> [0]order0;
+said0[1], said0[2] -> out0;
+heard0 :: ControlTraffic -> Queue(4096) -> [0]first0 :: PrioSched -> twin0 :: ToHost($HOST0);
+punts0 :: Queue(512) -> [1]first0;
+heard0[1] -> forus0 :: Punt(for-us, RATE 10000) -> punts0;
+heard0[2] -> other0 :: Punt(other) -> punts0;
+own[1] -> Unstrip(14) -> heard0;
+kernel[1] -> Unstrip(14) -> punts0;
+again[1] -> EtherEncap(0x0800, if0, if0) -> punts0;
+c0[0], u0[0] -> heard0;
 c0[1], u0[1] -> replies0 :: Tee -> [1]arp0;
-replies0[1] -> twin0;
-u0[3], tags0[1] -> other0 :: Punt(other) -> twin0;
+replies0[1] -> heard0;
+u0[3], tags0[1] -> heard0;
 
 // What leaves by it: RFC 1812's checks in order, each exception to the kernel.
 rt[1] -> DropBroadcasts
@@ -84,20 +93,27 @@ arp0[2] -> noneighbour;
 
 // The second interface.
 in1 :: FromDevice($DEV1, METHOD $METHOD) -> c1 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
-out1 :: Queue(1024) -> ToDevice($DEV1, METHOD $METHOD);
+out1 :: Queue(1024) -> [1]order1 :: PrioSched -> ToDevice($DEV1, METHOD $METHOD);
 // Frames with a priority tag (VLAN 0) are treated as untagged ones.
 c1[3] -> tags1 :: UntagPriority -> u1 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 arp1 :: ARPQuerier(if1);
 c1[2], u1[2] -> Paint(2) -> ip;
 // Its twin: the kernel's side of this interface. The kernel answers ARP and gets all that is not IPv4, too.
-FromHost($HOST1, ADDR $ADDR1, TWIN $DEV1, MTU $MTU1, VIRTUAL rt 0) -> out1;
-twin1 :: ToHost($HOST1);
-kernel[2] -> Unstrip(14) -> twin1;
-again[2] -> EtherEncap(0x0800, if1, if1) -> twin1;
-c1[0], u1[0] -> twin1;
+// Control protocols have their own queues and limits both ways: no flood of other packets takes a hello's place.
+FromHost($HOST1, ADDR $ADDR1, TWIN $DEV1, MTU $MTU1, VIRTUAL rt 0) -> said1 :: ControlTraffic(LIMITED false)
+    -> Queue(1024) -> [0]order1;
+said1[1], said1[2] -> out1;
+heard1 :: ControlTraffic -> Queue(4096) -> [0]first1 :: PrioSched -> twin1 :: ToHost($HOST1);
+punts1 :: Queue(512) -> [1]first1;
+heard1[1] -> forus1 :: Punt(for-us, RATE 10000) -> punts1;
+heard1[2] -> other1 :: Punt(other) -> punts1;
+own[2] -> Unstrip(14) -> heard1;
+kernel[2] -> Unstrip(14) -> punts1;
+again[2] -> EtherEncap(0x0800, if1, if1) -> punts1;
+c1[0], u1[0] -> heard1;
 c1[1], u1[1] -> replies1 :: Tee -> [1]arp1;
-replies1[1] -> twin1;
-u1[3], tags1[1] -> other1 :: Punt(other) -> twin1;
+replies1[1] -> heard1;
+u1[3], tags1[1] -> heard1;
 
 // What leaves by it: RFC 1812's checks in order, each exception to the kernel.
 rt[2] -> DropBroadcasts

@@ -83,6 +83,7 @@ const SPLITS: &[Split] = &[
         &[0, 1, 2],
     ),
     (Ether, "", "CheckARPHeader(14)", 2, &[0, 1]),
+    (Ether, "", "ControlTraffic(LIMITED false)", 3, &[0, 1]),
     (Ether, "", "ARPResponder(1.0.0.9 2:0:0:0:0:9)", 2, &[0, 1]),
     (Ether, "", "HostEtherFilter(2:0:0:0:0:2, 1)", 2, &[0, 1]),
     (Ether, "", "StripEtherVlanHeader", 2, &[0]),

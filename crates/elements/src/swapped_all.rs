@@ -53,6 +53,7 @@ const GOES_ON: &[&str] = &[
     "CheckReversePath: i :: TestIn -> CheckIPHeader -> e :: CheckReversePath(t) -> o :: TestOut; Idle -> t :: StaticIPLookup(9.0.0.0/8 0) -> Discard;",
     "CheckTCPHeader: i :: TestIn -> MarkIPHeader -> e :: CheckTCPHeader(DETAILS true) -> o :: TestOut;",
     "CheckUDPHeader: i :: TestIn -> MarkIPHeader -> e :: CheckUDPHeader(DETAILS true) -> o :: TestOut;",
+    "ControlTraffic: i :: TestIn -> e :: ControlTraffic(LIMIT arp 1) -> o :: TestOut; e[1] -> o; e[2] -> o;",
     "Counter: i :: TestIn -> e :: Counter -> o :: TestOut;",
     "DRRSched: i :: TestIn -> q :: Queue -> e :: DRRSched(30) -> u :: RatedUnqueue(3) -> o :: TestOut; Idle -> [1]e;",
     "DecIP6HLIM: i :: TestIn -> CheckIP6Header -> e :: DecIP6HLIM -> o :: TestOut;",

@@ -74,6 +74,7 @@ reasons! {
     NoIcmpError "no-icmp-error" "An ICMP error must not be sent about this packet.";
     IcmpRateLimited "icmp-rate-limited" "An ICMP error would have exceeded the configured rate.";
     PuntRateLimited "punt-rate-limited" "More packets than allowed were meant for the host's own stack.";
+    ControlRateLimited "control-rate-limited" "More messages of a control protocol than allowed were meant for the host's own stack.";
     BadHopLimit "bad-hop-limit" "A message that must not leave its link came with a hop limit below 255.";
     BadDiscovery "bad-discovery" "A neighbour discovery message is malformed or not for this element.";
     BadBfd "bad-bfd" "A BFD packet is malformed, or is authenticated where no authentication is in use.";

@@ -150,14 +150,25 @@ pub(crate) fn plan(
     for w in wished.iter().flatten().flatten() {
         load[*w] += 1;
     }
-    // First those that bring packets, then those that fetch them: a fetching task goes where its packets are.
+    // First those that bring most packets, then others that bring some, then those that fetch them: a fetching task goes where its
+    // packets are. Devices with queues are spread before the taps and sources beside them, which have little to do.
     let fetches = |e: usize| checked.inputs(e).first().is_some_and(|p| p.processing == Processing::Pull);
     let mut upstream = Upstream { seen: vec![0; count], round: 0 };
     let mut candidates = |e: usize, reach: &Reach| {
         let near = if fetches(e) { upstream.sources(checked, reach, e, workers) } else { Vec::new() };
         if near.is_empty() { (0..workers).collect() } else { near }
     };
-    for e in (0..count).filter(|e| !fetches(*e)).chain((0..count).filter(|e| fetches(*e))) {
+    let rank = |e: usize| match tasks[e] {
+        _ if fetches(e) => 2,
+        Tasks::Many(_) => 0,
+        _ => 1,
+    };
+    for e in (0..3).flat_map(|turn| {
+        (0..count).filter({
+            let rank = &rank;
+            move |e| rank(*e) == turn
+        })
+    }) {
         homes[e] = match (tasks[e], &wished[e]) {
             (Tasks::None, _) => continue,
             (_, Some(wished)) => wished.clone(),

@@ -35,6 +35,7 @@ use crate::sys;
 
 const PACKET_ADD_MEMBERSHIP: i32 = 1;
 const PACKET_MR_PROMISC: u16 = 1;
+const PACKET_MR_ALLMULTI: u16 = 2;
 const PACKET_MR_UNICAST: u16 = 3;
 
 /// Most queues that a packet device offers when nobody says how many.
@@ -182,9 +183,10 @@ impl Promiscuous {
     }
 }
 
-/// Has an interface receive frames for further addresses, until the result is dropped.
-pub(crate) fn unicast(ifindex: u32, macs: &[[u8; 6]]) -> io::Result<OwnedFd> {
+/// Has an interface receive frames for further addresses and for all groups, until the result is dropped.
+pub(crate) fn receive_more(ifindex: u32, macs: &[[u8; 6]]) -> io::Result<OwnedFd> {
     let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+    join(&socket, ifindex, PACKET_MR_ALLMULTI, &[])?;
     macs.iter().try_for_each(|mac| join(&socket, ifindex, PACKET_MR_UNICAST, mac))?;
     Ok(socket)
 }

@@ -4,6 +4,8 @@
 //! A virtual router (VRRP, RFC 9568 section 7.3) has a link-level address of its own, which the kernel holds on a macvlan. Where that
 //! lies over a tap that stands for an interface of ours (`TWIN`), frames for it arrive at the interface. So the tap tells the interface's
 //! driver which addresses there are, and who receives asks only about frames that are for nobody it knows.
+//!
+//! The kernel's daemons join groups at the twin, such as that of all OSPF routers. So the interface's card passes frames for all groups.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -86,8 +88,7 @@ impl Teller {
         self.told = (ifindex, macs.clone());
         let aliases = self.aliases.clone();
         let _ = self.aside.look(move || {
-            let ifindex = ifindex.filter(|_| !macs.is_empty());
-            let passes = ifindex.map(|ifindex| af_packet::unicast(ifindex, &macs)).transpose()?;
+            let passes = ifindex.map(|ifindex| af_packet::receive_more(ifindex, &macs)).transpose()?;
             aliases.keep(passes);
             Ok(())
         });

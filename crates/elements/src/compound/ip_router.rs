@@ -24,7 +24,8 @@
 //! * `HOST` boolean, default false: this host's kernel answers what the fast path cannot. Each interface gets a twin, a tap
 //!   `host0`, `host1`... with its Ethernet address, MTU and IP addresses. What is for the router itself, and every
 //!   exception (TTL expired, bad options, too big, no neighbour, no route), goes to the twin of the interface by which it
-//!   came, limited by a Punt for each reason; what the kernel sends there leaves by the interface.
+//!   came, limited by a Punt for each reason; what the kernel sends there leaves by the interface. Messages of control
+//!   protocols have their own queues and limits both ways (`heard0`, `said0`, see ControlTraffic).
 //!   The kernel needs `net.ipv4.ip_forward=1` and the routes that go by next hops.
 //! * `NETNS` the network namespace for the twins; implies HOST.
 //! * `FEED CHANNEL` the channel by which a control plane ('junctor control') sends routes, see RouteFeed; implies HOST.

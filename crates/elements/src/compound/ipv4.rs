@@ -96,7 +96,8 @@ pub(super) fn local(router: &Router) -> String {
 /// What is for the router and what is an exception, where the kernel answers.
 pub(super) fn kernel(router: &Router) -> String {
     let mut text = format!(
-        "{} -> forus :: Punt(for-us, RATE 10000) -> kernel;\n\
+        "{} -> own;
+\
          options :: Punt(options) -> kernel;\n\
          ttl :: Punt(ttl-expired) -> kernel;\n\
          toobig :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\
@@ -144,11 +145,11 @@ pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
     let (queries, replies) = (Router::received(i, c), Router::received(i, c + 1));
     if router.host {
         return format!(
-            "again[{}] -> EtherEncap(0x0800, {station}, {station}) -> twin{i};\n\
+            "again[{}] -> EtherEncap(0x0800, {station}, {station}) -> punts{i};\n\
              {queries} -> asked{i} :: Tee -> [1]arp{i};\n\
-             asked{i}[1] -> twin{i};\n\
+             asked{i}[1] -> heard{i};\n\
              {replies} -> replies{i} :: Tee -> [1]arp{i};\n\
-             replies{i}[1] -> twin{i};\n",
+             replies{i}[1] -> heard{i};\n",
             i + 1
         );
     }

@@ -212,7 +212,8 @@ fn rest(router: &Router) -> &'static str {
 /// What is for the router and what is an exception, where the kernel answers.
 pub(super) fn kernel(router: &Router) -> String {
     let mut text = format!(
-        "{} -> forus6 :: Punt(for-us, RATE 10000) -> kernel;\n\
+        "{} -> own;
+\
          options6 :: Punt(options) -> kernel;\n\
          hop6[1] -> options6;\n\
          hop6[2] -> options6;\n\
@@ -273,10 +274,10 @@ pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
     let mut text = String::new();
     if router.host {
         text += &format!(
-            "again6[{}] -> EtherEncap(0x86dd, {station}, {station}) -> twin{i};\n\
-             {solicitations} -> twin{i};\n\
-             {advertisements} -> heard{i} :: Tee -> [1]nd{i};\n\
-             heard{i}[1] -> twin{i};\n",
+            "again6[{}] -> EtherEncap(0x86dd, {station}, {station}) -> punts{i};\n\
+             {solicitations} -> heard{i};\n\
+             {advertisements} -> adverts{i} :: Tee -> [1]nd{i};\n\
+             adverts{i}[1] -> heard{i};\n",
             i + 1
         );
     } else {
@@ -294,7 +295,7 @@ pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
     }
     text += &match (router.advertises(interface), router.host) {
         (true, _) => format!("{}{routers} -> ra{i};\n", advertiser(router, i)),
-        (false, true) => format!("{routers} -> twin{i};\n"),
+        (false, true) => format!("{routers} -> heard{i};\n"),
         (false, false) => format!("{routers} -> Discard;\n"),
     };
     text

@@ -15,6 +15,12 @@ use super::{bfd, ipv4, ipv6, mpls};
 
 /// Packets that may wait for an interface.
 const QUEUE: usize = 1024;
+/// Messages of control protocols that may wait for the kernel: more than all limits let through at once.
+const CONTROL_IN: usize = 4096;
+/// Other packets that may wait for the kernel.
+const PUNTS: usize = 512;
+/// Messages of the kernel's control protocols that may wait for an interface.
+const CONTROL_OUT: usize = 1024;
 
 /// An address with its network, of either family, as the user writes it.
 #[derive(Clone, Copy, Debug)]
@@ -431,10 +437,11 @@ impl Router {
             text += &ipv6::table(self);
         }
         if self.host {
-            text += "\n// What the kernel answers, at most so many a second for each reason: packets for this router, and exceptions.\n\
+            text += "\n// What the kernel answers: packets for this router, and exceptions, at most so many a second for each reason.\n\
                      // They go unchanged to the twin of the interface by which they came.\n\
+                     own :: PaintSwitch;\n\
                      kernel :: PaintSwitch;\n\
-                     kernel[0] -> Discard;\n";
+                     own[0], kernel[0] -> Discard;\n";
         }
         text += &bfd::sorted(self);
         if self.has4() {
@@ -490,11 +497,12 @@ impl Router {
         let mut text = format!(
             "\n// Interface {name}.\n\
              in{i} :: FromDevice({name}{method}) -> c{i} :: Classifier({0}, -);\n\
-             out{i} :: Queue({1}) -> ToDevice({name}{method});\n\
+             out{i} :: Queue({1}) -> {2}ToDevice({name}{method});\n\
              // Frames with a priority tag (VLAN 0) are treated as untagged ones.\n\
              c{i}[{rest}] -> tags{i} :: UntagPriority -> u{i} :: Classifier({0}, -);\n",
             patterns.join(", "),
-            self.queue
+            self.queue,
+            if self.host { format!("[1]order{i} :: PrioSched -> ") } else { String::new() },
         );
         if four {
             text += &ipv4::input(self, i, of4);
@@ -511,7 +519,7 @@ impl Router {
             text += &ipv6::stations(self, i, of6);
         }
         text += &if self.host {
-            format!("u{i}[{rest}], tags{i}[1] -> other{i} :: Punt(other) -> twin{i};\n")
+            format!("u{i}[{rest}], tags{i}[1] -> heard{i};\n")
         } else {
             format!("u{i}[{rest}] -> Discard;\n")
         };
@@ -565,9 +573,16 @@ impl Router {
         };
         format!(
             "// Its twin: the kernel's side of this interface. The kernel answers {asks} and gets all that is not {not_ours}, too.\n\
-             FromHost(host{i}{addresses}, TWIN {name}{mtu}{netns}{routes}) -> out{i};\n\
-             twin{i} :: ToHost(host{i});\n\
-             kernel[{}] -> Unstrip(14) -> twin{i};\n",
+             // Control protocols have their own queues and limits both ways: no flood of other packets takes a hello's place.\n\
+             FromHost(host{i}{addresses}, TWIN {name}{mtu}{netns}{routes}) -> said{i} :: ControlTraffic(LIMITED false)\n    \
+             -> Queue({CONTROL_OUT}) -> [0]order{i};\n\
+             said{i}[1], said{i}[2] -> out{i};\n\
+             heard{i} :: ControlTraffic -> Queue({CONTROL_IN}) -> [0]first{i} :: PrioSched -> twin{i} :: ToHost(host{i});\n\
+             punts{i} :: Queue({PUNTS}) -> [1]first{i};\n\
+             heard{i}[1] -> forus{i} :: Punt(for-us, RATE 10000) -> punts{i};\n\
+             heard{i}[2] -> other{i} :: Punt(other) -> punts{i};\n\
+             own[{}] -> Unstrip(14) -> heard{i};\n\
+             kernel[{0}] -> Unstrip(14) -> punts{i};\n",
             i + 1
         )
     }

@@ -2,6 +2,7 @@
 //! Elements that make packets or exchange them with the world.
 
 mod control_socket;
+mod control_traffic;
 mod device;
 mod duplex;
 mod exchange;
@@ -30,6 +31,7 @@ mod to_plane;
 /// The classes of this kind.
 pub static CLASSES: &[engine::Class] = &[
     control_socket::CLASS,
+    control_traffic::CLASS,
     from_device::FROM_DEVICE,
     from_device::POLL_DEVICE,
     from_dump::CLASS,

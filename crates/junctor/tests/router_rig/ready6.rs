@@ -160,7 +160,7 @@ fn check_twins(method: &str) {
     assert!(net.contains("No route"), "{net}");
     until_said(&rig.a, "ping -6 -n -c8 -i0.5 -W6 2001:db8:2::77", &["Address unreachable"]);
     let report = dut.stop();
-    for punt in ["forus6", "expired6", "toobig6", "options6", "noroute6", "noneighbour6"] {
+    for punt in ["forus0", "expired6", "toobig6", "options6", "noroute6", "noneighbour6"] {
         assert!(report.sent(punt, 0) > 0, "{punt}: {}", report.0.stdout);
     }
     assert_eq!(report.all_drops("punt-rate-limited"), 0);

@@ -53,7 +53,7 @@ fn check_twins(method: &str) {
     until_said(&rig.a, "ping -n -c8 -W6 10.0.2.77", &["Destination Host Unreachable"]);
     drop(server);
     let report = dut.stop();
-    for punt in ["forus", "ttl", "noneighbour", "noroute"] {
+    for punt in ["forus0", "ttl", "noneighbour", "noroute"] {
         assert!(report.sent(punt, 0) > 0, "{punt}: {}", report.0.stdout);
     }
     assert_eq!(report.all_drops("punt-rate-limited"), 0);

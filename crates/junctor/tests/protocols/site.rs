@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A router with a control plane between three networks, whose hosts may be routers, too.
+//!
+//! ```text
+//! A: a0 --- d0 \                 / d1 --- b0 :B
+//!               the router under
+//!                test, its twins
+//!                host0 to host2  \ d2 --- c0 :C
+//! ```
+//! Network N (1 to 3) is 10.0.N.0/24 and fd00:N::/64; the router is host 1 there, and the other end host 2.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use lab::process::Process;
+use lab::rig::{Cable, Namespace, Rig, wait_for};
+use serde_json::Value;
+
+pub const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+pub struct Site {
+    pub rig: Rig,
+    _c: Namespace,
+    pub control: Namespace,
+    router: Option<Process>,
+    plane: Option<Process>,
+    files: tempfile::TempDir,
+    since: Instant,
+}
+
+/// Switches IPv6 on, without the wait for duplicates.
+pub fn speak_ipv6(namespace: &Namespace) {
+    let settings = [
+        "conf/all/disable_ipv6=0",
+        "conf/default/disable_ipv6=0",
+        "conf/default/accept_dad=0",
+        "conf/all/forwarding=1",
+    ];
+    for setting in settings {
+        let (name, value) = setting.split_once('=').unwrap();
+        namespace.sysctl(&format!("net/ipv6/{name}"), value).unwrap();
+    }
+}
+
+impl Site {
+    /// Everything but daemons, with cables of this MTU.
+    pub fn new(mtu: usize) -> Site {
+        Site::edited(mtu, |text| text)
+    }
+
+    /// The same with a configuration that is changed before it runs.
+    pub fn edited(mtu: usize, edit: impl FnOnce(String) -> String) -> Site {
+        let since = Instant::now();
+        let cable = Cable { mtu, ..Cable::default() };
+        let rig = Rig::new(cable).unwrap();
+        let (c, control) = (Namespace::new("c").unwrap(), Namespace::new("ctl").unwrap());
+        cable.lay(&c, "c0", &rig.dut, "d2").unwrap();
+        speak_ipv6(&control);
+        control.sysctl("net/ipv4/ip_forward", "1").unwrap();
+        for (number, (host, interface)) in
+            [(&rig.a, "a0"), (&rig.b, "b0"), (&c, "c0")].into_iter().enumerate()
+        {
+            let network = number + 1;
+            speak_ipv6(host);
+            host.sysctl("net/ipv4/ip_forward", "1").unwrap();
+            // An interface that was there before has no link-local address yet.
+            host.ip(&format!("link set {interface} down")).unwrap();
+            host.ip(&format!("link set {interface} up")).unwrap();
+            host.ip(&format!("addr add 10.0.{network}.2/24 dev {interface}")).unwrap();
+            host.ip(&format!("addr add fd00:{network}::2/64 dev {interface} nodad")).unwrap();
+            host.ip("link set lo up").unwrap();
+            if network > 1 {
+                // The way back is not what is tested.
+                host.ip(&format!("route add 10.0.1.0/24 via 10.0.{network}.1 metric 4000")).unwrap();
+                host.ip(&format!("route add fd00:1::/64 via fd00:{network}::1 metric 4000")).unwrap();
+            }
+        }
+        rig.a.ip("route add default via 10.0.1.1").unwrap();
+        rig.a.ip("route add default via fd00:1::1").unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let mut site = Site { rig, _c: c, control, router: None, plane: None, files, since };
+        site.start(edit);
+        site
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.files.path().join(name).display().to_string()
+    }
+
+    fn start(&mut self, edit: impl FnOnce(String) -> String) {
+        let interfaces =
+            ["d0=10.0.1.1/24,fd00:1::1/64", "d1=10.0.2.1/24,fd00:2::1/64", "d2=10.0.3.1/24,fd00:3::1/64"];
+        let init =
+            [&[JUNCTOR, "init", "router"][..], &interfaces, &["--host", "--feed", "routes", "--netns"]]
+                .concat();
+        let text = self.rig.dut.run(&[&init[..], &[self.control.name()]].concat()).unwrap();
+        let text = text.replace("Device(d", "Device(METHOD AF_PACKET, d");
+        std::fs::write(self.path("router.click"), edit(text)).unwrap();
+        let (icc, socket, config) = (self.path("icc"), self.path("router.sock"), self.path("router.click"));
+        let command = [JUNCTOR, "run", "-R", "--icc", &icc, "--control", &socket, &config];
+        let mut router = self.rig.dut.spawn(&command).unwrap();
+        let ready = || self.ctl("rt.nroutes").is_some() || router.ended().is_some();
+        wait_for("the router", PATIENCE, ready).unwrap();
+        assert!(router.ended().is_none(), "{}{}", router.stdout(), router.stderr());
+        self.router = Some(router);
+        let socket = self.path("plane.sock");
+        let command = [
+            JUNCTOR,
+            "control",
+            "routes",
+            "--icc",
+            &icc,
+            "--netns",
+            self.control.name(),
+            "--socket",
+            &socket,
+        ];
+        self.plane = Some(self.rig.dut.spawn(&command).unwrap());
+        wait_for("the control plane", PATIENCE, || self.status()["router"]["connected"] == true).unwrap();
+    }
+
+    /// What a handler of the router reads, if it answers.
+    pub fn ctl(&self, handler: &str) -> Option<String> {
+        let (socket, words) = (self.path("router.sock"), handler.split(' '));
+        let output =
+            Command::new(JUNCTOR).args(["ctl", "--socket", &socket, "--read"]).args(words).output().unwrap();
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// The same as a number.
+    pub fn count(&self, handler: &str) -> u64 {
+        let text = self.ctl(handler).unwrap_or_else(|| panic!("{handler} does not answer"));
+        text.parse().unwrap_or_else(|_| panic!("{handler}: {text}"))
+    }
+
+    /// Packets that the router has dropped for a reason.
+    pub fn drops(&self, reason: &str) -> u64 {
+        let socket = self.path("router.sock");
+        let output = Command::new(JUNCTOR).args(["drops", "--json", "--socket", &socket]).output().unwrap();
+        let drops: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let of_reason = |drop: &&Value| drop["reason"] == reason;
+        let all = drops["drops"].as_array().into_iter().flatten();
+        all.filter(of_reason).filter_map(|drop| drop["packets"].as_u64()).sum()
+    }
+
+    fn routes(&self, argument: &str) -> Value {
+        let socket = self.path("plane.sock");
+        let output = Command::new(JUNCTOR).args(["routes", "--json", "--socket", &socket, argument]).output();
+        serde_json::from_slice(&output.unwrap().stdout).unwrap_or_default()
+    }
+
+    pub fn status(&self) -> Value {
+        self.routes("--status")
+    }
+
+    /// The protocol by which the router knows an address, if it does.
+    pub fn protocol(&self, address: &str) -> Option<String> {
+        self.routes(address)["protocol"].as_str().map(str::to_owned)
+    }
+
+    /// Waits until the router forwards to `address` by a route of `protocol`, and the host on network 1 gets an answer from there.
+    pub fn wait_for_route(&self, address: &str, protocol: &str) {
+        let found = || self.protocol(address).as_deref() == Some(protocol);
+        self.wait(&format!("a route to {address} by {protocol}"), found);
+        self.wait(&format!("answers from {address}"), || {
+            self.rig.a.run(&["ping", "-n", "-c1", "-W1", address]).is_ok()
+        });
+    }
+
+    /// Waits until the router has no route to `address`.
+    pub fn wait_for_no_route(&self, address: &str) {
+        self.wait(&format!("the route to {address} to go"), || self.protocol(address).is_none());
+    }
+
+    /// Waits for a condition; where it is in vain, says what is known.
+    pub fn wait(&self, what: &str, condition: impl FnMut() -> bool) {
+        eprintln!("{:6.1} s: {what}", self.since.elapsed().as_secs_f64());
+        wait_for(what, PATIENCE, condition).unwrap_or_else(|why| {
+            let logs = [&self.router, &self.plane].map(|process| process.as_ref().map(Process::stderr));
+            panic!("{why}\n{:#}\n{:#}\n{logs:?}", self.status(), self.routes("--all"))
+        });
+    }
+}
