@@ -96,8 +96,7 @@ pub(super) fn local(router: &Router) -> String {
 /// What is for the router and what is an exception, where the kernel answers.
 pub(super) fn kernel(router: &Router) -> String {
     let mut text = format!(
-        "{} -> own;
-\
+        "{} -> own;\n\
          options :: Punt(options) -> kernel;\n\
          ttl :: Punt(ttl-expired) -> kernel;\n\
          toobig :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\

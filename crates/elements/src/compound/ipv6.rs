@@ -212,8 +212,7 @@ fn rest(router: &Router) -> &'static str {
 /// What is for the router and what is an exception, where the kernel answers.
 pub(super) fn kernel(router: &Router) -> String {
     let mut text = format!(
-        "{} -> own;
-\
+        "{} -> own;\n\
          options6 :: Punt(options) -> kernel;\n\
          hop6[1] -> options6;\n\
          hop6[2] -> options6;\n\
