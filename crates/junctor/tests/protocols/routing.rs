@@ -198,6 +198,81 @@ fn check(row: &Row, mtu: usize) {
     assert_eq!(refused, 0, "{:#}", site.status());
 }
 
+/// FRR at B and BIRD at C name one network: the router shares its traffic among both, and goes on with one when the other's daemon dies.
+#[test]
+fn bgp_with_several_paths_to_frr_and_bird() {
+    let name = "bgp_with_several_paths_to_frr_and_bird";
+    if skip_without(name, &[&frr::program("zebra"), &frr::program("bgpd"), "vtysh", "bird"]) {
+        return;
+    }
+    let site = Site::new(1500);
+    for host in [&site.rig.b, &site.c] {
+        host.ip("addr add 198.51.100.1/24 dev lo").unwrap();
+    }
+    let mut theirs = Frr::new().unwrap();
+    theirs.start(&site.rig.b, "zebra", "", &[]).unwrap();
+    theirs.start(&site.rig.b, "bgpd", BGP_OF_B, &[]).unwrap();
+    let conf = site.path("bird.conf");
+    std::fs::write(&conf, BIRD_OF_C).unwrap();
+    let bird = site.c.spawn(&["bird", "-f", "-c", &conf, "-s", &site.path("bird.ctl")]).unwrap();
+    let mut ours = Frr::new().unwrap();
+    ours.start(&site.control, "zebra", "fpm address 127.0.0.1\n", &["-M", "dplane_fpm_nl"]).unwrap();
+    ours.start(&site.control, "bgpd", BGP_OF_ROUTER, &[]).unwrap();
+    let leads = |expected: [bool; 2]| {
+        let lookup = || site.ctl("rt.lookup 198.51.100.1").unwrap_or_default();
+        let by = || ["10.0.2.2 2", "10.0.3.2 3"].map(|hop| lookup().contains(hop));
+        site.wait(&format!("198.51.100.1 by {expected:?} of B and C"), || by() == expected);
+        site.wait_for_route("198.51.100.1", "bgp");
+    };
+    leads([true, true]);
+    theirs.kill("bgpd");
+    leads([false, true]);
+    theirs.start(&site.rig.b, "bgpd", BGP_OF_B, &[]).unwrap();
+    leads([true, true]);
+    drop(bird);
+    leads([true, false]);
+}
+
+const BGP_OF_ROUTER: &str = "
+router bgp 65001
+ bgp router-id 10.0.2.1
+ timers bgp 2 8
+ no bgp ebgp-requires-policy
+ bgp bestpath as-path multipath-relax
+ neighbor 10.0.2.2 remote-as 65002
+ neighbor 10.0.2.2 timers connect 1
+ neighbor 10.0.3.2 remote-as 65003
+ neighbor 10.0.3.2 timers connect 1
+ address-family ipv4 unicast
+  maximum-paths 4
+";
+const BGP_OF_B: &str = "
+router bgp 65002
+ bgp router-id 10.0.2.2
+ timers bgp 2 8
+ no bgp ebgp-requires-policy
+ neighbor 10.0.2.1 remote-as 65001
+ neighbor 10.0.2.1 timers connect 1
+ neighbor 10.0.2.1 advertisement-interval 0
+ address-family ipv4 unicast
+  network 198.51.100.0/24
+";
+const BIRD_OF_C: &str = "
+router id 10.0.3.2;
+protocol device { scan time 1; }
+protocol direct { ipv4; interface \"lo\"; }
+protocol bgp {
+  local 10.0.3.2 as 65003;
+  neighbor 10.0.3.1 as 65001;
+  hold time 8;
+  keepalive time 2;
+  connect retry time 1;
+  connect delay time 1;
+  error wait time 1, 1;
+  ipv4 { import all; export where net = 198.51.100.0/24; };
+}
+";
+
 macro_rules! rows {
     ($($test:ident => $name:literal, $mtu:literal;)+) => {$(
         #[test]

@@ -21,7 +21,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Site {
     pub rig: Rig,
-    _c: Namespace,
+    pub c: Namespace,
     pub control: Namespace,
     router: Option<Process>,
     plane: Option<Process>,
@@ -79,7 +79,7 @@ impl Site {
         rig.a.ip("route add default via 10.0.1.1").unwrap();
         rig.a.ip("route add default via fd00:1::1").unwrap();
         let files = tempfile::tempdir().unwrap();
-        let mut site = Site { rig, _c: c, control, router: None, plane: None, files, since };
+        let mut site = Site { rig, c, control, router: None, plane: None, files, since };
         site.start(edit);
         site
     }
