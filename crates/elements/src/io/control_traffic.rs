@@ -381,7 +381,7 @@ mod tests {
         for whole in
             [four(17, 1, &ports(520, 520)), six(58, 255, &[135, 0]), frame(60, &[0xfe, 0xfe, 3, 0x83])]
         {
-            (0..whole.len()).for_each(|n| drop(of_frame(&whole[..n])));
+            (0..whole.len()).for_each(|n| _ = of_frame(&whole[..n]));
         }
         assert_eq!((of_frame(&[0; 13]), of_frame(&frame(0x0800, &[0x45]))), (Found::Other, Found::Ip));
     }
@@ -407,7 +407,7 @@ mod tests {
             }
             assert!(run.try_read_with("e.count", "smtp").is_err());
         }
-        let run = Rig::new("ControlTraffic(LIMITED false)").outputs(3).inputs(&vec![&*frames[0]; 3000]).run();
+        let run = Rig::new("ControlTraffic(LIMITED false)").outputs(3).inputs(&vec![frames[0]; 3000]).run();
         assert_eq!(run.out("o0").len(), 3000);
     }
 

@@ -135,7 +135,8 @@ fn no_hello_is_lost_in_a_flood_of_exceptions() {
         site.drops("control-rate-limited")
     );
     // All that were sent have come, both ways.
-    (ours.kill("ospfd"), theirs.kill("ospfd"));
+    ours.kill("ospfd");
+    theirs.kill("ospfd");
     for from in ["10.0.2.1", "10.0.2.2"] {
         let [theirs, ours] = &watches;
         site.wait(&format!("all hellos from {from}"), || hellos(theirs, from) == hellos(ours, from));
