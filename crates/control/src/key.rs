@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Routes of one feed by destination, in few bytes each.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use feed::Prefix;
 use wire::{Prefix4, Prefix6};
 
-/// A fast hash is enough: daemons of this machine choose the keys.
-type Hasher = foldhash::fast::RandomState;
-
-/// A destination in a table of the user plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A destination in a table of the user plane. In order of families, addresses, lengths and tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The table of the user plane.
     pub table: u8,
@@ -18,75 +16,178 @@ pub struct Key {
     pub prefix: Prefix,
 }
 
-/// A map from [`Key`]s to values: 8 bytes for the key of an IPv4 route, 24 for that of an IPv6 route.
+impl Key {
+    fn place(&self) -> (u8, u128, u8, u8) {
+        match self.prefix {
+            Prefix::V4(prefix) => (0, prefix.addr().to_bits().into(), prefix.len(), self.table),
+            Prefix::V6(prefix) => (1, prefix.addr().to_bits(), prefix.len(), self.table),
+            Prefix::Label(label) => (2, label.into(), 0, self.table),
+        }
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A map from [`Key`]s to values, in order: 8 bytes for the key of an IPv4 route, 24 for that of an IPv6 route.
 #[derive(Clone, Debug)]
 pub(crate) struct Map<V> {
-    four: HashMap<u64, V, Hasher>,
-    six: HashMap<[u64; 3], V, Hasher>,
-    labels: HashMap<(u8, u32), V, Hasher>,
+    four: Parts<u64, V>,
+    six: Parts<[u64; 3], V>,
+    labels: Parts<(u32, u8), V>,
 }
 
 impl<V> Default for Map<V> {
     fn default() -> Self {
-        Map { four: HashMap::default(), six: HashMap::default(), labels: HashMap::default() }
+        Map { four: Parts::default(), six: Parts::default(), labels: Parts::default() }
     }
 }
 
-fn pack4(table: u8, prefix: Prefix4) -> u64 {
-    u64::from(table) << 40 | u64::from(prefix.addr().to_bits()) << 8 | u64::from(prefix.len())
+/// A family's entries, divided by address so that each tree is low.
+#[derive(Clone, Debug)]
+struct Parts<K, V> {
+    parts: Vec<BTreeMap<K, V>>,
+    len: usize,
+}
+
+impl<K, V> Default for Parts<K, V> {
+    fn default() -> Self {
+        Parts { parts: Vec::new(), len: 0 }
+    }
+}
+
+impl<K: Ord + Copy, V> Parts<K, V> {
+    fn get(&self, part: usize, key: &K) -> Option<&V> {
+        self.parts.get(part)?.get(key)
+    }
+
+    fn insert(&mut self, part: usize, key: K, value: V) -> Option<V> {
+        if self.parts.len() <= part {
+            self.parts.resize_with(part + 1, BTreeMap::new);
+        }
+        let old = self.parts[part].insert(key, value);
+        self.len += usize::from(old.is_none());
+        old
+    }
+
+    fn remove(&mut self, part: usize, key: &K) -> Option<V> {
+        let old = self.parts.get_mut(part)?.remove(key);
+        self.len -= usize::from(old.is_some());
+        old
+    }
+
+    /// Entries behind a key, or all.
+    fn after(&self, from: Option<(usize, K)>) -> impl Iterator<Item = (&K, &V)> {
+        let (part, bound) = from.map_or((0, Bound::Unbounded), |(part, key)| (part, Bound::Excluded(key)));
+        let first =
+            self.parts.get(part).into_iter().flat_map(move |part| part.range((bound, Bound::Unbounded)));
+        first.chain(self.parts.iter().skip(part + 1).flatten())
+    }
+}
+
+fn pack4(table: u8, prefix: Prefix4) -> (usize, u64) {
+    let addr = prefix.addr().to_bits();
+    ((addr >> 20) as usize, u64::from(addr) << 16 | u64::from(prefix.len()) << 8 | u64::from(table))
 }
 
 fn unpack4(packed: u64) -> Key {
-    let prefix = Prefix4::new(((packed >> 8) as u32).into(), packed as u8).expect("packed from a prefix");
-    Key { table: (packed >> 40) as u8, prefix: Prefix::V4(prefix) }
+    let prefix =
+        Prefix4::new(((packed >> 16) as u32).into(), (packed >> 8) as u8).expect("packed from a prefix");
+    Key { table: packed as u8, prefix: Prefix::V4(prefix) }
 }
 
-fn pack6(table: u8, prefix: Prefix6) -> [u64; 3] {
+/// Nearly all IPv6 routes are within 2000::/3, which is divided evenly; what lies before and behind it are two parts.
+fn pack6(table: u8, prefix: Prefix6) -> (usize, [u64; 3]) {
     let bits = prefix.addr().to_bits();
-    [(bits >> 64) as u64, bits as u64, u64::from(table) << 8 | u64::from(prefix.len())]
+    let part = match (bits >> 112) as usize {
+        high @ 0x2000..0x4000 => 1 + (high - 0x2000) / 2,
+        0..0x2000 => 0,
+        _ => 0x1001,
+    };
+    (part, [(bits >> 64) as u64, bits as u64, u64::from(prefix.len()) << 8 | u64::from(table)])
 }
 
 fn unpack6([high, low, rest]: [u64; 3]) -> Key {
     let bits = u128::from(high) << 64 | u128::from(low);
-    let prefix = Prefix6::new(bits.into(), rest as u8).expect("packed from a prefix");
-    Key { table: (rest >> 8) as u8, prefix: Prefix::V6(prefix) }
+    let prefix = Prefix6::new(bits.into(), (rest >> 8) as u8).expect("packed from a prefix");
+    Key { table: rest as u8, prefix: Prefix::V6(prefix) }
 }
 
 impl<V> Map<V> {
     pub(crate) fn get(&self, key: &Key) -> Option<&V> {
         match key.prefix {
-            Prefix::V4(prefix) => self.four.get(&pack4(key.table, prefix)),
-            Prefix::V6(prefix) => self.six.get(&pack6(key.table, prefix)),
-            Prefix::Label(label) => self.labels.get(&(key.table, label)),
+            Prefix::V4(prefix) => {
+                let (part, key) = pack4(key.table, prefix);
+                self.four.get(part, &key)
+            }
+            Prefix::V6(prefix) => {
+                let (part, key) = pack6(key.table, prefix);
+                self.six.get(part, &key)
+            }
+            Prefix::Label(label) => self.labels.get(0, &(label, key.table)),
         }
     }
 
     pub(crate) fn insert(&mut self, key: &Key, value: V) -> Option<V> {
         match key.prefix {
-            Prefix::V4(prefix) => self.four.insert(pack4(key.table, prefix), value),
-            Prefix::V6(prefix) => self.six.insert(pack6(key.table, prefix), value),
-            Prefix::Label(label) => self.labels.insert((key.table, label), value),
+            Prefix::V4(prefix) => {
+                let (part, key) = pack4(key.table, prefix);
+                self.four.insert(part, key, value)
+            }
+            Prefix::V6(prefix) => {
+                let (part, key) = pack6(key.table, prefix);
+                self.six.insert(part, key, value)
+            }
+            Prefix::Label(label) => self.labels.insert(0, (label, key.table), value),
         }
     }
 
     pub(crate) fn remove(&mut self, key: &Key) -> Option<V> {
         match key.prefix {
-            Prefix::V4(prefix) => self.four.remove(&pack4(key.table, prefix)),
-            Prefix::V6(prefix) => self.six.remove(&pack6(key.table, prefix)),
-            Prefix::Label(label) => self.labels.remove(&(key.table, label)),
+            Prefix::V4(prefix) => {
+                let (part, key) = pack4(key.table, prefix);
+                self.four.remove(part, &key)
+            }
+            Prefix::V6(prefix) => {
+                let (part, key) = pack6(key.table, prefix);
+                self.six.remove(part, &key)
+            }
+            Prefix::Label(label) => self.labels.remove(0, &(label, key.table)),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.four.len() + self.six.len() + self.labels.len()
+        self.four.len + self.six.len + self.labels.len
     }
 
-    /// All entries, in no order.
+    /// All entries, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &V)> {
-        let four = self.four.iter().map(|(packed, value)| (unpack4(*packed), value));
-        let label = |(table, label): &(u8, u32)| Key { table: *table, prefix: Prefix::Label(*label) };
-        let labels = self.labels.iter().map(move |(key, value)| (label(key), value));
-        four.chain(self.six.iter().map(|(packed, value)| (unpack6(*packed), value))).chain(labels)
+        self.after(None)
+    }
+
+    /// Entries behind a key, or all, in order. The first costs no more than a search.
+    pub(crate) fn after(&self, from: Option<Key>) -> impl Iterator<Item = (Key, &V)> {
+        let (four, six, labels) = match from.map(|key| (key.table, key.prefix)) {
+            None => (Some(None), Some(None), None),
+            Some((table, Prefix::V4(prefix))) => (Some(Some(pack4(table, prefix))), Some(None), None),
+            Some((table, Prefix::V6(prefix))) => (None, Some(Some(pack6(table, prefix))), None),
+            Some((table, Prefix::Label(label))) => (None, None, Some((0, (label, table)))),
+        };
+        let four = four.into_iter().flat_map(|from| self.four.after(from));
+        let four = four.map(|(packed, value)| (unpack4(*packed), value));
+        let six = six.into_iter().flat_map(|from| self.six.after(from));
+        let six = six.map(|(packed, value)| (unpack6(*packed), value));
+        let label = |(label, table): &(u32, u8)| Key { table: *table, prefix: Prefix::Label(*label) };
+        four.chain(six).chain(self.labels.after(labels).map(move |(key, value)| (label(key), value)))
     }
 }
 
@@ -97,10 +198,11 @@ mod tests {
     #[test]
     fn keys_come_back_as_they_were() {
         let mut map = Map::default();
-        let keys = [(0, "0.0.0.0/0"), (255, "255.255.255.255/32"), (7, "10.1.0.0/16")];
+        let keys = [(0, "0.0.0.0/0"), (255, "255.255.255.255/32"), (7, "10.1.0.0/16"), (0, "10.0.0.0/8")];
         let keys =
             keys.map(|(table, text)| Key { table, prefix: Prefix::V4(text.parse().expect("a prefix")) });
-        let sixes = [(0, "::/0"), (255, "ffff::1/128"), (7, "2001:db8::/32")];
+        let sixes =
+            [(0, "::/0"), (255, "ffff::1/128"), (7, "2001:db8::/32"), (0, "2001:db8::/32"), (1, "fe80::/10")];
         let sixes =
             sixes.map(|(table, text)| Key { table, prefix: Prefix::V6(text.parse().expect("a prefix")) });
         let labels =
@@ -110,10 +212,13 @@ mod tests {
             assert_eq!(map.insert(key, at), None);
             assert_eq!(map.get(key), Some(&at));
         }
-        let mut found: Vec<Key> = map.iter().map(|(key, _)| key).collect();
-        found.sort_unstable();
         all.sort_unstable();
-        assert_eq!(found, all);
+        let found: Vec<Key> = map.iter().map(|(key, _)| key).collect();
+        assert_eq!(found, all, "they come in order");
+        for (at, key) in all.iter().enumerate() {
+            let behind: Vec<Key> = map.after(Some(*key)).map(|(key, _)| key).collect();
+            assert_eq!(behind, all[at + 1..]);
+        }
         all.iter().for_each(|key| assert!(map.remove(key).is_some()));
         assert_eq!(map.len(), 0);
     }

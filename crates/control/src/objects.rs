@@ -4,6 +4,8 @@
 //! A route of a daemon names a next-hop object by the daemon's number, or lists its hops. Here both are objects with numbers of our own,
 //! which count their routes. A named object may be unknown: its routes wait until the feed defines it.
 //!
+//! There are [`MOST_OBJECTS`] at most, with [`MOST_PARTS`] hops and members in all; a feed's further ones are left out.
+//!
 //! A daemon that was restarted numbers its objects anew. An object of its replay takes over a former one that means the same
 //! ([`Objects::begin`]), so routes that did not change need not be sent again.
 
@@ -18,6 +20,9 @@ type Hasher = foldhash::fast::RandomState;
 /// The number of an object.
 pub(crate) type ObjectId = u32;
 
+/// Objects at most, and hops and members of all of them.
+const MOST_OBJECTS: usize = 1 << 17;
+const MOST_PARTS: usize = 1 << 20;
 /// Groups within groups at most, and members of all of them.
 const DEEPEST: usize = 4;
 const MOST_MEMBERS: usize = 4096;
@@ -29,6 +34,17 @@ enum What {
     Named(Source, u32, Option<Object>),
     /// As a route lists it.
     Listed(Kind, Box<[Hop]>),
+}
+
+impl What {
+    /// Hops or members.
+    fn parts(&self) -> usize {
+        match self {
+            What::Named(_, _, Some(Object::Group(members))) => members.len(),
+            What::Named(..) => 1,
+            What::Listed(_, hops) => hops.len(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +60,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     entries: HashMap<ObjectId, Entry, Hasher>,
+    /// Hops and members of all of them.
+    parts: usize,
     last: ObjectId,
     named: HashMap<(Source, u32), ObjectId, Hasher>,
     listed: HashMap<(Kind, Box<[Hop]>), ObjectId, Hasher>,
@@ -66,6 +84,28 @@ pub(crate) trait Translate {
 }
 
 impl Objects {
+    fn is_full(&self) -> bool {
+        self.entries.len() >= MOST_OBJECTS || self.parts >= MOST_PARTS
+    }
+
+    /// Whether a feed may define the object of this number.
+    pub(crate) fn has_room(&self, source: Source, number: u32) -> bool {
+        !self.is_full() || self.parts < 2 * MOST_PARTS && self.named.contains_key(&(source, number))
+    }
+
+    /// Whether there is the object of a route, or room for it.
+    pub(crate) fn has_room_for(&self, source: Source, route: &Route) -> bool {
+        if !self.is_full() {
+            return true;
+        }
+        match &route.way {
+            Way::Object(number) => self.named.contains_key(&(source, *number)),
+            Way::One(hop) => self.listed.contains_key(&(route.kind, Box::from([hop.clone()]))),
+            Way::Many(hops) => self.listed.contains_key(&(route.kind, hops.clone())),
+            Way::None => true,
+        }
+    }
+
     /// The object of a route, with one route more; `None` for a route that leads to no object.
     pub(crate) fn acquire(&mut self, source: Source, route: Route) -> Option<ObjectId> {
         if route.kind == Kind::Throw {
@@ -108,7 +148,8 @@ impl Objects {
                     }
                 }
             }
-            self.entries.remove(id);
+            let gone = self.entries.remove(id);
+            self.parts -= gone.map_or(0, |entry| entry.what.parts());
         }
         if !self.former.is_empty() {
             self.former.retain(|_, id| self.entries.contains_key(id));
@@ -123,8 +164,16 @@ impl Objects {
 
     fn add(&mut self, what: What) -> ObjectId {
         self.last += 1;
+        self.parts += what.parts();
         self.entries.insert(self.last, Entry { what, routes: 0, is_former: false });
         self.last
+    }
+
+    /// Lets an object stand for something else.
+    fn redefine(&mut self, id: ObjectId, what: What) {
+        let entry = self.entries.get_mut(&id).expect("it is there");
+        self.parts += what.parts();
+        self.parts -= std::mem::replace(&mut entry.what, what).parts();
     }
 
     fn named(&mut self, source: Source, number: u32) -> ObjectId {
@@ -178,7 +227,7 @@ impl Objects {
                 hops.into_iter().map(|(hop, share)| (hop.clone(), share)).collect();
             weigh(&mut shares, |hop, weight| hop.weight = weight);
             let hops = shares.into_iter().map(|(hop, _)| hop).collect();
-            self.entries.get_mut(&id).expect("found above").what = What::Listed(Kind::Unicast, hops);
+            self.redefine(id, What::Listed(Kind::Unicast, hops));
         }
     }
 
@@ -211,9 +260,9 @@ impl Objects {
             }
         }
         let id = self.named(source, number);
-        let entry = self.entries.get_mut(&id).expect("just named");
+        let entry = &self.entries[&id];
         let is_new = matches!(entry.what, What::Named(_, _, None)) && entry.routes == 0;
-        entry.what = What::Named(source, number, Some(object));
+        self.redefine(id, What::Named(source, number, Some(object)));
         if is_new && !self.former.is_empty() {
             self.adopt(source, number, id, translate);
         }
@@ -231,7 +280,8 @@ impl Objects {
         };
         let Some(mut entry) = self.entries.remove(&id) else { return };
         (entry.routes, entry.is_former) = (routes, false);
-        self.entries.insert(former, entry);
+        let replaced = self.entries.insert(former, entry);
+        self.parts -= replaced.map_or(0, |entry| entry.what.parts());
         self.named.insert((source, number), former);
     }
 

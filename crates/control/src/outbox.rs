@@ -29,6 +29,13 @@ impl Outbox {
         }
     }
 
+    /// Puts what must stand alone in its batch.
+    pub(crate) fn put_alone(&mut self, update: &Update<'_>) {
+        self.close();
+        self.put(update);
+        self.close();
+    }
+
     /// Ends the batch that is being filled.
     pub fn close(&mut self) {
         if !self.open.is_empty() {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control plane at work: one thread that takes what feeds report and keeps a user plane up to date.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
+
+use feed::audit::{Answer, Part};
 
 use crate::feeder::Reports;
 use crate::model::{Change, Source};
-use crate::rib::Rib;
+use crate::rib::{Expected, Rib};
 use crate::uplink::Uplink;
 
 /// Reports that may wait. A feed that is faster than the user plane waits, and its daemon with it.
@@ -67,6 +69,27 @@ impl Plane {
     #[must_use]
     pub fn now(&self) -> Duration {
         self.began.elapsed()
+    }
+
+    /// Asks the user plane what its tables hold, see [`Rib::ask`]; the answer goes to `asker`.
+    ///
+    /// # Errors
+    /// Why it cannot be asked now.
+    pub fn ask_user_plane(
+        &mut self,
+        (part, from, to): (Part, u64, Option<u64>),
+        lists: bool,
+        asker: SyncSender<Answer>,
+    ) -> Result<Expected, String> {
+        if self.rib.is_replaying() {
+            return Err("the router is being given all routes".into());
+        }
+        let trouble = self.uplink.trouble().map(str::to_owned);
+        let token = self
+            .uplink
+            .ask(asker)
+            .ok_or_else(|| trouble.unwrap_or_else(|| "the router has not answered yet".into()))?;
+        Ok(self.rib.ask(token, part, from, to, lists))
     }
 
     /// Works until [`is_over`](Self::is_over), or nobody can report anything any more.

@@ -7,17 +7,26 @@
 //!
 //! # Truth over time
 //! * A withdrawal is held for [`HOLD`]. If the route is back by then, nothing has happened (FRR deletes and adds to change a route).
-//! * A route whose next-hop object is not known waits. What forwarded before it goes on.
+//! * A route whose next-hop object is not known waits. What forwarded before it goes on, in a replay to a user plane for the grace period.
 //! * Between [`Change::Begin`] and [`Change::End`] the kernel names all its routes; the others are swept.
-//! * When a feed is lost, its routes stay for the grace period ([`Rib::set_grace`]), and are then withdrawn.
+//! * When a feed is lost, its routes stay for the grace period ([`Rib::set_grace`]), and are then withdrawn. A feed that is lost again and
+//!   again does not prolong that: each route goes when the time is over that began with the first loss after it was named.
 //! * A daemon that returns cannot say when it has named all its routes: one that was restarted learns most of them later. So those that
 //!   it has not named stay for the grace period, too. They go earlier if it has named nearly all of that protocol ([`MISSING`]).
 //! * A user plane that has routes of an earlier control plane keeps them until all feeds have reported ([`Rib::expect`]).
 //!
+//! # Bounds
+//! Each layer has [`MOST_ROUTES`] destinations, and [`MOST_METRICS`] further routes of each; [`crate::objects`] has its own bounds. What is
+//! beyond is left out and counted. A replay fills the outbox step by step, as the user plane takes it.
+//!
 //! The RIB does no I/O, and the time is passed in.
 
+mod aging;
+mod audit;
+mod replay;
+mod view;
+
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 use std::time::Duration;
 
 use feed::{Prefix, Update};
@@ -28,12 +37,21 @@ use crate::model::{Change, LOCAL, Link, MAIN, Route, Source};
 use crate::objects::{ObjectId, Objects};
 use crate::outbox::Outbox;
 
+use aging::Deadlines;
+pub use audit::{Dispute, Expected};
+use replay::Replay;
+pub use view::{Counts, Shown};
+
 /// How long a withdrawal waits for the route's return.
 pub const HOLD: Duration = Duration::from_millis(5);
 /// How long the routes of a lost feed stay, unless told otherwise.
 pub const GRACE: Duration = Duration::from_secs(120);
 /// A returned daemon has named nearly all routes of a protocol if at most one in so many is missing.
 pub const MISSING: usize = 100;
+/// Destinations of a layer at most, and of each destination further routes.
+pub const MOST_ROUTES: usize = 1 << 22;
+/// See [`MOST_ROUTES`].
+pub const MOST_METRICS: usize = 16;
 /// Protocol numbers of FRR, as it gives them to its kernel routes.
 const FRRS: &[u8] = &[11, 186, 187, 188, 189, 190, 191, 192, 193, 194, 195, 196, 197, 198];
 /// Where a table of Linux appears in the user plane.
@@ -47,7 +65,7 @@ struct Stored {
     object: ObjectId,
     metric: u32,
     protocol: u8,
-    generation: u8,
+    generation: u16,
 }
 
 /// Where routes are kept, the most important first.
@@ -91,6 +109,11 @@ impl Routes {
         self.first.iter().map(|(key, route)| (key, *route)).chain(others)
     }
 
+    /// Those of a destination.
+    fn of(&self, key: &Key) -> impl Iterator<Item = Stored> {
+        self.first.get(key).copied().into_iter().chain(self.others.get(key).into_iter().flatten().copied())
+    }
+
     fn len(&self) -> usize {
         self.first.len() + self.others.iter().map(|(_, others)| others.len()).sum::<usize>()
     }
@@ -103,47 +126,13 @@ pub struct FeedState {
     pub is_up: bool,
     /// Whether a full report is under way.
     pub is_replaying: bool,
-    /// When routes go that it has not named since it was lost.
+    /// When the first routes go that it has not named since it was lost.
     pub stale_until: Option<Duration>,
+    /// When a full report is over that does not end.
+    ends_by: Option<Duration>,
     /// Whether its first report is awaited before anything is swept from a user plane.
     is_expected: bool,
-    generation: u8,
-}
-
-/// A route that counts, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
-    /// The destination.
-    pub key: Key,
-    /// Who reported it.
-    pub source: Source,
-    /// Linux's number of the protocol.
-    pub protocol: u8,
-    /// The metric.
-    pub metric: u32,
-    /// The feed's number of the next-hop object, if it has one.
-    pub object: Option<u32>,
-    /// What the user plane has; `None` while the object is not known.
-    pub way: Option<feed::Object>,
-    /// Whether it is the route that counts.
-    pub is_best: bool,
-}
-
-/// How many routes and objects there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Routes that FPM has reported.
-    pub fpm: usize,
-    /// Routes that the kernel has reported, without local addresses.
-    pub kernel: usize,
-    /// Local addresses.
-    pub local: usize,
-    /// Next-hop objects.
-    pub objects: usize,
-    /// Routes that wait for a next-hop object.
-    pub waiting: usize,
-    /// Withdrawals that wait for the route's return.
-    pub held: usize,
+    generation: u16,
 }
 
 /// See the module.
@@ -158,11 +147,15 @@ pub struct Rib {
     held: HashMap<Key, Duration, Hasher>,
     fpm: FeedState,
     kernel: FeedState,
+    /// Of FPM and of the kernel.
+    deadlines: [Deadlines; 2],
     grace: Duration,
     tables: HashMap<u32, u8>,
     outbox: Outbox,
-    /// The replay to the user plane lacks its end.
-    is_end_due: bool,
+    /// The replay to the user plane that is under way.
+    replay: Option<Replay>,
+    /// Routes and objects that were left out.
+    left_out: u64,
     /// Whether the kernel's routes count, next to its local addresses.
     has_kernel_routes: bool,
     /// Whether FPM has reported, so that the kernel's copies of its routes count for nothing.
@@ -180,10 +173,12 @@ impl Default for Rib {
             held: HashMap::default(),
             fpm: FeedState::default(),
             kernel: FeedState::default(),
+            deadlines: Default::default(),
             grace: GRACE,
             tables: HashMap::from([(MAIN, 0), (LOCAL, 0)]),
             outbox: Outbox::default(),
-            is_end_due: false,
+            replay: None,
+            left_out: 0,
             has_kernel_routes: true,
             covers_copies: false,
         }
@@ -223,8 +218,8 @@ impl Rib {
     #[must_use]
     pub fn feed(&self, source: Source) -> FeedState {
         match source {
-            Source::Fpm => self.fpm,
-            Source::Kernel => self.kernel,
+            Source::Fpm => FeedState { stale_until: self.deadlines[0].first(), ..self.fpm },
+            Source::Kernel => FeedState { stale_until: self.deadlines[1].first(), ..self.kernel },
         }
     }
 
@@ -240,11 +235,7 @@ impl Rib {
         match change {
             Change::Begin => self.begin(source, now),
             Change::End => self.end(source, now),
-            Change::Lost => {
-                let until = now + self.grace;
-                let feed = self.feed_mut(source);
-                (feed.is_up, feed.is_replaying, feed.stale_until) = (false, false, Some(until));
-            }
+            Change::Lost => self.lose(source, now),
             Change::Route { table, .. } if !self.counts_from(source, table) => {}
             Change::Route { table, prefix, route } => {
                 if let Some(key) = self.key(table, prefix) {
@@ -259,6 +250,7 @@ impl Rib {
                     self.change(key, now, |rib| rib.remove(layer, &key, metric));
                 }
             }
+            Change::Object { id, .. } if !self.objects.has_room(source, id) => self.left_out += 1,
             Change::Object { id, object } => {
                 let changed = self.objects.define(source, id, object, &mut self.links);
                 changed.into_iter().for_each(|id| self.object_changed(id));
@@ -289,83 +281,15 @@ impl Rib {
         is_for_us.then_some(Key { table, prefix })
     }
 
-    fn begin(&mut self, source: Source, now: Duration) {
-        self.objects.begin(source, &mut self.links);
-        if source == Source::Kernel {
-            self.links.begin();
-        }
-        let until = now + self.grace;
-        let feed = self.feed_mut(source);
-        feed.generation = feed.generation.wrapping_add(1);
-        (feed.is_up, feed.is_replaying) = (true, true);
-        feed.stale_until = match source {
-            Source::Kernel => None,
-            Source::Fpm => feed.stale_until.or(Some(until)),
-        };
-    }
-
-    fn end(&mut self, source: Source, now: Duration) {
-        if !std::mem::take(&mut self.feed_mut(source).is_replaying) {
-            return;
-        }
-        self.feed_mut(source).is_expected = false;
-        self.objects.end(source);
-        let generation = self.feed(source).generation;
-        if source == Source::Kernel {
-            self.links.missing().into_iter().for_each(|index| self.link(index, None));
-            return self.sweep(source, now, |route| route.generation != generation);
-        }
-        let doubtful = self.doubtful_protocols(generation);
-        self.sweep(source, now, |route| {
-            route.generation != generation && !doubtful[usize::from(route.protocol)]
-        });
-        if doubtful == [false; 256] {
-            self.fpm.stale_until = None;
-        }
-        self.cover_copies(now);
-    }
-
-    /// Protocols of FPM of which too many routes have not been named since it returned: it may not have learnt them yet.
-    fn doubtful_protocols(&self, generation: u8) -> [bool; 256] {
-        let (mut all, mut missing) = ([0; 256], [0; 256]);
-        for (_, route) in self.layers[Layer::Fpm as usize].first.iter() {
-            all[usize::from(route.protocol)] += 1;
-            missing[usize::from(route.protocol)] += usize::from(route.generation != generation);
-        }
-        std::array::from_fn(|protocol| missing[protocol] * MISSING > all[protocol])
-    }
-
-    /// FPM has reported everything: copies in the kernel that it does not name count no longer.
-    fn cover_copies(&mut self, now: Duration) {
-        self.covers_copies = true;
-        for key in self.copies() {
-            match self.best(&key) {
-                None => _ = self.held.insert(key, now + HOLD),
-                Some((Layer::Kernel, original)) => self.put_route(key, original.object),
-                Some(_) => {}
-            }
-        }
-    }
-
-    /// Destinations of kernel routes that FRR made.
-    fn copies(&self) -> Vec<Key> {
-        let routes = self.layers[Layer::Kernel as usize].first.iter();
-        routes.filter(|(_, route)| FRRS.contains(&route.protocol)).map(|(key, _)| key).collect()
-    }
-
-    /// Removes the routes of a feed that are `stale`.
-    fn sweep(&mut self, source: Source, now: Duration, stale: impl Fn(&Stored) -> bool) {
-        for layer in Layer::ALL.into_iter().filter(|layer| layer.source() == source) {
-            let gone: Vec<(Key, Stored)> =
-                self.layers[layer as usize].iter().filter(|(_, route)| stale(route)).collect();
-            for (key, route) in gone {
-                self.change(key, now, |rib| rib.remove(layer, &key, Some(route.metric)));
-            }
-        }
-    }
-
     fn set(&mut self, layer: Layer, source: Source, key: Key, route: Route, now: Duration) {
         let (metric, protocol) = (route.metric, route.protocol);
+        let first = &self.layers[layer as usize].first;
+        if first.len() >= MOST_ROUTES && first.get(&key).is_none()
+            || !self.objects.has_room_for(source, &route)
+        {
+            self.left_out += 1;
+            return;
+        }
         let Some(object) = self.objects.acquire(source, route) else {
             return self.change(key, now, |rib| rib.remove(layer, &key, Some(metric)));
         };
@@ -386,6 +310,11 @@ impl Rib {
             self.objects.release(others.swap_remove(at).object);
         }
         others.push(before);
+        if others.len() > MOST_METRICS {
+            let worst = (0..others.len()).max_by_key(|at| others[*at].metric).unwrap_or(0);
+            self.objects.release(others.swap_remove(worst).object);
+            self.left_out += 1;
+        }
         self.promote(layer, key, others);
     }
 
@@ -524,27 +453,12 @@ impl Rib {
 
     /// Does what is due, and completes the batch. Call it when the feeds have nothing more for the moment.
     pub fn flush(&mut self, now: Duration) {
-        for source in [Source::Fpm, Source::Kernel] {
-            if self.feed(source).stale_until.is_some_and(|until| until <= now) {
-                self.feed_mut(source).stale_until = None;
-                let FeedState { is_up, generation, .. } = self.feed(source);
-                self.sweep(source, now, |route| !is_up || route.generation != generation);
-                match source {
-                    Source::Fpm if !is_up => self.uncover_copies(),
-                    // A daemon that is never quiet has had its time.
-                    Source::Fpm => self.end(source, now),
-                    Source::Kernel => {}
-                }
-            }
-        }
+        self.sweep_due(now);
         self.withdraw_due(now);
-        if self.is_end_due && self.is_complete(now) {
-            self.outbox.put(&Update::End);
-            self.is_end_due = false;
-        }
         if !self.waiting.is_empty() {
             self.forget_resolved();
         }
+        self.go_on_replaying(now);
         if self.held.is_empty() && self.waiting.is_empty() && self.objects.has_unused() {
             for id in self.objects.take_unused() {
                 if self.sent.remove(&id).is_some() {
@@ -573,119 +487,11 @@ impl Rib {
         }
     }
 
-    /// FPM has gone for good: the kernel's copies count.
-    fn uncover_copies(&mut self) {
-        self.covers_copies = false;
-        for key in self.copies() {
-            if let Some((_, route)) = self.best(&key) {
-                self.put_route(key, route.object);
-            }
-        }
-    }
-
     /// When [`flush`](Self::flush) has something to do, if nothing else happens.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         let held = self.held.values().copied().min();
-        let end = self.is_end_due.then_some(self.grace);
-        held.into_iter().chain(end).chain(self.fpm.stale_until).chain(self.kernel.stale_until).min()
-    }
-
-    /// Puts everything that is valid into the outbox, for a user plane that knows nothing. The end of the replay follows by
-    /// [`flush`](Self::flush), when all feeds have reported.
-    pub fn replay(&mut self) {
-        self.outbox.clear();
-        self.sent.clear();
-        self.links.forget_sent();
-        self.held.clear();
-        self.waiting.clear();
-        self.outbox.put(&Update::Begin);
-        self.links.send(|update| self.outbox.put(update));
-        let mut keys: Vec<Key> = Vec::new();
-        for layer in Layer::ALL {
-            keys.extend(self.layers[layer as usize].first.iter().map(|(key, _)| key));
-        }
-        // In order, so that the user plane rebuilds each part of its table once.
-        keys.sort_unstable();
-        keys.dedup();
-        for key in keys {
-            if let Some((_, route)) = self.best(&key) {
-                self.put_route(key, route.object);
-            }
-        }
-        self.outbox.close();
-        self.is_end_due = true;
-    }
-
-    /// Whether all feeds have reported, or have had their time.
-    fn is_complete(&self, now: Duration) -> bool {
-        !self.fpm.is_expected && !self.kernel.is_expected || now >= self.grace
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        let len = |layer: Layer| self.layers[layer as usize].len();
-        Counts {
-            fpm: len(Layer::Fpm),
-            kernel: len(Layer::Kernel),
-            local: len(Layer::Local),
-            objects: self.objects.len(),
-            waiting: self.waiting.values().map(HashSet::len).sum(),
-            held: self.held.len(),
-        }
-    }
-
-    /// Links that the kernel has reported, by index.
-    pub fn links(&self) -> impl Iterator<Item = (u32, &Link)> {
-        self.links.iter()
-    }
-
-    /// Routes for people, in order: all that count, or with `all` every one.
-    pub fn show(&mut self, all: bool) -> Vec<Shown> {
-        let mut found: Vec<(Key, Layer, Stored)> = Vec::new();
-        for layer in Layer::ALL {
-            found.extend(self.layers[layer as usize].iter().map(|(key, route)| (key, layer, route)));
-        }
-        found.sort_by_key(|(key, layer, route)| (*key, *layer as u8, route.metric));
-        let mut shown = Vec::new();
-        for (key, layer, route) in found {
-            let is_best = self.best(&key) == Some((layer, route));
-            if is_best || all {
-                shown.push(self.show_one(key, layer, route, is_best));
-            }
-        }
-        shown
-    }
-
-    /// The route that decides about an address in a table.
-    pub fn lookup(&mut self, table: u8, address: IpAddr) -> Option<Shown> {
-        let lengths = if address.is_ipv4() { 32 } else { 128 };
-        let prefix = |len| match address {
-            IpAddr::V4(address) => wire::Prefix4::new(address, len).map(Prefix::V4),
-            IpAddr::V6(address) => wire::Prefix6::new(address, len).map(Prefix::V6),
-        };
-        let keys = (0..=lengths).rev().filter_map(prefix).map(|prefix| Key { table, prefix });
-        let (key, (layer, route)) = keys.filter_map(|key| Some((key, self.best(&key)?))).next()?;
-        Some(self.show_one(key, layer, route, true))
-    }
-
-    /// The name of the link with this number in the route feed.
-    #[must_use]
-    pub fn link_name(&self, number: u16) -> Option<&str> {
-        self.links.name(number)
-    }
-
-    fn show_one(&mut self, key: Key, layer: Layer, route: Stored, is_best: bool) -> Shown {
-        Shown {
-            key,
-            source: layer.source(),
-            protocol: route.protocol,
-            metric: route.metric,
-            object: self.objects.number(route.object),
-            way: self.objects.meaning(route.object, &mut self.links),
-            is_best,
-        }
+        held.into_iter().chain(self.replay_due()).chain(self.next_deadline()).min()
     }
 }
 

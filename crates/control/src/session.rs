@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The conversation with one user plane: greeting, batches, answers. It does no I/O.
 
+use feed::audit::Answer;
 use feed::{Header, Reply, Update};
 
 use crate::outbox::Outbox;
@@ -21,6 +22,8 @@ pub struct Session {
     applied: u64,
     /// Updates that the user plane could not carry out, in all.
     refused: u64,
+    /// Changes that it tries again.
+    outstanding: u32,
     /// Why it refused the latest.
     why: String,
 }
@@ -42,6 +45,8 @@ pub enum Next {
     Nothing,
     /// The user plane needs everything ([`Rib::replay`](crate::Rib::replay)). Why.
     Replay(String),
+    /// An answer to a question of an audit.
+    Answer(Answer),
 }
 
 impl Session {
@@ -55,6 +60,7 @@ impl Session {
             sent: 0,
             applied: 0,
             refused: 0,
+            outstanding: 0,
             why: String::new(),
         }
     }
@@ -85,6 +91,12 @@ impl Session {
     #[must_use]
     pub fn refused(&self) -> (u64, &str) {
         (self.refused, &self.why)
+    }
+
+    /// How many changes the user plane had no room for, and tries again.
+    #[must_use]
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
     }
 
     /// The next message to send, if it is time for one. Give one back that could not be sent ([`unsent`](Self::unsent)).
@@ -130,15 +142,29 @@ impl Session {
                     None => Next::Replay("the user plane has other routes".into()),
                 }
             }
-            Reply::Applied { sequence, refused, why } if self.state == State::Open => {
+            Reply::Outstanding { count, why } if self.state == State::Open => {
+                self.outstanding = count;
+                if count > 0 {
+                    self.why = why;
+                }
+                Next::Nothing
+            }
+            Reply::Applied { sequence, refused, outstanding, why } if self.state == State::Open => {
                 if sequence <= self.sent {
                     self.applied = self.applied.max(sequence);
                 }
                 self.refused += u64::from(refused);
+                self.outstanding = outstanding;
                 if refused > 0 {
                     self.why = why;
                 }
                 Next::Nothing
+            }
+            Reply::Audited { sequence, answer } if self.state == State::Open => {
+                if sequence <= self.sent {
+                    self.applied = self.applied.max(sequence);
+                }
+                Next::Answer(answer)
             }
             Reply::Replay { why } if self.state == State::Open => {
                 // Greeted again, so that batches under way are not taken for parts of the replay.
@@ -204,12 +230,19 @@ mod tests {
         (0..20).for_each(|_| batch(&mut outbox));
         let sent = std::iter::from_fn(|| session.next(&mut outbox)).count() as u64;
         assert_eq!(sent, WINDOW);
-        let _ = session.receive(Reply::Applied { sequence: 3, refused: 2, why: "no link".into() });
+        let _ = session.receive(Reply::Applied {
+            sequence: 3,
+            refused: 2,
+            outstanding: 1,
+            why: "no link".into(),
+        });
         let message = (0..3).filter_map(|_| session.next(&mut outbox)).last().expect("room for three");
         assert_eq!(session.next(&mut outbox), None);
         session.unsent(message, &mut outbox);
         assert_eq!(sequence(session.next(&mut outbox)), Some(WINDOW + 3));
-        assert_eq!(session.refused(), (2, "no link"));
+        assert_eq!((session.refused(), session.outstanding()), ((2, "no link"), 1));
+        let _ = session.receive(Reply::Outstanding { count: 0, why: String::new() });
+        assert_eq!((session.refused(), session.outstanding()), ((2, "no link"), 0));
     }
 
     #[test]

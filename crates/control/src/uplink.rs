@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The way to one user plane: a [`Session`] over a channel of a deployment.
 
+use std::collections::VecDeque;
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use feed::Reply;
+use feed::audit::Answer;
 use icc::{Node, Receiver, Sender};
 
 use crate::rib::Rib;
@@ -44,7 +47,13 @@ pub struct Uplink {
     replays: u64,
     /// When the latest replay began, and why.
     latest: Option<(Instant, String)>,
+    /// Who waits for the answers to questions of an audit, by their tokens.
+    askers: VecDeque<(u32, SyncSender<Answer>)>,
+    token: u32,
 }
+
+/// Questions that may wait for their answers.
+const QUESTIONS: usize = 16;
 
 impl Uplink {
     /// A way by the channel that `connect` attaches to.
@@ -60,6 +69,29 @@ impl Uplink {
             trouble: Some("not connected yet".into()),
             replays: 0,
             latest: None,
+            askers: VecDeque::new(),
+            token: 0,
+        }
+    }
+
+    /// A token for a question, whose answer goes to `asker`; `None` while no batches flow. If they cease to flow, the asker is dropped.
+    pub fn ask(&mut self, asker: SyncSender<Answer>) -> Option<u32> {
+        if !self.session.is_open() {
+            return None;
+        }
+        self.token = self.token.wrapping_add(1);
+        if self.askers.len() == QUESTIONS {
+            self.askers.pop_front();
+        }
+        self.askers.push_back((self.token, asker));
+        Some(self.token)
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        let at = self.askers.iter().position(|(token, _)| *token == answer.token);
+        if let Some((_, asker)) = at.and_then(|at| self.askers.remove(at)) {
+            // Who does not wait any more needs no answer.
+            let _ = asker.try_send(answer);
         }
     }
 
@@ -96,9 +128,11 @@ impl Uplink {
             self.trouble = Some(why);
             self.retry = Some(Instant::now() + PAUSE);
         }
+        if !self.session.is_open() {
+            self.askers.clear();
+        }
         if !self.session.is_open() && !rib.outbox().is_empty() {
-            // A replay will say it all.
-            rib.outbox().clear();
+            rib.give_up_sending();
             self.session.lost();
         }
     }
@@ -150,13 +184,19 @@ impl Uplink {
             self.attached = peer.attached;
             self.session.reset();
         }
-        let mut buffer = [0; 2048];
+        let mut answers = Vec::new();
+        let mut buffer = [0; 1 << 14];
         while let Some(bytes) = receiver.receive(&mut buffer).map_err(|why| why.to_string())? {
             let reply = Reply::decode(&buffer[..bytes]).map_err(|why| why.to_string())?;
-            if let Next::Replay(why) = self.session.receive(reply) {
-                self.replays += 1;
-                self.latest = Some((Instant::now(), why));
-                rib.replay();
+            match self.session.receive(reply) {
+                Next::Nothing => {}
+                Next::Replay(why) => {
+                    self.replays += 1;
+                    self.latest = Some((Instant::now(), why));
+                    self.askers.clear();
+                    rib.replay();
+                }
+                Next::Answer(answer) => answers.push(answer),
             }
         }
         if self.session.is_open() {
@@ -182,6 +222,7 @@ impl Uplink {
                 Err(why) => return Err(why.to_string()),
             }
         }
+        answers.into_iter().for_each(|answer| self.answer(answer));
         Ok(())
     }
 }

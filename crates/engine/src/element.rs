@@ -69,6 +69,8 @@ pub struct Class {
     /// Whatever is pushed into its elements leaves by every output that its flow code names, whatever the packet and the configuration:
     /// none of it is ended, kept or sent another way.
     pub forwards: bool,
+    /// What the first argument of its elements names, if only one element may have it.
+    pub sole: Option<&'static str>,
     /// Makes an unconfigured instance.
     pub make: fn() -> Box<dyn Element>,
     /// The file that implements the class and holds its manual: `file!()`.
@@ -91,6 +93,7 @@ impl Class {
             reconfigurable: false,
             consumes: false,
             forwards: false,
+            sole: None,
             make,
             file: "",
         }
@@ -145,6 +148,12 @@ impl Class {
     /// is known to turn for ever.
     pub const fn forwards(mut self) -> Class {
         self.forwards = true;
+        self
+    }
+
+    /// Says that the first argument names something, a `what`, that only one element of the class can have.
+    pub const fn sole(mut self, what: &'static str) -> Class {
+        self.sole = Some(what);
         self
     }
 

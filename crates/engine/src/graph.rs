@@ -4,6 +4,7 @@
 
 use lang::{Diagnostic, Graph};
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::element::{Class, Registry};
@@ -47,6 +48,7 @@ pub(crate) fn check(graph: &Graph, registry: &Registry) -> Result<Checked, Vec<D
     let known = find_classes(graph, registry, &mut errors);
     let mut used = used_ports(graph);
     check_counts(graph, &known, &mut used, &mut errors);
+    check_sole(graph, &known, &mut errors);
     let Some(classes) = known.into_iter().collect::<Option<Vec<_>>>() else { return Err(errors) };
     let mut wiring = connect(graph, &used);
     resolve(graph, &classes, &mut wiring);
@@ -94,6 +96,31 @@ fn find_classes(
         class
     };
     graph.elements.iter().map(&mut find).collect()
+}
+
+/// Reports elements whose first argument names what another element of their class has ([`Class::sole`]).
+fn check_sole(graph: &Graph, classes: &[Option<&'static Class>], errors: &mut Vec<Diagnostic>) {
+    let mut owners: HashMap<(&str, String), &lang::Element> = HashMap::new();
+    for (element, class) in graph.elements.iter().zip(classes) {
+        let Some((class, what)) = class.and_then(|class| Some((class, class.sole?))) else { continue };
+        let arguments = lang::config::split_args(&element.config);
+        let Some(name) = arguments.first().map(|first| lang::config::unquote_string(&first.text)) else {
+            continue;
+        };
+        let owner = *owners.entry((class.name, name.clone())).or_insert(element);
+        if !std::ptr::eq(owner, element) {
+            let text = format!("'{}' and '{}' both name the {what} '{name}'", owner.name, element.name);
+            errors.push(
+                Diagnostic::error("E0208", text)
+                    .at(element.span)
+                    .label(format!("'{}' has it already", owner.name))
+                    .help(format!(
+                        "a {what} serves one {} alone: give this one another, or join the two",
+                        class.name
+                    )),
+            );
+        }
+    }
 }
 
 /// The ports in use of each element, inputs and outputs: one more than the highest.

@@ -26,6 +26,7 @@
 //! Numbers are little endian. Decoding checks everything: bytes of a hostile peer give an [`Error`], never a panic.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod bytes;
 mod object;
 mod reply;

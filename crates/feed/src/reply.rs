@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Answers of the user plane.
 
+use crate::audit::Answer;
 use crate::bytes::Cursor;
 use crate::{Error, VERSION};
 
@@ -23,8 +24,24 @@ pub enum Reply {
         sequence: u64,
         /// Updates of it that were left out, such as routes to a link that the user plane does not have.
         refused: u32,
-        /// Why the first of these was.
+        /// Changes of this and earlier batches that the tables had no room for. The user plane tries them again.
+        outstanding: u32,
+        /// Why the first of those refused was.
         why: String,
+    },
+    /// So much is outstanding since the user plane has tried again.
+    Outstanding {
+        /// As of [`Applied`](Reply::Applied).
+        count: u32,
+        /// Why the first of these is.
+        why: String,
+    },
+    /// The answer to [`Update::Audit`](crate::Update::Audit), in the place of [`Applied`](Reply::Applied).
+    Audited {
+        /// The number of the batch.
+        sequence: u64,
+        /// The answer.
+        answer: Answer,
     },
     /// The user plane needs everything again, see [`Update::Begin`](crate::Update::Begin).
     Replay {
@@ -36,6 +53,8 @@ pub enum Reply {
 const WELCOME: u8 = 1;
 const APPLIED: u8 = 2;
 const REPLAY: u8 = 3;
+const OUTSTANDING: u8 = 4;
+const AUDITED: u8 = 5;
 
 fn encode_text(text: &str, out: &mut Vec<u8>) {
     let mut end = text.len().min(WHY_BYTES_MAX);
@@ -62,11 +81,22 @@ impl Reply {
                 out.extend(feed.to_le_bytes());
                 out.extend(sequence.to_le_bytes());
             }
-            Reply::Applied { sequence, refused, why } => {
+            Reply::Applied { sequence, refused, outstanding, why } => {
                 out.push(APPLIED);
                 out.extend(sequence.to_le_bytes());
                 out.extend(refused.to_le_bytes());
+                out.extend(outstanding.to_le_bytes());
                 encode_text(why, &mut out);
+            }
+            Reply::Outstanding { count, why } => {
+                out.push(OUTSTANDING);
+                out.extend(count.to_le_bytes());
+                encode_text(why, &mut out);
+            }
+            Reply::Audited { sequence, answer } => {
+                out.push(AUDITED);
+                out.extend(sequence.to_le_bytes());
+                answer.encode(&mut out);
             }
             Reply::Replay { why } => {
                 out.push(REPLAY);
@@ -88,9 +118,14 @@ impl Reply {
         }
         Ok(match from.u8()? {
             WELCOME => Reply::Welcome { feed: from.u64()?, sequence: from.u64()? },
-            APPLIED => {
-                Reply::Applied { sequence: from.u64()?, refused: from.u32()?, why: decode_text(&mut from)? }
-            }
+            APPLIED => Reply::Applied {
+                sequence: from.u64()?,
+                refused: from.u32()?,
+                outstanding: from.u32()?,
+                why: decode_text(&mut from)?,
+            },
+            AUDITED => Reply::Audited { sequence: from.u64()?, answer: Answer::decode(&mut from)? },
+            OUTSTANDING => Reply::Outstanding { count: from.u32()?, why: decode_text(&mut from)? },
             REPLAY => Reply::Replay { why: decode_text(&mut from)? },
             _ => return Err(from.malformed("an unknown kind of answer")),
         })
@@ -100,12 +135,26 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Prefix;
+    use crate::audit::Row;
+
+    fn audited() -> Answer {
+        let four = Prefix::V4("10.0.0.0/8".parse().expect("a prefix"));
+        let six = Prefix::V6("2001:db8::/32".parse().expect("a prefix"));
+        let mut answer = Answer::new(9);
+        answer.add(Row::Route { table: 3, prefix: four, id: 7 }, true);
+        answer.add(Row::Route { table: 0, prefix: six, id: 8 }, true);
+        answer.add(Row::Object { id: 7, digest: u64::MAX, is_true: false }, true);
+        answer
+    }
 
     #[test]
     fn answers_are_read_as_they_were_written() {
         for reply in [
             Reply::Welcome { feed: 7, sequence: 9 },
-            Reply::Applied { sequence: 3, refused: 1, why: "no link 'eth9'".into() },
+            Reply::Applied { sequence: 3, refused: 1, outstanding: 4, why: "no link 'eth9'".into() },
+            Reply::Audited { sequence: 5, answer: audited() },
+            Reply::Outstanding { count: 7, why: "full".into() },
             Reply::Replay { why: "new tables".into() },
         ] {
             let bytes = reply.encode();

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::addr::{Prefix4, Prefix6};
 
+use crate::audit::Question;
 use crate::bytes::Cursor;
 use crate::{Error, Object, VERSION};
 
@@ -97,6 +98,8 @@ pub enum Update<'a> {
         /// As of the route.
         prefix: Prefix,
     },
+    /// What do the tables hold? The only update of its batch, answered with [`Reply::Audited`](crate::Reply::Audited).
+    Audit(Question),
 }
 
 const HELLO: u8 = 1;
@@ -111,6 +114,7 @@ const WITHDRAW4: u8 = 9;
 const WITHDRAW6: u8 = 10;
 const ROUTE_LABEL: u8 = 11;
 const WITHDRAW_LABEL: u8 = 12;
+const AUDIT: u8 = 32;
 
 impl Update<'_> {
     /// Appends it to a batch.
@@ -142,17 +146,22 @@ impl Update<'_> {
                 out.extend(id.to_le_bytes());
             }
             Update::Route { table, prefix, id } => {
-                encode_prefix([ROUTE4, ROUTE6, ROUTE_LABEL], *table, *prefix, out);
+                encode_prefix_of([ROUTE4, ROUTE6, ROUTE_LABEL], *table, *prefix, out);
                 out.extend(id.to_le_bytes());
             }
             Update::Withdraw { table, prefix } => {
-                encode_prefix([WITHDRAW4, WITHDRAW6, WITHDRAW_LABEL], *table, *prefix, out);
+                encode_prefix_of([WITHDRAW4, WITHDRAW6, WITHDRAW_LABEL], *table, *prefix, out);
+            }
+            Update::Audit(question) => {
+                out.push(AUDIT);
+                question.encode(out);
             }
         }
     }
 }
 
-fn encode_prefix([four, six, label]: [u8; 3], table: u8, prefix: Prefix, out: &mut Vec<u8>) {
+/// A kind of its family, the table and the prefix.
+pub(crate) fn encode_prefix_of([four, six, label]: [u8; 3], table: u8, prefix: Prefix, out: &mut Vec<u8>) {
     match prefix {
         Prefix::V4(prefix) => {
             out.extend([four, table, prefix.len()]);
@@ -212,7 +221,7 @@ impl<'a> Updates<'a> {
             OBJECT => Update::Object { id: from.u32()?, object: Object::decode(from)? },
             DROP_OBJECT => Update::DropObject { id: from.u32()? },
             kind @ (ROUTE4 | ROUTE6) => {
-                let (table, prefix) = prefix(from, kind == ROUTE4)?;
+                let (table, prefix) = prefix_of(from, kind == ROUTE4)?;
                 Update::Route { table, prefix, id: from.u32()? }
             }
             ROUTE_LABEL => {
@@ -224,9 +233,10 @@ impl<'a> Updates<'a> {
                 Update::Withdraw { table, prefix }
             }
             kind @ (WITHDRAW4 | WITHDRAW6) => {
-                let (table, prefix) = prefix(from, kind == WITHDRAW4)?;
+                let (table, prefix) = prefix_of(from, kind == WITHDRAW4)?;
                 Update::Withdraw { table, prefix }
             }
+            AUDIT => Update::Audit(Question::decode(from)?),
             _ => return Err(from.malformed("an unknown kind of update")),
         })
     }
@@ -240,7 +250,7 @@ fn label(from: &mut Cursor<'_>) -> Result<(u8, Prefix), Error> {
     Ok((table, Prefix::Label(label)))
 }
 
-fn prefix(from: &mut Cursor<'_>, is_four: bool) -> Result<(u8, Prefix), Error> {
+pub(crate) fn prefix_of(from: &mut Cursor<'_>, is_four: bool) -> Result<(u8, Prefix), Error> {
     let (table, len) = (from.u8()?, from.u8()?);
     let prefix = if is_four {
         let addr = Ipv4Addr::from(from.array::<4>()?);
@@ -274,6 +284,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::audit::Part;
     use crate::{Hop, Labels};
 
     fn hop() -> impl Strategy<Value = Hop> {
@@ -318,6 +329,9 @@ mod tests {
                 id
             }),
             (any::<u8>(), prefix()).prop_map(|(table, prefix)| Update::Withdraw { table, prefix }),
+            (any::<u32>(), any::<u64>(), any::<u64>(), any::<bool>()).prop_map(|(token, from, to, lists)| {
+                Update::Audit(Question { token, part: Part::Six, from, to, lists })
+            }),
         ]
     }
 

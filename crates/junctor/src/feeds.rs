@@ -64,9 +64,10 @@ fn begin(control: &Control, place: &Path, channel: &str, served: &Arc<Served>) {
         (control.clone(), place.to_owned(), channel.to_owned(), served.clone());
     spawn("feed", move || {
         let _ = sync::priority::before_workers();
-        let mut said = String::new();
-        while find(&control, &channel).is_some() {
-            if let Err(why) = serve_attached(&control, &place, &channel)
+        let (mut said, mut latest) = (String::new(), None);
+        while let Some(sink) = find(&control, &channel) {
+            latest = Some(sink);
+            if let Err(why) = serve_attached(&control, &place, &channel, &mut latest)
                 && why != said
             {
                 errln!("junctor: route feed '{channel}': {why}; trying again");
@@ -74,8 +75,18 @@ fn begin(control: &Control, place: &Path, channel: &str, served: &Arc<Served>) {
             }
             std::thread::sleep(PAUSE);
         }
+        if let Some(latest) = latest {
+            retire(&channel, &latest);
+        }
         names(&served).remove(&channel);
     });
+}
+
+/// The configuration has no place for the routes of a channel any more: they go.
+fn retire(channel: &str, latest: &Arc<FeedSink>) {
+    if let Err(why) = latest.retire() {
+        errln!("junctor: route feed '{channel}' is not configured any more, but its routes stay: {why}");
+    }
 }
 
 /// The element that takes the batches of a channel.
@@ -84,7 +95,12 @@ fn find(control: &Control, channel: &str) -> Option<Arc<FeedSink>> {
 }
 
 /// Takes batches until the domain's server is gone or no element wants them.
-fn serve_attached(control: &Control, place: &Path, channel: &str) -> Result<(), String> {
+fn serve_attached(
+    control: &Control,
+    place: &Path,
+    channel: &str,
+    latest: &mut Option<Arc<FeedSink>>,
+) -> Result<(), String> {
     let node = Planes::at(place).node().map_err(|why| why.to_string())?;
     let [updates, replies] = route_endpoints(channel);
     let mut receiver = node.receiver(&updates).map_err(|why| why.to_string())?;
@@ -105,9 +121,14 @@ fn serve_attached(control: &Control, place: &Path, channel: &str) -> Result<(), 
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
             let Some(sink) = find(control, channel) else { return Ok(()) };
-            if let Some(why) = sink.needs_replay().filter(|_| sender.peer().present) {
+            let present = sender.peer().present;
+            if let Some(reply) = sink.retry(looked).filter(|_| present) {
+                answer(&mut sender, &reply)?;
+            }
+            if let Some(why) = sink.needs_replay().filter(|_| present) {
                 answer(&mut sender, &Reply::Replay { why })?;
             }
+            *latest = Some(sink);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! crate `control` does the work. [`inside`] is for benchmarks and labs, which have both planes in one process.
 
 pub(crate) mod bfd;
+mod diff;
 pub(crate) mod inside;
 pub(crate) mod plane;
 pub(crate) mod router;

@@ -60,6 +60,8 @@ impl Routed {
         let text =
             rig.dut.run(&init.concat()).unwrap().replace("FromDevice(d", "FromDevice(METHOD AF_PACKET, d");
         let text = text.replace("ToDevice(d", "ToDevice(METHOD AF_PACKET, d");
+        let text = text.replace("rt :: StaticIPLookup(", "rt :: StaticIPLookup(CAPACITY 100, ");
+        assert!(text.contains("CAPACITY 100"), "{text}");
         std::fs::write(files.path().join("router.click"), text).unwrap();
         let mut routed = Routed { rig, control, files, router: None, plane: None };
         routed.start_router();
@@ -112,6 +114,19 @@ impl Routed {
         let output =
             Command::new(JUNCTOR).args(["routes", "--json", "--socket", &socket]).args(arguments).output();
         serde_json::from_slice(&output.unwrap().stdout).unwrap_or_default()
+    }
+
+    /// What `junctor routes diff` finds; the exit status must agree.
+    fn differences(&self) -> Vec<Value> {
+        let socket = self.path("plane.sock");
+        let output =
+            Command::new(JUNCTOR).args(["routes", "diff", "--json", "--socket", &socket]).output().unwrap();
+        let value: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"));
+        let found = value["differences"].as_array().cloned().unwrap_or_default();
+        assert_eq!(output.status.code(), Some(i32::from(!found.is_empty())), "{value:#}");
+        assert!(value["router_routes"].as_u64() > Some(0), "{value:#}");
+        found
     }
 
     fn status(&self) -> Value {
@@ -196,6 +211,8 @@ fn routes_of_ospf_forward_and_survive_the_death_of_everyone() {
     let refused = &routed.status()["router"]["refused"];
     assert_eq!(refused, 0, "{:#}", routed.status());
 
+    assert_eq!(routed.differences(), [] as [Value; 0]);
+
     // What happens while the control plane is dead is put right when it is back.
     routed.plane = None;
     routed.rig.b.ip(&format!("addr del {} dev lo", networks[1])).unwrap();
@@ -207,10 +224,76 @@ fn routes_of_ospf_forward_and_survive_the_death_of_everyone() {
     routed.router = None;
     routed.start_router();
     routed.wait_for_route("192.0.2.1", "10.0.2.2 2 1");
+    assert_eq!(routed.differences(), [] as [Value; 0]);
 
     // A route that is withdrawn goes; a link that is lost takes its next hops along.
     theirs.vtysh(&routed.rig.b, &["configure terminal", "router ospf", "no redistribute connected"]).unwrap();
     routed.wait_for_route("192.0.2.1", "3");
+}
+
+#[test]
+fn routes_that_drop_are_counted_or_answered_and_go_with_their_feed() {
+    if skip_without("routes_that_drop_are_counted_or_answered_and_go_with_their_feed", &["ip"]) {
+        return;
+    }
+    let mut routed = Routed::new();
+    routed.plane = None;
+    routed.start_plane(&["--fpm", "none"]);
+    for (kind, to) in
+        [("blackhole", "192.0.2.0/24"), ("unreachable", "198.51.100.0/24"), ("prohibit", "203.0.113.0/24")]
+    {
+        routed.control.ip(&format!("route add {kind} {to}")).unwrap();
+    }
+    routed.control.ip("route add 100.64.0.0/24 via 10.0.2.2").unwrap();
+    routed.wait_for_route("192.0.2.1", "- -1 1");
+    routed.wait_for_route("100.64.0.1", "10.0.2.2 2 1");
+    let ping =
+        |to: &str| routed.rig.a.run(&["sh", "-c", &format!("ping -n -c 2 -i 0.2 -W 1 {to}; true")]).unwrap();
+    let answer = |to: &str, expected: &str| {
+        wait_for(expected, PATIENCE, || ping(to).contains(expected))
+            .unwrap_or_else(|why| panic!("{why}: {}", ping(to)));
+    };
+    answer("198.51.100.1", "Destination Host Unreachable");
+    answer("203.0.113.1", "Packet filtered");
+    let drops = || routed.ctl("rt.drops").unwrap_or_default();
+    let before = drops();
+    assert!(ping("192.0.2.1").contains("100% packet loss"));
+    assert!(drops().contains("blackhole"), "{before} {}", drops());
+    assert_eq!(routed.differences(), [] as [Value; 0]);
+    // What the table has no room for is a difference, until a route goes.
+    let full =
+        |count: u64| wait_for("the refusals", PATIENCE, || routed.status()["router"]["outstanding"] == count);
+    let held: u64 = routed.ctl("rt.nroutes").unwrap().parse().unwrap();
+    let room = 100 - held;
+    let routes: String =
+        (0..room + 2).map(|at| format!("route add 172.16.{at}.0/24 via 10.0.2.2\n")).collect();
+    std::fs::write(routed.path("batch"), routes).unwrap();
+    routed.control.ip(&format!("-batch {}", routed.path("batch"))).unwrap();
+    full(2).unwrap_or_else(|why| panic!("{why}: {:#}", routed.status()));
+    let found = routed.differences();
+    let why: Vec<&str> = found.iter().filter_map(|row| row["why"].as_str()).collect();
+    assert_eq!(
+        why,
+        ["the router lacks the route: the routing table is full: it may have 100 routes (CAPACITY)"; 2]
+    );
+    routed.control.ip("route del 172.16.0.0/24").unwrap();
+    full(1).unwrap_or_else(|why| panic!("{why}: {:#}", routed.status()));
+    assert_eq!(routed.differences().len(), 1);
+    routed.control.ip(&format!("route del 172.16.{}.0/24", room + 1)).unwrap();
+    routed.control.ip("route del 172.16.1.0/24").unwrap();
+    full(0).unwrap_or_else(|why| panic!("{why}: {:#}", routed.status()));
+    assert_eq!(routed.differences(), [] as [Value; 0]);
+    // A configuration without the feed has none of its routes.
+    let text = std::fs::read_to_string(routed.path("router.click")).unwrap();
+    let without: String =
+        text.lines().filter(|line| !line.contains("RouteFeed")).map(|line| format!("{line}\n")).collect();
+    std::fs::write(routed.path("without.click"), without).unwrap();
+    let applied = Command::new(JUNCTOR)
+        .args(["apply", "--socket", &routed.path("router.sock"), &routed.path("without.click")])
+        .output()
+        .unwrap();
+    assert!(applied.status.success(), "{applied:?}");
+    routed.wait_for_route("100.64.0.1", "3");
 }
 
 #[test]

@@ -418,6 +418,12 @@ impl Fib4Writer {
         self.rib.iter().map(|(prefix, leaf)| (prefix, NextHopId(leaf.into())))
     }
 
+    /// The routes whose addresses are from `from` to `to`, both included, in the order of [`iter`](Self::iter). Costs as much as the range is
+    /// long, whatever the number of all routes.
+    pub fn range(&self, from: u32, to: u32) -> impl Iterator<Item = (Prefix4, NextHopId)> + '_ {
+        self.rib.range(from, to).map(|(prefix, leaf)| (prefix, NextHopId(leaf.into())))
+    }
+
     /// Number of routes.
     pub fn len(&self) -> usize {
         self.rib.len()

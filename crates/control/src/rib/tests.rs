@@ -15,7 +15,7 @@ struct User {
     links: BTreeMap<u16, (String, bool)>,
     objects: BTreeMap<u32, FedObject>,
     routes: BTreeMap<Key, u32>,
-    named: Option<Vec<Key>>,
+    named: Option<HashSet<Key>>,
     /// Routes set and withdrawn so far.
     changes: usize,
 }
@@ -34,7 +34,7 @@ impl User {
             Update::Hello { .. } => panic!("the RIB greets nobody"),
             Update::Begin => {
                 self.objects.clear();
-                self.named = Some(Vec::new());
+                self.named = Some(HashSet::new());
             }
             Update::End => {
                 let named = self.named.take().expect("begun");
@@ -55,7 +55,7 @@ impl User {
                 assert!(self.objects.contains_key(&id), "object {id} came first");
                 self.changes += 1;
                 self.routes.insert(Key { table, prefix }, id);
-                self.named.iter_mut().for_each(|named| named.push(Key { table, prefix }));
+                self.named.iter_mut().for_each(|named| _ = named.insert(Key { table, prefix }));
             }
             Update::Withdraw { table, prefix } => {
                 self.changes += 1;
@@ -226,6 +226,133 @@ fn a_lost_daemon_keeps_its_routes_until_the_grace_period_is_over() {
 }
 
 #[test]
+fn a_daemon_that_comes_and_goes_does_not_keep_its_stale_routes() {
+    let (mut rib, mut user) = begin();
+    let (a, b, c) = ("198.51.100.0/24", "203.0.113.0/24", "192.0.2.0/24");
+    let one = |to| route(to, Way::One(hop("10.0.0.2", 2)));
+    step(&mut rib, &mut user, Source::Fpm, [Change::Begin, one(a), one(b), one(c), Change::End], 0);
+    step(&mut rib, &mut user, Source::Fpm, [Change::Lost], 1000);
+    let grace = GRACE.as_millis() as u64;
+    // It names b once, a each time, c never, and is lost twice in each grace period.
+    step(&mut rib, &mut user, Source::Fpm, [Change::Begin, one(a), one(b), Change::End], 2000);
+    for round in 1..=8 {
+        let at = round * grace / 2;
+        step(&mut rib, &mut user, Source::Fpm, [Change::Lost], at);
+        step(&mut rib, &mut user, Source::Fpm, [Change::Begin, one(a), Change::End], at + 100);
+        step(&mut rib, &mut user, Source::Fpm, [], at + 200);
+        // c goes a grace period after 1000, b one after the first loss that followed its naming.
+        let expected = [a, b, c].map(|to| (to, "10.0.0.2 eth0 1"));
+        let left = if at + 200 < 1000 + grace {
+            3
+        } else if at + 200 < grace / 2 + grace {
+            2
+        } else {
+            1
+        };
+        check(&user, &expected[..left]);
+    }
+    assert_eq!(rib.feed(Source::Fpm).stale_until.is_some(), false, "all routes are named");
+}
+
+#[test]
+fn a_replay_waits_for_objects_and_for_withdrawals_that_are_held() {
+    let (mut rib, mut user) = begin();
+    let (a, b) = ("198.51.100.0/24", "203.0.113.0/24");
+    let both = [(a, "10.0.0.2 eth0 1"), (b, "10.0.0.2 eth0 1")];
+    let one = |to| route(to, Way::One(hop("10.0.0.2", 2)));
+    step(&mut rib, &mut user, Source::Fpm, [one(a), one(b)], 0);
+    // In the middle of a change of b, and of one of a whose new object is not known yet.
+    step(&mut rib, &mut user, Source::Fpm, [route(a, Way::Object(7)), withdraw(b)], 1);
+    rib.replay();
+    step(&mut rib, &mut user, Source::Fpm, [], 2);
+    assert_eq!(user.routes.len(), 2);
+    step(&mut rib, &mut user, Source::Fpm, [one(b)], 3);
+    step(&mut rib, &mut user, Source::Fpm, [], 1000);
+    assert_eq!(user.routes.len(), 2, "the old route to a forwards until the object comes");
+    let object = Object::Hop(hop("10.0.0.2", 2));
+    step(&mut rib, &mut user, Source::Fpm, [Change::Object { id: 7, object }], 1001);
+    check(&user, &both);
+    assert!(user.named.is_none(), "the replay is over");
+    // An object that never comes is awaited for the grace period.
+    step(&mut rib, &mut user, Source::Fpm, [route(a, Way::Object(8))], 2000);
+    rib.replay();
+    step(&mut rib, &mut user, Source::Fpm, [], 2001);
+    assert_eq!((user.routes.len(), rib.next_due()), (2, Some(Duration::from_millis(2001) + GRACE)));
+    step(&mut rib, &mut user, Source::Fpm, [], 2001 + GRACE.as_millis() as u64);
+    check(&user, &both[1..]);
+}
+
+#[test]
+fn a_replay_and_a_list_go_on_step_by_step() {
+    let (mut rib, mut user) = begin();
+    let to = |at: u32| format!("{}/24", std::net::Ipv4Addr::from(0x0a00_0000 + (at << 8)));
+    let many = (0..90_000).map(|at| route(&to(at), Way::One(hop("10.0.0.2", 2))));
+    step(&mut rib, &mut user, Source::Fpm, many, 0);
+    let changes = user.changes;
+    rib.replay();
+    rib.flush(Duration::from_millis(1));
+    assert!(rib.outbox().len() <= 17, "{}", rib.outbox().len());
+    let mut steps = 0;
+    while rib.next_due() == Some(Duration::ZERO) || !rib.outbox().is_empty() {
+        // What changes meanwhile counts, wherever the replay is.
+        let change = match steps {
+            0 => vec![withdraw(&to(89_999)), withdraw(&to(0))],
+            1 => vec![
+                route(&to(89_998), Way::One(hop("10.0.1.2", 3))),
+                route(&to(1), Way::One(hop("10.0.1.2", 3))),
+            ],
+            _ => Vec::new(),
+        };
+        step(&mut rib, &mut user, Source::Fpm, change, 2 + 10 * steps);
+        steps += 1;
+        assert!(steps < 100);
+    }
+    step(&mut rib, &mut user, Source::Fpm, [], 5000);
+    assert!(user.named.is_none() && user.changes >= changes + 89_998);
+    assert_eq!(user.routes.len(), 89_998);
+    let meaning = user.meaning();
+    assert_eq!([&meaning[&to(1)], &meaning[&to(89_998)]], ["10.0.1.2 eth1 1"; 2]);
+    // A list has them all, in order, in bounded steps.
+    let (mut listed, mut after) = (Vec::new(), None);
+    loop {
+        let (some, next) = rib.show(false, after, 512);
+        assert!(some.len() <= 512);
+        listed.extend(some.into_iter().map(|shown| shown.key));
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(listed.len(), 89_998);
+    assert!(listed.is_sorted());
+}
+
+#[test]
+fn a_feed_cannot_fill_the_memory_with_objects() {
+    let (mut rib, mut user) = begin();
+    let wide = |id| Change::Object { id, object: Object::Group((0..4096).map(|at| (at, 1)).collect()) };
+    (0..300).for_each(|id| rib.apply(Source::Fpm, wide(id), Duration::ZERO));
+    assert_eq!((rib.counts().objects, rib.counts().left_out), (256, 44));
+    let hops = |id| route("198.51.100.0/24", Way::One(hop("10.0.0.2", id)));
+    step(&mut rib, &mut user, Source::Fpm, [hops(2)], 0);
+    assert_eq!((user.routes.len(), rib.counts().left_out), (0, 45));
+    (0..10).for_each(|id| rib.apply(Source::Fpm, Change::DropObject { id }, Duration::ZERO));
+    rib.flush(Duration::ZERO);
+    step(&mut rib, &mut user, Source::Fpm, [hops(2)], 0);
+    assert_eq!(user.routes.len(), 1);
+    // Many metrics of one destination.
+    for metric in 0..100 {
+        let route = Route { kind: Kind::Unicast, protocol: 4, metric, way: Way::One(hop("10.0.0.3", 2)) };
+        rib.apply(
+            Source::Kernel,
+            Change::Route { table: MAIN, prefix: prefix("203.0.113.0/24"), route },
+            Duration::ZERO,
+        );
+    }
+    assert_eq!(rib.counts().kernel, 1 + MOST_METRICS);
+}
+
+#[test]
 fn a_daemon_that_names_nearly_all_again_is_believed() {
     let (mut rib, mut user) = begin();
     let to = |at: u32| format!("10.{}.{}.0/24", at / 256, at % 256);
@@ -260,6 +387,7 @@ fn an_older_routers_routes_are_swept_when_all_feeds_have_reported() {
     let mut rib = Rib::default();
     rib.expect(Source::Fpm);
     rib.replay();
+    rib.flush(Duration::ZERO);
     assert_eq!(rib.next_due(), Some(GRACE));
     user.named = None;
     step(&mut rib, &mut user, Source::Fpm, [], GRACE.as_millis() as u64);

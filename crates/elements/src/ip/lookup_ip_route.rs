@@ -74,10 +74,10 @@ use engine::args::Names;
 use engine::{Class, Element, Sharing};
 use packet::Packet;
 use sync::rcu;
-use tables::fib4::{Fib4Reader, Fib4Writer, NextHopId, Prefix4};
+use tables::fib4::{Fib4Error, Fib4Reader, Fib4Writer, NextHopId, Prefix4};
 use wire::{AddrMask4, FlowKey};
 
-use super::routing::{Family, HANDLERS, Like, Lookup, chain};
+use super::routing::{Family, HANDLERS, Like, Lookup, Unmade, chain};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
     Class::new(name, "1/-", make)
@@ -198,8 +198,11 @@ impl Family for V4 {
     fn commit(
         fib: &mut Fib4Writer,
         changes: &[(Prefix4, Option<NextHopId>)],
-    ) -> Result<Vec<Option<NextHopId>>, String> {
-        fib.commit(changes).map_err(|e| e.to_string())
+    ) -> Result<Vec<Option<NextHopId>>, Unmade> {
+        fib.commit(changes).map_err(|e| match e {
+            Fib4Error::Stalled { .. } => Unmade::Busy(e.to_string()),
+            e => Unmade::Full(e.to_string()),
+        })
     }
 
     fn replace(fib: &mut Fib4Writer, routes: &[(Prefix4, NextHopId)]) -> Result<(), String> {
@@ -216,6 +219,16 @@ impl Family for V4 {
 
     fn routes(fib: &Fib4Writer) -> Box<dyn Iterator<Item = (Prefix4, NextHopId)> + '_> {
         Box::new(fib.iter())
+    }
+
+    fn range(fib: &Fib4Writer, from: u64, to: u64) -> Box<dyn Iterator<Item = (Prefix4, NextHopId)> + '_> {
+        let [from, to] = [from, to].map(|addr| u32::try_from(addr).unwrap_or(u32::MAX));
+        Box::new(fib.range(from, to))
+    }
+
+    fn fed_prefix(prefix: Prefix4) -> feed::Prefix {
+        let prefix = wire::Prefix4::new(prefix.addr().into(), prefix.len());
+        feed::Prefix::V4(prefix.expect("a length of at most 32"))
     }
 
     fn len(fib: &Fib4Writer) -> usize {

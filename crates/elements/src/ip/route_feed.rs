@@ -7,12 +7,16 @@
 //!
 //! The control plane learns routes from routing daemons and from the kernel, and names interfaces. RouteFeed says which output of the
 //! lookup elements leads to which interface. Its routes stand among those of the configuration: a route of the control plane covers a configured one
-//! of the same prefix, which returns when that one goes. When the control plane ends, its routes stay.
+//! of the same prefix, which returns when that one goes. When the control plane ends, its routes stay. When a new
+//! configuration has no RouteFeed for the channel, they go.
+//!
+//! The lookup element's CAPACITY bounds the routes of the configuration and of the control plane together; without it, 4,194,304 count. What does
+//! not fit is tried again when a route has gone, and otherwise after 0.5 to 64 seconds; 'junctor routes --status' counts it as outstanding.
 //!
 //! **Ports:** none.
 //!
 //! **Arguments**
-//! * `CHANNEL` the deployment's channel that the routes come by (`kind = "routes"`).
+//! * `CHANNEL` the deployment's channel that the routes come by (`kind = "routes"`). Each RouteFeed needs one of its own.
 //! * `TABLE` the StaticIPLookup, or one of its synonyms, for IPv4 routes. `TABLE6` the LookupIP6Route for IPv6 routes. One of
 //!   them is needed.
 //! * `LINK NAME OUTPUT [OUTPUT6]` the outputs that lead to interface NAME of the control plane; OUTPUT6, default OUTPUT, is that of
@@ -33,6 +37,9 @@
 //! **Drops:** none. Routes of type blackhole make the lookup element drop as `blackhole`.
 //!
 //! **Handlers**
+//! * `set` write: makes these the feed's routes, as if a control plane had sent them. A line has a prefix, perhaps a gateway, and the name of a
+//!   link, as '192.0.2.0/24 10.0.0.2 eth0'; or a prefix and `local`, `blackhole`, `unreachable` or `prohibit`. A control plane that is
+//!   attached sends its own again.
 //! * `feed` read: the number of the control plane's run and of the last batch that it sent; 0 0 before the first.
 //!
 //! ```click
@@ -49,13 +56,14 @@ use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks};
 
 use super::bfd::{Follow, Liveness};
-use super::routing::{Family, FeedSink, Mpls, Outputs, ReverseRoutes, Side, Sides};
+use super::routing::{Family, FeedSink, Mpls, Outputs, ReverseRoutes, Side, Sides, by_hand};
 use crate::mpls::LabelForwarding;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RouteFeed", "0/0", || Box::new(RouteFeed::default()))
     .sharing(Sharing::Shared)
-    .handlers(&[Handler::read("feed")])
+    .sole("channel")
+    .handlers(&[Handler::read("feed"), Handler::write("set")])
     .file(file!());
 
 /// An output of each family's table.
@@ -216,5 +224,10 @@ impl Element for RouteFeed {
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         let (feed, sequence) = self.sink.as_ref().map_or((0, 0), |sink| sink.status());
         Ok(format!("{feed} {sequence}"))
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, _: &str, value: &str) -> Result<(), HandlerError> {
+        let Some(sink) = &self.sink else { return Ok(()) };
+        by_hand::set(sink, value).map_err(HandlerError::Failed)
     }
 }

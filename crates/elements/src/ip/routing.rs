@@ -7,9 +7,11 @@
 //! * `[GATEWAY] OUTPUT` or `GATEWAY OUTPUT WEIGHT`; `-` for no gateway, output -1 drops;
 //! * `via NAME [WEIGHT]`, a next hop that was given a name.
 
+pub(crate) mod by_hand;
 mod fed;
 mod lookup;
 mod order;
+mod outstanding;
 mod reverse;
 mod routes;
 mod shared;
@@ -66,6 +68,15 @@ pub(crate) fn is_drop(output: u32) -> bool {
     output >= PROHIBIT
 }
 
+/// Why a table has not made changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unmade {
+    /// Readers hold old versions: the next attempt may succeed.
+    Busy(String),
+    /// There is no room.
+    Full(String),
+}
+
 /// What differs between IPv4 and IPv6: addresses, packets, and the table behind.
 pub(crate) trait Family: Send + Sync + 'static {
     /// An address as written.
@@ -117,12 +128,20 @@ pub(crate) trait Family: Send + Sync + 'static {
     fn commit(
         fib: &mut Self::Writer,
         changes: &[(Self::Prefix, Option<NextHopId>)],
-    ) -> Result<Vec<Option<NextHopId>>, String>;
+    ) -> Result<Vec<Option<NextHopId>>, Unmade>;
     fn replace(fib: &mut Self::Writer, routes: &[(Self::Prefix, NextHopId)]) -> Result<(), String>;
     fn get(fib: &Self::Writer, prefix: Self::Prefix) -> Option<NextHopId>;
     /// The route that decides about an address.
     fn longest_match(fib: &Self::Writer, key: Self::Key) -> Option<(Self::Prefix, NextHopId)>;
     fn routes(fib: &Self::Writer) -> Box<dyn Iterator<Item = (Self::Prefix, NextHopId)> + '_>;
+    /// The routes whose addresses, or the upper halves of whose addresses, are in a range.
+    fn range(
+        fib: &Self::Writer,
+        from: u64,
+        to: u64,
+    ) -> Box<dyn Iterator<Item = (Self::Prefix, NextHopId)> + '_>;
+    /// A prefix as control planes have it.
+    fn fed_prefix(prefix: Self::Prefix) -> feed::Prefix;
     fn len(fib: &Self::Writer) -> usize;
     /// Bytes that lookups can touch.
     fn bytes(fib: &Self::Writer) -> usize;

@@ -66,11 +66,11 @@ use engine::args::Names;
 use engine::{Class, Sharing};
 use packet::{Packet, anno};
 use sync::rcu;
-use tables::fib6::{Fib6Reader, Fib6Writer, NextHopId, Prefix6};
+use tables::fib6::{Fib6Error, Fib6Reader, Fib6Writer, NextHopId, Prefix6};
 use wire::{AddrPrefix6, FlowKey6};
 
 use super::{header, source};
-use crate::ip::routing::{Family, HANDLERS, Like, Lookup};
+use crate::ip::routing::{Family, HANDLERS, Like, Lookup, Unmade};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("LookupIP6Route", "1/-", || Box::new(Lookup::<V6>::like(Like::Six)))
@@ -171,8 +171,11 @@ impl Family for V6 {
     fn commit(
         fib: &mut Fib6Writer,
         changes: &[(Prefix6, Option<NextHopId>)],
-    ) -> Result<Vec<Option<NextHopId>>, String> {
-        fib.commit(changes.iter().copied()).map_err(|e| e.to_string())
+    ) -> Result<Vec<Option<NextHopId>>, Unmade> {
+        fib.commit(changes.iter().copied()).map_err(|e| match e {
+            Fib6Error::Stalled { .. } => Unmade::Busy(e.to_string()),
+            e => Unmade::Full(e.to_string()),
+        })
     }
 
     fn replace(fib: &mut Fib6Writer, routes: &[(Prefix6, NextHopId)]) -> Result<(), String> {
@@ -189,6 +192,15 @@ impl Family for V6 {
 
     fn routes(fib: &Fib6Writer) -> Box<dyn Iterator<Item = (Prefix6, NextHopId)> + '_> {
         Box::new(fib.iter())
+    }
+
+    fn range(fib: &Fib6Writer, from: u64, to: u64) -> Box<dyn Iterator<Item = (Prefix6, NextHopId)> + '_> {
+        Box::new(fib.range(from, to))
+    }
+
+    fn fed_prefix(prefix: Prefix6) -> feed::Prefix {
+        let prefix = wire::Prefix6::new(prefix.addr().into(), prefix.len());
+        feed::Prefix::V6(prefix.expect("a length of at most 128"))
     }
 
     fn len(fib: &Fib6Writer) -> usize {

@@ -20,8 +20,11 @@ use crate::{cli, exit};
   junctor routes --all              routes that do not count, too
   junctor routes --labels           MPLS labels
   junctor routes --status           feeds, numbers of routes, the router
+  junctor routes diff               what FPM, the kernel and the router's tables have differently
   junctor routes --json")]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// An address to look up.
     #[arg(conflicts_with_all = ["all", "labels", "status", "links"])]
     address: Option<String>,
@@ -38,16 +41,25 @@ pub(crate) struct Args {
     #[arg(long)]
     links: bool,
     /// The control plane's socket; by default, that of the only one of this user.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, global = true)]
     json: bool,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Command {
+    /// Compare FPM's routes, the kernel's, and what the router's tables really hold.
+    ///
+    /// Exit status: 0 if nothing differs, 1 if something does or the comparison fails, 2 for a wrong command.
+    Diff,
 }
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let handler = match args {
+        Args { command: Some(Command::Diff), .. } => "diff".into(),
         Args { address: Some(address), .. } => format!("lookup {address}"),
         Args { status: true, .. } => "status".into(),
         Args { links: true, .. } => "links".into(),
@@ -63,6 +75,9 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(value) => value,
         Err(why) => return cli::fail(format!("the control plane answers nonsense: {why}")),
     };
+    if args.command.is_some() {
+        return differences(args, &value);
+    }
     let text = match (args.json, &value) {
         (true, value) => format!("{value:#}\n"),
         (false, Value::Array(rows)) if args.links => links(rows),
@@ -78,6 +93,36 @@ pub(crate) fn main(args: &Args) -> u8 {
 /// Whether the destination is an MPLS label.
 fn is_label(row: &Value) -> bool {
     row["prefix"].as_str().is_some_and(|prefix| prefix.starts_with("label "))
+}
+
+/// Prints what differs.
+fn differences(args: &Args, value: &Value) -> u8 {
+    let rows = value["differences"].as_array().map_or(&[][..], Vec::as_slice);
+    let text = match (args.json, rows) {
+        (true, _) => format!("{value:#}\n"),
+        (false, []) if value["feeds_compared"] == true => "nothing differs\n".into(),
+        (false, []) => "nothing differs between the router and what it was sent; FPM and the kernel are not compared, because one of them does not report routes\n".into(),
+        (false, rows) => {
+            let mut lines = vec![["destination", "feed", "protocol", "difference", "next hops"].map(str::to_owned)];
+            for row in rows {
+                let what = match (&row["prefix"], &row["object"]) {
+                    (Value::String(_), _) => prefix(row),
+                    (_, object) => format!("object {}", text_of(object)),
+                };
+                let hops = match &row["found"] {
+                    Value::Null => hops(row),
+                    found => format!("{}, not {}", hops(found), hops(row)),
+                };
+                lines.push([what, text_of(&row["feed"]), text_of(&row["protocol"]), text_of(&row["why"]), hops]);
+            }
+            let more = if value["more"] == true { "there are more differences\n" } else { "" };
+            columns(&lines) + more
+        }
+    };
+    match cli::print_or_fail(text.as_bytes()) {
+        exit::SUCCESS if !rows.is_empty() => exit::FAILURE,
+        status => status,
+    }
 }
 
 /// Connects to the control plane that is meant.
@@ -106,7 +151,7 @@ fn connect(args: &Args) -> Result<Client, Failure> {
     }
 }
 
-fn text(value: &Value) -> String {
+fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "-".into(),
@@ -114,38 +159,48 @@ fn text(value: &Value) -> String {
     }
 }
 
+fn prefix(row: &Value) -> String {
+    match &row["table"] {
+        Value::Number(table) if table.as_u64() != Some(0) => {
+            format!("{} table {table}", text_of(&row["prefix"]))
+        }
+        _ => text_of(&row["prefix"]),
+    }
+}
+
 fn table(rows: &[Value]) -> String {
     let mut lines = vec![["destination", "feed", "protocol", "metric", "next hops"].map(str::to_owned)];
     for row in rows {
-        let prefix = match &row["table"] {
-            Value::Number(table) if table.as_u64() != Some(0) => {
-                format!("{} table {table}", text(&row["prefix"]))
-            }
-            _ => text(&row["prefix"]),
-        };
+        let prefix = prefix(row);
         let prefix = if row["best"] == false { format!("({prefix})") } else { prefix };
-        lines.push([prefix, text(&row["feed"]), text(&row["protocol"]), text(&row["metric"]), hops(row)]);
+        lines.push([
+            prefix,
+            text_of(&row["feed"]),
+            text_of(&row["protocol"]),
+            text_of(&row["metric"]),
+            hops(row),
+        ]);
     }
     columns(&lines)
 }
 
 fn hops(row: &Value) -> String {
     let Some(hops) = row["hops"].as_array().filter(|hops| !hops.is_empty()) else {
-        return text(&row["kind"]);
+        return text_of(&row["kind"]);
     };
     let hop = |hop: &Value| {
-        let mut text_of = match &hop["gateway"] {
-            Value::Null => format!("on {}", text(&hop["link"])),
-            gateway => format!("{} on {}", text(gateway), text(&hop["link"])),
+        let mut shown = match &hop["gateway"] {
+            Value::Null => format!("on {}", text_of(&hop["link"])),
+            gateway => format!("{} on {}", text_of(gateway), text_of(&hop["link"])),
         };
         if let Some(labels) = hop["labels"].as_array().filter(|labels| !labels.is_empty()) {
-            let labels: Vec<String> = labels.iter().map(text).collect();
-            let _ = write!(text_of, " labels {}", labels.join("/"));
+            let labels: Vec<String> = labels.iter().map(text_of).collect();
+            let _ = write!(shown, " labels {}", labels.join("/"));
         }
         if hops.len() > 1 {
-            let _ = write!(text_of, " weight {}", text(&hop["weight"]));
+            let _ = write!(shown, " weight {}", text_of(&hop["weight"]));
         }
-        text_of
+        shown
     };
     hops.iter().map(hop).collect::<Vec<_>>().join(", ")
 }
@@ -154,8 +209,13 @@ fn links(rows: &[Value]) -> String {
     let mut lines = vec![["index", "name", "state", "mtu", "address"].map(str::to_owned)];
     for row in rows {
         let state = if row["up"] == true { "up" } else { "down" };
-        let row =
-            [text(&row["index"]), text(&row["name"]), state.into(), text(&row["mtu"]), text(&row["ether"])];
+        let row = [
+            text_of(&row["index"]),
+            text_of(&row["name"]),
+            state.into(),
+            text_of(&row["mtu"]),
+            text_of(&row["ether"]),
+        ];
         lines.push(row);
     }
     columns(&lines)

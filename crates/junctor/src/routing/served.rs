@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control plane's answers to `junctor routes`, by the control protocol of routers.
 //!
-//! Handlers, all of them read: `status`, `links`, `routes [all]`, `lookup ADDRESS`. Each answers with JSON.
+//! Handlers, all of them read: `status`, `links`, `routes [all]`, `lookup ADDRESS`, `diff`. Each answers with JSON.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,19 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 
 use control::rib::{FeedState, Shown};
-use control::{Asker, Plane, Prefix, model::Source};
+use control::{Asker, Plane, model::Source};
 use engine::control::{Handlers, Listener, Rules, Server, Service};
 use engine::{Access, HandlerError};
 use serde_json::{Value, json};
 
+use super::diff;
 use super::plane::PATIENCE;
 
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 8;
-const HANDLERS: [&str; 4] = ["status", "links", "routes", "lookup"];
+/// Destinations that are listed between two rounds of the control plane.
+const AT_ONCE: usize = 256;
+const HANDLERS: [&str; 5] = ["status", "links", "routes", "lookup", "diff"];
 
 /// A socket that is served until this is dropped.
 pub(super) struct Served {
@@ -65,20 +68,41 @@ fn by_default() -> Result<Option<PathBuf>, String> {
 
 /// What questions get.
 #[derive(Clone)]
-struct Answers {
+pub(super) struct Answers {
     asker: Asker,
 }
 
 impl Answers {
-    fn ask(&self, answer: impl FnOnce(&mut Plane) -> Value + Send + 'static) -> Result<String, HandlerError> {
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        answer: impl FnOnce(&mut Plane) -> T + Send + 'static,
+    ) -> Result<T, HandlerError> {
         let (sender, answers) = sync_channel(1);
         self.asker.ask(move |plane| {
             let _ = sender.send(answer(plane));
         });
         let answer = answers.recv_timeout(PATIENCE);
-        answer
-            .map(|value| value.to_string())
-            .map_err(|_| HandlerError::Failed("the control plane does not answer".into()))
+        answer.map_err(|_| HandlerError::Failed("the control plane does not answer".into()))
+    }
+
+    /// All routes, asked for in parts so that the feeds go on meanwhile.
+    fn routes(&self, all: bool) -> Result<String, HandlerError> {
+        let (mut text, mut after) = (String::from("["), None);
+        loop {
+            let (rows, next) = self.ask(move |plane| {
+                let (routes, next) = plane.rib.show(all, after, AT_ONCE);
+                let rows: Vec<String> = routes.iter().map(|route| show(plane, route).to_string()).collect();
+                (rows.join(","), next)
+            })?;
+            if text.len() > 1 && !rows.is_empty() {
+                text.push(',');
+            }
+            text += &rows;
+            after = next;
+            if after.is_none() {
+                return Ok(text + "]");
+            }
+        }
     }
 }
 
@@ -109,19 +133,17 @@ impl Handlers for Answers {
 
     fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
         match name {
-            "status" => self.ask(status),
-            "links" => self.ask(links),
-            "routes" => {
-                let all = param.trim() == "all";
-                self.ask(move |plane| plane.rib.show(all).iter().map(|route| show(plane, route)).collect())
-            }
+            "status" => self.ask(|plane| status(plane).to_string()),
+            "links" => self.ask(|plane| links(plane).to_string()),
+            "diff" => diff::compare(self),
+            "routes" => self.routes(param.trim() == "all"),
             "lookup" => {
                 let address: IpAddr = param.trim().parse().map_err(|_| {
                     HandlerError::Failed(format!("'{}' is not an address", param.trim().escape_debug()))
                 })?;
                 self.ask(move |plane| match plane.rib.lookup(0, address) {
-                    Some(route) => show(plane, &route),
-                    None => Value::Null,
+                    Some(route) => show(plane, &route).to_string(),
+                    None => Value::Null.to_string(),
                 })
             }
             _ => Err(HandlerError::unknown(name)),
@@ -159,6 +181,7 @@ fn status(plane: &mut Plane) -> Value {
         "objects": counts.objects,
         "waiting": counts.waiting,
         "held": counts.held,
+        "left_out": counts.left_out,
         "router": {
             "connected": session.is_open(),
             "trouble": plane.uplink.trouble(),
@@ -167,7 +190,8 @@ fn status(plane: &mut Plane) -> Value {
             "replays": plane.uplink.replays(),
             "replayed_for": plane.uplink.replayed_for(),
             "refused": refused,
-            "refused_why": (refused > 0).then_some(why),
+            "outstanding": session.outstanding(),
+            "refused_why": (refused > 0 || session.outstanding() > 0).then_some(why),
         },
     })
 }
@@ -185,8 +209,8 @@ fn links(plane: &mut Plane) -> Value {
     plane.rib.links().map(link).collect()
 }
 
-/// A route for people and programs.
-fn show(plane: &Plane, route: &Shown) -> Value {
+/// Where an object leads, for people and programs.
+pub(super) fn way(plane: &Plane, way: Option<&feed::Object>) -> Value {
     let hop = |hop: &feed::Hop| {
         json!({
             "gateway": hop.gateway,
@@ -195,7 +219,7 @@ fn show(plane: &Plane, route: &Shown) -> Value {
             "labels": hop.labels.as_slice(),
         })
     };
-    let (kind, hops) = match &route.way {
+    let (kind, hops) = match way {
         None => ("waiting", Vec::new()),
         Some(feed::Object::Forward(hops)) => ("forward", hops.iter().map(hop).collect()),
         Some(feed::Object::Local) => ("local", Vec::new()),
@@ -204,20 +228,18 @@ fn show(plane: &Plane, route: &Shown) -> Value {
         Some(feed::Object::Prohibit) => ("prohibit", Vec::new()),
         Some(feed::Object::Table(_)) => ("table", Vec::new()),
     };
-    let prefix = match route.key.prefix {
-        Prefix::V4(prefix) => prefix.to_string(),
-        Prefix::V6(prefix) => prefix.to_string(),
-        label @ Prefix::Label(_) => label.to_string(),
-    };
-    json!({
-        "prefix": prefix,
-        "table": route.key.table,
-        "feed": source(route.source),
-        "protocol": control::model::protocol_name(route.protocol),
-        "metric": route.metric,
-        "object": route.object,
-        "kind": kind,
-        "hops": hops,
-        "best": route.is_best,
-    })
+    json!({ "kind": kind, "hops": hops })
+}
+
+/// A route for people and programs.
+pub(super) fn show(plane: &Plane, route: &Shown) -> Value {
+    let mut row = way(plane, route.way.as_ref());
+    row["prefix"] = route.key.prefix.to_string().into();
+    row["table"] = route.key.table.into();
+    row["feed"] = source(route.source).into();
+    row["protocol"] = control::model::protocol_name(route.protocol).into();
+    row["metric"] = route.metric.into();
+    row["object"] = route.object.into();
+    row["best"] = route.is_best.into();
+    row
 }

@@ -72,7 +72,7 @@ pub fn call_endpoints(name: &str) -> [String; 2] {
 
 /// Bytes of a batch of routes and of an answer, and how many may wait.
 const ROUTE_BYTES: u32 = 1 << 16;
-const REPLY_BYTES: u32 = 1024;
+const REPLY_BYTES: u32 = 1 << 14;
 const BATCHES: u32 = 16;
 
 /// The endpoints of a channel of routes: what a control plane sends, and the user plane's answers.

@@ -130,6 +130,21 @@ impl Rib {
         )
     }
 
+    /// The routes whose addresses are in a range.
+    pub(super) fn range(&self, from: u32, to: u32) -> impl Iterator<Item = (Prefix4, u16)> + '_ {
+        let of_len = move |len: u32| {
+            let at = |addr: u32| (1 << len) + (u64::from(addr) >> (32 - len)) as usize;
+            // The first node may begin before the range.
+            (at(from)..=at(to)).filter(move |node| prefix_of(*node).addr() >= from)
+        };
+        let short = (0..=16).flat_map(of_len).filter(|node| self.short[*node] != EMPTY);
+        let short = short.map(|node| (prefix_of(node), self.short[node]));
+        let slots = (from >> 16) as usize..=(to >> 16) as usize;
+        let long =
+            slots.flat_map(|slot| self.long[slot].iter().map(move |route| (join(slot, *route), route.leaf)));
+        short.chain(long.filter(move |(prefix, _)| (from..=to).contains(&prefix.addr())))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.count
     }

@@ -53,6 +53,13 @@ fn check(writer: &Fib4Writer, reader: &Reader, routes: &Routes, addrs: &[u32]) {
     }
     assert_eq!(writer.len(), routes.len());
     assert_eq!(writer.iter().map(|(p, id)| (p, id.0)).collect::<Routes>(), *routes);
+    for pair in addrs.chunks_exact(2).take(16) {
+        let (from, to) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
+        let within = routes.iter().filter(|(p, _)| (from..=to).contains(&p.addr()));
+        let within: Routes = within.map(|(p, id)| (*p, *id)).collect();
+        let found: Vec<_> = writer.range(from, to).map(|(p, id)| (p, id.0)).collect();
+        assert_eq!((found.len(), found.into_iter().collect::<Routes>()), (within.len(), within));
+    }
 }
 
 fn arb_prefix() -> impl Strategy<Value = Prefix4> {

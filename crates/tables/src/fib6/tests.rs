@@ -67,6 +67,12 @@ fn check(writer: &Fib6Writer, reader: &Reader, routes: &Routes, addrs: &[u128]) 
     assert_eq!(listed, routes.iter().map(|(p, id)| (*p, *id)).collect::<Vec<_>>());
     assert!(routes.iter().all(|(prefix, id)| writer.get(*prefix) == Some(NextHopId(*id))));
     assert_eq!(writer.len(), routes.len());
+    for pair in addrs.chunks_exact(2).take(16) {
+        let [from, to] = [pair[0].min(pair[1]), pair[0].max(pair[1])].map(|addr| (addr >> 64) as u64);
+        let within = listed.iter().filter(|(p, _)| (from..=to).contains(&p.upper())).copied();
+        let found = writer.range(from, to).map(|(p, id)| (p, id.0));
+        assert_eq!(found.collect::<Vec<_>>(), within.collect::<Vec<_>>());
+    }
     check_form(writer);
 }
 

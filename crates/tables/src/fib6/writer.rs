@@ -266,7 +266,15 @@ impl Fib6Writer {
 
     /// All routes by address, then length.
     pub fn iter(&self) -> impl Iterator<Item = (Prefix6, NextHopId)> + '_ {
-        self.chunks.iter().flat_map(|chunk| &*chunk.routes).flat_map(|route| {
+        self.range(0, u64::MAX)
+    }
+
+    /// The routes the upper halves of whose addresses are from `from` to `to`, both included, by address, then length.
+    pub fn range(&self, from: u64, to: u64) -> impl Iterator<Item = (Prefix6, NextHopId)> + '_ {
+        let routes = self.chunks[self.chunk_of(from)..].iter().flat_map(|chunk| &*chunk.routes);
+        let routes =
+            routes.skip_while(move |route| { route.key } < from).take_while(move |route| { route.key } <= to);
+        routes.flat_map(|route| {
             let (whole, deep) = match route.len {
                 MARKER => (None, self.deep.get(&{ route.key })),
                 _ => (Some((join(*route), NextHopId(route.leaf.into()))), None),

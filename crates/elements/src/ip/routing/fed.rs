@@ -6,6 +6,9 @@
 //!
 //! A fed route covers a configured one of the same prefix. The configured one lies *beneath* and returns when the fed one goes.
 //!
+//! A table takes [`MOST_ROUTES`] routes at most, or as many as its CAPACITY says. Changes for which there is no room are handed back
+//! ([`LeftOut`]), so that they can be tried again.
+//!
 //! A replay stands between [`begin`](Routes::fed_begin) and [`end`](Routes::fed_end). Meanwhile the tables note the prefixes that are
 //! named; at the end, the other fed routes go. A replay numbers its objects anew. Those that mean the same keep their groups, so their
 //! routes need no change.
@@ -14,8 +17,8 @@ use std::collections::{HashMap, HashSet};
 
 use tables::next_hop::{Member, NextHopId};
 
-use super::routes::Routes;
-use super::{Family, Hop};
+use super::routes::{Routes, full};
+use super::{Family, Hop, Unmade};
 
 type Hasher = foldhash::fast::RandomState;
 /// A route's table and prefix.
@@ -24,6 +27,36 @@ type Key<F> = (u8, <F as Family>::Prefix);
 pub(crate) type Members<F> = [(Hop<<F as Family>::Addr>, u32)];
 /// A route that is to lead to an object, by its number, or to go.
 pub(crate) type FedChange<F> = (Key<F>, Option<u32>);
+
+/// Routes of all tables at most, if the configuration does not limit them.
+pub(crate) const MOST_ROUTES: usize = 1 << 22;
+/// Of changes for which there is no room, so many are given up together.
+const GIVEN_UP: usize = 64;
+
+/// Changes for which there is no room.
+pub(crate) struct LeftOut<F: Family> {
+    pub changes: Vec<FedChange<F>>,
+    /// Why.
+    pub why: String,
+}
+
+impl<F: Family> Default for LeftOut<F> {
+    fn default() -> Self {
+        LeftOut { changes: Vec::new(), why: String::new() }
+    }
+}
+
+/// Whose a next hop is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The configuration's.
+    #[default]
+    Others,
+    /// A group of the feed from before the replay under way.
+    Former,
+    /// The feed's object of this number.
+    Object(u32),
+}
 
 /// A change of one table's route: its next hop from now on, or its end.
 type Decided<F> = (<F as Family>::Prefix, Option<NextHopId>);
@@ -34,8 +67,8 @@ pub(super) struct Fed<F: Family> {
     objects: HashMap<u32, NextHopId, Hasher>,
     /// Those from before the replay under way, which has not named them yet, by their members.
     former: HashMap<Vec<Member>, Vec<NextHopId>, Hasher>,
-    /// Whether an id is one of these groups.
-    owned: Vec<bool>,
+    /// Whose an id is.
+    owners: Vec<Owner>,
     /// Configured routes that fed ones cover. Each has its reference.
     beneath: HashMap<Key<F>, NextHopId, Hasher>,
     /// What the replay under way has named.
@@ -49,7 +82,7 @@ impl<F: Family> Default for Fed<F> {
         Fed {
             objects: HashMap::default(),
             former: HashMap::default(),
-            owned: Vec::new(),
+            owners: Vec::new(),
             beneath: HashMap::default(),
             seen: None,
             is_disturbed: false,
@@ -59,15 +92,19 @@ impl<F: Family> Default for Fed<F> {
 
 impl<F: Family> Fed<F> {
     pub(super) fn owns(&self, id: NextHopId) -> bool {
-        self.owned.get(id.0 as usize).copied().unwrap_or(false)
+        self.owner(id) != Owner::Others
     }
 
-    fn own(&mut self, id: NextHopId, owned: bool) {
+    pub(super) fn owner(&self, id: NextHopId) -> Owner {
+        self.owners.get(id.0 as usize).copied().unwrap_or_default()
+    }
+
+    fn own(&mut self, id: NextHopId, owner: Owner) {
         let at = id.0 as usize;
-        if self.owned.len() <= at {
-            self.owned.resize(at + 1, false);
+        if self.owners.len() <= at {
+            self.owners.resize(at + 1, Owner::Others);
         }
-        self.owned[at] = owned;
+        self.owners[at] = owner;
     }
 
     /// The next hop that the configuration gave a route, if it gave one: `id`, or what lies beneath it.
@@ -95,6 +132,7 @@ impl<F: Family> Routes<F> {
         for (_, id) in std::mem::take(&mut self.fed.objects) {
             let members = self.hops.members(id).expect("objects are groups").to_vec();
             self.fed.former.entry(members).or_default().push(id);
+            self.fed.own(id, Owner::Former);
         }
     }
 
@@ -110,7 +148,10 @@ impl<F: Family> Routes<F> {
             stale.extend(fed.filter(|key| !seen.contains(key)).map(|key| (key, None)));
         }
         for part in stale.chunks(AT_ONCE) {
-            if let Err(why) = self.fed_commit(part) {
+            let done = self.fed_commit(part);
+            if let Err(why) =
+                done.and_then(|left| if left.changes.is_empty() { Ok(()) } else { Err(left.why) })
+            {
                 self.fed.seen = Some(seen);
                 return Err(why);
             }
@@ -119,6 +160,23 @@ impl<F: Family> Routes<F> {
             self.disown(id);
         }
         Ok(())
+    }
+
+    /// Removes all fed routes; configured ones return.
+    ///
+    /// # Errors
+    /// As [`fed_end`](Self::fed_end).
+    pub(crate) fn fed_purge(&mut self) -> Result<(), String> {
+        if self.fed.seen.is_none() || !self.fed.objects.is_empty() {
+            self.fed_begin();
+        }
+        self.fed_end()
+    }
+
+    /// Prefixes that the replay under way has named.
+    #[cfg(test)]
+    pub(crate) fn fed_seen(&self) -> usize {
+        self.fed.seen.as_ref().map_or(0, HashSet::len)
     }
 
     /// Whether a route of the feed was removed by somebody else, so that a replay is needed.
@@ -158,7 +216,7 @@ impl<F: Family> Routes<F> {
             None => self.hops.new_group(members, self.limits.buckets).map_err(|why| why.to_string())?,
         };
         self.fed.objects.insert(number, id);
-        self.fed.own(id, true);
+        self.fed.own(id, Owner::Object(number));
         Ok(())
     }
 
@@ -187,24 +245,40 @@ impl<F: Family> Routes<F> {
     }
 
     fn disown(&mut self, id: NextHopId) {
-        self.fed.own(id, false);
+        self.fed.own(id, Owner::Others);
         self.hops.release(id);
     }
 
-    /// Makes changes of routes, in order. Each object must be defined.
+    /// Makes changes of routes, in order, and hands back those for which there is no room. Each object must be defined.
     ///
     /// # Errors
     /// The tables cannot be changed now; the call may be repeated.
-    pub(crate) fn fed_commit(&mut self, changes: &[FedChange<F>]) -> Result<(), String> {
+    pub(crate) fn fed_commit(&mut self, changes: &[FedChange<F>]) -> Result<LeftOut<F>, String> {
         self.fed_publish()?;
+        let mut left = LeftOut::default();
+        let mut sorted = Vec::new();
+        let is_mixed = changes.windows(2).any(|pair| pair[0].0.0 != pair[1].0.0);
+        let changes = if is_mixed {
+            // Each table is changed once, in the order of its changes.
+            sorted.extend_from_slice(changes);
+            sorted.sort_by_key(|((table, _), _)| *table);
+            &sorted
+        } else {
+            changes
+        };
         for part in changes.chunk_by(|a, b| a.0.0 == b.0.0) {
-            self.commit_to(part[0].0.0, part)?;
+            self.commit_to(part[0].0.0, part, &mut left)?;
         }
-        Ok(())
+        Ok(left)
     }
 
     /// Makes changes in one table.
-    fn commit_to(&mut self, table: u8, changes: &[FedChange<F>]) -> Result<(), String> {
+    fn commit_to(
+        &mut self,
+        table: u8,
+        changes: &[FedChange<F>],
+        left: &mut LeftOut<F>,
+    ) -> Result<(), String> {
         let withdraws = changes.iter().any(|(_, number)| number.is_none());
         if withdraws
             && changes.iter().all(|(_, number)| number.is_none())
@@ -217,8 +291,69 @@ impl<F: Family> Routes<F> {
             false => self.ids_of(changes)?,
             true => self.decided(&last_of_each::<F>(changes))?,
         };
+        let list = self.fitting(table, list, left);
+        self.make(table, &list, left)
+    }
+
+    /// The changes for which the table may have room.
+    fn fitting(&self, table: u8, mut list: Vec<Decided<F>>, left: &mut LeftOut<F>) -> Vec<Decided<F>> {
+        let (limit, mut count) = (self.limits.routes.min(MOST_ROUTES), self.len());
+        if count + list.len() <= limit {
+            return list;
+        }
+        let mut added: HashSet<F::Prefix, Hasher> = HashSet::default();
+        count -= list.iter().filter(|(_, id)| id.is_none()).count();
+        list.retain(|(prefix, id)| {
+            let fits = id.is_none() || self.get(table, *prefix).is_some() || added.contains(prefix);
+            if fits {
+                return true;
+            }
+            if count >= limit {
+                left.changes.push(((table, *prefix), self.number_of(*id)));
+                left.why = full(limit);
+                return false;
+            }
+            count += 1;
+            added.insert(*prefix)
+        });
+        list
+    }
+
+    /// The object of a fed route; `None` for what withdraws one.
+    fn number_of(&self, id: Option<NextHopId>) -> Option<u32> {
+        match self.fed.owner(id?) {
+            Owner::Object(number) => Some(number),
+            Owner::Others | Owner::Former => None,
+        }
+    }
+
+    /// Makes changes in a table. Where there is no room for all, halves are tried.
+    fn make(&mut self, table: u8, list: &[Decided<F>], left: &mut LeftOut<F>) -> Result<(), String> {
         let fib = self.tables.get_mut(&table).expect("just made");
-        let found = F::commit(fib, &list)?;
+        match F::commit(fib, list) {
+            Ok(found) => self.settle(table, list, found),
+            Err(Unmade::Busy(why)) => Err(why),
+            Err(Unmade::Full(_)) if list.len() > GIVEN_UP => {
+                let (first, second) = list.split_at(list.len() / 2);
+                self.make(table, first, left)?;
+                self.make(table, second, left)
+            }
+            Err(Unmade::Full(why)) => {
+                let changes = list.iter().map(|(prefix, id)| ((table, *prefix), self.number_of(*id)));
+                left.changes.extend(changes);
+                left.why = why;
+                Ok(())
+            }
+        }
+    }
+
+    /// Sets references and notes right after changes in a table, which `found` these next hops.
+    fn settle(
+        &mut self,
+        table: u8,
+        list: &[Decided<F>],
+        found: Vec<Option<NextHopId>>,
+    ) -> Result<(), String> {
         for ((prefix, id), found) in list.iter().zip(found) {
             let key = (table, *prefix);
             if let Some(id) = id {
@@ -230,6 +365,9 @@ impl<F: Family> Routes<F> {
                     // What lay beneath returns with its reference.
                     self.fed.beneath.remove(&key);
                 }
+            }
+            if id.is_none_or(|id| !self.fed.owns(id)) {
+                self.fed.seen.iter_mut().for_each(|seen| _ = seen.remove(&key));
             }
             let covered = match found {
                 Some(old) if self.fed.owns(old) => Some(old),
@@ -284,15 +422,60 @@ impl<F: Family> Routes<F> {
             let fed = F::routes(fib).filter_map(|(prefix, id)| Some((prefix, *numbers.get(&id)?)));
             changes.extend(fed.map(|(prefix, number)| ((*table, prefix), Some(number))));
         }
-        copy.fed_commit(&changes)?;
+        let left = copy.fed_commit(&changes)?;
+        if !left.changes.is_empty() {
+            return Err(left.why);
+        }
         for number in former {
             let id = copy.fed.objects.remove(&number).expect("defined above");
+            copy.fed.own(id, Owner::Former);
             let members = copy.hops.members(id).expect("objects are groups").to_vec();
             copy.fed.former.entry(members).or_default().push(id);
         }
         copy.fed.seen.clone_from(&self.fed.seen);
         copy.fed.is_disturbed = self.fed.is_disturbed;
         Ok(())
+    }
+
+    /// Gives fed routes with addresses in a range, and the numbers of their objects. At most `most` routes are looked at; says whether there are
+    /// more.
+    pub(crate) fn fed_range(
+        &self,
+        from: u64,
+        to: u64,
+        most: usize,
+        mut found: impl FnMut(u8, F::Prefix, u32),
+    ) -> bool {
+        let routes = self
+            .tables
+            .iter()
+            .flat_map(|(table, fib)| F::range(fib, from, to).map(move |(prefix, id)| (*table, prefix, id)));
+        for (scanned, (table, prefix, id)) in routes.enumerate() {
+            if scanned == most {
+                return true;
+            }
+            match self.fed.owner(id) {
+                Owner::Others => {}
+                Owner::Former => found(table, prefix, feed::audit::NO_OBJECT),
+                Owner::Object(number) => found(table, prefix, number),
+            }
+        }
+        false
+    }
+
+    /// Whether an object's group has these members.
+    pub(crate) fn fed_holds(&self, number: u32, members: &Members<F>) -> bool {
+        let Some(held) = self.fed.objects.get(&number).and_then(|id| self.hops.members(*id)) else {
+            return false;
+        };
+        let mut wanted: HashMap<Hop<F::Addr>, u32, Hasher> = HashMap::default();
+        for (hop, weight) in members {
+            *wanted.entry(*hop).or_default() += weight;
+        }
+        held.len() == wanted.len()
+            && held
+                .iter()
+                .all(|(id, weight)| self.hops.get(*id).is_some_and(|hop| wanted.get(hop) == Some(weight)))
     }
 
     /// Fed routes with the numbers of their objects, for tables that take the place of these.

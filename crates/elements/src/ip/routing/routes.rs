@@ -48,6 +48,8 @@ pub(crate) struct Routes<F: Family> {
     repeated: Option<String>,
     /// The order that Click lists routes in, called as `click`.
     order: Option<Order<(u8, F::Prefix)>>,
+    /// Tables that readers know of.
+    pub(super) shown: usize,
 }
 
 /// What a line of the control language asks for.
@@ -106,6 +108,7 @@ impl<F: Family> Routes<F> {
             limits,
             repeated: None,
             order: limits.like.map(Order::new),
+            shown: 1,
         })
     }
 
@@ -733,7 +736,7 @@ fn text_of(error: NextHopError) -> String {
     error.to_string()
 }
 
-fn full(limit: usize) -> String {
+pub(super) fn full(limit: usize) -> String {
     format!("the routing table is full: it may have {limit} routes (CAPACITY)")
 }
 

@@ -181,6 +181,16 @@ impl<F: Family> SharedRoutes<F> {
         self.feeder.claim(feed, before)
     }
 
+    /// Whether no other feed fills them.
+    pub(super) fn is_left_to(&self, feed: &Arc<FeedSink>) -> bool {
+        list(&self.feeder).upgrade().is_none_or(|feeder| Arc::ptr_eq(&feeder, feed))
+    }
+
+    /// The feed that fills them, if it comes by this channel.
+    pub(super) fn feeder_by(&self, channel: &str) -> Option<Arc<FeedSink>> {
+        list(&self.feeder).upgrade().filter(|feeder| feeder.channel() == channel)
+    }
+
     /// The way for the first instance.
     pub(super) fn path(&self) -> Path<F> {
         match &self.store {
@@ -255,10 +265,11 @@ impl<F: Family> SharedRoutes<F> {
         match &self.store {
             Store::Rcu { control, published } => {
                 let mut routes = control.lock();
-                let before = routes.ntables();
                 let done = change(&mut routes);
-                if routes.ntables() != before {
+                // Also what an earlier change could not show them.
+                if routes.ntables() != routes.shown {
                     published.readers.publish(routes.readers()).map_err(|e| e.to_string())?;
+                    routes.shown = routes.ntables();
                 }
                 done
             }

@@ -3,33 +3,39 @@
 //!
 //! The sink knows links and objects in the feed's terms, and translates them for each family when they or the links change.
 //! So a lost link takes its next hops out of all objects by one change of the next-hop tables, whatever the number of routes.
+//!
+//! What a table refuses is [outstanding](super::outstanding): [`FeedSink::retry`] tries it again.
+//!
+//! What a control plane can make the sink keep is bounded ([`world`]).
 
+mod audit;
 mod mpls;
+mod world;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use feed::{Hop as FedHop, Object, Prefix, Reply, Update, Updates};
 
 pub(crate) use mpls::Mpls;
 use mpls::{Held, LabelHalf};
 
-use super::fed::FedChange;
+use super::fed::{FedChange, LeftOut};
+use super::outstanding::{AT_ONCE, Outstanding, Pace};
 use super::shared::SharedRoutes;
 use super::{BLACKHOLE, DROP, Family, Hop, PROHIBIT};
 use crate::ip::bfd::{Down, Follow, Neighbour};
 use crate::ip::lookup_ip_route::V4;
 use crate::ip6::lookup_ip6_route::V6;
+use world::{Link, World};
 
 type Hasher = foldhash::fast::RandomState;
 
-/// Objects that a feed may define.
-const MOST_OBJECTS: usize = 1 << 16;
-/// Links that a feed may name.
-const MOST_LINKS: usize = 1 << 12;
+/// Rounds of outstanding changes at a time.
+const ROUNDS: usize = 16;
 /// How often a change is tried while readers hold old versions, and the pause between two tries.
 const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_micros(500);
@@ -97,44 +103,11 @@ struct State {
     /// Adjacencies that objects from before the replay under way may lead to.
     former: Vec<Held>,
     refused: Refused,
+    /// Objects that were to go while routes that cannot be changed yet lead to them.
+    dropped: BTreeSet<u32>,
+    pace: Pace,
     /// The sink of a later configuration, which has taken over what this one knew.
     successor: Weak<FeedSink>,
-}
-
-/// Links and objects in the feed's terms.
-#[derive(Clone, Default)]
-struct World {
-    links: HashMap<u16, Link>,
-    objects: HashMap<u32, Object, Hasher>,
-    /// Neighbours that do not answer, whatever the control plane knows of them.
-    down: Down,
-}
-
-#[derive(Clone)]
-struct Link {
-    name: String,
-    up: bool,
-}
-
-impl World {
-    /// Whether the neighbour behind a hop does not answer.
-    fn is_down(&self, hop: &FedHop) -> bool {
-        let neighbour =
-            |address| Some(Neighbour { link: self.links.get(&hop.link)?.name.as_str().into(), address });
-        !self.down.is_empty()
-            && hop.gateway.and_then(neighbour).is_some_and(|neighbour| self.down.contains(&neighbour))
-    }
-}
-
-impl World {
-    /// Objects with a hop whose neighbour is down.
-    fn through_dead(&self) -> HashSet<u32> {
-        let is_concerned = |object: &Object| match object {
-            Object::Forward(hops) => hops.iter().any(|hop| self.is_down(hop)),
-            _ => false,
-        };
-        self.objects.iter().filter(|(_, object)| is_concerned(object)).map(|(id, _)| *id).collect()
-    }
 }
 
 /// What a family has of the feed.
@@ -147,11 +120,20 @@ struct Half<F: Family> {
     held: HashMap<u32, Vec<Held>, Hasher>,
     /// Those that readers may still see.
     stale: Vec<Held>,
+    outstanding: Outstanding<F>,
+}
+
+impl<F: Family> Half<F> {
+    /// Notes a change that is to be made.
+    fn put(&mut self, change: FedChange<F>) {
+        self.outstanding.forget(change.0);
+        self.pending.push(change);
+    }
 }
 
 impl<F: Family> Default for Half<F> {
     fn default() -> Self {
-        Half { known: HashSet::default(), pending: Vec::new(), held: HashMap::default(), stale: Vec::new() }
+        Half { known: HashSet::default(), pending: Vec::new(), held: HashMap::default(), stale: Vec::new(), outstanding: Outstanding::default() }
     }
 }
 
@@ -183,13 +165,20 @@ impl Refused {
         }
         self.count = self.count.saturating_add(1);
     }
+
+    fn add_all<F: Family>(&mut self, left: &LeftOut<F>) {
+        if !left.changes.is_empty() {
+            self.add(|| left.why.clone());
+            self.count = self.count.saturating_add(left.changes.len() as u32 - 1);
+        }
+    }
 }
 
 /// Tries a change until readers allow it.
-fn patiently(mut change: impl FnMut() -> Result<(), String>) -> Result<(), String> {
+fn patiently<T>(mut change: impl FnMut() -> Result<T, String>) -> Result<T, String> {
     for _ in 1..TRIES {
         match change() {
-            Ok(()) => return Ok(()),
+            Ok(done) => return Ok(done),
             Err(_) => std::thread::sleep(PAUSE),
         }
     }
@@ -197,18 +186,19 @@ fn patiently(mut change: impl FnMut() -> Result<(), String>) -> Result<(), Strin
 }
 
 impl<F: Family> Side<F> {
-    /// Sets a route, or notes why it cannot be.
+    /// Sets a route, or notes why it cannot be now.
     fn route(&self, world: &World, half: &mut Half<F>, refused: &mut Refused, key: (u8, F::Prefix), id: u32) {
         if !half.known.contains(&id) && !self.translate(world, half, refused, id) {
-            return;
+            return half.outstanding.refuse((key, Some(id)));
         }
-        half.pending.push((key, Some(id)));
+        half.put((key, Some(id)));
     }
 
     /// Brings an object up to date in the table, if the family knows it.
     fn refresh(&self, world: &World, half: &mut Half<F>, refused: &mut Refused, id: u32) {
         if half.known.contains(&id) {
-            self.translate(world, half, refused, id);
+            let is_taken = self.translate(world, half, refused, id);
+            half.outstanding.note_object(id, is_taken);
         }
     }
 
@@ -292,17 +282,46 @@ impl<F: Family> Side<F> {
     }
 
     /// Makes the changes that have been gathered.
-    fn flush(&self, half: &mut Half<F>) -> Result<(), String> {
-        patiently(|| self.routes.change(|routes| routes.fed_commit(&half.pending)))?;
+    fn flush(&self, half: &mut Half<F>, refused: &mut Refused) -> Result<(), String> {
+        let left = patiently(|| self.routes.change(|routes| routes.fed_commit(&half.pending)))?;
         half.pending.clear();
         half.stale.clear();
+        refused.add_all(&left);
+        half.outstanding.refuse_all(left.changes);
         Ok(())
+    }
+
+    /// Tries what the table refused once more.
+    fn retry(&self, world: &World, half: &mut Half<F>, refused: &mut Refused) -> Result<(), String> {
+        for id in half.outstanding.objects() {
+            self.refresh(world, half, refused, id);
+        }
+        for _ in 0..ROUNDS {
+            let before = half.outstanding.len();
+            for (key, number) in half.outstanding.take_some() {
+                match number {
+                    Some(id) => self.route(world, half, refused, key, id),
+                    None => half.put((key, None)),
+                }
+            }
+            self.flush(half, refused)?;
+            if before - half.outstanding.len() < AT_ONCE {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows readers what they could not be shown when it changed.
+    fn show(&self) {
+        let _ = self.routes.change(super::routes::Routes::fed_publish);
     }
 
     fn drop_object(&self, half: &mut Half<F>, id: u32) -> Result<(), String> {
         self.routes.change(|routes| routes.fed_drop(id))?;
         half.known.remove(&id);
         half.hold(id, Vec::new());
+        half.outstanding.note_object(id, true);
         Ok(())
     }
 
@@ -317,6 +336,14 @@ impl<F: Family> Side<F> {
         patiently(|| self.routes.change(|routes| routes.fed_end()))
     }
 
+    /// Removes the feed's routes, unless the table has another feed.
+    fn retire(&self, feed: &Arc<FeedSink>) -> Result<(), String> {
+        match self.routes.is_left_to(feed) {
+            true => patiently(|| self.routes.change(super::routes::Routes::fed_purge)),
+            false => Ok(()),
+        }
+    }
+
     fn is_disturbed(&self) -> bool {
         self.routes.read(super::routes::Routes::fed_is_disturbed)
     }
@@ -329,6 +356,7 @@ impl<F: Family> Side<F> {
 
     /// Takes the fed routes of an earlier configuration's table; whether they mean here what they should.
     fn succeed(&self, before: &Side<F>, world: &World, half: &mut Half<F>, theirs: &Half<F>) -> bool {
+        half.outstanding = theirs.outstanding.clone();
         if Arc::ptr_eq(&self.routes, &before.routes) {
             // The running configuration uses the table, so nothing in it is changed now.
             half.known.clone_from(&theirs.known);
@@ -380,6 +408,10 @@ impl FeedSink {
         if state.feed == 0 {
             return Some("the router has other tables now".to_owned());
         }
+        let lacks = state.four.outstanding.lacks_some() || state.six.outstanding.lacks_some();
+        if (lacks || state.world.has_room_again()) && !state.is_replaying {
+            return Some("there is room again for what was refused".to_owned());
+        }
         let is_disturbed =
             four.as_ref().is_some_and(Side::is_disturbed) || six.as_ref().is_some_and(Side::is_disturbed);
         let is_disturbed = is_disturbed || mpls.as_ref().is_some_and(|mpls| mpls.is_disturbed());
@@ -406,11 +438,42 @@ impl FeedSink {
         Some(reply)
     }
 
+    /// Tries again what tables have refused, if it is time. Answers how much is outstanding if that has changed. To be called every
+    /// now and then.
+    pub fn retry(&self, now: Instant) -> Option<Reply> {
+        let sides = self.sides.get()?;
+        let mut state = self.state();
+        if state.successor.strong_count() > 0 || state.feed == 0 {
+            return None;
+        }
+        sides.retry(&mut state, now)
+    }
+
+    /// Removes all routes of the feed: the configuration has no place for them any more. Nothing happens if another sink has the tables
+    /// now.
+    ///
+    /// # Errors
+    /// Readers hold old versions; the call may be repeated.
+    pub fn retire(self: &Arc<Self>) -> Result<(), String> {
+        let Some(Sides { four, six }) = self.sides.get() else { return Ok(()) };
+        let mut state = self.state();
+        *state = State { successor: std::mem::take(&mut state.successor), ..State::default() };
+        self.show(&state);
+        four.iter().try_for_each(|side| side.retire(self))?;
+        six.iter().try_for_each(|side| side.retire(self))
+    }
+
     /// Begins, with what the configuration before had.
     ///
     /// # Errors
     /// The tables refuse its routes.
     pub(crate) fn start(self: &Arc<Self>, sides: Sides, before: Option<Arc<FeedSink>>) -> Result<(), String> {
+        // An element without a name has another one if an element was added before it.
+        let of_table = || {
+            let four = sides.four.as_ref().and_then(|side| side.routes.feeder_by(&self.channel));
+            four.or_else(|| sides.six.as_ref().and_then(|side| side.routes.feeder_by(&self.channel)))
+        };
+        let before = before.or_else(of_table);
         sides.four.iter().try_for_each(|side| side.routes.claim(self, before.as_ref()))?;
         sides.six.iter().try_for_each(|side| side.routes.claim(self, before.as_ref()))?;
         sides.mpls.iter().try_for_each(|mpls| mpls.forwarding.feeder.claim(self, before.as_ref()))?;
@@ -438,6 +501,7 @@ impl FeedSink {
         let mut state = self.state();
         state.world = theirs.world.clone();
         state.former = theirs.former.iter().filter_map(Held::again).collect();
+        state.dropped.clone_from(&theirs.dropped);
         let State { world, four, six, labels, .. } = &mut *state;
         let agree = Mpls::agree(new.mpls.as_deref(), old.mpls.as_deref());
         if agree {
@@ -488,24 +552,52 @@ impl Sides {
             return Ok(greet(state, *feed, header.sequence));
         }
         check_order(state, header.sequence)?;
+        if let Some(Ok(Update::Audit(question))) = updates.peek() {
+            let answer = self.audit(state, question);
+            state.sequence = header.sequence;
+            return Ok(Reply::Audited { sequence: header.sequence, answer });
+        }
         for update in updates {
             self.update(state, update.map_err(|why| why.to_string())?)?;
         }
         self.flush(state)?;
         state.sequence = header.sequence;
         let Refused { count: refused, why } = std::mem::take(&mut state.refused);
-        Ok(Reply::Applied { sequence: header.sequence, refused, why })
+        Ok(Reply::Applied { sequence: header.sequence, refused, outstanding: outstanding(state), why })
+    }
+
+    fn retry(&self, state: &mut State, now: Instant) -> Option<Reply> {
+        self.four.iter().for_each(Side::show);
+        self.six.iter().for_each(Side::show);
+        let before = outstanding(state);
+        if before == 0 && state.dropped.is_empty() || !state.pace.is_due(now) {
+            return None;
+        }
+        let State { world, four, six, refused, .. } = &mut *state;
+        *refused = Refused::default();
+        let done = self.four.iter().try_for_each(|side| side.retry(world, four, refused));
+        let done = done.and_then(|()| self.six.iter().try_for_each(|side| side.retry(world, six, refused)));
+        for id in std::mem::take(&mut state.dropped) {
+            self.drop_object(state, id);
+        }
+        let Refused { why, .. } = std::mem::take(&mut state.refused);
+        let after = outstanding(state);
+        state.pace.tried(now, after < before);
+        if let Err(why) = done {
+            return Some(Reply::Replay { why });
+        }
+        (after != before).then_some(Reply::Outstanding { count: after, why })
     }
 
     fn update(&self, state: &mut State, update: Update<'_>) -> Result<(), String> {
         let State { world, four, six, labels, refused, .. } = state;
         match update {
-            // It was answered if it stood first, and means nothing elsewhere.
-            Update::Hello { .. } => {}
+            // Answered if they stand first; they mean nothing elsewhere.
+            Update::Hello { .. } | Update::Audit(_) => {}
             Update::Begin => {
                 // What waits is part of what is said again.
                 let State { feed, sequence, .. } = *state;
-                let world = World { down: std::mem::take(&mut state.world.down), ..World::default() };
+                let world = World::new(std::mem::take(&mut state.world.down));
                 let mut former = std::mem::take(&mut state.former);
                 former.extend(state.four.take_held());
                 former.extend(state.six.take_held());
@@ -524,16 +616,17 @@ impl Sides {
             }
             Update::Link { link, up, name } => self.link(state, link, Link { name: name.to_owned(), up }),
             Update::Object { id, object } => {
-                if !world.objects.contains_key(&id) && world.objects.len() >= MOST_OBJECTS {
-                    refused.add(|| format!("more than {MOST_OBJECTS} next-hop objects"));
+                if let Err(why) = world.define(id, object) {
+                    refused.add(|| why);
                     return Ok(());
                 }
-                world.objects.insert(id, object);
+                state.dropped.remove(&id);
                 self.refresh(state, id);
             }
             Update::DropObject { id } => {
                 self.flush(state)?;
                 self.drop_object(state, id);
+                state.pace.hasten();
             }
             Update::Route { table, prefix: Prefix::V4(prefix), id } => match &self.four {
                 Some(side) => side.route(world, four, refused, (table, prefix4(prefix)), id),
@@ -551,28 +644,22 @@ impl Sides {
                 labels.pending.extend(self.mpls.is_some().then_some((label, None)));
             }
             Update::Withdraw { table, prefix: Prefix::V4(prefix) } => {
-                four.pending.extend(self.four.is_some().then(|| ((table, prefix4(prefix)), None)));
+                self.four.iter().for_each(|_| four.put(((table, prefix4(prefix)), None)));
+                state.pace.hasten();
             }
             Update::Withdraw { table, prefix: Prefix::V6(prefix) } => {
-                six.pending.extend(self.six.is_some().then(|| ((table, prefix6(prefix)), None)));
+                self.six.iter().for_each(|_| six.put(((table, prefix6(prefix)), None)));
+                state.pace.hasten();
             }
         }
         Ok(())
     }
 
     fn link(&self, state: &mut State, number: u16, link: Link) {
-        let World { links, objects, .. } = &mut state.world;
-        if !links.contains_key(&number) && links.len() >= MOST_LINKS {
-            return state.refused.add(|| format!("more than {MOST_LINKS} links"));
+        match state.world.set_link(number, link) {
+            Ok(ids) => ids.into_iter().for_each(|id| self.refresh(state, id)),
+            Err(why) => state.refused.add(|| why),
         }
-        links.insert(number, link);
-        let is_concerned = |object: &Object| match object {
-            Object::Forward(hops) => hops.iter().any(|hop| hop.link == number),
-            _ => false,
-        };
-        let ids: Vec<u32> =
-            objects.iter().filter(|(_, object)| is_concerned(object)).map(|(id, _)| *id).collect();
-        ids.into_iter().for_each(|id| self.refresh(state, id));
     }
 
     /// Brings an object up to date in both families.
@@ -589,17 +676,26 @@ impl Sides {
         let done = done.and_then(|()| self.six.iter().try_for_each(|side| side.drop_object(six, id)));
         let done = done.and_then(|()| self.mpls.iter().try_for_each(|mpls| mpls.drop_object(labels, id)));
         match done {
-            Ok(()) => _ = world.objects.remove(&id),
-            Err(why) => refused.add(|| why),
+            Ok(()) => world.forget(id),
+            Err(why) => {
+                refused.add(|| why);
+                state.dropped.insert(id);
+            }
         }
     }
 
     /// Makes the changes that have been gathered.
     fn flush(&self, state: &mut State) -> Result<(), String> {
-        self.four.iter().try_for_each(|side| side.flush(&mut state.four))?;
-        self.six.iter().try_for_each(|side| side.flush(&mut state.six))?;
-        self.mpls.iter().try_for_each(|mpls| mpls.flush(&mut state.labels))
+        let State { four, six, labels, refused, .. } = state;
+        self.four.iter().try_for_each(|side| side.flush(four, refused))?;
+        self.six.iter().try_for_each(|side| side.flush(six, refused))?;
+        self.mpls.iter().try_for_each(|mpls| mpls.flush(labels))
     }
+}
+
+/// Changes that tables have refused.
+fn outstanding(state: &State) -> u32 {
+    (state.four.outstanding.len() + state.six.outstanding.len()) as u32
 }
 
 /// Answers a control plane. The numbers of another one are its own; the old routes forward until its replay ends.

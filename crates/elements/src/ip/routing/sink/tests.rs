@@ -2,18 +2,24 @@
 //! Batches of a control plane against the tables that they fill.
 
 use engine::args::Names;
+use feed::audit::{Answer, Part, Question, Row};
 use feed::{Header, Labels};
 use sync::rcu;
 
-use super::super::routes::Limits;
+use super::super::routes::{Limits, Routes};
 use super::super::shared::Strategy;
+use super::world::MOST_HOPS;
 use super::*;
 
 const LIMITS: Limits = Limits { routes: usize::MAX, hops: 1000, buckets: 64, outputs: 4, like: None };
 
 /// A table of either family with these configured routes.
 fn table<F: Family>(configured: &[&str]) -> Arc<SharedRoutes<F>> {
-    let shared = SharedRoutes::new(Strategy::Rcu, &rcu::Domain::default(), LIMITS, &Names::default());
+    table_within(LIMITS, configured)
+}
+
+fn table_within<F: Family>(limits: Limits, configured: &[&str]) -> Arc<SharedRoutes<F>> {
+    let shared = SharedRoutes::new(Strategy::Rcu, &rcu::Domain::default(), limits, &Names::default());
     let shared = shared.expect("memory");
     let lines: Vec<String> = configured.iter().map(|line| (*line).to_owned()).collect();
     shared.set_all(&lines).expect("routes");
@@ -35,7 +41,12 @@ struct Rig {
 impl Rig {
     /// A sink that a control plane has greeted, and sent two links.
     fn new(configured: &[&str]) -> Rig {
-        let (four, six) = (table(configured), table(&[]));
+        Rig::within(LIMITS, configured)
+    }
+
+    /// The same with bounds of the IPv4 table.
+    fn within(limits: Limits, configured: &[&str]) -> Rig {
+        let (four, six) = (table_within(limits, configured), table(&[]));
         let sink = sink(&four, &six, None);
         let mut rig = Rig { sink, four, six, sequence: 0 };
         rig.greet(7);
@@ -71,6 +82,14 @@ impl Rig {
         let links = [link(0, "eth0", true), link(1, "eth1", true)];
         let all = [&[Update::Begin], &links[..], updates, &[Update::End]].concat();
         self.apply(&all, 0);
+    }
+
+    /// How much is outstanding after a batch.
+    fn outstanding(&mut self, updates: &[Update<'_>]) -> u32 {
+        match self.send(1, updates) {
+            Reply::Applied { outstanding, .. } => outstanding,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn lookup(&self, address: &str) -> String {
@@ -333,6 +352,168 @@ fn a_table_has_one_feed() {
     let four = Some(Side { routes: rig.four.clone(), outputs: outputs(), mpls: None });
     let why = other.start(Sides { four, six: None, mpls: None }, None).expect_err("it has one");
     assert!(why.contains("another RouteFeed"), "{why}");
+}
+
+#[test]
+fn capacity_bounds_fed_routes_and_what_did_not_fit_comes_when_there_is_room() {
+    let mut rig = Rig::within(Limits { routes: 4, ..LIMITS }, &["192.0.2.0/24 1"]);
+    let now = Instant::now();
+    rig.apply(&[object(1, vec![hop("10.0.0.2", 0, 1)]), object(2, vec![hop("10.0.0.3", 0, 1)])], 0);
+    let many: Vec<Update<'_>> = ["10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16", "10.4.0.0/16", "10.5.0.0/16"]
+        .map(|to| route(to, 1))
+        .into();
+    let why = rig.apply(&many, 2);
+    assert_eq!(why, "the routing table is full: it may have 4 routes (CAPACITY)");
+    assert_eq!(["10.3.0.1", "10.4.0.1"].map(|to| rig.lookup(to)), ["10.0.0.2 1 1", "-1"]);
+    // A change of a route that is there, and of one that covers a configured one, needs no room.
+    assert_eq!(rig.outstanding(&[route("10.3.0.0/16", 2), route("192.0.2.0/24", 2)]), 2);
+    assert_eq!(["10.3.0.1", "192.0.2.1"].map(|to| rig.lookup(to)), ["10.0.0.3 1 1"; 2]);
+    assert_eq!(rig.sink.retry(now), None, "there is no room yet");
+    // The newest of what is outstanding counts.
+    assert_eq!(rig.outstanding(&[route("10.4.0.0/16", 2), withdraw("10.5.0.0/16")]), 1);
+    assert_eq!(rig.outstanding(&[withdraw("10.1.0.0/16")]), 1);
+    assert!(matches!(rig.sink.retry(now), Some(Reply::Outstanding { count: 0, .. })));
+    assert_eq!(["10.1.0.1", "10.4.0.1"].map(|to| rig.lookup(to)), ["-1", "10.0.0.3 1 1"]);
+    assert_eq!(rig.sink.retry(now), None);
+    // A withdrawal and a route of one batch change places.
+    assert_eq!(rig.outstanding(&[route("10.6.0.0/16", 1), withdraw("10.4.0.0/16")]), 0);
+    assert_eq!(["10.4.0.1", "10.6.0.1"].map(|to| rig.lookup(to)), ["-1", "10.0.0.2 1 1"]);
+}
+
+#[test]
+fn what_is_refused_is_tried_again_ever_more_rarely() {
+    let mut rig = Rig::within(Limits { routes: 1, ..LIMITS }, &[]);
+    let mut now = Instant::now();
+    rig.apply(&[object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.1.0.0/16", 1)], 0);
+    assert_eq!(rig.outstanding(&[route("10.2.0.0/16", 1)]), 1);
+    assert_eq!(rig.sink.retry(now), None);
+    // Room that the feed does not know of is found in time.
+    rig.four
+        .change(|routes| routes.fed_commit(&[((0, prefix4("10.1.0.0/16".parse().unwrap())), None)]))
+        .map(drop)
+        .unwrap();
+    assert_eq!(rig.sink.retry(now), None, "it is not time yet");
+    now += Duration::from_secs(1);
+    assert!(matches!(rig.sink.retry(now), Some(Reply::Outstanding { count: 0, .. })));
+    assert_eq!(rig.lookup("10.2.0.1"), "10.0.0.2 1 1");
+}
+
+#[test]
+fn objects_that_did_not_fit_come_when_there_is_room() {
+    // A group and its hop for each object: two fit.
+    let mut rig = Rig::within(Limits { hops: 4, ..LIMITS }, &[]);
+    let now = Instant::now();
+    let objects = [1, 2, 3].map(|id| object(id, vec![hop(&format!("10.0.0.{id}"), 0, 1)]));
+    rig.apply(&objects, 0);
+    let routes = [1, 2, 3].map(|id| route(&format!("10.{id}.0.0/16"), id));
+    let why = rig.apply(&routes, 1);
+    assert!(why.contains("the table of next hops is full"), "{why}");
+    assert_eq!(rig.sink.retry(now), None);
+    rig.apply(&[withdraw("10.1.0.0/16"), Update::DropObject { id: 1 }], 0);
+    assert!(matches!(rig.sink.retry(now), Some(Reply::Outstanding { count: 0, .. })));
+    assert_eq!(rig.lookup("10.3.0.1"), "10.0.0.3 1 1");
+}
+
+#[test]
+fn a_feed_cannot_fill_the_memory() {
+    let mut rig = Rig::new(&[]);
+    let wide = |id| object(id, (0..256).map(|at| hop(&format!("10.0.{}.{at}", id % 256), 0, 1)).collect());
+    let most = (MOST_HOPS / 256) as u32;
+    (0..most).for_each(|id| _ = rig.apply(&[wide(id)], 0));
+    assert_eq!(rig.apply(&[wide(most)], 1), "more than 262144 next hops in all objects");
+    rig.apply(&[object(0, vec![hop("10.0.0.2", 0, 1)])], 0);
+    assert_eq!(rig.sink.needs_replay(), None);
+    (1..most / 4).for_each(|id| _ = rig.apply(&[Update::DropObject { id }], 0));
+    assert!(rig.sink.needs_replay().is_some(), "what was refused has room again");
+    // Routes of a replay that are withdrawn again are not remembered.
+    rig.apply(&[Update::Begin, link(0, "eth0", true), object(1, vec![hop("10.0.0.2", 0, 1)])], 0);
+    for at in 0..100u32 {
+        let to = format!("10.{at}.0.0/16");
+        rig.apply(&[route(&to, 1)], 0);
+        rig.apply(&[withdraw(&to)], 0);
+    }
+    assert_eq!(rig.four.read(|routes| routes.fed_seen()), 0);
+}
+
+#[test]
+fn a_feed_that_is_not_configured_any_more_takes_its_routes_along() {
+    let mut rig = Rig::new(&["10.0.0.0/8 2"]);
+    rig.apply(&[object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.0.0.0/8", 1), route("10.1.0.0/16", 1)], 0);
+    // Under another name, the same feed goes on.
+    let next = sink(&rig.four, &rig.six, None);
+    next.retire().expect("nobody reads");
+    assert_eq!(["10.1.0.1", "10.2.0.1"].map(|to| rig.lookup(to)), ["2", "2"]);
+    assert_eq!(rig.four.read(Routes::len), 1);
+    assert!(next.needs_replay().is_some(), "it holds nothing now");
+}
+
+#[test]
+fn a_feed_does_not_take_anothers_routes_along() {
+    let mut rig = Rig::new(&[]);
+    rig.apply(&[object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.1.0.0/16", 1)], 0);
+    let before = std::mem::replace(&mut rig.sink, sink(&rig.four, &rig.six, None));
+    before.retire().expect("nobody reads");
+    assert_eq!(rig.lookup("10.1.0.1"), "10.0.0.2 1 1");
+}
+
+#[test]
+fn an_audit_says_what_the_tables_hold() {
+    let mut rig = Rig::new(&["192.0.2.0/24 1"]);
+    rig.apply(
+        &[
+            object(1, vec![hop("10.0.0.2", 0, 1), hop("10.0.1.2", 1, 3)]),
+            object(2, vec![hop("fe80::2", 0, 1)]),
+            route("10.1.0.0/16", 1),
+            route("10.1.2.0/24", 1),
+            route("192.0.2.0/24", 1),
+            route("2001:db8::/32", 2),
+        ],
+        0,
+    );
+    let ask = |rig: &mut Rig, part, from, to, lists| {
+        let question = Question { token: 5, part, from, to, lists };
+        match rig.send(1, &[Update::Audit(question)]) {
+            Reply::Audited { answer, .. } => answer,
+            other => panic!("{other:?}"),
+        }
+    };
+    let row = |to, id| Row::Route { table: 0, prefix: prefix(to), id };
+    let all = [row("10.1.0.0/16", 1), row("192.0.2.0/24", 1), row("10.1.2.0/24", 1)];
+    let answer = ask(&mut rig, Part::Four, 0, u32::MAX.into(), true);
+    let mut expected = Answer::new(5);
+    all.iter().for_each(|row| expected.add(*row, true));
+    assert_eq!((answer.count, answer.digest, answer.rows.len()), (3, expected.digest, 3));
+    let answer = ask(&mut rig, Part::Four, 0x0a01_0200, 0x0a01_02ff, true);
+    assert_eq!(answer.rows, [row("10.1.2.0/24", 1)]);
+    let answer = ask(&mut rig, Part::Six, 0, u64::MAX, true);
+    assert_eq!(answer.rows, [row("2001:db8::/32", 2)]);
+    // A route that somebody else has changed, and a group.
+    rig.four.change(|routes| routes.command("set", "10.1.2.0/24 2")).expect("it is there");
+    assert_eq!(ask(&mut rig, Part::Four, 0, u32::MAX.into(), false).count, 2);
+    let is_true = |rig: &mut Rig| -> Vec<bool> {
+        let rows = ask(rig, Part::Objects, 0, u64::MAX, true).rows;
+        let mut rows: Vec<(u32, bool)> = rows
+            .iter()
+            .map(|row| match row {
+                Row::Object { id, is_true, .. } => (*id, *is_true),
+                Row::Route { .. } => panic!("objects were asked for"),
+            })
+            .collect();
+        rows.sort_unstable();
+        rows.into_iter().map(|(_, is_true)| is_true).collect()
+    };
+    assert_eq!(is_true(&mut rig), [true, true]);
+    rig.four.change(|routes| routes.withdraw("10.0.0.2 1")).expect("a hop");
+    assert_eq!(is_true(&mut rig), [false, true]);
+    // A range with too many entries says so.
+    let many = (0..9000u32).map(|at| Update::Route {
+        table: 0,
+        prefix: Prefix::V4(wire::Prefix4::new((0x1400_0000 + (at << 8)).into(), 24).expect("24")),
+        id: 1,
+    });
+    rig.apply(&many.collect::<Vec<_>>(), 0);
+    let answer = ask(&mut rig, Part::Four, 0, u32::MAX.into(), false);
+    assert!(answer.has_more && answer.count <= 8192, "{answer:?}");
 }
 
 #[test]

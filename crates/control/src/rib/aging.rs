@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Feeds that come and go, and how long their routes stay.
+
+use std::collections::VecDeque;
+
+use super::*;
+
+/// Generations whose routes wait for their end. Of a feed that is lost more often within the grace period, the oldest routes go earlier.
+const MOST_GENERATIONS: usize = 1 << 12;
+
+/// When routes go that a feed has not named since it was lost: by the generation that named them last, in order.
+#[derive(Debug, Default)]
+pub(super) struct Deadlines(VecDeque<(u16, Duration)>);
+
+impl Deadlines {
+    /// The first one.
+    pub(super) fn first(&self) -> Option<Duration> {
+        self.0.front().map(|(_, until)| *until)
+    }
+
+    fn add(&mut self, generation: u16, until: Duration) {
+        if self.0.back().is_none_or(|(last, _)| *last != generation) {
+            self.0.push_back((generation, until));
+        }
+    }
+
+    /// The next generation whose time is over.
+    fn next_over(&mut self, now: Duration) -> Option<u16> {
+        let is_over = |(_, until): &(u16, Duration)| *until <= now;
+        let takes = self.0.front().is_some_and(is_over) || self.0.len() > MOST_GENERATIONS;
+        takes.then(|| self.0.pop_front()).flatten().map(|(generation, _)| generation)
+    }
+}
+
+impl Rib {
+    fn deadlines_mut(&mut self, source: Source) -> &mut Deadlines {
+        &mut self.deadlines[usize::from(source == Source::Kernel)]
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        let ends_by = [self.fpm.ends_by, self.kernel.ends_by].into_iter().flatten();
+        self.deadlines.iter().filter_map(Deadlines::first).chain(ends_by).min()
+    }
+
+    /// A feed has broken off. What it has named until now stays for the grace period.
+    pub(super) fn lose(&mut self, source: Source, now: Duration) {
+        let until = now + self.grace;
+        let feed = self.feed_mut(source);
+        let (was_up, generation) = (feed.is_up, feed.generation);
+        (feed.is_up, feed.is_replaying, feed.ends_by) = (false, false, None);
+        if was_up {
+            self.deadlines_mut(source).add(generation, until);
+        }
+    }
+
+    pub(super) fn begin(&mut self, source: Source, now: Duration) {
+        if self.feed(source).is_up {
+            self.lose(source, now);
+        }
+        self.objects.begin(source, &mut self.links);
+        if source == Source::Kernel {
+            self.links.begin();
+        }
+        let ends_by = (source == Source::Fpm).then_some(now + self.grace);
+        let feed = self.feed_mut(source);
+        feed.generation = feed.generation.wrapping_add(1);
+        (feed.is_up, feed.is_replaying, feed.ends_by) = (true, true, ends_by);
+    }
+
+    pub(super) fn end(&mut self, source: Source, now: Duration) {
+        let feed = self.feed_mut(source);
+        feed.ends_by = None;
+        if !std::mem::take(&mut feed.is_replaying) {
+            return;
+        }
+        feed.is_expected = false;
+        let generation = feed.generation;
+        self.objects.end(source);
+        if source == Source::Kernel {
+            self.links.missing().into_iter().for_each(|index| self.link(index, None));
+            self.deadlines_mut(source).0.clear();
+            return self.sweep(source, now, |route| route.generation != generation);
+        }
+        let doubtful = self.doubtful_protocols(generation);
+        self.sweep(source, now, |route| {
+            route.generation != generation && !doubtful[usize::from(route.protocol)]
+        });
+        if doubtful == [false; 256] {
+            self.deadlines_mut(source).0.clear();
+        }
+        self.cover_copies(now);
+    }
+
+    /// Removes routes whose time is over, and ends reports that do not end.
+    pub(super) fn sweep_due(&mut self, now: Duration) {
+        for source in [Source::Fpm, Source::Kernel] {
+            while let Some(over) = self.deadlines_mut(source).next_over(now) {
+                self.sweep(source, now, |route| route.generation == over);
+                let feed = self.feed(source);
+                if source == Source::Fpm && !feed.is_up && feed.generation == over {
+                    self.uncover_copies();
+                }
+            }
+            // A daemon that is never quiet has had its time.
+            if self.feed(source).ends_by.is_some_and(|by| by <= now) {
+                self.end(source, now);
+            }
+        }
+    }
+
+    /// Protocols of FPM of which too many routes have not been named since it returned: it may not have learnt them yet.
+    fn doubtful_protocols(&self, generation: u16) -> [bool; 256] {
+        let (mut all, mut missing) = ([0; 256], [0; 256]);
+        for (_, route) in self.layers[Layer::Fpm as usize].first.iter() {
+            all[usize::from(route.protocol)] += 1;
+            missing[usize::from(route.protocol)] += usize::from(route.generation != generation);
+        }
+        std::array::from_fn(|protocol| missing[protocol] * MISSING > all[protocol])
+    }
+
+    /// FPM has reported everything: copies in the kernel that it does not name count no longer.
+    fn cover_copies(&mut self, now: Duration) {
+        self.covers_copies = true;
+        for key in self.copies() {
+            match self.best(&key) {
+                None => _ = self.held.insert(key, now + HOLD),
+                Some((Layer::Kernel, original)) => self.put_route(key, original.object),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Destinations of kernel routes that FRR made.
+    fn copies(&self) -> Vec<Key> {
+        let routes = self.layers[Layer::Kernel as usize].first.iter();
+        routes.filter(|(_, route)| FRRS.contains(&route.protocol)).map(|(key, _)| key).collect()
+    }
+
+    /// Removes the routes of a feed that are `stale`.
+    pub(super) fn sweep(&mut self, source: Source, now: Duration, stale: impl Fn(&Stored) -> bool) {
+        for layer in Layer::ALL.into_iter().filter(|layer| layer.source() == source) {
+            let gone: Vec<(Key, Stored)> =
+                self.layers[layer as usize].iter().filter(|(_, route)| stale(route)).collect();
+            for (key, route) in gone {
+                self.change(key, now, |rib| rib.remove(layer, &key, Some(route.metric)));
+            }
+        }
+    }
+
+    /// FPM has gone for good: the kernel's copies count.
+    fn uncover_copies(&mut self) {
+        self.covers_copies = false;
+        for key in self.copies() {
+            if let Some((_, route)) = self.best(&key) {
+                self.put_route(key, route.object);
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What people see of the routes.
+
+use std::net::IpAddr;
+
+use super::*;
+
+/// A route that counts, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The destination.
+    pub key: Key,
+    /// Who reported it.
+    pub source: Source,
+    /// Linux's number of the protocol.
+    pub protocol: u8,
+    /// The metric.
+    pub metric: u32,
+    /// The feed's number of the next-hop object, if it has one.
+    pub object: Option<u32>,
+    /// What the user plane has; `None` while the object is not known.
+    pub way: Option<feed::Object>,
+    /// Whether it is the route that counts.
+    pub is_best: bool,
+}
+
+/// How many routes and objects there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Routes that FPM has reported.
+    pub fpm: usize,
+    /// Routes that the kernel has reported, without local addresses.
+    pub kernel: usize,
+    /// Local addresses.
+    pub local: usize,
+    /// Next-hop objects.
+    pub objects: usize,
+    /// Routes that wait for a next-hop object.
+    pub waiting: usize,
+    /// Withdrawals that wait for the route's return.
+    pub held: usize,
+    /// Routes and objects that were left out because there were too many.
+    pub left_out: u64,
+}
+
+impl Rib {
+    /// How many there are.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let len = |layer: Layer| self.layers[layer as usize].len();
+        Counts {
+            fpm: len(Layer::Fpm),
+            kernel: len(Layer::Kernel),
+            local: len(Layer::Local),
+            objects: self.objects.len(),
+            waiting: self.waiting.values().map(HashSet::len).sum(),
+            held: self.held.len(),
+            left_out: self.left_out,
+        }
+    }
+
+    /// Links that the kernel has reported, by index.
+    pub fn links(&self) -> impl Iterator<Item = (u32, &Link)> {
+        self.links.iter()
+    }
+
+    /// The first destinations behind `after`, or from the beginning, in order.
+    pub(super) fn keys_after(&self, after: Option<Key>, most: usize) -> Vec<Key> {
+        let mut keys: Vec<Key> = Vec::new();
+        for layer in &self.layers {
+            keys.extend(layer.first.after(after).take(most).map(|(key, _)| key));
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        keys.truncate(most);
+        keys
+    }
+
+    /// Routes for people, in order: those of the first `most` destinations behind `after`, all of them that count, or with `all` every
+    /// one. The second part is where to go on; `None` at the end.
+    pub fn show(&mut self, all: bool, after: Option<Key>, most: usize) -> (Vec<Shown>, Option<Key>) {
+        let keys = self.keys_after(after, most);
+        let next = keys.last().copied().filter(|_| keys.len() == most);
+        let mut shown = Vec::new();
+        for key in keys {
+            let best = self.best(&key);
+            for layer in Layer::ALL {
+                let mut routes: Vec<Stored> = self.layers[layer as usize].of(&key).collect();
+                routes.sort_by_key(|route| route.metric);
+                for route in routes {
+                    let is_best = best == Some((layer, route));
+                    if is_best || all {
+                        shown.push(self.show_one(key, layer, route, is_best));
+                    }
+                }
+            }
+        }
+        (shown, next)
+    }
+
+    /// The route that decides about an address in a table.
+    pub fn lookup(&mut self, table: u8, address: IpAddr) -> Option<Shown> {
+        let lengths = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = |len| match address {
+            IpAddr::V4(address) => wire::Prefix4::new(address, len).map(Prefix::V4),
+            IpAddr::V6(address) => wire::Prefix6::new(address, len).map(Prefix::V6),
+        };
+        let keys = (0..=lengths).rev().filter_map(prefix).map(|prefix| Key { table, prefix });
+        let (key, (layer, route)) = keys.filter_map(|key| Some((key, self.best(&key)?))).next()?;
+        Some(self.show_one(key, layer, route, true))
+    }
+
+    /// The name of the link with this number in the route feed.
+    #[must_use]
+    pub fn link_name(&self, number: u16) -> Option<&str> {
+        self.links.name(number)
+    }
+
+    pub(super) fn show_one(&mut self, key: Key, layer: Layer, route: Stored, is_best: bool) -> Shown {
+        Shown {
+            key,
+            source: layer.source(),
+            protocol: route.protocol,
+            metric: route.metric,
+            object: self.objects.number(route.object),
+            way: self.objects.meaning(route.object, &mut self.links),
+            is_best,
+        }
+    }
+}
