@@ -48,6 +48,7 @@ enum Command {
     Init(init::Args),
     Lab(lab::Args),
     Logs(up::commands::LogsArgs),
+    Neighbours(routing::neighbours::Args),
     Parallelize(parallelize::Args),
     Plan(plan::Args),
     #[command(hide = true)]
@@ -105,6 +106,7 @@ pub(crate) fn main() -> u8 {
         Command::Init(args) => init::main(&args),
         Command::Lab(args) => lab::main(&args),
         Command::Logs(args) => up::commands::logs(&args),
+        Command::Neighbours(args) => routing::neighbours::main(&args),
         Command::Parallelize(args) => parallelize::main(&args),
         Command::Plan(args) => plan::main(&args),
         Command::Plane(args) => up::become_plane(&args),

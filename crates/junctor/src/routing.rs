@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The control plane's commands: `junctor control` runs it, `junctor routes` asks it, and `junctor router` writes a deployment with it. The
-//! crate `control` does the work. [`inside`] is for benchmarks and labs, which have both planes in one process.
+//! The control plane's commands: `junctor control` runs it, `junctor routes` asks it, and `junctor router` writes a deployment with it. `junctor
+//! neighbours` asks routers and kernels. The crate `control` does the work. [`inside`] is for benchmarks and labs, which have both planes in one
+//! process.
 
 pub(crate) mod bfd;
 mod diff;
 pub(crate) mod inside;
+pub(crate) mod neighbours;
 pub(crate) mod plane;
 pub(crate) mod router;
 pub(crate) mod routes;
@@ -15,4 +17,17 @@ use std::path::PathBuf;
 /// Where control planes of this user listen for questions.
 fn directory() -> Option<PathBuf> {
     crate::control::directory().map(|directory| directory.join("control"))
+}
+
+/// Lines in columns, the last of which may be of any width.
+fn columns<const N: usize>(lines: &[[String; N]]) -> String {
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let mut all = String::new();
+    for line in lines {
+        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        all += cells.collect::<Vec<_>>().join("  ").trim_end();
+        all.push('\n');
+    }
+    all
 }

@@ -129,6 +129,12 @@ impl Routed {
         found
     }
 
+    /// Waits until nothing differs: daemons that were restarted take their time.
+    fn wait_for_truth(&self) {
+        wait_for("the truth", PATIENCE, || self.differences().is_empty())
+            .unwrap_or_else(|why| panic!("{why}: {:#?}\n{:#}", self.differences(), self.status()));
+    }
+
     fn status(&self) -> Value {
         self.routes(&["--status"])
     }
@@ -211,7 +217,7 @@ fn routes_of_ospf_forward_and_survive_the_death_of_everyone() {
     let refused = &routed.status()["router"]["refused"];
     assert_eq!(refused, 0, "{:#}", routed.status());
 
-    assert_eq!(routed.differences(), [] as [Value; 0]);
+    routed.wait_for_truth();
 
     // What happens while the control plane is dead is put right when it is back.
     routed.plane = None;
@@ -224,7 +230,7 @@ fn routes_of_ospf_forward_and_survive_the_death_of_everyone() {
     routed.router = None;
     routed.start_router();
     routed.wait_for_route("192.0.2.1", "10.0.2.2 2 1");
-    assert_eq!(routed.differences(), [] as [Value; 0]);
+    routed.wait_for_truth();
 
     // A route that is withdrawn goes; a link that is lost takes its next hops along.
     theirs.vtysh(&routed.rig.b, &["configure terminal", "router ospf", "no redistribute connected"]).unwrap();

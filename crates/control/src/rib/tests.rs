@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use feed::audit::{Part, Question, Row};
 use feed::{Labels, Object as FedObject, Updates};
 use proptest::prelude::*;
 
@@ -18,6 +19,7 @@ struct User {
     named: Option<HashSet<Key>>,
     /// Routes set and withdrawn so far.
     changes: usize,
+    asked: Vec<Question>,
 }
 
 impl User {
@@ -32,6 +34,7 @@ impl User {
     fn update(&mut self, update: Update<'_>) {
         match update {
             Update::Hello { .. } => panic!("the RIB greets nobody"),
+            Update::Audit(question) => self.asked.push(question),
             Update::Begin => {
                 self.objects.clear();
                 self.named = Some(HashSet::new());
@@ -598,6 +601,90 @@ fn number(object: u8, run: u32) -> u32 {
     u32::from(object) + 100 * run
 }
 
+/// All that the user plane should hold, asked for in ranges that are divided.
+fn expected_rows(rib: &mut Rib, pieces: u64) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (part, last) in
+        [(Part::Four, u64::from(u32::MAX)), (Part::Six, u64::MAX), (Part::Objects, u32::MAX.into())]
+    {
+        let mut from = 0;
+        for piece in 0..pieces {
+            let to = if piece + 1 == pieces { last } else { last / pieces * (piece + 1) };
+            let expected = rib.ask(1, part, from, Some(to), false);
+            assert!(!expected.has_more && expected.unsure.is_empty() && expected.to == to);
+            rows.extend(expected.rows);
+            from = to.saturating_add(1);
+        }
+    }
+    rows
+}
+
+#[test]
+fn ranges_of_an_audit_have_a_steps_entries() {
+    let (mut rib, mut user) = begin();
+    let to = |at: u32| format!("{}/24", std::net::Ipv4Addr::from(0x0a00_0000 + (at << 8)));
+    let many = (0..10_000).map(|at| route(&to(at), Way::One(hop("10.0.0.2", 2))));
+    let short = ["0.0.0.0/0", "10.0.0.0/8", "2001:db8::/32", "2001:db8::/48", "2001:db8:0:1::/64"];
+    let short = short.map(|to| route(to, Way::One(hop("10.0.0.2", 2))));
+    step(&mut rib, &mut user, Source::Fpm, many.chain(short), 0);
+    let mut rows = Vec::new();
+    for (part, last) in [(Part::Four, u64::from(u32::MAX)), (Part::Six, u64::MAX)] {
+        let mut from = 0;
+        loop {
+            let expected = rib.ask(1, part, from, None, false);
+            assert!(expected.rows.len() <= 2048 && !expected.has_more);
+            rows.extend(expected.rows);
+            if expected.to == last {
+                break;
+            }
+            from = expected.to + 1;
+        }
+    }
+    assert_eq!(rows.len(), 10_005);
+    let routes = rows.iter().map(|row| match row {
+        Row::Route { table, prefix, id } => (Key { table: *table, prefix: *prefix }, *id),
+        Row::Object { .. } => panic!("routes were asked for"),
+    });
+    assert_eq!(routes.collect::<BTreeMap<Key, u32>>(), user.routes);
+    // Nobody knows what becomes of a route that is held, or that waits.
+    step(&mut rib, &mut user, Source::Fpm, [withdraw(&to(5)), route(&to(6), Way::Object(9))], 1);
+    let expected = rib.ask(1, Part::Four, 0x0a00_0000, Some(0x0a00_ffff), true);
+    assert_eq!((expected.rows.len(), expected.unsure.len()), (255, 2));
+    user.take(rib.outbox());
+    assert!(user.asked.last().is_some_and(|question| question.lists));
+}
+
+#[test]
+fn frrs_routes_are_compared_with_the_kernels() {
+    let (mut rib, mut user) = begin();
+    let [a, b, c] = ["198.51.100.0/24", "203.0.113.0/24", "192.0.2.0/24"];
+    let one = |to, gateway| route(to, Way::One(hop(gateway, 2)));
+    let fpm = [Change::Begin, one(a, "10.0.0.2"), one(b, "10.0.0.2"), Change::End];
+    step(&mut rib, &mut user, Source::Fpm, fpm, 0);
+    assert!(rib.has_both_feeds());
+    step(
+        &mut rib,
+        &mut user,
+        Source::Kernel,
+        [one(a, "10.0.0.2"), one(b, "10.0.0.3"), one(c, "10.0.0.2")],
+        1,
+    );
+    step(&mut rib, &mut user, Source::Kernel, [], 100);
+    let disputes = |rib: &mut Rib| -> Vec<Dispute> {
+        let keys = rib.disputed(None, 100).0;
+        keys.into_iter().filter_map(|key| rib.dispute(key)).collect()
+    };
+    assert!(
+        matches!(&disputes(&mut rib)[..], [Dispute::OnlyKernel(only), Dispute::Differ(_, _)] if only.key.prefix == prefix(c))
+    );
+    let gone = Change::Withdraw { table: MAIN, prefix: prefix(c), metric: Some(20) };
+    let gone_too = Change::Withdraw { table: MAIN, prefix: prefix(b), metric: Some(20) };
+    step(&mut rib, &mut user, Source::Kernel, [gone, gone_too], 200);
+    assert!(matches!(&disputes(&mut rib)[..], [Dispute::OnlyFpm(only)] if only.key.prefix == prefix(b)));
+    step(&mut rib, &mut user, Source::Kernel, [one(b, "10.0.0.2")], 300);
+    assert_eq!(disputes(&mut rib), []);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
     #[test]
@@ -692,6 +779,13 @@ proptest! {
             }
         }
         prop_assert_eq!(user.meaning(), expected);
+        // An audit expects what the user plane has.
+        let expected: BTreeMap<Key, u32> = expected_rows(&mut rib, 2).into_iter().filter_map(|row| match row {
+            Row::Route { table, prefix, id } => Some((Key { table, prefix }, id)),
+            Row::Object { .. } => None,
+        }).collect();
+        rib.outbox().clear();
+        prop_assert_eq!(&user.routes, &expected);
         // A user plane that begins anew gets the same.
         let mut other = User::default();
         rib.replay();

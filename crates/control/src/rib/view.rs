@@ -22,6 +22,8 @@ pub struct Shown {
     pub way: Option<feed::Object>,
     /// Whether it is the route that counts.
     pub is_best: bool,
+    /// Whether the feed has not named it since it was lost.
+    pub is_stale: bool,
 }
 
 /// How many routes and objects there are.
@@ -117,6 +119,7 @@ impl Rib {
     }
 
     pub(super) fn show_one(&mut self, key: Key, layer: Layer, route: Stored, is_best: bool) -> Shown {
+        let feed = self.feed(layer.source());
         Shown {
             key,
             source: layer.source(),
@@ -125,6 +128,7 @@ impl Rib {
             object: self.objects.number(route.object),
             way: self.objects.meaning(route.object, &mut self.links),
             is_best,
+            is_stale: !feed.is_up || feed.generation != route.generation,
         }
     }
 }

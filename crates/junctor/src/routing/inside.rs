@@ -2,6 +2,7 @@
 //! A route feed within one process: batches go from the RIB straight into the tables of a router. For benchmarks and labs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use control::Rib;
 use control::session::{Next, Session};
@@ -29,11 +30,18 @@ impl Inside {
         rib: &mut Rib,
         mut apply: impl FnMut(&FeedSink, &[u8]) -> Option<Reply>,
     ) -> Result<(), String> {
-        while let Some(batch) = self.session.next(rib.outbox()) {
-            let reply = apply(&self.sink, &batch).ok_or("the router takes no routes")?;
-            if let Next::Replay(_) = self.session.receive(reply) {
-                rib.replay();
+        loop {
+            while let Some(batch) = self.session.next(rib.outbox()) {
+                let reply = apply(&self.sink, &batch).ok_or("the router takes no routes")?;
+                if let Next::Replay(_) = self.session.receive(reply) {
+                    rib.replay();
+                }
             }
+            // A replay goes on as its batches are taken.
+            if rib.next_due() != Some(Duration::ZERO) {
+                break;
+            }
+            rib.flush(Duration::ZERO);
         }
         match self.session.refused() {
             (0, _) => Ok(()),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use super::columns;
 use crate::ctl::{Client, Failure};
 use crate::{cli, exit};
 
@@ -219,17 +220,4 @@ fn links(rows: &[Value]) -> String {
         lines.push(row);
     }
     columns(&lines)
-}
-
-/// Lines in columns, the last of which may be of any width.
-fn columns<const N: usize>(lines: &[[String; N]]) -> String {
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let mut all = String::new();
-    for line in lines {
-        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        all += cells.collect::<Vec<_>>().join("  ").trim_end();
-        all.push('\n');
-    }
-    all
 }

@@ -241,5 +241,6 @@ pub(super) fn show(plane: &Plane, route: &Shown) -> Value {
     row["metric"] = route.metric.into();
     row["object"] = route.object.into();
     row["best"] = route.is_best.into();
+    row["stale"] = route.is_stale.into();
     row
 }
