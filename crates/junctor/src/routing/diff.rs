@@ -101,9 +101,11 @@ impl Differ<'_> {
                 let dispute = plane.rib.dispute(key)?;
                 let show = |shown: &Shown| served::show(plane, shown);
                 let (kind, row, why) = match &dispute {
-                    Dispute::OnlyFpm(shown) if shown.is_stale => {
-                        ("only-in-fpm", show(shown), "the daemon has not named the route since it was lost, and the kernel lacks it")
-                    }
+                    Dispute::OnlyFpm(shown) if shown.is_stale => (
+                        "only-in-fpm",
+                        show(shown),
+                        "the daemon has not named the route since it was lost, and the kernel lacks it",
+                    ),
                     Dispute::OnlyFpm(shown) => ("only-in-fpm", show(shown), "the kernel lacks the route"),
                     Dispute::OnlyKernel(shown) => {
                         ("only-in-kernel", show(shown), "FPM has not reported the route")
