@@ -27,7 +27,7 @@ use super::fed::{FedChange, LeftOut};
 use super::outstanding::{AT_ONCE, Outstanding, Pace};
 use super::shared::SharedRoutes;
 use super::{BLACKHOLE, DROP, Family, Hop, PROHIBIT};
-use crate::ip::bfd::{Down, Follow, Neighbour};
+use crate::ip::bfd::{Down, Follow};
 use crate::ip::lookup_ip_route::V4;
 use crate::ip6::lookup_ip6_route::V6;
 use world::{Link, World};

@@ -10,6 +10,7 @@ use super::super::routes::{Limits, Routes};
 use super::super::shared::Strategy;
 use super::world::MOST_HOPS;
 use super::*;
+use crate::ip::bfd::Neighbour;
 
 const LIMITS: Limits = Limits { routes: usize::MAX, hops: 1000, buckets: 64, outputs: 4, like: None };
 
