@@ -38,7 +38,14 @@ pub(crate) fn set(sink: &FeedSink, text: &str) -> Result<(), String> {
                     links.len() - 1
                 });
                 let labels = Labels::default();
-                Object::Forward(vec![Hop { gateway, link: link as u16, weight: 1, backup: false, labels }])
+                Object::Forward(vec![Hop {
+                    gateway,
+                    link: link as u16,
+                    weight: 1,
+                    backup: false,
+                    labels,
+                    propagates_ttl: None,
+                }])
             }
         };
         updates.push(Update::Object { id, object });

@@ -128,6 +128,11 @@ impl Feeder {
         *feeder = Arc::downgrade(feed);
         Ok(())
     }
+
+    /// Whether no other feed has the table.
+    pub(super) fn is_left_to(&self, feed: &Arc<FeedSink>) -> bool {
+        list(&self.0).upgrade().is_none_or(|feeder| Arc::ptr_eq(&feeder, feed))
+    }
 }
 
 enum Store<F: Family> {
@@ -183,12 +188,12 @@ impl<F: Family> SharedRoutes<F> {
 
     /// Whether no other feed fills them.
     pub(super) fn is_left_to(&self, feed: &Arc<FeedSink>) -> bool {
-        list(&self.feeder).upgrade().is_none_or(|feeder| Arc::ptr_eq(&feeder, feed))
+        self.feeder.is_left_to(feed)
     }
 
     /// The feed that fills them, if it comes by this channel.
     pub(super) fn feeder_by(&self, channel: &str) -> Option<Arc<FeedSink>> {
-        list(&self.feeder).upgrade().filter(|feeder| feeder.channel() == channel)
+        list(&self.feeder.0).upgrade().filter(|feeder| feeder.channel() == channel)
     }
 
     /// The way for the first instance.

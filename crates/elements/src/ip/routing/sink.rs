@@ -133,7 +133,13 @@ impl<F: Family> Half<F> {
 
 impl<F: Family> Default for Half<F> {
     fn default() -> Self {
-        Half { known: HashSet::default(), pending: Vec::new(), held: HashMap::default(), stale: Vec::new(), outstanding: Outstanding::default() }
+        Half {
+            known: HashSet::default(),
+            pending: Vec::new(),
+            held: HashMap::default(),
+            stale: Vec::new(),
+            outstanding: Outstanding::default(),
+        }
     }
 }
 
@@ -455,12 +461,17 @@ impl FeedSink {
     /// # Errors
     /// Readers hold old versions; the call may be repeated.
     pub fn retire(self: &Arc<Self>) -> Result<(), String> {
-        let Some(Sides { four, six }) = self.sides.get() else { return Ok(()) };
+        let Some(Sides { four, six, mpls }) = self.sides.get() else { return Ok(()) };
         let mut state = self.state();
+        four.iter().try_for_each(|side| side.retire(self))?;
+        six.iter().try_for_each(|side| side.retire(self))?;
+        for mpls in mpls.iter().filter(|mpls| mpls.forwarding.feeder.is_left_to(self)) {
+            mpls.begin();
+            mpls.end()?;
+        }
         *state = State { successor: std::mem::take(&mut state.successor), ..State::default() };
         self.show(&state);
-        four.iter().try_for_each(|side| side.retire(self))?;
-        six.iter().try_for_each(|side| side.retire(self))
+        Ok(())
     }
 
     /// Begins, with what the configuration before had.
