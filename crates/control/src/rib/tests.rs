@@ -254,7 +254,7 @@ fn a_daemon_that_comes_and_goes_does_not_keep_its_stale_routes() {
         };
         check(&user, &expected[..left]);
     }
-    assert_eq!(rib.feed(Source::Fpm).stale_until.is_some(), false, "all routes are named");
+    assert!(rib.feed(Source::Fpm).stale_until.is_none(), "all routes are named");
 }
 
 #[test]
