@@ -108,7 +108,7 @@ fn junctor_switches_labels_between_two_linux_edges() {
         + "mpls[0] -> arpt0; mpls[1] -> arpt1;
            mpls[2] -> ICMPError(10.0.2.1, timeexceeded, MPLS true, LSP true, SET_FIX_ANNO false) -> mpls;";
     let router = Router::start(&dut, &text);
-    let said = guest.finish(PATIENCE).unwrap().stdout;
+    let said = guest.finish(PATIENCE).unwrap();
     let drops = || router.read("mpls.drops");
     assert!(said.contains("ping came back"), "{said}\n{:?}", drops());
     assert!(said.contains("fragments came back"), "{said}\n{:?}", drops());

@@ -5,9 +5,10 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
-use crate::process::{Output, Process};
+use crate::process::Process;
 use crate::rig::{Namespace, RigError, wait_for};
 
 /// The kernel's program.
@@ -16,6 +17,9 @@ pub const KERNEL: &str = "linux.uml";
 pub const INSMOD: &str = "insmod";
 /// Where Debian has the modules.
 const MODULES: &str = "/usr/lib/uml/modules";
+
+/// How long it may take to end.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the guest does before its script.
 const INIT: &str = "#!/bin/sh
@@ -99,7 +103,16 @@ impl Guest {
     ///
     /// # Errors
     /// It does not end in time.
-    pub fn finish(self, patience: Duration) -> Result<Output, RigError> {
-        self.process.finish(patience)
+    pub fn finish(mut self, patience: Duration) -> Result<String, RigError> {
+        wait_for("the guest's end", patience, || self.process.ended().is_some())?;
+        Ok(self.said())
+    }
+}
+
+impl Drop for Guest {
+    /// Asks it to end, since a killed kernel leaves its guest's processes behind.
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        let _ = wait_for("the guest's end", PATIENCE, || self.process.ended().is_some());
     }
 }

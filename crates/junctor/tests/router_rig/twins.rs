@@ -140,7 +140,7 @@ fn check_limits(method: &str) {
     // The burst at once, and what the rate gave meanwhile: hardly a second's worth, but the machine may be busy.
     assert!((7..=COUNT / 2).contains(&passed), "{passed} passed");
     assert_eq!((count.trim(), told), (&*passed.to_string(), passed));
-    for other in ["r/forus", "r/noroute", "r/noneighbour", "r/toobig", "r/options"] {
+    for other in ["r/forus0", "r/noroute", "r/noneighbour", "r/toobig", "r/options"] {
         assert_eq!(report.drops(other, "punt-rate-limited"), 0, "{other}: {}", report.0.stdout);
     }
 }
