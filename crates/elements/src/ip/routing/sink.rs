@@ -542,14 +542,17 @@ impl Follow for FeedSink {
     fn follow(&self, down: &Down) -> Result<(), String> {
         let Some(sides) = self.sides.get() else { return Ok(()) };
         let state = &mut *self.state();
-        if state.successor.strong_count() > 0 || state.world.down == *down {
+        if state.successor.strong_count() > 0 {
             return Ok(());
         }
-        let mut concerned = state.world.through_dead();
-        state.world.down.clone_from(down);
-        concerned.extend(state.world.through_dead());
-        concerned.iter().for_each(|id| sides.refresh(state, *id));
-        state.refused = Refused::default();
+        if state.world.down != *down {
+            let mut concerned = state.world.through_dead();
+            state.world.down.clone_from(down);
+            concerned.extend(state.world.through_dead());
+            concerned.iter().for_each(|id| sides.refresh(state, *id));
+            state.refused = Refused::default();
+        }
+        // Also when the call is repeated, because readers could not be shown the change before.
         sides.flush(state)
     }
 }

@@ -96,8 +96,8 @@ pub(super) struct Daemons {
     /// The flapping neighbour and the control plane, which end in this order.
     threads: Vec<JoinHandle<()>>,
     _feeds: Vec<Handle>,
-    _frr: [Frr; 2],
-    _namespaces: [Arc<Namespace>; 2],
+    frr: [Frr; 2],
+    namespaces: [Arc<Namespace>; 2],
 }
 
 /// What the threads have in common.
@@ -145,11 +145,11 @@ impl Daemons {
             threads: vec![spawn("lab-control", &seat, move |seat| control(seat, &received))?],
             seat,
             _feeds: vec![kernel, fpm],
-            _frr: [Frr::new()?, Frr::new()?],
-            _namespaces: namespaces,
+            frr: [Frr::new()?, Frr::new()?],
+            namespaces,
         };
         daemons.start_frr()?;
-        let neighbour = daemons._namespaces[1].clone();
+        let neighbour = daemons.namespaces[1].clone();
         daemons
             .threads
             .insert(0, spawn("lab-flaps", &daemons.seat, move |seat| flap(seat, &neighbour, routes))?);
@@ -157,7 +157,7 @@ impl Daemons {
     }
 
     fn start_frr(&mut self) -> Result<(), RigError> {
-        for (i, (frr, namespace)) in self._frr.iter_mut().zip(&self._namespaces).enumerate() {
+        for (i, (frr, namespace)) in self.frr.iter_mut().zip(&self.namespaces).enumerate() {
             let (zebra, lists, interface) = [("fpm address 127.0.0.1\n", "", LINK), ("", LISTS, "nbr0")][i];
             let more: &[&str] = if i == 0 { &["-M", "dplane_fpm_nl"] } else { &[] };
             let out = |name: &str| {
