@@ -10,7 +10,7 @@ use wire::{Prefix4, Prefix6};
 /// A destination in a table of the user plane. In order of families, addresses, lengths and tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The table of the user plane.
+    /// The number of the table: 0 for the main one, see [`Rib::vrfs`](crate::Rib::vrfs) for others.
     pub table: u8,
     /// The destination.
     pub prefix: Prefix,
@@ -44,11 +44,13 @@ pub(crate) struct Map<V> {
     four: Parts<u64, V>,
     six: Parts<[u64; 3], V>,
     labels: Parts<(u32, u8), V>,
+    /// How many entries each table has; the last ones may be missing.
+    tables: Vec<usize>,
 }
 
 impl<V> Default for Map<V> {
     fn default() -> Self {
-        Map { four: Parts::default(), six: Parts::default(), labels: Parts::default() }
+        Map { four: Parts::default(), six: Parts::default(), labels: Parts::default(), tables: Vec::new() }
     }
 }
 
@@ -138,6 +140,18 @@ impl<V> Map<V> {
     }
 
     pub(crate) fn insert(&mut self, key: &Key, value: V) -> Option<V> {
+        let before = self.put(key, value);
+        let table = usize::from(key.table);
+        if before.is_none() {
+            if self.tables.len() <= table {
+                self.tables.resize(table + 1, 0);
+            }
+            self.tables[table] += 1;
+        }
+        before
+    }
+
+    fn put(&mut self, key: &Key, value: V) -> Option<V> {
         match key.prefix {
             Prefix::V4(prefix) => {
                 let (part, key) = pack4(key.table, prefix);
@@ -152,6 +166,14 @@ impl<V> Map<V> {
     }
 
     pub(crate) fn remove(&mut self, key: &Key) -> Option<V> {
+        let removed = self.take(key);
+        if removed.is_some() {
+            self.tables[usize::from(key.table)] -= 1;
+        }
+        removed
+    }
+
+    fn take(&mut self, key: &Key) -> Option<V> {
         match key.prefix {
             Prefix::V4(prefix) => {
                 let (part, key) = pack4(key.table, prefix);
@@ -167,6 +189,11 @@ impl<V> Map<V> {
 
     pub(crate) fn len(&self) -> usize {
         self.four.len + self.six.len + self.labels.len
+    }
+
+    /// Entries of a table.
+    pub(crate) fn len_of(&self, table: u8) -> usize {
+        self.tables.get(usize::from(table)).copied().unwrap_or(0)
     }
 
     /// All entries, in order.
@@ -211,7 +238,9 @@ mod tests {
         for (at, key) in all.iter().enumerate() {
             assert_eq!(map.insert(key, at), None);
             assert_eq!(map.get(key), Some(&at));
+            assert_eq!(map.insert(key, at), Some(at), "and counts once");
         }
+        assert_eq!([0, 7, 255, 9].map(|table| map.len_of(table)), [6, 2, 2, 0]);
         all.sort_unstable();
         let found: Vec<Key> = map.iter().map(|(key, _)| key).collect();
         assert_eq!(found, all, "they come in order");
@@ -220,6 +249,6 @@ mod tests {
             assert_eq!(behind, all[at + 1..]);
         }
         all.iter().for_each(|key| assert!(map.remove(key).is_some()));
-        assert_eq!(map.len(), 0);
+        assert_eq!((map.len(), map.len_of(0)), (0, 0));
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Links {
     entries: BTreeMap<u32, Entry>,
     /// Numbers of entries.
     taken: BTreeSet<u16>,
-    /// Tables of the user plane by those of Linux.
+    /// The numbers of tables by those of Linux.
     tables: BTreeMap<u32, u8>,
 }
 
@@ -43,7 +43,7 @@ impl Links {
         Some(number)
     }
 
-    /// Notes which table of the user plane gets the routes of a table of Linux.
+    /// Notes the number of a table of Linux.
     pub(crate) fn set_table(&mut self, table: u32, number: u8) {
         self.tables.insert(table, number);
     }
@@ -76,7 +76,8 @@ impl Links {
             return false;
         }
         let entry = self.entries.get_mut(&index).expect("it has a number");
-        let matters = |link: &Option<Link>| link.as_ref().map(|link| (link.name.clone(), link.is_up));
+        let matters =
+            |link: &Option<Link>| link.as_ref().map(|link| (link.name.clone(), link.is_up, link.vrf_table));
         let is_changed = matters(&entry.link) != matters(&link);
         entry.is_sent &= !is_changed;
         entry.link = link;
@@ -86,6 +87,11 @@ impl Links {
 
     pub(crate) fn get(&self, index: u32) -> Option<&Link> {
         self.entries.get(&index)?.link.as_ref()
+    }
+
+    /// Linux's numbers of the tables that VRF devices have.
+    pub(crate) fn vrf_tables(&self) -> BTreeSet<u32> {
+        self.iter().filter_map(|(_, link)| link.vrf_table).collect()
     }
 
     /// The name of the link with this number.

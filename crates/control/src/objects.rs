@@ -77,7 +77,7 @@ pub(crate) struct Objects {
 pub(crate) trait Translate {
     /// The hop for the user plane; `None` if it leads nowhere now.
     fn hop(&mut self, hop: &Hop) -> Option<feed::Hop>;
-    /// The routing table of the user plane that the hop leads to, if its link is a VRF.
+    /// The number of the routing table that the hop leads to, if its link is a VRF.
     fn table(&self, hop: &Hop) -> Option<u8>;
     /// Whether the hop leads to the router itself.
     fn is_own(&self, hop: &Hop) -> bool;

@@ -25,8 +25,9 @@ mod aging;
 mod audit;
 mod replay;
 mod view;
+mod vrfs;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use feed::{Prefix, Update};
@@ -41,6 +42,8 @@ use aging::Deadlines;
 pub use audit::{Dispute, Expected};
 use replay::Replay;
 pub use view::{Counts, Shown};
+pub use vrfs::Vrf;
+use vrfs::layer_of;
 
 /// How long a withdrawal waits for the route's return.
 pub const HOLD: Duration = Duration::from_millis(5);
@@ -54,8 +57,6 @@ pub const MOST_ROUTES: usize = 1 << 22;
 pub const MOST_METRICS: usize = 16;
 /// Protocol numbers of FRR, as it gives them to its kernel routes.
 const FRRS: &[u8] = &[11, 186, 187, 188, 189, 190, 191, 192, 193, 194, 195, 196, 197, 198];
-/// Where a table of Linux appears in the user plane.
-const TABLES: usize = 256;
 
 type Hasher = foldhash::fast::RandomState;
 
@@ -150,7 +151,11 @@ pub struct Rib {
     /// Of FPM and of the kernel.
     deadlines: [Deadlines; 2],
     grace: Duration,
+    /// The numbers that destinations have for tables of Linux.
     tables: HashMap<u32, u8>,
+    vrfs: Vec<Vrf>,
+    /// Linux's numbers of the tables that VRF devices have.
+    devices: BTreeSet<u32>,
     outbox: Outbox,
     /// The replay to the user plane that is under way.
     replay: Option<Replay>,
@@ -176,6 +181,8 @@ impl Default for Rib {
             deadlines: Default::default(),
             grace: GRACE,
             tables: HashMap::from([(MAIN, 0), (LOCAL, 0)]),
+            vrfs: Vec::new(),
+            devices: BTreeSet::new(),
             outbox: Outbox::default(),
             replay: None,
             left_out: 0,
@@ -199,14 +206,6 @@ impl Rib {
     /// Awaits the first report of a feed, for the grace period at most, before a user plane's older routes are swept.
     pub fn expect(&mut self, source: Source) {
         self.feed_mut(source).is_expected = true;
-    }
-
-    /// Says which table of the user plane gets the routes of a table of Linux. Without, only those of the main table are sent, to table 0.
-    pub fn set_table(&mut self, table: u32, number: u8) {
-        if self.tables.len() < TABLES {
-            self.tables.insert(table, number);
-            self.links.set_table(table, number);
-        }
     }
 
     /// What is to be sent.
@@ -236,18 +235,20 @@ impl Rib {
             Change::Begin => self.begin(source, now),
             Change::End => self.end(source, now),
             Change::Lost => self.lose(source, now),
-            Change::Route { table, .. } if !self.counts_from(source, table) => {}
             Change::Route { table, prefix, route } => {
-                if let Some(key) = self.key(table, prefix) {
-                    self.set(Layer::of(source, table), source, key, route, now);
+                let layer = layer_of(source, table, &route);
+                if let Some(key) = self.key(table, prefix).filter(|_| self.takes(layer)) {
+                    self.set(layer, source, key, route, now);
                 }
             }
             Change::Withdraw { table, prefix, metric } => {
                 if let Some(key) = self.key(table, prefix) {
-                    let layer = Layer::of(source, table);
                     // The kernel leaves out a metric of 0. FPM has one route for each prefix, whatever its metric.
                     let metric = if source == Source::Kernel { Some(metric.unwrap_or(0)) } else { None };
-                    self.change(key, now, |rib| rib.remove(layer, &key, metric));
+                    self.change(key, now, |rib| rib.remove(Layer::of(source, table), &key, metric));
+                    if source == Source::Kernel && key.table != 0 {
+                        self.change(key, now, |rib| rib.remove(Layer::Local, &key, metric));
+                    }
                 }
             }
             Change::Object { id, .. } if !self.objects.has_room(source, id) => self.left_out += 1,
@@ -256,14 +257,14 @@ impl Rib {
                 changed.into_iter().for_each(|id| self.object_changed(id));
             }
             Change::DropObject { id } => self.forget_object(source, id, now),
-            Change::Link { index, link } => self.link(index, link),
+            Change::Link { index, link } => self.link(index, link, now),
             Change::Label { label, route } => self.label(source, label, route, now),
             Change::Address { .. } | Change::Neighbour { .. } | Change::Rules { .. } => {}
         }
     }
 
-    fn counts_from(&self, source: Source, table: u32) -> bool {
-        self.has_kernel_routes || Layer::of(source, table) != Layer::Kernel
+    fn takes(&self, layer: Layer) -> bool {
+        self.has_kernel_routes || layer != Layer::Kernel
     }
 
     /// The destination in the user plane; `None` for what is not for it.
@@ -349,7 +350,7 @@ impl Rib {
     fn best(&self, key: &Key) -> Option<(Layer, Stored)> {
         let first = |layer: Layer| Some((layer, *self.layers[layer as usize].first.get(key)?));
         first(Layer::Local).or_else(|| first(Layer::Fpm)).or_else(|| match first(Layer::Kernel)? {
-            (_, route) if self.is_copy(&route) => self.best_original(key),
+            (_, route) if self.is_copy(key, &route) => self.best_original(key),
             found => Some(found),
         })
     }
@@ -357,13 +358,13 @@ impl Rib {
     /// Of the kernel's further routes for a destination, the best that is no copy.
     fn best_original(&self, key: &Key) -> Option<(Layer, Stored)> {
         let others = self.layers[Layer::Kernel as usize].others.get(key)?.iter();
-        let best = others.filter(|route| !self.is_copy(route)).min_by_key(|route| route.metric)?;
+        let best = others.filter(|route| !self.is_copy(key, route)).min_by_key(|route| route.metric)?;
         Some((Layer::Kernel, *best))
     }
 
     /// Whether a kernel route is a copy of what FPM reports.
-    fn is_copy(&self, route: &Stored) -> bool {
-        FRRS.contains(&route.protocol) && self.covers_copies
+    fn is_copy(&self, key: &Key, route: &Stored) -> bool {
+        FRRS.contains(&route.protocol) && self.covers_copies && self.is_replayed(key.table)
     }
 
     /// Makes a change of one destination's routes, and notes what the user plane is to do.
@@ -433,7 +434,7 @@ impl Rib {
         }
     }
 
-    fn link(&mut self, index: u32, link: Option<Link>) {
+    fn link(&mut self, index: u32, link: Option<Link>, now: Duration) {
         if self.links.is_full() {
             let hops = self.sent.values().filter_map(|object| match object {
                 feed::Object::Forward(hops) => Some(hops),
@@ -444,6 +445,11 @@ impl Rib {
         }
         if !self.links.set(index, link) {
             return;
+        }
+        let devices = self.links.vrf_tables();
+        if devices != self.devices {
+            self.devices = devices;
+            self.look_at_copies(now);
         }
         self.links.send(|update| self.outbox.put(update));
         // Hops by the loopback interface mean the router itself, whatever else changes.

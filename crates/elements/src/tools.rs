@@ -36,6 +36,7 @@ const ANNOTATIONS: &[(&str, usize, usize)] = &[
     ("PAINT", anno::PAINT, 1),
     ("ICMP_PARAMPROB", anno::ICMP_PARAM_PROBLEM, 1),
     ("FIX_IP_SRC", anno::FIX_IP_SRC, 1),
+    ("VRF", anno::VRF, 1),
     ("VLAN_TCI", anno::VLAN_TCI, 2),
     ("VLAN", anno::VLAN_TCI, 2),
     ("AGGREGATE", anno::AGGREGATE, 4),

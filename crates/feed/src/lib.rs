@@ -19,6 +19,10 @@
 //! A hop names a link by number, and the link has the name of an interface. The user plane knows which output leads there. A link
 //! that goes down takes its hops out of all objects at once; hops that are marked as backup take over.
 //!
+//! # Tables
+//! A route names a routing table by number. Table 0 is the main one. The others are those of VRFs: [`Update::Table`] gives a number a VRF's
+//! name, and the user plane knows which of its tables that VRF has. It refuses routes of VRFs that it does not have.
+//!
 //! # Labels
 //! An MPLS label is a destination like a prefix ([`Prefix::Label`]). Its object says what becomes of packets that come with it: hops, whose
 //! labels take the place of it; [`Object::Local`] or [`Object::Table`], by which what is below is looked up.
@@ -37,7 +41,7 @@ pub use reply::Reply;
 pub use update::{Header, NAME_BYTES_MAX, Prefix, Update, Updates};
 
 /// The version of the form. Both sides must have the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Why bytes are no batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

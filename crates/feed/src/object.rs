@@ -18,7 +18,8 @@ pub enum Object {
     Forward(Vec<Hop>),
     /// Packets are for the router itself. Of a packet that has come with an MPLS label, what is below is looked up.
     Local,
-    /// As `Local` for labels: what is below is looked up in this routing table of the user plane. Routes do not use it.
+    /// As `Local` for labels: what is below is looked up in this routing table, see [`Update::Table`](crate::Update::Table). Routes do not
+    /// use it.
     Table(u8),
     /// Packets are dropped, and nobody learns of it.
     Blackhole,

@@ -10,7 +10,7 @@ use crate::audit::Question;
 use crate::bytes::Cursor;
 use crate::{Error, Object, VERSION};
 
-/// The most bytes of a link's name, as of an interface of Linux.
+/// The most bytes of the name of a link or a VRF, as of an interface of Linux.
 pub const NAME_BYTES_MAX: usize = 15;
 
 /// What a batch begins with.
@@ -70,6 +70,13 @@ pub enum Update<'a> {
         /// The interface's name in the control plane.
         name: &'a str,
     },
+    /// The routing table of a VRF. It comes after `Begin`, before anything that names it.
+    Table {
+        /// The number that routes name it by, not 0.
+        number: u8,
+        /// The VRF's name.
+        name: &'a str,
+    },
     /// An object, or what it stands for from now on.
     Object {
         /// Its number.
@@ -84,7 +91,7 @@ pub enum Update<'a> {
     },
     /// A route, new or changed.
     Route {
-        /// The number of the routing table (VRF) in the user plane.
+        /// The number of the routing table, see [`Update::Table`].
         table: u8,
         /// The destination.
         prefix: Prefix,
@@ -114,6 +121,7 @@ const WITHDRAW4: u8 = 9;
 const WITHDRAW6: u8 = 10;
 const ROUTE_LABEL: u8 = 11;
 const WITHDRAW_LABEL: u8 = 12;
+const TABLE: u8 = 13;
 const AUDIT: u8 = 32;
 
 impl Update<'_> {
@@ -127,14 +135,14 @@ impl Update<'_> {
             Update::Begin => out.push(BEGIN),
             Update::End => out.push(END),
             Update::Link { link, up, name } => {
-                let mut end = name.len().min(NAME_BYTES_MAX);
-                while !name.is_char_boundary(end) {
-                    end -= 1;
-                }
                 out.push(LINK);
                 out.extend(link.to_le_bytes());
-                out.extend([u8::from(*up), end as u8]);
-                out.extend(&name.as_bytes()[..end]);
+                out.push(u8::from(*up));
+                encode_name(name, out);
+            }
+            Update::Table { number, name } => {
+                out.extend([TABLE, *number]);
+                encode_name(name, out);
             }
             Update::Object { id, object } => {
                 out.push(OBJECT);
@@ -158,6 +166,16 @@ impl Update<'_> {
             }
         }
     }
+}
+
+/// The length of a name, and as much of it as may be.
+fn encode_name(name: &str, out: &mut Vec<u8>) {
+    let mut end = name.len().min(NAME_BYTES_MAX);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    out.push(end as u8);
+    out.extend(&name.as_bytes()[..end]);
 }
 
 /// A kind of its family, the table and the prefix.
@@ -207,17 +225,13 @@ impl<'a> Updates<'a> {
             BEGIN => Update::Begin,
             END => Update::End,
             LINK => {
-                let (link, up, count) = (from.u16()?, from.u8()? != 0, usize::from(from.u8()?));
-                if count == 0 || count > NAME_BYTES_MAX {
-                    return Err(from.malformed("a link's name has 1 to 15 bytes"));
-                }
-                let name = std::str::from_utf8(from.take(count)?);
-                Update::Link {
-                    link,
-                    up,
-                    name: name.map_err(|_| from.malformed("a link's name is not UTF-8"))?,
-                }
+                let (link, up) = (from.u16()?, from.u8()? != 0);
+                Update::Link { link, up, name: name(from)? }
             }
+            TABLE => match from.u8()? {
+                0 => return Err(from.malformed("table 0 is that of no VRF")),
+                number => Update::Table { number, name: name(from)? },
+            },
             OBJECT => Update::Object { id: from.u32()?, object: Object::decode(from)? },
             DROP_OBJECT => Update::DropObject { id: from.u32()? },
             kind @ (ROUTE4 | ROUTE6) => {
@@ -240,6 +254,15 @@ impl<'a> Updates<'a> {
             _ => return Err(from.malformed("an unknown kind of update")),
         })
     }
+}
+
+fn name<'a>(from: &mut Cursor<'a>) -> Result<&'a str, Error> {
+    let count = usize::from(from.u8()?);
+    if count == 0 || count > NAME_BYTES_MAX {
+        return Err(from.malformed("a name has 1 to 15 bytes"));
+    }
+    let name = std::str::from_utf8(from.take(count)?);
+    name.map_err(|_| from.malformed("a name is not UTF-8"))
 }
 
 fn label(from: &mut Cursor<'_>) -> Result<(u8, Prefix), Error> {
@@ -321,6 +344,7 @@ mod tests {
             Just(Update::Begin),
             Just(Update::End),
             (any::<u16>(), any::<bool>()).prop_map(|(link, up)| Update::Link { link, up, name: "eth0" }),
+            (1..=u8::MAX).prop_map(|number| Update::Table { number, name: "red" }),
             (any::<u32>(), object()).prop_map(|(id, object)| Update::Object { id, object }),
             any::<u32>().prop_map(|id| Update::DropObject { id }),
             (any::<u8>(), prefix(), any::<u32>()).prop_map(|(table, prefix, id)| Update::Route {

@@ -15,6 +15,7 @@ use crate::cli;
 #[command(after_help = "Examples:
   junctor init router eth0=10.0.0.1/24 eth1=10.0.1.1/24,mtu=1400 --default 10.0.0.254 > router.click
   junctor init router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24,2001:db8:1::1/64 --default fe80::9%eth1
+  junctor init router eth0=10.0.0.1/24 eth1=10.0.0.1/24 eth2=10.0.1.1/24 eth3=10.0.1.1/24 --vrf red=eth0,eth2 --vrf blue=eth1,eth3
   junctor init bridge eth0 eth1 eth2 > bridge.click
   junctor init reflector eth0 > reflector.click")]
 pub(crate) struct Args {
@@ -31,10 +32,12 @@ enum What {
         /// eth0=10.0.0.1/24,mtu=1400.
         #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN[,...][,mtu=BYTES]")]
         interfaces: Vec<String>,
-        /// Next hop for all other destinations, once for each family; a link-local one as fe80::9%eth0.
+        /// Next hop for all other destinations, once for each family and VRF; a link-local one as fe80::9%eth0, and one of a VRF as
+        /// 10.0.0.254@red.
         #[arg(long, value_name = "ADDRESS")]
         default: Vec<String>,
-        /// Further routes, as 192.168.0.0/16=10.0.1.2 or 2001:db8:9::/48=fe80::9%eth0; may be repeated.
+        /// Further routes, as 192.168.0.0/16=10.0.1.2 or 2001:db8:9::/48=fe80::9%eth0; may be repeated. Behind '@', the VRF that has
+        /// the route: 192.168.0.0/16@red=10.0.1.2.
         #[arg(long, value_name = "PREFIX=NEXTHOP[|NEXTHOP...]")]
         route: Vec<String>,
         /// Let this host's kernel answer what is for the router and all exceptions, on a tap for each interface.
@@ -53,6 +56,10 @@ enum What {
         /// Switch packets with MPLS labels, too: those of the control plane, and those that are written to the handlers of 'mpls'.
         #[arg(long)]
         mpls: bool,
+        /// A VRF: interfaces with a routing table of their own; may be repeated. With --host, TABLE is Linux's number of it, by default 1001
+        /// for the first, 1002 for the next.
+        #[arg(long, value_name = "NAME[:TABLE]=IF[,IF...]")]
+        vrf: Vec<String>,
     },
     /// A learning Ethernet bridge.
     Bridge {
@@ -71,7 +78,7 @@ enum What {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let text = match &args.what {
-        What::Router { interfaces, default, route, host, netns, feed, bfd, mpls } => {
+        What::Router { interfaces, default, route, host, netns, feed, bfd, mpls, vrf } => {
             let bad = |name: &Option<String>| name.clone().filter(|name| !is_interface_name(name));
             match (bad(netns), bad(feed)) {
                 (Some(bad), _) => Err(format!("'{bad}' is not the name of a network namespace")),
@@ -83,6 +90,7 @@ pub(crate) fn main(args: &Args) -> u8 {
                         feed: feed.clone(),
                         bfd: bfd.clone(),
                         mpls: *mpls,
+                        vrfs: vrf.clone(),
                     };
                     router(interfaces, default, route, kernel)
                 }
@@ -161,6 +169,8 @@ pub(crate) struct Kernel {
     pub bfd: Vec<String>,
     /// Whether labelled packets are switched, of which the kernel knows nothing.
     pub mpls: bool,
+    /// Interfaces with routing tables of their own, as `red=eth1,eth2`.
+    pub vrfs: Vec<String>,
 }
 
 /// The text of a router; interfaces as `eth0=10.0.0.1/24`.
@@ -170,11 +180,27 @@ pub(crate) fn router(
     routes: &[String],
     kernel: Kernel,
 ) -> Result<String, String> {
+    described(interfaces, defaults, routes, kernel).map(|router| router_text(&router))
+}
+
+/// A router; [`router`] is its text.
+pub(crate) fn described(
+    interfaces: &[String],
+    defaults: &[String],
+    routes: &[String],
+    kernel: Kernel,
+) -> Result<Router, String> {
     let ports: Vec<Interface> = interfaces.iter().map(|i| interface(i)).collect::<Result<_, _>>()?;
-    if let Some((n, wrong)) = repeated(&ports.iter().collect::<Vec<_>>()).first() {
+    let mut router = Router::new(ports);
+    for text in &kernel.vrfs {
+        let form = || format!("'{text}' should name a VRF and its interfaces, as red=eth1,eth2");
+        let (name, devices) = text.split_once('=').ok_or_else(form)?;
+        router.add_vrf(name, devices.split(',')).map_err(|why| format!("--vrf {text}: {why}"))?;
+    }
+    let ports: Vec<&Interface> = router.interfaces.iter().collect();
+    if let Some((n, wrong)) = repeated(&ports, |i| router.table_of(i)).first() {
         return Err(format!("'{}': {wrong}", interfaces[*n]));
     }
-    let mut router = Router::new(ports);
     (router.host, router.netns, router.feed) = (kernel.answers, kernel.netns, kernel.feed);
     router.bfd = (!kernel.bfd.is_empty())
         .then(|| kernel.bfd.into_iter().filter(|session| session != "true").collect());
@@ -186,9 +212,13 @@ pub(crate) fn router(
     }
     for hop in defaults {
         let prefix = if hop.contains(':') { "::/0" } else { "0.0.0.0/0" };
-        add_route(&mut router, prefix, hop).map_err(|why| format!("--default {hop}: {why}"))?;
+        let (prefix, way) = match hop.split_once('@') {
+            Some((way, vrf)) => (format!("{prefix}@{vrf}"), way),
+            None => (prefix.to_owned(), hop.as_str()),
+        };
+        add_route(&mut router, &prefix, way).map_err(|why| format!("--default {hop}: {why}"))?;
     }
-    Ok(router_text(&router))
+    Ok(router)
 }
 
 /// Adds a route whose next hop may name the interface behind it, as `fe80::9%eth0` (RFC 4007, 11).
@@ -203,7 +233,7 @@ fn add_route(router: &mut Router, prefix: &str, hop: &str) -> Result<(), String>
     Ok(())
 }
 
-fn router_text(router: &Router) -> String {
+pub(crate) fn router_text(router: &Router) -> String {
     let (four, six) = (router.has4(), router.has6());
     let family = match (four, six) {
         (true, true) => "A router for IPv4 and IPv6",

@@ -414,3 +414,91 @@ fn the_address_that_all_routers_share() {
         router.end();
     }
 }
+
+/// What a frame of [`vrfs_are_apart`] is to become: where it leaves, and to whom.
+type Fate<'a> = Option<(usize, &'a str)>;
+
+/// Two VRFs with the same addresses forward within, and answer within; a third table has interfaces of no VRF.
+#[test]
+fn vrfs_are_apart() {
+    let (mut router, mac) = (Router::new("DualRouter", VRFS), |n: usize| [2, 0, 0, 0, 0, n as u8 + 1]);
+    let send = |router: &mut Router, at: usize, ttl: u8, from: &str, to: &str| -> Vec<(usize, String, u8)> {
+        let parse4 = |text: &str| text.parse::<std::net::Ipv4Addr>().ok().map(|a| a.octets());
+        let frame = match (parse4(from), parse4(to)) {
+            (Some(from), Some(to)) => {
+                let mut frame = frame4(mac(at), 17, from, to, UDP);
+                frame[22] = ttl;
+                hostile::seal(&mut frame);
+                frame
+            }
+            _ => {
+                let mut frame = frame6(mac(at), 17, from, to, &UDP6);
+                frame[21] = ttl;
+                frame
+            }
+        };
+        let read = |(at, frame): (usize, Vec<u8>)| match frame[12] {
+            8 => {
+                let to: [u8; 4] = frame[30..34].try_into().expect("four");
+                (at, std::net::Ipv4Addr::from(to).to_string(), frame[23])
+            }
+            _ => {
+                let to: [u8; 16] = frame[38..54].try_into().expect("sixteen");
+                (at, std::net::Ipv6Addr::from(to).to_string(), frame[20])
+            }
+        };
+        router.send(at, &frame).into_iter().map(read).collect()
+    };
+    let [ours, far, default] =
+        [["10.0.0.5", "2001:db8::5"], ["10.0.1.6", "2001:db8:1::6"], ["10.9.0.6", "2001:db8:9::6"]];
+    for family in [0, 1] {
+        let [ours, far, default] = [ours[family], far[family], default[family]];
+        let cases: [(usize, u8, &str, Fate<'_>); 12] = [
+            (0, 64, far, Some((1, far))),
+            (2, 64, far, Some((3, far))),
+            // The interfaces of no VRF have a table of their own, too.
+            (4, 64, far, None),
+            (2, 64, ["172.16.0.6", "2001:db8:4::6"][family], None),
+            // Red has a default route, blue has a route that leaves red's interface.
+            (0, 64, default, Some((1, default))),
+            (2, 64, default, None),
+            (2, 64, ["10.7.0.6", "2001:db8:7::6"][family], Some((1, ["10.7.0.6", "2001:db8:7::6"][family]))),
+            (0, 64, ["10.7.0.6", "2001:db8:7::6"][family], Some((1, ["10.7.0.6", "2001:db8:7::6"][family]))),
+            // Time exceeded.
+            (0, 1, far, Some((0, ours))),
+            (2, 1, far, Some((2, ours))),
+            // Nobody takes it here, though the message comes from the router's own address.
+            (2, 64, ["10.0.1.1", "2001:db8:1::1"][family], Some((2, ours))),
+            (2, 64, ["10.0.0.7", "2001:db8::7"][family], Some((2, ours))),
+        ];
+        for (at, ttl, to, fate) in cases {
+            let from = if at == 4 { ["172.16.0.5", "2001:db8:4::5"][family] } else { ours };
+            // The first packets wait for neighbours.
+            let sent = send(&mut router, at, ttl, from, to);
+            let fate = fate.unwrap_or((at, from));
+            assert_eq!(sent.len(), 1, "from {at} to {to}: {sent:?}");
+            assert_eq!((sent[0].0, &*sent[0].1), fate, "from {at} to {to}");
+            let is_error = fate.1 != to;
+            assert_eq!(matches!(sent[0].2, 1 | 58), is_error, "from {at} to {to}: {sent:?}");
+        }
+        // What is red's own address is a host's in blue, and the other way round.
+        let own = ["10.0.0.9", "2001:db8::9"][family];
+        assert_eq!(
+            send(&mut router, 2, 64, own, far).len(),
+            1,
+            "a host of blue with an address of red's router"
+        );
+        assert_eq!(send(&mut router, 0, 64, own, far).len(), 0, "nobody speaks in our name");
+    }
+    router.end();
+}
+
+const VRFS: &str =
+    "DualRouter(eth0 10.0.0.1/24 10.0.0.9/24 2001:db8::1/64 2001:db8::9/64 ETHER 02:00:00:00:00:01,
+    eth1 10.0.1.1/24 2001:db8:1::1/64 ETHER 02:00:00:00:00:02,
+    eth2 10.0.0.1/24 10.0.0.7/24 2001:db8::1/64 2001:db8::7/64 ETHER 02:00:00:00:00:03,
+    eth3 10.0.1.1/24 2001:db8:1::1/64 ETHER 02:00:00:00:00:04,
+    eth4 172.16.0.1/24 2001:db8:4::1/64 ETHER 02:00:00:00:00:05,
+    VRF red eth0 eth1, VRF blue eth2 eth3, ADVERTISE false,
+    ROUTE 0.0.0.0/0@red 10.0.1.6, ROUTE ::/0@red 2001:db8:1::6,
+    ROUTE 10.7.0.0/16@blue 10.0.1.6 eth1, ROUTE 2001:db8:7::/48@blue 2001:db8:1::6 eth1);";

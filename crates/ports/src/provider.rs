@@ -6,7 +6,7 @@
 //! | none | a network interface | the best driver that works |
 //! | `AF_XDP`, `AF_XDP_GENERIC` | a network interface | `ZEROCOPY true/false`, `RING entries`, `BUSY_POLL microseconds` |
 //! | `AF_PACKET`, `LINUX`, `PCAP` | a network interface | `QDISC true` sends through the queueing discipline |
-//! | `TAP`, `TUN` | the interface to make | `ADDR a.b.c.d/n` (may be repeated), `ETHER mac`, `MTU bytes`, `TWIN interface`, `NETNS name` |
+//! | `TAP`, `TUN` | the interface to make | `ADDR a.b.c.d/n` (may be repeated), `ETHER mac`, `MTU bytes`, `TWIN interface`, `NETNS name`, `VRF name table` |
 //! | `RAW_IP` | any name, shared by those that give it | `PROTOCOL number`; `PORT number` |
 //! | `MEMORY` | a wire `NAME`, or its end `NAME/END` | |
 //! | `PLANE` | an endpoint of the domain | `SENDS true` for the sending direction |
@@ -29,6 +29,7 @@ use crate::pcap::{FileReader, FileWriter, Format};
 use crate::plane::{self, Planes};
 use crate::raw_ip::{RawIp, RawIpSpec};
 use crate::tap::{Kind, Tap, TapSpec};
+use crate::vrf::Vrf;
 
 /// Opens the devices of this machine. Devices that are in use are opened once and shared by name.
 #[derive(Default)]
@@ -309,6 +310,11 @@ fn open_tap(spec: &Spec, kind: Kind, keeper: Option<&Arc<dyn Keeper>>) -> Result
             }
             "TWIN" => tap.twin = Some(value.clone()),
             "NETNS" => tap.netns = Some(value.clone()),
+            "VRF" => {
+                let read = value.split_once(' ').and_then(|(name, table)| Some((name, table.parse().ok()?)));
+                let (name, table) = read.ok_or_else(|| bad(key, value, "red 1001"))?;
+                tap.vrf = Some(Vrf { name: name.to_owned(), table });
+            }
             "MTU" => tap.mtu = Some(value.parse().map_err(|_| bad(key, value, "a number of bytes"))?),
             _ => {}
         }

@@ -22,6 +22,7 @@ use crate::keeper::{self, Keeper};
 use crate::link::{Interfaces, Pace, Watch};
 use crate::memory::Taken;
 use crate::sys::{self, Counters, check};
+use crate::vrf::Vrf;
 
 /// What a tap carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub struct TapSpec {
     pub twin: Option<String>,
     /// Network namespace to make it in, by name or path; `None` is the calling thread's.
     pub netns: Option<String>,
+    /// The VRF that it belongs to.
+    pub vrf: Option<Vrf>,
     /// Queues each way.
     pub queues: usize,
     /// Headroom in bytes before each received packet.
@@ -66,6 +69,7 @@ impl TapSpec {
             mtu: None,
             twin: None,
             netns: None,
+            vrf: None,
             queues: 1,
             headroom: HEADROOM,
         }
@@ -316,6 +320,11 @@ fn configure(watch: &Watch, spec: &TapSpec) -> Result<(), Error> {
     }
     if let Some(mtu) = spec.mtu {
         watch.interfaces.set_mtu(name, mtu).map_err(|e| failed(&format!("MTU {mtu}"), e))?;
+    }
+    // An interface loses its IPv6 addresses when it joins.
+    if let Some(vrf) = &spec.vrf {
+        let joined = vrf.take(&watch.interfaces, name);
+        joined.map_err(|e| failed(&format!("VRF {} with table {}", vrf.name, vrf.table), e))?;
     }
     for (address, prefix) in &spec.addresses {
         let set = watch.interfaces.set_address(name, *address, *prefix);

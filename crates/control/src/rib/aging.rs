@@ -77,7 +77,7 @@ impl Rib {
         let generation = feed.generation;
         self.objects.end(source);
         if source == Source::Kernel {
-            self.links.missing().into_iter().for_each(|index| self.link(index, None));
+            self.links.missing().into_iter().for_each(|index| self.link(index, None, now));
             self.deadlines_mut(source).0.clear();
             return self.sweep(source, now, |route| route.generation != generation);
         }
@@ -121,6 +121,11 @@ impl Rib {
     /// FPM has reported everything: copies in the kernel that it does not name count no longer.
     fn cover_copies(&mut self, now: Duration) {
         self.covers_copies = true;
+        self.look_at_copies(now);
+    }
+
+    /// Other routes count than did, where the kernel has copies.
+    pub(super) fn look_at_copies(&mut self, now: Duration) {
         for key in self.copies() {
             match self.best(&key) {
                 None => _ = self.held.insert(key, now + HOLD),

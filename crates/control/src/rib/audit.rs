@@ -171,6 +171,7 @@ impl Rib {
         let show = |rib: &mut Rib, layer, route| rib.show_one(key, layer, route, false);
         match (fpm, copies.first().copied()) {
             (None, None) => None,
+            (None, Some(_)) if !self.is_replayed(key.table) => None,
             (Some(fpm), None) => Some(Dispute::OnlyFpm(show(self, Layer::Fpm, fpm))),
             (None, Some(copy)) => Some(Dispute::OnlyKernel(show(self, Layer::Kernel, copy))),
             (Some(fpm), Some(first)) => {

@@ -21,11 +21,11 @@ impl Rib {
         route: Option<Box<LabelRoute>>,
         now: Duration,
     ) {
-        if label >= 1 << 20 || !self.counts_from(source, MAIN) {
+        let layer = Layer::of(source, MAIN);
+        if label >= 1 << 20 || !self.takes(layer) {
             return;
         }
         let key = Key { table: 0, prefix: Prefix::Label(label) };
-        let layer = Layer::of(source, MAIN);
         match route {
             Some(route) => self.set(layer, source, key, as_route(*route), now),
             None => self.change(key, now, |rib| rib.remove(layer, &key, None)),

@@ -29,6 +29,7 @@ impl Rib {
         self.links.forget_sent();
         self.waiting.clear();
         self.outbox.put(&Update::Begin);
+        self.put_vrfs();
         self.links.send(|update| self.outbox.put(update));
         self.outbox.close();
         let not_before = self.held.values().copied().max().unwrap_or_default();

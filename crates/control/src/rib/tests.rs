@@ -10,10 +10,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{Hop, Kind, Object, Way};
 
+mod vrfs;
+
 /// A user plane in maps.
 #[derive(Debug, Default)]
 struct User {
     links: BTreeMap<u16, (String, bool)>,
+    vrfs: BTreeMap<u8, String>,
     objects: BTreeMap<u32, FedObject>,
     routes: BTreeMap<Key, u32>,
     named: Option<HashSet<Key>>,
@@ -43,6 +46,7 @@ impl User {
                 let named = self.named.take().expect("begun");
                 self.routes.retain(|key, _| named.contains(key));
             }
+            Update::Table { number, name } => _ = self.vrfs.insert(number, name.to_owned()),
             Update::Link { link, up, name } => _ = self.links.insert(link, (name.to_owned(), up)),
             Update::Object { id, object } => {
                 if let FedObject::Forward(hops) = &object {
@@ -81,7 +85,11 @@ impl User {
             }
             other => format!("{other:?}"),
         };
-        self.routes.iter().map(|(key, id)| (key.prefix.to_string(), show(id))).collect()
+        let name = |key: &Key| match key.table {
+            0 => key.prefix.to_string(),
+            table => format!("{}@{}", key.prefix, self.vrfs[&table]),
+        };
+        self.routes.iter().map(|(key, id)| (name(key), show(id))).collect()
     }
 }
 
@@ -826,22 +834,4 @@ fn labels_are_destinations_that_wait_return_and_are_swept() {
     rib.replay();
     step(&mut rib, &mut user, Source::Fpm, [], 1000 * 123);
     check(&user, &[("label 16", "fe80::2 eth1 1"), ("label 20", "Local")]);
-}
-
-#[test]
-fn a_label_may_lead_to_the_table_of_a_vrf() {
-    let (mut rib, mut user) = begin();
-    rib.set_table(1001, 7);
-    let vrf = Link {
-        name: "blue".into(),
-        is_up: true,
-        mtu: 1500,
-        ether: None,
-        master: None,
-        vrf_table: Some(1001),
-    };
-    let changes = [Change::Link { index: 9, link: Some(vrf) }];
-    step(&mut rib, &mut user, Source::Kernel, changes, 0);
-    step(&mut rib, &mut user, Source::Fpm, [label(100, &[hop("-", 9)])], 1);
-    check(&user, &[("label 100", "Table(7)")]);
 }

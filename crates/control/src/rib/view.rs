@@ -61,6 +61,12 @@ impl Rib {
         }
     }
 
+    /// How many destinations of a table any feed has routes for; one of two feeds counts twice.
+    #[must_use]
+    pub fn destinations(&self, table: u8) -> usize {
+        self.layers.iter().map(|layer| layer.first.len_of(table)).sum()
+    }
+
     /// Links that the kernel has reported, by index.
     pub fn links(&self) -> impl Iterator<Item = (u32, &Link)> {
         self.links.iter()

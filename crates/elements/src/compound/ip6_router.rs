@@ -2,7 +2,7 @@
 //! # IP6Router
 //!
 //! `IP6Router(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS] [ADVERTISE BOOL] [PREFIX ADDR/LEN], ... [, keywords ROUTE, MTU,
-//! QUEUE, METHOD, HOST, NETNS, FEED, BFD, MPLS, ADVERTISE, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED, OTHER, PREFERENCE,
+//! QUEUE, METHOD, HOST, NETNS, FEED, BFD, MPLS, VRF, ADVERTISE, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED, OTHER, PREFERENCE,
 //! REACHABLE_TIME])`
 //!
 //! A whole IPv6 router in one line, with any number of interfaces. It is a compound of ordinary elements, which
@@ -38,6 +38,11 @@
 //!   handlers of `mpls`, a LookupMPLS. Its output 2 i leads to the IPv4 neighbours of interface i, and 2 i + 1 to its IPv6 neighbours.
 //! * `ADVERTISE` boolean: whether interfaces that do not say otherwise send router advertisements; default true without HOST.
 //!   `LIFETIME` and those that follow are handed to IP6NDRouterAdvertiser.
+//! * `VRF NAME[:TABLE] DEVICE [DEVICE ...]` gives interfaces a routing table of their own; may be repeated. Packets that come by them are looked up there,
+//!   and so are the router's answers to them. Interfaces of different VRFs may have the same addresses. The first VRF has table 1, the next
+//!   table 2, and interfaces in none have table 0. `ROUTE PREFIX@NAME ...` is a route of the VRF. Without `@NAME`, it is one of the named
+//!   DEVICE's VRF, or else of table 0. A next hop may be behind an interface of another VRF, if DEVICE names it: the packet leaves there.
+//!   With HOST, twins belong to the kernel's VRF NAME, whose routing table in Linux is TABLE, default 1001 for the first, 1002 for the next.
 //! * `METHOD` how to open the devices, as FromDevice has it.
 //!
 //! Inside, with 0 for the first interface, 1 for the second and so on: `rt6` the routing table (LookupIP6Route), whose

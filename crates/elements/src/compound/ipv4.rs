@@ -8,6 +8,7 @@ use wire::Prefix4;
 use super::bfd;
 use super::mpls;
 use super::router::{Interface, Route, Router};
+use super::vrf;
 
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
 pub const MTU_MIN: u16 = 68;
@@ -18,16 +19,27 @@ pub(super) const ENTRY: &str = "CheckIPHeader -> GetIPAddress(16) -> Paint(0) ->
 /// How ICMP errors are sent: marked as RFC 1812 (4.3.2.5) asks, and at a rate that neither a flood nor a scan exceeds.
 const ERRORS: &str = "TOS copy, RATE 1000, DST_RATE 10";
 
-fn has_default(router: &Router) -> bool {
-    router.routes4.iter().any(|r| r.prefix == Prefix4::DEFAULT)
+fn has_default_in(router: &Router, table: usize) -> bool {
+    router.routes4.iter().any(|r| r.prefix == Prefix4::DEFAULT && r.table == table)
 }
 
-/// The routing table's arguments.
+/// Whether each table has a default route.
+fn has_default(router: &Router) -> bool {
+    router.tables().all(|table| has_default_in(router, table))
+}
+
+/// The arguments of all routing tables.
 fn routes(router: &Router) -> Vec<String> {
-    let addresses = || {
-        let numbered = router.interfaces.iter().enumerate();
-        numbered.flat_map(|(i, port)| port.four.iter().map(move |a| (i, a)))
+    let of_table = |table| {
+        let lines = routes_of(router, table).into_iter();
+        lines.map(move |line| line + &vrf::suffix(table, " table "))
     };
+    router.tables().flat_map(of_table).chain(router.routes4.iter().map(Route::line)).collect()
+}
+
+/// The arguments of a routing table, but the routes by next hops.
+fn routes_of(router: &Router, number: usize) -> Vec<String> {
+    let addresses = || router.members(number).flat_map(|(i, port)| port.four.iter().map(move |a| (i, a)));
     let mut table: Vec<String> = addresses().map(|(_, (a, _))| format!("{a}/32 0")).collect();
     table.push("255.255.255.255/32 0".into());
     if router.host {
@@ -36,8 +48,7 @@ fn routes(router: &Router) -> Vec<String> {
     }
     // On a link of two hosts or of one, the network is no more than its addresses.
     table.extend(addresses().filter(|(_, (_, p))| p.len() < 32).map(|(i, (_, p))| format!("{p} {}", i + 1)));
-    table.extend(router.routes4.iter().map(Route::line));
-    if !has_default(router) {
+    if !has_default_in(router, number) {
         table.push(format!("0.0.0.0/0 {}", router.interfaces.len() + 1));
     }
     table
@@ -50,20 +61,31 @@ pub(super) fn outputs(router: &Router) -> usize {
 
 /// The routing table, and the way to it.
 pub(super) fn table(router: &Router) -> String {
-    let networks: Vec<String> = router
-        .interfaces
-        .iter()
-        .flat_map(|i| i.four.iter().map(|(a, p)| format!("{a}/{}", p.len())))
-        .collect();
-    format!(
+    let mut arguments = routes(router);
+    if !router.vrfs.is_empty() {
+        arguments.insert(0, router.keyword().to_owned());
+    }
+    let mut text = format!(
         "// The routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself.\n\
-         rt :: StaticIPLookup(\n    {1});\n\n\
-         // All received IP packets, their link header removed. Impossible addresses, our own as sources, and directed broadcasts are dropped.\n\
-         ip :: Strip(14) -> CheckIPHeader(INTERFACES {0}) -> CheckIPAddresses(INTERFACES {0})\n\
-         \x20   -> GetIPAddress(16) -> rt;\n",
-        networks.join(" "),
-        routes(router).join(",\n    "),
-    )
+         {}rt :: StaticIPLookup(\n    {});\n\n\
+         // All received IP packets, their link header removed. Impossible addresses, our own as sources, and directed broadcasts are dropped.\n",
+        router.legend(),
+        arguments.join(",\n    "),
+    );
+    for table in router.tables() {
+        let ports = router.members(table).flat_map(|(_, port)| &port.four);
+        let networks: Vec<String> = ports.map(|(a, p)| format!("{a}/{}", p.len())).collect();
+        if networks.is_empty() {
+            continue;
+        }
+        text += &format!(
+            "ip{1} :: Strip(14) -> CheckIPHeader(INTERFACES {0}) -> CheckIPAddresses(INTERFACES {0})\n\
+             \x20   -> GetIPAddress(16) -> rt;\n",
+            networks.join(" "),
+            vrf::suffix(table, "_vrf"),
+        );
+    }
+    text
 }
 
 /// What is for the router, where it answers by itself.
@@ -115,15 +137,18 @@ pub(super) fn kernel(router: &Router) -> String {
 
 /// What leads nowhere, where the router answers by itself.
 pub(super) fn no_route(router: &Router) -> String {
-    let address = router.interfaces.iter().find_map(|i| i.four.first());
-    match address {
-        Some((address, _)) if !has_default(router) && !router.host => format!(
-            "\n// For nobody that we know: the sender is told so.\n\
-             rt[{}] -> ICMPError({address}, unreachable, net, {ERRORS}) -> [0]rt;\n",
-            router.interfaces.len() + 1
-        ),
-        _ => String::new(),
+    if has_default(router) || router.host {
+        return String::new();
     }
+    let error = |table| {
+        let address = router.speaker4(table)?;
+        Some(format!("ICMPError({address}, unreachable, net, {ERRORS}) -> [0]rt;\n"))
+    };
+    let from = format!("rt[{}]", router.interfaces.len() + 1);
+    format!(
+        "\n// For nobody that we know: the sender is told so.\n{}",
+        router.by_table(&from, "nobody", error)
+    )
 }
 
 /// What interface `i` receives. The classifier's outputs begin at `c`.
@@ -131,10 +156,12 @@ pub(super) fn input(router: &Router, i: usize, c: usize) -> String {
     let Interface { station, four, .. } = &router.interfaces[i];
     let typed = if router.mpls { mpls::TYPED } else { "" };
     format!(
-        "arp{i} :: ARPQuerier({}, {station}, UNSOLICITED update{typed});\n{} -> Paint({}) -> ip;\n",
+        "arp{i} :: ARPQuerier({}, {station}, UNSOLICITED update{typed});\n{} -> {}Paint({}) -> ip{};\n",
         four[0].0,
         Router::received(i, c + 2),
-        i + 1
+        router.marked(i),
+        i + 1,
+        vrf::suffix(router.table_of(i), "_vrf"),
     )
 }
 

@@ -12,6 +12,7 @@ use wire::Prefix6;
 use super::bfd;
 use super::mpls;
 use super::router::{Interface, Route, Router};
+use super::vrf;
 
 /// The least MTU of a link that carries IPv6 (RFC 8200, 5).
 pub const MTU_MIN: u16 = 1280;
@@ -35,17 +36,24 @@ fn shared_addresses(router: &Router) -> Option<Ipv6Addr> {
     all().find(|(_, p)| p.len() < 127).and_then(|_| all().next()).map(|(a, _)| *a)
 }
 
+fn has_default_in(router: &Router, table: usize) -> bool {
+    router.routes6.iter().any(|r| r.prefix == Prefix6::DEFAULT && r.table == table)
+}
+
+/// Whether each table has a default route.
 fn has_default(router: &Router) -> bool {
-    router.routes6.iter().any(|r| r.prefix == Prefix6::DEFAULT)
+    router.tables().all(|table| has_default_in(router, table))
 }
 
 fn link_local(interface: &Interface) -> Ipv6Addr {
     interface.link_local.unwrap_or(Ipv6Addr::UNSPECIFIED)
 }
 
-/// The address by which the router speaks to others than neighbours about what came by this interface.
-fn speaker(router: &Router, interface: &Interface) -> Ipv6Addr {
-    let all = std::iter::once(interface).chain(&router.interfaces);
+/// The address by which the router speaks to others than neighbours about what came by interface `i`.
+fn speaker(router: &Router, i: usize) -> Ipv6Addr {
+    let interface = &router.interfaces[i];
+    let others = router.members(router.table_of(i)).map(|(_, port)| port);
+    let all = std::iter::once(interface).chain(others);
     all.flat_map(|i| i.six.first()).map(|(a, _)| *a).next().unwrap_or(link_local(interface))
 }
 
@@ -54,8 +62,22 @@ fn ports(router: &Router) -> impl Iterator<Item = (usize, &Interface)> {
     router.interfaces.iter().enumerate().filter(|(_, port)| port.has6())
 }
 
-/// The routing table's arguments.
+/// Interfaces of a table with IPv6, by number.
+fn members(router: &Router, table: usize) -> impl Iterator<Item = (usize, &Interface)> {
+    router.members(table).filter(|(_, port)| port.has6())
+}
+
+/// The arguments of all routing tables.
 fn routes(router: &Router) -> Vec<String> {
+    let of_table = |table| {
+        let lines = routes_of(router, table).into_iter();
+        lines.map(move |line| line + &vrf::suffix(table, " table "))
+    };
+    router.tables().flat_map(of_table).chain(router.routes6.iter().map(Route::line)).collect()
+}
+
+/// The arguments of a routing table, but the routes by next hops.
+fn routes_of(router: &Router, number: usize) -> Vec<String> {
     let mut table: Vec<String> = Vec::new();
     let anycast = if router.host { 0 } else { anycast_output(router) };
     let mut line = |prefix: Prefix6, output: usize| {
@@ -64,7 +86,7 @@ fn routes(router: &Router) -> Vec<String> {
             table.push(line);
         }
     };
-    for (_, port) in ports(router) {
+    for (_, port) in members(router, number) {
         for (address, prefix) in &port.six {
             line(Prefix6::host(*address), 0);
             // All routers on a link share its lowest address (RFC 4291, 2.6.1), but on those between two (RFC 6164).
@@ -87,12 +109,11 @@ fn routes(router: &Router) -> Vec<String> {
         table.extend(["ff02::1/128 0".into(), "ff02::2/128 0".into(), format!("fe80::/10 {never}")]);
     }
     table.push(format!("ff00::/8 {never}"));
-    for (i, port) in ports(router) {
+    for (i, port) in members(router, number) {
         let networks = port.six.iter().filter(|(_, p)| p.len() < 128);
         table.extend(networks.map(|(_, p)| format!("{p} {}", i + 1)));
     }
-    table.extend(router.routes6.iter().map(Route::line));
-    if !has_default(router) {
+    if !has_default_in(router, number) {
         table.push(format!("::/0 {}", never + 1));
     }
     table
@@ -106,7 +127,7 @@ pub(super) fn outputs(router: &Router) -> usize {
 
 /// The address by which the router speaks about what came by any interface.
 pub(super) fn any_speaker(router: &Router) -> Ipv6Addr {
-    ports(router).next().map_or(Ipv6Addr::UNSPECIFIED, |(_, port)| speaker(router, port))
+    ports(router).next().map_or(Ipv6Addr::UNSPECIFIED, |(i, _)| speaker(router, i))
 }
 
 /// The routing table, and the way to it.
@@ -120,16 +141,28 @@ pub(super) fn table(router: &Router) -> String {
     if !router.host && shared_addresses(router).is_some() {
         others += &format!(", {} addresses\n// that all routers on a network share", anycast_output(router));
     }
-    let own: String = ports(router).flat_map(|(_, port)| &port.six).map(|(a, _)| format!(" {a}")).collect();
-    let own = if own.is_empty() { own } else { format!(", OWN{own}") };
-    format!(
+    let mut arguments = routes(router);
+    if !router.vrfs.is_empty() {
+        arguments.insert(0, router.keyword().to_owned());
+    }
+    let mut text = format!(
         "// The IPv6 routing table: PREFIX [NEXTHOP] OUTPUT. Output 0 is this router itself, {never} what is never forwarded{others}.\n\
-         rt6 :: LookupIP6Route(\n    {});\n\n\
-         // All received IPv6 packets, their link header removed. Those from impossible addresses or our own are dropped.\n\
-         ip6 :: Strip(14) -> CheckIP6Header(\"::1\"{own}) -> hop6 :: IP6HopByHop -> [0]rt6;\n\
-         rt6[{never}] -> Discard;\n",
-        routes(router).join(",\n    "),
-    )
+         {}rt6 :: LookupIP6Route(\n    {});\n\n\
+         // All received IPv6 packets, their link header removed. Those from impossible addresses or our own are dropped.\n",
+        router.legend(),
+        arguments.join(",\n    "),
+    );
+    let mut then = "hop6 :: IP6HopByHop -> [0]rt6";
+    for table in router.tables().filter(|table| members(router, *table).next().is_some()) {
+        let addresses = members(router, table).flat_map(|(_, port)| &port.six);
+        let own: String = addresses.map(|(a, _)| format!(" {a}")).collect();
+        let own = if own.is_empty() { own } else { format!(", OWN{own}") };
+        let name = vrf::suffix(table, "_vrf");
+        let _ = writeln!(text, "ip6{name} :: Strip(14) -> CheckIP6Header(\"::1\"{own}) -> {then};");
+        then = "hop6";
+    }
+    let _ = writeln!(text, "rt6[{never}] -> Discard;");
+    text
 }
 
 /// What is for the router, and its answers, where it answers by itself.
@@ -145,7 +178,7 @@ pub(super) fn local(router: &Router) -> String {
                 text,
                 "    came[{}] -> ICMP6Error({}, $type, $code, LOCAL $local, {ERRORS}) -> output;",
                 i + 1,
-                speaker(router, port)
+                speaker(router, i)
             ),
             false => writeln!(text, "    came[{}] -> Discard;", i + 1),
         };
@@ -234,12 +267,14 @@ pub(super) fn kernel(router: &Router) -> String {
 pub(super) fn input(router: &Router, i: usize, c: usize) -> String {
     let interface = &router.interfaces[i];
     format!(
-        "nd{i} :: IP6NDSolicitor({}, {}{});\n{} -> Paint({}) -> ip6;\n",
+        "nd{i} :: IP6NDSolicitor({}, {}{});\n{} -> {}Paint({}) -> ip6{};\n",
         link_local(interface),
         interface.station,
         if router.mpls { mpls::TYPED } else { "" },
         Router::received(i, c + 3),
-        i + 1
+        router.marked(i),
+        i + 1,
+        vrf::suffix(router.table_of(i), "_vrf"),
     )
 }
 
@@ -328,7 +363,7 @@ nd{i}[1] -> out{i};
     text += &if router.host {
         format!("big{i}[1] -> toobig6;\nnd{i}[2] -> noneighbour6;\n")
     } else {
-        let speaker = speaker(router, interface);
+        let speaker = speaker(router, i);
         let pong = link_local(interface);
         format!(
             "big{i}[1] -> ICMP6Error({speaker}, toobig, MTU {mtu}, {ERRORS}) -> made6;\n\

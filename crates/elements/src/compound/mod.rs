@@ -17,6 +17,7 @@ mod mpls;
 mod reading;
 pub mod router;
 pub mod spread;
+pub mod vrf;
 
 /// A ready compound element.
 #[derive(Clone, Copy, Debug)]

@@ -38,10 +38,11 @@ pub(super) fn table(router: &Router) -> String {
     let first = 2 * router.interfaces.len();
     let mut text = format!(
         "\n// The label table. Output 2 i leads to the IPv4 neighbours of interface i, and 2 i + 1 to its IPv6 neighbours.\n\
-         mpls :: LookupMPLS(IP {first} {}, EXPIRED {} {});\n",
+         mpls :: LookupMPLS(IP {first} {}, EXPIRED {} {}{});\n",
         first + 1,
         first + 2,
-        first + 3
+        first + 3,
+        if router.vrfs.is_empty() { "" } else { ", VRF_ANNO VRF" }
     );
     let [four, six] = adjacency_outputs(router);
     text += &match four {
@@ -55,21 +56,36 @@ pub(super) fn table(router: &Router) -> String {
     text
 }
 
-/// The way of what was below a label: with a link header, where the kernel is to get it back.
+/// The way of what was below a label: with a link header, where the kernel is to get it back. What has come out of a label into a VRF
+/// counts as received by the VRF's first interface, so that exceptions stay there.
 fn popped(router: &Router, output: usize, name: &str, ethertype: &str, way: &str) -> String {
-    if !router.host {
-        return format!("mpls[{output}] -> {way}");
-    }
-    let mut text = format!(
-        "// What was below the last label gets a link header, which the kernel gets back with it.\n\
-         mpls[{output}] -> {name} :: PaintSwitch;\n{name}[0] -> Discard;\n{name}way :: {way}"
-    );
-    for (i, Interface { station, .. }) in router.interfaces.iter().enumerate() {
+    let into = |table: usize| {
+        let to = if router.host { name.to_owned() } else { format!("{name}way") };
+        match router.members(table).next() {
+            Some((i, _)) if table > 0 => Some(format!("Paint({}) -> {to};\n", i + 1)),
+            _ => Some(format!("{to};\n")),
+        }
+    };
+    let (alone, from) = (router.vrfs.is_empty(), format!("mpls[{output}]"));
+    let mut text = match (alone, router.host) {
+        (true, false) => return format!("{from} -> {way}"),
+        (false, false) => format!("{name}way :: {way}"),
+        (_, true) => format!(
+            "// What was below the last label gets a link header, which the kernel gets back with it.\n\
+             {}{name} :: PaintSwitch;\n{name}[0] -> Discard;\n{name}way :: {way}",
+            if alone { format!("{from} -> ") } else { String::new() }
+        ),
+    };
+    let twins = router.interfaces.iter().enumerate().filter(|_| router.host);
+    for (i, Interface { station, .. }) in twins {
         let _ = writeln!(
             text,
             "{name}[{}] -> EtherEncap({ethertype}, {station}, {station}) -> Strip(14) -> {name}way;",
             i + 1
         );
+    }
+    if !alone {
+        text += &router.by_table(&from, &format!("{name}into"), into);
     }
     text
 }
@@ -87,10 +103,16 @@ fn four_text(router: &Router, first: usize, output: usize) -> String {
     );
     text += &match router.host {
         true => "pushoptions[1] -> options;\npushttl[1] -> ttl;\n".to_owned(),
-        false => format!(
-            "pushoptions[1] -> ICMPError({address}, parameterproblem, RATE 1000, DST_RATE 10) -> [0]rt;\n\
-             pushttl[1] -> ICMPError({address}, timeexceeded, RATE 1000, DST_RATE 10) -> [0]rt;\n"
-        ),
+        false => {
+            let error = |what: &'static str| {
+                move |table| {
+                    let address = router.speaker4(table)?;
+                    Some(format!("ICMPError({address}, {what}, RATE 1000, DST_RATE 10) -> [0]rt;\n"))
+                }
+            };
+            router.by_table("pushoptions[1]", "badoptions", error("parameterproblem"))
+                + &router.by_table("pushttl[1]", "expired", error("timeexceeded"))
+        }
     };
     text
 }
@@ -114,8 +136,12 @@ fn six_text(router: &Router, first: usize, output: usize) -> String {
 pub(super) fn port(router: &Router, i: usize, c: usize) -> String {
     let interface = &router.interfaces[i];
     let Interface { mtu, .. } = interface;
-    let mut text =
-        format!("{} -> Strip(14) -> DropBroadcasts -> Paint({}) -> mpls;\n", Router::received(i, c), i + 1);
+    let mut text = format!(
+        "{} -> Strip(14) -> DropBroadcasts -> {}Paint({}) -> mpls;\n",
+        Router::received(i, c),
+        router.marked(i),
+        i + 1
+    );
     let families = [(2 * i, interface.has4(), "arp"), (2 * i + 1, interface.has6(), "nd")];
     for (output, has, querier) in families {
         if !has {

@@ -27,7 +27,7 @@ pub(super) struct Grammar {
 }
 
 /// Keywords of every router.
-const COMMON: [&str; 9] = ["ROUTE", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED", "BFD", "MPLS"];
+const COMMON: [&str; 10] = ["ROUTE", "VRF", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED", "BFD", "MPLS"];
 /// Keywords of IPv6 routers, which their advertisements have.
 const ADVERTISING: [&str; 9] = [
     "ADVERTISE",
@@ -84,10 +84,7 @@ impl Grammar {
                 }
             }
         }
-        let interfaces: Vec<&Interface> = given.iter().map(|g| &g.interface).collect();
-        for (n, wrong) in repeated(&interfaces) {
-            faults.push(Fault::new(Some(given[n].number), wrong.what, wrong.help));
-        }
+        let numbers: Vec<usize> = given.iter().map(|g| g.number).collect();
         for Given { number, mut interface, mtu: own } in given {
             interface.mtu = own.or(mtu).unwrap_or(interface.mtu.max(self.mtu_min));
             interface.complete();
@@ -106,6 +103,12 @@ impl Grammar {
                 ));
             }
             return None;
+        }
+        for (n, arg) in request.args.iter().enumerate().filter(|(_, a)| keyword(a, &["VRF"]).is_some()) {
+            vrf(&mut router, Words::of(arg, n, faults), unread);
+        }
+        for (n, wrong) in repeated(&router.interfaces.iter().collect::<Vec<_>>(), |i| router.table_of(i)) {
+            faults.push(Fault::new(Some(numbers[n]), wrong.what, wrong.help));
         }
         for (n, arg) in request.args.iter().enumerate().filter(|(_, a)| keyword(a, &["ROUTE"]).is_some()) {
             self.route(&mut router, Words::of(arg, n, faults), unread);
@@ -138,8 +141,8 @@ impl Grammar {
             "MPLS" => router.mpls = words.boolean("MPLS").unwrap_or(false),
             "METHOD" => router.method = words.next().filter(|m| is_interface_name(m)),
             "ADVERTISE" => router.advertise = words.boolean("ADVERTISE"),
-            // Routes are read when all interfaces are known.
-            "ROUTE" => return,
+            // Routes and VRFs are read when all interfaces are known.
+            "ROUTE" | "VRF" => return,
             // The element that sends advertisements knows what it can be told.
             _ => match words.next().filter(|v| v.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')) {
                 Some(value) => router.advertisements.push(format!("{key} {value}")),
@@ -220,7 +223,8 @@ impl Grammar {
     fn route(&self, router: &mut Router, mut words: Words<'_>, missing: bool) {
         words.next();
         let prefix = words.next();
-        if words.read::<Address>("a prefix", prefix.clone(), self.route).is_none() {
+        let alone = prefix.as_ref().map(|text| text.split('@').next().unwrap_or(text).to_owned());
+        if words.read::<Address>("a prefix", alone, self.route).is_none() {
             return;
         }
         let Some(prefix) = prefix else { return };
@@ -261,6 +265,18 @@ impl Grammar {
             }
             add = Router::add_hop;
         }
+    }
+}
+
+/// Reads a VRF. Where interfaces are `missing` because they were wrong, nothing is said about those not found.
+fn vrf(router: &mut Router, mut words: Words<'_>, missing: bool) {
+    words.next();
+    let name = words.next().unwrap_or_default();
+    let devices: Vec<String> = std::iter::from_fn(|| words.next()).collect();
+    if let Err(why) = router.add_vrf(&name, devices.iter().map(String::as_str))
+        && !missing
+    {
+        words.fault(why.what, why.help);
     }
 }
 

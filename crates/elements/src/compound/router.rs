@@ -11,6 +11,7 @@ use std::str::FromStr;
 use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
 use super::arguments::{interface_file, interface_mtu};
+use super::vrf::{self, Vrf};
 use super::{bfd, ipv4, ipv6, mpls};
 
 /// Packets that may wait for an interface.
@@ -49,7 +50,7 @@ pub struct Wrong {
 }
 
 impl Wrong {
-    fn new(what: impl Into<String>, help: impl Into<String>) -> Wrong {
+    pub(super) fn new(what: impl Into<String>, help: impl Into<String>) -> Wrong {
         Wrong { what: what.into(), help: help.into() }
     }
 }
@@ -190,8 +191,9 @@ impl Interface {
     }
 }
 
-/// Reports interfaces of one name, and addresses that two interfaces have; each with the later one's place among `interfaces`.
-pub fn repeated(interfaces: &[&Interface]) -> Vec<(usize, Wrong)> {
+/// Reports interfaces of one name, and addresses that two interfaces of a routing table have; each with the later one's place among
+/// `interfaces`.
+pub fn repeated(interfaces: &[&Interface], table_of: impl Fn(usize) -> usize) -> Vec<(usize, Wrong)> {
     let mut wrong = Vec::new();
     let (mut names, mut addresses) = (Vec::new(), Vec::new());
     for (n, interface) in interfaces.iter().enumerate() {
@@ -203,11 +205,12 @@ pub fn repeated(interfaces: &[&Interface]) -> Vec<(usize, Wrong)> {
         let four = interface.four.iter().map(|(address, _)| IpAddr::V4(*address));
         let six = interface.six.iter().map(|(address, _)| IpAddr::V6(*address));
         for address in four.chain(six) {
-            if addresses.contains(&address) {
+            let address_of = (table_of(n), address);
+            if addresses.contains(&address_of) {
                 let what = format!("address {address} is given twice");
                 wrong.push((n, Wrong::new(what, "give each interface addresses of its own")));
             }
-            addresses.push(address);
+            addresses.push(address_of);
         }
     }
     wrong
@@ -234,13 +237,15 @@ pub struct Route<P, A> {
     pub prefix: P,
     /// Next hops, each with the number of the interface that reaches it.
     pub hops: Vec<(A, usize)>,
+    /// The number of the routing table.
+    pub table: usize,
 }
 
 impl<P: Display, A: Display> Route<P, A> {
     /// As a routing table's argument.
     pub(super) fn line(&self) -> String {
         let hops: Vec<String> = self.hops.iter().map(|(hop, i)| format!("{hop} {}", i + 1)).collect();
-        format!("{} {}", self.prefix, hops.join(" | "))
+        format!("{} {}{}", self.prefix, hops.join(" | "), vrf::suffix(self.table, " table "))
     }
 }
 
@@ -249,6 +254,8 @@ impl<P: Display, A: Display> Route<P, A> {
 pub struct Router {
     /// At least one.
     pub interfaces: Vec<Interface>,
+    /// Those of them that have routing tables of their own: table 1, and so on.
+    pub vrfs: Vec<Vrf>,
     /// Beside those to the interfaces' own networks.
     pub routes4: Vec<Route<Prefix4, Ipv4Addr>>,
     /// The same for IPv6.
@@ -281,6 +288,7 @@ impl Router {
     pub fn new(interfaces: Vec<Interface>) -> Router {
         Router {
             interfaces,
+            vrfs: Vec::new(),
             routes4: Vec::new(),
             routes6: Vec::new(),
             queue: QUEUE,
@@ -296,18 +304,21 @@ impl Router {
         }
     }
 
-    /// Adds a route, found by its prefix and next hop as the user writes them, and by the interface where one is named.
+    /// Adds a route, found by its prefix and next hop as the user writes them, and by the interface where one is named. It is one of the VRF
+    /// that the prefix names, as `10.0.0.0/8@red`, else of that of the named interface, else of none.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn add_route(&mut self, prefix: &str, hop: &str, interface: Option<&str>) -> Result<(), Wrong> {
         let network = || "write addresses of one family, as 0.0.0.0/0 10.0.0.254 or ::/0 2001:db8::9";
+        let (prefix, vrf) =
+            prefix.split_once('@').map_or((prefix, None), |(prefix, vrf)| (prefix, Some(vrf)));
         let to: Address =
             prefix.parse().map_err(|_| Wrong::new(format!("'{prefix}' is not a prefix"), network()))?;
         let via: IpAddr =
             hop.parse().map_err(|_| Wrong::new(format!("'{hop}' is not a next hop"), network()))?;
         let whole = |text: String| Wrong::new(format!("{prefix} has host bits"), format!("write {text}"));
-        let at = |router: &Router| router.interface_towards(via, interface);
+        let at = |router: &Router| router.interface_towards(via, interface, vrf);
         match (to, via) {
             (Address::Four(to), IpAddr::V4(hop)) => {
                 let network = to.prefix().ok_or_else(|| {
@@ -316,15 +327,15 @@ impl Router {
                 if to.addr != network.addr() {
                     return Err(whole(network.to_string()));
                 }
-                let interface = at(self)?;
-                self.routes4.push(Route { prefix: network, hops: vec![(hop, interface)] });
+                let (interface, table) = at(self)?;
+                self.routes4.push(Route { prefix: network, hops: vec![(hop, interface)], table });
             }
             (Address::Six(to), IpAddr::V6(hop)) => {
                 if to.addr() != to.prefix().addr() {
                     return Err(whole(to.prefix().to_string()));
                 }
-                let interface = at(self)?;
-                self.routes6.push(Route { prefix: to.prefix(), hops: vec![(hop, interface)] });
+                let (interface, table) = at(self)?;
+                self.routes6.push(Route { prefix: to.prefix(), hops: vec![(hop, interface)], table });
             }
             _ => return Err(Wrong::new(format!("{prefix} and {hop} are of different families"), network())),
         }
@@ -352,16 +363,21 @@ impl Router {
         Ok(())
     }
 
-    /// The interface behind which a next hop is: the one named, else the first that has it on its networks.
-    fn interface_towards(&self, hop: IpAddr, named: Option<&str>) -> Result<usize, Wrong> {
-        let ours = self.interfaces.iter().flat_map(Interface::addresses);
+    /// The interface behind which a next hop is, and the route's table: the interface named, else the first of the table that has the hop on
+    /// its networks.
+    fn interface_towards(
+        &self,
+        hop: IpAddr,
+        named: Option<&str>,
+        vrf: Option<&str>,
+    ) -> Result<(usize, usize), Wrong> {
+        let table = vrf.map(|name| self.table_named(name)).transpose()?;
         let link_local = matches!(hop, IpAddr::V6(hop) if hop.is_unicast_link_local());
         let found = match named {
             Some(name) => self.interfaces.iter().position(|i| i.name == name).ok_or_else(|| {
-                let names: Vec<&str> = self.interfaces.iter().map(|i| i.name.as_str()).collect();
                 Wrong::new(
                     format!("the route goes to '{name}', which is none of the interfaces"),
-                    format!("name one of {}", names.join(", ")),
+                    format!("name one of {}", self.names()),
                 )
             })?,
             None if link_local => {
@@ -370,12 +386,7 @@ impl Router {
                     "name the interface behind it",
                 ));
             }
-            None => self.interfaces.iter().position(|i| i.reaches(hop)).ok_or_else(|| {
-                Wrong::new(
-                    format!("next hop {hop} is on none of the interfaces' networks"),
-                    "name the interface behind it, or correct the address",
-                )
-            })?,
+            None => self.reaching(hop, table.unwrap_or(0))?,
         };
         let family = if hop.is_ipv4() { Interface::has4 } else { Interface::has6 };
         if !family(&self.interfaces[found]) {
@@ -385,13 +396,32 @@ impl Router {
                 "give it one, or name another interface",
             ));
         }
-        if ours.into_iter().any(|ours| ours == hop && !link_local) {
+        let table = table.unwrap_or_else(|| self.table_of(found));
+        if self.is_ours(self.table_of(found), hop) && !link_local {
             return Err(Wrong::new(
                 format!("next hop {hop} is this router itself"),
                 "name the other router's address",
             ));
         }
-        Ok(found)
+        Ok((found, table))
+    }
+
+    /// The first interface of a table that has a next hop on its networks.
+    fn reaching(&self, hop: IpAddr, table: usize) -> Result<usize, Wrong> {
+        let found = self.members(table).find(|(_, port)| port.reaches(hop));
+        found.map(|(i, _)| i).ok_or_else(|| {
+            let elsewhere = self.interfaces.iter().find(|port| port.reaches(hop));
+            match elsewhere {
+                Some(port) => Wrong::new(
+                    format!("next hop {hop} is on a network of {}, which is in another VRF", port.name),
+                    "name the interface behind it, or the VRF behind the prefix, as 10.0.0.0/8@red",
+                ),
+                None => Wrong::new(
+                    format!("next hop {hop} is on none of the interfaces' networks"),
+                    "name the interface behind it, or correct the address",
+                ),
+            }
+        })
     }
 
     /// Whether any interface has IPv4.
@@ -412,6 +442,7 @@ impl Router {
         arguments.extend(self.has4().then(|| "TABLE rt".to_owned()));
         arguments.extend(self.has6().then(|| "TABLE6 rt6".to_owned()));
         arguments.extend((0..self.interfaces.len()).map(|i| format!("LINK host{i} {}", i + 1)));
+        arguments.extend((1..).zip(&self.vrfs).map(|(table, vrf)| format!("VRF {} {table}", vrf.name)));
         arguments.extend(self.bfd.is_some().then(|| "BFD bfd".to_owned()));
         arguments.extend(if self.mpls { mpls::fed(self) } else { Vec::new() });
         arguments.extend(["LOCAL 0", "UNREACHABLE 0", "PROHIBIT 0"].map(str::to_owned));
@@ -475,6 +506,11 @@ impl Router {
                 ipv4::ENTRY,
                 ipv6::ENTRY
             ),
+        };
+        let way = if self.vrfs.is_empty() {
+            way
+        } else {
+            way.replace("input -> ", "input -> SetAnnoByte(VRF, 0) -> ")
         };
         format!("\n// What comes from the configuration around.\n{way}")
     }
@@ -557,8 +593,10 @@ impl Router {
         // The kernel must find too big what we do.
         let mtu = if *mtu == interface_mtu(name) { String::new() } else { format!(", MTU {mtu}") };
         // The kernel's virtual routers (VRRP) answer for themselves.
-        let routes = if self.has4() { ", VIRTUAL rt 0" } else { "" }.to_owned()
-            + if self.has6() { ", VIRTUAL6 rt6 0" } else { "" };
+        let (vrf, table) = (self.twins_vrf(i), vrf::suffix(self.table_of(i), " table "));
+        let four_routes = if self.has4() { format!(", VIRTUAL rt 0{table}") } else { String::new() };
+        let six_routes = if self.has6() { format!(", VIRTUAL6 rt6 0{table}") } else { String::new() };
+        let routes = four_routes + &six_routes;
         let not_ours = if self.has6() && self.has4() {
             "IP"
         } else if self.has4() {
@@ -574,7 +612,7 @@ impl Router {
         format!(
             "// Its twin: the kernel's side of this interface. The kernel answers {asks} and gets all that is not {not_ours}, too.\n\
              // Control protocols have their own queues and limits both ways: no flood of other packets takes a hello's place.\n\
-             FromHost(host{i}{addresses}, TWIN {name}{mtu}{netns}{routes}) -> said{i} :: ControlTraffic(LIMITED false)\n    \
+             FromHost(host{i}{addresses}, TWIN {name}{mtu}{netns}{vrf}{routes}) -> said{i} :: ControlTraffic(LIMITED false)\n    \
              -> Queue({CONTROL_OUT}) -> [0]order{i};\n\
              said{i}[1], said{i}[2] -> out{i};\n\
              heard{i} :: ControlTraffic -> Queue({CONTROL_IN}) -> [0]first{i} :: PrioSched -> twin{i} :: ToHost(host{i});\n\

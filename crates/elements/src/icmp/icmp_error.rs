@@ -31,7 +31,8 @@
 //!   reaches a sender to whom this router has no route (RFC 3032, 2.3.2).
 //!
 //! **Metadata:** network and transport header positions, packet type, and, for parameter problems and redirects, the
-//! parameter problem and destination annotations read; set are header positions, destination, fix-source, timestamp.
+//! parameter problem and destination annotations read; set are header positions, destination, fix-source, timestamp. The VRF
+//! annotation is the packet's, so the message stays in its routing table.
 //!
 //! **Drops:** `no-icmp-error`: no message answers ICMP errors, packets to or from broadcast, multicast and other
 //! impossible addresses, link-level broadcasts, fragments but the first, and packets without a whole IP header; a redirect
@@ -242,6 +243,7 @@ impl IcmpError {
         let asked = ip[16..].first_chunk::<4>().copied().unwrap_or_default();
         let from = if self.local { asked } else { self.src.octets() };
         self.finish(cx, &mut answer, at, ip[1], [from, to]);
+        answer.set_anno_u8(anno::VRF, packet.anno_u8(anno::VRF));
         if self.lsp && !extension::push_stack(&mut answer, stack) {
             return Err(Reason::NoMemory);
         }

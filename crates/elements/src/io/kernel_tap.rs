@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # KernelTap, KernelTun, FromHost, ToHost
 //!
-//! `KernelTap(ADDR/MASK [, GATEWAY, keywords DEVNAME, ETHER, MTU, TWIN, NETNS, HEADROOM, BURST, TIMESTAMP,
-//! ACTIVE])`
+//! `KernelTap(ADDR/MASK [, GATEWAY, keywords DEVNAME, ETHER, MTU, TWIN, NETNS, VRF, HEADROOM, BURST,
+//! TIMESTAMP, ACTIVE])`
 //! `KernelTun(ADDR/MASK [, GATEWAY, keywords ...])`
 //! `FromHost(DEVNAME [, ADDR/MASK, GATEWAY, keywords ..., TYPE])`
 //! `ToHost([DEVNAME, keywords ..., TYPE])`
@@ -31,6 +31,8 @@
 //!   to the output that leads here.
 //! * `NETNS` the network namespace to make the interface in, by its name or by a path such as /proc/7/ns/net; default
 //!   our own.
+//! * `VRF` of taps: `NAME TABLE`, the VRF that the interface belongs to in the kernel, and its routing table. It is made if there is none. Where the
+//!   kernel has no VRFs, a rule does instead: what comes by the interface is looked up in TABLE.
 //! * `HEADROOM` bytes of free room before each packet, default the packets' usual 128.
 //! * `BURST` packets at a time, default the router's burst.
 //! * `TYPE` of FromHost and ToHost: `TAP` (default) or `TUN`.
@@ -168,6 +170,16 @@ fn spec(args: &mut Args<'_>, device: String, method: &str, mut settings: Vec<(St
     }
     settings.extend(twin.map(|device| ("TWIN".to_owned(), device)));
     settings.extend(args.keyword_opt::<String>("NETNS").map(|name| ("NETNS".to_owned(), name)));
+    if let Some(text) = args.keyword_opt::<String>("VRF") {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words[..] {
+            [name, table] if table.parse::<u32>().is_ok() => {
+                settings.push(("VRF".to_owned(), format!("{name} {table}")));
+            }
+            _ => args
+                .error(format!("VRF should be a name and the number of a table, as red 1001, not '{text}'")),
+        }
+    }
     let _: bool = args.keyword("IGNORE_QUEUE_OVERFLOWS", false);
     let headroom = args.keyword("HEADROOM", 0);
     Spec { device, method: Some(method.to_owned()), settings, headroom, ..Spec::default() }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # RouteFeed
 //!
-//! `RouteFeed(CHANNEL, keywords TABLE, TABLE6, LINK, LOCAL, UNREACHABLE, PROHIBIT, BFD, MPLS, MPLS_LINK, ADJACENCY)`
+//! `RouteFeed(CHANNEL, keywords TABLE, TABLE6, LINK, VRF, LOCAL, UNREACHABLE, PROHIBIT, BFD, MPLS, MPLS_LINK,
+//! ADJACENCY)`
 //!
 //! Takes routes from a control plane, such as 'junctor control', and puts them into lookup elements. Packets do not pass it.
 //!
@@ -21,6 +22,8 @@
 //!   them is needed.
 //! * `LINK NAME OUTPUT [OUTPUT6]` the outputs that lead to interface NAME of the control plane; OUTPUT6, default OUTPUT, is that of
 //!   TABLE6. May be repeated.
+//! * `VRF NAME NUMBER` routes of the control plane's VRF NAME go to the table of this number, 1 to 255, of TABLE and TABLE6, which need
+//!   VRF_ANNO. May be repeated. Other routes go to table 0. Routes of a VRF that is not named here are refused.
 //! * `LOCAL OUTPUT [OUTPUT6]` for the router's own addresses; default: such routes drop.
 //! * `UNREACHABLE OUTPUT [OUTPUT6]` for routes of that type, and for those whose links are all down; default: they drop as
 //!   `no-route`. `PROHIBIT OUTPUT [OUTPUT6]` for routes of that type; default: they drop as `prohibited`.
@@ -32,14 +35,14 @@
 //!   of the other family (RFC 8950). The destination annotation then names the next hop, so no queue may stand between.
 //!
 //! A hop whose link is down takes no packets. A route whose hops are all down is unreachable. A hop that leads to an interface without
-//! output is left to LOCAL's output: the kernel forwards there. So is a hop that pushes labels or is of the other family, without ADJACENCY.
+//! output is left to LOCAL's output: the kernel forwards there. An interface may be in another VRF than the route. So is a hop that pushes labels or is of the other family, without ADJACENCY.
 //!
 //! **Drops:** none. Routes of type blackhole make the lookup element drop as `blackhole`.
 //!
 //! **Handlers**
 //! * `set` write: makes these the feed's routes, as if a control plane had sent them. A line has a prefix, perhaps a gateway, and the name of a
-//!   link, as '192.0.2.0/24 10.0.0.2 eth0'; or a prefix and `local`, `blackhole`, `unreachable` or `prohibit`. A control plane that is
-//!   attached sends its own again.
+//!   link, as '192.0.2.0/24 10.0.0.2 eth0'; or a prefix and `local`, `blackhole`, `unreachable` or `prohibit`. A VRF may stand behind the prefix,
+//!   as '192.0.2.0/24@red'. A control plane that is attached sends its own again.
 //! * `feed` read: the number of the control plane's run and of the last batch that it sent; 0 0 before the first.
 //!
 //! ```click
@@ -56,7 +59,7 @@ use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks};
 
 use super::bfd::{Follow, Liveness};
-use super::routing::{Family, FeedSink, Mpls, Outputs, ReverseRoutes, Side, Sides, by_hand};
+use super::routing::{Family, FeedSink, Mpls, Outputs, ReverseRoutes, Side, Sides, Vrfs, by_hand};
 use crate::mpls::LabelForwarding;
 
 /// The descriptor.
@@ -96,6 +99,20 @@ impl FromArg for Link {
     }
 }
 
+/// A VRF and its table.
+#[derive(Clone, Debug)]
+struct Vrf(String, u8);
+
+impl FromArg for Vrf {
+    const EXPECTED: &'static str = "the name of a VRF and the number of its table, as red 1";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        let (name, number) = text.trim().split_once(char::is_whitespace).ok_or_else(String::new)?;
+        let number = number.trim().parse().ok().filter(|number| *number != 0).ok_or_else(String::new)?;
+        Ok(Vrf(name.to_owned(), number))
+    }
+}
+
 #[derive(Clone, Default)]
 struct RouteFeed {
     channel: String,
@@ -104,6 +121,7 @@ struct RouteFeed {
     watch: Option<String>,
     mpls: Option<String>,
     mpls_links: HashMap<String, [u32; 2]>,
+    vrfs: Vrfs,
     before: Option<Arc<FeedSink>>,
     sink: Option<Arc<FeedSink>>,
 }
@@ -114,10 +132,14 @@ fn side<F: Family>(
     name: &str,
     outputs: &Outputs,
     mpls: Option<&Arc<Mpls>>,
+    needs_vrfs: bool,
 ) -> Result<Side<F>, String> {
     let found = cx.find::<ReverseRoutes<F>>(name);
     let routes =
         found.ok_or_else(|| format!("'{name}' is not an element with a table of its own of this family"))?;
+    if needs_vrfs && !routes.has_vrfs() {
+        return Err(format!("'{name}' needs VRF_ANNO, by which packets are told the table of their VRF"));
+    }
     let routes = routes.shared.clone();
     let noutputs = routes.read(|routes| routes.noutputs());
     match outputs.all().find(|output| *output as usize >= noutputs) {
@@ -186,6 +208,12 @@ impl Element for RouteFeed {
             let [local, unreachable, prohibit] = verdicts.map(|pair| pair.map(|Pair(pair)| pair[family]));
             (outputs.local, outputs.unreachable, outputs.prohibit) = (local, unreachable, prohibit);
         }
+        for Vrf(name, number) in args.keyword_all("VRF") {
+            if self.vrfs.values().any(|other| *other == number) || self.vrfs.contains_key(&name) {
+                args.error(format!("VRF {name} {number}: the name or the table is given twice"));
+            }
+            self.vrfs.insert(name, number);
+        }
         self.configure_mpls(args);
         self.sink = Some(Arc::new(FeedSink::new(self.channel.clone())));
     }
@@ -203,11 +231,12 @@ impl Element for RouteFeed {
         let Some(sink) = self.sink.clone().filter(|sink| !sink.has_started()) else { return Ok(()) };
         let mpls = self.find_mpls(cx)?;
         let [four, six] = &self.tables;
-        let four = four.as_ref().map(|name| side(cx, name, &self.outputs[0], mpls.as_ref())).transpose();
-        let six = six.as_ref().map(|name| side(cx, name, &self.outputs[1], mpls.as_ref())).transpose();
+        let (mpls_of, vrfs) = (mpls.as_ref(), !self.vrfs.is_empty());
+        let four = four.as_ref().map(|name| side(cx, name, &self.outputs[0], mpls_of, vrfs)).transpose();
+        let six = six.as_ref().map(|name| side(cx, name, &self.outputs[1], mpls_of, vrfs)).transpose();
         let four = four.map_err(|why| format!("TABLE: {why}"))?;
         let six = six.map_err(|why| format!("TABLE6: {why}"))?;
-        sink.start(Sides { four, six, mpls }, self.before.take())?;
+        sink.start(Sides { four, six, mpls, vrfs: self.vrfs.clone() }, self.before.take())?;
         if let Some(name) = &self.watch {
             let liveness = cx.find::<Liveness>(name);
             let liveness = liveness.ok_or_else(|| format!("BFD: '{name}' is not a BFD element"))?;

@@ -29,7 +29,7 @@
 //! **Metadata:** network header position and packet type read; for parameter problems of codes 0 to 2 the pointer, a
 //! 4-byte annotation at offset 44; for redirects the destination annotation, which is the better next hop. Set are
 //! header positions, destination and timestamp; the paint is the packet's, which may say by which interface a link-local
-//! neighbour is reached.
+//! neighbour is reached, and so is the VRF annotation, which names the routing table.
 //!
 //! **Drops:** `no-icmp-error`: no message answers ICMPv6 errors and redirects, packets whose source is unspecified,
 //! loopback, multicast or in BADADDRS, packets sent to a multicast address or by link-level multicast or broadcast (but
@@ -228,6 +228,7 @@ impl Icmp6Error {
         answer.set_network(0, HEADER_LEN);
         answer.set_anno(anno::DST_IP, to.octets());
         answer.set_paint(packet.paint());
+        answer.set_anno_u8(anno::VRF, packet.anno_u8(anno::VRF));
         answer.set_timestamp_ns(cx.wall());
         if self.lsp && !extension::push_stack(&mut answer, stack) {
             return Err(Reason::NoMemory);

@@ -27,12 +27,12 @@ const AT_ONCE: usize = 1024;
 const LAG: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Compares everything.
+/// Compares everything, or what is about the routes of a table.
 ///
 /// # Errors
 /// The control plane or the router does not answer.
-pub(super) fn compare(answers: &Answers) -> Result<String, HandlerError> {
-    let mut differ = Differ { answers, found: Vec::new(), routes: 0, objects: 0, has_more: false };
+pub(super) fn compare(answers: &Answers, table: Option<u8>) -> Result<String, HandlerError> {
+    let mut differ = Differ { answers, table, found: Vec::new(), routes: 0, objects: 0, has_more: false };
     let compares_feeds = differ.feeds()?;
     for part in [Part::Objects, Part::Four, Part::Six] {
         differ.part(part)?;
@@ -50,6 +50,8 @@ pub(super) fn compare(answers: &Answers) -> Result<String, HandlerError> {
 
 struct Differ<'a> {
     answers: &'a Answers,
+    /// The table that is looked at, if not all.
+    table: Option<u8>,
     found: Vec<Value>,
     routes: u64,
     objects: u64,
@@ -96,6 +98,7 @@ impl Differ<'_> {
             }
             disputed = lasting;
         }
+        disputed.retain(|key| self.is_wanted(key.table));
         for key in disputed {
             let difference = self.answers.ask(move |plane| {
                 let dispute = plane.rib.dispute(key)?;
@@ -218,8 +221,15 @@ impl Differ<'_> {
         Ok(())
     }
 
+    fn is_wanted(&self, table: u8) -> bool {
+        self.table.is_none_or(|wanted| wanted == table)
+    }
+
     /// The router has something else than it was sent, or nothing.
     fn differs(&mut self, expected: Row, found: Option<Row>) -> Result<(), HandlerError> {
+        if matches!(expected, Row::Route { table, .. } if !self.is_wanted(table)) {
+            return Ok(());
+        }
         let difference = self.answers.ask(move |plane| match expected {
             Row::Route { table, prefix, .. } => {
                 let shown = plane.rib.show_best(control::Key { table, prefix })?;
@@ -264,9 +274,14 @@ impl Differ<'_> {
     /// The router has something that it was not sent.
     fn surplus(&mut self, row: Row) -> Result<(), HandlerError> {
         let (row, kind, why) = match row {
+            Row::Route { table, .. } if !self.is_wanted(table) => return Ok(()),
             Row::Route { table, prefix, id } => {
                 let id = (id != NO_OBJECT).then_some(id);
-                let row = json!({ "prefix": text(prefix), "table": table, "object": id });
+                let vrf = move |plane: &mut control::Plane| {
+                    let vrf = plane.rib.vrf(&control::Key { table, prefix });
+                    vrf.map(|vrf| vrf.name.clone())
+                };
+                let row = json!({ "prefix": text(prefix), "vrf": self.answers.ask(vrf)?, "object": id });
                 (row, "only-in-router", "the router has a fed route that is not valid any more")
             }
             Row::Object { id, .. } => {

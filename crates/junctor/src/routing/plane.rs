@@ -26,6 +26,7 @@ const DEFAULT: &str = "127.0.0.1:2620";
   junctor control routes                                   in a deployment, by its channel 'routes'
   junctor control routes --icc /run/r.icc --netns ctl      for 'junctor run --icc /run/r.icc router.click'
   junctor control routes --fpm 127.0.0.1:2621 --graceful 5m
+  junctor control routes --vrf red=1001                    routes of table 1001 are those of the router's VRF red
 
 FRR needs 'zebra -M dplane_fpm_nl' and, for another address than 127.0.0.1:2620, 'fpm address' in its configuration.")]
 pub(crate) struct Args {
@@ -46,10 +47,10 @@ pub(crate) struct Args {
     /// How long the routes of a daemon that has gone stay, if it does not return.
     #[arg(long, value_name = "TIME", default_value = "120s")]
     graceful: String,
-    /// A table of Linux whose routes go to another table of the router (VRF_ANNO), as 100=1; may be repeated. The main table goes to
-    /// table 0, others are left out.
-    #[arg(long, value_name = "TABLE=NUMBER")]
-    table: Vec<String>,
+    /// A VRF of the router and the table of Linux that has its routes, as red=1001; may be repeated. The routes of other tables than these and
+    /// the main one are left out.
+    #[arg(long, value_name = "NAME=TABLE")]
+    vrf: Vec<String>,
     /// The socket for 'junctor routes', or none; by default it is found by itself.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -72,11 +73,11 @@ impl Settings {
             grace
                 .ok_or_else(|| format!("--graceful expects a time such as 120s, not '{}'", args.graceful))?,
         );
-        for text in &args.table {
-            let (table, number) = read_table(text).ok_or_else(|| {
-                format!("--table expects TABLE=NUMBER, as 100=1 with a NUMBER up to 255, not '{text}'")
-            })?;
-            rib.set_table(table, number);
+        for text in &args.vrf {
+            let read = text.split_once('=').and_then(|(name, table)| Some((name, table.parse().ok()?)));
+            let (name, table) =
+                read.ok_or_else(|| format!("--vrf expects NAME=TABLE, as red=1001, not '{text}'"))?;
+            rib.add_vrf(name, table).map_err(|why| format!("--vrf {text}: {why}"))?;
         }
         rib.set_kernel_routes(!args.no_kernel_routes);
         rib.expect(Source::Kernel);
@@ -91,11 +92,6 @@ impl Settings {
         }
         Ok(Settings { domain, fpm, rib })
     }
-}
-
-fn read_table(text: &str) -> Option<(u32, u8)> {
-    let (table, number) = text.split_once('=')?;
-    Some((table.parse().ok()?, number.parse().ok()?))
 }
 
 fn read_address(text: &str) -> Option<SocketAddr> {

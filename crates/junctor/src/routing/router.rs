@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use elements::compound::arguments::is_interface_name;
-use elements::compound::router::Address;
+use elements::compound::router::{Address, Router};
+use elements::compound::vrf::Vrf;
 
 use crate::init::{self, Kernel};
 use crate::{cli, exit};
@@ -44,6 +45,10 @@ pub(crate) struct Args {
     /// Watch the neighbours of OSPF and BGP by BFD, which the router itself runs for FRR's bfdd.
     #[arg(long)]
     bfd: bool,
+    /// A VRF: interfaces with a routing table of their own; may be repeated. TABLE is Linux's number of it, by default 1001 for the first, 1002 for
+    /// the next. FRR knows the VRF by its name where the kernel has VRF devices.
+    #[arg(long, value_name = "NAME[:TABLE]=IF[,IF...]")]
+    vrf: Vec<String>,
     /// The directory to write, which must not exist.
     #[arg(long, value_name = "PATH", default_value = "router")]
     directory: PathBuf,
@@ -59,13 +64,19 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(why) => return cli::usage(why),
     };
     let bfd = if args.bfd { vec!["true".to_owned()] } else { Vec::new() };
-    let kernel =
-        Kernel { answers: true, netns: Some(name.clone()), feed: Some(CHANNEL.into()), bfd, mpls: args.mpls };
-    let config = match init::router(&args.interfaces, &[], &[], kernel) {
-        Ok(config) => config,
+    let kernel = Kernel {
+        answers: true,
+        netns: Some(name.clone()),
+        feed: Some(CHANNEL.into()),
+        bfd,
+        mpls: args.mpls,
+        vrfs: args.vrf.clone(),
+    };
+    let router = match init::described(&args.interfaces, &[], &[], kernel) {
+        Ok(router) => router,
         Err(why) => return cli::usage(why),
     };
-    match write(args, &name, &config) {
+    match write(args, &name, &router) {
         Ok(()) => {
             errln!("junctor: run it with: junctor up {}", args.directory.join("deployment.toml").display());
             exit::SUCCESS
@@ -85,7 +96,7 @@ fn name(args: &Args) -> Result<String, String> {
     }
 }
 
-fn write(args: &Args, name: &str, config: &str) -> Result<(), String> {
+fn write(args: &Args, name: &str, router: &Router) -> Result<(), String> {
     let directory = &args.directory;
     let failed = |path: &Path, why: std::io::Error| format!("{}: {why}", path.display());
     fs::create_dir(directory).map_err(|why| failed(directory, why))?;
@@ -93,13 +104,14 @@ fn write(args: &Args, name: &str, config: &str) -> Result<(), String> {
     let frr = whole.join("frr");
     fs::create_dir(&frr).map_err(|why| failed(&frr, why))?;
     let put = |path: PathBuf, text: &str| fs::write(&path, text).map_err(|why| failed(&path, why));
-    put(whole.join("router.click"), config)?;
+    put(whole.join("router.click"), &init::router_text(router))?;
     let daemons = daemons(args);
     for (daemon, text) in &daemons {
         put(frr.join(format!("{daemon}.conf")), text)?;
     }
     give_to_frr(&frr);
-    put(whole.join("deployment.toml"), &deployment(name, &frr, daemons.iter().map(|(daemon, _)| *daemon)))
+    let daemons = daemons.iter().map(|(daemon, _)| *daemon);
+    put(whole.join("deployment.toml"), &deployment(name, &frr, daemons, &router.vrfs))
 }
 
 /// The daemons, zebra first, and their configurations.
@@ -165,7 +177,9 @@ fn give_to_frr(directory: &Path) {
     }
 }
 
-fn deployment<'a>(name: &str, frr: &Path, daemons: impl Iterator<Item = &'a str>) -> String {
+fn deployment<'a>(name: &str, frr: &Path, daemons: impl Iterator<Item = &'a str>, vrfs: &[Vrf]) -> String {
+    let of_vrf = |vrf: &Vrf| format!(", \"--vrf\", \"{}={}\"", vrf.name, vrf.table);
+    let vrfs: String = vrfs.iter().map(of_vrf).collect();
     let place = PLACES.into_iter().find(|place| Path::new(place).join("zebra").exists()).unwrap_or(PLACES[0]);
     let at = frr.display();
     let mut text = format!(
@@ -180,7 +194,7 @@ fn deployment<'a>(name: &str, frr: &Path, daemons: impl Iterator<Item = &'a str>
          # Brings routes of the daemons and of the kernel into the user plane's tables.\n\
          [planes.routes]\n\
          kind = \"control\"\n\
-         command = [\"junctor\", \"control\", \"{CHANNEL}\", \"--netns\", \"{name}\"]\n\
+         command = [\"junctor\", \"control\", \"{CHANNEL}\", \"--netns\", \"{name}\"{vrfs}]\n\
          after = [\"user\"]\n\
          \n\
          [channels.{CHANNEL}]\n\
@@ -237,6 +251,7 @@ mod tests {
             bgp: Some(65001),
             mpls: false,
             bfd: true,
+            vrf: vec!["red:77=none1".into()],
             directory: directory.clone(),
             name: None,
         };
@@ -253,6 +268,8 @@ mod tests {
                 .contains("RouteFeed(routes, TABLE rt, TABLE6 rt6, LINK host0 1, LINK host1 2")
         );
         let text = read("deployment.toml");
+        assert!(read("router.click").contains("TWIN none1, NETNS r1, VRF red 77, VIRTUAL rt 0 table 1"));
+        assert!(text.contains("\"--netns\", \"r1\", \"--vrf\", \"red=77\"]"), "{text}");
         for daemon in ["zebra", "ospfd", "bfdd", "bgpd", "bfd"] {
             assert!(text.contains(&format!("[planes.{daemon}]")), "{text}");
         }

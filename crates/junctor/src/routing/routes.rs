@@ -19,6 +19,7 @@ use crate::{cli, exit};
   junctor routes
   junctor routes 192.0.2.1          the route for an address, and where it comes from
   junctor routes --all              routes that do not count, too
+  junctor routes --vrf red          routes of a VRF; lookups and diff take it, too
   junctor routes --labels           MPLS labels
   junctor routes --status           feeds, numbers of routes, the router
   junctor routes diff               what FPM, the kernel and the router's tables have differently
@@ -41,6 +42,12 @@ pub(crate) struct Args {
     /// Show interfaces of the control namespace.
     #[arg(long)]
     links: bool,
+    /// Routes of this VRF; 'main' for those of none. Lookups are in 'main' by default.
+    #[arg(long, value_name = "NAME", global = true, conflicts_with = "table")]
+    vrf: Option<String>,
+    /// The same by Linux's number of the routing table.
+    #[arg(long, value_name = "NUMBER", global = true)]
+    table: Option<u32>,
     /// The control plane's socket; by default, that of the only one of this user.
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
@@ -59,13 +66,15 @@ enum Command {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
+    let vrf = args.vrf.clone().or_else(|| Some(args.table?.to_string()));
+    let vrf = vrf.map_or_else(String::new, |vrf| format!(" {vrf}"));
     let handler = match args {
-        Args { command: Some(Command::Diff), .. } => "diff".into(),
-        Args { address: Some(address), .. } => format!("lookup {address}"),
+        Args { command: Some(Command::Diff), .. } => format!("diff{vrf}"),
+        Args { address: Some(address), .. } => format!("lookup {address}{vrf}"),
         Args { status: true, .. } => "status".into(),
         Args { links: true, .. } => "links".into(),
-        Args { all: true, .. } => "routes all".into(),
-        _ => "routes".into(),
+        Args { all: true, .. } => format!("routes all{vrf}"),
+        _ => format!("routes{vrf}"),
     };
     let answer = match connect(args).and_then(|mut client| client.read(&handler)) {
         Ok(answer) => answer,
@@ -161,10 +170,8 @@ fn text_of(value: &Value) -> String {
 }
 
 fn prefix(row: &Value) -> String {
-    match &row["table"] {
-        Value::Number(table) if table.as_u64() != Some(0) => {
-            format!("{} table {table}", text_of(&row["prefix"]))
-        }
+    match &row["vrf"] {
+        Value::String(vrf) => format!("{} vrf {vrf}", text_of(&row["prefix"])),
         _ => text_of(&row["prefix"]),
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control plane's answers to `junctor routes`, by the control protocol of routers.
 //!
-//! Handlers, all of them read: `status`, `links`, `routes [all]`, `lookup ADDRESS`, `diff`. Each answers with JSON.
+//! Handlers, all of them read: `status`, `links`, `routes [all] [VRF]`, `lookup ADDRESS [VRF]`, `diff [VRF]`. Each answers with JSON. VRF is a name,
+//! Linux's number of a table, or `main`.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 
-use control::rib::{FeedState, Shown};
+use control::rib::{FeedState, Shown, Vrf};
 use control::{Asker, Plane, model::Source};
 use engine::control::{Handlers, Listener, Rules, Server, Service};
 use engine::{Access, HandlerError};
@@ -85,13 +86,25 @@ impl Answers {
         answer.map_err(|_| HandlerError::Failed("the control plane does not answer".into()))
     }
 
-    /// All routes, asked for in parts so that the feeds go on meanwhile.
-    fn routes(&self, all: bool) -> Result<String, HandlerError> {
+    /// The number of the table that is meant.
+    pub(super) fn table(&self, name: &str) -> Result<u8, HandlerError> {
+        let asked = name.to_owned();
+        self.ask(move |plane| plane.rib.table(&asked))?.ok_or_else(|| {
+            let name = name.escape_debug();
+            HandlerError::Failed(format!(
+                "the control plane has no VRF or table '{name}': see 'routes --status'"
+            ))
+        })
+    }
+
+    /// All routes, or those of a table, asked for in parts so that the feeds go on meanwhile.
+    fn routes(&self, all: bool, table: Option<u8>) -> Result<String, HandlerError> {
         let (mut text, mut after) = (String::from("["), None);
         loop {
             let (rows, next) = self.ask(move |plane| {
                 let (routes, next) = plane.rib.show(all, after, AT_ONCE);
-                let rows: Vec<String> = routes.iter().map(|route| show(plane, route).to_string()).collect();
+                let wanted = routes.iter().filter(|route| table.is_none_or(|table| route.key.table == table));
+                let rows: Vec<String> = wanted.map(|route| show(plane, route).to_string()).collect();
                 (rows.join(","), next)
             })?;
             if text.len() > 1 && !rows.is_empty() {
@@ -132,16 +145,23 @@ impl Handlers for Answers {
     }
 
     fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
+        let mut words = param.split_whitespace();
         match name {
             "status" => self.ask(|plane| status(plane).to_string()),
             "links" => self.ask(|plane| links(plane).to_string()),
-            "diff" => diff::compare(self),
-            "routes" => self.routes(param.trim() == "all"),
+            "diff" => diff::compare(self, words.next().map(|vrf| self.table(vrf)).transpose()?),
+            "routes" => {
+                let mut words = words.peekable();
+                let all = words.next_if_eq(&"all").is_some();
+                self.routes(all, words.next().map(|vrf| self.table(vrf)).transpose()?)
+            }
             "lookup" => {
-                let address: IpAddr = param.trim().parse().map_err(|_| {
-                    HandlerError::Failed(format!("'{}' is not an address", param.trim().escape_debug()))
+                let text = words.next().unwrap_or_default();
+                let address: IpAddr = text.parse().map_err(|_| {
+                    HandlerError::Failed(format!("'{}' is not an address", text.escape_debug()))
                 })?;
-                self.ask(move |plane| match plane.rib.lookup(0, address) {
+                let table = words.next().map_or(Ok(0), |vrf| self.table(vrf))?;
+                self.ask(move |plane| match plane.rib.lookup(table, address) {
                     Some(route) => show(plane, &route).to_string(),
                     None => Value::Null.to_string(),
                 })
@@ -178,6 +198,7 @@ fn status(plane: &mut Plane) -> Value {
     json!({
         "feeds": { "fpm": feed(plane.rib.feed(Source::Fpm)), "kernel": feed(plane.rib.feed(Source::Kernel)) },
         "routes": { "fpm": counts.fpm, "kernel": counts.kernel, "local": counts.local },
+        "vrfs": vrfs(plane),
         "objects": counts.objects,
         "waiting": counts.waiting,
         "held": counts.held,
@@ -194,6 +215,26 @@ fn status(plane: &mut Plane) -> Value {
             "refused_why": (refused > 0 || session.outstanding() > 0).then_some(why),
         },
     })
+}
+
+/// VRFs, and the kernel's interfaces that belong to them.
+fn vrfs(plane: &Plane) -> Value {
+    let rib = &plane.rib;
+    let one = |(number, vrf): (u8, &Vrf)| {
+        let device = rib.links().find(|(_, link)| link.vrf_table == Some(vrf.table));
+        let of_device =
+            |link: &control::model::Link| device.is_some_and(|(index, _)| link.master == Some(index));
+        let interfaces: Vec<&str> =
+            rib.links().filter(|(_, link)| of_device(link)).map(|(_, link)| &*link.name).collect();
+        json!({
+            "name": vrf.name,
+            "table": vrf.table,
+            "destinations": rib.destinations(number),
+            "device": device.map(|(_, link)| &*link.name),
+            "interfaces": interfaces,
+        })
+    };
+    rib.vrfs().map(one).collect()
 }
 
 fn links(plane: &mut Plane) -> Value {
@@ -235,7 +276,9 @@ pub(super) fn way(plane: &Plane, way: Option<&feed::Object>) -> Value {
 pub(super) fn show(plane: &Plane, route: &Shown) -> Value {
     let mut row = way(plane, route.way.as_ref());
     row["prefix"] = route.key.prefix.to_string().into();
-    row["table"] = route.key.table.into();
+    let vrf = plane.rib.vrf(&route.key);
+    row["vrf"] = vrf.map(|vrf| vrf.name.clone()).into();
+    row["table"] = vrf.map_or(control::model::MAIN, |vrf| vrf.table).into();
     row["feed"] = source(route.source).into();
     row["protocol"] = control::model::protocol_name(route.protocol).into();
     row["metric"] = route.metric.into();

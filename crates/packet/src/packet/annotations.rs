@@ -15,6 +15,8 @@ pub mod anno {
     pub const FIX_IP_SRC: usize = 18;
     /// VLAN tag control information: 2 bytes, network order.
     pub const VLAN_TCI: usize = 18;
+    /// Number of the routing table that the packet is looked up in: 1 byte, in place of the VLAN tag's end.
+    pub const VRF: usize = 19;
     /// Aggregate number: 4 bytes, host order.
     pub const AGGREGATE: usize = 20;
     /// Bytes missing from a truncated packet: 4 bytes, host order.

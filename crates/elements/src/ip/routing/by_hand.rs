@@ -9,12 +9,12 @@ use super::FeedSink;
 const FEED: u64 = u64::MAX;
 
 /// Makes the routes of a text those of the feed, one a line: `PREFIX [GATEWAY] LINK`, or `PREFIX` and `local`, `blackhole`, `unreachable` or
-/// `prohibit`.
+/// `prohibit`. A VRF may stand behind the prefix, as `10.0.0.0/8@red`.
 ///
 /// # Errors
 /// A line that means nothing, or what the tables refuse.
 pub(crate) fn set(sink: &FeedSink, text: &str) -> Result<(), String> {
-    let mut links: Vec<&str> = Vec::new();
+    let (mut links, mut vrfs): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     let mut updates = Vec::new();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     for (id, line) in (1..).zip(lines) {
@@ -24,6 +24,10 @@ pub(crate) fn set(sink: &FeedSink, text: &str) -> Result<(), String> {
             [prefix, way] => (prefix, None, way),
             [prefix, gateway, link] => (prefix, Some(gateway.parse().map_err(|_| wrong())?), link),
             _ => return Err(wrong()),
+        };
+        let (prefix, table) = match prefix.split_once('@') {
+            None => (prefix, 0),
+            Some((prefix, vrf)) => (prefix, number_of(&mut vrfs, vrf).map_err(|()| wrong())?),
         };
         let prefix = prefix.parse().map(Prefix::V4).or_else(|_| prefix.parse().map(Prefix::V6));
         let object = match way {
@@ -49,12 +53,23 @@ pub(crate) fn set(sink: &FeedSink, text: &str) -> Result<(), String> {
             }
         };
         updates.push(Update::Object { id, object });
-        updates.push(Update::Route { table: 0, prefix: prefix.map_err(|_| wrong())?, id });
+        updates.push(Update::Route { table, prefix: prefix.map_err(|_| wrong())?, id });
     }
     let links = (0..).zip(&links).map(|(link, name)| Update::Link { link, up: true, name });
-    let all = [Update::Begin].into_iter().chain(links).chain(updates).chain([Update::End]);
+    let tables = (1..).zip(&vrfs).map(|(number, name)| Update::Table { number, name });
+    let all = [Update::Begin].into_iter().chain(tables).chain(links).chain(updates).chain([Update::End]);
     send(sink, 0, [Update::Hello { feed: FEED }])?;
     send(sink, 1, all)
+}
+
+/// The number of a VRF among those named.
+fn number_of<'a>(vrfs: &mut Vec<&'a str>, name: &'a str) -> Result<u8, ()> {
+    let known = vrfs.iter().position(|vrf| *vrf == name);
+    let at = known.unwrap_or_else(|| {
+        vrfs.push(name);
+        vrfs.len() - 1
+    });
+    u8::try_from(at + 1).map_err(|_| ())
 }
 
 fn send<'a>(

@@ -22,6 +22,11 @@ pub(crate) struct ReverseRoutes<F: Family> {
 }
 
 impl<F: Family> ReverseRoutes<F> {
+    /// Whether packets are told the table that they are looked up in.
+    pub(crate) fn has_vrfs(&self) -> bool {
+        self.vrf.is_some()
+    }
+
     /// Whether `key` has a route in table 0 that does not drop: for single questions, off the packets' path.
     pub(crate) fn leads_anywhere(&self, rcu: &rcu::Reader, key: F::Key) -> bool {
         let (mut found, mut good) = (Vec::new(), Vec::new());

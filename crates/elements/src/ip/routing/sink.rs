@@ -12,7 +12,7 @@ mod audit;
 mod mpls;
 mod world;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -33,6 +33,8 @@ use crate::ip6::lookup_ip6_route::V6;
 use world::{Link, World};
 
 type Hasher = foldhash::fast::RandomState;
+/// The numbers of the tables of VRFs, by name.
+pub(crate) type Vrfs = BTreeMap<String, u8>;
 
 /// Rounds of outstanding changes at a time.
 const ROUNDS: usize = 16;
@@ -72,10 +74,12 @@ pub(crate) struct Side<F: Family> {
 }
 
 /// The tables that a feed fills.
+#[derive(Default)]
 pub(crate) struct Sides {
     pub four: Option<Side<V4>>,
     pub six: Option<Side<V6>>,
     pub mpls: Option<Arc<Mpls>>,
+    pub vrfs: Vrfs,
 }
 
 /// The end of a route feed: [`apply`](Self::apply) puts a batch into the tables.
@@ -360,8 +364,15 @@ impl<F: Family> Side<F> {
         both.is_some_and(|(new, old)| !Arc::ptr_eq(&new.routes, &old.routes))
     }
 
-    /// Takes the fed routes of an earlier configuration's table; whether they mean here what they should.
-    fn succeed(&self, before: &Side<F>, world: &World, half: &mut Half<F>, theirs: &Half<F>) -> bool {
+    /// Takes the fed routes of an earlier configuration's table, of tables for which `is_same` holds; whether they mean here what they should.
+    fn succeed(
+        &self,
+        before: &Side<F>,
+        world: &World,
+        half: &mut Half<F>,
+        theirs: &Half<F>,
+        is_same: impl Fn(u8) -> bool,
+    ) -> bool {
         half.outstanding = theirs.outstanding.clone();
         if Arc::ptr_eq(&self.routes, &before.routes) {
             // The running configuration uses the table, so nothing in it is changed now.
@@ -372,7 +383,8 @@ impl<F: Family> Side<F> {
                 && Mpls::agree(self.mpls.as_deref(), before.mpls.as_deref());
         }
         let mut refused = Refused::default();
-        for (table, prefix, id) in before.routes.read(|routes| routes.fed_routes()) {
+        let routes = before.routes.read(|routes| routes.fed_routes());
+        for (table, prefix, id) in routes.into_iter().filter(|(table, ..)| is_same(*table)) {
             self.route(world, half, &mut refused, (table, prefix), id);
         }
         refused.count == 0 && !before.is_disturbed()
@@ -409,7 +421,7 @@ impl FeedSink {
     /// Why the control plane must replay everything, if it must.
     #[must_use]
     pub fn needs_replay(&self) -> Option<String> {
-        let Sides { four, six, mpls } = self.sides.get()?;
+        let Sides { four, six, mpls, .. } = self.sides.get()?;
         let state = self.state();
         if state.feed == 0 {
             return Some("the router has other tables now".to_owned());
@@ -461,7 +473,7 @@ impl FeedSink {
     /// # Errors
     /// Readers hold old versions; the call may be repeated.
     pub fn retire(self: &Arc<Self>) -> Result<(), String> {
-        let Some(Sides { four, six, mpls }) = self.sides.get() else { return Ok(()) };
+        let Some(Sides { four, six, mpls, .. }) = self.sides.get() else { return Ok(()) };
         let mut state = self.state();
         four.iter().try_for_each(|side| side.retire(self))?;
         six.iter().try_for_each(|side| side.retire(self))?;
@@ -506,11 +518,14 @@ impl FeedSink {
     fn succeed(self: &Arc<Self>, before: &FeedSink) -> Result<(), String> {
         let (Some(new), Some(old)) = (self.sides.get(), before.sides.get()) else { return Ok(()) };
         let mut theirs = before.state();
+        let has_same_vrfs = new.vrfs == old.vrfs;
+        let is_same = move |table: u8| table == 0 || has_same_vrfs;
         if theirs.is_replaying && (Side::differ(&new.four, &old.four) || Side::differ(&new.six, &old.six)) {
             return Err("a control plane is replaying its routes into the table that is to be replaced; try again when it has ended".into());
         }
         let mut state = self.state();
         state.world = theirs.world.clone();
+        state.world.find_tables(&new.vrfs);
         state.former = theirs.former.iter().filter_map(Held::again).collect();
         state.dropped.clone_from(&theirs.dropped);
         let State { world, four, six, labels, .. } = &mut *state;
@@ -519,15 +534,16 @@ impl FeedSink {
             labels.succeed(&theirs.labels);
         }
         let four = match (&new.four, &old.four) {
-            (Some(side), Some(old)) => side.succeed(old, world, four, &theirs.four),
+            (Some(side), Some(old)) => side.succeed(old, world, four, &theirs.four, is_same),
             (new, _) => new.is_none(),
         };
         let six = match (&new.six, &old.six) {
-            (Some(side), Some(old)) => side.succeed(old, world, six, &theirs.six),
+            (Some(side), Some(old)) => side.succeed(old, world, six, &theirs.six, is_same),
             (new, _) => new.is_none(),
         };
         // What is lacking comes with a replay.
-        if four && six && (agree || new.mpls.is_none()) && theirs.is_complete {
+        let agrees = four && six && (agree || new.mpls.is_none());
+        if agrees && has_same_vrfs && theirs.is_complete {
             (state.feed, state.sequence, state.is_complete) = (theirs.feed, theirs.sequence, true);
         }
         new.flush(&mut state)?;
@@ -628,6 +644,7 @@ impl Sides {
                 state.former.clear();
                 (state.is_replaying, state.is_complete) = (false, true);
             }
+            Update::Table { number, name } => world.set_table(number, name, &self.vrfs),
             Update::Link { link, up, name } => self.link(state, link, Link { name: name.to_owned(), up }),
             Update::Object { id, object } => {
                 if let Err(why) = world.define(id, object) {
@@ -642,14 +659,19 @@ impl Sides {
                 self.drop_object(state, id);
                 state.pace.hasten();
             }
-            Update::Route { table, prefix: Prefix::V4(prefix), id } => match &self.four {
-                Some(side) => side.route(world, four, refused, (table, prefix4(prefix)), id),
-                None => refused.add(|| format!("no IPv4 table takes the route {prefix}")),
+            Update::Route { table, prefix: Prefix::V4(prefix), id } => match (&self.four, world.table(table))
+            {
+                (Some(side), Ok(table)) => side.route(world, four, refused, (table, prefix4(prefix)), id),
+                (None, _) => refused.add(|| format!("no IPv4 table takes the route {prefix}")),
+                (_, Err(why)) => refused.add(|| why),
             },
-            Update::Route { table, prefix: Prefix::V6(prefix), id } => match &self.six {
-                Some(side) => side.route(world, six, refused, (table, prefix6(prefix)), id),
-                None => refused.add(|| format!("no IPv6 table takes the route {prefix}")),
-            },
+            Update::Route { table, prefix: Prefix::V6(prefix), id } => {
+                match (&self.six, world.table(table)) {
+                    (Some(side), Ok(table)) => side.route(world, six, refused, (table, prefix6(prefix)), id),
+                    (None, _) => refused.add(|| format!("no IPv6 table takes the route {prefix}")),
+                    (_, Err(why)) => refused.add(|| why),
+                }
+            }
             Update::Route { prefix: Prefix::Label(label), id, .. } => match &self.mpls {
                 Some(mpls) => mpls.label(world, labels, refused, label, id),
                 None => refused.add(|| format!("no label table takes the label {label}")),
@@ -658,11 +680,13 @@ impl Sides {
                 labels.pending.extend(self.mpls.is_some().then_some((label, None)));
             }
             Update::Withdraw { table, prefix: Prefix::V4(prefix) } => {
-                self.four.iter().for_each(|_| four.put(((table, prefix4(prefix)), None)));
+                let table = world.table(table).ok().filter(|_| self.four.is_some());
+                table.into_iter().for_each(|table| four.put(((table, prefix4(prefix)), None)));
                 state.pace.hasten();
             }
             Update::Withdraw { table, prefix: Prefix::V6(prefix) } => {
-                self.six.iter().for_each(|_| six.put(((table, prefix6(prefix)), None)));
+                let table = world.table(table).ok().filter(|_| self.six.is_some());
+                table.into_iter().for_each(|table| six.put(((table, prefix6(prefix)), None)));
                 state.pace.hasten();
             }
         }

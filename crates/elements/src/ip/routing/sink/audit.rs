@@ -9,8 +9,8 @@ impl Sides {
     pub(super) fn audit(&self, state: &State, question: &Question) -> Answer {
         let mut answer = Answer::new(question.token);
         match question.part {
-            Part::Four => self.four.iter().for_each(|side| side.list(question, &mut answer)),
-            Part::Six => self.six.iter().for_each(|side| side.list(question, &mut answer)),
+            Part::Four => self.four.iter().for_each(|side| side.list(&state.world, question, &mut answer)),
+            Part::Six => self.six.iter().for_each(|side| side.list(&state.world, question, &mut answer)),
             Part::Objects => self.list_objects(state, question, &mut answer),
         }
         answer
@@ -33,8 +33,9 @@ impl Sides {
 }
 
 impl<F: Family> Side<F> {
-    fn list(&self, question: &Question, answer: &mut Answer) {
+    fn list(&self, world: &World, question: &Question, answer: &mut Answer) {
         let found = |table, prefix, id| {
+            let table = world.table_of_feed(table);
             let prefix = F::fed_prefix(prefix);
             answer.add(Row::Route { table, prefix, id }, question.lists);
         };

@@ -139,12 +139,19 @@ impl Mpls {
         let hops = match object {
             Object::Forward(hops) => hops,
             Object::Local => return to(Way::Lookup { table: 0 }),
-            Object::Table(table) if *table == 0 || self.forwarding.has_tables() => {
-                return to(Way::Lookup { table: *table });
-            }
             Object::Table(table) => {
-                refused.add(|| format!("a label leads to table {table}, but LookupMPLS has no VRF_ANNO"));
-                return to(Way::Drop);
+                let has_tables = self.forwarding.has_tables();
+                let found = world.table(*table).and_then(|table| match table == 0 || has_tables {
+                    true => Ok(table),
+                    false => Err(format!("a label leads to table {table}, but LookupMPLS has no VRF_ANNO")),
+                });
+                return to(match found {
+                    Ok(table) => Way::Lookup { table },
+                    Err(why) => {
+                        refused.add(|| why);
+                        Way::Drop
+                    }
+                });
             }
             Object::Blackhole | Object::Unreachable | Object::Prohibit => return to(Way::Drop),
         };

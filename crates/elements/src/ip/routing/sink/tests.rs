@@ -12,6 +12,8 @@ use super::world::MOST_HOPS;
 use super::*;
 use crate::ip::bfd::Neighbour;
 
+mod vrfs;
+
 const LIMITS: Limits = Limits { routes: usize::MAX, hops: 1000, buckets: 64, outputs: 4, like: None };
 
 /// A table of either family with these configured routes.
@@ -110,7 +112,7 @@ fn sink(
     let four = Some(Side { routes: four.clone(), outputs: outputs(), mpls: None });
     let six = Some(Side { routes: six.clone(), outputs: outputs(), mpls: None });
     let sink = Arc::new(FeedSink::new("routes".into()));
-    sink.start(Sides { four, six, mpls: None }, before).expect("room");
+    sink.start(Sides { four, six, mpls: None, ..Sides::default() }, before).expect("room");
     sink
 }
 
@@ -351,7 +353,8 @@ fn a_table_has_one_feed() {
     let rig = Rig::new(&[]);
     let other = Arc::new(FeedSink::new("others".into()));
     let four = Some(Side { routes: rig.four.clone(), outputs: outputs(), mpls: None });
-    let why = other.start(Sides { four, six: None, mpls: None }, None).expect_err("it has one");
+    let why =
+        other.start(Sides { four, six: None, mpls: None, ..Sides::default() }, None).expect_err("it has one");
     assert!(why.contains("another RouteFeed"), "{why}");
 }
 

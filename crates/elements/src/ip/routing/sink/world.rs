@@ -5,13 +5,15 @@ use std::collections::{HashMap, HashSet};
 
 use feed::{Hop, Object};
 
-use super::Hasher;
+use super::{Hasher, Vrfs};
 use crate::ip::bfd::{Down, Neighbour};
 
 /// Objects that a feed may define.
 const MOST_OBJECTS: usize = 1 << 16;
 /// Hops of all objects.
 pub(super) const MOST_HOPS: usize = 1 << 18;
+/// The number in an answer of a table that the feed does not know.
+const NO_TABLE: u8 = u8::MAX;
 /// Links that a feed may name.
 const MOST_LINKS: usize = 1 << 12;
 
@@ -20,12 +22,21 @@ const MOST_LINKS: usize = 1 << 12;
 pub(super) struct World {
     pub links: HashMap<u16, Link>,
     pub objects: HashMap<u32, Object, Hasher>,
+    /// The VRFs of tables other than 0, and the numbers of their tables here.
+    tables: HashMap<u8, Table>,
     /// Neighbours that do not answer, whatever the control plane knows of them.
     pub down: Down,
     /// Hops of all objects.
     hops: usize,
     /// Objects were refused for which there was no room.
     lacks_objects: bool,
+}
+
+#[derive(Clone)]
+struct Table {
+    name: String,
+    /// `None` if there is no such VRF here.
+    number: Option<u8>,
 }
 
 #[derive(Clone)]
@@ -38,6 +49,32 @@ impl World {
     /// Nothing but neighbours that are down.
     pub(super) fn new(down: Down) -> World {
         World { down, ..World::default() }
+    }
+
+    /// Notes which VRF a table is of.
+    pub(super) fn set_table(&mut self, table: u8, name: &str, vrfs: &Vrfs) {
+        let number = vrfs.get(name).copied();
+        self.tables.insert(table, Table { name: name.to_owned(), number });
+    }
+
+    /// Finds the tables of all VRFs again.
+    pub(super) fn find_tables(&mut self, vrfs: &Vrfs) {
+        self.tables.values_mut().for_each(|table| table.number = vrfs.get(&table.name).copied());
+    }
+
+    /// The number that a table of the feed has here.
+    pub(super) fn table(&self, table: u8) -> Result<u8, String> {
+        if table == 0 {
+            return Ok(0);
+        }
+        let found = self.tables.get(&table).ok_or_else(|| format!("table {table} is not known"))?;
+        found.number.ok_or_else(|| format!("the router has no VRF '{}'", found.name))
+    }
+
+    /// The number that the feed has for a table, or [`NO_TABLE`].
+    pub(super) fn table_of_feed(&self, number: u8) -> u8 {
+        let found = self.tables.iter().find(|(_, table)| table.number == Some(number));
+        if number == 0 { 0 } else { found.map_or(NO_TABLE, |(table, _)| *table) }
     }
 
     /// Notes what an object stands for.

@@ -40,7 +40,8 @@ fn sink(
     let outputs = Outputs { links, local: Some(0), adjacency: Some(ADJACENCY), ..Outputs::default() };
     let side = Side { routes: four.clone(), outputs, mpls: Some(mpls.clone()) };
     let sink = Arc::new(FeedSink::new("routes".into()));
-    sink.start(Sides { four: Some(side), six: None, mpls: Some(mpls) }, before).expect("room");
+    let vrfs = [("red".to_owned(), 7)].into();
+    sink.start(Sides { four: Some(side), six: None, mpls: Some(mpls), vrfs }, before).expect("room");
     sink
 }
 
@@ -149,7 +150,8 @@ fn labels_are_fed_like_routes() {
     let objects = [
         object(1, &[labelled("10.0.0.2", 0, &[17]), labelled("10.0.1.2", 1, &[18])]),
         Update::Object { id: 2, object: Object::Local },
-        Update::Object { id: 3, object: Object::Table(7) },
+        Update::Table { number: 1, name: "red" },
+        Update::Object { id: 3, object: Object::Table(1) },
     ];
     rig.apply(&[&objects[..], &[label(16, 1), label(20, 2), label(21, 3)]].concat());
     let both = "16 swap 17 10.0.0.2 0 1 | swap 18 10.0.1.2 2 1\n";
