@@ -3,7 +3,7 @@
 
 mod deployed;
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use lab::rig::wait_for;
 use serde_json::Value;
@@ -40,6 +40,17 @@ fn look(deployment: &Deployment, channel: &str) -> Result<Value, String> {
     }
 }
 
+/// One look at a router that goes on. Where others have its processors, there may be nothing new to see.
+fn top(deployment: &Deployment, words: &[&str]) -> Output {
+    let mut seen = None;
+    wait_for("a look", PATIENCE, || {
+        let top = seen.insert(deployment.run(&[&["top", "--once", "--interval", "50ms"], words].concat()));
+        top.status.success()
+    })
+    .unwrap_or_else(|e| panic!("{e}: {:?}", seen.as_ref().map(said)));
+    seen.expect("it was run")
+}
+
 /// The router's process.
 fn pid(look: &Value) -> String {
     look["router"]["pid"].to_string()
@@ -47,13 +58,13 @@ fn pid(look: &Value) -> String {
 
 /// Looks again until the router is seen whose process this is.
 fn wait_until_seen(deployment: &Deployment) -> Value {
-    let seen = || {
-        let found = look(deployment, "load").ok()?;
-        (pid(&found) == deployment.pid("user")).then_some(found)
-    };
-    wait_for("the router", PATIENCE, || seen().is_some())
-        .unwrap_or_else(|e| panic!("{e}: {:?}", look(deployment, "load")));
-    seen().expect("it goes on")
+    let mut seen = None;
+    wait_for("the router", PATIENCE, || {
+        seen = look(deployment, "load").ok().filter(|found| pid(found) == deployment.pid("user"));
+        seen.is_some()
+    })
+    .unwrap_or_else(|e| panic!("{e}: {:?}", look(deployment, "load")));
+    seen.expect("it was seen")
 }
 
 /// The names of the elements.
@@ -71,11 +82,11 @@ fn a_plane_reads_statistics_by_a_channel() {
     let seen = wait_until_seen(&deployment);
     // The file says the same.
     let socket = deployment.file("user.sock").display().to_string();
-    let by_file = deployment.run(&["top", "--once", "--json", "--interval", "50ms", "--socket", &socket]);
+    let by_file = top(&deployment, &["--json", "--socket", &socket]);
     let by_file: Value = serde_json::from_slice(&by_file.stdout).expect("JSON");
     assert_eq!(elements(&seen), elements(&by_file));
     assert_eq!(seen["router"]["pid"], by_file["router"]["pid"]);
-    let text = said(&deployment.run(&["top", "--once", "--interval", "50ms", "--channel", "load"]));
+    let text = said(&top(&deployment, &["--channel", "load"]));
     assert!(text.contains("RatedSource"), "{text}");
 
     // What does not fit is said at both ends, and disturbs nobody.

@@ -10,6 +10,7 @@ mod manual;
 use std::process::Command;
 use std::time::Duration;
 
+use lab::pings::Pings;
 use lab::rig::{Cable, Process, Rig, wait_for};
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
@@ -117,8 +118,7 @@ fn no_configuration_disturbs_the_traffic() {
     rig.b.ip("addr add 10.0.1.3/24 dev b0").unwrap();
     let directory = tempfile::tempdir().unwrap();
     let mut router = Running::start(&rig, directory.path());
-    let mut ping = rig.a.spawn(&["ping", "-n", "-i", "0.01", "-W", "60", "10.0.1.3"]).unwrap();
-    ping.wait_for_text("icmp_seq=1 ", PATIENCE).unwrap();
+    let pings = Pings::start(&rig.a, "10.0.1.3", 10, PATIENCE).unwrap();
     let mut accepted = 0;
     for (number, text) in texts().iter().enumerate() {
         if number % 2 == 0 {
@@ -133,19 +133,7 @@ fn no_configuration_disturbs_the_traffic() {
     assert!(!router.process.stderr().contains("panicked"), "{}", router.process.stderr());
     assert!(accepted > 20, "{accepted}");
     // All that was sent until now is answered, and some that is sent later.
-    let sent = |text: &str| text.lines().rfind(|l| l.contains("icmp_seq=")).map(str::to_owned);
-    let last = sent(&ping.stdout());
-    wait_for("another answer", PATIENCE, || sent(&ping.stdout()) != last).unwrap();
-    let said = ping.interrupt(PATIENCE).unwrap().stdout;
-    let mut numbers: Vec<u32> = said
-        .lines()
-        .filter_map(|line| line.split("icmp_seq=").nth(1)?.split(' ').next()?.parse().ok())
-        .collect();
-    let answers = numbers.len();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let missing: Vec<u32> =
-        (1..*numbers.last().unwrap()).filter(|n| numbers.binary_search(n).is_err()).collect();
-    assert!(missing.is_empty(), "lost: {missing:?} of {answers}");
+    let pinged = pings.end(PATIENCE).unwrap();
+    assert!(pinged.lost.is_empty(), "{pinged:?}");
     assert!(router.process.interrupt(PATIENCE).unwrap().status.success());
 }

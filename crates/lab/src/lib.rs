@@ -14,6 +14,7 @@ pub mod flows;
 pub mod frr;
 pub mod hostile;
 pub mod hostile6;
+pub mod pings;
 pub mod process;
 pub mod rig;
 pub mod scapy;

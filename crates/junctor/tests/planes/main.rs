@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use lab::pings::Pings;
 use lab::rig::{Cable, Namespace, Process, Rig, wait_for};
 
 mod left;
@@ -102,12 +103,6 @@ fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Sequence numbers of answered pings.
-fn answered(said: &str) -> Vec<u32> {
-    let number = |line: &str| line.split("icmp_seq=").nth(1)?.split(' ').next()?.parse().ok();
-    said.lines().filter_map(number).collect()
-}
-
 const THREE: &str = r#"
 [planes.user]
 kind = "user"
@@ -139,8 +134,7 @@ fn planes_survive_each_other_and_their_supervisor() {
     let deployment = Deployment::new(THREE, CABLE);
     let mut up = deployment.up(&rig.dut);
     up.wait_for_text("is up: all 3 planes are ready", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
-    let mut ping = rig.a.spawn(&["ping", "-n", "-i", "0.01", "-W", "60", "10.0.1.3"]).unwrap();
-    ping.wait_for_text("icmp_seq=1 ", PATIENCE).unwrap();
+    let pings = Pings::start(&rig.a, "10.0.1.3", 10, PATIENCE).unwrap();
     let user = deployment.pid("user").unwrap();
     for _ in 0..kills {
         deployment.kill("control");
@@ -155,14 +149,8 @@ fn planes_survive_each_other_and_their_supervisor() {
         wait_for("the planes' supervisor", PATIENCE, same).unwrap();
         assert_eq!(deployment.pid("agent"), agent, "nothing was started twice");
     }
-    let last = || answered(&ping.stdout()).last().copied();
-    let now = last();
-    wait_for("another answer", PATIENCE, || last() != now).unwrap();
-    let said = ping.interrupt(PATIENCE).unwrap().stdout;
-    let mut numbers = answered(&said);
-    numbers.sort_unstable();
-    let missing: Vec<u32> = (1..=*numbers.last().unwrap()).filter(|n| !numbers.contains(n)).collect();
-    assert_eq!(missing, [] as [u32; 0], "pings lost of {}", numbers.len());
+    let pinged = pings.end(PATIENCE).unwrap();
+    assert!(pinged.lost.is_empty(), "{pinged:?}");
     assert_eq!(deployment.pid("user"), Some(user), "the user plane went on");
 }
 

@@ -37,15 +37,15 @@ impl Pair {
         Ok(Pair { running, still: Vec::new(), still_waiting: Vec::new(), changes: Default::default() })
     }
 
-    /// One run in either state.
-    fn round(&mut self, daemons: &Daemons) -> Result<(), String> {
+    /// One run in either state, the second after routes of so many protocols have changed.
+    fn round(&mut self, daemons: &Daemons, protocols: usize) -> Result<(), String> {
         daemons.serve(None)?;
         self.running.round().map_err(explain)?;
         self.still.push(self.running.rounds.pop().flatten());
         self.still_waiting.extend(self.running.waiting.pop());
         let sink = self.running.router.router().shared().all_provided::<FeedSink>().pop();
         daemons.serve(sink)?;
-        daemons.wait_for_changes()?;
+        daemons.wait_for_changes(protocols)?;
         for _ in 0..TRIES {
             let (before, began) = (daemons.changes(), std::time::Instant::now());
             self.running.round().map_err(explain)?;
@@ -118,8 +118,10 @@ fn measure(setting: &mut Setting<'_>, routes: u32, run_ms: u64) -> Result<Vec<Pa
     let pairs = kinds(setting.cores).into_iter().map(|kind| Pair::new(kind, run_ms));
     let mut pairs = pairs.collect::<Result<Vec<Pair>, String>>()?;
     setting.progress.step();
+    // RIP takes seconds: a quick run does not wait for it.
+    let protocols = if setting.common.quick { 1 } else { PROTOCOLS.len() };
     for _ in 0..rounds {
-        pairs.iter_mut().try_for_each(|pair| pair.round(&daemons))?;
+        pairs.iter_mut().try_for_each(|pair| pair.round(&daemons, protocols))?;
         setting.progress.step();
     }
     daemons.serve(None)?;

@@ -193,14 +193,15 @@ impl Daemons {
         lock(&self.seat.trouble).clone().map_or(Ok(()), Err)
     }
 
-    /// Waits until routes of both protocols have changed.
+    /// Waits until routes of so many protocols have changed.
     ///
     /// # Errors
     /// They do not.
-    pub(super) fn wait_for_changes(&self) -> Result<(), String> {
+    pub(super) fn wait_for_changes(&self, protocols: usize) -> Result<(), String> {
         let before = self.changes();
-        let both = || self.changes().iter().zip(before).all(|(now, before)| *now > before);
-        wait_for("changes of OSPF and RIP", PATIENCE, both).map_err(|why| why.to_string())
+        let changed = || self.changes().iter().zip(before).filter(|(now, before)| **now > *before).count();
+        wait_for("changes of OSPF and RIP", PATIENCE, || changed() >= protocols)
+            .map_err(|why| why.to_string())
     }
 }
 
