@@ -367,3 +367,95 @@ fn customers_of_an_mpls_vpn_are_apart() {
     assert_eq!((&blue["vrf"], &blue["hops"][0]["labels"]), (&"blue".into(), &serde_json::json!([801])));
     drop(zebra);
 }
+
+/// A machine whose kernel has VRF devices and MPLS: two VRFs of a near and a far host each, which have the same addresses.
+const MACHINE: &str = r#"
+load lib/crc-ccitt; load net/ipv6/ipv6; load drivers/net/vrf; load drivers/net/tun; load drivers/net/veth
+load net/ipv4/ip_tunnel; load net/mpls/mpls_router; load net/mpls/mpls_iptunnel
+PATH=$BIN:$FRR:$PATH; export HOME=/run
+mkdir -p /run/netns /run/frr; chmod 777 /run/frr
+ns() { ip netns exec "$@"; }
+until_true() { i=0; until "$@" > /run/out 2>&1; do i=$((i + 1)); [ $i -lt 100 ] || { echo "gave up: $*"; cat /run/out; return; }; sleep 0.2; done; }
+routes() { junctor routes --socket /run/p.sock "$@"; }
+ctl() { junctor ctl --socket /run/r.sock --read "$@"; }
+ip netns add ctl; ip -n ctl link set lo up
+n=0
+for host in rednear redfar bluenear bluefar core; do
+  ip netns add $host; ip link add v$n type veth peer name e0 netns $host; ip link set v$n up
+  ip -n $host link set e0 up; ip -n $host link set lo up
+  ns $host ethtool -K e0 tx off > /dev/null; ethtool -K v$n tx off > /dev/null
+  case $host in *near) net=10.0.0;; *far) net=10.0.1; ip -n $host addr add 10.5.0.1/32 dev lo;; core) net=10.0.2;; esac
+  ip -n $host addr add $net.2/24 dev e0; ip -n $host route add default via $net.1
+  n=$((n + 1))
+done
+ip -n redfar addr add 10.5.0.9/32 dev lo
+ns ctl sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1048575 > /proc/sys/net/mpls/platform_labels'
+junctor init router v0=10.0.0.1/24 v1=10.0.1.1/24 v2=10.0.0.1/24 v3=10.0.1.1/24 v4=10.0.2.1/24 --vrf red=v0,v1 --vrf blue=v2,v3 --mpls \
+  --host --netns ctl --feed routes | sed 's/FromDevice(v/FromDevice(METHOD AF_PACKET, v/; s/ToDevice(v/ToDevice(METHOD AF_PACKET, v/' > /run/r.click
+junctor run --icc /run/icc --control /run/r.sock /run/r.click > /run/r.log 2>&1 &
+until_true ctl rt.nroutes
+ip -n ctl -br link show master red; ip -n ctl -br link show master blue
+junctor control routes --icc /run/icc --netns ctl --socket /run/p.sock --vrf red=1001 --vrf blue=1002 > /run/p.log 2>&1 &
+until_true routes --status
+common="-z /run/frr/zserv --vty_socket /run/frr -A 127.0.0.1 --log stdout"
+echo 'fpm address 127.0.0.1' > /run/frr/z.conf
+for v in red blue; do printf 'vrf %s\n ip route 10.5.0.0/16 10.0.1.2\nexit-vrf\n' $v; done > /run/frr/s.conf
+ns ctl zebra -M dplane_fpm_nl -f /run/frr/z.conf -i /run/frr/z.pid $common > /run/z.log 2>&1 &
+until_true test -S /run/frr/zserv
+ns ctl staticd -f /run/frr/s.conf -i /run/frr/s.pid $common > /run/s.log 2>&1 &
+for v in red blue; do until_true sh -c "junctor routes --socket /run/p.sock 10.5.0.1 --vrf $v | grep -q fpm"; done
+ip -n ctl -f mpls route add 500 dev red
+ip -n ctl -f mpls route add 501 dev blue
+ip -n ctl route add 10.6.0.0/16 vrf red encap mpls 800 via inet 10.0.2.2 dev host4 onlink
+until_true sh -c 'junctor ctl --socket /run/r.sock --read rt.lookup "10.6.0.1 table 1" | grep -q " 7 "'
+for v in red blue; do for a in 10.0.0.1 10.0.1.1 10.0.1.2 10.5.0.1; do
+  until_true ns ${v}near ping -n -c 1 -W 3 $a; echo $v reaches $a
+done; done
+ns rednear ping -n -c 1 -W 60 10.5.0.9 > /dev/null && echo red reaches its own
+ns bluenear ping -n -c 1 -W 2 10.5.0.9 > /dev/null || echo blue does not
+ns bluenear ping -n -c 1 -t 1 -W 60 10.0.1.2
+ctl mpls.table
+routes 10.6.0.1 --vrf red
+routes --status | grep -A 4 interfaces
+until_true routes diff; cat /run/out
+cat /run/p.log
+"#;
+
+/// FRR knows VRFs by the kernel's devices, which twins join; labels of the kernel lead into VRFs.
+#[test]
+fn vrf_devices_of_the_kernel_are_those_of_the_router() {
+    let test = "vrf_devices_of_the_kernel_are_those_of_the_router";
+    let (zebra, staticd) = (frr::program("zebra"), frr::program("staticd"));
+    if skip_without(test, &[uml::KERNEL, uml::INSMOD, "ping", "ethtool", &zebra, &staticd]) {
+        return;
+    }
+    let needed = ["drivers/net/vrf", "drivers/net/tun", "drivers/net/veth", "net/mpls/mpls_router"];
+    if !needed.into_iter().all(uml::has_module) || !std::path::Path::new("/dev/net/tun").exists() {
+        eprintln!("{test} skipped: user-mode-linux has no modules for VRFs, MPLS and taps here");
+        return;
+    }
+    let directory = |path: &str| path.rsplit_once('/').map_or("", |(directory, _)| directory).to_owned();
+    let script = format!("BIN={} FRR={}\n{MACHINE}", directory(JUNCTOR), directory(&zebra));
+    let outside = Namespace::new("guest").unwrap();
+    let guest = Guest::with_memory(1024, &outside, &[], &script).unwrap();
+    let said = guest.finish(2 * PATIENCE).unwrap();
+    let has = |text: &str| assert!(said.contains(text), "{text}\n{said}");
+    for vrf in ["red", "blue"] {
+        for address in ["10.0.0.1", "10.0.1.1", "10.0.1.2", "10.5.0.1"] {
+            has(&format!("{vrf} reaches {address}"));
+        }
+    }
+    ["red reaches its own", "blue does not", "From 10.0.0.1 icmp_seq=1 Time to live exceeded"]
+        .into_iter()
+        .for_each(has);
+    [
+        "500 lookup 1",
+        "501 lookup 2",
+        "10.6.0.0/16 vrf red",
+        "10.0.2.2 on host4 labels 800",
+        "nothing differs",
+    ]
+    .into_iter()
+    .for_each(has);
+    assert!(!said.contains("gave up"), "{said}");
+}

@@ -49,6 +49,19 @@ impl Guest {
     /// # Errors
     /// It cannot be started.
     pub fn start(namespace: &Namespace, taps: &[&str], script: &str) -> Result<Guest, RigError> {
+        Guest::with_memory(128, namespace, taps, script)
+    }
+
+    /// The same with so many MiB of memory.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn with_memory(
+        mib: usize,
+        namespace: &Namespace,
+        taps: &[&str],
+        script: &str,
+    ) -> Result<Guest, RigError> {
         let failed = |why: std::io::Error| RigError::new(format!("a directory for a guest: {why}"));
         let directory = tempfile::tempdir().map_err(failed)?;
         let init = directory.path().join("init");
@@ -57,7 +70,7 @@ impl Guest {
         std::fs::set_permissions(&init, std::fs::Permissions::from_mode(0o755)).map_err(failed)?;
         let mut arguments: Vec<String> = vec![
             KERNEL.into(),
-            "mem=128M".into(),
+            format!("mem={mib}M"),
             "root=/dev/root".into(),
             "rootfstype=hostfs".into(),
             "rootflags=/".into(),
