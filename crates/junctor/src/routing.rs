@@ -4,6 +4,7 @@
 //! process.
 
 pub(crate) mod bfd;
+mod daemons;
 mod diff;
 pub(crate) mod inside;
 pub(crate) mod neighbours;
@@ -11,6 +12,7 @@ pub(crate) mod plane;
 pub(crate) mod router;
 pub(crate) mod routes;
 mod served;
+mod vrrp;
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor router`: writes a deployment of a router with FRR's daemons.
+//! `junctor router`: writes a deployment of a router with routing daemons.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,44 +7,44 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use elements::compound::arguments::is_interface_name;
-use elements::compound::router::{Address, Router};
+use elements::compound::router::Router;
 use elements::compound::vrf::Vrf;
 
+use super::daemons::{self, Daemon, Protocols, twins};
+use super::vrrp;
 use crate::init::{self, Kernel};
 use crate::{cli, exit};
 
 /// The channel of routes.
 const CHANNEL: &str = "routes";
-/// Where Debian and others have FRR's daemons.
-const PLACES: [&str; 3] = ["/usr/lib/frr", "/usr/libexec/frr", "/usr/local/sbin"];
 
-/// Write a deployment of a router whose routes come from FRR: 'junctor up' runs it.
+/// Write a deployment of a router whose routes come from routing daemons: 'junctor up' runs it.
 ///
 /// The directory then holds the deployment, the router's configuration, and a configuration for each daemon, all of them to be edited. The
-/// daemons live in a network namespace with a twin of each interface: host0 for the first, host1 for the second, and so on.
+/// daemons live in a network namespace with a twin of each interface: host0 for the first, host1 for the second, and so on. They are FRR's, or
+/// BIRD with --bird.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor router eth0=10.0.0.1/24 eth1=10.0.1.1/24 --ospf --directory r1
   junctor router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24 --bgp 65001 --directory r1
+  junctor router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24 --isis --rip --directory r1
+  junctor router eth0=10.0.0.1/24 eth1=10.0.1.1/24 --vrrp eth0=7:10.0.0.254 --ospf --bird --directory r1
   junctor up r1/deployment.toml
   junctor routes
-  vtysh --vty_socket r1/frr          the daemons' own command line")]
+  vtysh --vty_socket r1/frr          the command line of FRR's daemons
+  birdc -s r1/bird/bird.ctl          BIRD's")]
 pub(crate) struct Args {
     /// Interfaces with addresses and prefix lengths, as eth0=10.0.0.1/24,2001:db8::1/64.
     #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN[,...]")]
     interfaces: Vec<String>,
-    /// Speak OSPF on all interfaces with an IPv4 address.
-    #[arg(long)]
-    ospf: bool,
-    /// Speak BGP as this autonomous system. Neighbours are to be added to bgpd.conf.
-    #[arg(long, value_name = "NUMBER")]
-    bgp: Option<u32>,
+    #[command(flatten)]
+    protocols: Protocols,
+    /// Share addresses with other routers by VRRP, as the virtual router of this number (keepalived). May be repeated.
+    #[arg(long, value_name = "IF=NUMBER:ADDRESS[,...]")]
+    vrrp: Vec<String>,
     /// Switch packets with MPLS labels, too, by the labels of FRR.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "bird")]
     mpls: bool,
-    /// Watch the neighbours of OSPF and BGP by BFD, which the router itself runs for FRR's bfdd.
-    #[arg(long)]
-    bfd: bool,
     /// A VRF: interfaces with a routing table of their own; may be repeated. TABLE is Linux's number of it, by default 1001 for the first, 1002 for
     /// the next. FRR knows the VRF by its name where the kernel has VRF devices.
     #[arg(long, value_name = "NAME[:TABLE]=IF[,IF...]")]
@@ -63,7 +63,9 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(name) => name,
         Err(why) => return cli::usage(why),
     };
-    let bfd = if args.bfd { vec!["true".to_owned()] } else { Vec::new() };
+    // BIRD watches its neighbours itself.
+    let watches = args.protocols.bfd && !args.protocols.bird;
+    let bfd = if watches { vec!["true".to_owned()] } else { Vec::new() };
     let kernel = Kernel {
         answers: true,
         netns: Some(name.clone()),
@@ -72,7 +74,11 @@ pub(crate) fn main(args: &Args) -> u8 {
         mpls: args.mpls,
         vrfs: args.vrf.clone(),
     };
-    let router = match init::described(&args.interfaces, &[], &[], kernel) {
+    let router = init::described(&args.interfaces, &[], &[], kernel).and_then(|router| {
+        // Wrong options are reported before anything is written.
+        vrrp::keepalived(&name, &args.vrrp, &args.interfaces, Path::new("")).map(|_| router)
+    });
+    let router = match router {
         Ok(router) => router,
         Err(why) => return cli::usage(why),
     };
@@ -101,62 +107,35 @@ fn write(args: &Args, name: &str, router: &Router) -> Result<(), String> {
     let failed = |path: &Path, why: std::io::Error| format!("{}: {why}", path.display());
     fs::create_dir(directory).map_err(|why| failed(directory, why))?;
     let whole = fs::canonicalize(directory).map_err(|why| failed(directory, why))?;
-    let frr = whole.join("frr");
-    fs::create_dir(&frr).map_err(|why| failed(&frr, why))?;
     let put = |path: PathBuf, text: &str| fs::write(&path, text).map_err(|why| failed(&path, why));
     put(whole.join("router.click"), &init::router_text(router))?;
-    let daemons = daemons(args);
-    for (daemon, text) in &daemons {
-        put(frr.join(format!("{daemon}.conf")), text)?;
+    let twins = twins(&args.interfaces);
+    let is_bird = args.protocols.bird;
+    let place = whole.join(if is_bird { "bird" } else { "frr" });
+    let daemons = if is_bird {
+        vec![daemons::bird(&args.protocols, &twins, &place)]
+    } else {
+        daemons::frr(&args.protocols, &twins, &place)
+    };
+    let mut groups = vec![(place, daemons)];
+    if !args.vrrp.is_empty() {
+        let place = whole.join("keepalived");
+        let daemon = vrrp::keepalived(name, &args.vrrp, &args.interfaces, &place)?;
+        groups.push((place, vec![daemon]));
     }
-    give_to_frr(&frr);
-    let daemons = daemons.iter().map(|(daemon, _)| *daemon);
-    put(whole.join("deployment.toml"), &deployment(name, &frr, daemons, &router.vrfs))
-}
-
-/// The daemons, zebra first, and their configurations.
-fn daemons(args: &Args) -> Vec<(&'static str, String)> {
-    let zebra = "! Where the control plane listens.\nfpm address 127.0.0.1\nip forwarding\nipv6 forwarding\n";
-    let mut all = vec![("zebra", zebra.to_owned())];
-    if args.ospf {
-        all.push(("ospfd", ospf(&args.interfaces, args.bfd)));
-    }
-    if args.bfd {
-        all.push((
-            "bfdd",
-            "bfd\n profile fast\n  transmit-interval 50\n  receive-interval 50\n exit\nexit\n".into(),
-        ));
-    }
-    if let Some(number) = args.bgp {
-        let watch = if args.bfd { " ! neighbor 10.0.0.2 bfd profile fast\n" } else { "" };
-        let text = format!(
-            "router bgp {number}\n ! For each neighbour:\n ! neighbor 10.0.0.2 remote-as 65002\n{watch} no bgp ebgp-requires-policy\n"
-        );
-        all.push(("bgpd", text));
-    }
-    all
-}
-
-/// OSPF on all networks of the interfaces.
-fn ospf(interfaces: &[String], bfd: bool) -> String {
-    let watched = if bfd { 0..interfaces.len() } else { 0..0 };
-    let mut text: String =
-        watched.map(|i| format!("interface host{i}\n ip ospf bfd\n ip ospf bfd profile fast\n")).collect();
-    text += "router ospf\n";
-    for interface in interfaces {
-        let addresses = interface.split_once('=').map_or("", |(_, addresses)| addresses).split(',');
-        for address in addresses.filter_map(|text| text.parse::<Address>().ok()) {
-            if let Address::Four(address) = address
-                && let Some(prefix) = address.prefix()
-            {
-                let _ = writeln!(text, " network {prefix} area 0");
-            }
+    for (place, daemons) in &groups {
+        fs::create_dir(place).map_err(|why| failed(place, why))?;
+        for daemon in daemons {
+            put(place.join(format!("{}.conf", daemon.name)), &daemon.text)?;
         }
     }
-    text
+    if !is_bird {
+        give_to_frr(&groups[0].0);
+    }
+    put(whole.join("deployment.toml"), &deployment(name, is_bird, &groups, &router.vrfs))
 }
 
-/// The daemons give up root, and write their sockets here.
+/// FRR's daemons give up root, and write their sockets here.
 fn give_to_frr(directory: &Path) {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let user = passwd.lines().find_map(|line| {
@@ -177,13 +156,12 @@ fn give_to_frr(directory: &Path) {
     }
 }
 
-fn deployment<'a>(name: &str, frr: &Path, daemons: impl Iterator<Item = &'a str>, vrfs: &[Vrf]) -> String {
+fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs: &[Vrf]) -> String {
     let of_vrf = |vrf: &Vrf| format!(", \"--vrf\", \"{}={}\"", vrf.name, vrf.table);
     let vrfs: String = vrfs.iter().map(of_vrf).collect();
-    let place = PLACES.into_iter().find(|place| Path::new(place).join("zebra").exists()).unwrap_or(PLACES[0]);
-    let at = frr.display();
+    let (whose, fpm) = if is_bird { ("BIRD", ", \"--fpm\", \"none\"") } else { ("FRR", "") };
     let mut text = format!(
-        "# A router whose routes come from FRR. Run it with: junctor up FILE\n\
+        "# A router whose routes come from {whose}. Run it with: junctor up FILE\n\
          name = \"{name}\"\n\
          \n\
          # Forwards packets.\n\
@@ -194,44 +172,49 @@ fn deployment<'a>(name: &str, frr: &Path, daemons: impl Iterator<Item = &'a str>
          # Brings routes of the daemons and of the kernel into the user plane's tables.\n\
          [planes.routes]\n\
          kind = \"control\"\n\
-         command = [\"junctor\", \"control\", \"{CHANNEL}\", \"--netns\", \"{name}\"{vrfs}]\n\
+         command = [\"junctor\", \"control\", \"{CHANNEL}\", \"--netns\", \"{name}\"{fpm}{vrfs}]\n\
          after = [\"user\"]\n\
          \n\
          [channels.{CHANNEL}]\n\
          kind = \"routes\"\n\
-         \n\
-         # FRR, next to the twins of the interfaces. 'vtysh --vty_socket {at}' is its command line.\n"
+         \n"
     );
-    for daemon in daemons {
-        if daemon == "bfdd" {
+    for (at, daemons) in groups {
+        let at = at.display();
+        for Daemon { name: daemon, command, after, .. } in daemons {
+            text += &match daemon.as_str() {
+                "zebra" => format!(
+                    "# FRR, next to the twins of the interfaces. 'vtysh --vty_socket {at}' is its command line.\n"
+                ),
+                "bird" => format!(
+                    "# BIRD, next to the twins of the interfaces. 'birdc -s {at}/bird.ctl' is its command line.\n"
+                ),
+                "keepalived" => "# The virtual routers (VRRP).\n".to_owned(),
+                "bfdd" => format!(
+                    "# The router runs the sessions of bfdd.\n\
+                     [channels.bfd]\n\
+                     kind = \"calls\"\n\
+                     plane = \"user\"\n\
+                     \n\
+                     [planes.bfd]\n\
+                     kind = \"control\"\n\
+                     netns = \"{name}\"\n\
+                     command = [\"junctor\", \"bfd\", \"--dataplane\", \"{at}/bfd.sock\", \"--channel\", \"bfd\"]\n\
+                     after = [\"user\"]\n\n"
+                ),
+                _ => String::new(),
+            };
+            let words: Vec<String> = command.iter().map(|word| format!("\"{word}\"")).collect();
             let _ = write!(
                 text,
-                "# The router runs the sessions of bfdd.\n\
-                 [channels.bfd]\n\
-                 kind = \"calls\"\n\
-                 plane = \"user\"\n\
-                 \n\
-                 [planes.bfd]\n\
+                "[planes.{daemon}]\n\
                  kind = \"control\"\n\
-                 command = [\"junctor\", \"bfd\", \"--dataplane\", \"{at}/bfd.sock\", \"--channel\", \"bfd\"]\n\
-                 after = [\"user\"]\n\n"
+                 netns = \"{name}\"\n\
+                 command = [{}]\n\
+                 after = [\"{after}\"]\n\n",
+                words.join(", ")
             );
         }
-        let module = match daemon {
-            "zebra" => "\"-M\", \"dplane_fpm_nl\", ".to_owned(),
-            "bfdd" => format!("\"--dplaneaddr\", \"unix:{at}/bfd.sock\", "),
-            _ => String::new(),
-        };
-        let after = if daemon == "zebra" { "user" } else { "zebra" };
-        let _ = write!(
-            text,
-            "[planes.{daemon}]\n\
-             kind = \"control\"\n\
-             netns = \"{name}\"\n\
-             command = [\"{place}/{daemon}\", {module}\"-f\", \"{at}/{daemon}.conf\", \"-i\", \"{at}/{daemon}.pid\", \
-             \"-z\", \"{at}/zserv\", \"--vty_socket\", \"{at}\", \"-A\", \"127.0.0.1\", \"--log\", \"stdout\"]\n\
-             after = [\"{after}\"]\n\n"
-        );
     }
     text
 }
@@ -240,43 +223,76 @@ fn deployment<'a>(name: &str, frr: &Path, daemons: impl Iterator<Item = &'a str>
 mod tests {
     use super::*;
 
+    fn args(directory: &Path, protocols: Protocols) -> Args {
+        Args {
+            interfaces: ["none0=10.0.1.1/24,2001:db8::1/64", "none1=10.0.2.1/24"].map(String::from).to_vec(),
+            protocols,
+            vrrp: Vec::new(),
+            mpls: false,
+            vrf: vec!["red:77=none1".into()],
+            directory: directory.to_owned(),
+            name: None,
+        }
+    }
+
+    /// The text of the deployment, which is one.
+    fn written(args: &Args) -> String {
+        assert_eq!(main(args), exit::SUCCESS);
+        let file = args.directory.join("deployment.toml");
+        let text = fs::read_to_string(&file).unwrap();
+        let found = planes::deployment::read(&file, &text);
+        let errors: Vec<String> = found.diagnostics.iter().map(|why| why.message.clone()).collect();
+        assert!(found.deployment.is_some(), "{errors:?}");
+        text
+    }
+
     #[test]
     fn what_is_written_is_a_deployment() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("r1");
-        let interfaces = ["none0=10.0.1.1/24,2001:db8::1/64", "none1=10.0.2.1/24"].map(String::from).to_vec();
-        let args = Args {
-            interfaces,
-            ospf: true,
-            bgp: Some(65001),
-            mpls: false,
-            bfd: true,
-            vrf: vec!["red:77=none1".into()],
-            directory: directory.clone(),
-            name: None,
-        };
-        assert_eq!(main(&args), exit::SUCCESS);
+        let protocols = Protocols { ospf: true, bgp: Some(65001), bfd: true, ..Protocols::default() };
+        let args = args(&directory, protocols);
+        let text = written(&args);
         assert_eq!(main(&args), exit::FAILURE, "nothing is written over");
         let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
-        assert_eq!(
-            read("frr/ospfd.conf"),
-            "interface host0\n ip ospf bfd\n ip ospf bfd profile fast\ninterface host1\n ip ospf bfd\n ip ospf bfd profile fast\n\
-             router ospf\n network 10.0.1.0/24 area 0\n network 10.0.2.0/24 area 0\n"
-        );
         assert!(
             read("router.click")
                 .contains("RouteFeed(routes, TABLE rt, TABLE6 rt6, LINK host0 1, LINK host1 2")
         );
-        let text = read("deployment.toml");
+        assert!(
+            read("frr/ospfd.conf")
+                .ends_with("router ospf\n network 10.0.1.0/24 area 0\n network 10.0.2.0/24 area 0\n")
+        );
         assert!(read("router.click").contains("TWIN none1, NETNS r1, VRF red 77, VIRTUAL rt 0 table 1"));
         assert!(text.contains("\"--netns\", \"r1\", \"--vrf\", \"red=77\"]"), "{text}");
         for daemon in ["zebra", "ospfd", "bfdd", "bgpd", "bfd"] {
             assert!(text.contains(&format!("[planes.{daemon}]")), "{text}");
         }
-        let found = planes::deployment::read(&directory.join("deployment.toml"), &text);
-        let errors: Vec<String> = found.diagnostics.iter().map(|why| why.message.clone()).collect();
-        assert!(found.deployment.is_some(), "{errors:?}");
         let nameless = Args { directory: "..".into(), ..args };
         assert_eq!(main(&nameless), exit::USAGE);
+    }
+
+    #[test]
+    fn bird_and_keepalived_are_written_too() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("r2");
+        let protocols = Protocols { ospf: true, bird: true, ..Protocols::default() };
+        let mut args = args(&directory, protocols);
+        for wrong in ["none0=0:10.0.1.9", "eth9=7:10.0.1.9", "none0=7", "none0=7:x"] {
+            args.vrrp = vec![wrong.into()];
+            assert_eq!(main(&args), exit::USAGE, "{wrong}");
+        }
+        args.vrrp = vec!["none0=7:10.0.1.254,fe80::7,2001:db8::254".into()];
+        let text = written(&args);
+        for part in ["\"--fpm\", \"none\"", "[planes.bird]", "[planes.keepalived]"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("zebra"), "{text}");
+        let conf = fs::read_to_string(directory.join("keepalived/keepalived.conf")).unwrap();
+        for part in
+            ["use_vmac v4-0-7", "{\n        10.0.1.254\n    }", "{\n        fe80::7\n        2001:db8::254\n"]
+        {
+            assert!(conf.contains(part), "{part}: {conf}");
+        }
     }
 }

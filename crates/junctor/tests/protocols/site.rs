@@ -9,6 +9,8 @@
 //! ```
 //! Network N (1 to 3) is 10.0.N.0/24 and fd00:N::/64; the router is host 1 there, and the other end host 2.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -19,12 +21,18 @@ use serde_json::Value;
 pub const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The router's interfaces and addresses.
+const INTERFACES: [&str; 3] =
+    ["d0=10.0.1.1/24,fd00:1::1/64", "d1=10.0.2.1/24,fd00:2::1/64", "d2=10.0.3.1/24,fd00:3::1/64"];
+
 pub struct Site {
     pub rig: Rig,
     pub c: Namespace,
     pub control: Namespace,
-    router: Option<Process>,
-    plane: Option<Process>,
+    /// The router and its control plane, or the deployment's supervisor.
+    processes: Vec<Process>,
+    /// Where the router listens for commands.
+    socket: String,
     files: tempfile::TempDir,
     since: Instant,
 }
@@ -51,6 +59,13 @@ impl Site {
 
     /// The same with a configuration that is changed before it runs.
     pub fn edited(mtu: usize, edit: impl FnOnce(String) -> String) -> Site {
+        let mut site = Site::bare(mtu);
+        site.start(edit);
+        site
+    }
+
+    /// The hosts and their cables alone.
+    pub fn bare(mtu: usize) -> Site {
         let since = Instant::now();
         let cable = Cable { mtu, ..Cable::default() };
         let rig = Rig::new(cable).unwrap();
@@ -79,31 +94,26 @@ impl Site {
         rig.a.ip("route add default via 10.0.1.1").unwrap();
         rig.a.ip("route add default via fd00:1::1").unwrap();
         let files = tempfile::tempdir().unwrap();
-        let mut site = Site { rig, c, control, router: None, plane: None, files, since };
-        site.start(edit);
-        site
+        // FRR's daemons are another user's.
+        std::fs::set_permissions(files.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let socket = files.path().join("router.sock").display().to_string();
+        Site { rig, c, control, processes: Vec::new(), socket, files, since }
     }
 
     pub fn path(&self, name: &str) -> String {
         self.files.path().join(name).display().to_string()
     }
 
-    fn start(&mut self, edit: impl FnOnce(String) -> String) {
-        let interfaces =
-            ["d0=10.0.1.1/24,fd00:1::1/64", "d1=10.0.2.1/24,fd00:2::1/64", "d2=10.0.3.1/24,fd00:3::1/64"];
+    pub fn start(&mut self, edit: impl FnOnce(String) -> String) {
         let init =
-            [&[JUNCTOR, "init", "router"][..], &interfaces, &["--host", "--feed", "routes", "--netns"]]
+            [&[JUNCTOR, "init", "router"][..], &INTERFACES, &["--host", "--feed", "routes", "--netns"]]
                 .concat();
         let text = self.rig.dut.run(&[&init[..], &[self.control.name()]].concat()).unwrap();
-        let text = text.replace("Device(d", "Device(METHOD AF_PACKET, d");
-        std::fs::write(self.path("router.click"), edit(text)).unwrap();
-        let (icc, socket, config) = (self.path("icc"), self.path("router.sock"), self.path("router.click"));
-        let command = [JUNCTOR, "run", "-R", "--icc", &icc, "--control", &socket, &config];
-        let mut router = self.rig.dut.spawn(&command).unwrap();
-        let ready = || self.ctl("rt.nroutes").is_some() || router.ended().is_some();
-        wait_for("the router", PATIENCE, ready).unwrap();
-        assert!(router.ended().is_none(), "{}{}", router.stdout(), router.stderr());
-        self.router = Some(router);
+        std::fs::write(self.path("router.click"), edit(by_sockets(text))).unwrap();
+        let (icc, config) = (self.path("icc"), self.path("router.click"));
+        let command = [JUNCTOR, "run", "-R", "--icc", &icc, "--control", &self.socket, &config];
+        let router = self.rig.dut.spawn(&command).unwrap();
+        self.wait_for_router(router);
         let socket = self.path("plane.sock");
         let command = [
             JUNCTOR,
@@ -116,15 +126,60 @@ impl Site {
             "--socket",
             &socket,
         ];
-        self.plane = Some(self.rig.dut.spawn(&command).unwrap());
-        wait_for("the control plane", PATIENCE, || self.status()["router"]["connected"] == true).unwrap();
+        self.processes.push(self.rig.dut.spawn(&command).unwrap());
+        self.wait_for_plane();
+    }
+
+    /// Waits until a router answers that this process runs.
+    fn wait_for_router(&mut self, mut process: Process) {
+        let ready = || self.ctl("rt.nroutes").is_some() || process.ended().is_some();
+        wait_for("the router", PATIENCE, ready).unwrap();
+        assert!(process.ended().is_none(), "{}{}", process.stdout(), process.stderr());
+        self.processes.push(process);
+    }
+
+    fn wait_for_plane(&self) {
+        self.wait("the control plane", || self.status()["router"]["connected"] == true);
+    }
+
+    /// Writes a deployment by `junctor router` with these options, changes its files, and runs it.
+    pub fn deploy(&mut self, options: &[&str], edit: impl Fn(&str, String) -> String) {
+        let (name, at) = (self.control.name().to_owned(), self.path("deployment"));
+        let _ = std::fs::remove_dir_all(&at);
+        let write = [&[JUNCTOR, "router"][..], &INTERFACES, &["--name", &name, "--directory", &at], options];
+        self.rig.dut.run(&write.concat()).unwrap();
+        let plane = format!("\"{JUNCTOR}\", \"control\", \"--socket\", \"{}\"", self.path("plane.sock"));
+        for file in files_below(Path::new(&at)) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let relative = file.strip_prefix(&at).unwrap().display().to_string();
+            let text = match &*relative {
+                "router.click" => by_sockets(text),
+                "deployment.toml" => text.replace("\"junctor\", \"control\"", &plane),
+                _ => text,
+            };
+            let text = text.replace("\"junctor\"", &format!("\"{JUNCTOR}\""));
+            std::fs::write(&file, edit(&relative, text)).unwrap();
+        }
+        self.socket = format!("/run/junctor/{name}/user.sock");
+        let up = self.rig.dut.spawn(&[JUNCTOR, "up", &format!("{at}/deployment.toml")]).unwrap();
+        self.wait_for_router(up);
+        self.wait_for_plane();
+    }
+
+    /// Ends the deployment.
+    pub fn undeploy(&mut self) {
+        for process in self.processes.drain(..) {
+            let said = process.interrupt(PATIENCE).unwrap();
+            assert!(said.status.success(), "{said:?}");
+        }
+        // Its logs are kept for a user, not for a test.
+        let _ = std::fs::remove_dir_all(format!("/run/junctor/{}", self.control.name()));
     }
 
     /// What a handler of the router reads, if it answers.
     pub fn ctl(&self, handler: &str) -> Option<String> {
-        let (socket, words) = (self.path("router.sock"), handler.split(' '));
-        let output =
-            Command::new(JUNCTOR).args(["ctl", "--socket", &socket, "--read"]).args(words).output().unwrap();
+        let command = ["ctl", "--socket", &self.socket, "--read"];
+        let output = Command::new(JUNCTOR).args(command).args(handler.split(' ')).output().unwrap();
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
@@ -136,8 +191,8 @@ impl Site {
 
     /// Packets that the router has dropped for a reason.
     pub fn drops(&self, reason: &str) -> u64 {
-        let socket = self.path("router.sock");
-        let output = Command::new(JUNCTOR).args(["drops", "--json", "--socket", &socket]).output().unwrap();
+        let output =
+            Command::new(JUNCTOR).args(["drops", "--json", "--socket", &self.socket]).output().unwrap();
         let drops: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let of_reason = |drop: &&Value| drop["reason"] == reason;
         let all = drops["drops"].as_array().into_iter().flatten();
@@ -177,8 +232,35 @@ impl Site {
     pub fn wait(&self, what: &str, condition: impl FnMut() -> bool) {
         eprintln!("{:6.1} s: {what}", self.since.elapsed().as_secs_f64());
         wait_for(what, PATIENCE, condition).unwrap_or_else(|why| {
-            let logs = [&self.router, &self.plane].map(|process| process.as_ref().map(Process::stderr));
-            panic!("{why}\n{:#}\n{:#}\n{logs:?}", self.status(), self.routes("--all"))
+            let logs: Vec<_> =
+                self.processes.iter().map(|process| (process.stdout(), process.stderr())).collect();
+            panic!("{why}\n{:#}\n{:#}\n{logs:#?}", self.status(), self.routes("--all"))
         });
     }
+
+    /// Waits until `junctor routes diff` finds nothing: daemons take their time.
+    pub fn wait_for_truth(&self) {
+        let differs = || self.routes("diff")["differences"] != Value::Array(Vec::new());
+        self.wait("nothing to differ", || !differs());
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // A supervisor ends its planes.
+        for process in self.processes.drain(..) {
+            let _ = process.interrupt(PATIENCE);
+        }
+        let _ = std::fs::remove_dir_all(format!("/run/junctor/{}", self.control.name()));
+    }
+}
+
+/// The configuration with devices that every kernel has.
+fn by_sockets(text: String) -> String {
+    text.replace("Device(d", "Device(METHOD AF_PACKET, d")
+}
+
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -115,7 +116,8 @@ impl Conversation<'_> {
     fn request(&mut self, request: Request, id: u16) -> Result<(), String> {
         match request {
             Request::Echo { times } => self.send(&echo_reply(id, times)),
-            Request::Add(asked) => {
+            Request::Add(mut asked) => {
+                complete(&mut asked);
                 // A bfdd that was started again numbers its sessions anew.
                 let place = (asked.neighbour, link(&asked));
                 self.stale.retain(|_, old| (old.neighbour, link(old)) != place);
@@ -132,9 +134,9 @@ impl Conversation<'_> {
                 Ok(())
             }
             Request::Delete(asked) => {
-                self.known.remove(&asked.discriminator);
+                let known = self.known.remove(&asked.discriminator);
                 self.told.remove(&asked.discriminator);
-                self.remove(&asked)
+                self.remove(&known.unwrap_or(asked))
             }
             Request::Counters { discriminator } => {
                 let sessions = read(&mut self.router, self.element).map_err(said)?;
@@ -211,6 +213,37 @@ fn state(session: &Value) -> (State, Remote) {
     (state("status"), remote)
 }
 
+/// Fills in the own address and the link where bfdd leaves them to the kernel, as for sessions of bgpd: those that this namespace has
+/// towards the neighbour.
+fn complete(asked: &mut Asked) {
+    if !asked.local.is_unspecified() && (asked.multi_hop || !asked.interface.is_empty()) {
+        return;
+    }
+    let any: IpAddr = match asked.neighbour {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Nothing is sent: the kernel chooses an address.
+    let chosen = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((asked.neighbour, ::bfd::PORT_SINGLE_HOP))?;
+        socket.local_addr()
+    });
+    let Ok(chosen) = chosen.map(|address| address.ip()) else { return };
+    if asked.local.is_unspecified() {
+        asked.local = chosen;
+    }
+    let has = |interface: &nix::ifaddrs::InterfaceAddress| {
+        let address = interface.address.as_ref();
+        let four = address.and_then(|a| a.as_sockaddr_in()).map(|a| IpAddr::from(a.ip()));
+        let six = address.and_then(|a| a.as_sockaddr_in6()).map(|a| IpAddr::from(a.ip()));
+        four.or(six) == Some(asked.local)
+    };
+    let found = nix::ifaddrs::getifaddrs().ok().and_then(|mut all| all.find(has));
+    if let Some(interface) = found.filter(|_| !asked.multi_hop && asked.interface.is_empty()) {
+        asked.interface = interface.interface_name;
+    }
+}
+
 /// The link of a session, as handlers have it.
 fn link(asked: &Asked) -> &str {
     if asked.multi_hop || asked.interface.is_empty() { "-" } else { &asked.interface }
@@ -232,4 +265,35 @@ fn session(asked: &Asked) -> String {
     let words = [(asked.passive, " PASSIVE"), (!asked.independent, " DEPENDENT"), (asked.shutdown, " DOWN")];
     words.into_iter().filter(|(is, _)| *is).for_each(|(_, word)| text += word);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_bfdd_leaves_open_is_found() {
+        let asked = Asked {
+            discriminator: 7,
+            neighbour: Ipv4Addr::LOCALHOST.into(),
+            local: Ipv4Addr::UNSPECIFIED.into(),
+            multi_hop: false,
+            passive: false,
+            independent: false,
+            echo: false,
+            shutdown: false,
+            min_tx_us: 50_000,
+            min_rx_us: 50_000,
+            min_echo_rx_us: 0,
+            ttl: 255,
+            detect_mult: 3,
+            interface: String::new(),
+        };
+        let mut found = asked.clone();
+        complete(&mut found);
+        assert_eq!((found.local, &*found.interface), (Ipv4Addr::LOCALHOST.into(), "lo"));
+        let mut several = Asked { multi_hop: true, ..asked };
+        complete(&mut several);
+        assert_eq!((several.local, link(&several)), (Ipv4Addr::LOCALHOST.into(), "-"));
+    }
 }
