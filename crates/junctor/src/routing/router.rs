@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "bird")]
     mpls: bool,
     /// A VRF: interfaces with a routing table of their own; may be repeated. TABLE is Linux's number of it, by default 1001 for the first, 1002 for
-    /// the next. FRR knows the VRF by its name where the kernel has VRF devices.
+    /// the next. The protocols speak on other interfaces; FRR knows the VRF by its name where the kernel has VRF devices.
     #[arg(long, value_name = "NAME[:TABLE]=IF[,IF...]")]
     vrf: Vec<String>,
     /// The directory to write, which must not exist.
@@ -109,7 +109,9 @@ fn write(args: &Args, name: &str, router: &Router) -> Result<(), String> {
     let whole = fs::canonicalize(directory).map_err(|why| failed(directory, why))?;
     let put = |path: PathBuf, text: &str| fs::write(&path, text).map_err(|why| failed(&path, why));
     put(whole.join("router.click"), &init::router_text(router))?;
-    let twins = twins(&args.interfaces);
+    let twins = twins(&args.interfaces).into_iter().enumerate();
+    // The protocols speak in the main table.
+    let twins: Vec<_> = twins.filter(|(i, _)| router.table_of(*i) == 0).map(|(_, twin)| twin).collect();
     let is_bird = args.protocols.bird;
     let place = whole.join(if is_bird { "bird" } else { "frr" });
     let daemons = if is_bird {
@@ -259,10 +261,7 @@ mod tests {
             read("router.click")
                 .contains("RouteFeed(routes, TABLE rt, TABLE6 rt6, LINK host0 1, LINK host1 2")
         );
-        assert!(
-            read("frr/ospfd.conf")
-                .ends_with("router ospf\n network 10.0.1.0/24 area 0\n network 10.0.2.0/24 area 0\n")
-        );
+        assert!(read("frr/ospfd.conf").ends_with("router ospf\n network 10.0.1.0/24 area 0\n"));
         assert!(read("router.click").contains("TWIN none1, NETNS r1, VRF red 77, VIRTUAL rt 0 table 1"));
         assert!(text.contains("\"--netns\", \"r1\", \"--vrf\", \"red=77\"]"), "{text}");
         for daemon in ["zebra", "ospfd", "bfdd", "bgpd", "bfd"] {
