@@ -9,6 +9,7 @@ mod fib;
 mod flood;
 mod handoff;
 mod icc;
+mod live;
 pub(crate) mod locks;
 mod mac;
 mod nat;
@@ -41,6 +42,7 @@ enum What {
     Flood(flood::Args),
     Handoff(handoff::Args),
     Icc(icc::Args),
+    Live(live::Args),
     Locks(locks::Args),
     Mac(mac::Args),
     Nat(nat::Args),
@@ -62,6 +64,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Flood(args) => flood::main(args),
         What::Handoff(args) => handoff::main(args),
         What::Icc(args) => icc::main(args),
+        What::Live(args) => live::main(args),
         What::Locks(args) => locks::main(args),
         What::Mac(args) => mac::main(args),
         What::Nat(args) => nat::main(args),

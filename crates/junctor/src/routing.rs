@@ -17,7 +17,7 @@ mod vrrp;
 use std::path::PathBuf;
 
 /// Where control planes of this user listen for questions.
-fn directory() -> Option<PathBuf> {
+pub(crate) fn directory() -> Option<PathBuf> {
     crate::control::directory().map(|directory| directory.join("control"))
 }
 

@@ -128,6 +128,8 @@ pub struct Plane {
     pub environment: Vec<(String, String)>,
     /// Planes that must be ready before it starts, by their place in [`Deployment::planes`].
     pub after: Vec<usize>,
+    /// Planes, by their place in [`Deployment::planes`], without whose process it is of no use: when one ends, it is killed and started again.
+    pub bound_to: Vec<usize>,
     /// When it is started again.
     pub restart: Restart,
     /// How long to wait before a second restart in a row; each further one waits twice as long.

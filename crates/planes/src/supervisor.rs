@@ -16,6 +16,7 @@
 //! * The first start is one transaction. If a plane fails before all have been ready once, all are stopped again.
 //! * A plane that ends is started again at once. If it ends again within [`SETTLED`], the next start waits for `backoff`, and
 //!   each further one twice as long, up to `backoff_max`.
+//! * A plane that is bound to another one is killed when that one's process ends, and started again.
 //! * Planes are stopped in the reverse order of their dependencies.
 
 use std::time::Duration;
@@ -309,6 +310,7 @@ impl Supervisor {
             Event::Ended(id, exit) => {
                 let clean = exit == Exit::Status(0);
                 self.ended(now, id, &exit.to_string(), clean, &mut actions);
+                self.end_bound(now, id, &mut actions);
             }
             Event::Ready(id) => {
                 self.planes[id].heard = now;
@@ -394,6 +396,22 @@ impl Supervisor {
         watched.again = true;
         watched.restarts += 1;
         actions.push(Action::Report(Report::Ended(id, how, Next::Again(wait))));
+    }
+
+    /// Kills what is bound to a plane whose process has ended. An orderly end would tell others that it is gone for good.
+    fn end_bound(&mut self, now: Time, to: Id, actions: &mut Vec<Action>) {
+        if self.down {
+            return;
+        }
+        for (id, watched) in self.planes.iter_mut().enumerate() {
+            let runs = matches!(watched.phase, Phase::Starting(_) | Phase::Ready(_));
+            if runs && watched.plane.bound_to.contains(&to) {
+                watched.phase = Phase::Stopping(now);
+                watched.cause = Some(Cause::Restart);
+                watched.killed = true;
+                actions.push(Action::Kill(id));
+            }
+        }
     }
 
     fn give_up(&mut self, id: Id, why: String, actions: &mut Vec<Action>) {

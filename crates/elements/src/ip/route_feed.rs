@@ -44,6 +44,7 @@
 //!   link, as '192.0.2.0/24 10.0.0.2 eth0'; or a prefix and `local`, `blackhole`, `unreachable` or `prohibit`. A VRF may stand behind the prefix,
 //!   as '192.0.2.0/24@red'. A control plane that is attached sends its own again.
 //! * `feed` read: the number of the control plane's run and of the last batch that it sent; 0 0 before the first.
+//! * `removed` read: how many routes of the control plane have gone from the tables: withdrawn, or not named by a replay.
 //!
 //! ```click
 //! RouteFeed(routes, TABLE rt, LINK eth0 0, LINK eth1 1);
@@ -66,7 +67,7 @@ use crate::mpls::LabelForwarding;
 pub const CLASS: Class = Class::new("RouteFeed", "0/0", || Box::new(RouteFeed::default()))
     .sharing(Sharing::Shared)
     .sole("channel")
-    .handlers(&[Handler::read("feed"), Handler::write("set")])
+    .handlers(&[Handler::read("feed"), Handler::read("removed"), Handler::write("set")])
     .file(file!());
 
 /// An output of each family's table.
@@ -250,7 +251,10 @@ impl Element for RouteFeed {
         self.sink.clone().map(|sink| sink as Provided)
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if name == "removed" {
+            return Ok(self.sink.as_ref().map_or(0, |sink| sink.removed()).to_string());
+        }
         let (feed, sequence) = self.sink.as_ref().map_or((0, 0), |sink| sink.status());
         Ok(format!("{feed} {sequence}"))
     }

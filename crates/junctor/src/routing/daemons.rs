@@ -126,6 +126,8 @@ pub(super) fn frr(protocols: &Protocols, twins: &[Twin], directory: &Path) -> Ve
     texts.into_iter().map(daemon).collect()
 }
 
+/// The router forwards while bgpd is dead: zebra keeps the routes, and neighbours are asked to keep theirs (RFC 4724).
+const SURVIVES: &str = " bgp graceful-restart\n bgp graceful-restart preserve-fw-state\n";
 const BFDD: &str = "bfd\n profile fast\n  transmit-interval 50\n  receive-interval 50\n exit\nexit\n";
 
 /// OSPF on all networks of the interfaces.
@@ -193,7 +195,7 @@ fn isis(twins: &[Twin], _: bool) -> String {
 fn bgp(number: u32, bfd: bool) -> String {
     let watch = if bfd { " ! neighbor 10.0.0.2 bfd profile fast\n" } else { "" };
     format!(
-        "router bgp {number}\n ! For each neighbour:\n ! neighbor 10.0.0.2 remote-as 65002\n{watch} no bgp ebgp-requires-policy\n"
+        "router bgp {number}\n ! For each neighbour:\n ! neighbor 10.0.0.2 remote-as 65002\n{watch} no bgp ebgp-requires-policy\n{SURVIVES}"
     )
 }
 

@@ -205,6 +205,7 @@ fn status(plane: &mut Plane) -> Value {
         "left_out": counts.left_out,
         "router": {
             "connected": session.is_open(),
+            "replaying": plane.rib.is_replaying(),
             "trouble": plane.uplink.trouble(),
             "batches_sent": sent,
             "batches_applied": applied,

@@ -63,6 +63,7 @@ pub struct Places {
     /// Its writable directories.
     pub writable: Vec<Span>,
     after: Vec<Placed<String>>,
+    bound_to: Vec<Placed<String>>,
     pub(super) reaches: Vec<Placed<String>>,
     pub(super) statistics: Vec<Placed<String>>,
 }
@@ -320,6 +321,7 @@ fn plane(
         found.list.push(Diagnostic::error("E0705", wrong).at(*at).help(help));
     }
     let after = fields.texts(found, "after");
+    let bound_to = fields.texts(found, "bound_to");
     let heartbeat = fields.time(found, "heartbeat");
     if let Some((time, at)) = heartbeat.filter(|(time, _)| !time.is_zero() && *time < SHORTEST_HEARTBEAT) {
         found.wrong_value(at, format!("`heartbeat` expects 100ms or more, or 0s for none, not {time:?}"));
@@ -351,6 +353,7 @@ fn plane(
         interfaces: interfaces.iter().map(|(_, at)| *at).collect(),
         writable: writable.iter().map(|(_, at)| *at).collect(),
         after,
+        bound_to,
         reaches,
         statistics,
     };
@@ -375,6 +378,7 @@ fn plane(
         interfaces: interfaces.into_iter().map(|(name, _)| name).collect(),
         environment: fields.pairs(found, "environment"),
         after: Vec::new(),
+        bound_to: Vec::new(),
         restart: fields.word(found, "restart", Restart::ALL).map_or(Restart::Always, |(restart, _)| restart),
         backoff,
         backoff_max: backoff_max.max(backoff),
@@ -420,7 +424,7 @@ fn program(fields: &mut Fields<'_, '_>, found: &mut Findings) -> Option<Placed<P
     }
 }
 
-/// Resolves the names under `after`; finds unknown ones and circles.
+/// Resolves the names of other planes; finds unknown ones and circles.
 fn dependencies(found: &mut Findings, planes: &mut [Plane], places: &[Places]) {
     let names: Vec<String> = planes.iter().map(|plane| plane.name.clone()).collect();
     let tables: Vec<Option<String>> = planes.iter().map(|plane| plane.of.clone()).collect();
@@ -439,6 +443,7 @@ fn dependencies(found: &mut Findings, planes: &mut [Plane], places: &[Places]) {
     };
     for (plane, place) in planes.iter_mut().zip(places) {
         plane.after = place.after.iter().flat_map(&mut find).collect();
+        plane.bound_to = place.bound_to.iter().flat_map(&mut find).collect();
         plane.reaches = place.reaches.iter().flat_map(&mut find).collect();
     }
     for (plane, place) in planes.iter().zip(places) {

@@ -75,6 +75,8 @@ pub(super) struct Fed<F: Family> {
     seen: Option<HashSet<Key<F>, Hasher>>,
     /// Somebody else has removed fed routes.
     is_disturbed: bool,
+    /// Routes of the feed that have gone, whatever took their place.
+    removed: u64,
 }
 
 impl<F: Family> Default for Fed<F> {
@@ -86,6 +88,7 @@ impl<F: Family> Default for Fed<F> {
             beneath: HashMap::default(),
             seen: None,
             is_disturbed: false,
+            removed: 0,
         }
     }
 }
@@ -182,6 +185,11 @@ impl<F: Family> Routes<F> {
     /// Whether a route of the feed was removed by somebody else, so that a replay is needed.
     pub(crate) fn fed_is_disturbed(&self) -> bool {
         self.fed.is_disturbed
+    }
+
+    /// How many routes of the feed have gone.
+    pub(crate) fn fed_removed(&self) -> u64 {
+        self.fed.removed
     }
 
     /// Defines or changes an object. Readers see it with the next [`fed_commit`](Self::fed_commit) or [`fed_publish`](Self::fed_publish).
@@ -369,6 +377,8 @@ impl<F: Family> Routes<F> {
             if id.is_none_or(|id| !self.fed.owns(id)) {
                 self.fed.seen.iter_mut().for_each(|seen| _ = seen.remove(&key));
             }
+            let goes = id.is_none_or(|id| !self.fed.owns(id));
+            self.fed.removed += u64::from(goes && found.is_some_and(|old| self.fed.owns(old)));
             let covered = match found {
                 Some(old) if self.fed.owns(old) => Some(old),
                 Some(old) => self.fed.beneath.insert(key, old),

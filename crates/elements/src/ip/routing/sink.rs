@@ -418,6 +418,14 @@ impl FeedSink {
         self.shown[1].store(state.sequence, Ordering::Relaxed);
     }
 
+    /// How many of the feed's routes have gone from the tables.
+    #[must_use]
+    pub fn removed(&self) -> u64 {
+        let Some(Sides { four, six, .. }) = self.sides.get() else { return 0 };
+        let four = four.as_ref().map_or(0, |side| side.routes.read(super::routes::Routes::fed_removed));
+        four + six.as_ref().map_or(0, |side| side.routes.read(super::routes::Routes::fed_removed))
+    }
+
     /// Why the control plane must replay everything, if it must.
     #[must_use]
     pub fn needs_replay(&self) -> Option<String> {

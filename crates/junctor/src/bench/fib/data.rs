@@ -22,10 +22,10 @@ pub(crate) struct Sources {
 /// What to measure with.
 pub(crate) struct Data<T: Table> {
     pub(crate) routes: Vec<(T::Prefix, NextHopId)>,
-    pub(super) updates: Vec<(T::Prefix, Option<NextHopId>)>,
+    pub(crate) updates: Vec<(T::Prefix, Option<NextHopId>)>,
     /// Where they come from, for people.
     pub(crate) source: String,
-    pub(super) updates_source: String,
+    pub(crate) updates_source: String,
 }
 
 impl<T: Table> Data<T> {
