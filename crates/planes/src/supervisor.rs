@@ -655,6 +655,23 @@ mod tests {
     }
 
     #[test]
+    fn a_plane_ends_with_the_one_that_it_is_bound_to() {
+        let text = "[planes.z]\nkind = \"control\"\ncommand = [\"z\"]\n\
+                    [planes.b]\nkind = \"control\"\ncommand = [\"b\"]\nafter = [\"z\"]\nbound_to = [\"z\"]\n";
+        let mut s = up(&deployment(text));
+        let actions = s.step(at(100), Event::Ended(0, Exit::Signal(9)));
+        assert_eq!(actions[1..], [Action::Kill(1), again(0)]);
+        s.step(at(101), Event::Started(0));
+        let actions = s.step(at(102), Event::Ended(1, Exit::Signal(9)));
+        assert_eq!(actions[1], start(1), "at once, however often");
+        // Nothing is killed for a plane that is stopped with all.
+        s.step(at(103), Event::Started(1));
+        s.step(at(104), Event::Down);
+        let actions = s.step(at(105), Event::Ended(0, Exit::Status(0)));
+        assert!(!actions.contains(&Action::Kill(1)), "{actions:?}");
+    }
+
+    #[test]
     fn what_runs_already_is_left_alone() {
         let mut s = Supervisor::new(&three(), &[(0, Left::Ready), (2, Left::Ready)]);
         assert_eq!(s.step(at(0), Event::Tick), [again(1)], "the one that is missing goes on");

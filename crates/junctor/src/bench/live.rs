@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// How often each process is killed.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     kills: usize,
+    /// Which processes are killed. The control plane (routes) is the reader of FPM, too; fpm is its connection alone.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values = kills::VICTIMS, value_parser = kills::VICTIMS)]
+    victims: Vec<String>,
     /// Packets a second that must all arrive.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
     rate: u32,

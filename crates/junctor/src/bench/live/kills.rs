@@ -7,8 +7,8 @@ use super::Live;
 use super::traffic::Traffic;
 use super::watch::Watch;
 
-/// Who is killed. The control plane is the reader of FPM, too; `fpm` is its connection alone.
-const VICTIMS: [&str; 5] = ["routes", "zebra", "bgpd", "bfdd", "fpm"];
+/// Who can be killed. The control plane is the reader of FPM, too; `fpm` is its connection alone.
+pub(super) const VICTIMS: [&str; 5] = ["routes", "zebra", "bgpd", "bfdd", "fpm"];
 
 /// What came of all kills of one of them.
 #[derive(Default)]
@@ -20,7 +20,8 @@ struct Sum {
 }
 
 pub(super) fn run(live: &mut Live<'_>) -> Result<(), String> {
-    let mut sums = VICTIMS.map(|victim| (victim, Sum::default()));
+    let victims = live.args.victims.iter();
+    let mut sums: Vec<(&str, Sum)> = victims.map(|victim| (victim.as_str(), Sum::default())).collect();
     for round in 1..=live.args.kills {
         for (victim, sum) in &mut sums {
             one(live, victim, &format!("{victim} killed, round {round}"), sum)?;

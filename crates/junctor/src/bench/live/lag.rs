@@ -76,9 +76,6 @@ fn follow(
             answer = look()?;
             let now = Instant::now();
             if answer.starts_with(wanted) {
-                if now - sample.at > Duration::from_secs(2) {
-                    eprintln!("XXX {sample:?} {:?}", now - sample.at);
-                }
                 return Ok(Some(now - sample.at));
             }
             std::thread::sleep(PAUSE);

@@ -26,7 +26,7 @@ use crate::ctl::Client;
 use crate::up;
 
 /// How long anything may take. A full table goes through bgpd and zebra in some 20 s, in a debug build and next to compilers in minutes.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 /// Where zebra connects to, and where the control plane listens.
 const TAP: ([u8; 4], u16) = ([127, 0, 0, 1], 2621);
 const FPM: ([u8; 4], u16) = ([127, 0, 0, 1], 2620);

@@ -142,6 +142,8 @@ impl Tap {
     /// Waits for a sample, at most so long.
     pub(super) fn sample(&self, limit: Duration) -> Option<Sample> {
         let begun = Instant::now();
+        // What nobody took is too old.
+        self.heard().sample = None;
         self.0.is_wanted.store(true, Ordering::Relaxed);
         while begun.elapsed() < limit {
             if let Some(sample) = self.heard().sample.take() {
