@@ -14,6 +14,8 @@ use super::vrf;
 pub const MTU_MIN: u16 = 68;
 /// What an interface's classifier tells apart: ARP queries, ARP replies, IPv4.
 pub(super) const PATTERNS: [&str; 3] = ["12/0806 20/0001", "12/0806 20/0002", "12/0800"];
+/// Packets without a source address, which no router forwards: those of DHCP clients, which the kernel's daemons serve or relay.
+pub(super) const FROM_NOWHERE: &str = "12/0800 26/00000000";
 /// The way of packets that do not come from an interface.
 pub(super) const ENTRY: &str = "CheckIPHeader -> GetIPAddress(16) -> Paint(0) -> [0]rt;\n";
 /// How ICMP errors are sent: marked as RFC 1812 (4.3.2.5) asks, and at a rate that neither a flood nor a scan exceeds.

@@ -527,6 +527,7 @@ impl Router {
             patterns.extend(if has { more } else { &[] });
             first
         };
+        let from_nowhere = outputs(four && self.host, &[ipv4::FROM_NOWHERE]);
         let (of4, of6) = (outputs(four, &ipv4::PATTERNS), outputs(six, &ipv6::PATTERNS));
         let of_mpls = outputs(self.mpls, &mpls::PATTERNS);
         let rest = patterns.len();
@@ -548,6 +549,12 @@ impl Router {
         }
         text += &if self.mpls { mpls::port(self, i, of_mpls) } else { String::new() };
         text += &self.twin(i);
+        if four && self.host {
+            text += &format!(
+                "// Who asks for an address by DHCP has none yet.\n{} -> heard{i};\n",
+                Router::received(i, from_nowhere)
+            );
+        }
         if four {
             text += &ipv4::stations(self, i, of4);
         }

@@ -4,5 +4,6 @@
 mod deployed;
 mod flood;
 mod routing;
+mod services;
 mod site;
 mod vrrp;
