@@ -148,7 +148,7 @@ fn load(args: &Args) -> Result<lang::Graph, Trouble> {
 }
 
 /// The configuration that a router runs, without what its command line added.
-fn present(flat: &str) -> lang::Graph {
+pub(crate) fn present(flat: &str) -> lang::Graph {
     let added = |line: &&str| line.starts_with("click_driver@@") || line.starts_with("--place ");
     let text: Vec<&str> = flat.lines().filter(|line| !added(line)).collect();
     lang::load_str("present", &text.join("\n"), &elements::options()).graph.unwrap_or_default()

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one form in which every measuring command reports: named values with unit, spread and conditions.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 /// One measured quantity over several runs.
@@ -79,8 +81,13 @@ pub(crate) fn print(command: &str, conditions: &Value, results: &[Measured], as_
     crate::cli::print_or_fail(results.iter().map(line).collect::<String>().as_bytes())
 }
 
-/// What the figures were measured on.
+/// What the figures were measured on, as it was when this was first asked: a lab that measures binds its own threads later.
 pub(crate) fn machine() -> Value {
+    static MACHINE: LazyLock<Value> = LazyLock::new(read_machine);
+    MACHINE.clone()
+}
+
+fn read_machine() -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
     let model = cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ").map(|(_, m)| m));
@@ -95,7 +102,8 @@ pub(crate) fn machine() -> Value {
 pub(crate) fn machine_line(machine: &Value, version: &str) -> String {
     let text = |key: &str| machine[key].as_str().unwrap_or("unknown").to_owned();
     let (cpu, kernel, cores) = (text("cpu"), text("kernel"), &machine["cores"]);
-    format!("{cpu}, {cores} cores, Linux {kernel}; Junctor {version}.")
+    let s = if *cores == 1 { "" } else { "s" };
+    format!("{cpu}, {cores} core{s}, Linux {kernel}; Junctor {version}.")
 }
 
 #[cfg(test)]

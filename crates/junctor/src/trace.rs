@@ -8,8 +8,10 @@ use serde_json::json;
 use crate::ctl::{self, Client, Failure, Which};
 use crate::observe::records::Step;
 use crate::{cli, exit};
+use routes::Routes;
 
 mod live;
+mod routes;
 mod story;
 mod trial;
 
@@ -47,6 +49,9 @@ pub(crate) struct Args {
     trial: Trial,
     #[command(flatten)]
     router: Which,
+    /// The socket of the control plane that names the routes which packets have followed, or none; by default, that of the only one of this user. It is asked when a packet is printed.
+    #[arg(long, value_name = "PATH")]
+    routes: Option<PathBuf>,
     /// Print a line of JSON for each packet.
     #[arg(long)]
     json: bool,
@@ -83,9 +88,12 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(why) => return cli::usage(why),
     };
     let done = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(ctl::lost)).and_then(
-        |mut client| match trials {
-            Some(packets) => trial::try_packets(args, &mut client, packets),
-            None => live::follow(args, client, time),
+        |mut client| {
+            let out = Out { routes: Routes::find(args.routes.as_deref(), &mut client)?, ended: None };
+            match trials {
+                Some(packets) => trial::try_packets(args, &mut client, out, packets),
+                None => live::follow(args, client, out, time),
+            }
         },
     );
     done.unwrap_or_else(Failure::tell)
@@ -94,6 +102,8 @@ pub(crate) fn main(args: &Args) -> u8 {
 /// Standard output, until it takes no more.
 #[derive(Default)]
 struct Out {
+    /// Who names the routes.
+    routes: Option<Routes>,
     /// Why it takes no more, and the exit status of that.
     ended: Option<(&'static str, u8)>,
 }
@@ -128,7 +138,18 @@ impl Out {
 }
 
 /// Prints a packet's way; returns whether that was taken.
-fn print(args: &Args, out: &mut Out, packet: u64, steps: &[Step], left: &[String], tried: bool) -> bool {
+fn print(
+    args: &Args,
+    out: &mut Out,
+    packet: u64,
+    mut steps: Vec<Step>,
+    left: &[String],
+    tried: bool,
+) -> bool {
+    if let Some(routes) = &mut out.routes {
+        routes.name(&mut steps);
+    }
+    let steps = &steps;
     if args.json {
         let object = json!({
             "packet": packet, "tried": tried, "fields": story::fields(steps), "steps": story::steps(steps), "left": left

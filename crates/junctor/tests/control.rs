@@ -121,6 +121,15 @@ impl Routed {
         serde_json::from_slice(&output.unwrap().stdout).unwrap_or_default()
     }
 
+    /// What a trace says of a packet for an address.
+    fn trace(&self, to: &str) -> String {
+        let packet = format!("ip 10.0.1.2 to {to} / udp 1 to 2");
+        let (router, plane) = (self.path("router.sock"), self.path("plane.sock"));
+        let words = ["trace", "--at", "rt", "--packet", &packet, "--socket", &router, "--routes", &plane];
+        let output = Command::new(JUNCTOR).args(words).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    }
+
     /// What `junctor routes diff` finds; the exit status must agree.
     fn differences(&self) -> Vec<Value> {
         let socket = self.path("plane.sock");
@@ -188,6 +197,9 @@ fn routes_of_ospf_forward_and_survive_the_death_of_everyone() {
     assert_eq!((&route["protocol"], &route["feed"]), (&"ospf".into(), &"fpm".into()), "{route:#}");
     assert_eq!(route["hops"][0]["link"], "host1", "{route:#}");
     routed.rig.a.run(&["ping", "-n", "-c", "3", "-W", "20", "192.0.2.1"]).unwrap();
+    let traced = routed.trace("192.0.2.1");
+    let named = "route 192.0.2.0/24 of ospf (feed fpm, metric 20): 10.0.2.2 on host1";
+    assert!(traced.contains(named), "{traced}");
 
     // The daemon, the control plane, and FRR's zebra are killed under traffic, one after the other.
     let running = Pings::start(&routed.rig.a, "192.0.2.1", 10, PATIENCE).unwrap();

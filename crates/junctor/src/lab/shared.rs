@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::report::Cell;
 use super::{Common, Progress, Wrong};
 use crate::bench::Failed;
-use crate::measure::Measured;
+use crate::measure::{self, Measured};
 use engine::balance::Handoff;
 
 /// What all parts of a lab need to know, and where they put what they find.
@@ -29,6 +29,8 @@ impl<'a> Setting<'a> {
     /// Nothing is found yet.
     pub(super) fn new(common: &'a Common) -> Result<Setting<'a>, Wrong> {
         let (cores, here) = cores(common.cores).map_err(Wrong::Usage)?;
+        // Before any thread is bound.
+        let _ = measure::machine();
         Ok(Setting {
             common,
             cores,

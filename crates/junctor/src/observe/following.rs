@@ -252,6 +252,7 @@ impl Teller {
             class: info.class.name.to_owned(),
             event,
             state: if let Picture::State(state) = seen.picture { Some(state) } else { None },
+            route: None,
         }));
         if ends {
             followed.alive.remove(&seen.id);

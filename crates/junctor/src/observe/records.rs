@@ -157,6 +157,9 @@ pub(crate) struct Step {
     /// The packet as it was then.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) state: Option<State>,
+    /// The route that it has followed, if a control plane knows it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) route: Option<serde_json::Value>,
 }
 
 /// What happened.

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -76,10 +76,11 @@ pub(crate) fn main(args: &Args) -> u8 {
         Args { all: true, .. } => format!("routes all{vrf}"),
         _ => format!("routes{vrf}"),
     };
-    let answer = match connect(args).and_then(|mut client| client.read(&handler)) {
-        Ok(answer) => answer,
-        Err(why) => return why.tell(),
-    };
+    let answer =
+        match connect(args.socket.as_deref(), "--socket").and_then(|mut client| client.read(&handler)) {
+            Ok(answer) => answer,
+            Err(why) => return why.tell(),
+        };
     let value: Value = match serde_json::from_str(&answer) {
         Ok(Value::Array(rows)) if args.labels => rows.into_iter().filter(is_label).collect(),
         Ok(value) => value,
@@ -135,14 +136,17 @@ fn differences(args: &Args, value: &Value) -> u8 {
     }
 }
 
-/// Connects to the control plane that is meant.
-fn connect(args: &Args) -> Result<Client, Failure> {
-    let open = |path: &PathBuf| {
+/// Connects to the control plane at this socket, which an option names, or to the only one of this user.
+///
+/// # Errors
+/// There is none, or there are several.
+pub(crate) fn connect(socket: Option<&Path>, option: &str) -> Result<Client, Failure> {
+    let open = |path: &Path| {
         let failed =
             |why: std::io::Error| Failure::Unreachable(format!("control plane {}: {why}", path.display()));
         Client::new(UnixStream::connect(path).map_err(failed)?).map_err(failed)
     };
-    if let Some(path) = &args.socket {
+    if let Some(path) = socket {
         return open(path);
     }
     let directory = super::directory();
@@ -152,7 +156,7 @@ fn connect(args: &Args) -> Result<Client, Failure> {
     match (paths.pop(), paths.len()) {
         (Some(path), 0) => open(&path),
         (Some(_), others) => Err(Failure::Unclear(format!(
-            "{} control planes run; name the socket of one by --socket",
+            "{} control planes run; name the socket of one by {option}",
             others + 1
         ))),
         (None, _) => Err(Failure::Unreachable(
@@ -167,6 +171,13 @@ fn text_of(value: &Value) -> String {
         Value::Null => "-".into(),
         other => other.to_string(),
     }
+}
+
+/// One route in a line: where it leads to, who it comes from, and its next hops.
+pub(crate) fn line(row: &Value) -> String {
+    let [protocol, feed] = ["protocol", "feed"].map(|key| text_of(&row[key]));
+    let metric = row["metric"].as_u64().map_or(String::new(), |metric| format!(", metric {metric}"));
+    format!("route {} of {protocol} (feed {feed}{metric}): {}", prefix(row), hops(row))
 }
 
 fn prefix(row: &Value) -> String {

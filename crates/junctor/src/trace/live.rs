@@ -45,12 +45,17 @@ struct Followed {
 }
 
 /// Follows packets until what was asked for has been seen.
-pub(super) fn follow(args: &Args, mut client: Client, time: Option<Duration>) -> Result<u8, Failure> {
+pub(super) fn follow(
+    args: &Args,
+    mut client: Client,
+    out: Out,
+    time: Option<Duration>,
+) -> Result<u8, Failure> {
     let (filter, at, count) = (args.filter.join(" "), args.at.clone(), args.count.unwrap_or(COUNT));
     let session = fetch::begin(&mut client, &Order::Trace { filter, at, count })?;
     let mut watched = Watched::new(client, session);
     let until = time.map(|time| Instant::now() + time);
-    let mut followed = Followed::default();
+    let mut followed = Followed { out, ..Followed::default() };
     let (mut last, mut why) = (Instant::now(), "");
     loop {
         let lines = match watched.more() {
@@ -184,7 +189,7 @@ impl Followed {
     fn print(&mut self, args: &Args, packet: u64) {
         let (steps, left) = (self.steps.remove(&packet), self.left.remove(&packet));
         let (steps, left) = (steps.unwrap_or_default(), left.unwrap_or_default());
-        self.printed += u64::from(print(args, &mut self.out, packet, &steps, &left, false));
+        self.printed += u64::from(print(args, &mut self.out, packet, steps, &left, false));
     }
 
     /// Prints what has not ended.

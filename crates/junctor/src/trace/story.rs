@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use wire::fields::{Change, Field, changes};
 
 use crate::observe::records::{self, Event, State, Step};
+use crate::routing::routes;
 
 /// Characters of a value that are shown.
 const WIDEST: usize = 48;
@@ -146,6 +147,9 @@ pub(super) fn text(packet: u64, all: &[Step], left: &[String], tried: bool) -> S
         here = Some((step.element.clone(), copy, step.worker));
         for change in &changed {
             let _ = writeln!(text, "    {}", change_text(change));
+        }
+        if let Some(route) = &step.route {
+            let _ = writeln!(text, "    {}", routes::line(route));
         }
         // The packet itself is no copy, wherever it is seen first.
         if let Some(line) = event_text(step, new && !enters && step.copy > 1) {

@@ -62,20 +62,30 @@ fn begins_with_ip(record: &Record) -> Result<bool, String> {
 }
 
 /// Tries packets.
-pub(super) fn try_packets(args: &Args, client: &mut Client, packets: Packets) -> Result<u8, Failure> {
+pub(super) fn try_packets(
+    args: &Args,
+    client: &mut Client,
+    mut out: Out,
+    packets: Packets,
+) -> Result<u8, Failure> {
     match packets {
         Packets::One(bytes) => {
-            let mut out = Out::default();
             try_packet(args, client, &mut out, 1, &bytes)?;
             Ok(out.status())
         }
-        Packets::File(file, reader) => try_file(args, client, &file, *reader),
+        Packets::File(file, reader) => try_file(args, client, out, &file, *reader),
     }
 }
 
 /// Tries the packets of a file one by one, so that what comes before a damaged one is told.
-fn try_file(args: &Args, client: &mut Client, file: &Path, mut reader: Reader) -> Result<u8, Failure> {
-    let (mut out, mut tried, mut packet) = (Out::default(), 0, (Vec::new(), false));
+fn try_file(
+    args: &Args,
+    client: &mut Client,
+    mut out: Out,
+    file: &Path,
+    mut reader: Reader,
+) -> Result<u8, Failure> {
+    let (mut tried, mut packet) = (0, (Vec::new(), false));
     let mut damage = None;
     while out.takes_more() && args.count.is_none_or(|count| tried < count) {
         let next = reader.next(&mut packet.0).map_err(|e| e.to_string());
@@ -119,6 +129,6 @@ fn try_packet(
     if let Some(first) = steps.first_mut() {
         first.state.get_or_insert(tried);
     }
-    print(args, out, number, &steps, &[], true);
+    print(args, out, number, steps, &[], true);
     Ok(())
 }

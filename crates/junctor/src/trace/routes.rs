@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The routes that a packet has followed: where a control plane feeds the routing table of a step, it is asked whose route that is.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::path::Path;
+
+use lang::config::{split_args, split_words};
+use serde_json::Value;
+
+use crate::apply::present;
+use crate::ctl::{Client, Failure};
+use crate::observe::records::{Event, State, Step};
+use crate::routing::routes;
+
+/// The option that names the control plane.
+const OPTION: &str = "--routes";
+
+/// Names of VRFs by the number that the annotation holds.
+type Vrfs = BTreeMap<String, String>;
+
+/// A control plane, and the elements that it feeds.
+pub(super) struct Routes {
+    plane: Client,
+    tables: HashMap<String, Vrfs>,
+}
+
+impl Routes {
+    /// The control plane at this socket, `none` for no one; by default, the only one of this user, if there is one.
+    ///
+    /// # Errors
+    /// The one that was asked for does not answer.
+    pub(super) fn find(asked: Option<&Path>, router: &mut Client) -> Result<Option<Routes>, Failure> {
+        if asked == Some(Path::new("none")) {
+            return Ok(None);
+        }
+        let plane = match routes::connect(asked, OPTION) {
+            Ok(plane) => plane,
+            Err(_) if asked.is_none() => return Ok(None),
+            Err(why) => return Err(why),
+        };
+        let tables = tables(&present(&router.read("flatconfig")?));
+        Ok((!tables.is_empty()).then_some(Routes { plane, tables }))
+    }
+
+    /// Names the routes that steps have followed.
+    pub(super) fn name(&mut self, steps: &mut [Step]) {
+        // What came into an element: what it decides by is changed when it goes out.
+        let mut came: HashMap<u64, State> = HashMap::new();
+        for step in steps {
+            match &step.event {
+                Event::Input { .. } => {}
+                Event::Output { .. } | Event::Dropped { .. } => {
+                    if let Some(state) = came.get(&step.copy).or(step.state.as_ref()) {
+                        step.route = self.look_up(&step.element, state);
+                    }
+                }
+                _ => continue,
+            }
+            came.extend(step.state.clone().map(|state| (step.copy, state)));
+        }
+    }
+
+    fn look_up(&mut self, element: &str, state: &State) -> Option<Value> {
+        let vrfs = self.tables.get(element)?;
+        let to = destination(state)?;
+        let paint = state.annotations.iter().find(|(name, _)| name == "anno.paint");
+        let vrf = paint.and_then(|(_, paint)| vrfs.get(paint)).map_or("", String::as_str);
+        let answer = self.plane.read(format!("lookup {to} {vrf}").trim_end()).ok()?;
+        serde_json::from_str(&answer).ok().filter(|route| *route != Value::Null)
+    }
+}
+
+/// The lookup elements that a control plane feeds.
+fn tables(graph: &lang::Graph) -> HashMap<String, Vrfs> {
+    let mut all = HashMap::new();
+    for feed in graph.elements.iter().filter(|element| &*element.class == "RouteFeed") {
+        let args = split_args(&feed.config);
+        let of = |keyword: &str| {
+            let args = args.iter().map(|arg| split_words(&arg.text));
+            args.filter(|words| words.first() == Some(&keyword))
+                .map(|words| words[1..].to_vec())
+                .collect::<Vec<_>>()
+        };
+        let named = of("VRF").into_iter().filter_map(|words| match *words {
+            [name, number] => Some((number.to_owned(), name.to_owned())),
+            _ => None,
+        });
+        let vrfs: Vrfs = named.collect();
+        let elements = [of("TABLE"), of("TABLE6")].concat().into_iter().flatten();
+        all.extend(elements.map(|element| (element.to_owned(), vrfs.clone())));
+    }
+    all
+}
+
+/// By what a packet's route is chosen: the annotation, or else the address in its header.
+fn destination(state: &State) -> Option<IpAddr> {
+    let fields = state.fields();
+    let field = |name: &str| fields.iter().find(|field| field.name == name)?.value.parse().ok();
+    field("anno.dst_ip").or_else(|| field("ip.dst")).or_else(|| field("ipv6.dst"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fed_elements_are_found_with_their_vrfs() {
+        let text = "RouteFeed(routes, TABLE rt, TABLE6 rt6, LINK eth0 0, VRF red 1);
+            rt :: StaticIPLookup(10.0.0.0/8 0, VRF_ANNO PAINT); other :: StaticIPLookup(10.0.0.0/8 0);
+            rt6 :: LookupIP6Route(2001:db8::/32 0, VRF_ANNO PAINT); Idle -> rt -> Discard; Idle -> other -> Discard; Idle -> rt6 -> Discard;";
+        let tables = tables(&present(text));
+        let mut names: Vec<&String> = tables.keys().collect();
+        names.sort();
+        assert_eq!(names, ["rt", "rt6"]);
+        assert_eq!(tables["rt"]["1"], "red");
+    }
+
+    #[test]
+    fn a_destination_is_the_annotation_or_the_header() {
+        let bytes = wire::compose::compose("ip 10.0.0.1 to 192.0.2.1 / udp 1 to 2").expect("a packet").bytes;
+        let state = |annotations| State { bytes: wire::fields::hex(&bytes), ip: true, annotations };
+        assert_eq!(destination(&state(Vec::new())), "192.0.2.1".parse().ok());
+        let set = vec![("anno.dst_ip".to_owned(), "198.51.100.1".to_owned())];
+        assert_eq!(destination(&state(set)), "198.51.100.1".parse().ok());
+    }
+}
