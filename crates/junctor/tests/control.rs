@@ -198,7 +198,7 @@ fn routes_of_ospf_forward_and_survive_the_death_of_everyone() {
     assert_eq!(route["hops"][0]["link"], "host1", "{route:#}");
     routed.rig.a.run(&["ping", "-n", "-c", "3", "-W", "20", "192.0.2.1"]).unwrap();
     let traced = routed.trace("192.0.2.1");
-    let named = "route 192.0.2.0/24 of ospf (feed fpm, metric 20): 10.0.2.2 on host1";
+    let named = "route 192.0.2.0/24 of ospf (feed fpm): 10.0.2.2 on host1";
     assert!(traced.contains(named), "{traced}");
 
     // The daemon, the control plane, and FRR's zebra are killed under traffic, one after the other.

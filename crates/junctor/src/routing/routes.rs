@@ -176,7 +176,10 @@ fn text_of(value: &Value) -> String {
 /// One route in a line: where it leads to, who it comes from, and its next hops.
 pub(crate) fn line(row: &Value) -> String {
     let [protocol, feed] = ["protocol", "feed"].map(|key| text_of(&row[key]));
-    let metric = row["metric"].as_u64().map_or(String::new(), |metric| format!(", metric {metric}"));
+    let metric = row["metric"]
+        .as_u64()
+        .filter(|metric| *metric > 0)
+        .map_or(String::new(), |metric| format!(", metric {metric}"));
     format!("route {} of {protocol} (feed {feed}{metric}): {}", prefix(row), hops(row))
 }
 
