@@ -17,7 +17,7 @@ use crate::routing::routes;
 const OPTION: &str = "--routes";
 
 /// Names of VRFs by the number that the annotation holds.
-type Vrfs = BTreeMap<String, String>;
+type Vrfs = BTreeMap<u8, String>;
 
 /// A control plane, and the elements that it feeds.
 pub(super) struct Routes {
@@ -64,8 +64,7 @@ impl Routes {
     fn look_up(&mut self, element: &str, state: &State) -> Option<Value> {
         let vrfs = self.tables.get(element)?;
         let to = destination(state)?;
-        let paint = state.annotations.iter().find(|(name, _)| name == "anno.paint");
-        let vrf = paint.and_then(|(_, paint)| vrfs.get(paint)).map_or("", String::as_str);
+        let vrf = vrfs.get(&vrf(state)).map_or("", String::as_str);
         let answer = self.plane.read(format!("lookup {to} {vrf}").trim_end()).ok()?;
         serde_json::from_str(&answer).ok().filter(|route| *route != Value::Null)
     }
@@ -83,7 +82,7 @@ fn tables(graph: &lang::Graph) -> HashMap<String, Vrfs> {
                 .collect::<Vec<_>>()
         };
         let named = of("VRF").into_iter().filter_map(|words| match *words {
-            [name, number] => Some((number.to_owned(), name.to_owned())),
+            [name, number] => Some((number.parse().ok()?, name.to_owned())),
             _ => None,
         });
         let vrfs: Vrfs = named.collect();
@@ -91,6 +90,12 @@ fn tables(graph: &lang::Graph) -> HashMap<String, Vrfs> {
         all.extend(elements.map(|element| (element.to_owned(), vrfs.clone())));
     }
     all
+}
+
+/// The number of the table that a packet is looked up in. Its annotation is the last byte of the VLAN tag's.
+fn vrf(state: &State) -> u8 {
+    let tag = state.annotations.iter().find(|(name, _)| name == "anno.vlan_tci");
+    tag.and_then(|(_, tag)| tag.parse::<u16>().ok()).map_or(0, |tag| tag.to_be_bytes()[1])
 }
 
 /// By what a packet's route is chosen: the annotation, or else the address in its header.
@@ -107,13 +112,13 @@ mod tests {
     #[test]
     fn fed_elements_are_found_with_their_vrfs() {
         let text = "RouteFeed(routes, TABLE rt, TABLE6 rt6, LINK eth0 0, VRF red 1);
-            rt :: StaticIPLookup(10.0.0.0/8 0, VRF_ANNO PAINT); other :: StaticIPLookup(10.0.0.0/8 0);
-            rt6 :: LookupIP6Route(2001:db8::/32 0, VRF_ANNO PAINT); Idle -> rt -> Discard; Idle -> other -> Discard; Idle -> rt6 -> Discard;";
+            rt :: StaticIPLookup(10.0.0.0/8 0, VRF_ANNO VRF); other :: StaticIPLookup(10.0.0.0/8 0);
+            rt6 :: LookupIP6Route(2001:db8::/32 0, VRF_ANNO VRF); Idle -> rt -> Discard; Idle -> other -> Discard; Idle -> rt6 -> Discard;";
         let tables = tables(&present(text));
         let mut names: Vec<&String> = tables.keys().collect();
         names.sort();
         assert_eq!(names, ["rt", "rt6"]);
-        assert_eq!(tables["rt"]["1"], "red");
+        assert_eq!(tables["rt"][&1], "red");
     }
 
     #[test]
@@ -121,6 +126,8 @@ mod tests {
         let bytes = wire::compose::compose("ip 10.0.0.1 to 192.0.2.1 / udp 1 to 2").expect("a packet").bytes;
         let state = |annotations| State { bytes: wire::fields::hex(&bytes), ip: true, annotations };
         assert_eq!(destination(&state(Vec::new())), "192.0.2.1".parse().ok());
+        assert_eq!(vrf(&state(vec![("anno.vlan_tci".to_owned(), "261".to_owned())])), 5);
+        assert_eq!(vrf(&state(Vec::new())), 0);
         let set = vec![("anno.dst_ip".to_owned(), "198.51.100.1".to_owned())];
         assert_eq!(destination(&state(set)), "198.51.100.1".parse().ok());
     }
