@@ -658,7 +658,9 @@ mod tests {
     fn a_plane_ends_with_the_one_that_it_is_bound_to() {
         let text = "[planes.z]\nkind = \"control\"\ncommand = [\"z\"]\n\
                     [planes.b]\nkind = \"control\"\ncommand = [\"b\"]\nafter = [\"z\"]\nbound_to = [\"z\"]\n";
-        let mut s = up(&deployment(text));
+        let mut s = Supervisor::new(&deployment(text), &[]);
+        let begin = [Event::Tick, Event::Started(0), Event::Started(1)];
+        begin.into_iter().for_each(|event| drop(s.step(at(10), event)));
         let actions = s.step(at(100), Event::Ended(0, Exit::Signal(9)));
         assert_eq!(actions[1..], [Action::Kill(1), again(0)]);
         s.step(at(101), Event::Started(0));
