@@ -161,7 +161,7 @@ fn what_is_done_is_not_repeated_and_what_is_missing_is_measured() {
     let said = text(&stale.stderr);
     assert!(stale.status.success() && said.contains("3 of 4 runs are done already"), "{said}");
     assert!(said.contains("has the form \"junctor-test-0\" and not"), "{said}");
-    assert!(said.contains("abacus, 1 cores, Linux 1") && said.contains("Junctor 0.0.1."), "{said}");
+    assert!(said.contains("abacus, 1 core, Linux 1") && said.contains("Junctor 0.0.1."), "{said}");
     let report = std::fs::read_to_string(campaign.path("out/campaign.md")).expect("the report");
     assert!(report.contains("not all of one machine and version") && report.contains("abacus"), "{report}");
     // More sizes: only these are new.
