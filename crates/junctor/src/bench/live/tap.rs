@@ -154,9 +154,10 @@ impl Tap {
         None
     }
 
-    /// Whether the stream has not said anything newer about a sample's route.
+    /// Whether the stream has not said anything newer about a sample's route, nor about a longer one of its first address.
     pub(super) fn is_current(&self, sample: &Sample) -> bool {
-        self.heard().known.get(&sample.prefix) == Some(&sample.gateway)
+        let heard = self.heard();
+        heard.known.get(&sample.prefix) == Some(&sample.gateway) && !heard.is_hidden(sample.prefix)
     }
 
     /// How many routes the connection has named.
@@ -214,9 +215,17 @@ impl Heard {
 
     /// Whether the route's first address leads elsewhere before the route is in the table.
     fn is_telling(&self, prefix: Prefix4, gateway: Ipv4Addr) -> bool {
-        let of = |len| self.known.get(&Prefix4::new(prefix.addr(), len)?);
-        let is_hidden = (prefix.len() + 1..=32).any(|len| of(len).is_some());
-        let before = (0..=prefix.len()).rev().find_map(of);
-        !is_hidden && before != Some(&gateway)
+        let before = (0..=prefix.len()).rev().find_map(|len| self.of(prefix, len));
+        !self.is_hidden(prefix) && before != Some(&gateway)
+    }
+
+    /// Whether a longer route decides about the route's first address.
+    fn is_hidden(&self, prefix: Prefix4) -> bool {
+        (prefix.len() + 1..=32).any(|len| self.of(prefix, len).is_some())
+    }
+
+    /// The gateway of the route of this length that begins at a prefix's first address.
+    fn of(&self, prefix: Prefix4, len: u8) -> Option<&Ipv4Addr> {
+        self.known.get(&Prefix4::new(prefix.addr(), len)?)
     }
 }
