@@ -34,7 +34,7 @@ const DAY: f64 = 1_393_421.0 / 86_400.0;
 const TARGETS: usize = 32;
 /// How often changes are sent.
 const TICK: Duration = Duration::from_millis(10);
-/// The most packets a second that are sent next to changes.
+/// The rate of packets that has no limit, next to changes.
 const FULL: u32 = 0;
 
 /// Run a router with FRR and a full table in network namespaces; kill its processes, change its routes, and measure how far its table is behind.
