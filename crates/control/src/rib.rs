@@ -443,12 +443,13 @@ impl Rib {
             let used: HashSet<u16> = hops.flatten().map(|hop| hop.link).collect();
             self.links.forget_gone(|number| used.contains(&number));
         }
+        let table = |links: &Links| links.get(index).and_then(|link| link.vrf_table);
+        let before = table(&self.links);
         if !self.links.set(index, link) {
             return;
         }
-        let devices = self.links.vrf_tables();
-        if devices != self.devices {
-            self.devices = devices;
+        if table(&self.links) != before {
+            self.devices = self.links.vrf_tables();
             self.look_at_copies(now);
         }
         self.links.send(|update| self.outbox.put(update));

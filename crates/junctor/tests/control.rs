@@ -3,6 +3,8 @@
 //!
 //! Host A, the router, host B. The daemons of the router live in a namespace with its twins. B is a router, too.
 
+mod fed;
+
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ use lab::process::Process;
 use lab::rig::{Cable, Namespace, Rig, skip_without, wait_for};
 use serde_json::Value;
 
-const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+use fed::JUNCTOR;
+
 const PATIENCE: Duration = Duration::from_secs(120);
 /// OSPF that finds its neighbours and decides in a second.
 const OSPF: &str = "
@@ -90,35 +93,18 @@ impl Routed {
 
     fn start_plane(&mut self, more: &[&str]) {
         let (icc, socket) = (self.path("icc"), self.path("plane.sock"));
-        let command = [
-            JUNCTOR,
-            "control",
-            "routes",
-            "--icc",
-            &icc,
-            "--netns",
-            self.control.name(),
-            "--socket",
-            &socket,
-        ];
-        let plane = self.rig.dut.spawn(&[&command[..], more].concat()).unwrap();
+        let plane = fed::control_plane(&self.rig.dut, &icc, &self.control, &socket, more);
         self.plane = Some(plane);
         wait_for("the control plane", PATIENCE, || self.status()["router"]["connected"] == true).unwrap();
     }
 
     /// What a handler of the router reads, if it answers.
     fn ctl(&self, handler: &str) -> Option<String> {
-        let (socket, words) = (self.path("router.sock"), handler.split(' '));
-        let output =
-            Command::new(JUNCTOR).args(["ctl", "--socket", &socket, "--read"]).args(words).output().unwrap();
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        fed::read(&self.path("router.sock"), handler)
     }
 
     fn routes(&self, arguments: &[&str]) -> Value {
-        let socket = self.path("plane.sock");
-        let output =
-            Command::new(JUNCTOR).args(["routes", "--json", "--socket", &socket]).args(arguments).output();
-        serde_json::from_slice(&output.unwrap().stdout).unwrap_or_default()
+        fed::routes(&self.path("plane.sock"), arguments)
     }
 
     /// What a trace says of a packet for an address.

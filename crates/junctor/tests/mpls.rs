@@ -2,6 +2,8 @@
 //! Label switching with Linux as the neighbour: a User Mode Linux guest is label edge router on both sides of Junctor, or the label switching router
 //! between two Junctors. And label switched paths that FRR sends by FPM.
 
+mod fed;
+
 use std::process::Command;
 use std::time::Duration;
 
@@ -11,7 +13,8 @@ use lab::rig::{Cable, Namespace, Rig, skip_without, wait_for};
 use lab::uml::{self, Guest};
 use serde_json::Value;
 
-const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+use fed::JUNCTOR;
+
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether a test with a guest cannot run here.
@@ -222,9 +225,8 @@ impl Fed {
         wait_for("the router", PATIENCE, || fed.read("rt.nroutes").is_some() || process.ended().is_some())
             .unwrap();
         assert!(process.ended().is_none(), "{}", process.stderr());
-        let control =
-            [JUNCTOR, "control", "routes", "--icc", &icc, "--netns", fed.control.name(), "--socket", &plane];
-        fed.processes = vec![process, fed.rig.dut.spawn(&control).unwrap()];
+        let control = fed::control_plane(&fed.rig.dut, &icc, &fed.control, &plane, &[]);
+        fed.processes = vec![process, control];
         wait_for("the control plane", PATIENCE, || fed.routes(&["--status"])["router"]["connected"] == true)
             .unwrap();
         fed
@@ -235,20 +237,11 @@ impl Fed {
     }
 
     fn read(&self, handler: &str) -> Option<String> {
-        let words = handler.split(' ');
-        let mut command = Command::new(JUNCTOR);
-        let output =
-            command.args(["ctl", "--socket", &self.path("router.sock"), "--read"]).args(words).output();
-        let output = output.unwrap();
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        fed::read(&self.path("router.sock"), handler)
     }
 
     fn routes(&self, arguments: &[&str]) -> Value {
-        let output = Command::new(JUNCTOR)
-            .args(["routes", "--json", "--socket", &self.path("plane.sock")])
-            .args(arguments)
-            .output();
-        serde_json::from_slice(&output.unwrap().stdout).unwrap_or_default()
+        fed::routes(&self.path("plane.sock"), arguments)
     }
 
     fn wait_for_reading(&self, handler: &str, wanted: impl Fn(&str) -> bool) -> String {

@@ -2,6 +2,8 @@
 //! VRFs between real hosts: two pairs of hosts with the same addresses, which the router keeps apart. Routes come from its configuration, from the
 //! kernel's tables, and from FRR.
 
+mod fed;
+
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::process::Command;
@@ -14,7 +16,8 @@ use lab::rig::{Cable, Namespace, skip_without, wait_for};
 use lab::uml::{self, Guest};
 use serde_json::Value;
 
-const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+use fed::JUNCTOR;
+
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Linux's numbers of the VRFs' tables.
 const RED: &str = "1001";
@@ -90,21 +93,8 @@ impl Site {
     fn learn(&mut self) {
         let [icc, socket] = ["icc", "plane.sock"].map(|name| self.path(name));
         let [red, blue] = [format!("red={RED}"), format!("blue={BLUE}")];
-        let command = [
-            JUNCTOR,
-            "control",
-            "routes",
-            "--icc",
-            &icc,
-            "--netns",
-            self.control.name(),
-            "--socket",
-            &socket,
-        ];
-        let process = self
-            .dut
-            .spawn(&[&command[..], &["--graceful", "5s", "--vrf", &red, "--vrf", &blue]].concat())
-            .unwrap();
+        let more = ["--graceful", "5s", "--vrf", &red, "--vrf", &blue];
+        let process = fed::control_plane(&self.dut, &icc, &self.control, &socket, &more);
         self.processes.push(process);
         wait_for("the control plane", PATIENCE, || self.routes(&["--status"])["router"]["connected"] == true)
             .unwrap();
@@ -118,16 +108,11 @@ impl Site {
     }
 
     fn read(&self, handler: &str) -> Option<String> {
-        let mut command = Command::new(JUNCTOR);
-        command.args(["ctl", "--socket", &self.path("router.sock"), "--read"]).args(handler.split(' '));
-        let output = command.output().unwrap();
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        fed::read(&self.path("router.sock"), handler)
     }
 
     fn routes(&self, arguments: &[&str]) -> Value {
-        let mut command = Command::new(JUNCTOR);
-        command.args(["routes", "--json", "--socket", &self.path("plane.sock")]).args(arguments);
-        serde_json::from_slice(&command.output().unwrap().stdout).unwrap_or_default()
+        fed::routes(&self.path("plane.sock"), arguments)
     }
 
     /// What `junctor routes` says to a person.

@@ -2,6 +2,8 @@
 //! Control protocols of real daemons through the twins of a router, and their routes in its tables.
 
 mod deployed;
+#[path = "../fed/mod.rs"]
+mod fed;
 mod flood;
 mod routing;
 mod services;

@@ -18,7 +18,9 @@ use lab::process::Process;
 use lab::rig::{Cable, Namespace, Rig, wait_for};
 use serde_json::Value;
 
-pub const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+use crate::fed;
+pub use crate::fed::JUNCTOR;
+
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The router's interfaces and addresses.
@@ -115,18 +117,8 @@ impl Site {
         let router = self.rig.dut.spawn(&command).unwrap();
         self.wait_for_router(router);
         let socket = self.path("plane.sock");
-        let command = [
-            JUNCTOR,
-            "control",
-            "routes",
-            "--icc",
-            &icc,
-            "--netns",
-            self.control.name(),
-            "--socket",
-            &socket,
-        ];
-        self.processes.push(self.rig.dut.spawn(&command).unwrap());
+        let plane = fed::control_plane(&self.rig.dut, &icc, &self.control, &socket, &[]);
+        self.processes.push(plane);
         self.wait_for_plane();
     }
 
@@ -178,9 +170,7 @@ impl Site {
 
     /// What a handler of the router reads, if it answers.
     pub fn ctl(&self, handler: &str) -> Option<String> {
-        let command = ["ctl", "--socket", &self.socket, "--read"];
-        let output = Command::new(JUNCTOR).args(command).args(handler.split(' ')).output().unwrap();
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        fed::read(&self.socket, handler)
     }
 
     /// The same as a number.
@@ -200,9 +190,7 @@ impl Site {
     }
 
     fn routes(&self, argument: &str) -> Value {
-        let socket = self.path("plane.sock");
-        let output = Command::new(JUNCTOR).args(["routes", "--json", "--socket", &socket, argument]).output();
-        serde_json::from_slice(&output.unwrap().stdout).unwrap_or_default()
+        fed::routes(&self.path("plane.sock"), &[argument])
     }
 
     pub fn status(&self) -> Value {
