@@ -4,6 +4,7 @@
 //! * [`model`]: what feeds report, whatever their form: [`Change`].
 //! * [`fpm`]: the feed of FRR's zebra.
 //! * [`kernel`]: the feed of the kernel.
+//! * [`daemons`]: which of FRR's daemons are there.
 //! * [`netlink`]: messages of the kernel and of FRR as changes.
 //! * [`rib`]: all routes of all feeds; which of them count, and what the user plane is to change.
 //! * [`session`]: the conversation with one user plane.
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counters;
+pub mod daemons;
 mod feeder;
 pub mod fpm;
 pub mod kernel;

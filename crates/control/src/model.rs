@@ -97,6 +97,13 @@ pub enum Change {
         /// Its Ethernet address; `None` when it is not known any more.
         ether: Option<MacAddr>,
     },
+    /// A routing daemon behind FPM has ended, or is there again.
+    Daemon {
+        /// The daemon.
+        daemon: Daemon,
+        /// Whether it is there.
+        is_there: bool,
+    },
     /// All rules of a family that choose tables, in order.
     Rules {
         /// Whether they are for IPv6.
@@ -223,6 +230,98 @@ pub struct Rule {
     pub input: Option<String>,
     /// Whether it asks for nothing else.
     pub is_simple: bool,
+    /// Whether it is the one for all VRF devices: each has its own table.
+    pub is_of_vrfs: bool,
+}
+
+/// A routing daemon of FRR that gives routes to zebra.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named after the daemons")]
+pub enum Daemon {
+    Babel,
+    Bgp,
+    Eigrp,
+    Fabric,
+    Isis,
+    Ldp,
+    Nhrp,
+    Ospf,
+    Ospf6,
+    Path,
+    Pbr,
+    Rip,
+    Ripng,
+    Sharp,
+    Static,
+}
+
+/// How many daemons there are.
+pub const DAEMONS: usize = Daemon::ALL.len();
+
+impl Daemon {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Daemon; 15] = [
+        Daemon::Babel,
+        Daemon::Bgp,
+        Daemon::Eigrp,
+        Daemon::Fabric,
+        Daemon::Isis,
+        Daemon::Ldp,
+        Daemon::Nhrp,
+        Daemon::Ospf,
+        Daemon::Ospf6,
+        Daemon::Path,
+        Daemon::Pbr,
+        Daemon::Rip,
+        Daemon::Ripng,
+        Daemon::Sharp,
+        Daemon::Static,
+    ];
+
+    /// The name of its program.
+    #[must_use]
+    pub fn program(self) -> &'static str {
+        match self {
+            Daemon::Babel => "babeld",
+            Daemon::Bgp => "bgpd",
+            Daemon::Eigrp => "eigrpd",
+            Daemon::Fabric => "fabricd",
+            Daemon::Isis => "isisd",
+            Daemon::Ldp => "ldpd",
+            Daemon::Nhrp => "nhrpd",
+            Daemon::Ospf => "ospfd",
+            Daemon::Ospf6 => "ospf6d",
+            Daemon::Path => "pathd",
+            Daemon::Pbr => "pbrd",
+            Daemon::Rip => "ripd",
+            Daemon::Ripng => "ripngd",
+            Daemon::Sharp => "sharpd",
+            Daemon::Static => "staticd",
+        }
+    }
+
+    /// Whose route it is, by Linux's number of its protocol. Both versions of OSPF have one number.
+    #[must_use]
+    pub fn of(protocol: u8, prefix: &Prefix) -> Option<Daemon> {
+        Some(match protocol {
+            42 => Daemon::Babel,
+            186 => Daemon::Bgp,
+            187 => Daemon::Isis,
+            188 if matches!(prefix, Prefix::V6(_)) => Daemon::Ospf6,
+            188 => Daemon::Ospf,
+            189 => Daemon::Rip,
+            190 => Daemon::Ripng,
+            191 => Daemon::Nhrp,
+            192 => Daemon::Eigrp,
+            193 => Daemon::Ldp,
+            194 => Daemon::Sharp,
+            195 => Daemon::Pbr,
+            196 => Daemon::Static,
+            197 => Daemon::Fabric,
+            198 => Daemon::Path,
+            _ => return None,
+        })
+    }
 }
 
 /// The name of a protocol number, as `/etc/iproute2/rt_protos` has it; others are their numbers.

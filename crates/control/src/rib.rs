@@ -7,6 +7,7 @@
 //!
 //! # Truth over time
 //! * A withdrawal is held for [`HOLD`]. If the route is back by then, nothing has happened (FRR deletes and adds to change a route).
+//! * A daemon that ends behind its zebra keeps its routes for the grace period, see [`restarts`].
 //! * A route whose next-hop object is not known waits. What forwarded before it goes on, in a replay to a user plane for the grace period.
 //! * Between [`Change::Begin`] and [`Change::End`] the kernel names all its routes; the others are swept.
 //! * When a feed is lost, its routes stay for the grace period ([`Rib::set_grace`]), and are then withdrawn. A feed that is lost again and
@@ -23,24 +24,30 @@
 
 mod aging;
 mod audit;
+mod holds;
 mod replay;
+mod restarts;
+mod rules;
 mod view;
 mod vrfs;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use feed::{Prefix, Update};
 
 use crate::key::{Key, Map};
 use crate::links::Links;
-use crate::model::{Change, LOCAL, Link, MAIN, Route, Source};
+use crate::model::{Change, DAEMONS, Daemon, LOCAL, Link, MAIN, Route, Rule, Source};
 use crate::objects::{ObjectId, Objects};
 use crate::outbox::Outbox;
 
 use aging::Deadlines;
 pub use audit::{Dispute, Expected};
+use holds::Holds;
 use replay::Replay;
+use restarts::Presence;
+pub use restarts::SETTLE;
 pub use view::{Counts, Shown};
 pub use vrfs::Vrf;
 use vrfs::layer_of;
@@ -145,7 +152,13 @@ pub struct Rib {
     /// Objects as the user plane has them.
     sent: HashMap<ObjectId, feed::Object, Hasher>,
     waiting: HashMap<ObjectId, HashSet<Key, Hasher>, Hasher>,
-    held: HashMap<Key, Duration, Hasher>,
+    /// Destinations without a route, of which the user plane is not told yet.
+    held: Holds,
+    /// Routes that FPM has withdrawn a moment ago.
+    leaving: Holds,
+    /// Routes that FPM has withdrawn, and that stay longer because of their daemon.
+    lingering: Holds,
+    daemons: [Presence; DAEMONS],
     fpm: FeedState,
     kernel: FeedState,
     /// Of FPM and of the kernel.
@@ -154,6 +167,8 @@ pub struct Rib {
     /// The numbers that destinations have for tables of Linux.
     tables: HashMap<u32, u8>,
     vrfs: Vec<Vrf>,
+    /// The kernel's rules, of IPv4 and of IPv6.
+    rules: [Vec<Rule>; 2],
     /// Linux's numbers of the tables that VRF devices have.
     devices: BTreeSet<u32>,
     outbox: Outbox,
@@ -175,13 +190,17 @@ impl Default for Rib {
             links: Links::default(),
             sent: HashMap::default(),
             waiting: HashMap::default(),
-            held: HashMap::default(),
+            held: Holds::default(),
+            leaving: Holds::default(),
+            lingering: Holds::default(),
+            daemons: Default::default(),
             fpm: FeedState::default(),
             kernel: FeedState::default(),
             deadlines: Default::default(),
             grace: GRACE,
             tables: HashMap::from([(MAIN, 0), (LOCAL, 0)]),
             vrfs: Vec::new(),
+            rules: Default::default(),
             devices: BTreeSet::new(),
             outbox: Outbox::default(),
             replay: None,
@@ -245,9 +264,9 @@ impl Rib {
                 if let Some(key) = self.key(table, prefix) {
                     // The kernel leaves out a metric of 0. FPM has one route for each prefix, whatever its metric.
                     let metric = if source == Source::Kernel { Some(metric.unwrap_or(0)) } else { None };
-                    self.change(key, now, |rib| rib.remove(Layer::of(source, table), &key, metric));
+                    self.withdraw(Layer::of(source, table), key, metric, now);
                     if source == Source::Kernel && key.table != 0 {
-                        self.change(key, now, |rib| rib.remove(Layer::Local, &key, metric));
+                        self.withdraw(Layer::Local, key, metric, now);
                     }
                 }
             }
@@ -259,7 +278,9 @@ impl Rib {
             Change::DropObject { id } => self.forget_object(source, id, now),
             Change::Link { index, link } => self.link(index, link, now),
             Change::Label { label, route } => self.label(source, label, route, now),
-            Change::Address { .. } | Change::Neighbour { .. } | Change::Rules { .. } => {}
+            Change::Daemon { daemon, is_there } => self.daemon(daemon, is_there, now),
+            Change::Rules { is_six, rules } => self.rules[usize::from(is_six)] = rules,
+            Change::Address { .. } | Change::Neighbour { .. } => {}
         }
     }
 
@@ -300,6 +321,9 @@ impl Rib {
     }
 
     fn insert(&mut self, layer: Layer, key: &Key, route: Stored) {
+        if layer == Layer::Fpm {
+            self.leaves_no_longer(key);
+        }
         let routes = &mut self.layers[layer as usize];
         let Some(before) = routes.first.insert(key, route) else { return };
         // A daemon of FPM has one route for each destination.
@@ -320,6 +344,9 @@ impl Rib {
     }
 
     fn remove(&mut self, layer: Layer, key: &Key, metric: Option<u32>) {
+        if layer == Layer::Fpm {
+            self.leaves_no_longer(key);
+        }
         let routes = &mut self.layers[layer as usize];
         let Some(first) = routes.first.get(key).copied() else { return };
         let mut others = routes.others.remove(key).unwrap_or_default();
@@ -375,14 +402,12 @@ impl Rib {
         match after {
             _ if before == after => {}
             Some(object) => self.put_route(key, object),
-            None => _ = self.held.insert(key, now + HOLD),
+            None => self.held.put(key, now + HOLD),
         }
     }
 
     fn put_route(&mut self, key: Key, object: ObjectId) {
-        if !self.held.is_empty() {
-            self.held.remove(&key);
-        }
+        self.held.remove(&key);
         if !self.send_object(object) {
             self.waiting.entry(object).or_default().insert(key);
             return;
@@ -460,6 +485,7 @@ impl Rib {
 
     /// Does what is due, and completes the batch. Call it when the feeds have nothing more for the moment.
     pub fn flush(&mut self, now: Duration) {
+        self.leave_due(now);
         self.sweep_due(now);
         self.withdraw_due(now);
         if !self.waiting.is_empty() {
@@ -487,9 +513,7 @@ impl Rib {
     }
 
     fn withdraw_due(&mut self, now: Duration) {
-        let due: Vec<Key> =
-            self.held.extract_if(|_, deadline| *deadline <= now).map(|(key, _)| key).collect();
-        for Key { table, prefix } in due {
+        for Key { table, prefix } in self.held.take_due(now) {
             self.outbox.put(&Update::Withdraw { table, prefix });
         }
     }
@@ -497,8 +521,8 @@ impl Rib {
     /// When [`flush`](Self::flush) has something to do, if nothing else happens.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
-        let held = self.held.values().copied().min();
-        held.into_iter().chain(self.replay_due()).chain(self.next_deadline()).min()
+        let holds = [&self.held, &self.leaving, &self.lingering];
+        holds.into_iter().filter_map(Holds::first).chain(self.replay_due()).chain(self.next_deadline()).min()
     }
 }
 

@@ -42,7 +42,7 @@ fn nobody_is_missed_and_the_table_is_what_was_announced() {
     let place = tempfile::tempdir().expect("a directory");
     let long = ["JUNCTOR_KILLS", "JUNCTOR_CHURN_SECONDS"].map(|name| std::env::var(name).ok());
     let mut command = Command::new(env!("CARGO_BIN_EXE_junctor"));
-    command.args(["bench", "live", "--json", "--victims", "routes,zebra,bfdd,fpm"]);
+    command.args(["bench", "live", "--json", "--victims", "routes,zebra,bgpd,bfdd,fpm"]);
     command.args(["--kills", long[0].as_deref().unwrap_or("1")]);
     command.args(["--churn", long[1].as_deref().unwrap_or("2")]);
     if long == [None, None] {
@@ -58,7 +58,7 @@ fn nobody_is_missed_and_the_table_is_what_was_announced() {
         let found = results.iter().find(|result| result["name"] == format!("live.{name}"));
         found.unwrap_or_else(|| panic!("no {name}: {all:#}"))["value"].as_f64().expect("a number")
     };
-    for victim in ["routes", "zebra", "bfdd", "fpm"] {
+    for victim in ["routes", "zebra", "bgpd", "bfdd", "fpm"] {
         assert!(value(&format!("{victim}_kill_packets")) > 0.0, "{victim}");
         assert_eq!(value(&format!("{victim}_kill_lost")), 0.0, "{victim}");
         assert_eq!(value(&format!("{victim}_kill_removed")), 0.0, "{victim}");

@@ -128,7 +128,7 @@ impl Rib {
     pub(super) fn look_at_copies(&mut self, now: Duration) {
         for key in self.copies() {
             match self.best(&key) {
-                None => _ = self.held.insert(key, now + HOLD),
+                None => self.held.put(key, now + HOLD),
                 Some((Layer::Kernel, original)) => self.put_route(key, original.object),
                 Some(_) => {}
             }

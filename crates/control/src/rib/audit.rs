@@ -121,15 +121,15 @@ impl Rib {
         for key in keys {
             let best = self.best(&key).map(|(_, route)| route.object);
             let waits = |id| self.waiting.get(&id).is_some_and(|keys| keys.contains(&key));
-            if self.held.contains_key(&key) || best.is_some_and(waits) {
+            if self.held.contains(&key) || best.is_some_and(waits) {
                 expected.unsure.insert(key);
             } else if let Some(id) = best {
                 expected.rows.push(Row::Route { table: key.table, prefix: key.prefix, id });
             }
         }
         // Held withdrawals have no route any more.
-        let is_in = |key: &&Key| unit(key).0 == part && (from..=to).contains(&unit(key).1);
-        expected.unsure.extend(self.held.keys().filter(is_in));
+        let is_in = |key: &Key| unit(key).0 == part && unit(key).1 <= to;
+        expected.unsure.extend(self.held.after(before(part, from)).take_while(is_in));
         expected
     }
 
@@ -162,7 +162,7 @@ impl Rib {
 
     /// What FPM and the kernel report differently of a destination. Only FRR's own routes are compared.
     pub fn dispute(&mut self, key: Key) -> Option<Dispute> {
-        if self.held.contains_key(&key) {
+        if self.held.contains(&key) || self.leaving.contains(&key) {
             return None;
         }
         let is_frrs = |route: &Stored| FRRS.contains(&route.protocol);

@@ -28,7 +28,7 @@ impl Rib {
         let key = Key { table: 0, prefix: Prefix::Label(label) };
         match route {
             Some(route) => self.set(layer, source, key, as_route(*route), now),
-            None => self.change(key, now, |rib| rib.remove(layer, &key, None)),
+            None => self.withdraw(layer, key, None, now),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Rib {
         self.put_vrfs();
         self.links.send(|update| self.outbox.put(update));
         self.outbox.close();
-        let not_before = self.held.values().copied().max().unwrap_or_default();
+        let not_before = self.held.last().unwrap_or_default();
         self.replay = Some(Replay { not_before, ..Replay::default() });
     }
 

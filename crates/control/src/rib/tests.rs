@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{Hop, Kind, Object, Way};
 
+mod restarts;
 mod vrfs;
 
 /// A user plane in maps.

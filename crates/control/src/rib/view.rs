@@ -22,7 +22,7 @@ pub struct Shown {
     pub way: Option<feed::Object>,
     /// Whether it is the route that counts.
     pub is_best: bool,
-    /// Whether the feed has not named it since it was lost.
+    /// Whether the feed has not named it since it was lost, or has withdrawn it while its daemon was restarted.
     pub is_stale: bool,
 }
 
@@ -41,6 +41,8 @@ pub struct Counts {
     pub waiting: usize,
     /// Withdrawals that wait for the route's return.
     pub held: usize,
+    /// Withdrawals that wait longer, for a daemon that was restarted.
+    pub lingering: usize,
     /// Routes and objects that were left out because there were too many.
     pub left_out: u64,
 }
@@ -56,7 +58,8 @@ impl Rib {
             local: len(Layer::Local),
             objects: self.objects.len(),
             waiting: self.waiting.values().map(HashSet::len).sum(),
-            held: self.held.len(),
+            held: self.held.len() + self.leaving.len(),
+            lingering: self.lingering.len(),
             left_out: self.left_out,
         }
     }
@@ -134,7 +137,9 @@ impl Rib {
             object: self.objects.number(route.object),
             way: self.objects.meaning(route.object, &mut self.links),
             is_best,
-            is_stale: !feed.is_up || feed.generation != route.generation,
+            is_stale: !feed.is_up
+                || feed.generation != route.generation
+                || layer == Layer::Fpm && self.is_leaving(&key),
         }
     }
 }

@@ -6,12 +6,11 @@
 
 use feed::Update;
 
+use super::rules::DEFAULT;
 use super::{LOCAL, Layer, MAIN, Rib, Source};
 use crate::key::Key;
 use crate::model::{Kind, Route};
 
-/// Linux's number of the table that rules ask after the main one.
-const DEFAULT: u32 = 253;
 /// The protocol of routes that the kernel made itself.
 const KERNEL: u8 = 2;
 /// VRFs at most: audits have 255 for tables that nobody knows.

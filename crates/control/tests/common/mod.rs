@@ -54,7 +54,17 @@ impl Frr {
     pub fn start_daemons(&mut self, namespace: &Namespace) -> Result<(), RigError> {
         let fpm = ["-M", "dplane_fpm_nl", "-s", "10000000"];
         self.daemons.start(namespace, "zebra", &self.zebra, &fpm)?;
+        self.start_staticd(namespace)
+    }
+
+    /// Starts staticd alone, again after [`kill`](Self::kill).
+    pub fn start_staticd(&mut self, namespace: &Namespace) -> Result<(), RigError> {
         self.daemons.start(namespace, "staticd", &self.routes, &[])
+    }
+
+    /// Where the daemons have their sockets.
+    pub fn directory(&self) -> &std::path::Path {
+        self.daemons.path()
     }
 
     /// Ends a daemon by SIGKILL.

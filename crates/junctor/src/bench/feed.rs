@@ -4,6 +4,8 @@
 //! A stream as zebra sends it is made of a table of routes. One thread then does all the work of both planes: it decodes the stream, keeps the
 //! routes (RIB), packs what changes into batches, and applies these to the table of a running router. Each stage is timed by itself.
 
+mod readers;
+
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,23 +57,30 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(data) => data,
         Err(why) => return cli::fail(why),
     };
-    let mut stream = Stream::default();
     let objects = data.routes.iter().map(|(_, id)| id.0).max().unwrap_or(0) + 1;
-    (0..objects).for_each(|id| stream.object(id + 1, gateway(id), LINK));
-    for (prefix, id) in &data.routes {
-        let prefix = wire::Prefix4::new(prefix.addr().into(), prefix.len()).expect("a prefix");
-        stream.route(Prefix::V4(prefix), id.0 + 1, false);
-    }
+    // In the second one, each route leads elsewhere.
+    let [stream, other] = [0, 1].map(|turn| {
+        let mut stream = Stream::default();
+        (0..objects).for_each(|id| stream.object(id + 1, gateway(id), LINK));
+        for (prefix, id) in &data.routes {
+            let prefix = wire::Prefix4::new(prefix.addr().into(), prefix.len()).expect("a prefix");
+            stream.route(Prefix::V4(prefix), (id.0 + turn) % objects + 1, false);
+        }
+        stream
+    });
     let conditions = json!({
         "routes": data.routes.len(), "source": data.source, "objects": objects, "stream_bytes": stream.bytes.len(),
         "time": "processor time of the one thread that does all; repairs: elapsed time",
     });
     let rounds: Result<Vec<Round>, String> =
         (0..args.runs.max(1)).map(|_| round(&stream.bytes, data.routes.len())).collect();
-    match rounds {
-        Ok(rounds) => {
-            measure::print("bench feed", &conditions, &results(&rounds, data.routes.len()), args.json)
-        }
+    let all = rounds.and_then(|rounds| {
+        let mut all = results(&rounds, data.routes.len());
+        all.extend(readers::measure([&stream.bytes, &other.bytes], args.runs.max(1))?);
+        Ok(all)
+    });
+    match all {
+        Ok(all) => measure::print("bench feed", &conditions, &all, args.json),
         Err(why) => cli::fail(why),
     }
 }

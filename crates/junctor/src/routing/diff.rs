@@ -37,6 +37,7 @@ pub(super) fn compare(answers: &Answers, table: Option<u8>) -> Result<String, Ha
     for part in [Part::Objects, Part::Four, Part::Six] {
         differ.part(part)?;
     }
+    differ.rules()?;
     let Differ { found, routes, objects, has_more, .. } = differ;
     let all = json!({
         "differences": found,
@@ -107,7 +108,7 @@ impl Differ<'_> {
                     Dispute::OnlyFpm(shown) if shown.is_stale => (
                         "only-in-fpm",
                         show(shown),
-                        "the daemon has not named the route since it was lost, and the kernel lacks it",
+                        "the daemon was lost and has not named the route since, and the kernel lacks it",
                     ),
                     Dispute::OnlyFpm(shown) => ("only-in-fpm", show(shown), "the kernel lacks the route"),
                     Dispute::OnlyKernel(shown) => {
@@ -124,6 +125,21 @@ impl Differ<'_> {
             difference.into_iter().for_each(|difference| self.add(difference));
         }
         Ok(true)
+    }
+
+    /// Names rules by which the kernel sends packets elsewhere.
+    fn rules(&mut self) -> Result<(), HandlerError> {
+        if self.table.is_some_and(|table| table != 0) {
+            return Ok(());
+        }
+        let rules: Vec<Value> = self.answers.ask(|plane| {
+            plane.rib.unfollowed_rules().take(served::MOST_RULES).map(served::rule).collect()
+        })?;
+        for rule in rules {
+            let why = "the router does not follow the rule: it chooses a VRF by the interface alone";
+            self.add(described(json!({ "rule": rule }), "rule", why.into()));
+        }
+        Ok(())
     }
 
     /// Asks the user plane about a part. While it is given all routes, that has to wait.

@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Where FRR's zebra connects to, or none.
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = DEFAULT)]
     fpm: String,
+    /// Where FRR's daemons have their sockets for vtysh, or none. The routes of a daemon that ends stay for the time of --graceful.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/run/frr")]
+    vty_socket: String,
     /// Do not take routes from the kernel of the namespace, but interfaces only.
     #[arg(long)]
     no_kernel_routes: bool,
@@ -123,6 +126,11 @@ fn run(args: &Args, settings: Settings) -> Result<(), String> {
         let settings = fpm::Settings { listen, namespace: args.netns.clone(), ..fpm::Settings::default() };
         let feed = fpm::spawn(settings, reports.clone(), Box::new(|text| errln!("junctor: fpm: {text}")));
         feeds.push(feed.map_err(|why| format!("fpm: {why}"))?);
+        if args.vty_socket != "none" {
+            let notices = Box::new(|text| errln!("junctor: daemons: {text}"));
+            let watch = control::daemons::watch(PathBuf::from(&args.vty_socket), reports.clone(), notices);
+            feeds.push(watch.map_err(|why| format!("daemons: {why}"))?);
+        }
     }
     let _served = served::listen(args.socket.as_deref(), asker.clone())?;
     stop_by_signals(asker)?;

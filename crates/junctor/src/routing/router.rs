@@ -161,7 +161,10 @@ fn give_to_frr(directory: &Path) {
 fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs: &[Vrf]) -> String {
     let of_vrf = |vrf: &Vrf| format!(", \"--vrf\", \"{}={}\"", vrf.name, vrf.table);
     let vrfs: String = vrfs.iter().map(of_vrf).collect();
-    let (whose, fpm) = if is_bird { ("BIRD", ", \"--fpm\", \"none\"") } else { ("FRR", "") };
+    let (whose, fpm) = match groups.first() {
+        Some((at, _)) if !is_bird => ("FRR", format!(", \"--vty-socket\", \"{}\"", at.display())),
+        _ => ("BIRD", ", \"--fpm\", \"none\"".to_owned()),
+    };
     let mut text = format!(
         "# A router whose routes come from {whose}. Run it with: junctor up FILE\n\
          name = \"{name}\"\n\

@@ -117,6 +117,10 @@ fn differences(args: &Args, value: &Value) -> u8 {
             let mut lines = vec![["destination", "feed", "protocol", "difference", "next hops"].map(str::to_owned)];
             for row in rows {
                 let what = match (&row["prefix"], &row["object"]) {
+                    _ if row["rule"].is_object() => {
+                        let [priority, family] = ["priority", "family"].map(|key| text_of(&row["rule"][key]));
+                        format!("rule {priority} of IPv{family}")
+                    }
                     (Value::String(_), _) => prefix(row),
                     (_, object) => format!("object {}", text_of(object)),
                 };

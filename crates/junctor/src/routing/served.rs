@@ -11,7 +11,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 
 use control::rib::{FeedState, Shown, Vrf};
-use control::{Asker, Plane, model::Source};
+use control::model::{Rule, Source};
+use control::{Asker, Plane};
 use engine::control::{Handlers, Listener, Rules, Server, Service};
 use engine::{Access, HandlerError};
 use serde_json::{Value, json};
@@ -202,7 +203,10 @@ fn status(plane: &mut Plane) -> Value {
         "objects": counts.objects,
         "waiting": counts.waiting,
         "held": counts.held,
+        "lingering": counts.lingering,
+        "missing_daemons": plane.rib.missing_daemons().map(control::model::Daemon::program).collect::<Vec<_>>(),
         "left_out": counts.left_out,
+        "unfollowed_rules": plane.rib.unfollowed_rules().take(MOST_RULES).map(rule).collect::<Vec<_>>(),
         "router": {
             "connected": session.is_open(),
             "replaying": plane.rib.is_replaying(),
@@ -215,6 +219,20 @@ fn status(plane: &mut Plane) -> Value {
             "outstanding": session.outstanding(),
             "refused_why": (refused > 0 || session.outstanding() > 0).then_some(why),
         },
+    })
+}
+
+/// Rules of the kernel that are listed.
+pub(super) const MOST_RULES: usize = 100;
+
+/// A rule of the kernel.
+pub(super) fn rule((is_six, rule): (bool, &Rule)) -> Value {
+    json!({
+        "family": if is_six { 6 } else { 4 },
+        "priority": rule.priority,
+        "table": rule.table,
+        "input": rule.input,
+        "has_other_conditions": !rule.is_simple,
     })
 }
 

@@ -229,6 +229,8 @@ impl Site {
             && feeds.iter().all(|feed| feed["up"] == true && feed["replaying"] == false)
             && status["routes"]["fpm"].as_u64() >= Some(routes as u64)
             && status["held"] == 0
+            && status["lingering"] == 0
+            && status["missing_daemons"] == serde_json::json!([])
             && router["connected"] == true
             && router["replaying"] == false
             && router["batches_sent"] == router["batches_applied"]

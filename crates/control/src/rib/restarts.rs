@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Daemons that end and come again behind a zebra that goes on, and what zebra says meanwhile.
+//!
+//! zebra withdraws the routes of a daemon that has ended, at once or when the daemon is back and has not named them yet. Neither says that
+//! they lead nowhere. So a withdrawal of FPM waits for [`HOLD`], and is then looked at again:
+//! * while the daemon of its protocol is away, the route stays for the grace period that began with the daemon's end;
+//! * for the grace period after its return, the route stays for [`SETTLE`].
+//!
+//! A route that is named again meanwhile has never been away.
+
+use super::*;
+
+/// How long a route stays that goes shortly after its daemon has returned: the daemon has begun to name all its routes.
+pub const SETTLE: Duration = Duration::from_secs(10);
+
+/// Whether a daemon is there, and since when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// As far as anybody knows, it has never been away.
+    #[default]
+    Steady,
+    Away(Duration),
+    Back(Duration),
+}
+
+impl Rib {
+    /// A daemon of FRR has ended, or is there again.
+    pub(super) fn daemon(&mut self, daemon: Daemon, is_there: bool, now: Duration) {
+        let presence = &mut self.daemons[daemon as usize];
+        *presence = match (*presence, is_there) {
+            (Presence::Steady | Presence::Back(_), false) => Presence::Away(now),
+            (Presence::Away(_), true) => Presence::Back(now),
+            (same, _) => same,
+        };
+    }
+
+    /// Daemons that have ended and not come back.
+    pub fn missing_daemons(&self) -> impl Iterator<Item = Daemon> {
+        let is_away = |daemon: &Daemon| matches!(self.daemons[*daemon as usize], Presence::Away(_));
+        Daemon::ALL.into_iter().filter(is_away)
+    }
+
+    /// A route is withdrawn: at once, or when it has had its time to return.
+    pub(super) fn withdraw(&mut self, layer: Layer, key: Key, metric: Option<u32>, now: Duration) {
+        if layer != Layer::Fpm {
+            return self.change(key, now, |rib| rib.remove(layer, &key, metric));
+        }
+        let is_known = self.layers[layer as usize].first.get(&key).is_some();
+        if is_known && !self.leaving.contains(&key) && !self.lingering.contains(&key) {
+            self.leaving.put(key, now + HOLD);
+        }
+    }
+
+    /// FPM names a route again, or it goes for another reason.
+    pub(super) fn leaves_no_longer(&mut self, key: &Key) {
+        self.leaving.remove(key);
+        self.lingering.remove(key);
+    }
+
+    pub(super) fn leave_due(&mut self, now: Duration) {
+        for key in self.leaving.take_due(now) {
+            match self.lingers_until(&key, now).filter(|until| *until > now) {
+                Some(until) => self.lingering.put(key, until),
+                None => self.leave(key, now),
+            }
+        }
+        for key in self.lingering.take_due(now) {
+            self.leave(key, now);
+        }
+    }
+
+    /// The route has had its time.
+    fn leave(&mut self, key: Key, now: Duration) {
+        self.change(key, now.saturating_sub(HOLD), |rib| rib.remove(Layer::Fpm, &key, None));
+    }
+
+    /// How long a withdrawn route stays because of its daemon.
+    fn lingers_until(&self, key: &Key, now: Duration) -> Option<Duration> {
+        let route = self.layers[Layer::Fpm as usize].first.get(key)?;
+        match self.daemons[Daemon::of(route.protocol, &key.prefix)? as usize] {
+            Presence::Steady => None,
+            Presence::Away(since) => Some(since + self.grace),
+            Presence::Back(since) => (now < since + self.grace).then_some(now + SETTLE.min(self.grace)),
+        }
+    }
+
+    /// Whether FPM has withdrawn the route, and it stays for a while.
+    pub(super) fn is_leaving(&self, key: &Key) -> bool {
+        self.leaving.contains(key) || self.lingering.contains(key)
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! FRR's daemons are noticed when they end and when they are there again.
+
+mod common;
+
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use common::{Frr, PATIENCE, Seen, ZEBRA, namespace, notices};
+use junctor_control::Handle;
+use junctor_control::daemons::watch;
+use junctor_control::model::{Change, Daemon, Source};
+use lab::rig::{skip_without, wait_for};
+
+fn is(daemon: Daemon, is_there: bool) -> impl Fn(&Change) -> bool {
+    move |change| *change == Change::Daemon { daemon, is_there }
+}
+
+fn watched(directory: &std::path::Path) -> (Handle, Seen) {
+    let (reports, seen): (_, Receiver<(Source, Vec<Change>)>) = sync_channel(4);
+    (watch(directory.into(), reports, notices().0).unwrap(), Seen::new(seen))
+}
+
+/// Waits until the watcher has looked for all daemons. `witness` is one of them.
+fn wait_for_a_round(witness: &UnixListener) {
+    // Its connection ends, and it comes again in the next round.
+    drop(witness.accept().unwrap());
+    drop(witness.accept().unwrap());
+}
+
+#[test]
+fn whoever_listens_is_there() {
+    let place = tempfile::tempdir().unwrap();
+    let witness = UnixListener::bind(place.path().join("babeld.vty")).unwrap();
+    let path = place.path().join("ospfd.vty");
+    // It accepts nobody: a daemon may be busy.
+    let listener = UnixListener::bind(&path).unwrap();
+    let (_feed, mut seen) = watched(place.path());
+    wait_for_a_round(&witness);
+    drop(listener);
+    seen.wait_past("the end of ospfd", is(Daemon::Ospf, false));
+    std::fs::remove_file(&path).unwrap();
+    let listener = UnixListener::bind(&path).unwrap();
+    seen.wait_past("ospfd", is(Daemon::Ospf, true));
+    // A connection that ends without its daemon means nothing: the watcher comes again.
+    wait_for_a_round(&listener);
+    let last = listener.accept().unwrap();
+    drop(listener);
+    drop(last);
+    seen.wait("the end of ospfd", |changes| !changes.is_empty());
+    assert!(is(Daemon::Ospf, false)(&seen.changes[0]), "{:?}", seen.changes);
+}
+
+#[test]
+fn a_killed_daemon_is_noticed() {
+    if skip_without("a_killed_daemon_is_noticed", &[ZEBRA, "vtysh"]) {
+        return;
+    }
+    let namespace = namespace().unwrap();
+    let mut frr = Frr::start(&namespace, "", "").unwrap();
+    let witness = UnixListener::bind(frr.directory().join("babeld.vty")).unwrap();
+    wait_for("staticd's socket", PATIENCE, || frr.directory().join("staticd.vty").exists()).unwrap();
+    let (_feed, mut seen) = watched(frr.directory());
+    wait_for_a_round(&witness);
+    // Next to it, vtysh works as ever.
+    frr.configure(&namespace, &["ip route 192.0.2.0/24 10.0.0.2"]).unwrap();
+    for _ in 0..3 {
+        frr.kill("staticd");
+        seen.wait_past("the end of staticd", is(Daemon::Static, false));
+        frr.start_staticd(&namespace).unwrap();
+        seen.wait_past("staticd", is(Daemon::Static, true));
+        assert_eq!(seen.changes, []);
+    }
+}
