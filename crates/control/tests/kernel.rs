@@ -98,7 +98,9 @@ impl State {
                     rules.iter().map(|rule| format!("{} {:?} {:?}", rule.priority, rule.table, rule.input));
                 self.put(format!("rules {is_six}"), rules.collect::<Vec<_>>().join(", "));
             }
-            Change::Lost | Change::Label { .. } | Change::Daemon { .. } => panic!("{change:?} of this kernel"),
+            Change::Lost | Change::Label { .. } | Change::Daemon { .. } => {
+                panic!("{change:?} of this kernel")
+            }
         }
     }
 

@@ -42,7 +42,8 @@ mod tests {
             is_simple: true,
             is_of_vrfs: false,
         };
-        let own = [rule(0, Some(LOCAL), None), rule(32766, Some(MAIN), None), rule(32767, Some(DEFAULT), None)];
+        let own =
+            [rule(0, Some(LOCAL), None), rule(32766, Some(MAIN), None), rule(32767, Some(DEFAULT), None)];
         let vrfs = Rule { is_of_vrfs: true, ..rule(1000, Some(0), None) };
         let followed = own.into_iter().chain([vrfs, rule(5, Some(1001), Some("host1"))]);
         let others = [

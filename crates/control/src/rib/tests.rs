@@ -510,9 +510,11 @@ fn local_addresses_then_fpm_then_the_kernel() {
     let gone = Change::Withdraw { table: LOCAL, prefix: prefix(to), metric: None };
     step(&mut rib, &mut user, Source::Kernel, [gone], 0);
     step(&mut rib, &mut user, Source::Fpm, [withdraw(to)], 1);
+    check(&user, &[(to, "10.0.1.9 eth1 1")]);
+    step(&mut rib, &mut user, Source::Fpm, [], 6);
     check(&user, &[(to, "10.0.0.7 eth0 1")]);
     // FRR's own copies in the kernel count only when FPM has gone for good.
-    step(&mut rib, &mut user, Source::Kernel, [kernel(186, 20, "10.0.0.5")], 2);
+    step(&mut rib, &mut user, Source::Kernel, [kernel(186, 20, "10.0.0.5")], 7);
     step(&mut rib, &mut user, Source::Kernel, [], 100);
     check(&user, &[(to, "10.0.0.7 eth0 1")]);
     step(&mut rib, &mut user, Source::Fpm, [Change::Lost], 200);
@@ -655,10 +657,10 @@ fn ranges_of_an_audit_have_a_steps_entries() {
         Row::Object { .. } => panic!("routes were asked for"),
     });
     assert_eq!(routes.collect::<BTreeMap<Key, u32>>(), user.routes);
-    // Nobody knows what becomes of a route that is held, or that waits.
+    // Nobody knows what becomes of a route that waits; one that is leaving is still there.
     step(&mut rib, &mut user, Source::Fpm, [withdraw(&to(5)), route(&to(6), Way::Object(9))], 1);
     let expected = rib.ask(1, Part::Four, 0x0a00_0000, Some(0x0a00_ffff), true);
-    assert_eq!((expected.rows.len(), expected.unsure.len()), (255, 2));
+    assert_eq!((expected.rows.len(), expected.unsure.len()), (256, 1));
     user.take(rib.outbox());
     assert!(user.asked.last().is_some_and(|question| question.lists));
 }

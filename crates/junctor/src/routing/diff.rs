@@ -132,9 +132,9 @@ impl Differ<'_> {
         if self.table.is_some_and(|table| table != 0) {
             return Ok(());
         }
-        let rules: Vec<Value> = self.answers.ask(|plane| {
-            plane.rib.unfollowed_rules().take(served::MOST_RULES).map(served::rule).collect()
-        })?;
+        let rules: Vec<Value> = self
+            .answers
+            .ask(|plane| plane.rib.unfollowed_rules().take(served::MOST_RULES).map(served::rule).collect())?;
         for rule in rules {
             let why = "the router does not follow the rule: it chooses a VRF by the interface alone";
             self.add(described(json!({ "rule": rule }), "rule", why.into()));

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 
-use control::rib::{FeedState, Shown, Vrf};
 use control::model::{Rule, Source};
+use control::rib::{FeedState, Shown, Vrf};
 use control::{Asker, Plane};
 use engine::control::{Handlers, Listener, Rules, Server, Service};
 use engine::{Access, HandlerError};

@@ -61,6 +61,7 @@ fn what_is_named_again_has_never_been_away() {
     let (mut rib, mut user) = begin();
     fpm(&mut rib, &mut user, [of(186, A, "10.0.0.2"), of(186, B, "10.0.0.2")], 0);
     fpm(&mut rib, &mut user, [daemon(Daemon::Bgp, false), withdraw(A), withdraw(B)], SECOND);
+    fpm(&mut rib, &mut user, [], SECOND + 5);
     fpm(&mut rib, &mut user, [daemon(Daemon::Bgp, true)], 5 * SECOND);
     let before = user.changes;
     fpm(&mut rib, &mut user, [of(186, A, "10.0.0.2")], 30 * SECOND);
