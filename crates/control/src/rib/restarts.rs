@@ -10,7 +10,7 @@
 
 use super::*;
 
-/// How long a route stays that goes shortly after its daemon has returned: the daemon has begun to name all its routes.
+/// How long a route stays that goes shortly after its daemon has returned: the daemon names all its routes then.
 pub const SETTLE: Duration = Duration::from_secs(10);
 
 /// Whether a daemon is there, and since when.

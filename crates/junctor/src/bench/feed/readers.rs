@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What forwarding loses while all routes change: one worker forwards to addresses everywhere, and a thread beside it brings in one
+//! What forwarding loses while all routes change: one worker forwards to addresses everywhere, and another thread brings in one
 //! table after the other, as fast as it can.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::bench::traffic::{Bench, Pattern};
 use crate::measure::Measured;
 use crate::routing::inside::Inside;
 
-/// How long the worker runs in each measurement, alone and beside.
+/// How long the worker runs in each measurement.
 const RUN: Duration = Duration::from_millis(500);
 /// A worker that reads.
 const CONFIGURATION: &str = "
