@@ -185,13 +185,20 @@ fn taken(info: &engine::ElementInfo, note: String) -> String {
         "ToDump" | "ToIPSummaryDump" => "written to",
         _ => return note,
     };
+    if !note.is_empty() {
+        return note;
+    }
     let arguments = lang::config::split_args(&info.config);
-    match arguments.first() {
-        Some(first) if note.is_empty() => {
-            let words = first.text.trim_start_matches("DEVNAME ").trim_start_matches("FILENAME ");
-            format!("{how} {}", words.trim().trim_matches('"'))
-        }
-        _ => note,
+    let names = arguments.iter().find_map(|argument| named(&argument.text));
+    names.map_or(note, |name| format!("{how} {}", name.trim().trim_matches('"')))
+}
+
+/// What an argument names, if it is that of the device or the file, which has a keyword or stands by itself.
+fn named(argument: &str) -> Option<&str> {
+    match lang::config::shift_word(argument) {
+        (word, "") => Some(word),
+        ("DEVNAME" | "FILENAME", name) => Some(name),
+        _ => None,
     }
 }
 
