@@ -140,6 +140,7 @@ fn interface(text: &str) -> Result<Interface, String> {
         return Err(bad());
     }
     let least = if interface.has6() { ipv6::MTU_MIN } else { ipv4::MTU_MIN };
+    interface.keeps_mtu = mtu.is_some();
     interface.mtu = match mtu {
         None if interface.mtu >= least => interface.mtu,
         None => {

@@ -180,6 +180,12 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// Bytes of the longest packet, without link header, that the link carries at this moment. `None` where that never changes, and while the
+    /// link is not there.
+    fn mtu(&self) -> Option<usize> {
+        None
+    }
+
     /// How often its queues are to be looked at also while nothing comes or goes ([`RxQueue::receive`], [`TxQueue::flush`]), if they need that.
     fn tend_every(&self) -> Option<Duration> {
         None

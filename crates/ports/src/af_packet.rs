@@ -340,6 +340,10 @@ impl Device for PacketDevice {
         Some(self.shared.watch.breaks())
     }
 
+    fn mtu(&self) -> Option<usize> {
+        self.shared.watch.interfaces.mtu(self.shared.watch.name()).ok()
+    }
+
     fn link_type(&self) -> u32 {
         if self.shared.ethernet { link_type::ETHERNET } else { link_type::RAW }
     }

@@ -456,6 +456,10 @@ impl Device for XdpDevice {
     fn breaks(&self) -> Option<u64> {
         Some(self.shared.watch.breaks())
     }
+
+    fn mtu(&self) -> Option<usize> {
+        self.shared.watch.interfaces.mtu(self.shared.watch.name()).ok()
+    }
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub struct TapSpec {
     pub mac: Option<[u8; 6]>,
     /// MTU; `None` leaves it.
     pub mtu: Option<usize>,
-    /// An interface of our own namespace whose link-level address and MTU to take on, unless given, and whose carrier to follow.
+    /// An interface of our own namespace whose link-level address and MTU to take on, unless given, and whose carrier and MTU to follow.
     pub twin: Option<String>,
     /// Network namespace to make it in, by name or path; `None` is the calling thread's.
     pub netns: Option<String>,
@@ -85,6 +85,8 @@ pub struct Tap {
     watch: Arc<Watch>,
     /// The interface whose carrier the tap follows.
     twin: Option<Arc<Watch>>,
+    /// The tap follows its MTU, too: nobody has said another one.
+    follows_mtu: bool,
     aliases: OnceLock<Arc<Aliases>>,
     queues: Vec<Queue>,
 }
@@ -139,14 +141,14 @@ impl Tap {
     pub fn open(spec: &TapSpec, keeper: Option<&Arc<dyn Keeper>>) -> Result<Arc<Tap>, Error> {
         let mut spec = spec.clone();
         let place = spec.netns.clone().unwrap_or_default();
-        let mut watch = None;
+        let (mut watch, follows_mtu) = (None, spec.mtu.is_none());
         if let Some(twin) = spec.twin.take() {
             let name = spec.name.as_deref().unwrap_or("tap");
             resemble(&mut spec.mac, &mut spec.mtu, &twin).map_err(|e| {
                 let mend = format!("TWIN names an interface of this machine; see `ip link show {twin}`");
                 Error::new(name, format!("cannot be the twin of {twin}: {}", sys::words(&e)), mend)
             })?;
-            watch = Some(Arc::new(Watch::new(&twin)?));
+            watch = Some((Arc::new(Watch::new(&twin)?), follows_mtu));
         }
         match spec.netns.take() {
             Some(netns) => in_namespace(&netns, &spec, watch, (keeper, &place)),
@@ -157,7 +159,7 @@ impl Tap {
     /// Makes it in the calling thread's namespace, in which its sockets stay. One that was kept under this place's name is used again.
     fn open_here(
         spec: &TapSpec,
-        twin: Option<Arc<Watch>>,
+        twin: Option<(Arc<Watch>, bool)>,
         (keeper, place): (Option<&Arc<dyn Keeper>>, &str),
     ) -> Result<Arc<Tap>, Error> {
         let asked = spec.name.as_deref().unwrap_or(match spec.kind {
@@ -189,12 +191,14 @@ impl Tap {
             kept.keep(&fd);
             Queue { fd: Arc::new(fd), rx: Arc::default(), tx: Arc::default(), _kept: kept }
         };
+        let follows_mtu = twin.as_ref().is_some_and(|(_, follows)| *follows);
         Ok(Arc::new_cyclic(|me| Tap {
             me: me.clone(),
             kind: spec.kind,
             headroom: spec.headroom,
             watch: Arc::new(watch),
-            twin,
+            twin: twin.map(|(watch, _)| watch),
+            follows_mtu,
             aliases: OnceLock::new(),
             queues: fds.into_iter().enumerate().map(queue).collect(),
         }))
@@ -236,7 +240,7 @@ fn resemble(mac: &mut Option<[u8; 6]>, mtu: &mut Option<usize>, twin: &str) -> i
 fn in_namespace(
     netns: &str,
     spec: &TapSpec,
-    twin: Option<Arc<Watch>>,
+    twin: Option<(Arc<Watch>, bool)>,
     kept: (Option<&Arc<dyn Keeper>>, &str),
 ) -> Result<Arc<Tap>, Error> {
     let path = if netns.contains('/') { netns.to_owned() } else { format!("/run/netns/{netns}") };
@@ -338,7 +342,8 @@ impl Tap {
         let teller = self.aliases.get().map(|aliases| Teller::new(aliases.clone()));
         // The kernel gives a tap a carrier when it is opened; one that was kept has what it was given last.
         let carrier = self.watch.state() == Link::Up;
-        Twin { breaks: watch.breaks(), watch, carrier, teller, pace: Pace::default() }
+        let mtu = watch.interfaces.mtu(watch.name()).ok().filter(|_| self.follows_mtu);
+        Twin { breaks: watch.breaks(), watch, carrier, mtu, teller, pace: Pace::default() }
     }
 }
 
@@ -392,6 +397,10 @@ impl Device for Tap {
         Some(self.watch.breaks())
     }
 
+    fn mtu(&self) -> Option<usize> {
+        self.watch.interfaces.mtu(self.watch.name()).ok()
+    }
+
     fn virtual_addresses(&self) -> Vec<IpAddr> {
         self.watch.upper_addresses()
     }
@@ -415,10 +424,12 @@ struct TapRx {
     _taken: Taken,
 }
 
-/// The interface whose carrier a tap follows, as it was seen last.
+/// The interface whose carrier and MTU a tap follows, as it was seen last.
 struct Twin {
     watch: Arc<Watch>,
     carrier: bool,
+    /// None where the tap has an MTU of its own.
+    mtu: Option<usize>,
     breaks: u64,
     teller: Option<Teller>,
     pace: Pace,
@@ -448,6 +459,19 @@ impl Twin {
         self.breaks = breaks;
         Ok(())
     }
+
+    /// Gives the tap the interface's MTU when that has changed. An MTU that the kernel's user gave the tap stays until then.
+    #[cold]
+    fn follow_mtu(&mut self, tap: &Watch) {
+        let now = self.watch.interfaces.mtu(self.watch.name()).ok();
+        if let (Some(before), Some(now)) = (self.mtu, now)
+            && before != now
+        {
+            // One that taps cannot have is left out.
+            let _ = tap.interfaces.set_mtu(tap.name(), now);
+            self.mtu = Some(now);
+        }
+    }
 }
 
 /// Linux 5.0.
@@ -475,6 +499,7 @@ impl RxQueue for TapRx {
         {
             // A kernel before 5.0 leaves taps their carrier.
             let _ = twin.follow(&self.fd);
+            twin.follow_mtu(&self.watch);
             twin.tell(&self.watch);
         }
         let (mut n, mut bytes) = (0, 0);

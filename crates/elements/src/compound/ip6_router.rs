@@ -16,7 +16,7 @@
 //! * `DEVICE` the interface, as FromDevice has it. `ADDR/LEN` the router's address on it, and the network's prefix
 //!   length; several of them may follow each other, and the first is the one that speaks. A link-local address may be among
 //!   them; by default it is made of the Ethernet address, and `fe80::1` where that is not known.
-//! * `MTU` bytes of the longest IPv6 packet on it, 1280 or more, by default as the interface has it, or 1500 where there is no
+//! * `MTU` bytes of the longest IPv6 packet on it, 1280 or more, by default as the interface has it at the moment, or 1500 where there is no
 //!   such interface. `ETHER` Ethernet address, by default what AddressInfo or the interface itself says.
 //! * `ADVERTISE` whether to send router advertisements there. `PREFIX` a prefix that they name, may be repeated; by default
 //!   those of the addresses.

@@ -13,7 +13,7 @@
 //! **Arguments:** one for each interface:
 //! * `DEVICE` the interface, as FromDevice has it. `ADDR/LEN` the router's address on it, and the network's prefix
 //!   length; several of them may follow each other, and the first is the one that speaks.
-//! * `MTU` bytes of the longest IP packet on it, by default as the interface has it, or 1500 where there is no such
+//! * `MTU` bytes of the longest IP packet on it, by default as the interface has it at the moment, or 1500 where there is no such
 //!   interface. `ETHER` Ethernet address, by default what AddressInfo or the interface itself says.
 //!
 //! **Keywords**

@@ -193,7 +193,7 @@ pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
 /// What leaves by interface `i`.
 pub(super) fn output(router: &Router, i: usize) -> String {
     let Interface { name, mtu, four, .. } = &router.interfaces[i];
-    let (address, output) = (four[0].0, i + 1);
+    let (address, output, follow) = (four[0].0, i + 1, router.follow(i));
     let networks: Vec<String> = four.iter().map(|(_, p)| p.to_string()).collect();
     let mut text = format!(
         r"
@@ -203,7 +203,7 @@ rt[{output}] -> DropBroadcasts
     -> options{i} :: IPGWOptions({address})
     -> FixIPSrc({address})
     -> ttl{i} :: DecIPTTL
-    -> mtu{i} :: IPFragmenter({mtu})
+    -> mtu{i} :: IPFragmenter({mtu}{follow})
     -> arp{i} -> out{i};
 redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}) -> [0]rt;
 ",
@@ -222,7 +222,7 @@ redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}) -> [
         format!(
             "options{i}[1] -> ICMPError({address}, parameterproblem, {ERRORS}) -> [0]rt;\n\
              ttl{i}[1] -> ICMPError({address}, timeexceeded, {ERRORS}) -> [0]rt;\n\
-             mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}, {ERRORS}) -> [0]rt;\n\
+             mtu{i}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}{follow}, {ERRORS}) -> [0]rt;\n\
              arp{i}[1] -> out{i};\n\
              arp{i}[2] -> ICMPError({address}, unreachable, host, {ERRORS}) -> [0]rt;\n"
         )

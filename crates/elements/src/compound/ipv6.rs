@@ -291,7 +291,7 @@ fn advertiser(router: &Router, i: usize) -> String {
             .collect();
     }
     named.dedup();
-    named.push(format!("MTU {mtu}"));
+    named.push(format!("MTU {mtu}{}", router.follow(i)));
     named.extend(router.advertisements.iter().cloned());
     format!(
         "ra{i} :: IP6NDRouterAdvertiser({}, {station}, {}) -> out{i};\n",
@@ -339,7 +339,7 @@ pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
 pub(super) fn output(router: &Router, i: usize) -> String {
     let interface = &router.interfaces[i];
     let Interface { name, mtu, six, .. } = interface;
-    let output = i + 1;
+    let (output, follow) = (i + 1, router.follow(i));
     // Neighbours are told of better ways only, and all neighbours have an address on the link (RFC 4861, 8.2).
     let networks: Vec<String> = six.iter().map(|(_, p)| p.to_string()).collect();
     let mut text = format!(
@@ -349,7 +349,7 @@ rt6[{output}] -> DropBroadcasts
     -> scope{i} :: CheckIP6Scope
     -> onlink{i} :: PaintTee({output})
     -> hlim{i} :: DecIP6HLIM
-    -> big{i} :: IP6Fragmenter({mtu})
+    -> big{i} :: IP6Fragmenter({mtu}{follow})
     -> nd{i} -> out{i};
 onlink{i}[1] -> ICMP6Error({link_local}, redirect, ONLINK {}, {ERRORS}) -> [0]nd{i};
 scope{i}[1] -> beyond6;
@@ -366,7 +366,7 @@ nd{i}[1] -> out{i};
         let speaker = speaker(router, i);
         let pong = link_local(interface);
         format!(
-            "big{i}[1] -> ICMP6Error({speaker}, toobig, MTU {mtu}, {ERRORS}) -> made6;\n\
+            "big{i}[1] -> ICMP6Error({speaker}, toobig, MTU {mtu}{follow}, {ERRORS}) -> made6;\n\
              nd{i}[2] -> nobody6;\n\
              back6[{output}] -> [0]nd{i};\n\
              local6[{output}] -> pong{i} :: ICMP6PingResponder({pong}, ANYCAST {speaker}) -> made6;\n\

@@ -136,6 +136,7 @@ fn six_text(router: &Router, first: usize, output: usize) -> String {
 pub(super) fn port(router: &Router, i: usize, c: usize) -> String {
     let interface = &router.interfaces[i];
     let Interface { mtu, .. } = interface;
+    let follow = router.follow(i);
     let mut text = format!(
         "{} -> Strip(14) -> DropBroadcasts -> {}Paint({}) -> mpls;\n",
         Router::received(i, c),
@@ -148,20 +149,22 @@ pub(super) fn port(router: &Router, i: usize, c: usize) -> String {
             let _ = writeln!(text, "mpls[{output}] -> Discard;");
             continue;
         }
-        let _ =
-            writeln!(text, "mpls[{output}] -> carried{output} :: CheckMPLSMTU({mtu}) -> [0]{querier}{i};");
+        let _ = writeln!(
+            text,
+            "mpls[{output}] -> carried{output} :: CheckMPLSMTU({mtu}{follow}) -> [0]{querier}{i};"
+        );
         let _ = match interface.four.first().or_else(|| router.interfaces.iter().find_map(|i| i.four.first()))
         {
             Some((address, _)) => writeln!(
                 text,
-                "carried{output}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}, {ERRORS}) -> [0]rt;"
+                "carried{output}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}{follow}, {ERRORS}) -> [0]rt;"
             ),
             None => writeln!(text, "carried{output}[1] -> Discard;"),
         };
         let _ = match router.has6() {
             true => write!(
                 text,
-                "carried{output}[2] -> ICMP6Error({}, toobig, MTU {mtu}, {ERRORS}) -> {}",
+                "carried{output}[2] -> ICMP6Error({}, toobig, MTU {mtu}{follow}, {ERRORS}) -> {}",
                 ipv6::any_speaker(router),
                 ipv6::ENTRY
             ),

@@ -86,6 +86,7 @@ impl Grammar {
         }
         let numbers: Vec<usize> = given.iter().map(|g| g.number).collect();
         for Given { number, mut interface, mtu: own } in given {
+            interface.keeps_mtu = own.or(mtu).is_some();
             interface.mtu = own.or(mtu).unwrap_or(interface.mtu.max(self.mtu_min));
             interface.complete();
             if interface.has6() && interface.mtu < ipv6::MTU_MIN {

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
-use super::arguments::{interface_file, interface_mtu};
+use super::arguments::interface_file;
 use super::vrf::{self, Vrf};
 use super::{bfd, ipv4, ipv6, mpls};
 
@@ -78,6 +78,8 @@ pub struct Interface {
     pub prefixes: Vec<Prefix6>,
     /// The longest IP packet that it carries, in bytes.
     pub mtu: u16,
+    /// Whether that stays, because it was said, when the device gets another MTU.
+    pub keeps_mtu: bool,
     /// Its Ethernet address, or a name for it.
     pub station: String,
 }
@@ -93,6 +95,7 @@ impl Interface {
             advertise: None,
             prefixes: Vec::new(),
             mtu,
+            keeps_mtu: false,
             station: name.to_owned(),
         }
     }
@@ -579,6 +582,16 @@ impl Router {
         text
     }
 
+    /// The argument by which elements keep to the MTU that interface `i` has at the moment, unless another one was said: the lower one of the
+    /// device and its twin.
+    pub(super) fn follow(&self, i: usize) -> String {
+        match (self.interfaces[i].keeps_mtu, self.host) {
+            (true, _) => String::new(),
+            (false, true) => format!(", FOLLOW in{i} twin{i}"),
+            (false, false) => format!(", FOLLOW in{i}"),
+        }
+    }
+
     /// Frames of a kind that interface `i` has received, without tag or with a priority tag.
     pub(super) fn received(i: usize, kind: usize) -> String {
         format!("c{i}[{kind}], u{i}[{kind}]")
@@ -589,7 +602,7 @@ impl Router {
         if !self.host {
             return String::new();
         }
-        let Interface { name, four, six, link_local, mtu, .. } = &self.interfaces[i];
+        let Interface { name, four, six, link_local, mtu, keeps_mtu, .. } = &self.interfaces[i];
         let four = four.iter().map(|(a, p)| format!(", ADDR {a}/{}", p.len()));
         let six = six.iter().map(|(a, p)| format!(", ADDR {a}/{}", p.len()));
         // The kernel makes the link-local address that belongs to the Ethernet address by itself.
@@ -598,7 +611,7 @@ impl Router {
         let addresses: String = four.chain(six).chain(given).collect();
         let netns = self.netns.as_ref().map_or(String::new(), |n| format!(", NETNS {n}"));
         // The kernel must find too big what we do.
-        let mtu = if *mtu == interface_mtu(name) { String::new() } else { format!(", MTU {mtu}") };
+        let mtu = if *keeps_mtu { format!(", MTU {mtu}") } else { String::new() };
         // The kernel's virtual routers (VRRP) answer for themselves.
         let (vrf, table) = (self.twins_vrf(i), vrf::suffix(self.table_of(i), " table "));
         let four_routes = if self.has4() { format!(", VIRTUAL rt 0{table}") } else { String::new() };

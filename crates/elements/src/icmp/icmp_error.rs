@@ -2,7 +2,7 @@
 //! # ICMPError
 //!
 //! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords MTU, PMTU, SET_FIX_ANNO, LOCAL, TOS, ONLINK, RATE, BURST,
-//! DST_RATE, DST_BURST, MPLS, LSP])`
+//! DST_RATE, DST_BURST, MPLS, LSP, FOLLOW])`
 //!
 //! Answers each IP packet with an ICMP error message that quotes it, where the rules allow one.
 //!
@@ -29,6 +29,8 @@
 //!   4950) and quotes 128 bytes; `PMTU` is reported less the labels.
 //! * `LSP` boolean, default false: with MPLS, the message gets the packet's labels, TTL 255, and belongs to input 0 of LookupMPLS. So it
 //!   reaches a sender to whom this router has no route (RFC 3032, 2.3.2).
+//! * `FOLLOW` elements with devices, as FromDevice or ToHost, separated by spaces. The lowest MTU that these have at the moment takes the
+//!   place of PMTU. Where it cannot change, as in files, PMTU stays.
 //!
 //! **Metadata:** network and transport header positions, packet type, and, for parameter problems and redirects, the
 //! parameter problem and destination annotations read; set are header positions, destination, fix-source, timestamp. The VRF
@@ -61,6 +63,7 @@ use wire::ipv4::options::kind;
 
 use super::extension;
 use super::limits::Limits;
+use crate::io::mtu::LinkMtu;
 use crate::ip::ip_encap::Step;
 use crate::ip::source_route::{reversed, source_routes};
 use crate::ip::{Address, Addresses, header};
@@ -113,12 +116,15 @@ struct IcmpError {
     onlink: Option<Vec<wire::Prefix4>>,
     mpls: bool,
     lsp: bool,
+    follow: LinkMtu,
     limits: Limits,
     /// Identification of the next message.
     id: u16,
     step: Step,
 }
 
+/// The timer by which links are looked at.
+const LOOK: u32 = 0;
 /// The least MTU: a header, the ICMP header and eight bytes.
 const MTU_MIN: usize = 36;
 
@@ -138,6 +144,7 @@ impl Default for IcmpError {
             onlink: None,
             mpls: false,
             lsp: false,
+            follow: LinkMtu::default(),
             limits: Limits::default(),
             id: 1,
             step: Step::default(),
@@ -229,7 +236,7 @@ impl IcmpError {
         let mut rest = match (self.kind, self.code) {
             (Type::PARAMETER_PROBLEM, 0) => [pointer, 0, 0, 0],
             (Type::REDIRECT, _) => packet.dst_ip(),
-            (Type::UNREACHABLE, 4) => u32::from(self.pmtu.saturating_sub(stack.len() as u16)).to_be_bytes(),
+            (Type::UNREACHABLE, 4) => u32::from(self.pmtu().saturating_sub(stack.len() as u16)).to_be_bytes(),
             _ => [0; 4],
         };
         if extends {
@@ -248,6 +255,11 @@ impl IcmpError {
             return Err(Reason::NoMemory);
         }
         Ok(answer)
+    }
+
+    /// The next-hop MTU that messages report.
+    fn pmtu(&self) -> u16 {
+        self.follow.or(self.pmtu.into()).min(u16::MAX.into()) as u16
     }
 
     /// Whether the message lists labels: those of some types do not (RFC 4884, 4).
@@ -326,6 +338,7 @@ impl Element for IcmpError {
         self.onlink = args.keyword_opt::<Prefixes>("ONLINK").map(|nets| nets.0);
         self.mpls = args.keyword("MPLS", false);
         self.lsp = args.keyword("LSP", false);
+        self.follow = LinkMtu::from_args(args);
         self.limits = Limits::from_args(args);
         if self.lsp && !self.mpls {
             args.error("LSP needs MPLS true: without labels there is no label switched path");
@@ -357,7 +370,11 @@ impl Element for IcmpError {
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.step = Step::begin(cx, &mut self.id);
-        Ok(())
+        self.follow.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        self.follow.look(cx, timer);
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
@@ -382,7 +399,7 @@ impl Element for IcmpError {
         Ok(match name {
             "src" => self.src.to_string(),
             "mtu" => self.mtu.to_string(),
-            _ => self.pmtu.to_string(),
+            _ => self.pmtu().to_string(),
         })
     }
 

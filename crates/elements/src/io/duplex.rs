@@ -174,7 +174,7 @@ impl Element for Duplex {
     }
 
     fn provide(&self) -> Option<Provided> {
-        self.from.provide()
+        if self.receives { self.from.provide() } else { self.to.provide() }
     }
 
     fn held(&self) -> usize {

@@ -47,7 +47,7 @@
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::args::Args;
@@ -91,19 +91,24 @@ pub struct Encap {
     pub link_type: AtomicU32,
     /// Whether the link is up by which they come, for elements that choose between links. Files and sources always are.
     pub up: AtomicBool,
+    /// Bytes of the longest packet on the device's link, as it was seen last; 0 where that never changes.
+    mtu: AtomicUsize,
     device: Option<Arc<dyn Device>>,
 }
 
 impl Encap {
     /// Packets that begin so, from a link that is up.
     pub fn new(link_type: u32) -> Encap {
-        Encap { link_type: AtomicU32::new(link_type), up: AtomicBool::new(true), device: None }
+        let (up, mtu) = (AtomicBool::new(true), AtomicUsize::new(0));
+        Encap { link_type: AtomicU32::new(link_type), up, mtu, device: None }
     }
 
     /// Packets of a device.
     pub fn of(device: &Arc<dyn Device>) -> Encap {
         let up = AtomicBool::new(device.link() == Link::Up);
-        Encap { up, device: Some(device.clone()), ..Encap::new(device.link_type()) }
+        let encap = Encap { up, device: Some(device.clone()), ..Encap::new(device.link_type()) };
+        encap.look_at_mtu();
+        encap
     }
 
     /// Whether the device's link is up at this moment.
@@ -114,6 +119,19 @@ impl Encap {
     /// How often the device's link was lost, for elements that forget what they learnt behind it; `None` where it never is.
     pub fn breaks(&self) -> Option<u64> {
         self.device.as_ref()?.breaks()
+    }
+
+    /// Bytes of the longest packet that the device's link carries, as it was seen last; `None` where that never changes.
+    #[inline]
+    pub fn mtu(&self) -> Option<usize> {
+        Some(self.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu != 0)
+    }
+
+    /// Sees how long packets may be now. A link that has vanished keeps what it had.
+    pub fn look_at_mtu(&self) {
+        if let Some(mtu) = self.device.as_ref().and_then(|device| device.mtu()) {
+            self.mtu.store(mtu, Ordering::Relaxed);
+        }
     }
 }
 

@@ -23,7 +23,8 @@
 //! * `DEVNAME` the interface; default a free one, `tap0` or `tun0` for instance.
 //! * `ETHER` Ethernet address of a tap, default 00:01:02:03:04:05.
 //! * `MTU` bytes, default 1500.
-//! * `TWIN` a network interface whose Ethernet address and MTU the tap takes on, and whose carrier it follows: with them the kernel answers
+//! * `TWIN` a network interface whose Ethernet address and MTU the tap takes on, and whose carrier it follows, and whose MTU without the keyword
+//!   MTU: with them the kernel answers
 //!   on the tap for what arrives at that interface. Frames for macvlans that the kernel has over the tap, as virtual routers have them
 //!   (VRRP), are accepted at the interface, too; with `net.ipv4.conf.all.arp_ignore=1` and `arp_announce=2` only they speak
 //!   ARP for their addresses.

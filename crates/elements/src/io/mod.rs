@@ -16,6 +16,7 @@ mod kernel_tap;
 pub(crate) mod links;
 mod mcast_socket;
 mod memory_port;
+pub(crate) mod mtu;
 mod pace;
 mod punt;
 mod raw_socket;

@@ -43,6 +43,7 @@ pub struct FakeDevice {
     room: AtomicUsize,
     link: Mutex<Link>,
     breaks: Mutex<Option<u64>>,
+    mtu: AtomicUsize,
     lag: AtomicUsize,
     link_type: AtomicU32,
     told: AtomicBool,
@@ -80,6 +81,7 @@ impl Fake {
             room: AtomicUsize::new(usize::MAX),
             link: Mutex::new(Link::Up),
             breaks: Mutex::new(None),
+            mtu: AtomicUsize::new(0),
             lag: AtomicUsize::new(0),
             link_type: AtomicU32::new(link_type::ETHERNET),
             told: AtomicBool::new(false),
@@ -111,6 +113,11 @@ impl Fake {
     /// Sets how often the link was lost.
     pub fn set_breaks(&self, breaks: u64) {
         *self.0.breaks.lock().unwrap() = Some(breaks);
+    }
+
+    /// Sets the MTU of its link, which may change from then on.
+    pub fn set_mtu(&self, mtu: usize) {
+        self.0.mtu.store(mtu, Ordering::Relaxed);
     }
 
     /// Sets what its packets begin with.
@@ -208,6 +215,10 @@ impl Device for Handle {
 
     fn breaks(&self) -> Option<u64> {
         *self.0.breaks.lock().unwrap()
+    }
+
+    fn mtu(&self) -> Option<usize> {
+        Some(self.0.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu != 0)
     }
 
     fn link_type(&self) -> u32 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPFragmenter
 //!
-//! `IPFragmenter(MTU, [HONOR_DF, VERBOSE], keywords HONOR_DF, VERBOSE, HEADROOM)`
+//! `IPFragmenter(MTU, [HONOR_DF, VERBOSE], keywords HONOR_DF, VERBOSE, HEADROOM, FOLLOW)`
 //!
 //! Splits IP packets that are longer than MTU into fragments. Packets that must not be fragmented leave by output 1.
 //!
@@ -12,6 +12,8 @@
 //! * `MTU` bytes of the largest IP packet that may pass, at least 8; below 28 (a header and one unit of 8 bytes)
 //!   nothing can be fragmented.
 //! * `HEADROOM` free bytes before each fragment, default 128, at most 1024.
+//! * `FOLLOW` elements with devices, as FromDevice or ToHost, separated by spaces. The lowest MTU that these have at the moment takes the
+//!   place of MTU. Where it cannot change, as in files, MTU stays.
 //! * `HONOR_DF` boolean, default true: if false, fragments even packets with the don't-fragment bit.
 //! * `VERBOSE` boolean, default false: print each packet that could not be fragmented, not only the first five.
 //!
@@ -21,7 +23,7 @@
 //! marked IP header.
 //!
 //! **Handlers**
-//! * `drops` read: packets that forbade fragmentation. `fragments` read: fragments made.
+//! * `drops` read: packets that forbade fragmentation. `fragments` read: fragments made. `mtu` read: the MTU at this moment.
 //!
 //! Options are copied to later fragments only if their copied flag says so (RFC 791, 3.1).
 //!
@@ -34,14 +36,22 @@
 use std::net::Ipv4Addr;
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, HEADROOM, Packet};
+
+use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPFragmenter", "1/1-2", || Box::new(IpFragmenter::default()))
     .processing("h/h")
-    .handlers(&[Handler::sum("drops"), Handler::sum("fragments")])
+    .handlers(&[Handler::sum("drops"), Handler::sum("fragments"), Handler::read("mtu")])
     .file(file!());
+
+/// Bounds of the MTU, in bytes: a fragment carries eight bytes at least, and no packet is longer than the last.
+const MTU_MIN: usize = 8;
+const MTU_MAX: usize = 65535;
+/// The timer by which links are looked at.
+const LOOK: u32 = 0;
 
 #[derive(Clone, Default)]
 pub(crate) struct IpFragmenter {
@@ -49,6 +59,7 @@ pub(crate) struct IpFragmenter {
     honor_df: bool,
     verbose: bool,
     headroom: usize,
+    follow: LinkMtu,
     refused: u64,
     fragments: u64,
 }
@@ -61,28 +72,30 @@ fn ip_length(packet: &Packet) -> usize {
 }
 
 impl IpFragmenter {
+    /// Length of the longest packet that passes, in bytes.
+    #[inline]
     pub(crate) fn mtu(&self) -> usize {
-        self.mtu
+        self.follow.or(self.mtu).clamp(MTU_MIN, MTU_MAX)
     }
 
     #[cold]
-    fn handle_long(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+    fn handle_long(&mut self, cx: &mut Cx<'_>, packet: Packet, mtu: usize) {
         let Some(header) = super::header(&packet) else {
             return cx.drop(Reason::TooShort, packet);
         };
         let header_len = usize::from(header[0] & 15) * 4;
         let forbidden = header[6] & 0x40 != 0 && self.honor_df;
-        let unit_fits = header_len >= 20 && header_len + 8 <= self.mtu && header_len <= ip_length(&packet);
+        let unit_fits = header_len >= 20 && header_len + 8 <= mtu && header_len <= ip_length(&packet);
         if forbidden || !unit_fits {
             if self.verbose || self.refused < 5 {
                 let address = |at: usize| header[at..].first_chunk::<4>().copied().unwrap_or_default();
                 let (src, dst) = (Ipv4Addr::from(address(12)), Ipv4Addr::from(address(16)));
-                cx.print(&format!("IPFragmenter({}) DF {src} {dst} len={}", self.mtu, packet.len()));
+                cx.print(&format!("IPFragmenter({mtu}) DF {src} {dst} len={}", packet.len()));
             }
             self.refused += 1;
             return cx.push_one_or_drop(1, packet, Reason::MustFragment);
         }
-        match fragments(&packet, header_len, (self.mtu, self.headroom)) {
+        match fragments(&packet, header_len, (mtu, self.headroom)) {
             Some(batch) => {
                 self.fragments += batch.len() as u64;
                 cx.took(1);
@@ -164,12 +177,21 @@ impl Element for IpFragmenter {
         self.honor_df = args.positional("HONOR_DF", true);
         self.verbose = args.positional("VERBOSE", false);
         self.headroom = args.keyword("HEADROOM", HEADROOM);
+        self.follow = LinkMtu::from_args(args);
         if self.headroom > 1024 {
             args.error(format!("HEADROOM must be at most 1024 bytes, not {}", self.headroom));
         }
-        if args.errors().is_empty() && !(8..=65535).contains(&self.mtu) {
-            args.error(format!("MTU must lie between 8 and 65535 bytes, not {}", self.mtu));
+        if args.errors().is_empty() && !(MTU_MIN..=MTU_MAX).contains(&self.mtu) {
+            args.error(format!("MTU must lie between {MTU_MIN} and {MTU_MAX} bytes, not {}", self.mtu));
         }
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.follow.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        self.follow.look(cx, timer);
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
@@ -177,7 +199,7 @@ impl Element for IpFragmenter {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let mtu = self.mtu;
+        let mtu = self.mtu();
         if batch.iter().all(|p| ip_length(p) <= mtu) {
             return cx.push(0, batch);
         }
@@ -185,13 +207,17 @@ impl Element for IpFragmenter {
         for packet in batch.drain(..) {
             match ip_length(&packet) <= mtu {
                 true => cx.push_one(0, packet),
-                false => self.handle_long(cx, packet),
+                false => self.handle_long(cx, packet, mtu),
             }
         }
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "drops" { self.refused } else { self.fragments }.to_string())
+        Ok(match name {
+            "drops" => self.refused.to_string(),
+            "mtu" => self.mtu().to_string(),
+            _ => self.fragments.to_string(),
+        })
     }
 
     crate::kept::keeps!(IpFragmenter: refused, fragments);

@@ -2,7 +2,7 @@
 //! # ICMP6Error
 //!
 //! `ICMP6Error(SRC, TYPE [, CODE, keywords MTU, RATE, BURST, DST_RATE, DST_BURST, LOCAL, ONLINK,
-//! BADADDRS, MPLS, LSP])`
+//! BADADDRS, MPLS, LSP, FOLLOW])`
 //!
 //! Answers each IPv6 packet with an ICMPv6 error message (or a redirect) that quotes as much of it as fits 1,280 bytes,
 //! where the rules allow one.
@@ -25,6 +25,8 @@
 //! * `BADADDRS` list of addresses that do not stand for one host (known anycast addresses), default none.
 //! * `MPLS` boolean, default false: packets have MPLS labels in front of their marked IP header. The message lists them (RFC 4950) and quotes 128
 //!   bytes; MTU is reported less the labels. `LSP` boolean, default false: with MPLS, the message gets the packet's labels. Both as for ICMPError.
+//! * `FOLLOW` elements with devices, as FromDevice or ToHost, separated by spaces. The lowest MTU that these have at the moment takes the
+//!   place of MTU. It counts as 1,280 at least. Where it cannot change, as in files, MTU stays.
 //!
 //! **Metadata:** network header position and packet type read; for parameter problems of codes 0 to 2 the pointer, a
 //! 4-byte annotation at offset 44; for redirects the destination annotation, which is the better next hop. Set are
@@ -51,7 +53,7 @@
 use std::net::Ipv6Addr;
 
 use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, LockUse, Reason, Sharing};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Sharing};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv6::Type;
 use wire::{Prefix6, Protocol, ipv6};
@@ -59,6 +61,7 @@ use wire::{Prefix6, Protocol, ipv6};
 use super::{Address, Addresses, HEADER_LEN, destination, header, source};
 use crate::icmp::extension;
 use crate::icmp::limits::Limits;
+use crate::io::mtu::LinkMtu;
 use crate::tools::{number, value};
 
 /// The descriptor.
@@ -94,8 +97,12 @@ struct Icmp6Error {
     onlink: Option<Vec<Prefix6>>,
     mpls: bool,
     lsp: bool,
+    follow: LinkMtu,
     limits: Limits,
 }
+
+/// The timer by which links are looked at.
+const LOOK: u32 = 0;
 
 impl Default for Icmp6Error {
     fn default() -> Self {
@@ -109,6 +116,7 @@ impl Default for Icmp6Error {
             onlink: None,
             mpls: false,
             lsp: false,
+            follow: LinkMtu::default(),
             limits: Limits::default(),
         }
     }
@@ -212,7 +220,7 @@ impl Icmp6Error {
             ..ipv6::Repr::default()
         };
         let rest = match (self.kind, self.code) {
-            (Type::PACKET_TOO_BIG, _) => (self.mtu - stack.len() as u32).max(MINIMUM_MTU as u32),
+            (Type::PACKET_TOO_BIG, _) => (self.mtu() - stack.len() as u32).max(MINIMUM_MTU as u32),
             // The length of the quotation, in units of eight bytes.
             _ if extends => ((extension::QUOTED / 8) as u32) << 24,
             (Type::PARAMETER_PROBLEM, 0..=2) => packet.anno_u32(anno::ICMP6_POINTER),
@@ -234,6 +242,11 @@ impl Icmp6Error {
             return Err(Reason::NoMemory);
         }
         Ok(answer)
+    }
+
+    /// The MTU that messages report.
+    fn mtu(&self) -> u32 {
+        self.follow.or(self.mtu as usize).max(MINIMUM_MTU) as u32
     }
 
     /// What follows the message's first eight bytes.
@@ -275,6 +288,7 @@ impl Element for Icmp6Error {
         self.bad = args.keyword("BADADDRS", Addresses::default()).0;
         self.mpls = args.keyword("MPLS", false);
         self.lsp = args.keyword("LSP", false);
+        self.follow = LinkMtu::from_args(args);
         if self.lsp && !self.mpls {
             args.error("LSP needs MPLS true: without labels there is no label switched path");
         }
@@ -303,6 +317,14 @@ impl Element for Icmp6Error {
         Some(Box::new(self.clone()))
     }
 
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.follow.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        self.follow.look(cx, timer);
+    }
+
     fn copy(&self) -> Option<Box<dyn Element>> {
         // Its messages are as if within the limits, which the copy would share.
         Some(Box::new(Self { limits: Limits::default(), ..self.clone() }))
@@ -320,7 +342,7 @@ impl Element for Icmp6Error {
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "src" { self.src.to_string() } else { self.mtu.to_string() })
+        Ok(if name == "src" { self.src.to_string() } else { self.mtu().to_string() })
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {

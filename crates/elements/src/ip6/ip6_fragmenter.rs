@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IP6Fragmenter
 //!
-//! `IP6Fragmenter(MTU, [keyword LOCAL])`
+//! `IP6Fragmenter(MTU, [keywords LOCAL, FOLLOW])`
 //!
 //! Lets IPv6 packets pass that a link can carry. Longer ones leave by output 1, because no router may fragment an IPv6
 //! packet; packets that this host itself sends are split with LOCAL.
@@ -12,13 +12,15 @@
 //! **Arguments**
 //! * `MTU` bytes of the largest IPv6 packet that may pass, at least 1,280.
 //! * `LOCAL` boolean, default false: the packets are this host's own, so longer ones are fragmented.
+//! * `FOLLOW` elements with devices, as FromDevice or ToHost, separated by spaces. The lowest MTU that these have at the moment takes the
+//!   place of MTU. It counts as 1,280 at least. Where it cannot change, as in files, MTU stays.
 //!
 //! **Metadata:** network header position read; fragments carry the packet's annotations.
 //!
 //! **Drops** (when output 1 is not connected): `must-fragment`. Also `no-memory`.
 //!
 //! **Handlers**
-//! * `drops` read: packets that were too long. `fragments` read: fragments made.
+//! * `drops` read: packets that were too long. `fragments` read: fragments made. `mtu` read: the MTU at this moment.
 //!
 //! Even with LOCAL a packet leaves by output 1 that is a fragment already, and one whose headers do not all fit into the
 //! first fragment. Identifications are random numbers (RFC 7739, 5.3).
@@ -31,18 +33,23 @@
 //! See also: IP6Reassembler, ICMP6Error, IPFragmenter. RFC 8200 (4.5, 5), RFC 4443 (3.2), RFC 8201
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, HEADROOM, Packet};
 use wire::{Protocol, ipv6};
 
 use super::{HEADER_LEN, header};
+use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6Fragmenter", "1/1-2", || Box::<Ip6Fragmenter>::default())
     .processing("h/h")
-    .handlers(&[Handler::sum("drops"), Handler::sum("fragments")])
+    .handlers(&[Handler::sum("drops"), Handler::sum("fragments"), Handler::read("mtu")])
     .file(file!());
 
+/// Every link carries packets of this length (RFC 8200, 5).
+const MTU_MIN: usize = 1280;
+/// The timer by which links are looked at.
+const LOOK: u32 = 0;
 /// Bytes of a fragment header.
 const FRAGMENT_HEADER_LEN: usize = 8;
 
@@ -50,6 +57,7 @@ const FRAGMENT_HEADER_LEN: usize = 8;
 pub(crate) struct Ip6Fragmenter {
     mtu: usize,
     local: bool,
+    follow: LinkMtu,
     refused: u64,
     fragments: u64,
 }
@@ -138,13 +146,14 @@ fn fragments(packet: &Packet, cut: &Cut, id: u32) -> Option<Batch> {
 
 impl Ip6Fragmenter {
     /// Length of the longest packet that passes, in bytes.
+    #[inline]
     pub(crate) fn mtu(&self) -> usize {
-        self.mtu
+        self.follow.or(self.mtu).max(MTU_MIN)
     }
 
     #[cold]
-    fn handle_long(&mut self, cx: &mut Cx<'_>, packet: Packet) {
-        let cut = if self.local { cut(&packet, self.mtu) } else { None };
+    fn handle_long(&mut self, cx: &mut Cx<'_>, packet: Packet, mtu: usize) {
+        let cut = if self.local { cut(&packet, mtu) } else { None };
         let Some(cut) = cut else {
             self.refused += 1;
             return cx.push_one_or_drop(1, packet, Reason::MustFragment);
@@ -165,9 +174,18 @@ impl Element for Ip6Fragmenter {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.mtu = args.required("MTU");
         self.local = args.keyword("LOCAL", false);
-        if args.errors().is_empty() && self.mtu < 1280 {
-            args.error(format!("MTU must be 1280 bytes or more, not {}", self.mtu));
+        self.follow = LinkMtu::from_args(args);
+        if args.errors().is_empty() && self.mtu < MTU_MIN {
+            args.error(format!("MTU must be {MTU_MIN} bytes or more, not {}", self.mtu));
         }
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.follow.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        self.follow.look(cx, timer);
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
@@ -175,7 +193,7 @@ impl Element for Ip6Fragmenter {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let mtu = self.mtu;
+        let mtu = self.mtu();
         if batch.iter().all(|p| ip_length(p) <= mtu) {
             return cx.push(0, batch);
         }
@@ -183,13 +201,17 @@ impl Element for Ip6Fragmenter {
         for packet in batch.drain(..) {
             match ip_length(&packet) <= mtu {
                 true => cx.push_one(0, packet),
-                false => self.handle_long(cx, packet),
+                false => self.handle_long(cx, packet, mtu),
             }
         }
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "drops" { self.refused } else { self.fragments }.to_string())
+        Ok(match name {
+            "drops" => self.refused.to_string(),
+            "mtu" => self.mtu().to_string(),
+            _ => self.fragments.to_string(),
+        })
     }
 
     crate::kept::keeps!(Ip6Fragmenter: refused, fragments);

@@ -2,7 +2,7 @@
 //! # IP6NDRouterAdvertiser
 //!
 //! `IP6NDRouterAdvertiser(IP, ETH [, keywords PREFIX, MTU, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED,`
-//! `OTHER, PREFERENCE, REACHABLE_TIME, RETRANS_TIMER, ACTIVE])`
+//! `OTHER, PREFERENCE, REACHABLE_TIME, RETRANS_TIMER, ACTIVE, FOLLOW])`
 //!
 //! Tells the hosts on a link that this is a router, and how they are to get their addresses.
 //!
@@ -14,6 +14,8 @@
 //!   by default 30 and 7 days, or `infinite`. FLAGS are letters: `L`, addresses of it are on the link; `A`, hosts may make
 //!   themselves addresses of it; default `LA`, and `-` for none.
 //! * `MTU` the link's MTU in bytes, default 0: not said.
+//! * `FOLLOW` elements with devices, as FromDevice or ToHost, separated by spaces. Where MTU is said, it is the lowest that these have at
+//!   the moment, and 1,280 at least.
 //! * `LIFETIME` how long hosts may take this router as default, default three times MAX_INTERVAL; 0 for a router that is
 //!   none for them, at most 9000 s.
 //! * `MAX_INTERVAL`, `MIN_INTERVAL` longest and shortest time between advertisements that nobody asked for, between which it is
@@ -53,6 +55,7 @@ use wire::{AddrPrefix6, MacAddr, Prefix6};
 
 use super::Address;
 use super::ip6_nd::{self, ALL_NODES};
+use crate::io::mtu::LinkMtu;
 use crate::tools::time_ns;
 
 /// The descriptor.
@@ -74,6 +77,12 @@ const MAX_LIFETIME_S: u64 = 9000;
 
 /// The timer for the next advertisement.
 const NEXT: u32 = 0;
+/// The timer by which links are looked at.
+const LOOK: u32 = 1;
+/// Every link carries packets of this length (RFC 8200, 5).
+const MTU_MIN: usize = 1280;
+/// Where the MTU stands in the options.
+const MTU_AT: usize = 12;
 
 /// What an advertisement says of one prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +154,9 @@ struct RouterAdvertiser {
     mac: MacAddr,
     message: Repr,
     options: Vec<u8>,
+    /// What the options say, or nothing.
+    mtu: u32,
+    follow: LinkMtu,
     max_interval: Nanos,
     min_interval: Nanos,
     active: bool,
@@ -162,6 +174,8 @@ impl Default for RouterAdvertiser {
             mac: MacAddr::ZERO,
             message: Repr::RouterSolicit,
             options: Vec::new(),
+            mtu: 0,
+            follow: LinkMtu::default(),
             max_interval: 600 * SECOND,
             min_interval: 200 * SECOND,
             active: true,
@@ -192,6 +206,10 @@ fn options(mac: MacAddr, mtu: u32, prefixes: &[PrefixInfo]) -> Vec<u8> {
 
 impl RouterAdvertiser {
     fn advertise(&mut self, cx: &mut Cx<'_>, message: Repr) {
+        if self.mtu != 0 {
+            let mtu = self.follow.or(self.mtu as usize).max(MTU_MIN) as u32;
+            self.options[MTU_AT..MTU_AT + 4].copy_from_slice(&mtu.to_be_bytes());
+        }
         let to = (MacAddr::from_ipv6_group(ALL_NODES), ALL_NODES);
         if let Some(packet) = ip6_nd::frame((self.mac, self.ip), to, message, &self.options) {
             self.sent += 1;
@@ -275,12 +293,13 @@ impl Element for RouterAdvertiser {
             reachable_ms: field(args, "REACHABLE_TIME", 0, SECOND / 1000),
             retransmit_ms: field(args, "RETRANS_TIMER", 0, SECOND / 1000),
         };
-        let mtu = args.keyword("MTU", 0);
-        if (1..1280).contains(&mtu) {
+        self.mtu = args.keyword("MTU", 0);
+        if (1..MTU_MIN as u32).contains(&self.mtu) {
             args.error("MTU must be 1280 or more: IPv6 needs that");
         }
+        self.follow = LinkMtu::from_args(args);
         let prefixes: Vec<PrefixInfo> = args.keyword_all("PREFIX");
-        self.options = options(self.mac, mtu, &prefixes);
+        self.options = options(self.mac, self.mtu, &prefixes);
         if self.options.len() > 1280 - 56 {
             args.error("too many prefixes for one message");
         }
@@ -295,7 +314,7 @@ impl Element for RouterAdvertiser {
         if self.active && cx.is_home() {
             self.start(cx);
         }
-        Ok(())
+        self.follow.initialize(cx, LOOK)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
@@ -319,8 +338,10 @@ impl Element for RouterAdvertiser {
         }
     }
 
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        if self.active {
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if timer == LOOK {
+            self.follow.look(cx, timer);
+        } else if self.active {
             self.advertise(cx, self.message);
             self.schedule(cx);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # CheckMPLSMTU
 //!
-//! `CheckMPLSMTU(MTU [, keyword DEPTH])`
+//! `CheckMPLSMTU(MTU [, keywords DEPTH, FOLLOW])`
 //!
 //! Lets packets pass that a link can carry, and sends longer ones to outputs 1 and 2.
 //!
@@ -11,6 +11,8 @@
 //! **Arguments**
 //! * `MTU` bytes of the longest packet without its link header.
 //! * `DEPTH` labels to look through for the IP header, default 16.
+//! * `FOLLOW` elements with devices, as FromDevice or ToHost, separated by spaces. The lowest MTU that these have at the moment takes the
+//!   place of MTU. Where it cannot change, as in files, MTU stays.
 //!
 //! Packets are those of LookupMPLS and PushMPLS, whose EtherType annotation says whether they have labels. Longer packets have their IP header marked, for ICMPError
 //! and ICMP6Error with `MPLS true`, which subtract the labels from the MTU that they report (RFC 3032, 3.5).
@@ -18,6 +20,9 @@
 //! **Metadata read:** EtherType annotation. **Set:** network header position, of longer packets.
 //!
 //! **Drops:** `must-fragment`, when outputs 1 and 2 are not connected, or what is below the labels is no IP packet.
+//!
+//! **Handlers**
+//! * `mtu` read: the MTU at this moment.
 //!
 //! ```click
 //! Idle -> mtu :: CheckMPLSMTU(1500) -> Discard;
@@ -27,23 +32,29 @@
 //! See also: LookupMPLS, IPFragmenter, ICMPError. RFC 3032 (3)
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet, anno};
 use wire::EtherType;
 
 use super::stack::mark_payload;
+use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckMPLSMTU", "1/1-3", || Box::new(CheckMplsMtu::default()))
     .processing("a/ah")
     .pure()
+    .handlers(&[Handler::read("mtu")])
     .file(file!());
 
 #[derive(Clone, Default)]
 struct CheckMplsMtu {
     mtu: usize,
     depth: usize,
+    follow: LinkMtu,
 }
+
+/// The timer by which links are looked at.
+const LOOK: u32 = 0;
 
 /// Marks the IP header of a packet, and says which it is.
 fn mark(packet: &mut Packet, depth: usize) -> Option<EtherType> {
@@ -58,6 +69,19 @@ impl Element for CheckMplsMtu {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.mtu = args.required("MTU");
         self.depth = args.keyword_in("DEPTH", 16, 1..=64);
+        self.follow = LinkMtu::from_args(args);
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.follow.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        self.follow.look(cx, timer);
+    }
+
+    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.follow.or(self.mtu).to_string())
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
@@ -65,7 +89,7 @@ impl Element for CheckMplsMtu {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
-        let CheckMplsMtu { mtu, depth } = *self;
+        let (mtu, depth) = (self.follow.or(self.mtu), self.depth);
         batch.partition(
             |packet| packet.len() <= mtu,
             |mut packet| match mark(&mut packet, depth) {
