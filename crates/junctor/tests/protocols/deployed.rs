@@ -150,6 +150,9 @@ fn each_protocol_of_a_written_deployment_learns_routes() {
     let sessions = || site.ctl("bfd.json").unwrap_or_default();
     site.wait("BFD", || sessions().contains("10.0.2.2") && sessions().contains("\"up\""));
     site.wait_for_truth();
+    let address = |network: &'static str| network.split_once('/').map_or(network, |(address, _)| address);
+    let routes = NETWORKS.map(|(_, network, protocol)| (address(network), protocol));
+    site.follows(&routes, "fpm", "d1");
     site.undeploy();
     let without_isis = ["--ospf", "--ospf6", "--rip", "--ripng", "--bgp", "65001", "--bfd", "--bird"];
     site.deploy(&without_isis, |file, text| match file {
@@ -169,4 +172,10 @@ fn each_protocol_of_a_written_deployment_learns_routes() {
         site.wait_for_route(network.split('/').next().unwrap(), "bird");
     }
     site.wait_for_truth();
+    let by_bird: Vec<_> = routes
+        .into_iter()
+        .filter(|(_, protocol)| *protocol != "isis")
+        .map(|(address, _)| (address, "bird"))
+        .collect();
+    site.follows(&by_bird, "kernel", "d1");
 }

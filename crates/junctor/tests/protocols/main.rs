@@ -5,7 +5,11 @@ mod deployed;
 #[path = "../fed/mod.rs"]
 mod fed;
 mod flood;
+mod gobgp;
+mod labels;
+mod mtu;
 mod routing;
 mod services;
 mod site;
+mod tutorial;
 mod vrrp;

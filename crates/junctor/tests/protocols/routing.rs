@@ -194,6 +194,9 @@ fn check(row: &Row, mtu: usize) {
     // Hellos go to groups, which a card must let pass.
     let link = site.rig.dut.ip("-d link show d1").unwrap();
     assert!(link.contains("allmulti 1"), "{link}");
+    site.wait_for_truth();
+    let routes: Vec<_> = row.families.iter().map(|family| (family.behind().1, row.protocol)).collect();
+    site.follows(&routes, "fpm", "d1");
     let refused = &site.status()["router"]["refused"];
     assert_eq!(refused, 0, "{:#}", site.status());
 }
@@ -231,6 +234,8 @@ fn bgp_with_several_paths_to_frr_and_bird() {
     leads([true, true]);
     drop(bird);
     leads([true, false]);
+    site.wait_for_truth();
+    site.follows(&[("198.51.100.1", "bgp")], "fpm", "d1");
 }
 
 const BGP_OF_ROUTER: &str = "

@@ -9,6 +9,7 @@
 //! ```
 //! Network N (1 to 3) is 10.0.N.0/24 and fd00:N::/64; the router is host 1 there, and the other end host 2.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -200,6 +201,43 @@ impl Site {
     /// The protocol by which the router knows an address, if it does.
     pub fn protocol(&self, address: &str) -> Option<String> {
         self.routes(address)["protocol"].as_str().map(str::to_owned)
+    }
+
+    /// The gateways of the route that decides about an address.
+    pub fn gateways(&self, address: &str) -> BTreeSet<String> {
+        let route = self.routes(address);
+        let hops = route["hops"].as_array().into_iter().flatten();
+        hops.filter_map(|hop| hop["gateway"].as_str()).map(str::to_owned).collect()
+    }
+
+    /// Pings these addresses of one family from A, and returns what `junctor trace` says of a packet for each.
+    pub fn traced(&self, addresses: &[String]) -> String {
+        let hosts: Vec<String> = addresses.iter().map(|address| format!("dst host {address}")).collect();
+        let (filter, count) = (hosts.join(" or "), addresses.len().to_string());
+        let plane = self.path("plane.sock");
+        let command =
+            [JUNCTOR, "trace", "--count", &count, "--socket", &self.socket, "--routes", &plane, &filter];
+        let mut trace = self.rig.dut.spawn(&command).unwrap();
+        self.wait(&format!("traces of packets for {addresses:?}"), || {
+            addresses.iter().for_each(|address| {
+                self.rig.a.run(&["ping", "-n", "-c1", "-W1", address]).unwrap();
+            });
+            trace.ended().is_some()
+        });
+        trace.stdout()
+    }
+
+    /// Follows a packet for each of these addresses: it takes a route of that protocol and feed, and leaves by `device`.
+    pub fn follows(&self, routes: &[(&str, &str)], feed: &str, device: &str) {
+        let addresses: Vec<String> = routes.iter().map(|(address, _)| (*address).to_owned()).collect();
+        let traces = self.traced(&addresses);
+        for (address, protocol) in routes {
+            let prefix = self.routes(address)["prefix"].as_str().map(str::to_owned).unwrap_or_default();
+            let named = format!("route {prefix} of {protocol} (feed {feed}");
+            assert!(traces.contains(&named), "{named}: {traces}");
+        }
+        let ends = traces.matches(&format!("handed to device {device}\n")).count();
+        assert_eq!(ends, routes.len(), "{traces}");
     }
 
     /// Waits until the router forwards to `address` by a route of `protocol`, and the host on network 1 gets an answer from there.
