@@ -71,6 +71,39 @@ fn check_both(method: &str) {
     }
 }
 
+/// The link to B gets narrower and wider while the router runs. Its own answers name the MTU of the moment.
+fn check_changed_mtu(method: &str) {
+    let rig = rig(1500, 1500);
+    let dut = router(&rig, method, &BOTH);
+    let set = |mtu: usize| {
+        for (host, device) in [(&rig.dut, "d1"), (&rig.b, "b0")] {
+            host.ip(&format!("link set {device} mtu {mtu}")).unwrap();
+        }
+        for element in ["mtu1.mtu", "big1.mtu"] {
+            let read = || dut.ctl(&["--read", element]).trim() == mtu.to_string();
+            wait_for(element, PATIENCE, read).unwrap();
+        }
+        // A forgets what it has learnt of the path.
+        rig.a.ip("route flush cache").unwrap();
+        rig.a.ip("-6 route flush cache").unwrap();
+    };
+    let fits = |mtu: usize| {
+        ping(&rig.a, "10.0.2.2", mtu - 28, "-Mdo");
+        ping(&rig.a, "2001:db8:2::2", mtu - 48, "-6 -Mdo");
+    };
+    fits(1500);
+    set(1300);
+    for (to, size) in [("10.0.2.2", 1472), ("2001:db8:2::2", 1452)] {
+        let refused = ended(&rig.a, &format!("ping -n -c1 -W60 -s{size} -Mdo {to}"));
+        let text = refused.stdout + &refused.stderr;
+        assert!(["mtu = 1300", "mtu=1300"].iter().any(|words| text.contains(words)), "{text}");
+    }
+    fits(1300);
+    set(1500);
+    fits(1500);
+    dut.stop();
+}
+
 /// A hop of the least MTU, which `junctor init` reads from the interface, and beyond which the host takes longer packets: TCP
 /// finds it out, and other senders are told.
 // conformance: RFC8201-3-b RFC8201-4-a
@@ -170,4 +203,5 @@ on_rig! {
     both_families_at_once needs ["ping", "traceroute", "iperf3"] => check_both;
     a_narrow_hop_is_found_out needs ["ping", "iperf3"] => check_narrow;
     the_kernel_answers needs ["ping", "traceroute", "iperf3", "python3"] => check_twins;
+    a_changed_mtu_is_followed needs ["ping"] => check_changed_mtu;
 }
