@@ -23,7 +23,11 @@ load net/ipv4/ip_tunnel; load net/mpls/mpls_router; load net/mpls/mpls_iptunnel
 PATH=$BIN:$FRR:$PATH; export HOME=/run
 mkdir -p /run/netns
 ns() { ip netns exec "$@"; }
-until_true() { i=0; until "$@" > /run/out 2>&1; do i=$((i + 1)); [ $i -lt 300 ] || { echo "gave up: $*"; cat /run/out; return; }; sleep 0.1; done; }
+now() { cut -d. -f1 /proc/uptime; }
+until_true() {
+  end=$(($(now) + 90))
+  until "$@" > /run/out 2>&1; do [ $(now) -lt $end ] || { echo "gave up: $*"; cat /run/out; return; }; sleep 0.1; done
+}
 routes() { junctor routes --socket /run/p.sock "$@"; }
 ctl() { junctor ctl --socket /run/r.sock --read "$@"; }
 reaches() { until_true ns $1 ping -n -c 1 -W 3 $3; echo "$2"; }
@@ -79,6 +83,7 @@ router bgp 65001
  address-family ipv4 vpn
   neighbor $5 activate
 router bgp 65001 vrf red
+ bgp router-id $4
  address-family ipv4 unicast
   redistribute connected
   label vpn export auto

@@ -2,7 +2,7 @@
 //! The book's router with OSPF in five minutes, as a new user types it: the commands come from the page itself.
 
 use lab::frr::{self, Frr};
-use lab::process::Process;
+use lab::process::{Output, Process};
 use lab::rig::{Cable, Namespace, skip_without, wait_for};
 
 use crate::site::{JUNCTOR, PATIENCE};
@@ -81,6 +81,23 @@ impl Machine {
     }
 }
 
+/// A deployment that runs: a supervisor that is killed would leave its planes.
+struct Up(Option<Process>);
+
+impl Up {
+    fn end(&mut self) -> Option<Output> {
+        self.0.take().map(|process| process.interrupt(PATIENCE).unwrap())
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        if let Some(process) = self.0.take() {
+            let _ = process.interrupt(PATIENCE);
+        }
+    }
+}
+
 /// The page's neighbour: 10.0.2.2, which has 192.0.2.0/24 behind it. It is the designated router before the user comes, so nobody waits
 /// for 40 seconds.
 fn neighbour(b: &Namespace) -> Frr {
@@ -129,16 +146,16 @@ fn ospf_in_five_minutes_as_written() {
     for line in lines.by_ref() {
         if line.contains("junctor up") {
             let mut process = machine.start(line);
-            process.wait_for_text("is up: all 4 planes are ready", PATIENCE).unwrap();
-            up = Some(process);
+            let ready = process.wait_for_text("is up: all 4 planes are ready", PATIENCE);
+            up = Some(Up(Some(process)));
+            ready.unwrap();
             break;
         }
         machine.run(line).unwrap_or_else(|why| panic!("{line}: {why}"));
     }
-    let up = up.expect("a line that starts the deployment");
+    let mut up = up.expect("a line that starts the deployment");
     // The user looks until the neighbour is there.
-    wait_for("the route", PATIENCE, || machine.run("junctor routes 192.0.2.1").is_ok())
-        .unwrap_or_else(|why| panic!("{why}\n{}{}", up.stdout(), up.stderr()));
+    wait_for("the route", PATIENCE, || machine.run("junctor routes 192.0.2.1").is_ok()).unwrap();
     let mut said = String::new();
     for line in lines {
         said += &machine.run(line).unwrap_or_else(|why| panic!("{line}: {why}"));
@@ -159,6 +176,6 @@ fn ospf_in_five_minutes_as_written() {
         machine.run(span).unwrap_or_else(|why| panic!("{span}: {why}"));
     }
     wait_for("routes diff", PATIENCE, same).unwrap();
-    let said = up.interrupt(PATIENCE).unwrap();
+    let said = up.end().expect("it runs");
     assert!(said.status.success(), "{said:?}");
 }
