@@ -381,7 +381,12 @@ mod tests {
         check(&router_of(&["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"], Some("10.0.0.254")).unwrap());
         let text = router_of(&["none0=10.0.0.1/24,mtu=1280", "none1=10.0.1.1/24"], None).unwrap();
         check(&text);
-        for part in ["mtu0 :: IPFragmenter(1280)", "PMTU 1280,", "mtu1 :: IPFragmenter(1500)", "PMTU 1500,"] {
+        for part in [
+            "mtu0 :: IPFragmenter(1280)",
+            "PMTU 1280, TOS",
+            "mtu1 :: IPFragmenter(1500, FOLLOW in1)",
+            "PMTU 1500, FOLLOW in1,",
+        ] {
             assert!(text.contains(part), "{part}");
         }
         let interfaces = ["none0=10.0.0.1/24", "none1=10.0.1.1/24"].map(String::from);
