@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn who_follows_nothing_that_changes_keeps_to_its_argument() {
-        let text = "f :: FromDevice(wire0, METHOD MEMORY) -> Discard; Idle -> e :: IPFragmenter(576, FOLLOW f) -> Discard;";
-        assert_eq!(Rig::text(text).ready().read("e.mtu"), "576");
+        let text = "f :: FromDevice(eth0) -> Discard; Idle -> e :: IPFragmenter(576, FOLLOW f) -> Discard;";
+        assert_eq!(Rig::text(text).provider(Fake::new("eth0", &[&[]])).ready().read("e.mtu"), "576");
         let wrong =
             Rig::text("Idle -> d :: Discard; Idle -> e :: IPFragmenter(576, FOLLOW d) -> Discard;").errors();
         assert!(wrong[0].contains("'d' is not an element with a device"), "{wrong:?}");
