@@ -164,6 +164,7 @@ pub struct Chain<'a> {
     pub(crate) elements: &'a [u32],
     pub(crate) slots: &'a [Slot],
     pub(crate) rcu: &'a sync::rcu::Reader,
+    pub(crate) worker: usize,
 }
 
 impl Chain<'_> {
@@ -171,6 +172,12 @@ impl Chain<'_> {
     #[inline]
     pub fn get<T: Element>(&self, at: usize) -> Option<&T> {
         member(self.slots[self.elements[at] as usize].as_deref()?)
+    }
+
+    /// The worker that runs the pass.
+    #[inline]
+    pub fn worker(&self) -> usize {
+        self.worker
     }
 
     /// The worker's licence to read tables, as [`Cx::rcu`](crate::Cx::rcu).

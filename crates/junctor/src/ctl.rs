@@ -52,7 +52,7 @@ pub(crate) struct Args {
 }
 
 /// Which running router is meant; none need be named if there is one.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Which {
     /// The router's control socket; also a ControlSocket element's of kind UNIX.
     #[arg(long, value_name = "PATH", conflicts_with = "pid")]
@@ -66,6 +66,11 @@ pub(crate) struct Which {
 }
 
 impl Which {
+    /// The router at this socket; the only one without.
+    pub(crate) fn at(socket: Option<PathBuf>) -> Which {
+        Which { socket, ..Which::default() }
+    }
+
     /// The channel that is named.
     pub(crate) fn channel(&self) -> Option<&str> {
         self.channel.as_deref()

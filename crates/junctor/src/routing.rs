@@ -4,6 +4,7 @@
 //! process.
 
 pub(crate) mod bfd;
+mod count;
 mod daemons;
 mod diff;
 pub(crate) mod inside;

@@ -254,3 +254,79 @@ fn pieces_of_a_datagram_take_one_way() {
     check_pieces(V4);
     check_pieces(V6);
 }
+
+/// Packets and bytes by next hop.
+type Counts = BTreeMap<u8, (u64, u64)>;
+
+impl Router {
+    /// What the router has counted, of all packets or of a route's.
+    fn counts(&mut self, route: Option<&str>) -> Counts {
+        let text = self.0.read("rt.counts");
+        let mut counts = Counts::new();
+        for line in text.lines().skip(1) {
+            let words: Vec<&str> = line.split(' ').collect();
+            if words.get(4).copied() == route {
+                let hop = words[2].rsplit(['.', ':']).next().unwrap().parse().unwrap();
+                counts.insert(hop, (words[0].parse().unwrap(), words[1].parse().unwrap()));
+            }
+        }
+        counts
+    }
+}
+
+/// What frames that came out count as.
+fn add(counts: &mut Counts, frames: &[(u8, Vec<u8>)], is_counted: impl Fn(&Flow) -> bool) {
+    for (hop, frame) in frames {
+        if is_counted(&Flow::of(frame).unwrap()) {
+            let sum = counts.entry(*hop).or_default();
+            sum.0 += 1;
+            sum.1 += frame.len() as u64 - 14;
+        }
+    }
+}
+
+/// Two routes, one below the other, and then the longer one goes. The router's counts are those of the frames that it sends.
+fn check_counts(family: Family) {
+    let (prefix, longer) = match family {
+        V4 => (family.prefix(), "10.9.0.0/24"),
+        V6 => (family.prefix(), "2001:db8:9::/120"),
+    };
+    let (first, rest) = (family.addresses(0, 0).1, family.addresses(0, 255).1);
+    let in_longer = |flow: &Flow| (first..rest).contains(&flow.to);
+    let routes = format!("{prefix} {}, {longer} {} 0", hops(family, UNEVEN), family.next_hop(14));
+    let mut router = Router::new(family, &routes);
+    let flows = flows(family, "anything");
+    let frames: Vec<_> = flows.iter().map(|flow| flow.frame(OURS, &[7; 60])).collect();
+    router.pass(&frames);
+    router.0.write("rt.count", &format!("3600 {prefix}, {longer}"));
+    let (mut all, mut shorter, mut long) = (Counts::new(), Counts::new(), Counts::new());
+    let sent = router.pass(&frames);
+    add(&mut all, &sent, |_| true);
+    add(&mut shorter, &sent, |flow| !in_longer(flow));
+    add(&mut long, &sent, in_longer);
+    assert!(long[&14].0 > 10 && shorter.len() == UNEVEN.len(), "{long:?} {shorter:?}");
+    let found = |router: &mut Router| [None, Some(prefix), Some(longer)].map(|route| router.counts(route));
+    assert_eq!(found(&mut router), [all.clone(), shorter.clone(), long.clone()]);
+
+    router.0.write("rt.remove", longer);
+    let sent = router.pass(&frames);
+    add(&mut all, &sent, |_| true);
+    add(&mut shorter, &sent, |_| true);
+    assert_eq!(found(&mut router), [all.clone(), shorter.clone(), long.clone()]);
+
+    // A group that loses a member counts by those that are left.
+    router.0.write("rt.withdraw", &format!("{} 0", family.next_hop(12)));
+    let sent = router.pass(&frames);
+    add(&mut all, &sent, |_| true);
+    add(&mut shorter, &sent, |_| true);
+    assert_eq!(found(&mut router), [all, shorter, long]);
+    router.0.write("rt.count", "0");
+    let moved = router.send(&flows, &[]);
+    assert!(moved.values().all(|hop| *hop != 12));
+}
+
+#[test]
+fn counts_of_routes_and_next_hops_are_those_of_the_frames_sent() {
+    check_counts(V4);
+    check_counts(V6);
+}

@@ -172,6 +172,7 @@ fn a_router_of_two_vrfs_forwards_within_each() {
     }
     site.reaches(0, "10.5.0.1");
     site.is_refused(1, "10.5.0.1");
+    counts_of_a_vrf(&site);
     // Blue's host is heard by red's, whose answer goes to red's host of that address: a leak needs a way back, too.
     let mut heard =
         site.far[0].spawn(&["tcpdump", "-n", "-l", "-c", "1", "-i", "b0", "icmp and dst 10.6.0.1"]).unwrap();
@@ -184,6 +185,39 @@ fn a_router_of_two_vrfs_forwards_within_each() {
         .unwrap();
     assert!(traced.contains("10.0.1.1") || traced.contains("10.0.0.1"), "{traced}");
     assert!(traced.lines().any(|line| line.trim_start().starts_with("2  10.0.1.2")), "{traced}");
+}
+
+/// The router counts the pings that red's far host gets.
+fn counts_of_a_vrf(site: &Site) {
+    let got = || {
+        let counters = site.far[0].run(&["cat", "/proc/net/snmp"]).unwrap();
+        let lines: Vec<&str> = counters.lines().filter(|line| line.starts_with("Icmp:")).collect();
+        let at = lines[0].split(' ').position(|name| name == "InEchos").unwrap();
+        lines[1].split(' ').nth(at).unwrap().parse::<u64>().unwrap()
+    };
+    let ping = || {
+        let before = got();
+        let _ = site.near[0].run(&["ping", "-n", "-c", "20", "-i", "0.01", "-W", "5", "10.5.0.1"]);
+        got() - before
+    };
+    ping();
+    site.write("rt.count", "3600 10.5.0.1 table 1");
+    let pings = ping();
+    let counts = site.read("rt.counts").unwrap();
+    let line = format!("{pings} {} 10.0.1.2 ", pings * 84);
+    assert!(
+        pings > 0 && counts.lines().any(|found| found.starts_with(&line) && found.ends_with("table 1")),
+        "{line}: {counts}"
+    );
+    site.write("rt.count", "0");
+    let router = site.path("router.sock");
+    let words = ["routes", "--count=1", "--router", &router, "--vrf", "1", "10.5.0.1", "--json"];
+    let output = Command::new(JUNCTOR).args(words).output().unwrap();
+    let value: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"));
+    assert_eq!(value["routes"][0]["prefix"], "10.5.0.0/16", "{value:#}");
+    assert_eq!(value["routes"][0]["hops"][0]["gateway"], "10.0.1.2", "{value:#}");
+    assert!(site.read("rt.counts").is_none(), "the command ends what it began");
 }
 
 /// Tables of the kernel, which has VRF devices or rules in place of them; then FRR.

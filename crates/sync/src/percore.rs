@@ -75,6 +75,8 @@ impl PerCore<Counter> {
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
+crate::all_zero!(Counter { 0 });
+
 impl Counter {
     /// Adds `count`. A load and a store, no read-modify-write: if two threads add at once, one addition may be lost.
     #[inline(always)]

@@ -19,6 +19,8 @@ unsafe impl Zero for u64 {}
 unsafe impl Zero for u32 {}
 // SAFETY: as above.
 unsafe impl Zero for bool {}
+// SAFETY: as above.
+unsafe impl Zero for std::sync::atomic::AtomicU64 {}
 // SAFETY: an absent box of a sized type is a null pointer: the standard library promises this form.
 unsafe impl<T> Zero for Option<Box<T>> {}
 

@@ -175,6 +175,8 @@ enum Entry<H> {
 #[derive(Debug)]
 pub struct View<H> {
     entries: Vec<Entry<H>>,
+    /// Of each entry that is a hop, the hop's own id: a group of one member is an entry like that member's.
+    own: Vec<u16>,
     seed: u32,
     groups: bool,
 }
@@ -188,9 +190,19 @@ impl<H> View<H> {
     pub fn resolve(&self, id: NextHopId, flow_hash: impl FnOnce() -> u32) -> Option<&H> {
         match self.entries.get(id.0 as usize)? {
             Entry::Hop(hop) => Some(hop),
-            Entry::Group(buckets) => self.select(buckets, flow_hash()),
+            Entry::Group(buckets) => self.select(buckets, flow_hash()).map(|(_, hop)| hop),
             Entry::Vacant => None,
         }
+    }
+
+    /// The id of the hop that [`resolve`](Self::resolve) finds, by whatever groups. See [`NextHops::keep_ids`].
+    pub fn resolve_id(&self, id: NextHopId, flow_hash: impl FnOnce() -> u32) -> Option<NextHopId> {
+        let at = match self.entries.get(id.0 as usize)? {
+            Entry::Hop(_) => id.0 as usize,
+            Entry::Group(buckets) => self.select(buckets, flow_hash())?.0,
+            Entry::Vacant => return None,
+        };
+        Some(NextHopId(self.own[at].into()))
     }
 
     /// The hop that `id` itself stands for; `None` if it stands for a group, or for nothing.
@@ -202,14 +214,14 @@ impl<H> View<H> {
         }
     }
 
-    /// Follows groups down to a hop. Invariant 1 bounds the loop.
+    /// Follows groups down to a hop and the id of its entry. Invariant 1 bounds the loop.
     #[inline(never)]
-    fn select(&self, buckets: &[u16], flow_hash: u32) -> Option<&H> {
+    fn select(&self, buckets: &[u16], flow_hash: u32) -> Option<(usize, &H)> {
         let (mut buckets, mut hash) = (buckets, finalize(flow_hash ^ self.seed));
         loop {
             let id = buckets[hash as usize & (buckets.len() - 1)];
             match &self.entries[id as usize] {
-                Entry::Hop(hop) => return Some(hop),
+                Entry::Hop(hop) => return Some((id.into(), hop)),
                 Entry::Group(inner) => {
                     buckets = inner;
                     hash = finalize(hash.wrapping_add(0x9e37_79b9));
@@ -326,6 +338,10 @@ pub struct NextHops<H: Send + Sync + 'static> {
     free: Vec<NextHopId>,
     /// Ids without references, with the value of `ends` they then had.
     waiting: VecDeque<(Stamp, NextHopId, u32)>,
+    /// So many ids are taken from those that no hop has had.
+    fresh: usize,
+    /// An id has got another meaning since that was said.
+    has_reused: bool,
     /// The view lacks something.
     dirty: bool,
 }
@@ -338,7 +354,7 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
 
     /// As [`new`](Self::new); `seed` makes this table spread flows otherwise than the next router's.
     pub fn with_seed(domain: &Domain, capacity: usize, seed: u32) -> Self {
-        let view = View { entries: Vec::new(), seed, groups: false };
+        let view = View { entries: Vec::new(), own: Vec::new(), seed, groups: false };
         Self {
             domain: domain.clone(),
             current: Arc::new(rcu::Cell::new(domain, view)),
@@ -350,6 +366,8 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
             down: HashSet::new(),
             free: Vec::new(),
             waiting: VecDeque::new(),
+            fresh: 0,
+            has_reused: false,
             dirty: false,
         }
     }
@@ -518,11 +536,12 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
         if !self.dirty {
             return Ok(());
         }
-        let entries: Vec<Entry<H>> = self.objects.iter().map(|object| self.entry(object)).collect();
+        let (entries, own): (Vec<Entry<H>>, Vec<u16>) =
+            (0..self.objects.len()).map(|at| self.entry(at)).unzip();
         let groups = entries.iter().any(|entry| matches!(entry, Entry::Group(_)));
-        let bytes = entries.len() * size_of::<Entry<H>>();
+        let bytes = entries.len() * (size_of::<Entry<H>>() + size_of::<u16>());
         self.current
-            .publish_sized(View { entries, seed: self.seed, groups }, bytes)
+            .publish_sized(View { entries, own, seed: self.seed, groups }, bytes)
             .map_err(|stalled| NextHopError::Stalled { why: stalled.to_string() })?;
         self.dirty = false;
         Ok(())
@@ -546,11 +565,37 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
         self.group(id).ok().map(|group| &*group.members)
     }
 
+    /// The hops that a hop or group leads to, by id.
+    pub fn leaves(&self, id: NextHopId) -> Vec<NextHopId> {
+        let (mut pending, mut leaves) = (vec![id], Vec::new());
+        // Invariant 1: there is an end.
+        while let Some(id) = pending.pop() {
+            match self.members(id) {
+                Some(members) => pending.extend(members.iter().map(|(member, _)| *member)),
+                None if leaves.contains(&id) => {}
+                None => leaves.push(id),
+            }
+        }
+        leaves.sort_unstable();
+        leaves
+    }
+
     /// How many buckets each of [`members`](Self::members) has.
     pub fn shares(&self, id: NextHopId) -> Option<Vec<Member>> {
         let group = self.group(id).ok()?;
         let count = |id| group.buckets.ids().iter().filter(|owner| u32::from(**owner) == id).count() as u32;
         Some(group.members.iter().map(|(member, _)| (*member, count(member.0))).collect())
+    }
+
+    /// Gives the next `count` hops and groups ids that none has had, so that ids which somebody counts by keep their meaning, and hops
+    /// without references stay known. 0 ends that.
+    pub fn keep_ids(&mut self, count: usize) {
+        (self.fresh, self.has_reused) = (count, false);
+    }
+
+    /// Whether no id has got another meaning since [`keep_ids`](Self::keep_ids).
+    pub fn keeps_ids(&self) -> bool {
+        !self.has_reused
     }
 
     /// References to this id.
@@ -568,14 +613,16 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
         self.len() == 0
     }
 
-    /// What readers see of an object. A group of one member is that member, so it costs readers no more.
-    fn entry(&self, object: &Object<H>) -> Entry<H> {
-        match &object.kind {
-            Kind::Vacant => Entry::Vacant,
-            Kind::Hop(hop) => Entry::Hop(hop.clone()),
+    /// What readers see of an object, and whose entry that is. A group of one member is that member, so it costs readers no more.
+    fn entry(&self, at: usize) -> (Entry<H>, u16) {
+        // Ids have fifteen bits.
+        let own = at as u16;
+        match &self.objects[at].kind {
+            Kind::Vacant => (Entry::Vacant, own),
+            Kind::Hop(hop) => (Entry::Hop(hop.clone()), own),
             Kind::Group(group) => match &group.members[..] {
-                [(member, _)] => self.entry(&self.objects[member.0 as usize]),
-                _ => Entry::Group(group.buckets.shared()),
+                [(member, _)] => self.entry(member.0 as usize),
+                _ => (Entry::Group(group.buckets.shared()), own),
             },
         }
     }
@@ -646,11 +693,16 @@ impl<H: Clone + Eq + Hash + Send + Sync + 'static> NextHops<H> {
 
     /// An id that no reader can hold.
     fn take_id(&mut self) -> Result<NextHopId, NextHopError> {
-        if self.free.is_empty() {
-            self.collect();
-        }
-        if let Some(id) = self.free.pop() {
-            return Ok(id);
+        if self.fresh > 0 && self.objects.len() < self.capacity {
+            self.fresh -= 1;
+        } else {
+            if self.free.is_empty() {
+                self.collect();
+            }
+            if let Some(id) = self.free.pop() {
+                self.has_reused = true;
+                return Ok(id);
+            }
         }
         if self.objects.len() == self.capacity {
             let used = self.len();

@@ -14,12 +14,13 @@ use engine::Element;
 use engine::clock::Nanos;
 use engine::fuse::{Ahead, Chain, ForkOffer, ForkPass, Outputs, WAYS_MAX, Way, member};
 use packet::{Packet, ipv4};
+use sync::rcu::Reader;
 use tables::neighbour::Address;
 use tables::next_hop::{NextHopId, View};
 
 use super::output::Row;
 use super::rows::Rows;
-use crate::ip::routing::{Family, Hop, Lookup};
+use crate::ip::routing::{Family, Hop, Lookup, Session};
 
 /// What differs between the families.
 pub(super) trait Kind: Sized + Send + 'static {
@@ -180,15 +181,22 @@ impl<K: Kind> ForkPass for Forward<K> {
     ) -> usize {
         let Forward { input, lookup, outputs, branches, found, more } = self;
         let Some(entry) = K::entry(input, chain) else { return 0 };
-        let Some((fib, hops)) = chain.get::<Lookup<K::Family>>(*lookup).and_then(Lookup::parts) else {
-            return 0;
-        };
+        let Some(table) = chain.get::<Lookup<K::Family>>(*lookup) else { return 0 };
+        let Some((fib, hops)) = table.parts() else { return 0 };
+        let counting = table.counting(chain.rcu(), now);
         let mut exits = [Exit::Unknown; BRANCHES_MAX];
         let mut done = 0;
         for (packets, ways) in batch.chunks_mut(STEP).zip(ways.chunks_mut(STEP)) {
             let mut n = K::admit(entry.rules, packets, entry.strip, found, more);
             K::Family::lookup(fib, chain.rcu(), &found.to[..n], &mut found.hops[..n]);
-            n = found.follow::<K>(hops.read(chain.rcu()), entry.strip, &packets[..n], *outputs);
+            let view = hops.read(chain.rcu());
+            n = match counting {
+                None => found.follow::<K>(view, entry.strip, &packets[..n], *outputs),
+                Some(session) => {
+                    let at = (chain.worker(), chain.rcu());
+                    found.follow_counted::<K>(session, at, view, entry.strip, &packets[..n], *outputs)
+                }
+            };
             let mut seen = found.seen;
             while let Some(exit) = exits.get_mut(seen.trailing_zeros() as usize) {
                 let port = seen.trailing_zeros() as usize;
@@ -272,6 +280,27 @@ impl<A: Address> Found<A> {
             n += 1;
         }
         self.seen = seen;
+        n
+    }
+
+    /// As [`follow`](Self::follow), and counts the packets.
+    #[cold]
+    fn follow_counted<K: Kind<Key = A>>(
+        &mut self,
+        session: &Session<K::Family>,
+        at: (usize, &Reader),
+        hops: &View<Hop<<K::Family as Family>::Addr>>,
+        strip: usize,
+        packets: &[Packet],
+        outputs: usize,
+    ) -> usize {
+        let to = self.to;
+        let n = self.follow::<K>(hops, strip, packets, outputs);
+        for (row, packet) in packets[..n].iter().enumerate() {
+            let (to, behind) = (to[row], self.behind[row]);
+            let hop = hops.resolve_id(NextHopId(self.hops[row]), || hash_of::<K>(packet, strip, behind, to));
+            session.count(at, (0, to), hop, K::HEADER + usize::from(behind));
+        }
         n
     }
 

@@ -59,6 +59,11 @@
 //! * `contention` read: for each lock, how often it was taken, how often someone waited, and for how many ns in all.
 //! * `stats` read: packets, bytes and route, a line for each that decided about any, the busiest first, where SYNC counts them; a route
 //!   that is removed is not shown.
+//! * `count` write: `SECONDS [ROUTE, ...]` counts packets and bytes by next hop for so many seconds, at most 3600; 0 ends that. Of up to 16
+//!   routes, it also counts what each decides about: ROUTE is a prefix, or an address that the route decides about, with `table N` behind if
+//!   need be. A next hop is a group's member. For SYNC rcu.
+//! * `counts` read: `time_ns N`, then `PACKETS BYTES GATEWAY OUTPUT [PREFIX [table N]]`, a line for each next hop, and for each one of a route.
+//!   Bytes are those of IP packets. OUTPUT is `none` without route, or `drop`, `blackhole`, `prohibit`.
 //!
 //! ```click
 //! InfiniteSource(LENGTH 60, LIMIT 5, STOP true) -> GetIPAddress(16)
@@ -224,6 +229,10 @@ impl Family for V4 {
     fn range(fib: &Fib4Writer, from: u64, to: u64) -> Box<dyn Iterator<Item = (Prefix4, NextHopId)> + '_> {
         let [from, to] = [from, to].map(|addr| u32::try_from(addr).unwrap_or(u32::MAX));
         Box::new(fib.range(from, to))
+    }
+
+    fn covers(outer: Prefix4, inner: Prefix4) -> bool {
+        outer.len() <= inner.len() && outer.contains(inner.addr())
     }
 
     fn fed_prefix(prefix: Prefix4) -> feed::Prefix {

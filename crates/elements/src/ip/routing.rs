@@ -8,6 +8,7 @@
 //! * `via NAME [WEIGHT]`, a next hop that was given a name.
 
 pub(crate) mod by_hand;
+mod counting;
 mod fed;
 mod lookup;
 mod order;
@@ -17,6 +18,7 @@ mod routes;
 mod shared;
 mod sink;
 
+pub(crate) use counting::Session;
 pub(crate) use lookup::Lookup;
 pub(crate) use order::{Like, chain};
 pub(crate) use reverse::ReverseRoutes;
@@ -44,6 +46,8 @@ pub(crate) const HANDLERS: &[Handler] = &[
     Handler::read("nexthops"),
     Handler::read("contention"),
     Handler::read("stats"),
+    Handler::read("counts"),
+    Handler::write("count"),
     Handler::write("add"),
     Handler::write("set"),
     Handler::write("remove"),
@@ -140,6 +144,8 @@ pub(crate) trait Family: Send + Sync + 'static {
         from: u64,
         to: u64,
     ) -> Box<dyn Iterator<Item = (Self::Prefix, NextHopId)> + '_>;
+    /// Whether one prefix has all addresses of another.
+    fn covers(outer: Self::Prefix, inner: Self::Prefix) -> bool;
     /// A prefix as control planes have it.
     fn fed_prefix(prefix: Self::Prefix) -> feed::Prefix;
     fn len(fib: &Self::Writer) -> usize;

@@ -51,6 +51,11 @@
 //! * `withdraw` write: `GATEWAY OUTPUT` leaves every group that has another hop.
 //! * `contention` read: for each lock, how often it was taken, how often someone waited, and for how many ns in all.
 //! * `stats` read: packets, bytes and next hop, where SYNC counts them.
+//! * `count` write: `SECONDS [ROUTE, ...]` counts packets and bytes by next hop for so many seconds, at most 3600; 0 ends that. Of up to 16
+//!   routes, it also counts what each decides about: ROUTE is a prefix, or an address that the route decides about, with `table N` behind if
+//!   need be. A next hop is a group's member. For SYNC rcu.
+//! * `counts` read: `time_ns N`, then `PACKETS BYTES GATEWAY OUTPUT [PREFIX [table N]]`, a line for each next hop, and for each one of a route.
+//!   Bytes are those of IP packets. OUTPUT is `none` without route, or `drop`, `blackhole`, `prohibit`.
 //!
 //! ```click
 //! InfiniteSource(LENGTH 60, LIMIT 5, STOP true) -> GetIP6Address(24)
@@ -196,6 +201,10 @@ impl Family for V6 {
 
     fn range(fib: &Fib6Writer, from: u64, to: u64) -> Box<dyn Iterator<Item = (Prefix6, NextHopId)> + '_> {
         Box::new(fib.range(from, to))
+    }
+
+    fn covers(outer: Prefix6, inner: Prefix6) -> bool {
+        outer.len() <= inner.len() && outer.contains(inner.addr())
     }
 
     fn fed_prefix(prefix: Prefix6) -> feed::Prefix {

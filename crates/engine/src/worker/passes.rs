@@ -82,7 +82,8 @@ impl Worker {
 
     #[inline]
     fn pass(&self, fused: &mut Fused, batch: &mut [Packet], used: Outputs, now: Nanos) -> usize {
-        let chain = Chain { elements: &fused.elements, slots: &self.slots, rcu: &self.rcu };
+        let chain =
+            Chain { elements: &fused.elements, slots: &self.slots, rcu: &self.rcu, worker: self.index };
         match &mut fused.run {
             Run::Line(pass) => pass.run(&chain, batch, now),
             Run::Fork(fork) => {

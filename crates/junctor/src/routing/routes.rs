@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::columns;
-use crate::ctl::{Client, Failure};
+use super::count::{self, Wish};
+use crate::ctl::{Client, Failure, Which};
 use crate::{cli, exit};
 
 /// Show the routes that a control plane has learnt.
@@ -22,14 +23,24 @@ use crate::{cli, exit};
   junctor routes --vrf red          routes of a VRF; lookups and diff take it, too
   junctor routes --labels           MPLS labels
   junctor routes --status           feeds, numbers of routes, the router
+  junctor routes --count            packets of each next hop, for a second
+  junctor routes --count=5 192.0.2.1 10.0.0.0/8     packets of these routes, by next hop
   junctor routes diff               what FPM, the kernel and the router's tables have differently
   junctor routes --json")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// An address to look up.
+    /// An address to look up. With --count, up to 16 routes to count, each by its prefix or by an address.
     #[arg(conflicts_with_all = ["all", "labels", "status", "links"])]
-    address: Option<String>,
+    address: Vec<String>,
+    /// Count packets and bytes by next hop, for so many seconds (default 1, at most 3600). The router looks each packet's route up again
+    /// meanwhile.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+        value_parser = count::seconds, conflicts_with_all = ["all", "labels", "status", "links", "table"])]
+    count: Option<u64>,
+    /// The router that counts, by its control socket; by default, the only one of this user.
+    #[arg(long, value_name = "PATH", requires = "count")]
+    router: Option<PathBuf>,
     /// Show routes that do not count, too.
     #[arg(long, conflicts_with_all = ["status", "links"])]
     all: bool,
@@ -66,11 +77,24 @@ enum Command {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
+    if let Err(status) = count::check(&args.address, args.count.is_some()) {
+        return status;
+    }
+    if let Some(seconds) = args.count {
+        return count::main(&Wish {
+            seconds,
+            routes: &args.address,
+            vrf: args.vrf.as_deref(),
+            router: Which::at(args.router.clone()),
+            plane: args.socket.as_deref(),
+            json: args.json,
+        });
+    }
     let vrf = args.vrf.clone().or_else(|| Some(args.table?.to_string()));
     let vrf = vrf.map_or_else(String::new, |vrf| format!(" {vrf}"));
     let handler = match args {
         Args { command: Some(Command::Diff), .. } => format!("diff{vrf}"),
-        Args { address: Some(address), .. } => format!("lookup {address}{vrf}"),
+        Args { address, .. } if !address.is_empty() => format!("lookup {}{vrf}", address[0]),
         Args { status: true, .. } => "status".into(),
         Args { links: true, .. } => "links".into(),
         Args { all: true, .. } => format!("routes all{vrf}"),
@@ -169,7 +193,7 @@ pub(crate) fn connect(socket: Option<&Path>, option: &str) -> Result<Client, Fai
     }
 }
 
-fn text_of(value: &Value) -> String {
+pub(super) fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "-".into(),
@@ -187,7 +211,7 @@ pub(crate) fn line(row: &Value) -> String {
     format!("route {} of {protocol} (feed {feed}{metric}): {}", prefix(row), hops(row))
 }
 
-fn prefix(row: &Value) -> String {
+pub(super) fn prefix(row: &Value) -> String {
     match &row["vrf"] {
         Value::String(vrf) => format!("{} vrf {vrf}", text_of(&row["prefix"])),
         _ => text_of(&row["prefix"]),

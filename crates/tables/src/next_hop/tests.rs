@@ -226,6 +226,48 @@ fn ids_come_back_after_a_grace_period() {
 }
 
 #[test]
+fn ids_tell_which_hop_a_flow_takes() {
+    let (domain, mut hops, ids) = numbered(4);
+    let pair = hops.intern_group(&[(ids[0], 1), (ids[1], 1)], None).expect("room");
+    let nested = hops.new_group(&[(pair, 1), (ids[2], 1)], 8).expect("room");
+    let single = hops.new_group(&[(ids[3], 1)], 8).expect("room");
+    hops.publish().expect("no reader is behind");
+    let reader = domain.register("test");
+    let view = hops.reader();
+    let view = view.read(&reader);
+    for id in [ids[0], ids[3], pair, nested, single] {
+        for flow in 0..100 {
+            let hop = view.resolve_id(id, || flow).expect("a hop");
+            assert_eq!(view.single(hop), view.resolve(id, || flow), "{id} {flow}");
+            assert_eq!(ids[hop.0 as usize], hop);
+        }
+    }
+    assert_eq!(view.resolve_id(NextHopId::NONE, || 0), None);
+    assert_eq!((hops.leaves(nested), hops.leaves(ids[1])), (ids[..3].to_vec(), vec![ids[1]]));
+}
+
+#[test]
+fn kept_ids_mean_what_they_meant() {
+    let (domain, mut hops) = table(4);
+    let come_and_go = |hops: &mut NextHops<&'static str>, name| {
+        let id = hops.intern(name).expect("room");
+        hops.release(id);
+        domain.synchronize();
+        id
+    };
+    let first = come_and_go(&mut hops, "a");
+    hops.keep_ids(2);
+    let second = come_and_go(&mut hops, "b");
+    assert_ne!(first, second);
+    let third = come_and_go(&mut hops, "c");
+    assert_eq!((hops.keeps_ids(), hops.get(first), hops.get(second)), (true, Some(&"a"), Some(&"b")));
+    assert_eq!((come_and_go(&mut hops, "a"), come_and_go(&mut hops, "c")), (first, third));
+    // The budget is spent: now the oldest is used again.
+    let fourth = come_and_go(&mut hops, "d");
+    assert!(!hops.keeps_ids(), "{fourth}");
+}
+
+#[test]
 fn a_stalled_reader_keeps_the_former_version() {
     let domain = Domain::new(rcu::Limits { objects: 1, bytes: usize::MAX });
     let mut hops = NextHops::new(&domain, 10);

@@ -364,6 +364,7 @@ impl<F: Family> Routes<F> {
     ) -> Result<(), String> {
         for ((prefix, id), found) in list.iter().zip(found) {
             let key = (table, *prefix);
+            self.follow(table, *prefix);
             if let Some(id) = id {
                 let is_fed = self.fed.owns(*id);
                 if is_fed {

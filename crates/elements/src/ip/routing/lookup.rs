@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use engine::args::Args;
+use engine::clock::Nanos;
 use engine::control::Policy;
 use engine::stats::{self, Stat};
 
@@ -18,6 +19,7 @@ use sync::pipes;
 use sync::rcu;
 use tables::next_hop::{DEFAULT_BUCKETS, MAX_BUCKETS, NextHopId, NextHopReader, View};
 
+use super::counting::{Caller, Session};
 use super::reverse::ReverseRoutes;
 use super::routes::{Limits, Routes};
 use super::shared::{Path, Readers, SharedRoutes, Strategy};
@@ -109,9 +111,15 @@ fn add_all<F: Family>(args: &mut Args<'_>, shared: &SharedRoutes<F>) {
     }
 }
 
-/// Answers a read handler.
-fn answer<F: Family>(shared: &SharedRoutes<F>, name: &str, param: &str) -> Result<String, HandlerError> {
+/// Answers a read handler at this time.
+fn answer<F: Family>(
+    shared: &SharedRoutes<F>,
+    now: Nanos,
+    name: &str,
+    param: &str,
+) -> Result<String, HandlerError> {
     match name {
+        "counts" => shared.read(|routes| routes.show_counts(now)).map_err(HandlerError::Failed),
         "nroutes" => Ok(shared.read(|routes| routes.len().to_string())),
         "lookup" => shared.read(|routes| routes.lookup(param)).map_err(HandlerError::Failed),
         "nexthops" => Ok(shared.read(|routes| routes.show_names())),
@@ -124,7 +132,7 @@ fn answer<F: Family>(shared: &SharedRoutes<F>, name: &str, param: &str) -> Resul
 /// Executes a write handler of element number `index`; returns what there is to say about it.
 fn change<F: Family>(
     shared: &SharedRoutes<F>,
-    index: usize,
+    (index, caller): (usize, Caller),
     name: &str,
     value: &str,
 ) -> Result<Option<String>, HandlerError> {
@@ -138,6 +146,7 @@ fn change<F: Family>(
         "nexthop" => shared.change(|routes| routes.set_named(value)).map(quiet),
         "remove_nexthop" => shared.change(|routes| routes.remove_named(value)).map(quiet),
         "withdraw" => shared.change(|routes| routes.withdraw(value)).map(quiet),
+        "count" => shared.count(value, caller).map(quiet),
         verb => shared.change(|routes| routes.command(verb, value)).map(quiet),
     };
     if begun.is_some() {
@@ -162,6 +171,11 @@ fn load<F: Family>(shared: &SharedRoutes<F>, path: &str, keep: bool) -> Result<O
     Ok(said.map(|said| format!("{path}: {said}")))
 }
 
+/// Who calls a handler.
+fn caller(cx: &mut Cx<'_>) -> Caller {
+    Caller { now: cx.now(), workers: cx.router().workers() }
+}
+
 impl<F: Family> Lookup<F> {
     /// A table of a class that is named after one of Click's.
     pub(crate) fn like(like: Like) -> Self {
@@ -178,6 +192,15 @@ impl<F: Family> Lookup<F> {
     pub(crate) fn parts(&self) -> Option<Parts<'_, F>> {
         match (&self.path, self.vrf) {
             (Some(Path::Rcu(published, hops)), None) => Some((&published.first, hops)),
+            _ => None,
+        }
+    }
+
+    /// What packets are counted by, if somebody asks.
+    #[inline]
+    pub(crate) fn counting<'a>(&'a self, rcu: &'a rcu::Reader, now: Nanos) -> Option<&'a Session<F>> {
+        match &self.path {
+            Some(Path::Rcu(published, _)) => published.counting(rcu, || now),
             _ => None,
         }
     }
@@ -414,6 +437,13 @@ impl<F: Family> Element for Lookup<F> {
                         look_up::<F>(readers, cx.rcu(), *vrf, &batch, keys, found);
                     }
                 }
+                if published.is_counting(cx.rcu()) {
+                    let (now, worker) = (cx.now(), cx.worker());
+                    if let Some(session) = published.counting(cx.rcu(), || now) {
+                        let at = (worker, cx.rcu());
+                        session.count_batch(at, hops.read(cx.rcu()), *vrf, &batch, keys, found);
+                    }
+                }
                 direct::<F>(hops.read(cx.rcu()), &mut batch, found)
             }
             Path::Locked(owned) => {
@@ -455,27 +485,29 @@ impl<F: Family> Element for Lookup<F> {
         }
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        answer(self.shared(), name, param)
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
+        answer(self.shared(), cx.now(), name, param)
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if let Some(said) = change(self.shared(), cx.index(), name, value)? {
+        let caller = (cx.index(), caller(cx));
+        if let Some(said) = change(self.shared(), caller, name, value)? {
             cx.print(&format!("{}: {said}", cx.name()));
         }
         Ok(())
     }
 
-    fn read_apart(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
-        let (shared, name, param) = (self.shared.clone()?, name.to_owned(), param.to_owned());
-        Some(Box::new(move || answer(&shared, &name, &param)))
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
+        let (shared, now, name, param) = (self.shared.clone()?, cx.now(), name.to_owned(), param.to_owned());
+        Some(Box::new(move || answer(&shared, now, &name, &param)))
     }
 
     fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
-        let (shared, index, element) = (self.shared.clone()?, cx.index(), cx.name().to_owned());
+        let (shared, element) = (self.shared.clone()?, cx.name().to_owned());
+        let caller = (cx.index(), caller(cx));
         let (name, value) = (name.to_owned(), value.to_owned());
         Some(Box::new(move || {
-            let said = change(&shared, index, &name, &value)?;
+            let said = change(&shared, caller, &name, &value)?;
             Ok(said.map(|said| format!("{element}: {said}")))
         }))
     }

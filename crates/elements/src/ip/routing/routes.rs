@@ -13,6 +13,7 @@ use engine::args::Names;
 use sync::rcu::Domain;
 use tables::next_hop::{Member, NextHopError, NextHopId, NextHops};
 
+use super::counting::Counting;
 use super::fed::Fed;
 use super::order::Order;
 use super::{Choice, Family, Hop, Hops, Like, RouteText, read_hops, read_prefix, show_output};
@@ -34,12 +35,14 @@ pub(crate) struct Limits {
 
 /// All tables of an element.
 pub(crate) struct Routes<F: Family> {
-    domain: Domain,
+    pub(super) domain: Domain,
     /// By number; table 0 is always there.
     pub(super) tables: BTreeMap<u8, F::Writer>,
     pub(super) hops: NextHops<Hop<F::Addr>>,
     /// What a control plane has fed.
     pub(super) fed: Fed<F>,
+    /// Packets are counted, or were lately.
+    pub(super) counting: Option<Counting<F>>,
     names: BTreeMap<String, NextHopId>,
     /// Names of addresses that the configuration defines.
     known: Names,
@@ -103,6 +106,7 @@ impl<F: Family> Routes<F> {
             tables: BTreeMap::from([(0, F::open(domain)?)]),
             hops: NextHops::new(domain, limits.hops),
             fed: Fed::default(),
+            counting: None,
             names: BTreeMap::new(),
             known: known.clone(),
             limits,
@@ -324,7 +328,8 @@ impl<F: Family> Routes<F> {
                 Err(why) => return Err(self.undo(former, why)),
             }
         }
-        for (.., old) in former {
+        for (table, prefix, old) in former {
+            self.follow(table, prefix);
             if old.is_some_and(|id| self.fed.owns(id)) {
                 self.fed.note_disturbance();
             }
@@ -481,6 +486,8 @@ impl<F: Family> Routes<F> {
             }
         }
         former.into_values().flatten().for_each(|(_, id)| self.hops.release(id));
+        // Those who count say themselves that it failed.
+        let _ = self.follow_all();
         if let Some(order) = &mut self.order {
             order.clear();
             for (table, fib) in &self.tables {

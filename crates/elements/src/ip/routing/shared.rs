@@ -6,11 +6,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use engine::args::{FromArg, Names};
+use engine::clock::Nanos;
 use packet::Packet;
 use sync::lock::{AdaptiveLock, LockStats, SpinLock};
 use sync::rcu;
 use tables::next_hop::NextHopReader;
 
+use super::counting::{Caller, Counts, Request, Session};
 use super::routes::{Limits, Routes};
 use super::{Family, FeedSink, Hop};
 
@@ -103,6 +105,26 @@ pub(super) struct Published<F: Family> {
     pub readers: rcu::Cell<Readers<F>>,
     /// Table 0, which most configurations have alone.
     pub first: F::Reader,
+    /// What packets are counted by, if somebody asks.
+    counts: rcu::Cell<Counts<F>>,
+}
+
+impl<F: Family> Published<F> {
+    /// Whether there is a session, perhaps a former one.
+    #[inline]
+    pub(super) fn is_counting(&self, rcu: &rcu::Reader) -> bool {
+        self.counts.read(rcu).is_some()
+    }
+
+    /// The session that counts packets, unless its time is over.
+    #[inline]
+    pub(super) fn counting<'a>(
+        &'a self,
+        rcu: &'a rcu::Reader,
+        now: impl FnOnce() -> Nanos,
+    ) -> Option<&'a Session<F>> {
+        self.counts.read(rcu).as_deref().filter(|session| session.is_on(now()))
+    }
 }
 
 /// Routes as all instances of an element share them.
@@ -157,7 +179,8 @@ impl<F: Family> SharedRoutes<F> {
                 let routes = Routes::new(domain, limits, names)?;
                 let readers: Readers<F> = routes.readers();
                 let first = readers.iter().flatten().next().expect("table 0").clone();
-                let published = Published { readers: rcu::Cell::new(domain, readers), first };
+                let (readers, counts) = (rcu::Cell::new(domain, readers), rcu::Cell::new(domain, None));
+                let published = Published { readers, first, counts };
                 Store::Rcu { control: Box::new(AdaptiveLock::new(routes)), published: Arc::new(published) }
             }
             Strategy::PerCore | Strategy::Lock => {
@@ -295,6 +318,28 @@ impl<F: Family> SharedRoutes<F> {
                 Ok(answer.expect("there is a first copy"))
             }
         }
+    }
+
+    /// Begins to count packets, or ends that.
+    ///
+    /// # Errors
+    /// What is wrong with the request; somebody counts already; the strategy counts by itself.
+    pub(super) fn count(&self, request: &str, caller: Caller) -> Result<(), String> {
+        let request = Request::read(request)?;
+        let Store::Rcu { control, published } = &self.store else {
+            return Err("with SYNC percore or lock, routes are counted always: read 'stats'".into());
+        };
+        let mut routes = control.lock();
+        let session = if request.ends() {
+            routes.end_counting();
+            None
+        } else {
+            Some(routes.begin_counting(request, caller)?)
+        };
+        published.counts.publish(session).map_err(|why| {
+            routes.end_counting();
+            why.to_string()
+        })
     }
 
     /// What the locks have been through: `LOCK acquisitions N contended N wait_ns N`, a line each.
