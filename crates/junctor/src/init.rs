@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor init`: writes complete, commented configurations for named interfaces.
 
+pub(crate) mod present;
+
 use std::fmt::Write as _;
 
 use clap::Subcommand;
@@ -29,8 +31,8 @@ enum What {
     Router {
         /// Interfaces with addresses and prefix lengths, as eth0=10.0.0.1/24,2001:db8::1/64, and with the longest IP packet
         /// that they carry where it is not the interface's own (1500 bytes where there is none here):
-        /// eth0=10.0.0.1/24,mtu=1400.
-        #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN[,...][,mtu=BYTES]")]
+        /// eth0=10.0.0.1/24,mtu=1400. One that is only named has the addresses that this machine gives it now.
+        #[arg(required = true, num_args = 2.., value_name = "IF[=ADDRESS/LEN[,...][,mtu=BYTES]]")]
         interfaces: Vec<String>,
         /// Next hop for all other destinations, once for each family and VRF; a link-local one as fe80::9%eth0, and one of a VRF as
         /// 10.0.0.254@red.
@@ -92,7 +94,8 @@ pub(crate) fn main(args: &Args) -> u8 {
                         mpls: *mpls,
                         vrfs: vrf.clone(),
                     };
-                    router(interfaces, default, route, kernel)
+                    present::with_addresses(interfaces)
+                        .and_then(|interfaces| router(&interfaces, default, route, kernel))
                 }
             }
         }

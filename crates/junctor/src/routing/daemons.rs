@@ -34,6 +34,9 @@ pub(super) struct Protocols {
     /// Watch the neighbours of OSPF and BGP by BFD, which the router itself runs for FRR's bfdd. BIRD runs its own.
     #[arg(long)]
     pub(super) bfd: bool,
+    /// Run FRR, as without this option.
+    #[arg(long, conflicts_with = "bird")]
+    pub(super) frr: bool,
     /// Run BIRD 2 in place of FRR.
     #[arg(long)]
     pub(super) bird: bool,
@@ -268,7 +271,7 @@ mod tests {
 
     fn all() -> Protocols {
         let (ospf, ospf6, rip, ripng, isis) = (true, true, true, true, true);
-        Protocols { ospf, ospf6, rip, ripng, isis, bgp: Some(65001), bfd: false, bird: false }
+        Protocols { ospf, ospf6, rip, ripng, isis, bgp: Some(65001), bfd: false, frr: false, bird: false }
     }
 
     #[test]

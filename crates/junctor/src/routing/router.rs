@@ -25,7 +25,7 @@ const CHANNEL: &str = "routes";
 /// BIRD with --bird.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
-  junctor router eth0=10.0.0.1/24 eth1=10.0.1.1/24 --ospf --directory r1
+  junctor router eth0=10.0.0.1/24 eth1=10.0.1.1/24 --frr --ospf --directory r1
   junctor router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24 --bgp 65001 --directory r1
   junctor router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24 --isis --rip --directory r1
   junctor router eth0=10.0.0.1/24 eth1=10.0.1.1/24 --vrrp eth0=7:10.0.0.254 --ospf --bird --directory r1
@@ -34,8 +34,9 @@ const CHANNEL: &str = "routes";
   vtysh --vty_socket r1/frr          the command line of FRR's daemons
   birdc -s r1/bird/bird.ctl          BIRD's")]
 pub(crate) struct Args {
-    /// Interfaces with addresses and prefix lengths, as eth0=10.0.0.1/24,2001:db8::1/64.
-    #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN[,...]")]
+    /// Interfaces with addresses and prefix lengths, as eth0=10.0.0.1/24,2001:db8::1/64. One that is only named has the addresses that this
+    /// machine gives it now; take them off it before the router starts.
+    #[arg(required = true, num_args = 2.., value_name = "IF[=ADDRESS/LEN[,...]]")]
     interfaces: Vec<String>,
     #[command(flatten)]
     protocols: Protocols,
@@ -59,6 +60,10 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
+    let args = match init::present::with_addresses(&args.interfaces) {
+        Ok(interfaces) => &Args { interfaces, ..args.clone() },
+        Err(why) => return cli::usage(why),
+    };
     let name = match name(args) {
         Ok(name) => name,
         Err(why) => return cli::usage(why),
