@@ -34,6 +34,8 @@ enum What {
     Named(Source, u32, Option<Object>),
     /// As a route lists it.
     Listed(Kind, Box<[Hop]>),
+    /// One object, and the one that steps in for it.
+    Backed(ObjectId, ObjectId),
 }
 
 impl What {
@@ -43,6 +45,7 @@ impl What {
             What::Named(_, _, Some(Object::Group(members))) => members.len(),
             What::Named(..) => 1,
             What::Listed(_, hops) => hops.len(),
+            What::Backed(..) => 2,
         }
     }
 }
@@ -65,6 +68,7 @@ pub(crate) struct Objects {
     last: ObjectId,
     named: HashMap<(Source, u32), ObjectId, Hasher>,
     listed: HashMap<(Kind, Box<[Hop]>), ObjectId, Hasher>,
+    backed: HashMap<(ObjectId, ObjectId), ObjectId, Hasher>,
     /// Groups by their members, all of them named.
     parents: HashMap<(Source, u32), BTreeSet<u32>, Hasher>,
     /// What objects of a feed meant before its replay.
@@ -121,6 +125,34 @@ impl Objects {
         Some(id)
     }
 
+    /// The object for routes that lead to `first`, and to `second` where that is dead, with one route more; `None` if there is no room.
+    pub(crate) fn backed(&mut self, first: ObjectId, second: ObjectId) -> Option<ObjectId> {
+        let id = match self.backed.get(&(first, second)) {
+            Some(id) => *id,
+            None if self.is_full() => return None,
+            None => {
+                let id = self.add(What::Backed(first, second));
+                self.backed.insert((first, second), id);
+                // It is a route to each.
+                for part in [first, second] {
+                    self.entries.get_mut(&part)?.routes += 1;
+                }
+                id
+            }
+        };
+        self.entries.get_mut(&id)?.routes += 1;
+        Some(id)
+    }
+
+    /// Objects that have one of these behind them, and these.
+    fn with_backed(&self, mut ids: Vec<ObjectId>) -> Vec<ObjectId> {
+        let has = |(first, second): &(ObjectId, ObjectId)| ids.contains(first) || ids.contains(second);
+        let backed: Vec<ObjectId> =
+            self.backed.iter().filter(|(parts, _)| has(parts)).map(|(_, id)| *id).collect();
+        ids.extend(backed);
+        ids
+    }
+
     /// A route that led to the object has gone.
     pub(crate) fn release(&mut self, id: ObjectId) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
@@ -136,9 +168,14 @@ impl Objects {
         unused.retain(|id| self.entries.get(id).is_some_and(|entry| entry.routes == 0));
         unused.sort_unstable();
         unused.dedup();
+        let mut parts = Vec::new();
         for id in &unused {
             let entry = &self.entries[id];
             match &entry.what {
+                What::Backed(first, second) => {
+                    self.backed.remove(&(*first, *second));
+                    parts.extend([*first, *second]);
+                }
                 What::Named(..) if !entry.is_former => continue,
                 What::Named(..) => {}
                 What::Listed(kind, hops) => {
@@ -154,6 +191,8 @@ impl Objects {
         if !self.former.is_empty() {
             self.former.retain(|_, id| self.entries.contains_key(id));
         }
+        // These go the next time.
+        parts.into_iter().for_each(|id| self.release(id));
         unused
     }
 
@@ -322,7 +361,8 @@ impl Objects {
                 }
             }
         }
-        numbers.iter().filter_map(|number| self.named.get(&(source, *number)).copied()).collect()
+        let named = numbers.iter().filter_map(|number| self.named.get(&(source, *number)).copied());
+        self.with_backed(named.collect())
     }
 
     /// Objects in use with a hop that `concerns`.
@@ -335,7 +375,7 @@ impl Objects {
     pub(crate) fn number(&self, id: ObjectId) -> Option<u32> {
         match self.entries.get(&id)?.what {
             What::Named(_, number, _) => Some(number),
-            What::Listed(..) => None,
+            What::Listed(..) | What::Backed(..) => None,
         }
     }
 
@@ -356,6 +396,10 @@ impl Objects {
             }
             What::Listed(Kind::Unreachable, _) => return Some(FedObject::Unreachable),
             What::Listed(Kind::Prohibit, _) => return Some(FedObject::Prohibit),
+            What::Backed(first, second) => {
+                let first = self.meaning(*first, translate)?;
+                return Some(backed(first, self.meaning(*second, translate)));
+            }
             What::Named(..) | What::Listed(..) => {}
         }
         let hops = self.hops(id);
@@ -391,6 +435,10 @@ impl Objects {
                 walk.found.extend(hops.iter().map(|hop| (hop, part(hop))));
             }
             Some(What::Named(_, _, Some(Object::Hop(hop)))) => walk.found.push((hop, share)),
+            Some(What::Backed(first, second)) => {
+                self.walk(*first, share, depth, walk);
+                self.walk(*second, share, depth, walk);
+            }
             Some(What::Named(source, _, Some(Object::Group(members)))) if depth < DEEPEST => {
                 let total: u64 = members.iter().map(|(_, weight)| u64::from(*weight)).sum();
                 for (member, weight) in members {
@@ -406,6 +454,21 @@ impl Objects {
             }
             _ => {}
         }
+    }
+}
+
+/// One way, and the hops of another one for when it is dead.
+fn backed(first: FedObject, second: Option<FedObject>) -> FedObject {
+    match (first, second) {
+        (FedObject::Unreachable, Some(second)) => second,
+        (FedObject::Forward(mut hops), Some(FedObject::Forward(second))) => {
+            let is_new = |hop: &feed::Hop| !hops.contains(hop);
+            let further: Vec<feed::Hop> = second.into_iter().filter(is_new).collect();
+            hops.extend(further.into_iter().map(|hop| feed::Hop { backup: true, ..hop }));
+            hops.truncate(feed::HOPS_MAX);
+            FedObject::Forward(hops)
+        }
+        (first, _) => first,
     }
 }
 

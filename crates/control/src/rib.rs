@@ -5,6 +5,8 @@
 //! For each destination, in this order: the kernel's local addresses; the route of FPM; the kernel's route with the lowest metric.
 //! While FPM is there, kernel routes of FRR's own protocols count for nothing: they are copies that arrive later.
 //!
+//! Of several routes of the kernel, the next one is the [backup](backups).
+//!
 //! # Truth over time
 //! * A withdrawal is held for [`HOLD`]. If the route is back by then, nothing has happened (FRR deletes and adds to change a route).
 //! * A daemon that ends behind its zebra keeps its routes for the grace period, see [`restarts`].
@@ -24,6 +26,7 @@
 
 mod aging;
 mod audit;
+mod backups;
 mod holds;
 mod replay;
 mod restarts;
@@ -149,6 +152,8 @@ pub struct Rib {
     layers: [Routes; 3],
     objects: Objects,
     links: Links,
+    /// Objects of destinations that have a backup.
+    backed: HashMap<Key, ObjectId, Hasher>,
     /// Objects as the user plane has them.
     sent: HashMap<ObjectId, feed::Object, Hasher>,
     waiting: HashMap<ObjectId, HashSet<Key, Hasher>, Hasher>,
@@ -188,6 +193,7 @@ impl Default for Rib {
             layers: Default::default(),
             objects: Objects::default(),
             links: Links::default(),
+            backed: HashMap::default(),
             sent: HashMap::default(),
             waiting: HashMap::default(),
             held: Holds::default(),
@@ -396,11 +402,13 @@ impl Rib {
 
     /// Makes a change of one destination's routes, and notes what the user plane is to do.
     fn change(&mut self, key: Key, now: Duration, change: impl FnOnce(&mut Rib)) {
-        let before = self.best(&key).map(|(_, route)| route.object);
+        let before = self.ways(&key);
         change(self);
-        let after = self.best(&key).map(|(_, route)| route.object);
-        match after {
-            _ if before == after => {}
+        let after = self.ways(&key);
+        if before == after {
+            return;
+        }
+        match self.back(key, after) {
             Some(object) => self.put_route(key, object),
             None => self.held.put(key, now + HOLD),
         }
@@ -438,8 +446,8 @@ impl Rib {
         if let Some(keys) = self.waiting.remove(&id) {
             for key in keys {
                 // Another route may have come meanwhile.
-                if let Some((_, route)) = self.best(&key) {
-                    self.put_route(key, route.object);
+                if let Some(object) = self.way(&key) {
+                    self.put_route(key, object);
                 }
             }
         }
@@ -506,7 +514,7 @@ impl Rib {
     fn forget_resolved(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.retain(|object, keys| {
-            keys.retain(|key| self.best(key).is_some_and(|(_, route)| route.object == *object));
+            keys.retain(|key| self.way(key) == Some(*object));
             !keys.is_empty()
         });
         self.waiting = waiting;

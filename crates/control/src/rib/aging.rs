@@ -129,7 +129,7 @@ impl Rib {
         for key in self.copies() {
             match self.best(&key) {
                 None => self.held.put(key, now + HOLD),
-                Some((Layer::Kernel, original)) => self.put_route(key, original.object),
+                Some((Layer::Kernel, _)) => self.put_best(key),
                 Some(_) => {}
             }
         }
@@ -137,7 +137,7 @@ impl Rib {
 
     /// Destinations of kernel routes that FRR made.
     fn copies(&self) -> Vec<Key> {
-        let routes = self.layers[Layer::Kernel as usize].first.iter();
+        let routes = self.layers[Layer::Kernel as usize].iter();
         routes.filter(|(_, route)| FRRS.contains(&route.protocol)).map(|(key, _)| key).collect()
     }
 
@@ -156,9 +156,7 @@ impl Rib {
     fn uncover_copies(&mut self) {
         self.covers_copies = false;
         for key in self.copies() {
-            if let Some((_, route)) = self.best(&key) {
-                self.put_route(key, route.object);
-            }
+            self.put_best(key);
         }
     }
 }

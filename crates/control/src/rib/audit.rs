@@ -119,7 +119,7 @@ impl Rib {
         };
         let mut expected = Expected { to, rows: Vec::new(), unsure: HashSet::new(), has_more };
         for key in keys {
-            let best = self.best(&key).map(|(_, route)| route.object);
+            let best = self.way(&key);
             let waits = |id| self.waiting.get(&id).is_some_and(|keys| keys.contains(&key));
             if self.held.contains(&key) || best.is_some_and(waits) {
                 expected.unsure.insert(key);

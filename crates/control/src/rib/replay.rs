@@ -61,8 +61,8 @@ impl Rib {
             replay.has_named_all = keys.len() < STEP;
             replay.after = keys.last().copied().or(replay.after);
             for key in keys {
-                if let Some((_, route)) = self.best(&key) {
-                    self.put_route(key, route.object);
+                if let Some(object) = self.way(&key) {
+                    self.put_route(key, object);
                 }
             }
         }

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{Hop, Kind, Object, Way};
 
+mod backups;
 mod restarts;
 mod vrfs;
 
@@ -80,7 +81,8 @@ impl User {
                     let gateway = hop.gateway.map_or("-".into(), |gateway| gateway.to_string());
                     let labels = hop.labels.as_slice().iter().map(|label| format!(" label {label}"));
                     let labels: String = labels.collect();
-                    format!("{gateway} {} {}{labels}", self.links[&hop.link].0, hop.weight)
+                    let backup = if hop.backup { " backup" } else { "" };
+                    format!("{gateway} {} {}{labels}{backup}", self.links[&hop.link].0, hop.weight)
                 };
                 hops.iter().map(hop).collect::<Vec<_>>().join(" | ")
             }
@@ -781,12 +783,18 @@ proptest! {
         let mut expected = BTreeMap::new();
         for to in 0..4u8 {
             let fpm = oracle.routes.get(&(true, to, 0));
-            let mut kernel = oracle.routes.range((false, to, 0)..=(false, to, u32::MAX)).map(|(_, route)| route);
-            let kernel = kernel.find(|(protocol, _)| !(oracle.has_fpm && *protocol == 186));
-            let best = fpm.map(|route| (true, route)).or(kernel.map(|route| (false, route)));
+            let kernel = oracle.routes.range((false, to, 0)..=(false, to, u32::MAX)).map(|(_, route)| route);
+            let mut kernel = kernel.filter(|(protocol, _)| !(oracle.has_fpm && *protocol == 186));
+            let best = fpm.map(|route| (true, route)).or_else(|| kernel.next().map(|route| (false, route)));
             if let Some((of, (_, object))) = best {
                 let gateway = oracle.objects[&(of, *object)];
-                expected.insert(format!("10.{to}.0.0/16"), format!("10.0.0.{gateway} eth0 1"));
+                let mut way = format!("10.0.0.{gateway} eth0 1");
+                // The kernel's next route is the backup.
+                let backup = kernel.next().filter(|_| !of).map(|(_, object)| oracle.objects[&(of, *object)]);
+                if let Some(backup) = backup.filter(|backup| *backup != gateway) {
+                    way += &format!(" | 10.0.0.{backup} eth0 1 backup");
+                }
+                expected.insert(format!("10.{to}.0.0/16"), way);
             }
         }
         prop_assert_eq!(user.meaning(), expected);

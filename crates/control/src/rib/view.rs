@@ -129,13 +129,14 @@ impl Rib {
 
     pub(super) fn show_one(&mut self, key: Key, layer: Layer, route: Stored, is_best: bool) -> Shown {
         let feed = self.feed(layer.source());
+        let object = if is_best { self.way(&key).unwrap_or(route.object) } else { route.object };
         Shown {
             key,
             source: layer.source(),
             protocol: route.protocol,
             metric: route.metric,
             object: self.objects.number(route.object),
-            way: self.objects.meaning(route.object, &mut self.links),
+            way: self.objects.meaning(object, &mut self.links),
             is_best,
             is_stale: !feed.is_up
                 || feed.generation != route.generation

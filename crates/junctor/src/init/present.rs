@@ -33,7 +33,8 @@ fn text(of: &InterfaceAddress) -> Option<String> {
         let is_usable = !address.is_link_local() && !address.is_loopback();
         return is_usable.then(|| format!("{address}/{}", mask.ip().to_bits().count_ones()));
     }
-    let (address, mask): (Ipv6Addr, Ipv6Addr) = (address.as_sockaddr_in6()?.ip(), mask.as_sockaddr_in6()?.ip());
+    let (address, mask): (Ipv6Addr, Ipv6Addr) =
+        (address.as_sockaddr_in6()?.ip(), mask.as_sockaddr_in6()?.ip());
     let is_usable = !address.is_unicast_link_local() && !address.is_loopback();
     is_usable.then(|| format!("{address}/{}", mask.to_bits().count_ones()))
 }
@@ -47,7 +48,10 @@ mod tests {
         let given = ["eth0=10.0.0.1/24".to_owned()];
         assert_eq!(with_addresses(&given), Ok(given.to_vec()));
         let failed = with_addresses(&["none0".to_owned()]).expect_err("it is not here");
-        assert!(failed.contains("'none0' is no interface") && failed.contains("none0=10.0.0.1/24"), "{failed}");
+        assert!(
+            failed.contains("'none0' is no interface") && failed.contains("none0=10.0.0.1/24"),
+            "{failed}"
+        );
         assert!(of("lo").is_err_and(|why| why.contains("has no address")));
     }
 }

@@ -250,6 +250,9 @@ fn hops(row: &Value) -> String {
         if hops.len() > 1 {
             let _ = write!(shown, " weight {}", text_of(&hop["weight"]));
         }
+        if hop["backup"] == true {
+            shown += " backup";
+        }
         shown
     };
     hops.iter().map(hop).collect::<Vec<_>>().join(", ")

@@ -277,6 +277,7 @@ pub(super) fn way(plane: &Plane, way: Option<&feed::Object>) -> Value {
             "link": plane.rib.link_name(hop.link),
             "weight": hop.weight,
             "labels": hop.labels.as_slice(),
+            "backup": hop.backup,
         })
     };
     let (kind, hops) = match way {
