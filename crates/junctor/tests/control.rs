@@ -294,6 +294,40 @@ fn routes_that_drop_are_counted_or_answered_and_go_with_their_feed() {
 }
 
 #[test]
+fn the_route_with_the_next_metric_steps_in_when_a_link_is_lost() {
+    if skip_without("the_route_with_the_next_metric_steps_in_when_a_link_is_lost", &["ip"]) {
+        return;
+    }
+    let mut routed = Routed::new();
+    routed.plane = None;
+    routed.start_plane(&["--fpm", "none"]);
+    routed.control.ip("route add 100.64.0.0/24 via 10.0.2.2 metric 100").unwrap();
+    routed.control.ip("route add 100.64.0.0/24 via 10.0.1.2 metric 200").unwrap();
+    routed.wait_for_route("100.64.0.1", "10.0.2.2 2 1");
+    let hops = |routed: &Routed| routed.routes(&["100.64.0.1"])["hops"].clone();
+    let backup = |hop: &Value| (hop["gateway"].as_str().map(str::to_owned), hop["backup"] == true);
+    wait_for("the backup", PATIENCE, || hops(&routed).as_array().is_some_and(|hops| hops.len() == 2))
+        .unwrap();
+    let found: Vec<_> = hops(&routed).as_array().unwrap().iter().map(backup).collect();
+    assert_eq!(found, [(Some("10.0.2.2".into()), false), (Some("10.0.1.2".into()), true)]);
+    // The kernel keeps a route whose link has no carrier.
+    routed.rig.b.ip("link set b0 down").unwrap();
+    routed.wait_for_route("100.64.0.1", "10.0.1.2 1 1");
+    routed.wait_for_truth();
+    routed.rig.b.ip("link set b0 up").unwrap();
+    routed.wait_for_route("100.64.0.1", "10.0.2.2 2 1");
+    routed.wait_for_truth();
+    routed.control.ip("route del 100.64.0.0/24 via 10.0.1.2").unwrap();
+    wait_for("no backup", PATIENCE, || hops(&routed).as_array().is_some_and(|hops| hops.len() == 1)).unwrap();
+    // Rules that choose tables otherwise are named.
+    routed.control.ip("rule add from 10.9.0.0/16 table 77 priority 50").unwrap();
+    wait_for("the rule", PATIENCE, || !routed.differences().is_empty()).unwrap();
+    assert_eq!(routed.differences()[0]["rule"]["priority"], 50);
+    routed.control.ip("rule del priority 50").unwrap();
+    routed.wait_for_truth();
+}
+
+#[test]
 fn a_deployment_of_a_router_is_written_and_runs() {
     let needs = [&*frr::program("zebra"), &*frr::program("ospfd"), "vtysh"];
     if skip_without("a_deployment_of_a_router_is_written_and_runs", &needs) {

@@ -128,7 +128,10 @@ impl Rib {
     pub(super) fn look_at_copies(&mut self, now: Duration) {
         for key in self.copies() {
             match self.best(&key) {
-                None => self.held.put(key, now + HOLD),
+                None => {
+                    self.back(key, None);
+                    self.held.put(key, now + HOLD);
+                }
                 Some((Layer::Kernel, _)) => self.put_best(key),
                 Some(_) => {}
             }

@@ -447,7 +447,7 @@ fn a_withdrawal_without_metric_is_of_metric_0_in_the_kernel() {
         route: Route { kind: Kind::Unicast, protocol: 3, metric, way: Way::One(hop(gateway, 2)) },
     };
     step(&mut rib, &mut user, Source::Kernel, [kernel(0, "10.0.0.7"), kernel(100, "10.0.0.8")], 0);
-    check(&user, &[("0.0.0.0/0", "10.0.0.7 eth0 1")]);
+    check(&user, &[("0.0.0.0/0", "10.0.0.7 eth0 1 | 10.0.0.8 eth0 1 backup")]);
     step(&mut rib, &mut user, Source::Kernel, [withdraw("0.0.0.0/0")], 1);
     check(&user, &[("0.0.0.0/0", "10.0.0.8 eth0 1")]);
 }
@@ -490,7 +490,7 @@ fn local_addresses_then_fpm_then_the_kernel() {
     let own = Change::Route { table: LOCAL, prefix: prefix("10.0.0.1/32"), route: own };
     let to = "10.0.0.1/32";
     step(&mut rib, &mut user, Source::Kernel, [kernel(3, 100, "10.0.0.7"), kernel(3, 50, "10.0.0.8")], 0);
-    check(&user, &[(to, "10.0.0.8 eth0 1")]);
+    check(&user, &[(to, "10.0.0.8 eth0 1 | 10.0.0.7 eth0 1 backup")]);
     step(
         &mut rib,
         &mut user,
@@ -521,7 +521,7 @@ fn local_addresses_then_fpm_then_the_kernel() {
     check(&user, &[(to, "10.0.0.7 eth0 1")]);
     step(&mut rib, &mut user, Source::Fpm, [Change::Lost], 200);
     step(&mut rib, &mut user, Source::Fpm, [], 200 + GRACE.as_millis() as u64);
-    check(&user, &[(to, "10.0.0.5 eth0 1")]);
+    check(&user, &[(to, "10.0.0.5 eth0 1 | 10.0.0.7 eth0 1 backup")]);
 }
 
 #[test]
