@@ -6,10 +6,10 @@
 //! descriptor unless they were made persistent beforehand (`ip tuntap add`), in which case we attach to them.
 
 use std::ffi::CStr;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, Weak};
@@ -23,6 +23,10 @@ use crate::link::{Interfaces, Pace, Watch};
 use crate::memory::Taken;
 use crate::sys::{self, Counters, check};
 use crate::vrf::Vrf;
+
+mod again;
+
+use again::{Current, Kept, Maker};
 
 /// What a tap carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,28 +91,17 @@ pub struct Tap {
     twin: Option<Arc<Watch>>,
     /// The tap follows its MTU, too: nobody has said another one.
     follows_mtu: bool,
+    /// The MTU that it was made with.
+    mtu: Option<usize>,
     aliases: OnceLock<Arc<Aliases>>,
     queues: Vec<Queue>,
 }
 
 #[derive(Debug)]
 struct Queue {
-    fd: Arc<OwnedFd>,
+    current: Arc<Current>,
     rx: Arc<AtomicBool>,
     tx: Arc<AtomicBool>,
-    _kept: Kept,
-}
-
-/// Under which name a queue's descriptor is kept for another process, until this is dropped.
-struct Kept {
-    keeper: Option<Arc<dyn Keeper>>,
-    name: String,
-}
-
-impl std::fmt::Debug for Kept {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.name)
-    }
 }
 
 impl Kept {
@@ -116,20 +109,6 @@ impl Kept {
     fn take(&self, interface: &str, kind: Kind, multi_queue: bool) -> Option<OwnedFd> {
         let descriptor = self.keeper.as_ref()?.take(&self.name)?;
         keeper::is_tap(&descriptor, interface, flags(kind, multi_queue)).then_some(descriptor)
-    }
-
-    fn keep(&self, descriptor: &OwnedFd) {
-        if let Some(keeper) = &self.keeper {
-            keeper.keep(&self.name, descriptor.as_fd());
-        }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if let Some(keeper) = &self.keeper {
-            keeper.forget(&self.name);
-        }
     }
 }
 
@@ -152,7 +131,7 @@ impl Tap {
         }
         match spec.netns.take() {
             Some(netns) => in_namespace(&netns, &spec, watch, (keeper, &place)),
-            None => Tap::open_here(&spec, watch, (keeper, &place)),
+            None => Tap::open_here(&spec, watch, (keeper, &place), None),
         }
     }
 
@@ -161,6 +140,7 @@ impl Tap {
         spec: &TapSpec,
         twin: Option<(Arc<Watch>, bool)>,
         (keeper, place): (Option<&Arc<dyn Keeper>>, &str),
+        namespace: Option<Arc<File>>,
     ) -> Result<Arc<Tap>, Error> {
         let asked = spec.name.as_deref().unwrap_or(match spec.kind {
             Kind::Tap => "tap%d",
@@ -186,20 +166,23 @@ impl Tap {
             watch = watch.with_uppers();
         }
         configure(&watch, spec)?;
+        let watch = Arc::new(watch);
+        let spec = TapSpec { name: Some(name), ..spec.clone() };
+        let maker = Arc::new(Maker { spec, namespace, watch: watch.clone() });
         let queue = |(number, fd): (usize, OwnedFd)| {
-            let kept = kept(number);
-            kept.keep(&fd);
-            Queue { fd: Arc::new(fd), rx: Arc::default(), tx: Arc::default(), _kept: kept }
+            let current = Arc::new(Current::new(fd, maker.clone(), kept(number)));
+            Queue { current, rx: Arc::default(), tx: Arc::default() }
         };
         let follows_mtu = twin.as_ref().is_some_and(|(_, follows)| *follows);
         Ok(Arc::new_cyclic(|me| Tap {
             me: me.clone(),
-            kind: spec.kind,
-            headroom: spec.headroom,
-            watch: Arc::new(watch),
+            kind: maker.spec.kind,
+            headroom: maker.spec.headroom,
+            watch,
             twin: twin.map(|(watch, _)| watch),
             follows_mtu,
             aliases: OnceLock::new(),
+            mtu: maker.spec.mtu,
             queues: fds.into_iter().enumerate().map(queue).collect(),
         }))
     }
@@ -252,11 +235,10 @@ fn in_namespace(
         let name = spec.name.as_deref().unwrap_or("tap");
         Error::new(name, format!("cannot enter network namespace {netns}: {}", sys::words(&e)), mend)
     };
-    let namespace = std::fs::File::open(&path).map_err(failed)?;
+    let namespace = Arc::new(File::open(&path).map_err(failed)?);
     let inside = || {
-        // SAFETY: the call changes which network the calling thread is in, and that thread ends soon.
-        check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map_err(failed)?;
-        Tap::open_here(spec, twin, kept)
+        again::enter(&namespace).map_err(failed)?;
+        Tap::open_here(spec, twin, kept, Some(namespace.clone()))
     };
     std::thread::scope(|scope| {
         scope.spawn(inside).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -343,7 +325,8 @@ impl Tap {
         // The kernel gives a tap a carrier when it is opened; one that was kept has what it was given last.
         let carrier = self.watch.state() == Link::Up;
         let mtu = watch.interfaces.mtu(watch.name()).ok().filter(|_| self.follows_mtu);
-        Twin { breaks: watch.breaks(), watch, carrier, mtu, teller, pace: Pace::default() }
+        let (breaks, first_mtu) = (watch.breaks(), self.mtu);
+        Twin { breaks, watch, carrier, mtu, first_mtu, teller, pace: Pace::default() }
     }
 }
 
@@ -364,7 +347,8 @@ impl Device for Tap {
         let q = self.queue(queue)?;
         let taken = Taken::take(self.name(), &q.rx, queue)?.keeping(&self.me);
         let mut rx = TapRx {
-            fd: q.fd.clone(),
+            fd: q.current.descriptor(),
+            current: q.current.clone(),
             watch: self.watch.clone(),
             kind: self.kind,
             headroom: self.headroom,
@@ -382,7 +366,8 @@ impl Device for Tap {
         let q = self.queue(queue)?;
         let taken = Taken::take(self.name(), &q.tx, queue)?.keeping(&self.me);
         Ok(Box::new(TapTx {
-            fd: q.fd.clone(),
+            fd: q.current.descriptor(),
+            current: q.current.clone(),
             watch: self.watch.clone(),
             counters: Counters::default(),
             _taken: taken,
@@ -412,6 +397,7 @@ impl Device for Tap {
 
 struct TapRx {
     fd: Arc<OwnedFd>,
+    current: Arc<Current>,
     watch: Arc<Watch>,
     kind: Kind,
     headroom: usize,
@@ -430,6 +416,8 @@ struct Twin {
     carrier: bool,
     /// None where the tap has an MTU of its own.
     mtu: Option<usize>,
+    /// What the tap has when it is made again.
+    first_mtu: Option<usize>,
     breaks: u64,
     teller: Option<Teller>,
     pace: Pace,
@@ -484,6 +472,18 @@ fn set_carrier(tap: &OwnedFd, carrier: bool) -> io::Result<()> {
 }
 
 impl TapRx {
+    /// Goes on with an interface that was made again, if it is there.
+    #[cold]
+    fn resume(&mut self) {
+        let Some(fd) = self.current.instead_of(&self.fd) else { return };
+        self.fd = fd;
+        if let Some(twin) = &mut self.twin {
+            twin.carrier = true;
+            twin.mtu = twin.mtu.and(twin.first_mtu);
+        }
+        self.measure();
+    }
+
     /// Learns how large packets may be: the MTU, a link header and a VLAN tag, and one byte by which a packet that
     /// is larger still shows itself.
     fn measure(&mut self) {
@@ -514,7 +514,10 @@ impl RxQueue for TapRx {
             let got = unsafe { libc::read(self.fd.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
             let Ok(got) = usize::try_from(got) else {
                 self.spare = Some(packet);
-                if io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock {
+                let error = io::Error::last_os_error();
+                if again::is_deleted(&error) {
+                    self.resume();
+                } else if error.kind() != io::ErrorKind::WouldBlock {
                     self.counters.errors(1);
                 }
                 break;
@@ -561,6 +564,7 @@ pub(crate) fn packet_type(frame: &[u8]) -> PacketType {
 
 struct TapTx {
     fd: Arc<OwnedFd>,
+    current: Arc<Current>,
     watch: Arc<Watch>,
     counters: Counters,
     _taken: Taken,
@@ -574,9 +578,17 @@ impl TxQueue for TapTx {
             // SAFETY: the kernel reads `data.len()` bytes there.
             if unsafe { libc::write(self.fd.as_raw_fd(), data.as_ptr().cast(), data.len()) } >= 0 {
                 bytes += data.len();
-            } else if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock {
-                break;
             } else {
+                let error = io::Error::last_os_error();
+                if error.kind() == io::ErrorKind::WouldBlock {
+                    break;
+                }
+                if again::is_deleted(&error)
+                    && let Some(fd) = self.current.instead_of(&self.fd)
+                {
+                    self.fd = fd;
+                    break;
+                }
                 errors += 1;
             }
             n += 1;

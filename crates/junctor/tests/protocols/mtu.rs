@@ -185,5 +185,14 @@ fn interfaces_are_renamed_and_come_again() {
     dut.ip(&format!("link set d1 address {mac}")).unwrap();
     changing.returns();
     changing.learns();
+    // The twin is deleted, and made again with its addresses, which the daemons find.
+    let index = || {
+        let shown = site.control.ip("-o link show host1").ok()?;
+        shown.split_once(':').map(|(index, _)| index.to_owned())
+    };
+    let before = index();
+    site.control.ip("link del host1").unwrap();
+    site.wait("another twin", || index().is_some_and(|now| Some(now) != before));
+    changing.learns();
     site.follows(&BEHIND.map(|address| (address, "ospf")), "fpm", "d1");
 }

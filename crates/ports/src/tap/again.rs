@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A tap that somebody deleted is made again, where it was and with the same settings. Its queues then have other descriptors.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::keeper::Keeper;
+use crate::link::{Pace, Watch};
+use crate::sys::{Aside, check};
+
+use super::{TapSpec, attach, configure};
+
+/// Under which name a queue's descriptor is kept for another process, until this is dropped.
+pub(super) struct Kept {
+    pub(super) keeper: Option<Arc<dyn Keeper>>,
+    pub(super) name: String,
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Kept {
+    pub(super) fn keep(&self, descriptor: &OwnedFd) {
+        if let Some(keeper) = &self.keeper {
+            keeper.keep(&self.name, descriptor.as_fd());
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.forget(&self.name);
+        }
+    }
+}
+
+/// How an interface is made again.
+pub(super) struct Maker {
+    /// With the interface's name.
+    pub(super) spec: TapSpec,
+    /// Where; `None` in the namespace of this process.
+    pub(super) namespace: Option<Arc<File>>,
+    pub(super) watch: Arc<Watch>,
+}
+
+impl std::fmt::Debug for Maker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.spec.fmt(f)
+    }
+}
+
+impl Maker {
+    /// Makes the interface with a queue, or one more queue of it. The calling thread ends in the interface's namespace.
+    fn make(&self) -> Option<OwnedFd> {
+        self.namespace.as_deref().map_or(Ok(()), enter).ok()?;
+        let (descriptor, _) =
+            attach(self.spec.name.as_deref()?, self.spec.kind, self.spec.queues > 1).ok()?;
+        configure(&self.watch, &self.spec).ok()?;
+        Some(descriptor)
+    }
+}
+
+/// Enters a network namespace with the calling thread, which ends soon.
+pub(super) fn enter(namespace: &File) -> io::Result<()> {
+    // SAFETY: the call changes which network the calling thread is in, and nothing else.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
+    Ok(())
+}
+
+/// The descriptor of a queue, which both directions use.
+#[derive(Debug)]
+pub(super) struct Current {
+    maker: Arc<Maker>,
+    kept: Kept,
+    state: Mutex<State>,
+}
+
+struct State {
+    descriptor: Arc<OwnedFd>,
+    making: Aside<Option<OwnedFd>>,
+    pace: Pace,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.descriptor.fmt(f)
+    }
+}
+
+impl Current {
+    pub(super) fn new(descriptor: OwnedFd, maker: Arc<Maker>, kept: Kept) -> Current {
+        kept.keep(&descriptor);
+        let (making, pace) = (Aside::default(), Pace::default());
+        let state = Mutex::new(State { descriptor: Arc::new(descriptor), making, pace });
+        Current { maker, kept, state }
+    }
+
+    pub(super) fn descriptor(&self) -> Arc<OwnedFd> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).descriptor.clone()
+    }
+
+    /// The descriptor in place of a dead one, if it is there. If not, has the interface made by another thread.
+    #[cold]
+    pub(super) fn instead_of(&self, dead: &Arc<OwnedFd>) -> Option<Arc<OwnedFd>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if Arc::ptr_eq(&state.descriptor, dead) {
+            if !state.pace.overdue() {
+                return None;
+            }
+            let maker = self.maker.clone();
+            let made = state.making.look(move || maker.make()).flatten()?;
+            self.kept.keep(&made);
+            state.descriptor = Arc::new(made);
+        }
+        Some(state.descriptor.clone())
+    }
+}
+
+/// Whether an error says that the interface behind a descriptor was deleted.
+pub(super) fn is_deleted(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBADFD)
+}
