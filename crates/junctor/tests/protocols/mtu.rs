@@ -6,8 +6,10 @@ use lab::rig::{Cable, Namespace, skip_without};
 
 use crate::site::Site;
 
-/// Addresses behind B.
+/// Addresses behind B, which OSPF brings.
 const BEHIND: [&str; 2] = ["192.0.2.1", "2001:db8:2::1"];
+/// B's own, to which the way is there without OSPF: its daemons begin anew when an MTU changes.
+const OWN: [&str; 2] = ["10.0.2.2", "fd00:2::2"];
 
 const OSPF: &str = "
 interface IF
@@ -81,8 +83,10 @@ impl Changing {
                 site.ctl(&format!("{element}.mtu")) == Some(mtu.to_string())
             });
         }
-        self.learns();
-        for (address, headers, word) in [(BEHIND[0], 28, "mtu = "), (BEHIND[1], 48, "mtu=")] {
+        for (address, headers, word) in [(OWN[0], 28, "mtu = "), (OWN[1], 48, "mtu=")] {
+            site.wait(&format!("answers from {address}"), || {
+                site.rig.a.run(&["ping", "-n", "-c1", "-W1", address]).is_ok()
+            });
             let ping = |payload: usize, may: &str| {
                 let size = payload.to_string();
                 site.rig.a.run(&["ping", "-n", "-c1", "-W60", "-s", &size, "-M", may, address])
@@ -142,19 +146,25 @@ fn forwarding_and_ospf_follow_a_changed_mtu() {
     let changing = Changing::new();
     let Changing { site, .. } = &changing;
     changing.carries(1500);
+    changing.learns();
     // On the wire: both ends are narrower, and become neighbours again.
     site.rig.dut.ip("link set d1 mtu 1400").unwrap();
     changing.meets_again(1400);
     changing.carries(1400);
+    changing.learns();
     // B would refuse the description of a database by a neighbour with a larger MTU, and we refuse B's, until the MTU is the same.
     changing.meets_again(1500);
     site.rig.dut.ip("link set d1 mtu 1500").unwrap();
     changing.carries(1500);
+    changing.learns();
     // On the twin alone: the kernel's user decides, as on any Linux router.
     site.control.ip("link set host1 mtu 1300").unwrap();
     changing.carries(1300);
+    site.wait_for_truth();
     site.control.ip("link set host1 mtu 1500").unwrap();
     changing.carries(1500);
+    changing.learns();
+    site.follows(&BEHIND.map(|address| (address, "ospf")), "fpm", "d1");
 }
 
 #[test]
