@@ -241,6 +241,12 @@ impl Session {
         Ok(())
     }
 
+    /// Changes what the next packets say and whether there may be a first one; the state stays.
+    pub fn set_role(&mut self, passive: bool, control_plane_independent: bool) {
+        self.config.passive = passive;
+        self.config.control_plane_independent = control_plane_independent;
+    }
+
     /// Holds the session down (RFC 5880 section 6.8.16), or lets it go again. It goes on sending, so that the neighbour knows why.
     pub fn set_admin_down(&mut self, down: bool) -> Option<Change> {
         match (down, self.state) {

@@ -275,6 +275,21 @@ fn the_router_runs_the_sessions_of_its_bfdd() {
     own.start(&watched.rig.dut, "bfdd", OWN, &["--dplaneaddr", &address]).unwrap();
     watched.wait("up", 3);
     wait_for("up", PATIENCE, || states(&own, &watched, "up") == 3).unwrap();
+    // A bfdd that dies, again and again, finds the sessions that it had: the neighbour's numbers and states stay.
+    let numbers = |watched: &Watched| {
+        let sessions = watched.sessions();
+        let number = |session: &Value| (session["peer"].to_string(), session["id"].to_string());
+        sessions.iter().map(number).collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = numbers(&watched);
+    for round in 0..5 {
+        own.kill("bfdd");
+        own.start(&watched.rig.dut, "bfdd", OWN, &["--dplaneaddr", &address]).unwrap();
+        wait_for("up", PATIENCE, || states(&own, &watched, "up") == 3).unwrap_or_else(|why| {
+            panic!("round {round}: {why}: {:#?}\n{}", watched.sessions(), served.stderr())
+        });
+        assert_eq!(numbers(&watched), before, "round {round}");
+    }
     let table = Command::new(JUNCTOR).args(["bfd", "--socket", &socket]).output().unwrap();
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert_eq!(table.lines().filter(|line| line.contains(" up ")).count(), 3, "{table}");

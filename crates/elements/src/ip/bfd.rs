@@ -338,9 +338,12 @@ impl Bfd {
         }
         let discriminator = wanted.discriminator.or(peer.wanted.discriminator);
         let (intervals, down) = (wanted.intervals, wanted.admin_down);
+        let role = (wanted.passive, wanted.independent);
         peer.wanted = Wanted { discriminator, ..wanted };
-        let changed =
-            self.sessions.update(key, |session| (session.configure(intervals), session.set_admin_down(down)));
+        let changed = self.sessions.update(key, |session| {
+            session.set_role(role.0, role.1);
+            (session.configure(intervals), session.set_admin_down(down))
+        });
         let Some((configured, change)) = changed else { return Ok(()) };
         self.note(cx, key, change);
         configured.map_err(|why| why.to_string())

@@ -39,9 +39,9 @@ impl Wanted {
         }
     }
 
-    /// Whether a session goes on where only its intervals or its administrative state differ from `other`.
+    /// Whether a session goes on that was asked for as `other`: only its intervals, its role or its administrative state differ.
     pub(super) fn continues(&self, other: &Wanted) -> bool {
-        let fixed = |w: &Wanted| (w.local, w.min_ttl, w.passive, w.independent);
+        let fixed = |w: &Wanted| (w.local, w.min_ttl);
         fixed(self) == fixed(other)
             && self.discriminator.is_none_or(|number| Some(number) == other.discriminator)
     }

@@ -57,8 +57,7 @@ fn one(live: &mut Live<'_>, victim: &str, when: &str, sum: &mut Sum) -> Result<(
     site.wait(&format!("all to be well again ({when})"), || {
         let is_new = match victim {
             "bgpd" => site.speaker.sessions() > sessions && site.speaker.is_open(),
-            // The router runs its sessions; they may return to it later.
-            "bfdd" => true,
+            "bfdd" => site.watches_neighbour(),
             _ => site.tap.connections() > connections,
         };
         // Who notices nothing is observed for a while, too.

@@ -2,6 +2,13 @@
 //! bfdd's sessions in a router: messages of bfdd on one side, handlers of the BFD element on the other.
 //!
 //! Sessions outlive this command and bfdd. When this command has connected again, bfdd names its sessions anew, and those that it does not name end.
+//! A session that the router has already goes on under the number that its neighbour knows, whatever number a new bfdd gives it: so the
+//! neighbour does not notice that bfdd has died. A session is therefore found by its neighbour and link.
+//!
+//! What the router refuses is tried again: it may be busy, or may get the link later.
+//!
+//! A bfdd that has just begun does not know its interfaces yet: zebra reports them a moment later. To a data plane that has connected before, bfdd names
+//! sessions without interface, and never again with it. So this command then hangs up and connects once more.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -23,24 +30,32 @@ const LOOK: Duration = Duration::from_millis(10);
 const COMPARE: Duration = Duration::from_millis(500);
 /// How long bfdd may take to name its sessions after it has connected.
 const NAMING: Duration = Duration::from_secs(10);
-/// The pause before a lost router is looked for again.
-const PAUSE: Duration = Duration::from_millis(500);
+/// The pause before a connection is tried again. A bfdd without this command runs sessions itself after some 750 ms, and disturbs the router's.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The pause before a bfdd that does not know its interfaces yet is asked again, and how often that is done.
+const LEARNING: Duration = Duration::from_millis(300);
+const LEARNING_TIMES: u32 = 20;
 
 /// A session as bfdd asked for it, by its discriminator.
 type Known = HashMap<u32, Asked>;
 
 /// Connects to bfdd, and again when it has ended.
 pub(super) fn serve(place: &Path, args: &Args) -> ! {
-    let (mut known, mut last) = (Known::new(), String::new());
+    let (mut known, mut last, mut learning) = (Known::new(), String::new(), 0);
     loop {
         let stream = UnixStream::connect(place).map_err(|why| format!("{}: {why}", place.display()));
-        if let Err(why) = stream.and_then(|stream| converse(stream, args, &mut known))
+        let before = learning;
+        if let Err(why) = stream.and_then(|stream| converse(stream, args, &mut known, &mut learning))
             && why != last
         {
             errln!("junctor: bfdd: {why}; trying again");
             last = why;
         }
-        std::thread::sleep(PAUSE);
+        if learning == before {
+            learning = 0;
+        }
+        std::thread::sleep(if learning > 0 { LEARNING } else { PAUSE });
     }
 }
 
@@ -50,6 +65,10 @@ struct Conversation<'a> {
     element: &'a str,
     router: Client,
     known: &'a mut Known,
+    /// Why the router has refused sessions.
+    refused: HashMap<u32, String>,
+    /// How often in a row bfdd did not know its interfaces.
+    learning: &'a mut u32,
     /// What bfdd has been told of each session.
     told: HashMap<u32, Vec<u8>>,
     /// Sessions from before, which bfdd has not named yet.
@@ -58,7 +77,7 @@ struct Conversation<'a> {
     compared: Instant,
 }
 
-fn converse(stream: UnixStream, args: &Args, known: &mut Known) -> Result<(), String> {
+fn converse(stream: UnixStream, args: &Args, known: &mut Known, learning: &mut u32) -> Result<(), String> {
     let failed = |why: std::io::Error| why.to_string();
     stream.set_read_timeout(Some(LOOK)).map_err(failed)?;
     stream.set_write_timeout(Some(Duration::from_secs(5))).map_err(failed)?;
@@ -69,6 +88,8 @@ fn converse(stream: UnixStream, args: &Args, known: &mut Known) -> Result<(), St
         element: &args.element,
         router,
         known,
+        refused: HashMap::new(),
+        learning,
         told: HashMap::new(),
         stale,
         changes: String::new(),
@@ -118,29 +139,24 @@ impl Conversation<'_> {
             Request::Echo { times } => self.send(&echo_reply(id, times)),
             Request::Add(mut asked) => {
                 complete(&mut asked);
-                // A bfdd that was started again numbers its sessions anew.
-                let place = (asked.neighbour, link(&asked));
-                self.stale.retain(|_, old| (old.neighbour, link(old)) != place);
-                self.told.remove(&asked.discriminator);
-                let text = session(&asked);
-                let handler = format!("{}.set", self.element);
-                match self.router.write(&handler, &text) {
-                    Ok(_) => _ = self.known.insert(asked.discriminator, asked),
-                    // bfdd shows it as down.
-                    Err(Failure::Refused(_, why)) => errln!("junctor: bfdd's session '{text}': {why}"),
-                    Err(why) => return Err(said(why)),
+                if lacks_link(&asked) && *self.learning < LEARNING_TIMES {
+                    *self.learning += 1;
+                    return Err(format!("it does not know the interface of {} yet", asked.neighbour));
                 }
-                self.changes.clear();
-                Ok(())
+                // A bfdd that was started again numbers its sessions anew.
+                self.stale.retain(|_, old| place(old) != place(&asked));
+                self.told.remove(&asked.discriminator);
+                self.put(asked)
             }
             Request::Delete(asked) => {
                 let known = self.known.remove(&asked.discriminator);
                 self.told.remove(&asked.discriminator);
+                self.refused.remove(&asked.discriminator);
                 self.remove(&known.unwrap_or(asked))
             }
             Request::Counters { discriminator } => {
                 let sessions = read(&mut self.router, self.element).map_err(said)?;
-                let found = find(&sessions, discriminator);
+                let found = self.known.get(&discriminator).and_then(|asked| find(&sessions, asked));
                 let count = |name: &str| found.and_then(|session| session[name].as_u64()).unwrap_or(0);
                 let control = ["bytes-input", "packet-input", "bytes-output", "packet-output"]
                     .map(|name| count(&format!("control-{name}")));
@@ -151,7 +167,50 @@ impl Conversation<'_> {
         }
     }
 
+    /// Gives a session to the router.
+    fn put(&mut self, asked: Asked) -> Result<(), String> {
+        let number = asked.discriminator;
+        let has_link = match lacks_link(&asked) {
+            true => Err(Failure::Refused(0, "bfdd names no interface".into())),
+            false => Ok(()),
+        };
+        let done = has_link.and_then(|()| read(&mut self.router, self.element)).and_then(|sessions| {
+            let text = session(&asked, find(&sessions, &asked).is_none());
+            self.router.write(&format!("{}.set", self.element), &text)
+        });
+        match done {
+            Ok(_) => _ = self.refused.remove(&number),
+            // bfdd shows it as down meanwhile.
+            Err(Failure::Refused(_, why)) => {
+                if self.refused.get(&number) != Some(&why) {
+                    errln!("junctor: bfdd's session '{}': {why}; trying again", session(&asked, true));
+                }
+                self.refused.insert(number, why);
+            }
+            Err(why) => return Err(said(why)),
+        }
+        self.known.insert(number, asked);
+        self.changes.clear();
+        Ok(())
+    }
+
+    /// Tries again what the router has refused.
+    fn put_again(&mut self) -> Result<(), String> {
+        let refused: Vec<u32> = self.refused.keys().copied().collect();
+        refused.iter().try_for_each(|number| match self.known.get(number).cloned() {
+            Some(mut asked) => {
+                complete(&mut asked);
+                self.put(asked)
+            }
+            None => Ok(()),
+        })
+    }
+
+    /// Ends a session, unless bfdd has named it anew.
     fn remove(&mut self, asked: &Asked) -> Result<(), String> {
+        if self.known.values().any(|known| place(known) == place(asked)) {
+            return Ok(());
+        }
         let value = format!("{} {}", asked.neighbour, link(asked));
         match self.router.write(&format!("{}.remove", self.element), &value) {
             // Somebody has removed it before.
@@ -162,15 +221,23 @@ impl Conversation<'_> {
 
     /// Tells bfdd what has changed.
     fn report(&mut self) -> Result<(), String> {
-        let changes = self.router.read(&format!("{}.changes", self.element)).map_err(said)?;
-        if changes == self.changes && self.compared.elapsed() < COMPARE {
+        // A router that is busy for once is asked again.
+        let Some(changes) = answered(self.router.read(&format!("{}.changes", self.element)))? else {
+            return Ok(());
+        };
+        let is_time = self.compared.elapsed() >= COMPARE;
+        if changes == self.changes && !is_time {
             return Ok(());
         }
+        if is_time {
+            self.put_again()?;
+        }
+        let Some(sessions) = answered(read(&mut self.router, self.element))? else { return Ok(()) };
         (self.changes, self.compared) = (changes, Instant::now());
-        let sessions = read(&mut self.router, self.element).map_err(said)?;
-        let known: Vec<u32> = self.known.keys().copied().collect();
-        for discriminator in known {
-            let Some((state, remote)) = find(&sessions, discriminator).map(state) else { continue };
+        let known: Vec<(u32, Asked)> =
+            self.known.iter().map(|(number, asked)| (*number, asked.clone())).collect();
+        for (discriminator, asked) in known {
+            let Some((state, remote)) = find(&sessions, &asked).map(state) else { continue };
             let message = state_change(discriminator, state, &remote);
             if self.told.get(&discriminator) != Some(&message) {
                 self.send(&message)?;
@@ -185,8 +252,32 @@ impl Conversation<'_> {
     }
 }
 
-fn find(sessions: &Value, discriminator: u32) -> Option<&Value> {
-    sessions.as_array()?.iter().find(|session| session["id"] == discriminator)
+/// The router's answer; `None` where it has refused.
+fn answered<T>(answer: Result<T, Failure>) -> Result<Option<T>, String> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Failure::Refused(..)) => Ok(None),
+        Err(why) => Err(said(why)),
+    }
+}
+
+/// Whether a session over one hop has no interface.
+fn lacks_link(asked: &Asked) -> bool {
+    !asked.multi_hop && asked.interface.is_empty()
+}
+
+/// What tells sessions of a router apart.
+fn place(asked: &Asked) -> (IpAddr, &str) {
+    (asked.neighbour, link(asked))
+}
+
+/// The router's session in the place of one of bfdd's.
+fn find<'v>(sessions: &'v Value, asked: &Asked) -> Option<&'v Value> {
+    let (neighbour, link) = place(asked);
+    let neighbour = neighbour.to_string();
+    sessions.as_array()?.iter().find(|session| {
+        session["peer"] == neighbour.as_str() && session["interface"].as_str().unwrap_or("-") == link
+    })
 }
 
 /// The state of a session, and what its neighbour said last.
@@ -249,13 +340,14 @@ fn link(asked: &Asked) -> &str {
     if asked.multi_hop || asked.interface.is_empty() { "-" } else { &asked.interface }
 }
 
-/// A session as the BFD element reads it.
-fn session(asked: &Asked) -> String {
+/// A session as the BFD element reads it. A new one gets bfdd's number.
+fn session(asked: &Asked, is_new: bool) -> String {
     let Asked { neighbour, local, min_tx_us, min_rx_us, detect_mult, discriminator, .. } = asked;
-    let mut text = format!(
-        "{neighbour} {local} {} TX {min_tx_us}us RX {min_rx_us}us MULT {detect_mult} DISCRIMINATOR {discriminator}",
-        link(asked)
-    );
+    let link = link(asked);
+    let mut text = format!("{neighbour} {local} {link} TX {min_tx_us}us RX {min_rx_us}us MULT {detect_mult}");
+    if is_new {
+        text += &format!(" DISCRIMINATOR {discriminator}");
+    }
     if asked.multi_hop && asked.ttl > 0 {
         text += &format!(" TTL {}", asked.ttl);
     }
