@@ -27,6 +27,9 @@
 //!
 //! So a full report follows each of these. Until then the last known state stays, except where an interface is known to be down.
 //!
+//! With the daemon that made multicast entries, they all go. What it was is notified first: how many such daemons there are
+//! ([`Change::MulticastDaemons`](crate::Change::MulticastDaemons)).
+//!
 //! Routes of link-local and multicast prefixes of IPv6 are left out: every interface has the same ones, and they are not forwarded.
 
 mod core;

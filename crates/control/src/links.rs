@@ -33,7 +33,7 @@ pub(crate) struct Links {
 
 impl Links {
     /// The number of the link with this index, made up if the kernel has not reported it yet.
-    fn number(&mut self, index: u32) -> Option<u16> {
+    pub(crate) fn number(&mut self, index: u32) -> Option<u16> {
         if let Some(entry) = self.entries.get(&index) {
             return Some(entry.number);
         }

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use feed::{Labels, Prefix};
+use feed::{Group, Labels, Prefix};
 use wire::MacAddr;
 
 /// Linux's number of the main routing table.
@@ -57,6 +57,22 @@ pub enum Change {
         label: u32,
         /// The route, new or changed; `None` when it has gone.
         route: Option<Box<LabelRoute>>,
+    },
+    /// How packets of a multicast group are distributed.
+    Tree {
+        /// As of a route.
+        table: u32,
+        /// Which packets.
+        group: Group,
+        /// The entry, new or changed; `None` when it has gone.
+        tree: Option<Box<Tree>>,
+    },
+    /// How many daemons make the kernel's multicast entries of a family. With a daemon, its entries go.
+    MulticastDaemons {
+        /// Whether it is IPv6.
+        is_six: bool,
+        /// How many.
+        count: u32,
     },
     /// A next-hop object, new or changed.
     Object {
@@ -135,6 +151,15 @@ pub struct LabelRoute {
     pub propagates_ttl: Option<bool>,
     /// The ways on. A hop's labels take the place of the label; without any, the packet leaves with what lies below it.
     pub hops: Box<[Hop]>,
+}
+
+/// A multicast entry as the kernel has it. Interfaces stand by their numbers in the control namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    /// By which packets come; `None` if it has gone.
+    pub input: Option<u32>,
+    /// By which copies leave, with the TTL that packets must exceed.
+    pub branches: Vec<(u32, u8)>,
 }
 
 /// What a route does to packets.

@@ -11,6 +11,7 @@ mod attributes;
 mod interface;
 mod label;
 mod message;
+mod multicast;
 mod nexthop;
 mod route;
 mod rule;
@@ -27,6 +28,11 @@ pub const AF_INET: u8 = 2;
 pub const AF_INET6: u8 = 10;
 /// MPLS's number of an address family.
 pub const AF_MPLS: u8 = 28;
+
+/// The number of a family of routes: IPv4's multicast.
+pub const RTNL_FAMILY_IPMR: u8 = 128;
+/// The same of IPv6.
+pub const RTNL_FAMILY_IP6MR: u8 = 129;
 
 /// Types of messages (`linux/rtnetlink.h`).
 pub mod kind {
@@ -68,6 +74,10 @@ pub mod kind {
     pub const DEL_RULE: u16 = 33;
     /// Asks for rules.
     pub const GET_RULE: u16 = 34;
+    /// Settings of interfaces.
+    pub const NEW_SETTINGS: u16 = 80;
+    /// Asks for settings of interfaces.
+    pub const GET_SETTINGS: u16 = 82;
     /// A next-hop object.
     pub const NEW_NEXT_HOP: u16 = 104;
     /// A next-hop object has gone.
@@ -108,9 +118,11 @@ pub fn decode(message: &Message<'_>, changes: &mut Vec<Change>) -> Result<Outcom
     match message.kind {
         kind::NEW_ROUTE | kind::DEL_ROUTE => match message.body.first() {
             Some(&AF_MPLS) => label::decode(message, changes),
+            Some(&(RTNL_FAMILY_IPMR | RTNL_FAMILY_IP6MR)) => multicast::decode(message, changes),
             _ => route::decode(message, changes),
         },
         kind::NEW_NEXT_HOP | kind::DEL_NEXT_HOP => nexthop::decode(message, changes),
+        kind::NEW_SETTINGS => multicast::daemons(message, changes),
         kind::NEW_LINK | kind::DEL_LINK => interface::link(message, changes),
         kind::NEW_ADDRESS | kind::DEL_ADDRESS => interface::address(message, changes),
         kind::NEW_NEIGHBOUR | kind::DEL_NEIGHBOUR => interface::neighbour(message, changes),

@@ -31,6 +31,7 @@ mod holds;
 mod replay;
 mod restarts;
 mod rules;
+mod trees;
 mod view;
 mod vrfs;
 
@@ -51,6 +52,8 @@ use holds::Holds;
 use replay::Replay;
 use restarts::Presence;
 pub use restarts::SETTLE;
+pub use trees::ShownTree;
+use trees::Trees;
 pub use view::{Counts, Shown};
 pub use vrfs::Vrf;
 use vrfs::layer_of;
@@ -176,6 +179,7 @@ pub struct Rib {
     rules: [Vec<Rule>; 2],
     /// Linux's numbers of the tables that VRF devices have.
     devices: BTreeSet<u32>,
+    trees: Trees,
     outbox: Outbox,
     /// The replay to the user plane that is under way.
     replay: Option<Replay>,
@@ -208,6 +212,7 @@ impl Default for Rib {
             vrfs: Vec::new(),
             rules: Default::default(),
             devices: BTreeSet::new(),
+            trees: Trees::default(),
             outbox: Outbox::default(),
             replay: None,
             left_out: 0,
@@ -283,6 +288,10 @@ impl Rib {
             }
             Change::DropObject { id } => self.forget_object(source, id, now),
             Change::Link { index, link } => self.link(index, link, now),
+            // Daemons make them in the kernel alone.
+            Change::Tree { .. } | Change::MulticastDaemons { .. } if source != Source::Kernel => {}
+            Change::Tree { table, group, tree } => self.tree(table, group, tree, now),
+            Change::MulticastDaemons { is_six, count } => self.multicast_daemons(is_six, count),
             Change::Label { label, route } => self.label(source, label, route, now),
             Change::Daemon { daemon, is_there } => self.daemon(daemon, is_there, now),
             Change::Rules { is_six, rules } => self.rules[usize::from(is_six)] = rules,
@@ -473,7 +482,7 @@ impl Rib {
                 feed::Object::Forward(hops) => Some(hops),
                 _ => None,
             });
-            let used: HashSet<u16> = hops.flatten().map(|hop| hop.link).collect();
+            let used: HashSet<u16> = hops.flatten().map(|hop| hop.link).chain(self.trees.links()).collect();
             self.links.forget_gone(|number| used.contains(&number));
         }
         let table = |links: &Links| links.get(index).and_then(|link| link.vrf_table);
@@ -496,6 +505,7 @@ impl Rib {
         self.leave_due(now);
         self.sweep_due(now);
         self.withdraw_due(now);
+        self.drop_stale_trees(now);
         if !self.waiting.is_empty() {
             self.forget_resolved();
         }
@@ -530,7 +540,9 @@ impl Rib {
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         let holds = [&self.held, &self.leaving, &self.lingering];
-        holds.into_iter().filter_map(Holds::first).chain(self.replay_due()).chain(self.next_deadline()).min()
+        let held = holds.into_iter().filter_map(Holds::first);
+        let later = self.next_deadline().into_iter().chain(self.trees.next_deadline());
+        held.chain(self.replay_due()).chain(later).min()
     }
 }
 

@@ -98,6 +98,17 @@ impl State {
                     rules.iter().map(|rule| format!("{} {:?} {:?}", rule.priority, rule.table, rule.input));
                 self.put(format!("rules {is_six}"), rules.collect::<Vec<_>>().join(", "));
             }
+            Change::Tree { table, group, tree: Some(tree) } => {
+                let branches = tree.branches.iter().map(|(index, ttl)| format!(" {index}/{ttl}"));
+                let value = format!("{:?}{}", tree.input, branches.collect::<String>());
+                self.put(format!("tree {table} {group}"), value);
+            }
+            Change::Tree { table, group, tree: None } => {
+                _ = self.entries.remove(&format!("tree {table} {group}"))
+            }
+            Change::MulticastDaemons { is_six, count } => {
+                self.put(format!("daemons {is_six}"), count.to_string());
+            }
             Change::Lost | Change::Label { .. } | Change::Daemon { .. } => {
                 panic!("{change:?} of this kernel")
             }
@@ -138,6 +149,8 @@ impl<'a> Shown<'a> {
         shown.neighbours();
         shown.rules("-4", false);
         shown.rules("-6", true);
+        shown.put("daemons false".into(), "0".into());
+        shown.put("daemons true".into(), "0".into());
         shown.entries
     }
 
@@ -561,4 +574,61 @@ fn a_namespace_that_is_not_there_is_named() {
     let settings = Settings { namespace: Some("no-such-namespace".into()), ..Settings::default() };
     let error = spawn(settings, sender, notices().0).expect_err("no such namespace").to_string();
     assert!(error.starts_with("network namespace /run/netns/no-such-namespace: "), "{error}");
+}
+
+#[test]
+fn multicast_entries_come_from_a_daemon_and_go_with_it() {
+    if skip_without("multicast_entries_come_from_a_daemon_and_go_with_it", &["python3"]) {
+        return;
+    }
+    let (namespace, files) = (namespace().unwrap(), tempfile::tempdir().unwrap());
+    let index = |name: &str| {
+        namespace.ip(&format!("-o link show {name}")).unwrap().split(':').next().unwrap().to_owned()
+    };
+    let (d0, d1) = (index("d0"), index("d1"));
+    let path = |family: u8| files.path().join(family.to_string()).display().to_string();
+    let write = |family: u8, text: &str| {
+        // The daemon must not read half of it.
+        let new = path(family) + ".new";
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, path(family)).unwrap();
+    };
+    write(4, "10.0.0.2 239.1.1.1 d0 d1/16\n* 239.1.1.2 d0 d0 d1\n10.0.0.3 239.1.1.1 d0\n");
+    write(6, "2001:db8::2 ff1e::1 d0 d1\n");
+    let mut followed = Followed::new(&namespace);
+    followed.agree(&namespace, "at the start");
+    let daemon = |family| lab::groups::daemon(&namespace, family, &["d0", "d1"], &path(family)).unwrap();
+    let daemons = [daemon(4), daemon(6)];
+    let first = [
+        ("tree 254 (10.0.0.2, 239.1.1.1)".to_owned(), format!("Some({d0}) {d1}/16")),
+        ("tree 254 (*, 239.1.1.2)".to_owned(), format!("Some({d0}) {d0}/1 {d1}/1")),
+        ("tree 254 (10.0.0.3, 239.1.1.1)".to_owned(), format!("Some({d0})")),
+        ("tree 254 (2001:db8::2, ff1e::1)".to_owned(), format!("Some({d0}) {d1}/1")),
+        ("daemons false".to_owned(), "1".to_owned()),
+        ("daemons true".to_owned(), "1".to_owned()),
+    ];
+    let mut wait = |what: &str, wanted: &[(String, String)], trees: usize| {
+        wait_for(what, PATIENCE, || {
+            followed.receive();
+            let has = followed.state.plain();
+            let count = has.keys().filter(|key| key.starts_with("tree")).count();
+            count == trees && wanted.iter().all(|(key, value)| has.get(key) == Some(value))
+        })
+        .unwrap_or_else(|why| panic!("{why}: {:#?}", followed.state.plain()));
+    };
+    wait("the entries", &first, 4);
+    // A feed that begins now learns them by its dump.
+    let mut late = Followed::new(&namespace);
+    wait_for("the entries of a dump", PATIENCE, || {
+        late.receive();
+        let has = late.state.plain();
+        first.iter().all(|(key, value)| has.get(key) == Some(value))
+    })
+    .unwrap_or_else(|why| panic!("{why}: {:#?}", late.state.plain()));
+    write(4, "10.0.0.2 239.1.1.1 d1 d0\n");
+    wait("a change", &[("tree 254 (10.0.0.2, 239.1.1.1)".into(), format!("Some({d1}) {d0}/1"))], 2);
+    drop(daemons);
+    wait("their end", &[("daemons false".into(), "0".into()), ("daemons true".into(), "0".into())], 0);
+    followed.agree(&namespace, "at the end");
+    assert_eq!(followed.feed.counters().malformed, 0);
 }

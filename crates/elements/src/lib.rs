@@ -21,6 +21,7 @@ pub mod ip;
 pub mod ip6;
 mod kept;
 pub mod mpls;
+pub mod multicast;
 pub mod nat;
 #[cfg(test)]
 mod one_batch;
@@ -72,6 +73,7 @@ static KINDS: &[&[Class]] = &[
     ip::CLASSES,
     ip6::CLASSES,
     mpls::CLASSES,
+    multicast::CLASSES,
     nat::CLASSES,
     queue::CLASSES,
     schedule::CLASSES,

@@ -93,6 +93,8 @@ const GOES_ON: &[&str] = &[
     "ListenEtherSwitch: i :: TestIn -> e :: ListenEtherSwitch -> Discard; Idle -> [1]e[1] -> o :: TestOut; e[2] -> Discard;",
     "LookupIP6Route: i :: TestIn -> CheckIP6Header -> GetIP6Address(24) -> e :: LookupIP6Route(::/0 0) -> o :: TestOut;",
     "LookupIPRoute: i :: TestIn -> CheckIPHeader -> e :: LookupIPRoute(0/0 0) -> o :: TestOut;",
+    "LookupIP6Multicast: i :: TestIn -> CheckIP6Header -> e :: LookupIP6Multicast(UNKNOWN 0) -> o :: TestOut;",
+    "LookupIPMulticast: i :: TestIn -> CheckIPHeader -> e :: LookupIPMulticast(UNKNOWN 0) -> o :: TestOut;",
     "LookupMPLS: i :: TestIn -> e :: LookupMPLS(16 pop 0) -> o :: TestOut;",
     "Meter: i :: TestIn -> e :: Meter(3) -> o :: TestOut; e[1] -> Discard;",
     "MixedQueue: i :: TestIn -> e :: MixedQueue(5) -> u :: RatedUnqueue(3) -> o :: TestOut; Idle -> [1]e;",

@@ -57,6 +57,10 @@ reasons! {
     NoRoute "no-route" "The routing table has no entry for the destination.";
     Blackhole "blackhole" "The route to the destination is a blackhole.";
     Prohibited "prohibited" "The route to the destination prohibits it.";
+    NoMulticastRoute "no-multicast-route" "The multicast table has no entry for the source and the group.";
+    WrongInterface "wrong-interface" "A multicast packet came by another interface than its entry says.";
+    TtlThreshold "ttl-threshold" "The time to live of a multicast packet is not above the threshold of any output.";
+    NoReceivers "no-receivers" "The entry of a multicast packet leads out of no other interface.";
     NoLabel "no-label" "The label table has no entry for the MPLS label.";
     ReservedLabel "reserved-label" "An MPLS label below 16 has no meaning here.";
     LabelStackTooDeep "label-stack-too-deep" "The packet has more MPLS labels than this router looks at.";

@@ -27,6 +27,10 @@
 //! An MPLS label is a destination like a prefix ([`Prefix::Label`]). Its object says what becomes of packets that come with it: hops, whose
 //! labels take the place of it; [`Object::Local`] or [`Object::Table`], by which what is below is looked up.
 //!
+//! # Multicast
+//! A multicast entry says by which link packets of a group come, and by which links copies leave ([`Update::Tree`]). It names links
+//! itself, so it has no object. [`Update::Watch`] says whether a daemon looks at what the kernel counts of these packets.
+//!
 //! Numbers are little endian. Decoding checks everything: bytes of a hostile peer give an [`Error`], never a panic.
 #![forbid(unsafe_code)]
 
@@ -34,14 +38,16 @@ pub mod audit;
 mod bytes;
 mod object;
 mod reply;
+mod tree;
 mod update;
 
 pub use object::{HOPS_MAX, Hop, LABELS_MAX, Labels, Object};
 pub use reply::Reply;
+pub use tree::{BRANCHES_MAX, Branch, Group, Tree};
 pub use update::{Header, NAME_BYTES_MAX, Prefix, Update, Updates};
 
 /// The version of the form. Both sides must have the same.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Why bytes are no batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

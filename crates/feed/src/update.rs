@@ -8,7 +8,7 @@ use wire::addr::{Prefix4, Prefix6};
 
 use crate::audit::Question;
 use crate::bytes::Cursor;
-use crate::{Error, Object, VERSION};
+use crate::{Error, Group, Object, Tree, VERSION};
 
 /// The most bytes of the name of a link or a VRF, as of an interface of Linux.
 pub const NAME_BYTES_MAX: usize = 15;
@@ -105,6 +105,30 @@ pub enum Update<'a> {
         /// As of the route.
         prefix: Prefix,
     },
+    /// How packets of a group are distributed, new or changed.
+    Tree {
+        /// As of a route.
+        table: u8,
+        /// Which packets.
+        group: Group,
+        /// By which links they come and leave.
+        tree: Tree,
+    },
+    /// Packets of a group have no tree any more.
+    DropTree {
+        /// As of the tree.
+        table: u8,
+        /// As of the tree.
+        group: Group,
+    },
+    /// Whether a daemon looks at the kernel's counters of a family's groups: the kernel is to see a packet of each now and then. Not
+    /// until this is said.
+    Watch {
+        /// Whether it is IPv6.
+        is_six: bool,
+        /// Whether there is such a daemon.
+        is_watched: bool,
+    },
     /// What do the tables hold? The only update of its batch, answered with [`Reply::Audited`](crate::Reply::Audited).
     Audit(Question),
 }
@@ -122,6 +146,11 @@ const WITHDRAW6: u8 = 10;
 const ROUTE_LABEL: u8 = 11;
 const WITHDRAW_LABEL: u8 = 12;
 const TABLE: u8 = 13;
+const TREE4: u8 = 14;
+const TREE6: u8 = 15;
+const DROP_TREE4: u8 = 16;
+const DROP_TREE6: u8 = 17;
+const WATCH: u8 = 18;
 const AUDIT: u8 = 32;
 
 impl Update<'_> {
@@ -159,6 +188,18 @@ impl Update<'_> {
             }
             Update::Withdraw { table, prefix } => {
                 encode_prefix_of([WITHDRAW4, WITHDRAW6, WITHDRAW_LABEL], *table, *prefix, out);
+            }
+            Update::Tree { table, group, tree } => {
+                out.extend([if group.is_six() { TREE6 } else { TREE4 }, *table]);
+                group.encode(out);
+                tree.encode(out);
+            }
+            Update::DropTree { table, group } => {
+                out.extend([if group.is_six() { DROP_TREE6 } else { DROP_TREE4 }, *table]);
+                group.encode(out);
+            }
+            Update::Watch { is_six, is_watched } => {
+                out.extend([WATCH, u8::from(*is_six), u8::from(*is_watched)]);
             }
             Update::Audit(question) => {
                 out.push(AUDIT);
@@ -250,6 +291,14 @@ impl<'a> Updates<'a> {
                 let (table, prefix) = prefix_of(from, kind == WITHDRAW4)?;
                 Update::Withdraw { table, prefix }
             }
+            kind @ (TREE4 | TREE6) => {
+                let (table, group) = (from.u8()?, Group::decode(from, kind == TREE4)?);
+                Update::Tree { table, group, tree: Tree::decode(from)? }
+            }
+            kind @ (DROP_TREE4 | DROP_TREE6) => {
+                Update::DropTree { table: from.u8()?, group: Group::decode(from, kind == DROP_TREE4)? }
+            }
+            WATCH => Update::Watch { is_six: from.u8()? != 0, is_watched: from.u8()? != 0 },
             AUDIT => Update::Audit(Question::decode(from)?),
             _ => return Err(from.malformed("an unknown kind of update")),
         })
@@ -308,7 +357,7 @@ mod tests {
 
     use super::*;
     use crate::audit::Part;
-    use crate::{Hop, Labels};
+    use crate::{Branch, Hop, Labels};
 
     fn hop() -> impl Strategy<Value = Hop> {
         let labels = proptest::collection::vec(0..1u32 << 20, 0..=crate::LABELS_MAX);
@@ -338,8 +387,32 @@ mod tests {
         prop_oneof![four, six, (0..1u32 << 20).prop_map(Prefix::Label)]
     }
 
+    fn group() -> impl Strategy<Value = Group> {
+        let four = (any::<Ipv4Addr>(), 0xe000_0000..0xf000_0000u32)
+            .prop_map(|(source, group)| (IpAddr::V4(source), IpAddr::V4(Ipv4Addr::from_bits(group))));
+        let six = (any::<Ipv6Addr>(), 0xff00..=0xffffu128, any::<u64>()).prop_map(|(source, high, low)| {
+            (IpAddr::V6(source), IpAddr::V6(Ipv6Addr::from_bits(high << 112 | u128::from(low))))
+        });
+        prop_oneof![four, six].prop_map(|(source, address)| {
+            Group::new(Some(source).filter(|source| !source.is_multicast()), address).expect("one family")
+        })
+    }
+
+    fn tree() -> impl Strategy<Value = Tree> {
+        let branch = (any::<u16>(), any::<u8>()).prop_map(|(link, ttl)| Branch { link, ttl });
+        (any::<Option<u16>>(), proptest::collection::vec(branch, 0..=crate::BRANCHES_MAX))
+            .prop_map(|(input, branches)| Tree { input, branches })
+    }
+
     fn update() -> impl Strategy<Value = Update<'static>> {
         prop_oneof![
+            (any::<u8>(), group(), tree()).prop_map(|(table, group, tree)| Update::Tree {
+                table,
+                group,
+                tree
+            }),
+            (any::<u8>(), group()).prop_map(|(table, group)| Update::DropTree { table, group }),
+            any::<[bool; 2]>().prop_map(|[is_six, is_watched]| Update::Watch { is_six, is_watched }),
             any::<u64>().prop_map(|feed| Update::Hello { feed }),
             Just(Update::Begin),
             Just(Update::End),

@@ -8,6 +8,7 @@
 //! * [`neighbour`]: IPv4 address to Ethernet address, with what waits for the answer;
 //! * [`mac`]: Ethernet address to the port it was seen behind.
 //! * [`label`]: MPLS label to next hop, shared by all workers;
+//! * [`multicast`]: source and group to what becomes of their packets, shared by all workers;
 //! * [`slab`]: numbered places, found by key and in lists, of which other tables are made;
 //! * [`routes`]: route files, read and written: our text, `ip route`, MRT.
 //!
@@ -24,6 +25,7 @@ pub mod flow;
 mod hash;
 pub mod label;
 pub mod mac;
+pub mod multicast;
 pub mod neighbour;
 pub mod next_hop;
 pub mod routes;

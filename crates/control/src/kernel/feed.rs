@@ -22,9 +22,9 @@ const READ_BYTES: usize = 64 << 10;
 const TOGETHER: usize = 256;
 /// More notifications than the kernel can have kept for us.
 const QUEUED_MAX: usize = 1 << 20;
-/// The groups whose notifications are received (`linux/rtnetlink.h`): links, neighbours, addresses and routes of both families, their
-/// rules, routes of MPLS, next-hop objects.
-const GROUPS: [u32; 10] = [1, 3, 5, 7, 8, 9, 11, 19, 27, 32];
+/// The groups whose notifications are received (`linux/rtnetlink.h`): links, neighbours, addresses, multicast entries and routes of both
+/// families, their rules and settings, routes of MPLS, next-hop objects.
+const GROUPS: [u32; 14] = [1, 3, 5, 6, 7, 8, 9, 10, 11, 19, 24, 25, 27, 32];
 
 /// How the feed of the kernel is set up.
 #[derive(Clone, Debug)]

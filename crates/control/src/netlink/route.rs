@@ -16,7 +16,7 @@ pub(super) const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTA_PRIORITY: u16 = 6;
 pub(super) const RTA_MULTIPATH: u16 = 9;
-const RTA_TABLE: u16 = 15;
+pub(super) const RTA_TABLE: u16 = 15;
 pub(super) const RTA_VIA: u16 = 18;
 pub(super) const RTA_NEWDST: u16 = 19;
 const RTA_ENCAP_TYPE: u16 = 21;
@@ -36,7 +36,7 @@ const DEAD: u32 = 1 | 16;
 const ONLINK: u32 = 4;
 
 /// Bytes of `struct rtnexthop`.
-const RTNEXTHOP_BYTES: usize = 8;
+pub(super) const RTNEXTHOP_BYTES: usize = 8;
 /// The most hops of one route.
 pub(super) const HOPS_MAX: usize = 1024;
 

@@ -60,6 +60,7 @@ impl Rib {
         self.objects.begin(source, &mut self.links);
         if source == Source::Kernel {
             self.links.begin();
+            self.trees.begin();
         }
         let ends_by = (source == Source::Fpm).then_some(now + self.grace);
         let feed = self.feed_mut(source);
@@ -78,6 +79,7 @@ impl Rib {
         self.objects.end(source);
         if source == Source::Kernel {
             self.links.missing().into_iter().for_each(|index| self.link(index, None, now));
+            self.sweep_trees(now);
             self.deadlines_mut(source).0.clear();
             return self.sweep(source, now, |route| route.generation != generation);
         }

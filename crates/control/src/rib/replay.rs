@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A replay: all that is valid, for a user plane that knows nothing. It goes on step by step, as the user plane takes it.
 
+use feed::Group;
+
 use super::*;
 
 /// Destinations of a step.
@@ -13,6 +15,9 @@ const BATCHES: usize = 16;
 pub(super) struct Replay {
     /// The last destination that was named.
     after: Option<Key>,
+    has_named_routes: bool,
+    /// The last multicast entry that was named.
+    after_tree: Option<(u8, Group)>,
     has_named_all: bool,
     /// Withdrawals that were held when it began are due then.
     not_before: Duration,
@@ -31,6 +36,7 @@ impl Rib {
         self.outbox.put(&Update::Begin);
         self.put_vrfs();
         self.links.send(|update| self.outbox.put(update));
+        self.put_watches();
         self.outbox.close();
         let not_before = self.held.last().unwrap_or_default();
         self.replay = Some(Replay { not_before, ..Replay::default() });
@@ -57,8 +63,14 @@ impl Rib {
         let Some(mut replay) = self.replay.take() else { return };
         let until = *replay.until.get_or_insert(now + self.grace);
         while !replay.has_named_all && self.outbox.len() < BATCHES {
+            if replay.has_named_routes {
+                let last = self.put_trees_after(replay.after_tree, STEP);
+                replay.has_named_all = last.is_none();
+                replay.after_tree = last;
+                continue;
+            }
             let keys = self.keys_after(replay.after, STEP);
-            replay.has_named_all = keys.len() < STEP;
+            replay.has_named_routes = keys.len() < STEP;
             replay.after = keys.last().copied().or(replay.after);
             for key in keys {
                 if let Some(object) = self.way(&key) {

@@ -12,6 +12,7 @@ use crate::model::{Hop, Kind, Object, Way};
 
 mod backups;
 mod restarts;
+mod trees;
 mod vrfs;
 
 /// A user plane in maps.
@@ -21,6 +22,10 @@ struct User {
     vrfs: BTreeMap<u8, String>,
     objects: BTreeMap<u32, FedObject>,
     routes: BTreeMap<Key, u32>,
+    trees: BTreeMap<(u8, feed::Group), feed::Tree>,
+    named_trees: Option<HashSet<(u8, feed::Group)>>,
+    /// Of IPv4 and of IPv6.
+    watched: [bool; 2],
     named: Option<HashSet<Key>>,
     /// Routes set and withdrawn so far.
     changes: usize,
@@ -43,10 +48,13 @@ impl User {
             Update::Begin => {
                 self.objects.clear();
                 self.named = Some(HashSet::new());
+                self.named_trees = Some(HashSet::new());
             }
             Update::End => {
                 let named = self.named.take().expect("begun");
                 self.routes.retain(|key, _| named.contains(key));
+                let named = self.named_trees.take().expect("begun");
+                self.trees.retain(|key, _| named.contains(key));
             }
             Update::Table { number, name } => _ = self.vrfs.insert(number, name.to_owned()),
             Update::Link { link, up, name } => _ = self.links.insert(link, (name.to_owned(), up)),
@@ -66,6 +74,14 @@ impl User {
                 self.routes.insert(Key { table, prefix }, id);
                 self.named.iter_mut().for_each(|named| _ = named.insert(Key { table, prefix }));
             }
+            Update::Tree { table, group, tree } => {
+                let links = tree.branches.iter().map(|branch| branch.link).chain(tree.input);
+                links.for_each(|link| assert!(self.links.contains_key(&link), "link {link} came first"));
+                self.trees.insert((table, group), tree);
+                self.named_trees.iter_mut().for_each(|named| _ = named.insert((table, group)));
+            }
+            Update::DropTree { table, group } => _ = self.trees.remove(&(table, group)),
+            Update::Watch { is_six, is_watched } => self.watched[usize::from(is_six)] = is_watched,
             Update::Withdraw { table, prefix } => {
                 self.changes += 1;
                 self.routes.remove(&Key { table, prefix });

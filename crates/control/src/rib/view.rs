@@ -37,6 +37,10 @@ pub struct Counts {
     pub local: usize,
     /// Next-hop objects.
     pub objects: usize,
+    /// Multicast entries.
+    pub trees: usize,
+    /// Multicast entries that were left out: too many, or of tables that are no VRF's.
+    pub trees_left_out: u64,
     /// Routes that wait for a next-hop object.
     pub waiting: usize,
     /// Withdrawals that wait for the route's return.
@@ -57,6 +61,8 @@ impl Rib {
             kernel: len(Layer::Kernel),
             local: len(Layer::Local),
             objects: self.objects.len(),
+            trees: self.trees.len(),
+            trees_left_out: self.trees.left_out(),
             waiting: self.waiting.values().map(HashSet::len).sum(),
             held: self.held.len() + self.leaving.len(),
             lingering: self.lingering.len(),

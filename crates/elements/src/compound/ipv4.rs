@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use wire::Prefix4;
 
 use super::bfd;
-use super::mpls;
 use super::router::{Interface, Route, Router};
 use super::vrf;
+use super::{mpls, multicast};
 
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
 pub const MTU_MIN: u16 = 68;
@@ -47,6 +47,7 @@ fn routes_of(router: &Router, number: usize) -> Vec<String> {
     if router.host {
         // What the kernel's routing daemons say to each other on a link.
         table.push("224.0.0.0/24 0".into());
+        table.push(format!("224.0.0.0/4 {}", multicast::output4(router)));
     }
     // On a link of two hosts or of one, the network is no more than its addresses.
     table.extend(addresses().filter(|(_, (_, p))| p.len() < 32).map(|(i, (_, p))| format!("{p} {}", i + 1)));

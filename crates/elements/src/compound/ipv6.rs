@@ -10,9 +10,9 @@ use std::net::Ipv6Addr;
 use wire::Prefix6;
 
 use super::bfd;
-use super::mpls;
 use super::router::{Interface, Route, Router};
 use super::vrf;
+use super::{mpls, multicast};
 
 /// The least MTU of a link that carries IPv6 (RFC 8200, 5).
 pub const MTU_MIN: u16 = 1280;
@@ -108,7 +108,8 @@ fn routes_of(router: &Router, number: usize) -> Vec<String> {
     } else {
         table.extend(["ff02::1/128 0".into(), "ff02::2/128 0".into(), format!("fe80::/10 {never}")]);
     }
-    table.push(format!("ff00::/8 {never}"));
+    let groups = if router.host { multicast::output6(router) } else { never };
+    table.push(format!("ff00::/8 {groups}"));
     for (i, port) in members(router, number) {
         let networks = port.six.iter().filter(|(_, p)| p.len() < 128);
         table.extend(networks.map(|(_, p)| format!("{p} {}", i + 1)));

@@ -14,6 +14,7 @@ pub mod ip_router;
 pub mod ipv4;
 pub mod ipv6;
 mod mpls;
+mod multicast;
 mod reading;
 pub mod router;
 pub mod spread;

@@ -12,7 +12,7 @@ use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
 use super::arguments::interface_file;
 use super::vrf::{self, Vrf};
-use super::{bfd, ipv4, ipv6, mpls};
+use super::{bfd, ipv4, ipv6, mpls, multicast};
 
 /// Packets that may wait for an interface.
 const QUEUE: usize = 1024;
@@ -448,6 +448,7 @@ impl Router {
         arguments.extend((1..).zip(&self.vrfs).map(|(table, vrf)| format!("VRF {} {table}", vrf.name)));
         arguments.extend(self.bfd.is_some().then(|| "BFD bfd".to_owned()));
         arguments.extend(if self.mpls { mpls::fed(self) } else { Vec::new() });
+        arguments.extend(multicast::fed(self));
         arguments.extend(["LOCAL 0", "UNREACHABLE 0", "PROHIBIT 0"].map(str::to_owned));
         format!(
             "\n// Routes of the control plane, which knows the interfaces by the names of their twins.\nfeed :: RouteFeed({});\n",
@@ -485,6 +486,7 @@ impl Router {
             text += &if self.host { ipv6::kernel(self) } else { ipv6::local(self) };
         }
         text += &if self.mpls { mpls::table(self) } else { String::new() };
+        text += &multicast::tables(self);
         text += &self.fed();
         text += &self.entry();
         if self.has4() {
@@ -579,7 +581,7 @@ impl Router {
         } else if self.has6() {
             text += &ipv6::absent(self, i);
         }
-        text
+        text + &multicast::port(self, i)
     }
 
     /// The argument by which elements keep to the MTU that interface `i` has at the moment, unless another one was said: the lower one of the

@@ -2,7 +2,7 @@
 //! # RouteFeed
 //!
 //! `RouteFeed(CHANNEL, keywords TABLE, TABLE6, LINK, VRF, LOCAL, UNREACHABLE, PROHIBIT, BFD, MPLS, MPLS_LINK,
-//! ADJACENCY)`
+//! ADJACENCY, MULTICAST, MULTICAST6)`
 //!
 //! Takes routes from a control plane, such as 'junctor control', and puts them into lookup elements. Packets do not pass it.
 //!
@@ -33,6 +33,8 @@
 //!   ones. May be repeated.
 //! * `ADJACENCY OUTPUT [OUTPUT6]` the outputs of TABLE and TABLE6 that lead to input 1 of MPLS. Packets go there whose next hop pushes labels, or is
 //!   of the other family (RFC 8950). The destination annotation then names the next hop, so no queue may stand between.
+//! * `MULTICAST` the LookupIPMulticast, and `MULTICAST6` the LookupIP6Multicast, that take multicast entries. Their outputs for links are those of TABLE and
+//!   TABLE6, and packets that come by a link bear the same number as their paint. They need TABLE or TABLE6.
 //!
 //! A hop whose link is down takes no packets. A route whose hops are all down is unreachable. A hop that leads to an interface without
 //! output is left to LOCAL's output: the kernel forwards there. An interface may be in another VRF than the route. So is a hop that pushes labels or is of the other family, without ADJACENCY.
@@ -60,8 +62,9 @@ use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks};
 
 use super::bfd::{Follow, Liveness};
-use super::routing::{Family, FeedSink, Mpls, Outputs, ReverseRoutes, Side, Sides, Vrfs, by_hand};
+use super::routing::{Family, FeedSink, Groups, Mpls, Outputs, ReverseRoutes, Side, Sides, Vrfs, by_hand};
 use crate::mpls::LabelForwarding;
+use crate::multicast::MulticastForwarding;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RouteFeed", "0/0", || Box::new(RouteFeed::default()))
@@ -122,6 +125,7 @@ struct RouteFeed {
     watch: Option<String>,
     mpls: Option<String>,
     mpls_links: HashMap<String, [u32; 2]>,
+    multicast: [Option<String>; 2],
     vrfs: Vrfs,
     before: Option<Arc<FeedSink>>,
     sink: Option<Arc<FeedSink>>,
@@ -167,6 +171,27 @@ impl RouteFeed {
         }
         for (family, outputs) in self.outputs.iter_mut().enumerate() {
             outputs.adjacency = adjacency.map(|Pair(pair)| pair[family]);
+        }
+    }
+
+    /// Finds the multicast table of a family, and whether it has the outputs of all links.
+    fn find_multicast(&self, cx: &mut InitCx<'_>, family: usize) -> Result<Option<Groups>, String> {
+        let Some(name) = &self.multicast[family] else { return Ok(None) };
+        let keyword = ["MULTICAST", "MULTICAST6"][family];
+        let found = cx.find::<MulticastForwarding>(name);
+        let class = ["LookupIPMulticast", "LookupIP6Multicast"][family];
+        let forwarding = found
+            .filter(|found| found.is_six() == (family == 1))
+            .ok_or_else(|| format!("{keyword}: '{name}' is not a {class}"))?;
+        let (links, noutputs) = (self.outputs[family].links.clone(), forwarding.noutputs());
+        if !self.vrfs.is_empty() && !forwarding.has_tables() {
+            return Err(format!(
+                "{keyword}: '{name}' needs VRF_ANNO, by which packets are told the table of their VRF"
+            ));
+        }
+        match links.values().find(|output| **output as usize >= noutputs) {
+            Some(output) => Err(format!("{keyword}: '{name}' has no output {output}, which leads to a link")),
+            None => Ok(Some(Groups { forwarding, links })),
         }
     }
 
@@ -216,6 +241,12 @@ impl Element for RouteFeed {
             self.vrfs.insert(name, number);
         }
         self.configure_mpls(args);
+        self.multicast = [args.keyword_opt("MULTICAST"), args.keyword_opt("MULTICAST6")];
+        for ((multicast, table), name) in self.multicast.iter().zip(&self.tables).zip(["", "6"]) {
+            if multicast.is_some() && table.is_none() {
+                args.error(format!("MULTICAST{name} needs TABLE{name}, whose outputs for links it has"));
+            }
+        }
         self.sink = Some(Arc::new(FeedSink::new(self.channel.clone())));
     }
 
@@ -237,7 +268,8 @@ impl Element for RouteFeed {
         let six = six.as_ref().map(|name| side(cx, name, &self.outputs[1], mpls_of, vrfs)).transpose();
         let four = four.map_err(|why| format!("TABLE: {why}"))?;
         let six = six.map_err(|why| format!("TABLE6: {why}"))?;
-        sink.start(Sides { four, six, mpls, vrfs: self.vrfs.clone() }, self.before.take())?;
+        let groups = [self.find_multicast(cx, 0)?, self.find_multicast(cx, 1)?];
+        sink.start(Sides { four, six, mpls, groups, vrfs: self.vrfs.clone() }, self.before.take())?;
         if let Some(name) = &self.watch {
             let liveness = cx.find::<Liveness>(name);
             let liveness = liveness.ok_or_else(|| format!("BFD: '{name}' is not a BFD element"))?;

@@ -25,7 +25,7 @@ pub(crate) use reverse::ReverseRoutes;
 
 pub(crate) use shared::Feeder;
 pub use sink::FeedSink;
-pub(crate) use sink::{Mpls, Outputs, Side, Sides, Vrfs};
+pub(crate) use sink::{Groups, Mpls, Outputs, Side, Sides, Vrfs};
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;

@@ -31,6 +31,10 @@ pub(super) struct Protocols {
     /// Speak BGP as this autonomous system. Neighbours are to be added to the daemon's configuration.
     #[arg(long, value_name = "NUMBER")]
     pub(super) bgp: Option<u32>,
+    /// Route multicast by PIM and IGMP on all interfaces with an IPv4 address (pimd), and by PIM and MLD on those with an IPv6 address, if there is a
+    /// pim6d. A rendezvous point is to be added to the daemon's configuration.
+    #[arg(long, conflicts_with = "bird")]
+    pub(super) pim: bool,
     /// Watch the neighbours of OSPF and BGP by BFD, which the router itself runs for FRR's bfdd. BIRD runs its own.
     #[arg(long)]
     pub(super) bfd: bool,
@@ -104,9 +108,12 @@ pub(super) fn frr(protocols: &Protocols, twins: &[Twin], directory: &Path) -> Ve
     add(protocols.rip, "ripd", rip);
     add(protocols.ripng, "ripngd", ripng);
     add(protocols.isis, "isisd", isis);
+    add(protocols.pim, "pimd", pim);
+    let has_pim6 = place_of("pim6d").is_some();
+    add(protocols.pim && has_pim6 && twins.iter().any(Twin::has6), "pim6d", pim6);
     add(bfd, "bfdd", |_, _| BFDD.to_owned());
     texts.extend(protocols.bgp.map(|number| ("bgpd", bgp(number, bfd))));
-    let place = PLACES.into_iter().find(|place| Path::new(place).join("zebra").exists()).unwrap_or(PLACES[0]);
+    let place = place_of("zebra").unwrap_or(PLACES[0]);
     let at = directory.display();
     let daemon = |(name, text): (&str, String)| {
         let mut command = vec![format!("{place}/{name}")];
@@ -127,6 +134,11 @@ pub(super) fn frr(protocols: &Protocols, twins: &[Twin], directory: &Path) -> Ve
         Daemon { name: name.to_owned(), text, command, after: if name == "zebra" { "user" } else { "zebra" } }
     };
     texts.into_iter().map(daemon).collect()
+}
+
+/// Where a daemon of FRR is, if it is there.
+fn place_of(daemon: &str) -> Option<&'static str> {
+    PLACES.into_iter().find(|place| Path::new(place).join(daemon).exists())
 }
 
 /// The router forwards while bgpd is dead: zebra keeps the routes, and neighbours are asked to keep theirs (RFC 4724).
@@ -193,6 +205,25 @@ fn isis(twins: &[Twin], _: bool) -> String {
     text + &format!(
         "router isis 1\n ! Area, system, selector. Each router needs a system identifier of its own.\n net 49.0001.{a}.{b}.{c}.00\n"
     )
+}
+
+fn pim(twins: &[Twin], bfd: bool) -> String {
+    let watch = if bfd { " ip pim bfd\n" } else { "" };
+    let mut text = String::from(
+        "! The rendezvous point of groups without a known source, the same on all routers, as in:\n! ip pim rp 10.0.0.1 239.0.0.0/8\n",
+    );
+    for Twin { name, .. } in twins.iter().filter(|twin| twin.has4()) {
+        let _ = writeln!(text, "interface {name}\n ip pim\n{watch} ip igmp\n!");
+    }
+    text
+}
+
+fn pim6(twins: &[Twin], _: bool) -> String {
+    let mut text = String::from("! The rendezvous point, as in:\n! ipv6 pim rp 2001:db8::1 ff1e::/16\n");
+    for Twin { name, .. } in twins.iter().filter(|twin| twin.has6()) {
+        let _ = writeln!(text, "interface {name}\n ipv6 pim\n ipv6 mld\n!");
+    }
+    text
 }
 
 fn bgp(number: u32, bfd: bool) -> String {
@@ -271,7 +302,18 @@ mod tests {
 
     fn all() -> Protocols {
         let (ospf, ospf6, rip, ripng, isis) = (true, true, true, true, true);
-        Protocols { ospf, ospf6, rip, ripng, isis, bgp: Some(65001), bfd: false, frr: false, bird: false }
+        Protocols {
+            ospf,
+            ospf6,
+            rip,
+            ripng,
+            isis,
+            bgp: Some(65001),
+            pim: true,
+            bfd: false,
+            frr: false,
+            bird: false,
+        }
     }
 
     #[test]
@@ -298,6 +340,10 @@ mod tests {
         );
         assert!(text("isisd").ends_with(" net 49.0001.0100.0000.1001.00\n"), "{all:?}");
         assert!(text("bgpd").starts_with("router bgp 65001\n"));
+        assert!(
+            text("pimd").contains("interface host0\n ip pim\n ip igmp\n!\ninterface host1\n ip pim\n"),
+            "{all:?}"
+        );
         assert_eq!(frr(&Protocols::default(), &twins, Path::new("/r")).len(), 1);
     }
 

@@ -22,6 +22,7 @@ use crate::{cli, exit};
   junctor routes --all              routes that do not count, too
   junctor routes --vrf red          routes of a VRF; lookups and diff take it, too
   junctor routes --labels           MPLS labels
+  junctor routes --multicast        multicast entries
   junctor routes --status           feeds, numbers of routes, the router
   junctor routes --count            packets of each next hop, for a second
   junctor routes --count=5 192.0.2.1 10.0.0.0/8     packets of these routes, by next hop
@@ -31,12 +32,12 @@ pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// An address to look up. With --count, up to 16 routes to count, each by its prefix or by an address.
-    #[arg(conflicts_with_all = ["all", "labels", "status", "links"])]
+    #[arg(conflicts_with_all = ["all", "labels", "multicast", "status", "links"])]
     address: Vec<String>,
     /// Count packets and bytes by next hop, for so many seconds (default 1, at most 3600). The router looks each packet's route up again
     /// meanwhile.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1",
-        value_parser = count::seconds, conflicts_with_all = ["all", "labels", "status", "links", "table"])]
+        value_parser = count::seconds, conflicts_with_all = ["all", "labels", "multicast", "status", "links", "table"])]
     count: Option<u64>,
     /// The router that counts, by its control socket; by default, the only one of this user.
     #[arg(long, value_name = "PATH", requires = "count")]
@@ -47,6 +48,9 @@ pub(crate) struct Args {
     /// Show MPLS labels alone.
     #[arg(long, conflicts_with_all = ["status", "links"])]
     labels: bool,
+    /// Show multicast entries: by which interface packets come, and by which copies leave.
+    #[arg(long, conflicts_with_all = ["all", "labels", "status", "links"])]
+    multicast: bool,
     /// Show feeds and numbers.
     #[arg(long, conflicts_with = "links")]
     status: bool,
@@ -97,6 +101,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Args { address, .. } if !address.is_empty() => format!("lookup {}{vrf}", address[0]),
         Args { status: true, .. } => "status".into(),
         Args { links: true, .. } => "links".into(),
+        Args { multicast: true, .. } => format!("multicast{vrf}"),
         Args { all: true, .. } => format!("routes all{vrf}"),
         _ => format!("routes{vrf}"),
     };
@@ -116,6 +121,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let text = match (args.json, &value) {
         (true, value) => format!("{value:#}\n"),
         (false, Value::Array(rows)) if args.links => links(rows),
+        (false, Value::Array(rows)) if args.multicast => multicast(rows),
         (false, Value::Array(rows)) => table(rows),
         (false, Value::Null) => "no route\n".into(),
         (false, value) if args.status => format!("{value:#}\n"),
@@ -256,6 +262,26 @@ fn hops(row: &Value) -> String {
         shown
     };
     hops.iter().map(hop).collect::<Vec<_>>().join(", ")
+}
+
+fn multicast(rows: &[Value]) -> String {
+    let mut lines = vec![["source", "group", "from", "state", "to"].map(str::to_owned)];
+    for row in rows {
+        let source = if row["source"].is_null() { "*".into() } else { text_of(&row["source"]) };
+        let group = match &row["vrf"] {
+            Value::String(vrf) => format!("{} vrf {vrf}", text_of(&row["group"])),
+            _ => text_of(&row["group"]),
+        };
+        let output = |output: &Value| match output["ttl"].as_u64() {
+            None | Some(1) => text_of(&output["link"]),
+            Some(ttl) => format!("{} above TTL {ttl}", text_of(&output["link"])),
+        };
+        let outputs: Vec<String> = row["outputs"].as_array().into_iter().flatten().map(output).collect();
+        let to = if outputs.is_empty() { "nobody".into() } else { outputs.join(", ") };
+        let state = if row["stale"] == true { "stale" } else { "in use" };
+        lines.push([source, group, text_of(&row["input"]), state.into(), to]);
+    }
+    columns(&lines)
 }
 
 fn links(rows: &[Value]) -> String {

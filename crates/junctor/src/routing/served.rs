@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control plane's answers to `junctor routes`, by the control protocol of routers.
 //!
-//! Handlers, all of them read: `status`, `links`, `routes [all] [VRF]`, `lookup ADDRESS [VRF]`, `diff [VRF]`. Each answers with JSON. VRF is a name,
+//! Handlers, all of them read: `status`, `links`, `routes [all] [VRF]`, `lookup ADDRESS [VRF]`, `multicast [VRF]`, `diff [VRF]`. Each answers with JSON. VRF is a name,
 //! Linux's number of a table, or `main`.
 
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 
 use control::model::{Rule, Source};
-use control::rib::{FeedState, Shown, Vrf};
+use control::rib::{FeedState, Shown, ShownTree, Vrf};
 use control::{Asker, Plane};
 use engine::control::{Handlers, Listener, Rules, Server, Service};
 use engine::{Access, HandlerError};
@@ -24,7 +24,7 @@ use super::plane::PATIENCE;
 const MOST_CONNECTIONS: usize = 8;
 /// Destinations that are listed between two rounds of the control plane.
 const AT_ONCE: usize = 256;
-const HANDLERS: [&str; 5] = ["status", "links", "routes", "lookup", "diff"];
+const HANDLERS: [&str; 6] = ["status", "links", "routes", "lookup", "multicast", "diff"];
 
 /// A socket that is served until this is dropped.
 pub(super) struct Served {
@@ -98,16 +98,33 @@ impl Answers {
         })
     }
 
-    /// All routes, or those of a table, asked for in parts so that the feeds go on meanwhile.
+    /// All routes, or those of a table.
     fn routes(&self, all: bool, table: Option<u8>) -> Result<String, HandlerError> {
+        self.in_parts(move |plane, after| {
+            let (routes, next) = plane.rib.show(all, after, AT_ONCE);
+            let wanted = routes.iter().filter(|route| table.is_none_or(|table| route.key.table == table));
+            (wanted.map(|route| show(plane, route).to_string()).collect(), next)
+        })
+    }
+
+    /// All multicast entries, or those of a table.
+    fn multicast(&self, table: Option<u8>) -> Result<String, HandlerError> {
+        self.in_parts(move |plane, after| {
+            let (trees, next) = plane.rib.show_trees(after, AT_ONCE);
+            let wanted = trees.iter().filter(|tree| table.is_none_or(|table| tree.table == table));
+            (wanted.map(|tree| show_tree(plane, tree).to_string()).collect(), next)
+        })
+    }
+
+    /// A list that is asked for in parts, so that the feeds go on meanwhile. `part` gives rows behind a place, and the next place.
+    fn in_parts<K: Copy + Send + 'static>(
+        &self,
+        part: impl Fn(&mut Plane, Option<K>) -> (Vec<String>, Option<K>) + Copy + Send + 'static,
+    ) -> Result<String, HandlerError> {
         let (mut text, mut after) = (String::from("["), None);
         loop {
-            let (rows, next) = self.ask(move |plane| {
-                let (routes, next) = plane.rib.show(all, after, AT_ONCE);
-                let wanted = routes.iter().filter(|route| table.is_none_or(|table| route.key.table == table));
-                let rows: Vec<String> = wanted.map(|route| show(plane, route).to_string()).collect();
-                (rows.join(","), next)
-            })?;
+            let (rows, next) = self.ask(move |plane| part(plane, after))?;
+            let rows = rows.join(",");
             if text.len() > 1 && !rows.is_empty() {
                 text.push(',');
             }
@@ -156,6 +173,7 @@ impl Handlers for Answers {
                 let all = words.next_if_eq(&"all").is_some();
                 self.routes(all, words.next().map(|vrf| self.table(vrf)).transpose()?)
             }
+            "multicast" => self.multicast(words.next().map(|vrf| self.table(vrf)).transpose()?),
             "lookup" => {
                 let text = words.next().unwrap_or_default();
                 let address: IpAddr = text.parse().map_err(|_| {
@@ -199,6 +217,7 @@ fn status(plane: &mut Plane) -> Value {
     json!({
         "feeds": { "fpm": feed(plane.rib.feed(Source::Fpm)), "kernel": feed(plane.rib.feed(Source::Kernel)) },
         "routes": { "fpm": counts.fpm, "kernel": counts.kernel, "local": counts.local },
+        "multicast": { "entries": counts.trees, "left_out": counts.trees_left_out },
         "vrfs": vrfs(plane),
         "objects": counts.objects,
         "waiting": counts.waiting,
@@ -290,6 +309,23 @@ pub(super) fn way(plane: &Plane, way: Option<&feed::Object>) -> Value {
         Some(feed::Object::Table(_)) => ("table", Vec::new()),
     };
     json!({ "kind": kind, "hops": hops })
+}
+
+/// A multicast entry for people and programs.
+fn show_tree(plane: &Plane, tree: &ShownTree) -> Value {
+    let rib = &plane.rib;
+    let vrf = rib.vrfs().find(|(number, _)| *number == tree.table).map(|(_, vrf)| vrf);
+    let output = |branch: &feed::Branch| json!({ "link": rib.link_name(branch.link), "ttl": branch.ttl });
+    let outputs: Vec<Value> = tree.tree.branches.iter().map(output).collect();
+    json!({
+        "source": tree.group.source(),
+        "group": tree.group.address(),
+        "vrf": vrf.map(|vrf| vrf.name.as_str()),
+        "table": vrf.map_or(control::model::MAIN, |vrf| vrf.table),
+        "input": tree.tree.input.and_then(|link| rib.link_name(link)),
+        "outputs": outputs,
+        "stale": tree.is_stale,
+    })
 }
 
 /// A route for people and programs.

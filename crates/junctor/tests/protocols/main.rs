@@ -8,6 +8,7 @@ mod flood;
 mod gobgp;
 mod labels;
 mod mtu;
+mod multicast;
 mod routing;
 mod services;
 mod site;

@@ -194,6 +194,11 @@ impl Site {
         fed::routes(&self.path("plane.sock"), &[argument])
     }
 
+    /// The multicast entries that the control plane knows.
+    pub fn multicast(&self) -> Value {
+        self.routes("--multicast")
+    }
+
     pub fn status(&self) -> Value {
         self.routes("--status")
     }

@@ -150,8 +150,9 @@ fn all_kinds_are_asked_for_in_order() {
         asked.push(bench.asked().0);
         bench.answer(0, &[]);
     }
-    let all = [kind::GET_LINK, kind::GET_ADDRESS, kind::GET_NEIGHBOUR, kind::GET_NEXT_HOP, kind::GET_ROUTE];
-    assert_eq!(asked, [&all[..], &[kind::GET_RULE]].concat());
+    let all = [kind::GET_LINK, kind::GET_ADDRESS, kind::GET_NEIGHBOUR, kind::GET_NEXT_HOP];
+    let later = [kind::GET_SETTINGS, kind::GET_SETTINGS, kind::GET_ROUTE, kind::GET_RULE];
+    assert_eq!(asked, [all, later].concat());
     assert_eq!((bench.told(), bench.core.due()), (vec![-1, -2], None));
 }
 

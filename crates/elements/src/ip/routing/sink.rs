@@ -9,6 +9,7 @@
 //! What a control plane can make the sink keep is bounded ([`world`]).
 
 mod audit;
+mod groups;
 mod mpls;
 mod world;
 
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 
 use feed::{Hop as FedHop, Object, Prefix, Reply, Update, Updates};
 
+use groups::GroupHalf;
+pub(crate) use groups::Groups;
 pub(crate) use mpls::Mpls;
 use mpls::{Held, LabelHalf};
 
@@ -79,6 +82,8 @@ pub(crate) struct Sides {
     pub four: Option<Side<V4>>,
     pub six: Option<Side<V6>>,
     pub mpls: Option<Arc<Mpls>>,
+    /// Multicast tables of IPv4 and of IPv6.
+    pub groups: [Option<Groups>; 2],
     pub vrfs: Vrfs,
 }
 
@@ -104,6 +109,7 @@ struct State {
     four: Half<V4>,
     six: Half<V6>,
     labels: LabelHalf,
+    groups: [GroupHalf; 2],
     /// Adjacencies that objects from before the replay under way may lead to.
     former: Vec<Held>,
     refused: Refused,
@@ -429,12 +435,18 @@ impl FeedSink {
     /// Why the control plane must replay everything, if it must.
     #[must_use]
     pub fn needs_replay(&self) -> Option<String> {
-        let Sides { four, six, mpls, .. } = self.sides.get()?;
+        let sides = self.sides.get()?;
+        let Sides { four, six, mpls, .. } = sides;
         let state = self.state();
         if state.feed == 0 {
             return Some("the router has other tables now".to_owned());
         }
         let lacks = state.four.outstanding.lacks_some() || state.six.outstanding.lacks_some();
+        let lacks = lacks
+            || sides
+                .groups()
+                .zip(&state.groups)
+                .any(|(groups, half)| groups.is_some_and(|groups| groups.has_room_again(half)));
         if (lacks || state.world.has_room_again()) && !state.is_replaying {
             return Some("there is room again for what was refused".to_owned());
         }
@@ -458,6 +470,7 @@ impl FeedSink {
             state.four.pending.clear();
             state.six.pending.clear();
             state.labels.pending.clear();
+            state.groups.iter_mut().for_each(GroupHalf::forget_pending);
             Reply::Replay { why }
         });
         self.show(&state);
@@ -481,13 +494,18 @@ impl FeedSink {
     /// # Errors
     /// Readers hold old versions; the call may be repeated.
     pub fn retire(self: &Arc<Self>) -> Result<(), String> {
-        let Some(Sides { four, six, mpls, .. }) = self.sides.get() else { return Ok(()) };
+        let Some(Sides { four, six, mpls, groups, .. }) = self.sides.get() else { return Ok(()) };
         let mut state = self.state();
         four.iter().try_for_each(|side| side.retire(self))?;
         six.iter().try_for_each(|side| side.retire(self))?;
         for mpls in mpls.iter().filter(|mpls| mpls.forwarding.feeder.is_left_to(self)) {
             mpls.begin();
             mpls.end()?;
+        }
+        for groups in groups.iter().flatten().filter(|groups| groups.forwarding.feeder.is_left_to(self)) {
+            groups.begin();
+            groups.end()?;
+            groups.forwarding.set_watched(false);
         }
         *state = State { successor: std::mem::take(&mut state.successor), ..State::default() };
         self.show(&state);
@@ -508,6 +526,8 @@ impl FeedSink {
         sides.four.iter().try_for_each(|side| side.routes.claim(self, before.as_ref()))?;
         sides.six.iter().try_for_each(|side| side.routes.claim(self, before.as_ref()))?;
         sides.mpls.iter().try_for_each(|mpls| mpls.forwarding.feeder.claim(self, before.as_ref()))?;
+        let mut groups = sides.groups.iter().flatten();
+        groups.try_for_each(|groups| groups.forwarding.feeder.claim(self, before.as_ref()))?;
         if self.sides.set(sides).is_ok()
             && let Some(before) = before
         {
@@ -536,7 +556,7 @@ impl FeedSink {
         state.world.find_tables(&new.vrfs);
         state.former = theirs.former.iter().filter_map(Held::again).collect();
         state.dropped.clone_from(&theirs.dropped);
-        let State { world, four, six, labels, .. } = &mut *state;
+        let State { world, four, six, labels, groups, .. } = &mut *state;
         let agree = Mpls::agree(new.mpls.as_deref(), old.mpls.as_deref());
         if agree {
             labels.succeed(&theirs.labels);
@@ -549,8 +569,13 @@ impl FeedSink {
             (Some(side), Some(old)) => side.succeed(old, world, six, &theirs.six, is_same),
             (new, _) => new.is_none(),
         };
+        let mut has_groups = true;
+        for (n, half) in groups.iter_mut().enumerate() {
+            has_groups &=
+                Groups::succeed(half, &theirs.groups[n], [&new.groups[n], &old.groups[n]], has_same_vrfs);
+        }
         // What is lacking comes with a replay.
-        let agrees = four && six && (agree || new.mpls.is_none());
+        let agrees = four && six && (agree || new.mpls.is_none()) && has_groups;
         if agrees && has_same_vrfs && theirs.is_complete {
             (state.feed, state.sequence, state.is_complete) = (theirs.feed, theirs.sequence, true);
         }
@@ -582,6 +607,11 @@ impl Follow for FeedSink {
 }
 
 impl Sides {
+    /// The multicast table of each family, if it has one.
+    fn groups(&self) -> impl Iterator<Item = Option<&Groups>> {
+        self.groups.iter().map(Option::as_ref)
+    }
+
     fn apply(&self, state: &mut State, batch: &[u8]) -> Result<Reply, String> {
         let (header, updates) = Updates::new(batch).map_err(|why| why.to_string())?;
         state.refused = Refused::default();
@@ -628,7 +658,7 @@ impl Sides {
     }
 
     fn update(&self, state: &mut State, update: Update<'_>) -> Result<(), String> {
-        let State { world, four, six, labels, refused, .. } = state;
+        let State { world, four, six, labels, groups, refused, .. } = state;
         match update {
             // Answered if they stand first; they mean nothing elsewhere.
             Update::Hello { .. } | Update::Audit(_) => {}
@@ -641,6 +671,7 @@ impl Sides {
                 former.extend(state.six.take_held());
                 *state = State { feed, sequence, is_replaying: true, world, former, ..State::default() };
                 self.mpls.iter().for_each(|mpls| mpls.begin());
+                self.groups().flatten().for_each(Groups::begin);
                 self.four.iter().try_for_each(Side::begin)?;
                 self.six.iter().try_for_each(Side::begin)?;
             }
@@ -649,6 +680,7 @@ impl Sides {
                 self.four.iter().try_for_each(Side::end)?;
                 self.six.iter().try_for_each(Side::end)?;
                 self.mpls.iter().try_for_each(|mpls| mpls.end())?;
+                self.groups().flatten().try_for_each(Groups::end)?;
                 state.former.clear();
                 (state.is_replaying, state.is_complete) = (false, true);
             }
@@ -684,6 +716,26 @@ impl Sides {
                 Some(mpls) => mpls.label(world, labels, refused, label, id),
                 None => refused.add(|| format!("no label table takes the label {label}")),
             },
+            Update::Tree { table, group, tree } => {
+                let n = usize::from(group.is_six());
+                match (&self.groups[n], world.table(table)) {
+                    (Some(to), Ok(table)) if table == 0 || to.forwarding.has_tables() => {
+                        groups[n].set(table, group, tree, refused);
+                    }
+                    (Some(_), Ok(_)) | (None, _) => {
+                        refused.add(|| format!("no multicast table takes {group}"))
+                    }
+                    (_, Err(why)) => refused.add(|| why),
+                }
+            }
+            Update::DropTree { table, group } => {
+                let table = world.table(table).ok();
+                table.into_iter().for_each(|table| groups[usize::from(group.is_six())].remove(table, group));
+            }
+            Update::Watch { is_six, is_watched } => {
+                let n = usize::from(is_six);
+                self.groups[n].iter().for_each(|to| to.watch(&mut groups[n], is_watched));
+            }
             Update::Withdraw { prefix: Prefix::Label(label), .. } => {
                 labels.pending.extend(self.mpls.is_some().then_some((label, None)));
             }
@@ -703,7 +755,10 @@ impl Sides {
 
     fn link(&self, state: &mut State, number: u16, link: Link) {
         match state.world.set_link(number, link) {
-            Ok(ids) => ids.into_iter().for_each(|id| self.refresh(state, id)),
+            Ok(ids) => {
+                ids.into_iter().for_each(|id| self.refresh(state, id));
+                state.groups.iter_mut().for_each(|half| half.link_changed(number));
+            }
             Err(why) => state.refused.add(|| why),
         }
     }
@@ -732,9 +787,12 @@ impl Sides {
 
     /// Makes the changes that have been gathered.
     fn flush(&self, state: &mut State) -> Result<(), String> {
-        let State { four, six, labels, refused, .. } = state;
+        let State { world, four, six, labels, groups, refused, .. } = state;
         self.four.iter().try_for_each(|side| side.flush(four, refused))?;
         self.six.iter().try_for_each(|side| side.flush(six, refused))?;
+        for (to, half) in self.groups().zip(groups) {
+            to.into_iter().try_for_each(|to| to.flush(half, world, refused))?;
+        }
         self.mpls.iter().try_for_each(|mpls| mpls.flush(labels))
     }
 }

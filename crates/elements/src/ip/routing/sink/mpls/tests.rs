@@ -41,7 +41,8 @@ fn sink(
     let side = Side { routes: four.clone(), outputs, mpls: Some(mpls.clone()) };
     let sink = Arc::new(FeedSink::new("routes".into()));
     let vrfs = [("red".to_owned(), 7)].into();
-    sink.start(Sides { four: Some(side), six: None, mpls: Some(mpls), vrfs }, before).expect("room");
+    sink.start(Sides { four: Some(side), six: None, mpls: Some(mpls), vrfs, ..Sides::default() }, before)
+        .expect("room");
     sink
 }
 
