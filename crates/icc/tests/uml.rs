@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two kernels over one file: this process, and itself again inside a User Mode Linux guest, which has the file as `/dev/mmapper`.
 
+#[path = "../../lab/src/uml/library.rs"]
+mod library;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -74,7 +77,11 @@ impl Guest {
         );
         std::fs::write(&init, script).unwrap();
         std::fs::set_permissions(&init, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let child = Command::new("linux.uml")
+        let mut command = Command::new("linux.uml");
+        if let Some(library) = library::make(dir).unwrap() {
+            command.env("LD_PRELOAD", library);
+        }
+        let child = command
             .args([
                 "mem=128M",
                 "root=/dev/root",

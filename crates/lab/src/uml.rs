@@ -3,8 +3,10 @@
 //!
 //! The guest sees the machine's files, read-only. It has MPLS, VRF and VLAN, which the machine's own kernel may lack.
 
+mod library;
+
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -17,9 +19,6 @@ pub const KERNEL: &str = "linux.uml";
 pub const INSMOD: &str = "insmod";
 /// Where Debian has the modules.
 const MODULES: &str = "/usr/lib/uml/modules";
-
-/// What a guest needs on some processors; see there.
-const XSTATE: &str = include_str!("uml_xstate.c");
 
 /// How long it may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -43,24 +42,6 @@ pub struct Guest {
 pub fn has_module(module: &str) -> bool {
     let kernels = std::fs::read_dir(MODULES).into_iter().flatten().flatten();
     kernels.map(|kernel| kernel.path().join(format!("kernel/{module}.ko"))).any(|path: PathBuf| path.exists())
-}
-
-/// Makes the library that guests need where the processor has AMX, with the C compiler that Rust links by.
-fn xstate(library: &Path) -> Result<Option<String>, RigError> {
-    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    if !processor.split_whitespace().any(|flag| flag == "amx_tile") {
-        return Ok(None);
-    }
-    let source = library.with_extension("c");
-    let failed = |why: String| RigError::new(format!("{}: {why}", library.display()));
-    std::fs::write(&source, XSTATE).map_err(|why| failed(why.to_string()))?;
-    let compiled =
-        Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(library).arg(&source).output();
-    match compiled {
-        Ok(output) if output.status.success() => Ok(Some(library.display().to_string())),
-        Ok(output) => Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())),
-        Err(why) => Err(failed(format!("cc: {why}"))),
-    }
 }
 
 impl Guest {
@@ -108,8 +89,11 @@ impl Guest {
             namespace.ip(&format!("link set {tap} up"))?;
             arguments.push(format!("vec{number}:transport=tap,ifname={tap},depth=128"));
         }
-        if let Some(library) = xstate(&directory.path().join("xstate.so"))? {
-            arguments.splice(0..0, ["env".to_owned(), format!("LD_PRELOAD={library}")]);
+        let library = library::make(directory.path());
+        if let Some(library) =
+            library.map_err(|why| RigError::new(format!("a library for the guest: {why}")))?
+        {
+            arguments.splice(0..0, ["env".to_owned(), format!("LD_PRELOAD={}", library.display())]);
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         Ok(Guest { process: namespace.spawn(&arguments)?, _directory: directory })

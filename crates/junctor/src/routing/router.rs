@@ -273,7 +273,10 @@ mod tests {
         );
         assert!(read("frr/ospfd.conf").ends_with("router ospf\n network 10.0.1.0/24 area 0\n"));
         assert!(read("router.click").contains("TWIN none1, NETNS r1, VRF red 77, VIRTUAL rt 0 table 1"));
-        assert!(text.contains("\"--netns\", \"r1\", \"--vrf\", \"red=77\"]"), "{text}");
+        let place = fs::canonicalize(directory.join("frr")).unwrap();
+        let expected =
+            format!("\"--netns\", \"r1\", \"--vty-socket\", \"{}\", \"--vrf\", \"red=77\"]", place.display());
+        assert!(text.contains(&expected), "{text}");
         for daemon in ["zebra", "ospfd", "bfdd", "bgpd", "bfd"] {
             assert!(text.contains(&format!("[planes.{daemon}]")), "{text}");
         }

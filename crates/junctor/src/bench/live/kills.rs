@@ -53,15 +53,20 @@ fn one(live: &mut Live<'_>, victim: &str, when: &str, sum: &mut Sum) -> Result<(
         plane => live.site.kill(plane)?,
     }
     let site = &live.site;
-    let before = traffic.count().sent;
+    let is_new = || match victim {
+        // It has learnt all again. zebra may still withdraw some then.
+        "bgpd" => {
+            site.speaker.sessions() > sessions && site.speaker.is_open() && site.bgpd_knows() == Some(size)
+        }
+        "bfdd" => site.watches_neighbour(),
+        _ => site.tap.connections() > connections,
+    };
+    site.wait(&format!("what was killed to return ({when})"), is_new)?;
+    // Who notices nothing is observed for a while, too.
+    let seconds = if matches!(victim, "bgpd" | "bfdd") { 5 } else { 1 };
+    let until = traffic.count().sent + seconds * u64::from(live.args.rate);
     site.wait(&format!("all to be well again ({when})"), || {
-        let is_new = match victim {
-            "bgpd" => site.speaker.sessions() > sessions && site.speaker.is_open(),
-            "bfdd" => site.watches_neighbour(),
-            _ => site.tap.connections() > connections,
-        };
-        // Who notices nothing is observed for a while, too.
-        is_new && site.is_settled(size) && traffic.count().sent >= before + u64::from(live.args.rate)
+        is_new() && site.is_settled(size) && traffic.count().sent >= until
     })?;
     sum.seconds.push(begun.elapsed().as_secs_f64());
     let (seen, count) = (watch.end()?, traffic.end());

@@ -37,6 +37,7 @@ const BGPD: &str = " bgp router-id 10.2.0.1
  neighbor 10.2.0.2 remote-as 65002
  neighbor 10.2.0.2 passive
  neighbor 10.2.0.2 bfd profile fast
+ neighbor 10.2.0.2 bfd check-control-plane-failure
 ";
 /// BFD that a busy machine can keep up.
 const BFD: &str = "bfd
@@ -179,12 +180,23 @@ impl Site {
         pid(&self.files, plane)
     }
 
+    /// What a daemon of FRR answers.
+    fn show(&self, daemon: &str, what: &str) -> Option<Value> {
+        let words = ["--vty_socket", &self.frr.display().to_string(), "-d", daemon, "-c", what];
+        let said = Command::new("vtysh").args(words).output().ok()?;
+        serde_json::from_slice(&said.stdout).ok()
+    }
+
+    /// How many routes bgpd has of the neighbour.
+    pub(super) fn bgpd_knows(&self) -> Option<usize> {
+        let summary = self.show("bgpd", "show bgp ipv4 unicast summary json")?;
+        let known = summary["peers"].as_object()?.values().map(|peer| peer["pfxRcd"].as_u64().unwrap_or(0));
+        Some(known.sum::<u64>() as usize)
+    }
+
     /// Whether bfdd says that the neighbour answers.
     pub(super) fn watches_neighbour(&self) -> bool {
-        let words =
-            ["--vty_socket", &self.frr.display().to_string(), "-d", "bfdd", "-c", "show bfd peers json"];
-        let said = Command::new("vtysh").args(words).output();
-        let peers = said.ok().and_then(|said| serde_json::from_slice::<Value>(&said.stdout).ok());
+        let peers = self.show("bfdd", "show bfd peers json");
         peers.is_some_and(|peers| peers.as_array().into_iter().flatten().any(|peer| peer["status"] == "up"))
     }
 
