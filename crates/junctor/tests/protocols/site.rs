@@ -215,34 +215,40 @@ impl Site {
         hops.filter_map(|hop| hop["gateway"].as_str()).map(str::to_owned).collect()
     }
 
-    /// Pings these addresses of one family from A, and returns what `junctor trace` says of a packet for each.
-    pub fn traced(&self, addresses: &[String]) -> String {
+    /// Pings these addresses of one family from A, and returns what `junctor trace` says of a packet for each; `None` if one has no answer,
+    /// because a daemon changes its mind once more.
+    pub fn traced(&self, addresses: &[String]) -> Option<String> {
         let hosts: Vec<String> = addresses.iter().map(|address| format!("dst host {address}")).collect();
         let (filter, count) = (hosts.join(" or "), addresses.len().to_string());
         let plane = self.path("plane.sock");
         let command =
             [JUNCTOR, "trace", "--count", &count, "--socket", &self.socket, "--routes", &plane, &filter];
         let mut trace = self.rig.dut.spawn(&command).unwrap();
+        let mut have_answered = true;
         self.wait(&format!("traces of packets for {addresses:?}"), || {
-            addresses.iter().for_each(|address| {
-                self.rig.a.run(&["ping", "-n", "-c1", "-W1", address]).unwrap();
-            });
-            trace.ended().is_some()
+            let answers = |address: &String| self.rig.a.run(&["ping", "-n", "-c1", "-W1", address]).is_ok();
+            have_answered &= addresses.iter().all(answers);
+            trace.ended().is_some() || !have_answered
         });
-        trace.stdout()
+        have_answered.then(|| trace.stdout())
     }
 
     /// Follows a packet for each of these addresses: it takes a route of that protocol and feed, and leaves by `device`.
     pub fn follows(&self, routes: &[(&str, &str)], feed: &str, device: &str) {
         let addresses: Vec<String> = routes.iter().map(|(address, _)| (*address).to_owned()).collect();
-        let traces = self.traced(&addresses);
-        for (address, protocol) in routes {
-            let prefix = self.routes(address)["prefix"].as_str().map(str::to_owned).unwrap_or_default();
-            let named = format!("route {prefix} of {protocol} (feed {feed}");
-            assert!(traces.contains(&named), "{named}: {traces}");
-        }
-        let ends = traces.matches(&format!("handed to device {device}\n")).count();
-        assert_eq!(ends, routes.len(), "{traces}");
+        let mut traces = String::new();
+        let names = |traces: &str| {
+            let all = routes.iter().all(|(address, protocol)| {
+                let prefix = self.routes(address)["prefix"].as_str().map(str::to_owned).unwrap_or_default();
+                traces.contains(&format!("route {prefix} of {protocol} (feed {feed}"))
+            });
+            all && traces.matches(&format!("handed to device {device}\n")).count() == routes.len()
+        };
+        let found = wait_for("traces that name the routes", PATIENCE, || {
+            traces = self.traced(&addresses).unwrap_or_default();
+            names(&traces)
+        });
+        found.unwrap_or_else(|why| panic!("{why} ({routes:?}, {feed}, {device}): {traces}"));
     }
 
     /// Waits until the router forwards to `address` by a route of `protocol`, and the host on network 1 gets an answer from there.
