@@ -2,6 +2,7 @@
 //! `junctor top` by a channel of statistics of a deployment, while processes on either side are killed.
 
 mod deployed;
+mod guests;
 
 use std::process::{Command, Output};
 
@@ -142,7 +143,7 @@ fn readers_outlive_the_supervisor() {
 #[test]
 fn a_guest_reads_statistics_through_memory() {
     let name = "a_guest_reads_statistics_through_memory";
-    if lab::rig::skip_without(name, &["linux.uml", "setpriv"]) {
+    if lab::rig::skip_without(name, &["linux.uml", "setpriv"]) || guests::has_no_guests(name) {
         return;
     }
     let guest = "[planes.watcher]\nkind = \"management\"\npartition = \"uml\"\ncommand = \"sh watch.sh\"\n\

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use lab::pings::Pings;
 use lab::rig::{Cable, Namespace, Process, Rig, wait_for};
 
+#[path = "../guests/mod.rs"]
+mod guests;
 mod left;
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
@@ -377,17 +379,11 @@ m[8:16] = b"by guest"
 while :; do sleep 0.1; done
 "#;
 
-/// Whether User Mode Linux does not run on this processor. If so, it is said.
-fn has_no_guests(test: &str) -> bool {
-    let runs = planes::guest::uml::Tried::default().of(Path::new("linux.uml"));
-    runs.map_err(|why| eprintln!("skipped {test}: {why}")).is_err()
-}
-
 #[test]
 fn a_plane_has_an_operating_system_of_its_own() {
     let tools = ["ping", "linux.uml", "setpriv"];
     let name = "a_plane_has_an_operating_system_of_its_own";
-    if lab::rig::skip_without(name, &tools) || has_no_guests(name) {
+    if lab::rig::skip_without(name, &tools) || guests::has_no_guests(name) {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -429,7 +425,7 @@ fn a_plane_has_an_operating_system_of_its_own() {
 #[test]
 fn a_guest_reaches_the_user_plane_through_memory() {
     let name = "a_guest_reaches_the_user_plane_through_memory";
-    if lab::rig::skip_without(name, &["linux.uml", "setpriv"]) || has_no_guests(name) {
+    if lab::rig::skip_without(name, &["linux.uml", "setpriv"]) || guests::has_no_guests(name) {
         return;
     }
     let home = Namespace::new("up").unwrap();

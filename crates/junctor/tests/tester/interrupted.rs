@@ -83,7 +83,10 @@ fn a_command_that_hangs_ends_with_the_test() {
     assert_eq!(output.status.code(), Some(128 + 15), "{said}");
     assert!(said.contains("interrupted by SIGTERM"), "{said}");
     let sleeper: i32 = std::fs::read_to_string(number).expect("a file").trim().parse().expect("a number");
-    // What the command started has been killed with it, and is at most not yet forgotten.
-    let state = std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
-    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    // What the command started has been killed with it. The kernel takes a moment to end it, and it may not be forgotten yet.
+    let state = || std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
+    let has_ended = || state().is_empty() || state().contains(") Z ");
+    let patience = std::time::Duration::from_secs(60);
+    lab::rig::wait_for("the sleeper's end", patience, has_ended)
+        .unwrap_or_else(|why| panic!("{why}: {}", state()));
 }
