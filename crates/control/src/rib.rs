@@ -291,7 +291,7 @@ impl Rib {
             // Daemons make them in the kernel alone.
             Change::Tree { .. } | Change::MulticastDaemons { .. } if source != Source::Kernel => {}
             Change::Tree { table, group, tree } => self.tree(table, group, tree, now),
-            Change::MulticastDaemons { is_six, count } => self.multicast_daemons(is_six, count),
+            Change::MulticastDaemons { is_six, count } => self.multicast_daemons(is_six, count, now),
             Change::Label { label, route } => self.label(source, label, route, now),
             Change::Daemon { daemon, is_there } => self.daemon(daemon, is_there, now),
             Change::Rules { is_six, rules } => self.rules[usize::from(is_six)] = rules,

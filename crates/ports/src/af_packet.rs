@@ -341,7 +341,7 @@ impl Device for PacketDevice {
     }
 
     fn mtu(&self) -> Option<usize> {
-        self.shared.watch.interfaces.mtu(self.shared.watch.name()).ok()
+        self.shared.watch.mtu()
     }
 
     fn link_type(&self) -> u32 {

@@ -458,7 +458,7 @@ impl Device for XdpDevice {
     }
 
     fn mtu(&self) -> Option<usize> {
-        self.shared.watch.interfaces.mtu(self.shared.watch.name()).ok()
+        self.shared.watch.mtu()
     }
 }
 

@@ -392,6 +392,17 @@ impl Watch {
         }
     }
 
+    /// The interface's MTU, if it is there. A name that does not exist is not asked for, see [`look_up`](Self::look_up).
+    pub(crate) fn mtu(&self) -> Option<usize> {
+        let is_there = {
+            let mut seen = lock(&self.seen);
+            self.hear(&mut seen);
+            self.look_up(&mut seen);
+            seen.index.is_some()
+        };
+        is_there.then(|| self.interfaces.mtu(&self.name).ok()).flatten()
+    }
+
     /// Asks for the index. One who asks for a name that does not exist has the kernel look for a module of that name, so that is left
     /// out where its messages would say that it has come.
     fn look_up(&self, seen: &mut Seen) {

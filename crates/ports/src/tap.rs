@@ -383,7 +383,7 @@ impl Device for Tap {
     }
 
     fn mtu(&self) -> Option<usize> {
-        self.watch.interfaces.mtu(self.watch.name()).ok()
+        self.watch.mtu()
     }
 
     fn virtual_addresses(&self) -> Vec<IpAddr> {
@@ -451,7 +451,7 @@ impl Twin {
     /// Gives the tap the interface's MTU when that has changed. An MTU that the kernel's user gave the tap stays until then.
     #[cold]
     fn follow_mtu(&mut self, tap: &Watch) {
-        let now = self.watch.interfaces.mtu(self.watch.name()).ok();
+        let now = self.watch.mtu();
         if let (Some(before), Some(now)) = (self.mtu, now)
             && before != now
         {

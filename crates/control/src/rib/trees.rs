@@ -18,6 +18,8 @@ use crate::model::Tree;
 
 /// Entries at most.
 const MOST: usize = 1 << 16;
+/// How long the kernel may take to remove the entries of a daemon that has gone.
+const GOING: Duration = Duration::from_secs(5);
 
 /// A table of the user plane, and which packets.
 type TreeKey = (u8, Group);
@@ -52,8 +54,8 @@ impl StoredTree {
 #[derive(Clone, Copy, Debug, Default)]
 struct Daemons {
     count: u32,
-    /// Whether there are fewer than before: what the kernel removes, it removes for that.
-    have_gone: bool,
+    /// Until when the kernel removes entries because one has gone: it says so just before.
+    gone_until: Duration,
 }
 
 /// All multicast entries.
@@ -180,7 +182,7 @@ impl Rib {
 
     /// The kernel has an entry no more.
     fn lose_tree(&mut self, key: TreeKey, now: Duration) {
-        let have_gone = self.trees.daemons[usize::from(key.1.is_six())].have_gone;
+        let have_gone = now < self.trees.daemons[usize::from(key.1.is_six())].gone_until;
         let Some(stored) = self.trees.stored.get_mut(&key) else { return };
         let had = stored.kernels.take().is_some();
         if have_gone && had {
@@ -193,11 +195,11 @@ impl Rib {
     }
 
     /// The number of daemons has changed, or is reported again.
-    pub(super) fn multicast_daemons(&mut self, is_six: bool, count: u32) {
+    pub(super) fn multicast_daemons(&mut self, is_six: bool, count: u32, now: Duration) {
         let daemons = &mut self.trees.daemons[usize::from(is_six)];
         let before = std::mem::replace(&mut daemons.count, count);
         if count != before {
-            daemons.have_gone = count < before;
+            daemons.gone_until = if count < before { now + GOING } else { Duration::ZERO };
         }
         if (count == 0) != (before == 0) {
             self.outbox.put(&Update::Watch { is_six, is_watched: count > 0 });

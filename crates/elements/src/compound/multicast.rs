@@ -61,20 +61,20 @@ pub(super) fn tables(router: &Router) -> String {
 /// Copies that leave by interface `i`. About IPv4 packets that are too long nobody is told (RFC 1112, 7.2).
 pub(super) fn port(router: &Router, i: usize) -> String {
     let Interface { mtu, .. } = &router.interfaces[i];
-    let (mut text, output) = (String::new(), i + 1);
+    let (mut text, output, follow) = (String::new(), i + 1, router.follow(i));
     if !router.host {
         return text;
     }
     if router.interfaces[i].has4() {
-        let _ = writeln!(text, "mroute[{output}] -> IPFragmenter({mtu}) -> [0]arp{i};");
+        let _ = writeln!(text, "mroute[{output}] -> IPFragmenter({mtu}{follow}) -> [0]arp{i};");
     } else if router.has4() {
         let _ = writeln!(text, "mroute[{output}] -> Discard;");
     }
     if router.interfaces[i].has6() {
         let _ = write!(
             text,
-            "mroute6[{output}] -> mbig{i} :: IP6Fragmenter({mtu}) -> [0]nd{i};\n\
-             mbig{i}[1] -> ICMP6Error({}, toobig, MTU {mtu}, {ERRORS}) -> {}",
+            "mroute6[{output}] -> mbig{i} :: IP6Fragmenter({mtu}{follow}) -> [0]nd{i};\n\
+             mbig{i}[1] -> ICMP6Error({}, toobig, MTU {mtu}{follow}, {ERRORS}) -> {}",
             ipv6::any_speaker(router),
             ipv6::ENTRY
         );

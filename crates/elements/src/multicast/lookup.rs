@@ -76,6 +76,8 @@ struct Settings {
     vrf: Option<Anno<1>>,
     period: Nanos,
     limit: Option<Arc<SharedLimit>>,
+    /// The same for packets with options.
+    options: Option<Arc<SharedLimit>>,
 }
 
 /// An instance for one worker.
@@ -101,8 +103,15 @@ struct Leaving {
 
 impl<F> Default for Lookup<F> {
     fn default() -> Self {
-        let settings =
-            Settings { local: None, unknown: None, kernel: None, vrf: None, period: PERIOD, limit: None };
+        let settings = Settings {
+            local: None,
+            unknown: None,
+            kernel: None,
+            vrf: None,
+            period: PERIOD,
+            limit: None,
+            options: None,
+        };
         Lookup { shared: None, settings, leaving: Leaving::default(), family: PhantomData }
     }
 }
@@ -126,7 +135,8 @@ impl Settings {
             Header::Local => return Verdict::Send(self.local, Reason::BadDestination),
             Header::Options if self.kernel.is_none() => return Verdict::Send(None, Reason::BadOption),
             Header::Options => {
-                let allowed = self.kernel.filter(|_| self.allows(now));
+                let has_room = self.options.as_ref().is_none_or(|limit| limit.allows(now));
+                let allowed = self.kernel.filter(|_| has_room);
                 return Verdict::Send(allowed, Reason::PuntRateLimited);
             }
             Header::Bad(why) => return Verdict::Send(None, why),
@@ -146,8 +156,9 @@ impl Settings {
             return Verdict::Send(taken, Reason::WrongInterface);
         }
         if entry.is_fed && shared.is_watched() {
-            let is_due = entry.is_due(now, self.period);
-            if (entry.way.needs_kernel || is_due) && self.allows(now) {
+            // What is due is bounded by the number of entries. No flood may keep it away, or daemons take a source for dead.
+            let is_due = self.kernel.is_some() && entry.is_due(now, self.period);
+            if is_due || entry.way.needs_kernel && self.allows(now) {
                 entry.served(now, self.period);
                 return Verdict::Send(self.kernel, Reason::NoOutput);
             }
@@ -215,9 +226,10 @@ impl<F: Family> Element for Lookup<F> {
         let vrf: Option<Anno<1>> = args.keyword_opt("VRF_ANNO");
         let rate = args.keyword("RATE", RATE);
         let period = args.keyword("PERIOD", std::time::Duration::from_nanos(PERIOD));
-        let limit = (rate > 0).then(|| Arc::new(SharedLimit::new(rate, (rate / 10).max(1))));
+        let new = || (rate > 0).then(|| Arc::new(SharedLimit::new(rate, (rate / 10).max(1))));
+        let (limit, options) = (new(), new());
         let period = u64::try_from(period.as_nanos()).unwrap_or(Nanos::MAX).max(1);
-        self.settings = Settings { local, unknown, kernel, vrf, period, limit };
+        self.settings = Settings { local, unknown, kernel, vrf, period, limit, options };
         let capacity = args.keyword_in("CAPACITY", CAPACITY, 1..=1 << 20);
         let shared = MulticastForwarding::new(&args.rcu, outputs, capacity, vrf.is_some(), F::IS_SIX);
         self.shared = Some(Arc::new(shared));

@@ -25,8 +25,9 @@
 //!   of an entry that leads out of an interface which only the kernel has, such as that of PIM's register messages; and one packet in a while of each
 //!   entry of a control plane. By the last, the kernel's counters show the daemon that the source is alive. Default: options drop, and the
 //!   kernel gets none.
-//! * `PERIOD` time between two packets of an entry for the kernel, default 10s. `RATE` packets for the kernel a second, default 1000; 0 is no limit. Over
-//!   it, packets with options drop, and this element forwards the others as it can.
+//! * `PERIOD` time between two packets of an entry for the kernel, default 10s. `RATE` packets with options for the kernel a second, and as many
+//!   of entries that only the kernel can follow, default 1000; 0 is no limit. Over it, packets with options drop, and this element forwards the
+//!   others as it can.
 //! * `VRF_ANNO` annotation of one byte that holds the number of the packet's table; default: table 0.
 //! * `CAPACITY` entries at most, default 16384.
 //!

@@ -88,6 +88,17 @@ fn of(source: &str, group: &str) -> Group {
         .expect("a group")
 }
 
+#[test]
+fn what_goes_long_after_a_daemon_goes_at_once() {
+    let mut bench = Bench::new();
+    bench.daemons(2);
+    bench.daemons(1);
+    bench.pass(Duration::from_secs(10));
+    bench.remove("10.0.1.2", "239.1.1.1");
+    bench.flush();
+    assert_eq!(bench.has(), [""; 0], "the other daemon has removed it");
+}
+
 const FIRST: &str = "0 (10.0.1.2, 239.1.1.1) host0: host1/1 pimreg/1";
 
 #[test]

@@ -729,8 +729,9 @@ impl Sides {
                 }
             }
             Update::DropTree { table, group } => {
-                let table = world.table(table).ok();
-                table.into_iter().for_each(|table| groups[usize::from(group.is_six())].remove(table, group));
+                let n = usize::from(group.is_six());
+                let table = world.table(table).ok().filter(|_| self.groups[n].is_some());
+                table.into_iter().for_each(|table| groups[n].remove(table, group));
             }
             Update::Watch { is_six, is_watched } => {
                 let n = usize::from(is_six);
