@@ -404,7 +404,7 @@ mod tests {
         for part in [
             "FromHost(host1, ADDR 10.0.1.1/24, TWIN none1, NETNS control, VIRTUAL rt 0)",
             "rt[3] -> noroute :: Punt(no-route)",
-            "RouteFeed(routes, TABLE rt, LINK host0 1, LINK host1 2, LOCAL 0, UNREACHABLE 0, PROHIBIT 0)",
+            "RouteFeed(routes, TABLE rt, LINK host0 1, LINK host1 2, MULTICAST mroute, LOCAL 0, UNREACHABLE 0, PROHIBIT 0)",
         ] {
             assert!(text.contains(part), "{part}");
         }
