@@ -156,27 +156,15 @@ interface b1
  ip igmp
 ";
 
-/// Waits until packets come to all these receivers, and returns the number of the next one.
-fn next_packet(site: &Site, what: &str, receivers: &[&Receiver]) -> u32 {
-    let last =
-        || receivers.iter().map(|r| r.got().keys().next_back().copied().unwrap_or(0)).max().unwrap_or(0);
-    let first = last() + 1;
-    let all_have = || receivers.iter().all(|r| r.got().keys().next_back() > Some(&first));
-    site.wait(&format!("packets {what}"), all_have);
-    last() + 1
-}
-
 /// Whether nearly all of these packets have come to each receiver. A busy machine loses some on its cables.
 fn have_come(receivers: &[&Receiver], numbers: &std::ops::Range<u32>) -> bool {
     let most = (numbers.end - numbers.start) as usize * 19 / 20;
     receivers.iter().all(|receiver| receiver.got().range(numbers.clone()).count() >= most)
 }
 
-/// Holds that the next packets come to each receiver, and none of them twice. Those by the kernel may come late.
+/// Waits for a steady flow to each receiver, of which no packet came twice. Those by the kernel may come late.
 fn hold_steady(site: &Site, what: &str, receivers: &[&Receiver]) {
-    let first = next_packet(site, what, receivers);
-    let numbers = first..first + 400;
-    site.wait(&format!("{numbers:?} {what}"), || have_come(receivers, &numbers));
+    let numbers = wait_until_steady(site, what, receivers);
     for receiver in receivers {
         let got = receiver.got();
         let twice: Vec<_> = got.range(numbers.clone()).filter(|(_, got)| got.times > 1).collect();
@@ -184,8 +172,9 @@ fn hold_steady(site: &Site, what: &str, receivers: &[&Receiver]) {
     }
 }
 
-/// Waits until packets come to each receiver without a gap: the daemons have agreed.
-fn wait_until_steady(site: &Site, what: &str, receivers: &[&Receiver]) {
+/// Waits until packets come to each receiver without a gap: the daemons have agreed. Returns their numbers. A daemon that changes its mind
+/// once more, as PIM does when a router leaves the shared tree, makes another gap, so later packets are looked at then.
+fn wait_until_steady(site: &Site, what: &str, receivers: &[&Receiver]) -> std::ops::Range<u32> {
     let mut numbers = 0..0;
     site.wait(&format!("a steady flow {what}"), || {
         let last = receivers.iter().map(|r| r.got().keys().next_back().copied().unwrap_or(0)).min();
@@ -198,6 +187,7 @@ fn wait_until_steady(site: &Site, what: &str, receivers: &[&Receiver]) {
         }
         false
     });
+    numbers
 }
 
 /// Packets that the kernel has counted for an entry.
