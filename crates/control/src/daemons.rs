@@ -17,8 +17,6 @@ use crate::model::{Change, DAEMONS, Daemon, Source};
 
 /// How often daemons are looked for that are not there.
 const LOOK: Duration = Duration::from_millis(200);
-/// The same, where a daemon has ended and is expected back.
-const LOOK_SOON: Duration = Duration::from_millis(20);
 
 /// Watches the daemons that have their sockets in `directory`, now or later, and reports each [`Change::Daemon`].
 ///
@@ -57,9 +55,8 @@ impl Watching<'_> {
                 changes.extend(self.look(daemon));
             }
             self.feeder.report(changes)?;
-            let is_away = self.known.iter().any(|known| known.is_away);
             let connections = self.known.each_ref().map(|known| known.connection.as_ref().map(AsFd::as_fd));
-            let ready = self.feeder.wait(connections, Some(if is_away { LOOK_SOON } else { LOOK }))?;
+            let ready = self.feeder.wait(connections, Some(LOOK))?;
             for (known, _) in self.known.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
                 known.read();
             }

@@ -11,6 +11,8 @@ use wire::MacAddr;
 
 /// Linux's number of the main routing table.
 pub const MAIN: u32 = 254;
+/// Linux's number of the table that rules ask after the main one, and of IPv4's first table of multicast.
+pub const DEFAULT: u32 = 253;
 /// Linux's number of the table of local addresses.
 pub const LOCAL: u32 = 255;
 

@@ -10,14 +10,12 @@ use super::attributes::{Attribute, u16_at, u32_at};
 use super::route::{RTA_DST, RTA_MULTIPATH, RTA_TABLE, RTNEXTHOP_BYTES};
 use super::{AF_INET, AF_INET6, Error, Message, Outcome, RTNL_FAMILY_IP6MR, kind};
 use crate::Change;
-use crate::model::{MAIN, Tree};
+use crate::model::{DEFAULT, MAIN, Tree};
 
 const RTA_SRC: u16 = 2;
 const RTA_IIF: u16 = 3;
 /// Flag of an entry that no daemon has made yet: packets wait for it.
 const UNRESOLVED: u32 = 32;
-/// Linux's number of IPv4's first table of multicast; that of IPv6 is [`MAIN`].
-const DEFAULT: u32 = 253;
 
 const NETCONFA_IFINDEX: u16 = 1;
 const NETCONFA_MC_FORWARDING: u16 = 4;
@@ -47,6 +45,7 @@ pub(super) fn decode(message: &Message<'_>, changes: &mut Vec<Change>) -> Result
     }
     // An entry for all groups is a proxy's.
     let Some(group) = Group::new(source, address) else { return Ok(Outcome::Unsupported) };
+    // The first table of multicast has another number in IPv4 than in IPv6.
     let table = if table == DEFAULT { MAIN } else { table };
     let tree = (message.kind == kind::NEW_ROUTE).then(|| Box::new(tree));
     changes.push(Change::Tree { table, group, tree });

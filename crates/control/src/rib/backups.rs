@@ -46,7 +46,7 @@ impl Rib {
         backed.or(ways.map(|(first, _)| first))
     }
 
-    /// Has the user plane take the way that counts for a destination, whatever it had before.
+    /// Sends the way that counts for a destination to the user plane, even if it has it.
     pub(super) fn put_best(&mut self, key: Key) {
         let ways = self.ways(&key);
         if let Some(object) = self.back(key, ways) {

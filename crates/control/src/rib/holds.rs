@@ -11,7 +11,7 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    /// Lets a destination wait until then, and no longer until an earlier or later time.
+    /// Lets a destination wait until then. A time that was set before is forgotten.
     pub(super) fn put(&mut self, key: Key, until: Duration) {
         if let Some(before) = self.by_key.insert(&key, until) {
             self.forget(&key, before);

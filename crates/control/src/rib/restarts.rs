@@ -46,7 +46,7 @@ impl Rib {
             return self.change(key, now, |rib| rib.remove(layer, &key, metric));
         }
         let is_known = self.layers[layer as usize].first.get(&key).is_some();
-        if is_known && !self.leaving.contains(&key) && !self.lingering.contains(&key) {
+        if is_known && !self.is_leaving(&key) {
             self.leaving.put(key, now + HOLD);
         }
     }

@@ -2,12 +2,10 @@
 //! Rules by which the kernel chooses routing tables.
 //!
 //! The router has one table for each VRF, chosen by the interface that a packet comes from. So it does as the kernel's own rules say, those of
-//! VRF devices, and those that lead from an interface to the table of a VRF. It follows no others, and says which ones.
+//! VRF devices, and those that lead from an interface to the table of a VRF. It follows no others, and lists these.
 
 use super::*;
-
-/// Linux's number of the table that rules ask after the main one.
-pub(super) const DEFAULT: u32 = 253;
+use crate::model::DEFAULT;
 
 impl Rib {
     /// The kernel's rules that the router does not follow, and whether they are for IPv6.

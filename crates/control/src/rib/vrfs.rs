@@ -6,10 +6,9 @@
 
 use feed::Update;
 
-use super::rules::DEFAULT;
 use super::{LOCAL, Layer, MAIN, Rib, Source};
 use crate::key::Key;
-use crate::model::{Kind, Route};
+use crate::model::{DEFAULT, Kind, Route};
 
 /// The protocol of routes that the kernel made itself.
 const KERNEL: u8 = 2;
