@@ -58,6 +58,8 @@ pub struct Asked {
     pub min_tx_us: u32,
     /// Shortest interval of receiving, in microseconds.
     pub min_rx_us: u32,
+    /// Shortest interval of sending echo packets, in microseconds.
+    pub min_echo_tx_us: u32,
     /// Shortest interval of receiving echo packets, in microseconds.
     pub min_echo_rx_us: u32,
     /// Least TTL of received packets.
@@ -149,6 +151,7 @@ impl Asked {
             shutdown: has(6),
             min_tx_us: word(40),
             min_rx_us: word(44),
+            min_echo_tx_us: word(48),
             min_echo_rx_us: word(52),
             ttl: body[60],
             detect_mult: body[61],
@@ -210,6 +213,7 @@ mod tests {
         body[39] = 7;
         body[40..44].copy_from_slice(&50_000u32.to_be_bytes());
         body[44..48].copy_from_slice(&60_000u32.to_be_bytes());
+        body[48..52].copy_from_slice(&20_000u32.to_be_bytes());
         (body[60], body[61]) = (255, 3);
         body[68..72].copy_from_slice(b"eth0");
         message(2, 9, &body)
@@ -232,6 +236,7 @@ mod tests {
             shutdown: true,
             min_tx_us: 50_000,
             min_rx_us: 60_000,
+            min_echo_tx_us: 20_000,
             min_echo_rx_us: 0,
             ttl: 255,
             detect_mult: 3,

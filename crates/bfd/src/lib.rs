@@ -12,8 +12,7 @@
 //!
 //! # What it does not do
 //! It asks for no demand mode, but it respects that of the neighbour. It has no authentication and discards packets that carry it.
-//! It sends no echo packets. It tells the neighbour at which interval echo packets are returned, and the caller may report a
-//! failed echo by [`Session::fail`].
+//! It sends echo packets where [`Session::set_echo`] asks for them ([`Step::echo`]); the caller returns those of the neighbour.
 //!
 //! ```
 //! use std::time::Duration;
@@ -40,12 +39,14 @@ mod config;
 pub mod dataplane;
 mod discard;
 mod due;
+mod echo;
 mod session;
 mod sessions;
 mod state;
 
 pub use config::{Config, ConfigError, Intervals};
 pub use discard::{Discard, read};
+pub use echo::ECHO_LEN;
 pub use session::{Remote, Session, Step};
 pub use sessions::{AddError, Key, SESSIONS_MAX, Sessions};
 pub use state::{Change, after_receiving};

@@ -6,10 +6,14 @@ use std::time::Duration;
 use wire::bfd::{Diagnostic, Flags, Repr, State};
 
 use crate::discard::check_named;
+use crate::echo::{ECHO_LEN, Echo};
 use crate::{Change, Config, ConfigError, Discard, Intervals, after_receiving};
 
-/// Shortest transmission interval while a session is not up (RFC 5880 section 6.8.3).
-const SLOW_TX_US: u32 = 1_000_000;
+/// Shortest transmission interval while a session is not up, and shortest one of reception while echo packets are sent (RFC 5880 section
+/// 6.8.3).
+const SLOW_US: u32 = 1_000_000;
+/// A session whose echo packets fail stays down for so long at most. Echo packets that return for as long start anew.
+const HOLD_MAX: Duration = Duration::from_secs(60);
 
 /// What the neighbour said last; its default is what holds before it said anything (RFC 5880 section 6.8.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +66,8 @@ struct Timing {
 pub struct Step {
     /// A packet to send now, with TTL 255.
     pub send: Option<Repr>,
+    /// The payload of an echo packet to send now by way of the neighbour, to UDP port 3785, with TTL 255.
+    pub echo: Option<[u8; ECHO_LEN]>,
     /// The session changed its state.
     pub change: Option<Change>,
 }
@@ -88,6 +94,13 @@ pub struct Session {
     last_rx: Duration,
     /// The random number of the running transmission interval.
     jitter: u32,
+    /// Shortest interval at which to send echo packets, in microseconds; zero for never.
+    echo_tx_us: u32,
+    echo: Option<Echo>,
+    /// How often echo packets have failed, one time soon after the other.
+    echo_failures: u32,
+    /// Until then the session stays down.
+    held_until: Duration,
 }
 
 impl Session {
@@ -111,6 +124,10 @@ impl Session {
             last_tx: None,
             last_rx: Duration::ZERO,
             jitter: 0,
+            echo_tx_us: 0,
+            echo: None,
+            echo_failures: 0,
+            held_until: Duration::ZERO,
         })
     }
 
@@ -144,10 +161,12 @@ impl Session {
         (self.remote.discriminator != 0).then_some(self.remote.discriminator)
     }
 
-    /// Shortest interval at which the neighbour returns echo packets; `None` where none may be sent.
+    /// The interval at which echo packets are sent, without jitter; `None` where none are: nobody has asked for them, the neighbour returns
+    /// none, or the session is not up on both sides (RFC 5880 section 6.8.9).
     pub fn echo_interval(&self) -> Option<Duration> {
-        let echo_us = self.remote.required_min_echo_rx_us;
-        (self.state == State::Up && echo_us != 0).then(|| micros(echo_us))
+        let (wanted_us, returned_us) = (self.echo_tx_us, self.remote.required_min_echo_rx_us);
+        let both_up = self.state == State::Up && self.remote.state == State::Up;
+        (both_up && wanted_us != 0 && returned_us != 0).then(|| micros(wanted_us.max(returned_us)))
     }
 
     /// The interval at which packets are sent, without jitter.
@@ -166,18 +185,20 @@ impl Session {
         if self.final_due || self.announce {
             return Duration::ZERO;
         }
-        let never = Duration::MAX;
-        self.periodic_due().unwrap_or(never).min(self.detection_due().unwrap_or(never))
+        let dues = [self.periodic_due(), self.detection_due(), self.echo_due()];
+        dues.into_iter().flatten().min().unwrap_or(Duration::MAX)
     }
 
-    /// Sends what is due and notices that the neighbour has fallen silent. Call it until `send` is `None`.
+    /// Sends what is due and notices that the neighbour has fallen silent. Call it until nothing is to be sent.
     ///
     /// `jitter` is a random number, evenly distributed over all 32 bits.
     ///
     /// A caller that was late should first receive what waits: packets count from the moment at which they are received here.
     pub fn poll(&mut self, now: Duration, jitter: u32) -> Step {
-        let change = self.expire(now);
-        Step { send: self.next_packet(now, jitter), change }
+        let silent = self.expire(now);
+        self.switch_echo(now, jitter);
+        let change = silent.or_else(|| self.expire_echo(now));
+        Step { send: self.next_packet(now, jitter), echo: self.next_echo(now, jitter), change }
     }
 
     /// Takes a packet that [`read`](crate::read) accepted, by the rules of RFC 5880 section 6.8.6 and in their order.
@@ -215,7 +236,8 @@ impl Session {
         if self.state == State::AdminDown {
             return Err(Discard::AdminDown);
         }
-        let next = after_receiving(self.state, packet.state);
+        let is_held = self.state == State::Down && now < self.held_until;
+        let next = if is_held { State::Down } else { after_receiving(self.state, packet.state) };
         let diagnostic = match next {
             State::Up => Diagnostic::NONE,
             State::Down => Diagnostic::NEIGHBOR_SIGNALED_DOWN,
@@ -247,6 +269,18 @@ impl Session {
         self.config.control_plane_independent = control_plane_independent;
     }
 
+    /// Asks for echo packets at this interval at least, in microseconds; zero ends that. While they are sent, the neighbour may send control
+    /// packets once a second.
+    pub fn set_echo(&mut self, interval_us: u32) {
+        self.echo_tx_us = interval_us;
+    }
+
+    /// Takes the payload of an echo packet that has returned; says whether it counts.
+    pub fn receive_echo(&mut self, payload: &[u8], now: Duration) -> bool {
+        let detect_mult = self.config.intervals.detect_mult;
+        self.echo.as_mut().is_some_and(|echo| echo.receive(payload, now, detect_mult))
+    }
+
     /// Holds the session down (RFC 5880 section 6.8.16), or lets it go again. It goes on sending, so that the neighbour knows why.
     pub fn set_admin_down(&mut self, down: bool) -> Option<Change> {
         match (down, self.state) {
@@ -274,6 +308,52 @@ impl Session {
         self.fail(Diagnostic::DETECTION_TIME_EXPIRED)
     }
 
+    /// Too many echo packets are missing (RFC 5880 section 6.8.5). Control packets still come, so the session would be up again at once. It is held
+    /// down for a second, and longer each time that it fails soon again.
+    fn expire_echo(&mut self, now: Duration) -> Option<Change> {
+        if self.echo_lost_at()? > now {
+            return None;
+        }
+        let is_soon = self.echo.is_some_and(|echo| now.saturating_sub(echo.started()) < HOLD_MAX);
+        self.echo_failures = if is_soon { self.echo_failures + 1 } else { 1 };
+        self.held_until = now + HOLD_MAX.min(Duration::from_secs(1 << (self.echo_failures - 1).min(6)));
+        self.fail(Diagnostic::ECHO_FAILED)
+    }
+
+    fn echo_lost_at(&self) -> Option<Duration> {
+        Some(self.echo?.lost_at(self.config.intervals.detect_mult))
+    }
+
+    /// Starts or ends the Echo function, or changes its interval, where something has changed.
+    fn switch_echo(&mut self, now: Duration, random: u32) {
+        match (self.echo_interval(), &mut self.echo) {
+            (None, None) => {}
+            (Some(interval), Some(echo)) if echo.interval() == interval => {}
+            (Some(interval), Some(echo)) => echo.set_interval(now, interval),
+            (interval, echo) => {
+                *echo = interval.map(|interval| Echo::start(now, interval, random));
+                self.retime();
+            }
+        }
+    }
+
+    fn echo_due(&self) -> Option<Duration> {
+        match (self.echo_interval(), &self.echo) {
+            (None, None) => None,
+            (Some(interval), Some(echo)) if echo.interval() == interval => {
+                self.echo_lost_at().map(|lost| lost.min(echo.next_tx()))
+            }
+            _ => Some(Duration::ZERO),
+        }
+    }
+
+    fn next_echo(&mut self, now: Duration, jitter: u32) -> Option<[u8; ECHO_LEN]> {
+        let interval = self.echo_interval()?;
+        let jittered = jittered(interval, self.jitter_percents(), jitter);
+        let echo = self.echo.as_mut().filter(|echo| echo.next_tx() <= now)?;
+        Some(echo.send(self.config.discriminator, now, jittered))
+    }
+
     fn detection_due(&self) -> Option<Duration> {
         (self.remote.discriminator != 0).then(|| self.last_rx + self.detection_time())
     }
@@ -296,11 +376,11 @@ impl Session {
 
     /// 75 to 100 percent of the interval; at most 90 percent if the neighbour allows no loss (RFC 5880 section 6.8.7).
     fn jittered_interval(&self) -> Duration {
-        let percents = if self.config.intervals.detect_mult == 1 { 15 } else { 25 };
-        let nanos = self.tx_interval().as_nanos();
-        let spread = (nanos * percents / 100 * u128::from(self.jitter)) >> 32;
-        // An interval has at most 32 bits of microseconds.
-        Duration::from_nanos((nanos * 75 / 100 + spread) as u64)
+        jittered(self.tx_interval(), self.jitter_percents(), self.jitter)
+    }
+
+    fn jitter_percents(&self) -> u128 {
+        if self.config.intervals.detect_mult == 1 { 15 } else { 25 }
     }
 
     fn next_packet(&mut self, now: Duration, jitter: u32) -> Option<Repr> {
@@ -345,7 +425,11 @@ impl Session {
 
     /// Brings the intervals in line with settings and state (RFC 5880 section 6.8.3).
     fn retime(&mut self) {
-        let wanted = wanted(&self.config.intervals, self.state);
+        let mut wanted = wanted(&self.config.intervals, self.state);
+        if self.echo.is_some() {
+            // Echo packets detect; control packets may be few (RFC 5880 section 6.8.3).
+            wanted.required_min_rx_us = wanted.required_min_rx_us.max(SLOW_US);
+        }
         let is_new = wanted != self.advertised;
         if self.state != State::Up {
             (self.advertised, self.in_use) = (wanted, wanted);
@@ -367,11 +451,19 @@ impl Session {
 }
 
 fn wanted(intervals: &Intervals, state: State) -> Timing {
-    let least_tx_us = if state == State::Up { 0 } else { SLOW_TX_US };
+    let least_tx_us = if state == State::Up { 0 } else { SLOW_US };
     Timing {
         desired_min_tx_us: intervals.desired_min_tx_us.max(least_tx_us),
         required_min_rx_us: intervals.required_min_rx_us,
     }
+}
+
+/// An interval shortened by up to a quarter: 75 percent and a random part of `percents`.
+fn jittered(interval: Duration, percents: u128, random: u32) -> Duration {
+    let nanos = interval.as_nanos();
+    let spread = (nanos * percents / 100 * u128::from(random)) >> 32;
+    // An interval has at most 32 bits of microseconds.
+    Duration::from_nanos((nanos * 75 / 100 + spread) as u64)
 }
 
 fn micros(us: u32) -> Duration {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::discard::check_named;
 use crate::due::Due;
+use crate::echo::sender;
 use crate::{Change, Config, ConfigError, Discard, Session, Step, read};
 
 /// Most sessions in a table.
@@ -171,6 +172,14 @@ impl Sessions {
         let received = self.with_slot(slot, |key, session| (key, session.receive(&packet, ttl, now)));
         let (key, change) = received.ok_or(unknown)?;
         Ok((key, change?))
+    }
+
+    /// Takes the payload of an echo packet that came by an interface. Returns the session that has sent it there, if the packet counts.
+    pub fn receive_echo(&mut self, payload: &[u8], interface: u32, now: Duration) -> Option<Key> {
+        let slot = *self.by_discriminator.get(&sender(payload)?)?;
+        self.with_slot(slot, |key, session| {
+            (key.interface == interface && session.receive_echo(payload, now)).then_some(key)
+        })?
     }
 
     /// When [`poll`](Self::poll) has something to do; `Duration::MAX` for never, zero for at once.

@@ -191,10 +191,81 @@ fn the_passive_role_waits() {
 fn echo_goes_only_where_it_is_returned() {
     assert_eq!(session(State::Init).echo_interval(), None);
     let mut session = session(State::Up);
+    session.receive(&packet(State::Up, 1), 255, ms(2)).unwrap();
+    assert_eq!(session.echo_interval(), None, "nobody has asked for it");
+    session.set_echo(1000);
     assert_eq!(session.echo_interval(), Some(ms(5)));
     session.receive(&Repr { required_min_echo_rx_us: 0, ..packet(State::Up, 1) }, 255, ms(2)).unwrap();
     assert_eq!(session.echo_interval(), None);
     assert!(session.fail(Diagnostic::ECHO_FAILED).unwrap().is_loss());
+}
+
+#[test]
+fn only_the_last_echo_packets_count() {
+    let mut session = session(State::Up);
+    session.receive(&Repr { flags: Flags::FINAL, ..packet(State::Up, 1) }, 255, ms(2)).unwrap();
+    session.set_echo(1000);
+    let mut sent = Vec::new();
+    let mut echoes = |session: &mut Session, until: Duration| {
+        while session.next_due() <= until {
+            let now = session.next_due().max(ms(2));
+            let step = session.poll(now, 7);
+            assert_eq!(step.change, None);
+            if let Some(payload) = step.echo {
+                sent.push(payload);
+                assert!(session.receive_echo(&payload, now));
+            }
+        }
+        sent.clone()
+    };
+    // One in 3.75 ms, from 2 ms on.
+    let sent = echoes(&mut session, ms(25));
+    assert_eq!(sent.len(), 7);
+    let counts: Vec<bool> = sent.iter().map(|payload| session.receive_echo(payload, ms(25))).collect();
+    assert_eq!(counts, [false, false, false, false, true, true, true], "three may be on their way");
+    let last = sent[6];
+    for at in (8..11).chain(12..16) {
+        let mut forged = last;
+        forged[at] ^= 1;
+        assert!(!session.receive_echo(&forged, ms(25)), "byte {at}");
+    }
+    assert!(!session.receive_echo(&last[..15], ms(25)) && !session.receive_echo(&[], ms(25)));
+    // None returns any more: three intervals after the last one it is over.
+    let mut now = ms(25);
+    let change = loop {
+        now = session.next_due().max(now);
+        if let Some(change) = session.poll(now, 7).change {
+            break change;
+        }
+    };
+    assert_eq!((now, change.diagnostic), (ms(40), Diagnostic::ECHO_FAILED));
+    // Control packets go on; for a second they do not bring it up.
+    let mut hear = |ms: u64, state| {
+        session.receive(&packet(state, 1), 255, Duration::from_millis(ms)).unwrap();
+        session.state()
+    };
+    assert_eq!((hear(41, State::Down), hear(1039, State::Init)), (State::Down, State::Down));
+    assert_eq!((hear(1041, State::Down), hear(1042, State::Up)), (State::Init, State::Up));
+}
+
+#[test]
+fn a_shorter_echo_interval_holds_from_its_beginning() {
+    let mut session = session(State::Up);
+    let returned_in =
+        |us: u32| Repr { required_min_echo_rx_us: us, flags: Flags::FINAL, ..packet(State::Up, 1) };
+    session.receive(&returned_in(900_000), 255, ms(2)).unwrap();
+    session.set_echo(1000);
+    let mut poll = |session: &mut Session, now: Duration| {
+        std::iter::from_fn(|| (session.next_due() <= now).then(|| session.poll(now, 7))).collect::<Vec<_>>()
+    };
+    assert!(poll(&mut session, ms(2)).iter().any(|step| step.echo.is_some()));
+    // None has returned since, and the next one was due after some 700 ms.
+    session.receive(&returned_in(5000), 255, ms(500)).unwrap();
+    let steps = poll(&mut session, ms(500));
+    assert!(steps.iter().all(|step| step.change.is_none()) && steps.iter().any(|step| step.echo.is_some()));
+    assert!(poll(&mut session, ms(514)).iter().all(|step| step.change.is_none()));
+    let lost = poll(&mut session, ms(515)).into_iter().find_map(|step| step.change);
+    assert_eq!(lost.map(|change| change.diagnostic), Some(Diagnostic::ECHO_FAILED));
 }
 
 #[test]

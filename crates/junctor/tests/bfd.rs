@@ -68,6 +68,11 @@ impl Watched {
 
     /// With these sessions of the router.
     fn with(sessions: &[&str]) -> Watched {
+        Watched::by(sessions, BFDD)
+    }
+
+    /// With these sessions of the router, and this configuration of bfdd.
+    fn by(sessions: &[&str], bfdd: &str) -> Watched {
         let rig = Rig::new(Cable::default()).unwrap();
         speak_ipv6(&rig.a);
         rig.a.sysctl("net/ipv6/conf/a0/disable_ipv6", "0").unwrap();
@@ -84,10 +89,10 @@ impl Watched {
             .replace("FromDevice(d", "FromDevice(METHOD AF_PACKET, d")
             .replace("ToDevice(d", "ToDevice(METHOD AF_PACKET, d");
         std::fs::write(files.path().join("router.click"), text).unwrap();
-        let router = start_router(&rig, &files);
+        let router = start_router(&rig.dut, &files);
         let mut watched = Watched { rig, frr: Frr::new().unwrap(), files, router };
         watched.frr.start(&watched.rig.a, "zebra", "", &[]).unwrap();
-        watched.frr.start(&watched.rig.a, "bfdd", BFDD, &[]).unwrap();
+        watched.frr.start(&watched.rig.a, "bfdd", bfdd, &[]).unwrap();
         watched
     }
 
@@ -132,10 +137,10 @@ impl Watched {
     }
 }
 
-fn start_router(rig: &Rig, files: &tempfile::TempDir) -> Process {
+fn start_router(namespace: &Namespace, files: &tempfile::TempDir) -> Process {
     let at = |name: &str| files.path().join(name).display().to_string();
     let (socket, config) = (at("router.sock"), at("router.click"));
-    let mut router = rig.dut.spawn(&[JUNCTOR, "run", "-R", "--control", &socket, &config]).unwrap();
+    let mut router = namespace.spawn(&[JUNCTOR, "run", "-R", "--control", &socket, &config]).unwrap();
     let ready = || std::path::Path::new(&socket).exists();
     wait_for("the router", PATIENCE, || ready() || router.ended().is_some()).unwrap();
     assert!(router.ended().is_none(), "{}{}", router.stdout(), router.stderr());
@@ -204,11 +209,158 @@ fn sessions_with_bfdd_come_up_fail_and_return() {
     kill(Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
     watched.wait_there("down", 3);
     let _ = std::fs::remove_file(dead);
-    watched.router = start_router(&watched.rig, &watched.files);
+    watched.router = start_router(&watched.rig.dut, &watched.files);
     watched.wait_there("up", 3);
     watched.wait("up", 3);
     let drops = watched.ctl(&["--read", "bfd.drops"]).unwrap_or_default();
     assert!(!drops.contains("bad-") && !drops.contains("too-short"), "{drops}");
+}
+
+/// Sessions with echo packets, as either bfdd has them: neighbour, own address, interface.
+fn echoing(sides: [[&str; 3]; 2]) -> String {
+    let session = |[neighbour, own, interface]: [&str; 3]| {
+        format!(
+            " peer {neighbour} local-address {own} interface {interface}\n  detect-multiplier 5\n  transmit-interval 50\n  \
+             receive-interval 50\n  echo transmit-interval 50\n  echo receive-interval 50\n  echo-mode\n exit\n"
+        )
+    };
+    format!("bfd\n{}exit\n", sides.map(session).concat())
+}
+
+/// Counters of all sessions, the least of each name.
+fn least<const N: usize>(sessions: &[Value], names: [&str; N]) -> [u64; N] {
+    names.map(|name| sessions.iter().map(|session| session[name].as_u64().unwrap_or(0)).min().unwrap_or(0))
+}
+
+/// Drops the router's echo packets behind its interface d0, until [`mended`].
+fn cut(namespace: &Namespace) {
+    let rules = "add table netdev n; add chain netdev n in { type filter hook ingress device a0 priority 0; }; \
+                 add rule netdev n in udp dport 3785 ip daddr 10.0.1.1 drop; \
+                 add rule netdev n in udp dport 3785 ip6 daddr fd00:1::1 drop";
+    namespace.run(&["nft", rules]).unwrap();
+}
+
+fn mended(namespace: &Namespace) {
+    namespace.run(&["nft", "delete table netdev n"]).unwrap();
+}
+
+impl Watched {
+    /// Waits until both sessions' echo packets come back.
+    fn wait_for_echoes(&self) {
+        let before = least(&self.sessions(), ["echo-packet-input"])[0];
+        let have_come = || {
+            let sessions = self.sessions();
+            let is_sending = |session: &Value| session["actual-echo-transmit-interval"] == 50;
+            sessions.len() == 2
+                && sessions.iter().all(is_sending)
+                && least(&sessions, ["echo-packet-input"])[0] > before + 20
+        };
+        wait_for("echoes", PATIENCE, have_come).unwrap_or_else(|why| {
+            panic!("{why}: {:#?}\n{:#?}\n{}", self.sessions(), self.peers(), self.router.stderr())
+        });
+    }
+
+    /// Loses the router's echo packets alone, waits until its sessions have ended for that, and until they are back.
+    fn lose_echoes(&mut self) {
+        cut(&self.rig.a);
+        let mut ended = std::collections::BTreeSet::new();
+        let mut have_ended = || {
+            let sessions = self.sessions();
+            let failed = sessions.iter().filter(|session| session["diagnostic"] == "echo failed");
+            ended.extend(failed.map(|session| session["peer"].to_string()));
+            ended.len() == 2
+        };
+        wait_for("the end", PATIENCE, &mut have_ended)
+            .unwrap_or_else(|why| panic!("{why}: {:#?}", self.sessions()));
+        mended(&self.rig.a);
+        self.wait_for_echoes();
+        self.wait("up", 2);
+    }
+}
+
+/// The router runs sessions with echo packets for its bfdd, and the neighbour's kernel forwards them back. The neighbour's bfdd sends some, too: over IPv4 they
+/// come back as the router forwards any packet, over IPv6 the BFD element returns them.
+#[test]
+fn lost_echo_packets_end_a_session_with_bfdd() {
+    let needs = needs();
+    let mut tools = needs.each_ref().map(String::as_str).to_vec();
+    tools.push("nft");
+    if skip_without("lost_echo_packets_end_a_session_with_bfdd", &tools) {
+        return;
+    }
+    let theirs = [["10.0.1.1", "10.0.1.2", "a0"], ["fd00:1::1", "fd00:1::2", "a0"]];
+    let ours = [["10.0.1.2", "10.0.1.1", "d0"], ["fd00:1::2", "fd00:1::1", "d0"]];
+    let mut watched = Watched::by(&[], &echoing(theirs));
+    watched.rig.a.sysctl("net/ipv4/ip_forward", "1").unwrap();
+    watched.rig.a.sysctl("net/ipv6/conf/all/forwarding", "1").unwrap();
+    let mut own = Frr::new().unwrap();
+    let place = own.path().join("dplane.sock").display().to_string();
+    let socket = watched.files.path().join("router.sock").display().to_string();
+    let served =
+        watched.rig.dut.spawn(&[JUNCTOR, "bfd", "--dataplane", &place, "--socket", &socket]).unwrap();
+    own.start(&watched.rig.dut, "zebra", "", &[]).unwrap();
+    let address = format!("unix:{place}");
+    own.start(&watched.rig.dut, "bfdd", &echoing(ours), &["--dplaneaddr", &address]).unwrap();
+    watched.wait("up", 2);
+    watched.wait_for_echoes();
+    // Control packets may be few now.
+    let is_slow = |peer: &Value| peer["remote-receive-interval"] == 1000;
+    wait_for("slow control packets", PATIENCE, || watched.peers().iter().all(is_slow))
+        .unwrap_or_else(|why| panic!("{why}: {:#?}", watched.peers()));
+    // Theirs.
+    let counters = || -> Vec<Value> {
+        let text = watched.frr.vtysh(&watched.rig.a, &["show bfd peers counters json"]).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    };
+    wait_for("their echoes", PATIENCE, || least(&counters(), ["echo-packet-input"])[0] > 20)
+        .unwrap_or_else(|why| panic!("{why}: {:#?}\n{:#?}", counters(), watched.sessions()));
+    watched.lose_echoes();
+    drop(served);
+}
+
+/// Two routers of ours send each other's echo packets back. A bridge lies between them.
+#[test]
+fn routers_return_each_others_echo_packets() {
+    if skip_without("routers_return_each_others_echo_packets", &["nft"]) {
+        return;
+    }
+    let rig = Rig::new(Cable::default()).unwrap();
+    let other = Namespace::new("c").unwrap();
+    Cable::default().lay(&rig.a, "a1", &other, "c0").unwrap();
+    rig.a.ip("link add name bridge type bridge").unwrap();
+    for interface in ["a0", "a1"] {
+        rig.a.ip(&format!("link set dev {interface} master bridge")).unwrap();
+    }
+    rig.a.ip("link set dev bridge up").unwrap();
+    let started = |namespace: &Namespace, interfaces: &[&str], sessions: [&str; 2]| {
+        let files = tempfile::tempdir().unwrap();
+        let mut init = [&[JUNCTOR, "init", "router"][..], interfaces].concat();
+        sessions.iter().for_each(|session| init.extend(["--bfd", session]));
+        let text = namespace.run(&init).unwrap();
+        let text = text.replace("Device(c", "Device(METHOD AF_PACKET, c");
+        std::fs::write(
+            files.path().join("router.click"),
+            text.replace("Device(d", "Device(METHOD AF_PACKET, d"),
+        )
+        .unwrap();
+        let router = start_router(namespace, &files);
+        (files, router)
+    };
+    let options = "TX 50ms RX 50ms MULT 5 ECHO 50ms ECHO_TX 50ms";
+    let both = |four: &str, six: &str| [four, six].map(|session| format!("{session} {options}"));
+    let theirs = both("10.0.1.1 10.0.1.2 c0", "fd00:1::1 fd00:1::2 c0");
+    let (_files, _other) =
+        started(&other, &["c0=10.0.1.2/24,fd00:1::2/64"], theirs.each_ref().map(String::as_str));
+    let [four, six] = both("10.0.1.2 10.0.1.1 d0", "fd00:1::2 fd00:1::1 d0");
+    let four = four + " ECHO_SOURCE 10.0.2.1";
+    let interfaces = ["d0=10.0.1.1/24,fd00:1::1/64", "d1=10.0.2.1/24"];
+    let (files, router) = started(&rig.dut, &interfaces, [&four, &six]);
+    let mut watched = Watched { rig, frr: Frr::new().unwrap(), files, router };
+    watched.wait("up", 2);
+    watched.wait_for_echoes();
+    // What the other router sends is forwarded, not returned by the element.
+    assert_eq!(least(&watched.sessions(), ["echo-packet-reflected"]), [0]);
+    watched.lose_echoes();
 }
 
 /// The router's own bfdd, whose sessions the router runs.
@@ -354,7 +506,7 @@ fn flows_of_a_dead_next_hop_move_and_no_others() {
         frr.start(host, "bfdd", &bfdd, &[]).unwrap();
         neighbours.push(frr);
     }
-    let router = start_router(&rig, &files);
+    let router = start_router(&rig.dut, &files);
     let mut watched = Watched { rig, frr: Frr::new().unwrap(), files, router };
     watched.wait("up", 2);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bfd_flows.py");

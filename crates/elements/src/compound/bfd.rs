@@ -13,6 +13,11 @@ pub(super) fn rest6(router: &Router) -> &'static str {
     if router.bfd.is_some() { "rest6[3]" } else { "rt6[0]" }
 }
 
+/// What lets own echo packets pass that neighbours send back.
+pub(super) fn returned(router: &Router) -> &'static str {
+    if router.bfd.is_some() { ", ECHO true" } else { "" }
+}
+
 /// The name of interface `i` in sessions: that of its twin, which routing daemons see.
 fn link(router: &Router, i: usize) -> String {
     if router.host { format!("host{i}") } else { router.interfaces[i].name.clone() }

@@ -82,10 +82,11 @@ pub(super) fn table(router: &Router) -> String {
             continue;
         }
         text += &format!(
-            "ip{1} :: Strip(14) -> CheckIPHeader(INTERFACES {0}) -> CheckIPAddresses(INTERFACES {0})\n\
+            "ip{1} :: Strip(14) -> CheckIPHeader(INTERFACES {0}) -> CheckIPAddresses(INTERFACES {0}{2})\n\
              \x20   -> GetIPAddress(16) -> rt;\n",
             networks.join(" "),
             vrf::suffix(table, "_vrf"),
+            bfd::returned(router),
         );
     }
     text

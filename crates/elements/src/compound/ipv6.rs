@@ -157,7 +157,7 @@ pub(super) fn table(router: &Router) -> String {
     for table in router.tables().filter(|table| members(router, *table).next().is_some()) {
         let addresses = members(router, table).flat_map(|(_, port)| &port.six);
         let own: String = addresses.map(|(a, _)| format!(" {a}")).collect();
-        let own = if own.is_empty() { own } else { format!(", OWN{own}") };
+        let own = if own.is_empty() { own } else { format!(", OWN{own}{}", bfd::returned(router)) };
         let name = vrf::suffix(table, "_vrf");
         let _ = writeln!(text, "ip6{name} :: Strip(14) -> CheckIP6Header(\"::1\"{own}) -> {then};");
         then = "hop6";

@@ -38,7 +38,7 @@
 //!
 //! **Drops:** `no-icmp-error`: no message answers ICMP errors, packets to or from broadcast, multicast and other
 //! impossible addresses, link-level broadcasts, fragments but the first, and packets without a whole IP header; a redirect
-//! does not answer source-routed packets, nor packets that ONLINK excludes. `icmp-rate-limited`. `no-memory`.
+//! does not answer source-routed packets, packets to their own source, nor packets that ONLINK excludes. `icmp-rate-limited`. `no-memory`.
 //!
 //! **Handlers**
 //! * `src`, `mtu`, `pmtu` read/write: the arguments.
@@ -177,13 +177,15 @@ impl IcmpError {
             && !matches!(link, PacketType::Broadcast | PacketType::Multicast)
             && self.valid_source(address(12))
             && (ip[6] & 0x1f, ip[7]) == (0, 0)
-            && (self.kind != Type::REDIRECT || self.neighbours(address(12), packet.dst_ip().into()))
+            && (self.kind != Type::REDIRECT || self.may_redirect(address(12), address(16), packet))
     }
 
-    /// RFC 1812, 5.2.7.2: whether a sender reaches the next hop directly, as far as we are told.
-    fn neighbours(&self, sender: Ipv4Addr, hop: Ipv4Addr) -> bool {
+    /// RFC 1812, 5.2.7.2: whether a sender reaches the next hop directly, as far as we are told. One that writes to itself, as BFD's Echo function
+    /// does, knows the way.
+    fn may_redirect(&self, sender: Ipv4Addr, destination: Ipv4Addr, packet: &Packet) -> bool {
+        let hop = packet.dst_ip().into();
         let both = |net: &wire::Prefix4| net.contains(sender) && net.contains(hop);
-        self.onlink.as_ref().is_none_or(|nets| nets.iter().any(both))
+        sender != destination && self.onlink.as_ref().is_none_or(|nets| nets.iter().any(both))
     }
 
     fn tos(&self, asked: u8) -> u8 {
@@ -544,6 +546,10 @@ mod tests {
             (1, 0, 0)
         );
         assert_eq!(answers("", [8, 0, 0, 1]), 1);
+        let mut to_itself = packet(&[], 30);
+        let source = to_itself.data()[12..16].to_vec();
+        to_itself.data_mut()[16..20].copy_from_slice(&source);
+        assert_eq!(run("9.9.9.9, redirect, host", to_itself).out("o0").len(), 0);
     }
 
     // conformance: RFC1812-4.3.2.8-a RFC1812-4.3.2.8-b RFC1812-4.3.2.8-c

@@ -16,7 +16,9 @@
 //!   several hops away. May be repeated. The options are:
 //!   `TX TIME`, `RX TIME` intervals of sending and receiving, at least 1 ms, default 300 ms;
 //!   `MULT N` how many packets may be missing, default 3;
-//!   `ECHO TIME` shortest interval at which echo packets are returned, default 0: none;
+//!   `ECHO TIME` shortest interval at which echo packets of the neighbour are returned, default 0: none;
+//!   `ECHO_TX TIME` interval at which own echo packets are sent, at least 1 ms, over one hop only, default 0: none;
+//!   `ECHO_SOURCE ADDRESS` another own address, from which they come, default LOCAL;
 //!   `TTL N` least TTL of received packets, over several hops only, default 254;
 //!   `DISCRIMINATOR N` the session's number, default random;
 //!   `PASSIVE` waits for the neighbour to begin;
@@ -29,8 +31,14 @@
 //! `BFD` that names this element. When the session is up again, the neighbour returns. A neighbour that is down for an administrative reason stays
 //! in use, and so does one whose session has never been up (RFC 5882). Flows of other next hops do not move.
 //!
-//! Intervals are jittered (RFC 5880, 6.8.7), and until a session is up it sends once a second at most. Echo packets from a neighbour are
-//! returned; none are sent. There is no authentication, and demand mode is respected, but not asked for.
+//! Intervals are jittered (RFC 5880, 6.8.7), and until a session is up it sends once a second at most. There is no
+//! authentication, and demand mode is respected, but not asked for.
+//!
+//! **Echo packets** (RFC 5880, 6.8.9; RFC 5881, 4) are UDP packets to port 3785 from ECHO_SOURCE to LOCAL, both own addresses. The neighbour gets them by its Ethernet
+//! address, and sends them back as it forwards any packet. They are sent while the session is up and the neighbour reports that it
+//! returns them. When MULT of them in a row do not come back within their intervals, the session is down with the diagnostic "echo failed". Meanwhile
+//! the neighbour may send control packets once a second. Where LOCAL is link-local, they go to ECHO_SOURCE. Elements that drop
+//! packets from own addresses must let them pass: see `ECHO` of CheckIPAddresses and CheckIP6Header.
 //!
 //! **Drops:** packets that were read as `discarded`; `bad-bfd`, `no-bfd-session`, `bad-hop-limit` for a TTL below the session's, `inactive` for
 //! a session that is held down, `too-short`, `bad-length`, `bad-version`, `bad-checksum`, `bad-protocol`; `no-route` for packets over several hops. The
@@ -75,7 +83,7 @@ use frame::{Path, Received};
 use guard::Tables;
 pub use liveness::Liveness;
 pub(crate) use liveness::{Down, Follow, Neighbour};
-use peer::{Peer, Wanted, key};
+use peer::{Count, Peer, Wanted, key};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("BFD", "-/-", || Box::new(Bfd::default()))
@@ -312,12 +320,27 @@ impl Bfd {
         let random = self.sessions.free_discriminator(cx.random().u32(1..));
         let config = wanted.config(wanted.discriminator.unwrap_or(random));
         self.sessions.add(key, config).map_err(|why| why.to_string())?;
-        if wanted.admin_down {
-            self.sessions.update(key, |session| session.set_admin_down(true));
-        }
-        let (received, sent, echoed) = Default::default();
+        self.sessions.update(key, |session| {
+            session.set_echo(wanted.echo_tx_us);
+            if wanted.admin_down {
+                session.set_admin_down(true);
+            }
+        });
         let (port, since) = (self.free_port(), cx.now());
-        let peer = Peer { wanted, link, port, configured, received, sent, echoed, ups: 0, downs: 0, since };
+        let peer = Peer {
+            wanted,
+            link,
+            port,
+            configured,
+            received: Count::default(),
+            sent: Count::default(),
+            echoed: Count::default(),
+            echo_sent: Count::default(),
+            echo_returned: Count::default(),
+            ups: 0,
+            downs: 0,
+            since,
+        };
         self.peers.insert(key, peer);
         Ok(())
     }
@@ -338,10 +361,11 @@ impl Bfd {
         }
         let discriminator = wanted.discriminator.or(peer.wanted.discriminator);
         let (intervals, down) = (wanted.intervals, wanted.admin_down);
-        let role = (wanted.passive, wanted.independent);
+        let (role, echo_tx_us) = ((wanted.passive, wanted.independent), wanted.echo_tx_us);
         peer.wanted = Wanted { discriminator, ..wanted };
         let changed = self.sessions.update(key, |session| {
             session.set_role(role.0, role.1);
+            session.set_echo(echo_tx_us);
             (session.configure(intervals), session.set_admin_down(down))
         });
         let Some((configured, change)) = changed else { return Ok(()) };
@@ -428,7 +452,7 @@ impl Bfd {
         let from = match received.port {
             PORT_SINGLE_HOP => key(received.src, Some(link)),
             PORT_MULTI_HOP => key(received.src, None),
-            PORT_ECHO => return self.echo(cx, link, &received, payload),
+            PORT_ECHO => return self.echo(cx, link, &received, payload, now),
             _ => return Err(Reason::BadProtocol),
         };
         let (key, change) = self.sessions.receive(payload, from, received.ttl, now).map_err(|why| {
@@ -442,9 +466,24 @@ impl Bfd {
         Ok(())
     }
 
-    /// Returns an echo packet of a neighbour whose session is up. Those that come back have a lesser TTL, so none goes round for ever.
-    fn echo(&mut self, cx: &mut Cx<'_>, link: usize, from: &Received, payload: &[u8]) -> Result<(), Reason> {
+    /// Takes an own echo packet that has returned, or returns one that a neighbour whose session is up has sent to our address. Those that come back
+    /// have a lesser TTL, so none goes round for ever.
+    fn echo(
+        &mut self,
+        cx: &mut Cx<'_>,
+        link: usize,
+        from: &Received,
+        payload: &[u8],
+        now: Duration,
+    ) -> Result<(), Reason> {
         let key = key(from.src, Some(link));
+        // One router has forwarded it, or something nearer has turned it round.
+        if from.ttl >= 254
+            && let Some(own) = self.sessions.receive_echo(payload, key.interface, now)
+        {
+            self.peers.get_mut(&own).into_iter().for_each(|peer| peer.echo_returned.add(payload.len()));
+            return Ok(());
+        }
         let session = self.sessions.get(key).ok_or(Reason::NoBfdSession)?;
         if session.state() != State::Up || session.config().intervals.required_min_echo_rx_us == 0 {
             return Err(Reason::Inactive);
@@ -468,6 +507,9 @@ impl Bfd {
             self.note(cx, key, step.change);
             if let Some(packet) = step.send {
                 self.transmit(cx, key, &packet);
+            }
+            if let Some(payload) = step.echo {
+                self.transmit_echo(cx, key, &payload);
             }
         }
         self.set_alarm(cx);
@@ -503,6 +545,16 @@ impl Bfd {
         let path = Path { src, dst, ports: (peer.port, port), ttl: 255 };
         let Some(packet) = frame::make(path, gateway, &payload) else { return };
         peer.sent.add(payload.len());
+        self.send(cx, link, gateway, packet);
+    }
+
+    fn transmit_echo(&mut self, cx: &mut Cx<'_>, key: Key, payload: &[u8]) {
+        let Some(peer) = self.peers.get_mut(&key) else { return };
+        let Some(link) = peer.link else { return };
+        let ((src, dst), gateway) = (peer.wanted.echo_addresses(), peer.wanted.neighbour);
+        let path = Path { src, dst, ports: (PORT_ECHO, PORT_ECHO), ttl: 255 };
+        let Some(packet) = frame::make(path, gateway, payload) else { return };
+        peer.echo_sent.add(payload.len());
         self.send(cx, link, gateway, packet);
     }
 

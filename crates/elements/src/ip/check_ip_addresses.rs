@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # CheckIPAddresses
 //!
-//! `CheckIPAddresses([keywords INTERFACES, SOURCE, DESTINATION, DIRECTED_BROADCAST])`
+//! `CheckIPAddresses([keywords INTERFACES, SOURCE, DESTINATION, DIRECTED_BROADCAST, ECHO])`
 //!
 //! Lets only IP packets pass whose addresses make sense on the Internet: filters Martians and directed broadcasts. Stands
 //! behind CheckIPHeader.
@@ -17,6 +17,8 @@
 //! * `DESTINATION` boolean, default true: checks destinations. Impossible are networks 0 and 127, and 240.0.0.0 and
 //!   beyond but for 255.255.255.255.
 //! * `DIRECTED_BROADCAST` boolean, default false (RFC 2644): lets broadcasts to the networks of INTERFACES pass.
+//! * `ECHO` boolean, default false: lets the router's own BFD echo packets pass, which neighbours send back: UDP to port 3785 between own
+//!   addresses (RFC 5881, 4).
 //!
 //! **Metadata read:** network header position.
 //!
@@ -30,7 +32,7 @@
 //! FromIPSummaryDump(/dev/null, STOP true) -> CheckIPHeader -> CheckIPAddresses(INTERFACES 10.0.0.1/24) -> Discard;
 //! ```
 //!
-//! See also: CheckIPHeader, CheckReversePath, DropBroadcasts. RFC 1812 (4.2.2.11, 4.2.3.1, 5.3.5, 5.3.7), RFC 2644, RFC 3021
+//! See also: BFD, CheckIPHeader, CheckReversePath, DropBroadcasts. RFC 1812 (4.2.2.11, 4.2.3.1, 5.3.5, 5.3.7), RFC 2644, RFC 3021
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -38,6 +40,7 @@ use std::net::Ipv4Addr;
 use engine::args::{Args, Raw};
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
+use wire::{Protocol, bfd, ipv4, udp};
 
 use super::header;
 
@@ -62,6 +65,7 @@ pub(crate) struct Rules {
     source: bool,
     destination: bool,
     directed: bool,
+    echo: bool,
     /// First and last addresses of the networks.
     ends: Vec<[u32; 2]>,
     /// The router's own addresses, sorted.
@@ -83,7 +87,21 @@ impl Default for Listed {
 impl Rules {
     #[inline]
     fn judge(&self, packet: &Packet) -> Result<(), Reason> {
-        self.judge_header(header(packet).ok_or(Reason::TooShort)?)
+        match self.judge_header(header(packet).ok_or(Reason::TooShort)?) {
+            Err(Reason::OwnSource) if self.echo && self.is_echo(packet) => Ok(()),
+            judged => judged,
+        }
+    }
+
+    /// Whether a packet from an own address is a BFD echo packet to an own address.
+    #[cold]
+    fn is_echo(&self, packet: &Packet) -> bool {
+        let ip = packet.network().and_then(|ip| ipv4::View::new_checked(ip).ok());
+        ip.is_some_and(|ip| {
+            let is_whole = ip.protocol() == Protocol::UDP && ip.fragment() & 0x3fff == 0;
+            let port = udp::View::new_checked(ip.payload()).map(|datagram| datagram.dst_port());
+            is_whole && port == Ok(bfd::PORT_ECHO) && self.own.binary_search(&ip.dst().into()).is_ok()
+        })
     }
 
     /// Whether a packet with this header passes.
@@ -171,6 +189,7 @@ impl Element for CheckIpAddresses {
         rules.source = args.keyword("SOURCE", true);
         rules.destination = args.keyword("DESTINATION", true);
         rules.directed = args.keyword("DIRECTED_BROADCAST", false);
+        rules.echo = args.keyword("ECHO", false);
         for word in lang::config::split_words(&interfaces.unwrap_or_default().0) {
             match word.parse::<wire::AddrMask4>().ok().or_else(|| args.names.net4(word)) {
                 Some(interface) if interface.prefix().is_some() => rules.add(interface),
@@ -250,6 +269,32 @@ mod tests {
         }
         check(nets, [10, 1, 0, 1], [10, 1, 0, 0], None);
         check(nets, [11, 0, 0, 1], [10, 2, 0, 1], None);
+    }
+
+    #[test]
+    fn own_echo_packets_come_back() {
+        let echo = |to: [u8; 4], port: u16, fragment: u16| {
+            let mut packet = datagram(254, [10, 0, 0, 1], to, &[], 40);
+            let bytes = packet.data_mut();
+            bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
+            bytes[22..24].copy_from_slice(&port.to_be_bytes());
+            bytes[24..26].copy_from_slice(&40u16.to_be_bytes());
+            packet
+        };
+        let check = |more: &str, packet: Packet, passes: bool| {
+            let config = format!("CheckIPAddresses(INTERFACES 10.0.0.1/24 10.1.0.1/24{more})");
+            let run = Rig::new(&config).packets(vec![packet]).run();
+            let drops = if passes { vec![] } else { vec![(Reason::OwnSource, 1)] };
+            assert_eq!((run.out("o0").len(), run.drops("e")), (usize::from(passes), drops), "{more}");
+        };
+        let with = ", ECHO true";
+        check(with, echo([10, 0, 0, 1], 3785, 0x4000), true);
+        check(with, echo([10, 1, 0, 1], 3785, 0), true);
+        check("", echo([10, 0, 0, 1], 3785, 0), false);
+        check(with, echo([10, 0, 0, 1], 3784, 0), false);
+        check(with, echo([10, 0, 0, 2], 3785, 0), false);
+        check(with, echo([10, 0, 0, 1], 3785, 0x2000), false);
+        check(with, echo([10, 0, 0, 1], 3785, 1), false);
     }
 
     // conformance: RFC1812-5.3.7-b RFC1812-5.3.7-c RFC1812-4.2.3.1-b

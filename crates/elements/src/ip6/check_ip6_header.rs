@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # CheckIP6Header
 //!
-//! `CheckIP6Header([BADADDRS, OFFSET, keyword OWN])`
+//! `CheckIP6Header([BADADDRS, OFFSET, keywords OWN, ECHO])`
 //!
 //! Lets only valid IPv6 packets pass and marks their header. Checked are the version, the payload length and that the
 //! source address is not multicast. Bytes beyond the payload length, such as Ethernet padding, are removed.
@@ -15,6 +15,8 @@
 //! * `OWN` list of the router's own addresses, default none: nobody else may send from them. A link-local address belongs
 //!   here only if the element sees packets of that link alone. With OWN, sources that are IPv4 addresses written as IPv6 ones
 //!   (`::ffff:0:0/96`, RFC 4291 2.5.5.2) are bad, too; without it they pass, as translators send them.
+//! * `ECHO` boolean, default false: lets the router's own BFD echo packets pass, which neighbours send back: UDP to port 3785 between
+//!   addresses of OWN (RFC 5881, 4).
 //!
 //! **Metadata set:** network header position; transport header position, behind the fixed header; destination
 //! annotation.
@@ -31,7 +33,7 @@
 //! FromIPSummaryDump(/dev/null, STOP true) -> CheckIP6Header("::1", 0) -> Discard;
 //! ```
 //!
-//! See also: CheckIPHeader, Strip. RFC 8200 (3), RFC 4291 (2.5.2, 2.5.3, 2.7)
+//! See also: BFD, CheckIPHeader, Strip. RFC 8200 (3), RFC 4291 (2.5.2, 2.5.3, 2.7)
 
 use std::cell::Cell;
 use std::net::Ipv6Addr;
@@ -39,6 +41,7 @@ use std::net::Ipv6Addr;
 use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet, anno};
+use wire::{Protocol, bfd, udp};
 
 use super::check_ip6_scope::are_global;
 use super::{Addresses, HEADER_LEN, destination, source};
@@ -62,6 +65,7 @@ pub(crate) struct Rules {
     bad_sources: Vec<Ipv6Addr>,
     /// Sorted.
     own: Vec<Ipv6Addr>,
+    echo: bool,
 }
 
 /// How IPv4 addresses begin that are written as IPv6 ones (RFC 4291, 2.5.5.2); none comes from a link.
@@ -93,14 +97,25 @@ impl Rules {
         }
         let end = self.offset + HEADER_LEN + usize::from(u16::from_be_bytes([header[4], header[5]]));
         let Some(excess) = data.len().checked_sub(end) else { return Err(Reason::BadLength) };
-        if let Some(reason) = self.fault_of_source(header) {
-            return Err(reason);
+        match self.fault_of_source(header) {
+            Some(Reason::OwnSource) if self.echo && self.is_echo(header, data) => {}
+            Some(reason) => return Err(reason),
+            None => {}
         }
         let to = destination(header).octets();
         packet.set_network(self.offset, HEADER_LEN);
         packet.set_anno(anno::DST_IP, to);
         packet.trim(excess);
         Ok(())
+    }
+
+    /// Whether a packet from an own address is a BFD echo packet to an own address.
+    #[cold]
+    fn is_echo(&self, header: &[u8; HEADER_LEN], data: &[u8]) -> bool {
+        let payload = data.get(self.offset + HEADER_LEN..).unwrap_or_default();
+        let port = udp::View::new_checked(payload).map(|datagram| datagram.dst_port());
+        let is_udp = Protocol(header[6]) == Protocol::UDP;
+        is_udp && port == Ok(bfd::PORT_ECHO) && self.own.binary_search(&destination(header)).is_ok()
     }
 
     /// Looks for a header without fault `strip` bytes behind the place where it is to begin; `None` where [`Rules::check`] would
@@ -153,6 +168,7 @@ impl Element for CheckIp6Header {
         self.rules.offset = args.positional::<u16>("OFFSET", 0).into();
         self.rules.own = args.keyword("OWN", Addresses::default()).0;
         self.rules.own.sort_unstable();
+        self.rules.echo = args.keyword("ECHO", false);
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
@@ -239,6 +255,26 @@ mod tests {
             assert_eq!((run.read("e.drops").as_str(), run.drops("e")), ("9", vec![]));
             assert_eq!(run.printed(), "e: IP6 header check failed: too-short\n");
         }
+    }
+
+    #[test]
+    fn own_echo_packets_come_back() {
+        let check = |more: &str, to: &str, next: u8, port: u16, passes: bool| {
+            let mut datagram = vec![0; 40];
+            datagram[2..4].copy_from_slice(&port.to_be_bytes());
+            datagram[5] = 40;
+            let packet = bytes("2001:db8::7", to, next, 254, &datagram);
+            let config = format!("CheckIP6Header(OWN 2001:db8::7 2001:db8:1::7{more})");
+            let run = Rig::new(&config).inputs(&[&packet]).run();
+            let drops = if passes { vec![] } else { vec![(Reason::OwnSource, 1)] };
+            assert_eq!((run.out("o0").len(), run.drops("e")), (usize::from(passes), drops), "{more} {to}");
+        };
+        check(", ECHO true", "2001:db8::7", 17, 3785, true);
+        check(", ECHO true", "2001:db8:1::7", 17, 3785, true);
+        check("", "2001:db8::7", 17, 3785, false);
+        check(", ECHO true", "2001:db8::7", 17, 3784, false);
+        check(", ECHO true", "2001:db8::7", 6, 3785, false);
+        check(", ECHO true", "2001:db8::8", 17, 3785, false);
     }
 
     #[test]

@@ -35,7 +35,7 @@
 //!
 //! **Drops:** `no-icmp-error`: no message answers ICMPv6 errors and redirects, packets whose source is unspecified,
 //! loopback, multicast or in BADADDRS, packets sent to a multicast address or by link-level multicast or broadcast (but
-//! for toobig and for code `option`), and what is no IPv6 packet; nor does a redirect answer sources that ONLINK excludes, or
+//! for toobig and for code `option`), and what is no IPv6 packet; nor does a redirect answer packets to their own source, or sources that ONLINK excludes, or
 //! name a next hop that is neither link-local nor the destination, which no host believes. `icmp-rate-limited`,
 //! `no-memory`.
 //!
@@ -163,10 +163,10 @@ impl Icmp6Error {
     }
 
     /// RFC 4861, 8.2: whether a sender may be sent to another next hop: as a neighbour, and to a router by its link-local address or
-    /// to the destination itself.
+    /// to the destination itself. One that writes to itself, as BFD's Echo function does, knows the way.
     fn may_redirect(&self, sender: Ipv6Addr, destination: Ipv6Addr, hop: Ipv6Addr) -> bool {
         let neighbour = self.onlink.as_ref().is_none_or(|nets| nets.iter().any(|net| net.contains(sender)));
-        neighbour && (hop == destination || hop.is_unicast_link_local())
+        neighbour && sender != destination && (hop == destination || hop.is_unicast_link_local())
     }
 
     /// Whether the packet is an ICMPv6 error or redirect itself, or may be one.
@@ -518,6 +518,12 @@ mod tests {
         let far = ", ONLINK fe80::/10 2001:db8:1::/64";
         assert_eq!([answers("", "fe80::9"), answers(near, "fe80::9"), answers(far, "fe80::9")], [1, 1, 0]);
         assert_eq!([answers(near, TO), answers(far, TO), answers(near, "2001:db8::9")], [1, 0, 0]);
+        let mut to_itself = udp(3);
+        let source = to_itself.data()[8..24].to_vec();
+        to_itself.data_mut()[24..40].copy_from_slice(&source);
+        to_itself.set_anno(anno::DST_IP, US.parse::<Ipv6Addr>().unwrap().octets());
+        let run = Rig::new(&format!("ICMP6Error({US}, redirect)")).packets(vec![to_itself]).run();
+        assert_eq!(run.out("o0").len(), 0);
     }
 
     // conformance: RFC4443-2.4-f RFC4861-8.2-a

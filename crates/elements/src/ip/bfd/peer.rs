@@ -19,6 +19,10 @@ pub(super) struct Wanted {
     /// `None` for a session over several hops.
     pub link: Option<String>,
     pub intervals: Intervals,
+    /// Shortest interval of sending echo packets, in microseconds; zero for none.
+    pub echo_tx_us: u32,
+    /// Where echo packets come from, if not from the own address.
+    pub echo_source: Option<IpAddr>,
     pub min_ttl: u8,
     pub passive: bool,
     pub independent: bool,
@@ -66,6 +70,8 @@ impl FromArg for Wanted {
             local,
             link,
             intervals: Intervals::default(),
+            echo_tx_us: 0,
+            echo_source: None,
             min_ttl,
             passive: false,
             independent: true,
@@ -76,6 +82,7 @@ impl FromArg for Wanted {
         while let Some(word) = rest.next() {
             wanted.option(word, &mut rest, names)?;
         }
+        wanted.check_echo()?;
         Ok(wanted)
     }
 }
@@ -98,6 +105,16 @@ impl Wanted {
             "TX" => self.intervals.desired_min_tx_us = interval(value()?, LEAST_INTERVAL_US)?,
             "RX" => self.intervals.required_min_rx_us = interval(value()?, LEAST_INTERVAL_US)?,
             "ECHO" => self.intervals.required_min_echo_rx_us = interval(value()?, 0)?,
+            "ECHO_TX" => {
+                self.echo_tx_us = match value()? {
+                    "0" => 0,
+                    time => interval(time, LEAST_INTERVAL_US)?,
+                };
+            }
+            "ECHO_SOURCE" => {
+                let text = value()?;
+                self.echo_source = Some(text.parse().map_err(|_| format!("'{text}' is not an address"))?);
+            }
             "MULT" => self.intervals.detect_mult = number(word, value()?, 1..=255)? as u8,
             "TTL" if self.link.is_none() => self.min_ttl = number(word, value()?, 1..=255)? as u8,
             "TTL" => return Err("over one hop, the TTL must be 255 (RFC 5881); leave TTL out".into()),
@@ -107,11 +124,54 @@ impl Wanted {
             "DOWN" => self.admin_down = true,
             _ => {
                 return Err(format!(
-                    "'{word}' is not TX, RX, MULT, ECHO, TTL, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN"
+                    "'{word}' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN"
                 ));
             }
         }
         Ok(())
+    }
+
+    /// Whether echo packets can come back.
+    fn check_echo(&self) -> Result<(), String> {
+        let Some(source) = self.echo_source else {
+            return match self.echo_tx_us {
+                0 => Ok(()),
+                _ if self.link.is_none() => {
+                    Err("echo packets go over one hop only (RFC 5883); leave ECHO_TX out".into())
+                }
+                _ if is_link_local(self.local) => Err(format!(
+                    "no router sends packets back to {}, which is link-local; add ECHO_SOURCE with another own address",
+                    self.local
+                )),
+                _ => Ok(()),
+            };
+        };
+        let is_unusable = source.is_unspecified() || source.is_multicast() || source.is_loopback();
+        if self.echo_tx_us == 0 || self.link.is_none() {
+            return Err("ECHO_SOURCE is for sessions over one hop that send echo packets: add ECHO_TX, or leave it out".into());
+        }
+        if source.is_ipv4() != self.local.is_ipv4() {
+            return Err(format!("ECHO_SOURCE {source} and {} are of different families", self.local));
+        }
+        if is_unusable || is_link_local(source) {
+            return Err(format!(
+                "no router sends packets back to ECHO_SOURCE {source}; name another own address"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Source and destination of echo packets, both own addresses: the neighbour sends them back as it forwards any packet (RFC 5881 section 4).
+    pub(super) fn echo_addresses(&self) -> (IpAddr, IpAddr) {
+        let source = self.echo_source.unwrap_or(self.local);
+        (source, if is_link_local(self.local) { source } else { self.local })
+    }
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(four) => four.is_link_local(),
+        IpAddr::V6(six) => six.is_unicast_link_local(),
     }
 }
 
@@ -150,7 +210,11 @@ pub(super) struct Peer {
     pub configured: bool,
     pub received: Count,
     pub sent: Count,
+    /// Echo packets of the neighbour that were returned.
     pub echoed: Count,
+    /// Own echo packets, and those that have returned.
+    pub echo_sent: Count,
+    pub echo_returned: Count,
     pub ups: u64,
     pub downs: u64,
     /// When the state changed last.
@@ -195,7 +259,47 @@ mod tests {
         check("10.0.0.2 10.0.0.1 eth0 TX", Err("a value is missing behind TX"));
         check(
             "10.0.0.2 10.0.0.1 eth0 FAST",
-            Err("'FAST' is not TX, RX, MULT, ECHO, TTL, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN"),
+            Err(
+                "'FAST' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN",
+            ),
         );
+    }
+
+    #[test]
+    fn echo_packets_need_addresses_that_come_back() {
+        let check = |text: &str, want: Result<(&str, &str), &str>| {
+            let read = Wanted::from_arg(text, &Names::default()).map(|wanted| wanted.echo_addresses());
+            let want = want.map(|(source, to)| (source.parse().unwrap(), to.parse().unwrap()));
+            assert_eq!(read.as_ref().map_err(String::as_str), want.as_ref().map_err(|why| *why), "{text}");
+        };
+        check("10.0.0.2 10.0.0.1 eth0 ECHO_TX 10ms", Ok(("10.0.0.1", "10.0.0.1")));
+        check("10.0.0.2 10.0.0.1 eth0 ECHO_TX 10ms ECHO_SOURCE 10.1.0.1", Ok(("10.1.0.1", "10.0.0.1")));
+        check("fe80::2 fe80::1 eth0 ECHO_SOURCE fd00::1 ECHO_TX 10ms", Ok(("fd00::1", "fd00::1")));
+        check("10.0.0.2 10.0.0.1 - ECHO_TX 0", Ok(("10.0.0.1", "10.0.0.1")));
+        check(
+            "10.0.0.2 10.0.0.1 - ECHO_TX 10ms",
+            Err("echo packets go over one hop only (RFC 5883); leave ECHO_TX out"),
+        );
+        check("10.0.0.2 10.0.0.1 eth0 ECHO_TX 1us", Err("ECHO_TX must lie between 1000 us and 4294 s"));
+        check(
+            "fe80::2 fe80::1 eth0 ECHO_TX 10ms",
+            Err(
+                "no router sends packets back to fe80::1, which is link-local; add ECHO_SOURCE with another own address",
+            ),
+        );
+        let needs =
+            "ECHO_SOURCE is for sessions over one hop that send echo packets: add ECHO_TX, or leave it out";
+        check("10.0.0.2 10.0.0.1 eth0 ECHO_SOURCE 10.1.0.1", Err(needs));
+        check("10.0.0.2 10.0.0.1 - ECHO_SOURCE 10.1.0.1 ECHO_TX 10ms", Err(needs));
+        check(
+            "10.0.0.2 10.0.0.1 eth0 ECHO_SOURCE fd00::1 ECHO_TX 10ms",
+            Err("ECHO_SOURCE fd00::1 and 10.0.0.1 are of different families"),
+        );
+        check("10.0.0.2 10.0.0.1 eth0 ECHO_SOURCE x", Err("'x' is not an address"));
+        for bad in ["0.0.0.0", "224.0.0.1", "127.0.0.1", "169.254.0.1"] {
+            let text = format!("10.0.0.2 10.0.0.1 eth0 ECHO_SOURCE {bad} ECHO_TX 10ms");
+            let why = format!("no router sends packets back to ECHO_SOURCE {bad}; name another own address");
+            check(&text, Err(&why));
+        }
     }
 }

@@ -66,6 +66,7 @@ pub(super) fn json(peer: &Peer, session: &Session, age_s: u64) -> String {
     field("receive-interval", &ms(own.required_min_rx_us));
     field("transmit-interval", &ms(own.desired_min_tx_us));
     field("echo-receive-interval", &ms(own.required_min_echo_rx_us));
+    field("echo-transmit-interval", &ms(peer.wanted.echo_tx_us));
     field("detect-multiplier", &own.detect_mult);
     field("remote-receive-interval", &ms(remote.required_min_rx_us));
     field("remote-transmit-interval", &ms(remote.desired_min_tx_us));
@@ -78,7 +79,11 @@ pub(super) fn json(peer: &Peer, session: &Session, age_s: u64) -> String {
     field("control-packet-output", &peer.sent.packets);
     field("control-bytes-input", &peer.received.bytes);
     field("control-bytes-output", &peer.sent.bytes);
-    field("echo-packet-output", &peer.echoed.packets);
+    let echo_ms = session.echo_interval().map_or(0.0, |interval| interval.as_secs_f64() * 1e3);
+    field("actual-echo-transmit-interval", &echo_ms);
+    field("echo-packet-input", &peer.echo_returned.packets);
+    field("echo-packet-output", &peer.echo_sent.packets);
+    field("echo-packet-reflected", &peer.echoed.packets);
     field("session-up", &peer.ups);
     field("session-down", &peer.downs);
     text + "}"

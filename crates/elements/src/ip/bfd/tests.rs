@@ -259,3 +259,63 @@ fn arguments() {
     check("LINK a 0, TABLE rt", "TABLE: 'rt' is not an element");
     check("LINK a b", "LINK");
 }
+
+/// Two routers, of which one sends echo packets. The other one's forwarding plane sends them back; `cut` loses them.
+fn echoing(options: &str, script: &str, seconds: f64) -> Run {
+    let text = format!(
+        "a :: BFD(LINK x, SESSION 10.0.0.2 10.0.0.1 x {options}); \
+         b :: BFD(LINK y, SESSION 10.0.0.1 10.0.0.2 y TX 10ms RX 10ms ECHO 20ms); \
+         a -> c :: IPClassifier(dst udp port 3785, -); c[0] -> echoes :: Counter -> cut :: Switch(0) -> DecIPTTL -> a; c[1] -> to_b :: Counter -> b; \
+         cut[1] -> Discard; b -> to_a :: Counter -> a; s :: Script({script});"
+    );
+    Rig::text(&text).ready().run_for(Duration::from_secs_f64(seconds))
+}
+
+#[test]
+fn echo_packets_return_and_control_packets_are_few() {
+    let script = "wait 8, write to_b.reset, write to_a.reset, write echoes.reset";
+    let mut run = echoing("TX 10ms RX 10ms ECHO_TX 10ms", script, 18.0);
+    assert_eq!(states(&mut run), ["up", "up"]);
+    let count = |run: &mut Run, name: &str| run.read(&format!("{name}.count")).parse::<u32>().unwrap();
+    // The neighbour allows one in 20 ms, of which 75 to 100 percent pass between two.
+    let echoes = count(&mut run, "echoes");
+    assert!((500..=667).contains(&echoes), "{echoes} echo packets in 10 s");
+    let back = count(&mut run, "to_a");
+    assert!((10..=15).contains(&back), "{back} packets: control packets once a second");
+    // b sends none, so it wants control packets as often as before.
+    assert!((1000..=1340).contains(&count(&mut run, "to_b")));
+    let json = run.read("a.json");
+    assert!(
+        json.contains("\"session-down\":0") && json.contains("\"actual-echo-transmit-interval\":20,"),
+        "{json}"
+    );
+    assert!(run.read("b.json").contains("\"echo-packet-output\":0,"));
+}
+
+#[test]
+fn lost_echoes_end_the_session() {
+    let mut run = echoing("TX 10ms RX 10ms ECHO_TX 20ms", "wait 8, write cut.switch 1", 8.07);
+    assert!(run.read("a.json").contains("\"diagnostic\":\"echo failed\""), "{}", run.read("a.json"));
+    assert_eq!(states(&mut run), ["down", "init"], "it is held down");
+    let json = |run: &mut Run, text: &str| {
+        assert!(run.read("a.json").contains(text), "{text}: {}", run.read("a.json"))
+    };
+    let mut run = echoing("TX 10ms RX 10ms ECHO_TX 20ms", "wait 8, write cut.switch 1, wait 8", 16.0);
+    json(&mut run, "\"session-down\":3");
+    let again = "wait 8, write cut.switch 1, wait 0.5, write cut.switch 0, wait 5";
+    let mut run = echoing("TX 10ms RX 10ms ECHO_TX 20ms", again, 13.0);
+    assert_eq!(states(&mut run), ["up", "up"]);
+    json(&mut run, "\"session-down\":1");
+    let mut run = echoing("TX 10ms RX 10ms ECHO_TX 20ms", "wait 8, write cut.switch 1", 8.03);
+    assert_eq!(states(&mut run), ["up", "up"], "three may be missing");
+    // Without echo packets it would not notice.
+    let mut run = echoing("TX 10ms RX 10ms", "wait 8, write cut.switch 1", 10.0);
+    assert_eq!(states(&mut run), ["up", "up"]);
+    // It is switched on and off while the session is up.
+    let script = "wait 8, write a.set 10.0.0.2 10.0.0.1 x TX 10ms RX 10ms ECHO_TX 20ms, wait 2, \
+                  write a.set 10.0.0.2 10.0.0.1 x TX 10ms RX 10ms, wait 2, write cut.switch 1";
+    let mut run = echoing("TX 10ms RX 10ms", script, 15.0);
+    assert_eq!(states(&mut run), ["up", "up"]);
+    let json = run.read("a.json");
+    assert!(json.contains("\"session-down\":0") && json.contains("\"detection-time\":30,"), "{json}");
+}

@@ -160,7 +160,7 @@ impl Conversation<'_> {
                 let count = |name: &str| found.and_then(|session| session[name].as_u64()).unwrap_or(0);
                 let control = ["bytes-input", "packet-input", "bytes-output", "packet-output"]
                     .map(|name| count(&format!("control-{name}")));
-                let echo = [0, 0, 0, count("echo-packet-output")];
+                let echo = [0, count("echo-packet-input"), 0, count("echo-packet-output")];
                 self.send(&counters(id, discriminator, control, echo))
             }
             Request::Other(_) => Ok(()),
@@ -351,12 +351,20 @@ fn session(asked: &Asked, is_new: bool) -> String {
     if asked.multi_hop && asked.ttl > 0 {
         text += &format!(" TTL {}", asked.ttl);
     }
-    if asked.echo {
+    if asked.echo && !asked.multi_hop {
         text += &format!(" ECHO {}us", asked.min_echo_rx_us);
+        // No router sends packets back to a link-local address.
+        if asked.min_echo_tx_us > 0 && !is_link_local(asked.local) {
+            text += &format!(" ECHO_TX {}us", asked.min_echo_tx_us);
+        }
     }
     let words = [(asked.passive, " PASSIVE"), (!asked.independent, " DEPENDENT"), (asked.shutdown, " DOWN")];
     words.into_iter().filter(|(is, _)| *is).for_each(|(_, word)| text += word);
     text
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(six) if six.is_unicast_link_local())
 }
 
 #[cfg(test)]
@@ -376,6 +384,7 @@ mod tests {
             shutdown: false,
             min_tx_us: 50_000,
             min_rx_us: 50_000,
+            min_echo_tx_us: 0,
             min_echo_rx_us: 0,
             ttl: 255,
             detect_mult: 3,
