@@ -48,6 +48,6 @@ pub use config::{Config, ConfigError, Intervals};
 pub use discard::{Discard, read};
 pub use echo::ECHO_LEN;
 pub use session::{Remote, Session, Step};
-pub use sessions::{AddError, Key, SESSIONS_MAX, Sessions};
+pub use sessions::{AddError, Key, Place, SESSIONS_MAX, Sessions};
 pub use state::{Change, after_receiving};
 pub use wire::bfd::{Diagnostic, Flags, HEADER_LEN, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, State};

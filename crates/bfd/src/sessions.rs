@@ -18,8 +18,42 @@ pub const SESSIONS_MAX: usize = 4096;
 pub struct Key {
     /// The neighbour's address.
     pub address: IpAddr,
-    /// The number of the interface; zero for a session over several hops.
-    pub interface: u32,
+    /// Where its packets come.
+    pub place: Place,
+}
+
+/// Where packets of a session come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// Over one hop, by the interface of this number.
+    Interface(u32),
+    /// Over several hops, to an own address in a routing table (RFC 5883 section 3).
+    Several {
+        /// The own address.
+        local: IpAddr,
+        /// The number of the table.
+        table: u32,
+    },
+}
+
+impl Place {
+    /// Whether a packet that came here may name a session of `place` by its discriminator: both over one hop, or in the same table.
+    fn admits(self, place: Place) -> bool {
+        match (self, place) {
+            (Place::Interface(_), Place::Interface(_)) => true,
+            (Place::Several { table: here, .. }, Place::Several { table, .. }) => here == table,
+            _ => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.place {
+            Place::Interface(number) => write!(f, "{} on interface {number}", self.address),
+            Place::Several { local, table } => write!(f, "{} from {local} in table {table}", self.address),
+        }
+    }
 }
 
 /// Why a session was not added.
@@ -32,7 +66,7 @@ pub enum AddError {
     #[error("BFD: the table holds {SESSIONS_MAX} sessions already: remove one first")]
     Full,
     /// The neighbour has a session.
-    #[error("BFD: {} on interface {} has a session already: change that one", key.address, key.interface)]
+    #[error("BFD: {key} has a session already: change that one")]
     Neighbor {
         /// The neighbour.
         key: Key,
@@ -169,8 +203,10 @@ impl Sessions {
             named => (self.by_discriminator.get(&named), Discard::UnknownDiscriminator),
         };
         let slot = *slot.ok_or(unknown)?;
-        let received = self.with_slot(slot, |key, session| (key, session.receive(&packet, ttl, now)));
-        let (key, change) = received.ok_or(unknown)?;
+        let received = self.with_slot(slot, |key, session| {
+            from.place.admits(key.place).then(|| (key, session.receive(&packet, ttl, now)))
+        });
+        let (key, change) = received.flatten().ok_or(unknown)?;
         Ok((key, change?))
     }
 
@@ -178,7 +214,7 @@ impl Sessions {
     pub fn receive_echo(&mut self, payload: &[u8], interface: u32, now: Duration) -> Option<Key> {
         let slot = *self.by_discriminator.get(&sender(payload)?)?;
         self.with_slot(slot, |key, session| {
-            (key.interface == interface && session.receive_echo(payload, now)).then_some(key)
+            (key.place == Place::Interface(interface) && session.receive_echo(payload, now)).then_some(key)
         })?
     }
 

@@ -14,7 +14,7 @@ use junctor_bfd::{
 use proptest::prelude::*;
 
 fn key(number: u32) -> Key {
-    Key { address: IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)), interface: 1 }
+    Key { address: IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)), place: Place::Interface(1) }
 }
 
 fn packet(state: State, your_discriminator: u32) -> Repr {
@@ -322,6 +322,34 @@ fn a_full_table() {
     let changes = exchange(&mut routers, &mut now, ms(4300), false);
     assert_eq!(changes, 2 * SESSIONS_MAX);
     assert!(routers.iter().all(|r| r.iter().all(|(_, session)| session.state() == State::Down)));
+}
+
+#[test]
+fn sessions_over_several_hops_are_found_in_their_table() {
+    let address = |last: u8| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+    let several = |local: u8, table: u32| Key {
+        address: address(9),
+        place: Place::Several { local: address(local), table },
+    };
+    let all = [several(1, 0), several(1, 1), several(2, 1)];
+    let mut sessions = Sessions::new();
+    for (number, key) in (1..).zip(all) {
+        sessions.add(key, config(number, every(10, 3))).unwrap();
+        assert_eq!(sessions.add(key, config(9, every(10, 3))), Err(AddError::Neighbor { key }));
+    }
+    let mut receive = |state, discriminator, from| {
+        sessions.receive(&bytes(packet(state, discriminator)), from, 255, ms(1)).map(|(key, _)| key)
+    };
+    for key in all {
+        assert_eq!(receive(State::Down, 0, key), Ok(key));
+    }
+    assert_eq!(receive(State::Down, 0, several(2, 0)), Err(Discard::UnknownNeighbor));
+    assert_eq!(receive(State::Init, 2, several(1, 1)), Ok(all[1]));
+    // By its discriminator a session is found from any address of its table, and from no other table or by a single hop.
+    assert_eq!(receive(State::Init, 3, several(7, 1)), Ok(all[2]));
+    assert_eq!(receive(State::Init, 1, several(1, 1)), Err(Discard::UnknownDiscriminator));
+    assert_eq!(receive(State::Init, 2, several(1, 0)), Err(Discard::UnknownDiscriminator));
+    assert_eq!(receive(State::Init, 1, key(9)), Err(Discard::UnknownDiscriminator));
 }
 
 #[test]

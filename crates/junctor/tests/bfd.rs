@@ -68,11 +68,12 @@ impl Watched {
 
     /// With these sessions of the router.
     fn with(sessions: &[&str]) -> Watched {
-        Watched::by(sessions, BFDD)
+        let arguments: Vec<&str> = sessions.iter().flat_map(|session| ["--bfd", session]).collect();
+        Watched::by(&arguments, BFDD)
     }
 
-    /// With these sessions of the router, and this configuration of bfdd.
-    fn by(sessions: &[&str], bfdd: &str) -> Watched {
+    /// With these arguments of the router, and this configuration of bfdd.
+    fn by(arguments: &[&str], bfdd: &str) -> Watched {
         let rig = Rig::new(Cable::default()).unwrap();
         speak_ipv6(&rig.a);
         rig.a.sysctl("net/ipv6/conf/a0/disable_ipv6", "0").unwrap();
@@ -83,7 +84,7 @@ impl Watched {
         let files = tempfile::tempdir().unwrap();
         let mut init = vec![JUNCTOR, "init", "router", "d0=10.0.1.1/24,fd00:1::1/64", "d1=10.0.2.1/24"];
         init.push("--bfd");
-        sessions.iter().for_each(|session| init.extend(["--bfd", session]));
+        init.extend(arguments);
         let text = rig.dut.run(&init).unwrap();
         let text = text
             .replace("FromDevice(d", "FromDevice(METHOD AF_PACKET, d")
@@ -446,6 +447,30 @@ fn the_router_runs_the_sessions_of_its_bfdd() {
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert_eq!(table.lines().filter(|line| line.contains(" up ")).count(), 3, "{table}");
     drop(served);
+}
+
+/// Over several hops in a VRF: the session takes the VRF's routes, and none of the same addresses in the main table is up.
+#[test]
+fn a_session_over_several_hops_in_a_vrf() {
+    let needs = needs();
+    if skip_without("a_session_over_several_hops_in_a_vrf", &needs.each_ref().map(String::as_str)) {
+        return;
+    }
+    let bfdd = "bfd\n peer 10.0.2.1 multihop local-address 10.0.1.2\n  transmit-interval 50\n  receive-interval 50\n exit\nexit\n";
+    let main = "10.0.1.2 10.0.2.1 - TX 50ms RX 50ms";
+    let red = format!("{main} VRF red");
+    let mut watched = Watched::by(&["--vrf", "red=d0,d1", "--bfd", main, "--bfd", &red], bfdd);
+    watched.wait("up", 1);
+    watched.wait_there("up", 1);
+    let states: Vec<_> =
+        watched.sessions().iter().map(|s| (s["vrf"].to_string(), s["status"].to_string())).collect();
+    let want =
+        [("default", "down"), ("red", "up")].map(|(vrf, state)| (format!("{vrf:?}"), format!("{state:?}")));
+    assert_eq!(states, want);
+    let socket = watched.files.path().join("router.sock").display().to_string();
+    let table = Command::new(JUNCTOR).args(["bfd", "--socket", &socket]).output().unwrap();
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.lines().any(|line| line.contains("- (red)") && line.contains(" up ")), "{table}");
 }
 
 /// Packets a second, and flows that share them.

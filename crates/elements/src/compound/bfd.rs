@@ -61,6 +61,7 @@ pub(super) fn text(router: &Router) -> String {
     let mut arguments: Vec<String> = (0..n).map(|i| format!("LINK {} {}", link(router, i), i + 1)).collect();
     arguments.extend(four.then(|| "TABLE rt".to_owned()));
     arguments.extend(six.then(|| "TABLE6 rt6".to_owned()));
+    arguments.extend((1..).zip(&router.vrfs).map(|(table, vrf)| format!("VRF {} {table}", vrf.name)));
     arguments.extend(sessions.iter().map(|text| session(router, text)));
     let mut text = format!("\n// What watches neighbours.\nbfd :: BFD({});\n", arguments.join(", "));
     for (i, interface) in router.interfaces.iter().enumerate() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # BFD
 //!
-//! `BFD(LINK NAME [OUTPUT [OUTPUT6]], ... [, keywords SESSION, TABLE, TABLE6])`
+//! `BFD(LINK NAME [OUTPUT [OUTPUT6]], ... [, keywords SESSION, TABLE, TABLE6, VRF])`
 //!
 //! Watches neighbours by Bidirectional Forwarding Detection, and tells routing tables which next hops are dead.
 //!
@@ -20,12 +20,14 @@
 //!   `ECHO_TX TIME` interval at which own echo packets are sent, at least 1 ms, over one hop only, default 0: none;
 //!   `ECHO_SOURCE ADDRESS` another own address, from which they come, default LOCAL;
 //!   `TTL N` least TTL of received packets, over several hops only, default 254;
+//!   `VRF NAME` the VRF whose routes it takes, over several hops only, default the main table;
 //!   `DISCRIMINATOR N` the session's number, default random;
 //!   `PASSIVE` waits for the neighbour to begin;
 //!   `DEPENDENT` says that the session ends with the control plane;
 //!   `DOWN` holds it down.
 //! * `TABLE` the StaticIPLookup, or one of its synonyms, and `TABLE6` the LookupIP6Route, whose next hops the sessions guard.
 //!   Sessions over several hops send by the routes there.
+//! * `VRF NAME NUMBER` the number of VRF NAME's table, 1 to 255, in TABLE and TABLE6, which need VRF_ANNO. May be repeated.
 //!
 //! When a session fails, its neighbour counts as dead: groups of next hops in TABLE and TABLE6 leave it out, and so does a RouteFeed with
 //! `BFD` that names this element. When the session is up again, the neighbour returns. A neighbour that is down for an administrative reason stays
@@ -48,7 +50,8 @@
 //! * `sessions` read: a line for each session. `json` read: the same as JSON, with the names of FRR's `show bfd peers json`.
 //! * `discards` read: how many packets each rule of reception has discarded: `REASON COUNT`, a line each.
 //! * `changes` read: how many times sessions have changed their states.
-//! * `add` write: a session, as SESSION. `set` write: the same; changes it if there is one. `remove` write: `NEIGHBOUR LINK`.
+//! * `add` write: a session, as SESSION. `set` write: the same; changes it if there is one. `remove` write: `NEIGHBOUR LINK`, or over several
+//!   hops `NEIGHBOUR LOCAL - [VRF NAME]`.
 //!
 //! ```click
 //! in :: Idle -> bfd :: BFD(LINK eth0 0, SESSION 10.0.0.2 10.0.0.1 eth0 TX 50ms RX 50ms MULT 3, TABLE rt);
@@ -83,7 +86,9 @@ use frame::{Path, Received};
 use guard::Tables;
 pub use liveness::Liveness;
 pub(crate) use liveness::{Down, Follow, Neighbour};
-use peer::{Count, Peer, Wanted, key};
+use peer::{Count, Peer, Wanted, far, on_link};
+
+use super::route_feed::Vrf;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("BFD", "-/-", || Box::new(Bfd::default()))
@@ -138,6 +143,8 @@ struct Bfd {
     /// Sessions of the configuration.
     wanted: Vec<Wanted>,
     table_names: [Option<String>; 2],
+    /// The tables of VRFs.
+    vrfs: HashMap<String, u8>,
     tables: Tables,
     sessions: Sessions,
     peers: HashMap<Key, Peer>,
@@ -154,6 +161,12 @@ impl Element for Bfd {
         self.links = args.keyword_all("LINK");
         self.wanted = args.keyword_all("SESSION");
         self.table_names = [args.keyword_opt("TABLE"), args.keyword_opt("TABLE6")];
+        for Vrf(name, number) in args.keyword_all("VRF") {
+            if self.vrfs.values().any(|other| *other == number) || self.vrfs.contains_key(&name) {
+                args.error(format!("VRF {name} {number}: the name or the table is given twice"));
+            }
+            self.vrfs.insert(name, number);
+        }
         self.noutputs = args.noutputs;
         let n = self.links.len();
         if n == 0 {
@@ -195,7 +208,8 @@ impl Element for Bfd {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        self.tables = Tables::find(cx, &self.table_names, &self.links, &self.liveness)?;
+        let has_vrfs = !self.vrfs.is_empty();
+        self.tables = Tables::find(cx, &self.table_names, &self.links, has_vrfs, &self.liveness)?;
         if !cx.is_home() {
             return Ok(());
         }
@@ -292,15 +306,14 @@ impl Bfd {
     /// The key and the link of a session.
     fn place(&self, wanted: &Wanted) -> Result<(Key, Option<usize>), String> {
         let Some(name) = &wanted.link else {
-            let table = usize::from(wanted.neighbour.is_ipv6());
-            return match &self.table_names[table] {
-                Some(_) => Ok((key(wanted.neighbour, None), None)),
-                None => Err(format!(
-                    "the session with {} needs routes: name {} the lookup element",
-                    wanted.neighbour,
-                    ["TABLE", "TABLE6"][table]
-                )),
-            };
+            let family = usize::from(wanted.neighbour.is_ipv6());
+            if self.table_names[family].is_none() {
+                let keyword = ["TABLE", "TABLE6"][family];
+                let why = format!("needs routes: name {keyword} the lookup element");
+                return Err(format!("the session with {} {why}", wanted.neighbour));
+            }
+            let table = self.table(wanted.vrf.as_deref())?;
+            return Ok((far(wanted.neighbour, wanted.local, table), None));
         };
         if wanted.neighbour.is_ipv6() && self.noutputs < 2 * self.links.len() {
             return Err(format!(
@@ -310,13 +323,23 @@ impl Bfd {
             ));
         }
         match self.links.iter().position(|link| *link.name == **name) {
-            Some(link) => Ok((key(wanted.neighbour, Some(link)), Some(link))),
+            Some(link) => Ok((on_link(wanted.neighbour, link), Some(link))),
             None => Err(format!("there is no LINK {name}")),
         }
     }
 
+    /// The number of a VRF's table, or of the main one.
+    fn table(&self, vrf: Option<&str>) -> Result<u8, String> {
+        let Some(name) = vrf else { return Ok(0) };
+        self.vrfs
+            .get(name)
+            .copied()
+            .ok_or_else(|| format!("there is no VRF {name}: name its table by VRF {name} NUMBER"))
+    }
+
     fn add(&mut self, cx: &mut Cx<'_>, wanted: Wanted, configured: bool) -> Result<(), String> {
         let (key, link) = self.place(&wanted)?;
+        let table = self.table(wanted.vrf.as_deref())?;
         let random = self.sessions.free_discriminator(cx.random().u32(1..));
         let config = wanted.config(wanted.discriminator.unwrap_or(random));
         self.sessions.add(key, config).map_err(|why| why.to_string())?;
@@ -330,6 +353,7 @@ impl Bfd {
         let peer = Peer {
             wanted,
             link,
+            table,
             port,
             configured,
             received: Count::default(),
@@ -375,16 +399,23 @@ impl Bfd {
 
     fn remove_text(&mut self, text: &str) -> Result<(), String> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let (neighbour, link) = match &words[..] {
-            [neighbour, "-"] => (neighbour, None),
-            [neighbour, name] => {
-                let link = self.links.iter().position(|link| *link.name == **name);
-                (neighbour, Some(link.ok_or_else(|| format!("there is no LINK {name}"))?))
+        let address = |word: &str| word.parse::<IpAddr>().map_err(|_| format!("'{word}' is not an address"));
+        let key = match &words[..] {
+            [neighbour, local, "-"] => far(address(neighbour)?, address(local)?, 0),
+            [neighbour, local, "-", "VRF", vrf] => {
+                far(address(neighbour)?, address(local)?, self.table(Some(vrf))?)
             }
-            _ => return Err("expected NEIGHBOUR LINK, with - as LINK over several hops".into()),
+            [neighbour, name] if *name != "-" => {
+                let link = self.links.iter().position(|link| *link.name == **name);
+                on_link(address(neighbour)?, link.ok_or_else(|| format!("there is no LINK {name}"))?)
+            }
+            _ => {
+                return Err(
+                    "expected NEIGHBOUR LINK, or over several hops NEIGHBOUR LOCAL - [VRF NAME]".into()
+                );
+            }
         };
-        let neighbour: IpAddr = neighbour.parse().map_err(|_| format!("'{neighbour}' is not an address"))?;
-        match self.remove(key(neighbour, link)) {
+        match self.remove(key) {
             true => Ok(()),
             false => Err(format!("there is no session with {text}")),
         }
@@ -425,9 +456,9 @@ impl Bfd {
         let Some(session) = old.remove(former) else { return Err(ends()) };
         self.sessions.remove(key);
         let configured = self.peers.remove(&key).is_some();
-        let ended = ends();
+        let (ended, table) = (ends(), self.table(wanted.vrf.as_deref()).unwrap_or(0));
         self.sessions.adopt(key, session).map_err(|_| ended)?;
-        self.peers.insert(key, Peer { link, configured, ..peer });
+        self.peers.insert(key, Peer { link, table, configured, ..peer });
         // The intervals may be new.
         let _ = self.change(cx, key, wanted);
         Ok(())
@@ -450,8 +481,8 @@ impl Bfd {
         let (at, len) = received.payload;
         let payload = packet.data().get(at..at + len).ok_or(Reason::TooShort)?;
         let from = match received.port {
-            PORT_SINGLE_HOP => key(received.src, Some(link)),
-            PORT_MULTI_HOP => key(received.src, None),
+            PORT_SINGLE_HOP => on_link(received.src, link),
+            PORT_MULTI_HOP => far(received.src, received.dst, self.tables.of(packet, received.dst)),
             PORT_ECHO => return self.echo(cx, link, &received, payload, now),
             _ => return Err(Reason::BadProtocol),
         };
@@ -476,10 +507,10 @@ impl Bfd {
         payload: &[u8],
         now: Duration,
     ) -> Result<(), Reason> {
-        let key = key(from.src, Some(link));
+        let key = on_link(from.src, link);
         // One router has forwarded it, or something nearer has turned it round.
         if from.ttl >= 254
-            && let Some(own) = self.sessions.receive_echo(payload, key.interface, now)
+            && let Some(own) = self.sessions.receive_echo(payload, link as u32, now)
         {
             self.peers.get_mut(&own).into_iter().for_each(|peer| peer.echo_returned.add(payload.len()));
             return Ok(());
@@ -534,7 +565,7 @@ impl Bfd {
         let (src, dst) = (peer.wanted.local, peer.wanted.neighbour);
         let (port, gateway, link) = match peer.link {
             Some(link) => (PORT_SINGLE_HOP, dst, link),
-            None => match self.tables.towards(cx.rcu(), dst, &self.links) {
+            None => match self.tables.towards(cx.rcu(), (peer.table, dst), &self.links) {
                 Some((gateway, link)) => (PORT_MULTI_HOP, gateway, link),
                 None => {
                     cx.made(1);
@@ -582,7 +613,7 @@ impl Bfd {
 
     fn sorted(&self) -> Vec<Key> {
         let mut keys: Vec<Key> = self.peers.keys().copied().collect();
-        keys.sort_by_key(|key| (key.interface, key.address));
+        keys.sort_by_key(|key| (key.place, key.address));
         keys
     }
 }

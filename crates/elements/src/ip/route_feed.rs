@@ -105,7 +105,7 @@ impl FromArg for Link {
 
 /// A VRF and its table.
 #[derive(Clone, Debug)]
-struct Vrf(String, u8);
+pub(super) struct Vrf(pub(super) String, pub(super) u8);
 
 impl FromArg for Vrf {
     const EXPECTED: &'static str = "the name of a VRF and the number of its table, as red 1";

@@ -59,6 +59,15 @@ fn read(client: &mut Client, element: &str) -> Result<Value, Failure> {
     serde_json::from_str(&text).map_err(nonsense)
 }
 
+/// The link, or a dash and the VRF where that is not the main table.
+fn link(session: &Value) -> String {
+    match (session["interface"].as_str(), session["vrf"].as_str()) {
+        (Some(link), _) => link.to_owned(),
+        (None, None | Some("default")) => "-".to_owned(),
+        (None, Some(vrf)) => format!("- ({vrf})"),
+    }
+}
+
 fn table(sessions: &Value) -> String {
     let mut text = format!(
         "{:<28} {:<12} {:<9} {:>8} {:>10} {:>10}  {}\n",
@@ -72,7 +81,7 @@ fn table(sessions: &Value) -> String {
             text,
             "{:<28} {:<12} {:<9} {:>6} s {:>10} {:>10}  {}",
             word("peer"),
-            word("interface"),
+            link(session),
             word("status"),
             since,
             number("actual-transmit-interval"),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::InitCx;
+use packet::Packet;
 use sync::rcu;
 
 use super::{Down, Follow, Link, Liveness};
@@ -27,10 +28,11 @@ impl Tables {
         cx: &mut InitCx<'_>,
         names: &[Option<String>; 2],
         links: &[Link],
+        has_vrfs: bool,
         liveness: &Liveness,
     ) -> Result<Tables, String> {
-        let four = find::<V4>(cx, names[0].as_deref(), "TABLE")?;
-        let six = find::<V6>(cx, names[1].as_deref(), "TABLE6")?;
+        let four = find::<V4>(cx, names[0].as_deref(), "TABLE", has_vrfs)?;
+        let six = find::<V6>(cx, names[1].as_deref(), "TABLE6", has_vrfs)?;
         let mut guards: Vec<Arc<dyn Follow>> = Vec::new();
         guards.extend(four.clone().map(|routes| guard(routes, links, 0)));
         guards.extend(six.clone().map(|routes| guard(routes, links, 1)));
@@ -38,12 +40,27 @@ impl Tables {
         Ok(Tables { four, six, _guards: guards })
     }
 
-    /// The gateway and the link by which the routes lead to an address.
-    pub(super) fn towards(&self, rcu: &rcu::Reader, to: IpAddr, links: &[Link]) -> Option<(IpAddr, usize)> {
+    /// The gateway and the link by which the routes of a table lead to an address.
+    pub(super) fn towards(
+        &self,
+        rcu: &rcu::Reader,
+        (table, to): (u8, IpAddr),
+        links: &[Link],
+    ) -> Option<(IpAddr, usize)> {
         match to {
-            IpAddr::V4(to) => towards(self.four.as_ref()?, rcu, to, links, 0),
-            IpAddr::V6(to) => towards(self.six.as_ref()?, rcu, to, links, 1),
+            IpAddr::V4(to) => towards(self.four.as_ref()?, rcu, (table, to), links, 0),
+            IpAddr::V6(to) => towards(self.six.as_ref()?, rcu, (table, to), links, 1),
         }
+    }
+
+    /// The number of the table that a packet for `to` was looked up in.
+    pub(super) fn of(&self, packet: &Packet, to: IpAddr) -> u8 {
+        let (four, six) = (self.four.as_ref(), self.six.as_ref());
+        let table = match to {
+            IpAddr::V4(_) => four.map(|routes| routes.table_of(packet)),
+            IpAddr::V6(_) => six.map(|routes| routes.table_of(packet)),
+        };
+        table.unwrap_or(0)
     }
 }
 
@@ -51,25 +68,31 @@ fn find<F: Family>(
     cx: &mut InitCx<'_>,
     name: Option<&str>,
     keyword: &str,
+    has_vrfs: bool,
 ) -> Result<Option<Arc<ReverseRoutes<F>>>, String> {
     let Some(name) = name else { return Ok(None) };
     let routes = cx.find::<ReverseRoutes<F>>(name).ok_or_else(|| {
         format!("{keyword}: '{name}' is not an element with a table of its own of this family")
     })?;
+    if has_vrfs && !routes.has_vrfs() {
+        return Err(format!(
+            "{keyword}: '{name}' needs VRF_ANNO, by which packets are told the table of their VRF"
+        ));
+    }
     Ok(Some(routes))
 }
 
 fn towards<F: Family>(
     routes: &ReverseRoutes<F>,
     rcu: &rcu::Reader,
-    to: F::Addr,
+    (table, to): (u8, F::Addr),
     links: &[Link],
     family: usize,
 ) -> Option<(IpAddr, usize)>
 where
     F::Addr: Into<IpAddr>,
 {
-    let hop = routes.hop(rcu, F::key(to))?;
+    let hop = routes.hop(rcu, table, F::key(to))?;
     let link = links.iter().position(|link| link.outputs.is_some_and(|out| out[family] == hop.output))?;
     let gateway = if hop.gateway == F::UNSPECIFIED { to } else { hop.gateway };
     Some((gateway.into(), link))

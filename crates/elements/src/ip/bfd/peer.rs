@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bfd::{Config, Intervals, Key};
+use bfd::{Config, Intervals, Key, Place};
 use engine::args::{FromArg, Names};
 use engine::clock::Nanos;
 
@@ -18,6 +18,8 @@ pub(super) struct Wanted {
     pub local: IpAddr,
     /// `None` for a session over several hops.
     pub link: Option<String>,
+    /// The VRF of a session over several hops; `None` for the main table.
+    pub vrf: Option<String>,
     pub intervals: Intervals,
     /// Shortest interval of sending echo packets, in microseconds; zero for none.
     pub echo_tx_us: u32,
@@ -69,6 +71,7 @@ impl FromArg for Wanted {
             neighbour,
             local,
             link,
+            vrf: None,
             intervals: Intervals::default(),
             echo_tx_us: 0,
             echo_source: None,
@@ -118,13 +121,15 @@ impl Wanted {
             "MULT" => self.intervals.detect_mult = number(word, value()?, 1..=255)? as u8,
             "TTL" if self.link.is_none() => self.min_ttl = number(word, value()?, 1..=255)? as u8,
             "TTL" => return Err("over one hop, the TTL must be 255 (RFC 5881); leave TTL out".into()),
+            "VRF" if self.link.is_none() => self.vrf = Some(value()?.to_owned()),
+            "VRF" => return Err("over one hop, a session is in the VRF of its link; leave VRF out".into()),
             "DISCRIMINATOR" => self.discriminator = Some(number(word, value()?, 1..=u32::MAX.into())? as u32),
             "PASSIVE" => self.passive = true,
             "DEPENDENT" => self.independent = false,
             "DOWN" => self.admin_down = true,
             _ => {
                 return Err(format!(
-                    "'{word}' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN"
+                    "'{word}' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, VRF, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN"
                 ));
             }
         }
@@ -204,6 +209,8 @@ pub(super) struct Peer {
     pub wanted: Wanted,
     /// Number of the link; `None` over several hops.
     pub link: Option<usize>,
+    /// Number of the routing table, over several hops.
+    pub table: u8,
     /// UDP source port.
     pub port: u16,
     /// Whether the configuration names it.
@@ -221,9 +228,14 @@ pub(super) struct Peer {
     pub since: Nanos,
 }
 
-/// How the table of sessions knows a neighbour.
-pub(super) fn key(neighbour: IpAddr, link: Option<usize>) -> Key {
-    Key { address: neighbour, interface: link.map_or(0, |link| link as u32 + 1) }
+/// How the table of sessions knows a neighbour on a link.
+pub(super) fn on_link(neighbour: IpAddr, link: usize) -> Key {
+    Key { address: neighbour, place: Place::Interface(link as u32) }
+}
+
+/// How it knows one several hops away, by the own address and the number of the routing table.
+pub(super) fn far(neighbour: IpAddr, local: IpAddr, table: u8) -> Key {
+    Key { address: neighbour, place: Place::Several { local, table: table.into() } }
 }
 
 #[cfg(test)]
@@ -254,13 +266,17 @@ mod tests {
             "10.0.0.2 10.0.0.1 eth0 TTL 250",
             Err("over one hop, the TTL must be 255 (RFC 5881); leave TTL out"),
         );
+        check(
+            "10.0.0.2 10.0.0.1 eth0 VRF red",
+            Err("over one hop, a session is in the VRF of its link; leave VRF out"),
+        );
         check("10.0.0.2 10.0.0.1 eth0 MULT 0", Err("MULT must lie between 1 and 255, not '0'"));
         check("10.0.0.2 10.0.0.1 eth0 TX 1us", Err("TX must lie between 1000 us and 4294 s"));
         check("10.0.0.2 10.0.0.1 eth0 TX", Err("a value is missing behind TX"));
         check(
             "10.0.0.2 10.0.0.1 eth0 FAST",
             Err(
-                "'FAST' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN",
+                "'FAST' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, VRF, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN",
             ),
         );
     }

@@ -48,7 +48,7 @@ pub(super) fn json(peer: &Peer, session: &Session, age_s: u64) -> String {
     field("multihop", &peer.link.is_none());
     field("peer", &string(&peer.wanted.neighbour.to_string()));
     field("local", &string(&peer.wanted.local.to_string()));
-    field("vrf", &"\"default\"");
+    field("vrf", &string(peer.wanted.vrf.as_deref().unwrap_or("default")));
     if let Some(link) = &peer.wanted.link {
         field("interface", &string(link));
     }

@@ -244,6 +244,39 @@ fn over_several_hops_it_follows_the_routes() {
 }
 
 #[test]
+fn several_hops_in_a_vrf() {
+    let session = |near: &str, far: &str, vrf: &str| format!("SESSION {near} {far} - TX 10ms RX 10ms {vrf}");
+    let sessions =
+        |near: &str, far: &str| format!("{}, {}", session(near, far, ""), session(near, far, "VRF red"));
+    // The same addresses are used twice. Packets of red leave by the second link of each side; `cut` loses them.
+    let text = format!(
+        "a :: BFD(LINK x 0, LINK xr 1, {}, VRF red 1, TABLE rt); b :: BFD(LINK y 0, LINK yr 1, {}, VRF red 1, TABLE rt); \
+         a[0] -> b; b[0] -> a; a[1] -> cut :: Switch(0) -> SetAnnoByte(VRF, 1) -> [1]b; cut[1] -> Discard; \
+         b[1] -> SetAnnoByte(VRF, 1) -> [1]a; \
+         Idle -> rt :: StaticIPLookup(VRF_ANNO VRF, 10.7.0.0/16 10.0.0.9 0, 10.0.0.0/24 0, \
+             10.7.0.0/16 10.0.0.9 1 table 1, 10.0.0.0/24 1 table 1) -> Discard; rt[1] -> Discard; \
+         s :: Script(wait 5, stop);",
+        sessions("10.7.0.1", "10.0.0.1"),
+        sessions("10.0.0.1", "10.7.0.1"),
+    );
+    let all = |run: &mut Run| -> Vec<String> {
+        let text = ["a", "b"].map(|name| run.read(&format!("{name}.sessions"))).concat();
+        text.lines().map(|line| line.split('\t').nth(2).unwrap_or_default().to_owned()).collect()
+    };
+    let mut run = Rig::text(&text).run();
+    assert_eq!(all(&mut run), ["up"; 4]);
+    let json = run.read("a.json");
+    assert!(json.contains("\"vrf\":\"default\"") && json.contains("\"vrf\":\"red\""), "{json}");
+    let mut run = Rig::text(&text.replace("wait 5", "wait 5, write cut.switch 1, wait 1")).run();
+    assert_eq!(all(&mut run), ["up", "down", "up", "down"], "{}", run.read("a.sessions"));
+    run.write("a.remove", "10.7.0.1 10.0.0.1 -").expect("it is there");
+    assert_eq!(all(&mut run), ["down", "up", "down"]);
+    run.write("a.remove", "10.7.0.1 10.0.0.1 - VRF red").expect("it is there");
+    let why = run.write("a.remove", "10.7.0.1 10.0.0.1 - VRF blue").unwrap_err().to_string();
+    assert!(why.contains("there is no VRF blue"), "{why}");
+}
+
+#[test]
 fn arguments() {
     let check = |args: &str, want: &str| {
         let text = format!("Idle -> e :: BFD({args}) -> Discard;");
@@ -258,6 +291,9 @@ fn arguments() {
     check("LINK a, TABLE rt", "LINK a needs the output");
     check("LINK a 0, TABLE rt", "TABLE: 'rt' is not an element");
     check("LINK a b", "LINK");
+    check("LINK a 0, VRF red 0", "the name of a VRF and the number of its table");
+    check("LINK a 0, VRF red 1, VRF blue 1", "VRF blue 1: the name or the table is given twice");
+    check("LINK a 0, TABLE rt, SESSION 10.0.0.2 10.0.0.1 - VRF red", "there is no VRF red");
 }
 
 /// Two routers, of which one sends echo packets. The other one's forwarding plane sends them back; `cut` loses them.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use packet::Batch;
+use packet::{Batch, Packet};
 use sync::rcu;
 use tables::next_hop::{NextHopId, View};
 
@@ -34,20 +34,27 @@ impl<F: Family> ReverseRoutes<F> {
         good == [true]
     }
 
-    /// The next hop of a packet to `key` in table 0: for single packets that the router sends itself.
-    pub(crate) fn hop(&self, rcu: &rcu::Reader, key: F::Key) -> Option<Hop<F::Addr>> {
+    /// The number of the table that a packet is looked up in.
+    pub(crate) fn table_of(&self, packet: &Packet) -> u8 {
+        self.vrf.map_or(0, |anno| packet.anno_u8(anno.0))
+    }
+
+    /// The next hop of a packet to `key` in a table: for single packets that the router sends itself.
+    pub(crate) fn hop(&self, rcu: &rcu::Reader, table: u8, key: F::Key) -> Option<Hop<F::Addr>> {
         let mut found = [NextHopId::NONE.0];
         let resolve = |view: &View<Hop<F::Addr>>, found: [u32; 1]| {
             view.resolve(NextHopId(found[0]), || 0).copied().filter(|hop| !is_drop(hop.output))
         };
         match &self.path {
             Path::Rcu(published, hops) => {
-                F::lookup(&published.first, rcu, &[key], &mut found);
+                let reader = published.readers.read(rcu).get(usize::from(table))?.as_ref()?;
+                F::lookup(reader, rcu, &[key], &mut found);
                 resolve(hops.read(rcu), found)
             }
             Path::Locked(owned) => {
                 let owned = owned.lock();
-                F::lookup(owned.readers[0].as_ref()?, &owned.reader, &[key], &mut found);
+                let reader = owned.readers.get(usize::from(table))?.as_ref()?;
+                F::lookup(reader, &owned.reader, &[key], &mut found);
                 resolve(owned.hops.read(&owned.reader), found)
             }
         }

@@ -211,7 +211,10 @@ impl Conversation<'_> {
         if self.known.values().any(|known| place(known) == place(asked)) {
             return Ok(());
         }
-        let value = format!("{} {}", asked.neighbour, link(asked));
+        let value = match asked.multi_hop {
+            true => format!("{} {} -", asked.neighbour, asked.local),
+            false => format!("{} {}", asked.neighbour, link(asked)),
+        };
         match self.router.write(&format!("{}.remove", self.element), &value) {
             // Somebody has removed it before.
             Ok(_) | Err(Failure::Refused(..)) => Ok(()),
@@ -266,18 +269,23 @@ fn lacks_link(asked: &Asked) -> bool {
     !asked.multi_hop && asked.interface.is_empty()
 }
 
-/// What tells sessions of a router apart.
-fn place(asked: &Asked) -> (IpAddr, &str) {
-    (asked.neighbour, link(asked))
+/// What tells sessions of a router apart: the neighbour, and its link or, over several hops, the own address.
+fn place(asked: &Asked) -> (IpAddr, &str, Option<IpAddr>) {
+    (asked.neighbour, link(asked), asked.multi_hop.then_some(asked.local))
 }
 
 /// The router's session in the place of one of bfdd's.
 fn find<'v>(sessions: &'v Value, asked: &Asked) -> Option<&'v Value> {
-    let (neighbour, link) = place(asked);
-    let neighbour = neighbour.to_string();
-    sessions.as_array()?.iter().find(|session| {
-        session["peer"] == neighbour.as_str() && session["interface"].as_str().unwrap_or("-") == link
-    })
+    let (neighbour, link, local) = place(asked);
+    let (neighbour, local) = (neighbour.to_string(), local.map(|local| local.to_string()));
+    let is_it = |session: &&Value| {
+        session["peer"] == neighbour.as_str()
+            && session["interface"].as_str().unwrap_or("-") == link
+            && local
+                .as_ref()
+                .is_none_or(|local| session["local"] == local.as_str() && session["vrf"] == "default")
+    };
+    sessions.as_array()?.iter().find(is_it)
 }
 
 /// The state of a session, and what its neighbour said last.
