@@ -12,6 +12,10 @@ use crate::{Change, Config, ConfigError, Discard, Intervals, after_receiving};
 /// Shortest transmission interval while a session is not up, and shortest one of reception while echo packets are sent (RFC 5880 section
 /// 6.8.3).
 const SLOW_US: u32 = 1_000_000;
+/// Places in [`Session::noticed`].
+const CONTROL: usize = 0;
+const ECHO: usize = 1;
+
 /// A session whose echo packets fail stays down for so long at most. Echo packets that return for as long start anew.
 const HOLD_MAX: Duration = Duration::from_secs(60);
 
@@ -101,6 +105,10 @@ pub struct Session {
     echo_failures: u32,
     /// Until then the session stays down.
     held_until: Duration,
+    /// How long packets that may wait for us get after a silence was noticed.
+    grace: Duration,
+    /// When silence was noticed: of control packets, and of echo packets.
+    noticed: [Option<Duration>; 2],
 }
 
 impl Session {
@@ -128,6 +136,8 @@ impl Session {
             echo: None,
             echo_failures: 0,
             held_until: Duration::ZERO,
+            grace: Duration::ZERO,
+            noticed: [None; 2],
         })
     }
 
@@ -193,7 +203,8 @@ impl Session {
     ///
     /// `jitter` is a random number, evenly distributed over all 32 bits.
     ///
-    /// A caller that was late should first receive what waits: packets count from the moment at which they are received here.
+    /// Packets count from the moment at which they are received here. A caller that may be late says by [`set_grace`](Self::set_grace) how long it takes to
+    /// receive what waits.
     pub fn poll(&mut self, now: Duration, jitter: u32) -> Step {
         let silent = self.expire(now);
         self.switch_echo(now, jitter);
@@ -217,6 +228,7 @@ impl Session {
             return Err(Discard::Authentication);
         }
         self.last_rx = now;
+        self.noticed[CONTROL] = None;
         self.remote = Remote {
             discriminator: packet.my_discriminator,
             state: packet.state,
@@ -257,6 +269,7 @@ impl Session {
         intervals.check()?;
         if intervals != self.config.intervals {
             self.config.intervals = intervals;
+            self.noticed = [None; 2];
             self.announce = true;
             self.retime();
         }
@@ -278,7 +291,17 @@ impl Session {
     /// Takes the payload of an echo packet that has returned; says whether it counts.
     pub fn receive_echo(&mut self, payload: &[u8], now: Duration) -> bool {
         let detect_mult = self.config.intervals.detect_mult;
-        self.echo.as_mut().is_some_and(|echo| echo.receive(payload, now, detect_mult))
+        let counts = self.echo.as_mut().is_some_and(|echo| echo.receive(payload, now, detect_mult));
+        if counts {
+            self.noticed[ECHO] = None;
+        }
+        counts
+    }
+
+    /// Sets how long the session stays up after [`poll`](Self::poll) has noticed a silence. A packet that comes meanwhile was only late in being
+    /// looked at.
+    pub fn set_grace(&mut self, grace: Duration) {
+        self.grace = grace;
     }
 
     /// Holds the session down (RFC 5880 section 6.8.16), or lets it go again. It goes on sending, so that the neighbour knows why.
@@ -300,7 +323,7 @@ impl Session {
 
     /// The neighbour has been silent for the detection time: forget it (RFC 5880 sections 6.8.1 and 6.8.4).
     fn expire(&mut self, now: Duration) -> Option<Change> {
-        if self.detection_due()? > now {
+        if !self.is_over(CONTROL, self.detection_due()?, now) {
             return None;
         }
         self.remote = Remote::default();
@@ -311,7 +334,7 @@ impl Session {
     /// Too many echo packets are missing (RFC 5880 section 6.8.5). Control packets still come, so the session would be up again at once. It is held
     /// down for a second, and longer each time that it fails soon again.
     fn expire_echo(&mut self, now: Duration) -> Option<Change> {
-        if self.echo_lost_at()? > now {
+        if !self.is_over(ECHO, self.echo_lost_at()?, now) {
             return None;
         }
         let is_soon = self.echo.is_some_and(|echo| now.saturating_sub(echo.started()) < HOLD_MAX);
@@ -320,8 +343,22 @@ impl Session {
         self.fail(Diagnostic::ECHO_FAILED)
     }
 
+    /// Whether a silence lasts too long: it was noticed, and the grace is over.
+    fn is_over(&mut self, of: usize, due: Duration, now: Duration) -> bool {
+        if due > now {
+            return false;
+        }
+        let noticed = *self.noticed[of].get_or_insert(now);
+        let is_over = noticed + self.grace <= now;
+        if is_over {
+            self.noticed[of] = None;
+        }
+        is_over
+    }
+
     fn echo_lost_at(&self) -> Option<Duration> {
-        Some(self.echo?.lost_at(self.config.intervals.detect_mult))
+        let lost_at = self.echo?.lost_at(self.config.intervals.detect_mult);
+        Some(self.noticed[ECHO].map_or(lost_at, |noticed| noticed + self.grace))
     }
 
     /// Starts or ends the Echo function, or changes its interval, where something has changed.
@@ -329,8 +366,12 @@ impl Session {
         match (self.echo_interval(), &mut self.echo) {
             (None, None) => {}
             (Some(interval), Some(echo)) if echo.interval() == interval => {}
-            (Some(interval), Some(echo)) => echo.set_interval(now, interval),
+            (Some(interval), Some(echo)) => {
+                self.noticed[ECHO] = None;
+                echo.set_interval(now, interval);
+            }
             (interval, echo) => {
+                self.noticed[ECHO] = None;
                 *echo = interval.map(|interval| Echo::start(now, interval, random));
                 self.retime();
             }
@@ -355,7 +396,8 @@ impl Session {
     }
 
     fn detection_due(&self) -> Option<Duration> {
-        (self.remote.discriminator != 0).then(|| self.last_rx + self.detection_time())
+        let due = (self.remote.discriminator != 0).then(|| self.last_rx + self.detection_time())?;
+        Some(self.noticed[CONTROL].map_or(due, |noticed| noticed + self.grace))
     }
 
     /// When the next packet leaves by the timer; `None` where the rules of RFC 5880 section 6.8.7 forbid periodic packets.

@@ -269,6 +269,25 @@ fn a_shorter_echo_interval_holds_from_its_beginning() {
 }
 
 #[test]
+fn packets_that_wait_are_looked_at_first() {
+    let mut session = session(State::Up);
+    session.set_grace(ms(2));
+    session.receive(&packet(State::Up, 1), 255, ms(2)).unwrap();
+    let mut changes = |session: &mut Session, now: Duration| -> Vec<_> {
+        let polled = std::iter::from_fn(|| (session.next_due() <= now).then(|| session.poll(now, 7)));
+        polled.filter_map(|step| step.change).collect()
+    };
+    // The caller comes 20 ms too late, and only then receives what has waited.
+    assert_eq!(changes(&mut session, ms(52)), []);
+    session.receive(&packet(State::Up, 1), 255, ms(53)).unwrap();
+    assert_eq!(changes(&mut session, ms(82)), []);
+    assert_eq!(changes(&mut session, ms(83)), []);
+    assert_eq!(changes(&mut session, ms(84)), []);
+    let [change] = changes(&mut session, ms(85))[..] else { panic!("it is down") };
+    assert_eq!(change.diagnostic, Diagnostic::DETECTION_TIME_EXPIRED);
+}
+
+#[test]
 fn wrong_settings_are_refused() {
     let check = |config: Config, setting: &str| {
         let error = Session::new(config).unwrap_err().to_string();

@@ -74,6 +74,11 @@ impl Watched {
 
     /// With these arguments of the router, and this configuration of bfdd.
     fn by(arguments: &[&str], bfdd: &str) -> Watched {
+        Watched::edited(arguments, bfdd, |text| text)
+    }
+
+    /// The same, with the router's text changed.
+    fn edited(arguments: &[&str], bfdd: &str, edit: impl Fn(String) -> String) -> Watched {
         let rig = Rig::new(Cable::default()).unwrap();
         speak_ipv6(&rig.a);
         rig.a.sysctl("net/ipv6/conf/a0/disable_ipv6", "0").unwrap();
@@ -89,7 +94,7 @@ impl Watched {
         let text = text
             .replace("FromDevice(d", "FromDevice(METHOD AF_PACKET, d")
             .replace("ToDevice(d", "ToDevice(METHOD AF_PACKET, d");
-        std::fs::write(files.path().join("router.click"), text).unwrap();
+        std::fs::write(files.path().join("router.click"), edit(text)).unwrap();
         let router = start_router(&rig.dut, &files);
         let mut watched = Watched { rig, frr: Frr::new().unwrap(), files, router };
         watched.frr.start(&watched.rig.a, "zebra", "", &[]).unwrap();
@@ -447,6 +452,47 @@ fn the_router_runs_the_sessions_of_its_bfdd() {
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert_eq!(table.lines().filter(|line| line.contains(" up ")).count(), 3, "{table}");
     drop(served);
+}
+
+/// Much more data comes than the router forwards: the receive ring is full, and most is lost. BFD does not wait behind it.
+#[test]
+fn overload_ends_no_session() {
+    let needs = needs();
+    if skip_without("overload_ends_no_session", &needs.each_ref().map(String::as_str)) {
+        return;
+    }
+    let bfdd = "bfd\n peer 10.0.1.1 local-address 10.0.1.2 interface a0\n  detect-multiplier 5\n  transmit-interval 200\n  \
+                receive-interval 200\n exit\nexit\n";
+    // A slow router is one that checks each header many times.
+    let slow = |text: String| {
+        text.replace("ip :: Strip(14)", &format!("ip :: Strip(14){}", " -> CheckIPHeader".repeat(300)))
+    };
+    let mut watched =
+        Watched::edited(&["--bfd", "10.0.1.2 10.0.1.1 d0 TX 200ms RX 200ms MULT 5"], bfdd, slow);
+    watched.wait("up", 1);
+    watched.wait_there("up", 1);
+    let mac = |namespace: &Namespace, interface: &str| {
+        namespace.mac(interface).unwrap().map(|byte| format!("{byte:02x}")).join(":")
+    };
+    let (theirs, ours) = (mac(&watched.rig.a, "a0"), mac(&watched.rig.dut, "d0"));
+    let flood = format!(
+        "InfiniteSource(LENGTH 18) -> UDPIPEncap(10.0.1.2, 9, 10.0.2.2, 9) -> EtherEncap(0x0800, {theirs}, {ours}) \
+         -> Queue -> ToDevice(METHOD AF_PACKET, a0);"
+    );
+    let flood = watched.rig.a.spawn(&[JUNCTOR, "run", "-e", &flood]).unwrap();
+    let number = |handler: &str| -> u64 {
+        watched.ctl(&["--read", handler]).and_then(|text| text.parse().ok()).unwrap_or(0)
+    };
+    let counts = || [number("in0.count"), number("in0.kernel_drops")];
+    // The ring holds some 90,000 packets, which take longer than the neighbour may be silent.
+    let is_overloaded = || {
+        let [received, lost] = counts();
+        lost > 300_000 && lost > received
+    };
+    wait_for("overload", PATIENCE, is_overloaded)
+        .unwrap_or_else(|why| panic!("{why}: {:?}\n{}", counts(), flood.stderr()));
+    let sessions = watched.sessions();
+    assert_eq!(least(&sessions, ["session-up", "session-down"]), [1, 0], "{sessions:#?}");
 }
 
 /// Over several hops in a VRF: the session takes the VRF's routes, and none of the same addresses in the main table is up.

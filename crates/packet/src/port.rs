@@ -29,6 +29,8 @@ pub struct Spec {
     pub sniffer: Option<bool>,
     /// Only packets that a filter accepts are wanted: a driver whose kernel runs filters suits best.
     pub filtered: bool,
+    /// Receive packets of BFD by a ring of their own, and before others. Drivers that cannot have two rings have one for all.
+    pub urgent: bool,
     /// Receive also the frames that this host sends.
     pub outbound: bool,
     /// Bytes of each frame to receive at most; 0 means whole frames.

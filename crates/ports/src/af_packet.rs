@@ -32,6 +32,7 @@ use crate::bpf;
 use crate::link::Watch;
 use crate::memory::Taken;
 use crate::sys;
+use crate::urgent::{Part, UrgentRx};
 
 const PACKET_ADD_MEMBERSHIP: i32 = 1;
 const PACKET_MR_PROMISC: u16 = 1;
@@ -62,6 +63,8 @@ struct Shared {
     /// Frames begin with an Ethernet header.
     ethernet: bool,
     qdisc: bool,
+    /// What its sockets receive, if not all.
+    part: Option<Part>,
     why: String,
     promiscuous: Promiscuous,
     aliases: OnceLock<Arc<Aliases>>,
@@ -99,6 +102,17 @@ impl PacketDevice {
     /// # Errors
     /// No such interface, no permission, or options that this kernel cannot satisfy.
     pub fn open(spec: &Spec, why: &str, group: Option<&str>) -> Result<Arc<PacketDevice>, Error> {
+        // Each of several routers would get the same urgent packets.
+        let part = (spec.urgent && group.is_none()).then_some(Part::Rest);
+        PacketDevice::open_part(spec, why, group, part)
+    }
+
+    fn open_part(
+        spec: &Spec,
+        why: &str,
+        group: Option<&str>,
+        part: Option<Part>,
+    ) -> Result<Arc<PacketDevice>, Error> {
         let watch = Watch::new(&spec.device)?;
         let queues =
             spec.queues.unwrap_or_else(|| watch.interfaces.queues(&spec.device).0).clamp(1, QUEUES_MAX);
@@ -114,6 +128,7 @@ impl PacketDevice {
             group: group.map(str::to_owned),
             ethernet,
             qdisc: crate::provider::flag(spec, "QDISC")?.unwrap_or(false),
+            part: part.filter(|_| ethernet),
             why: why.to_owned(),
             promiscuous: Promiscuous::default(),
             aliases: OnceLock::new(),
@@ -273,6 +288,19 @@ impl Shared {
     }
 }
 
+/// Receives an interface's urgent packets by a socket of their own, and the rest by `rest`.
+pub(crate) fn beside(
+    name: &str,
+    aliases: Option<&Arc<Aliases>>,
+    rest: Box<dyn RxQueue>,
+) -> Result<Box<dyn RxQueue>, Error> {
+    let spec = Spec { device: name.to_owned(), queues: Some(1), ..Spec::default() };
+    let device = PacketDevice::open_part(&spec, "", None, Some(Part::Urgent))?;
+    aliases.into_iter().for_each(|aliases| device.ask_for_aliases(aliases.clone()));
+    let both = UrgentRx::new(device.rx(0)?, rest).map_err(|e| device.shared.explain(&e))?;
+    Ok(Box::new(both))
+}
+
 /// Binds a packet socket to an interface.
 pub(crate) fn bind(socket: &OwnedFd, protocol: u16, ifindex: u32) -> io::Result<()> {
     // SAFETY: zeros are an address.
@@ -304,6 +332,7 @@ impl Device for PacketDevice {
         let mut driver = format!("AF_PACKET ring, {queues} queue{}", if queues == 1 { "" } else { "s" });
         let keep = lock(&shared.options).keep_from_kernel;
         driver += if keep { ", kept from the kernel" } else { ", the kernel sees them too" };
+        driver += if shared.part.is_some() { ", BFD by a ring of its own" } else { "" };
         if !shared.why.is_empty() {
             driver += &format!(" ({})", shared.why);
         }
@@ -324,7 +353,11 @@ impl Device for PacketDevice {
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let taken = Taken::take(self.shared.watch.name(), &self.queue(queue)?.0, queue)?.keeping(&self.me);
-        Ok(Box::new(rx::PacketRx::open(self.shared.clone(), taken)?))
+        let rx = Box::new(rx::PacketRx::open(self.shared.clone(), taken)?);
+        if queue > 0 || self.shared.part != Some(Part::Rest) {
+            return Ok(rx);
+        }
+        beside(self.shared.watch.name(), self.shared.aliases.get(), rx)
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {

@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use packet::port::{Device, Error, Info, Link, RxQueue, Spec, TxQueue};
 
-use crate::af_packet::Promiscuous;
+use crate::af_packet::{self, Promiscuous};
 use crate::aliases::Aliases;
 use crate::bpf::{self, XskMap};
 use crate::link::Watch;
@@ -61,6 +61,8 @@ pub struct XdpDevice {
 struct Shared {
     watch: Watch,
     generic: bool,
+    /// The kernel has urgent packets, which a packet socket receives.
+    urgent: bool,
     setup: Setup,
     binding: Binding,
     options: Mutex<Options>,
@@ -100,10 +102,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Hook {
-    fn attach(ifindex: u32, queues: usize, generic: bool) -> io::Result<Hook> {
+    fn attach(ifindex: u32, queues: usize, generic: bool, urgent: bool) -> io::Result<Hook> {
         let map = XskMap::new(queues as u32)?;
         let with = |frags, tags| {
-            let program = bpf::redirect_program(&map, frags, tags)?;
+            let program = bpf::redirect_program(&map, frags, tags, urgent)?;
             bpf::attach_xdp(&program, ifindex, generic)
         };
         // A program that copes with several buffers allows jumbo frames; a driver that knows only one takes the other. One that
@@ -144,8 +146,8 @@ impl XdpDevice {
         let setup = setup(spec, queues)?;
         let driver = watch.interfaces.driver(name).unwrap_or_else(|| "unknown driver".to_owned());
         let ifindex = watch.bound();
-        let hook =
-            Hook::attach(ifindex, queues, generic).map_err(|e| explain_attach(name, &driver, generic, &e))?;
+        let hook = Hook::attach(ifindex, queues, generic, spec.urgent)
+            .map_err(|e| explain_attach(name, &driver, generic, &e))?;
         let wanted = provider::flag(spec, "ZEROCOPY")?;
         let single = setup.shape.chunk - KERNEL_HEADROOM - setup.headroom as usize;
         let large = watch.interfaces.mtu(name).unwrap_or(1500) + 18 > single;
@@ -153,6 +155,7 @@ impl XdpDevice {
         let mut text = format!("AF_XDP {}", if generic { "generic" } else { "native" });
         text += if binding.zero_copy { " zero-copy" } else { " copy" };
         text += &format!(", {queues} queue{}, driver {driver}", if queues == 1 { "" } else { "s" });
+        text += if spec.urgent { ", BFD by a packet socket" } else { "" };
         let notes: Vec<&str> = [note.as_str(), why].into_iter().filter(|n| !n.is_empty()).collect();
         if !notes.is_empty() {
             text += &format!(" ({})", notes.join("; "));
@@ -163,6 +166,7 @@ impl XdpDevice {
         let shared = Arc::new(Shared {
             watch,
             generic,
+            urgent: spec.urgent,
             setup,
             binding,
             options: Mutex::default(),
@@ -342,7 +346,7 @@ impl Shared {
         let mut hook = lock(&self.hook);
         if hook.as_ref().is_none_or(|hook| hook.ifindex != ifindex) {
             *hook = None;
-            *hook = Some(Hook::attach(ifindex, self.slots.len(), self.generic)?);
+            *hook = Some(Hook::attach(ifindex, self.slots.len(), self.generic, self.urgent)?);
             self.watch.set_bound(ifindex);
             if lock(&self.options).promiscuous {
                 // What was possible on the former interface is possible on this one, or it has gone again.
@@ -441,7 +445,12 @@ impl Device for XdpDevice {
 
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let taken = Taken::take(self.shared.watch.name(), &self.flags(queue)?.0, queue)?.keeping(&self.me);
-        Ok(Box::new(rx::XdpRx::open(self.shared.clone(), queue, taken)?))
+        let rest = Box::new(rx::XdpRx::open(self.shared.clone(), queue, taken)?);
+        if queue > 0 || !self.shared.urgent {
+            return Ok(rest);
+        }
+        let (name, aliases) = (self.shared.watch.name(), self.shared.aliases.get());
+        af_packet::beside(name, aliases, rest)
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {

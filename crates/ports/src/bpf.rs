@@ -206,8 +206,13 @@ pub(crate) fn tag_function() -> Option<u32> {
 
 /// The XDP program: redirect to the socket of the packet's receive queue, and let the kernel have it where there is
 /// none. With `tags`, the [function](tag_function) that tells of a tag and the interface to ask it of, a VLAN tag that is kept beside
-/// the frame is put into it first.
-pub(crate) fn redirect_program(map: &XskMap, frags: bool, tags: Option<(u32, u32)>) -> io::Result<OwnedFd> {
+/// the frame is put into it first. With `urgent`, the kernel has [urgent packets](crate::urgent), too.
+pub(crate) fn redirect_program(
+    map: &XskMap,
+    frags: bool,
+    tags: Option<(u32, u32)>,
+    urgent: bool,
+) -> io::Result<OwnedFd> {
     const XDP_PASS: i32 = 2;
     const REDIRECT_MAP: i32 = 51;
     const DEV_BOUND_ONLY: u32 = 1 << 6;
@@ -216,6 +221,9 @@ pub(crate) fn redirect_program(map: &XskMap, frags: bool, tags: Option<(u32, u32
     asm.set(Reg::R6, Reg::R1);
     if let Some((function, _)) = tags {
         insert_tag(&mut asm, function);
+    }
+    if urgent {
+        crate::urgent::pass(&mut asm);
     }
     asm.load(Size::Word, Reg::R2, (Reg::R6, QUEUE));
     asm.map(Reg::R1, &map.0);

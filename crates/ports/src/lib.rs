@@ -33,6 +33,7 @@ mod provider;
 pub mod raw_ip;
 mod sys;
 pub mod tap;
+mod urgent;
 pub mod vrf;
 
 pub use keeper::{Keeper, inherited};

@@ -18,6 +18,11 @@ pub(super) fn returned(router: &Router) -> &'static str {
     if router.bfd.is_some() { ", ECHO true" } else { "" }
 }
 
+/// What has interfaces receive BFD before other packets.
+pub(super) fn urgent(router: &Router) -> &'static str {
+    if router.bfd.is_some() { ", URGENT true" } else { "" }
+}
+
 /// The name of interface `i` in sessions: that of its twin, which routing daemons see.
 fn link(router: &Router, i: usize) -> String {
     if router.host { format!("host{i}") } else { router.interfaces[i].name.clone() }

@@ -538,13 +538,14 @@ impl Router {
         let rest = patterns.len();
         let mut text = format!(
             "\n// Interface {name}.\n\
-             in{i} :: FromDevice({name}{method}) -> c{i} :: Classifier({0}, -);\n\
+             in{i} :: FromDevice({name}{method}{3}) -> c{i} :: Classifier({0}, -);\n\
              out{i} :: Queue({1}) -> {2}ToDevice({name}{method});\n\
              // Frames with a priority tag (VLAN 0) are treated as untagged ones.\n\
              c{i}[{rest}] -> tags{i} :: UntagPriority -> u{i} :: Classifier({0}, -);\n",
             patterns.join(", "),
             self.queue,
             if self.host { format!("[1]order{i} :: PrioSched -> ") } else { String::new() },
+            bfd::urgent(self),
         );
         if four {
             text += &ipv4::input(self, i, of4);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # FromDevice, PollDevice
 //!
-//! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, keywords BURST, METHOD, QUEUE, N_QUEUES, SNIFFER, HEADROOM, TIMESTAMP, FORCE_IP, BPF_FILTER, OUTBOUND, ACTIVE, STOP, SETTING])`
+//! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, keywords BURST, METHOD, QUEUE, N_QUEUES, SNIFFER, HEADROOM, TIMESTAMP, FORCE_IP, BPF_FILTER, URGENT, OUTBOUND, ACTIVE, STOP, SETTING])`
 //!
 //! Receives packets from a network device.
 //!
@@ -24,6 +24,9 @@
 //!   libpcap on the machine when the router starts. Without METHOD it chooses `AF_PACKET`, where the kernel keeps what is
 //!   refused; with other drivers refused packets are taken and dropped. Frames that the kernel joined are judged twice, joined
 //!   and single.
+//! * `URGENT` boolean, default false: receive packets of BFD (UDP to ports 3784, 3785 and 4784) by a ring of their own, and before others. So they do
+//!   not wait, and are not lost, where more comes than is forwarded. With AF_PACKET and AF_XDP; with the latter, the kernel sees
+//!   these packets, too. Other drivers have one ring for all. Not together with BPF_FILTER.
 //! * `OUTBOUND` boolean, default false: receive also what this host sends.
 //! * `ACTIVE` boolean, default true.
 //! * `STOP` boolean, default false: asks the driver to stop when the device has ended, as a file does.
@@ -258,6 +261,10 @@ impl Element for FromDevice {
         spec.headroom = args.keyword("HEADROOM", 0);
         let expression = args.keyword("BPF_FILTER", String::new());
         spec.filtered = !expression.trim().is_empty();
+        spec.urgent = args.keyword("URGENT", false);
+        if spec.urgent && spec.filtered {
+            args.error("URGENT and BPF_FILTER do not go together: leave one of them out");
+        }
         if spec.headroom > 8192 {
             args.error("HEADROOM must be at most 8192 bytes");
         }
@@ -631,6 +638,10 @@ mod tests {
         };
         assert_eq!(error("eth1"), ["'e' could not open: eth1: no such device"]);
         assert_eq!(error("eth0, QUEUE 1"), ["'e' could not open: eth0: there is no queue 1; it has 1"]);
+        assert_eq!(
+            error("eth0, URGENT true, BPF_FILTER tcp"),
+            ["e: URGENT and BPF_FILTER do not go together: leave one of them out"]
+        );
         assert_eq!(
             error("eth0, BPF_FILTER \"tcp prt 80\""),
             ["'e' could not open: BPF_FILTER: filter 'tcp prt 80': syntax error; see the manual"]

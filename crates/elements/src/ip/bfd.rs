@@ -108,8 +108,8 @@ pub const CLASS: Class = Class::new("BFD", "-/-", || Box::new(Bfd::default()))
 
 /// The only timer: when a session is due.
 const NEXT: u32 = 0;
-/// A timer that fires later than this gives packets that wait a turn before their senders count as silent.
-const LATE: Duration = Duration::from_millis(1);
+/// Packets that wait get this time before their senders count as silent. A worker looks at timers before devices, so each device has a turn.
+const GRACE: Duration = Duration::from_millis(1);
 /// UDP source ports (RFC 5881 section 4), one for each session.
 const PORTS: std::ops::Range<u16> = 49152..65535;
 
@@ -152,8 +152,6 @@ struct Bfd {
     liveness: Arc<Liveness>,
     noutputs: usize,
     changes: u64,
-    /// The timer was late, and packets have had their turn.
-    waited: bool,
 }
 
 impl Element for Bfd {
@@ -236,13 +234,6 @@ impl Element for Bfd {
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        let now = Duration::from_nanos(cx.now());
-        let late = now.saturating_sub(self.sessions.next_due());
-        if late > LATE && late < now && !std::mem::replace(&mut self.waited, true) {
-            let soon = cx.now() + LATE.as_nanos() as u64;
-            return cx.set_timer(NEXT, soon);
-        }
-        self.waited = false;
         self.run(cx);
     }
 
@@ -344,6 +335,7 @@ impl Bfd {
         let config = wanted.config(wanted.discriminator.unwrap_or(random));
         self.sessions.add(key, config).map_err(|why| why.to_string())?;
         self.sessions.update(key, |session| {
+            session.set_grace(GRACE);
             session.set_echo(wanted.echo_tx_us);
             if wanted.admin_down {
                 session.set_admin_down(true);

@@ -25,6 +25,7 @@ use crate::link::Pace;
 use crate::memory::Taken;
 use crate::offload::{self, Unfinished, Unsplit};
 use crate::sys::{self, Aside, Counters, Doorbell, Map};
+use crate::urgent::{self, Part};
 
 const PACKET_RX_RING: i32 = 5;
 const PACKET_STATISTICS: i32 = 6;
@@ -116,7 +117,10 @@ impl Ring {
             // Linux 4.20; older ones are filtered by packet type below.
             let _ = set(PACKET_IGNORE_OUTGOING, 1);
         }
-        let blocks = (BLOCKS / shared.queues.max(1)).max(BLOCKS_AT_LEAST);
+        let blocks = match shared.part {
+            Some(Part::Urgent) => BLOCKS_AT_LEAST,
+            _ => (BLOCKS / shared.queues.max(1)).max(BLOCKS_AT_LEAST),
+        };
         let request = RingRequest {
             block_size: BLOCK_SIZE as u32,
             blocks: blocks as u32,
@@ -128,6 +132,9 @@ impl Ring {
         };
         sys::set_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, &request)?;
         let map = Map::new(&socket, BLOCK_SIZE * blocks, 0)?;
+        if let Some(part) = shared.part {
+            sys::attach_filter(&socket, &urgent::program(part))?;
+        }
         bind(&socket, libc::ETH_P_ALL as u16, ifindex)?;
         if shared.queues > 1 || shared.group.is_some() {
             join_fanout(shared, &socket, ifindex)?;
