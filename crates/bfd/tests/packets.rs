@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{config, every, ms};
 use junctor_bfd::{
-    AddError, Config, Diagnostic, Discard, Flags, Intervals, Key, Repr, SESSIONS_MAX, Session, Sessions,
-    State, after_receiving,
+    AddError, Config, Diagnostic, Discard, Flags, Intervals, Key, Place, Repr, SESSIONS_MAX, Session,
+    Sessions, State, after_receiving,
 };
 use proptest::prelude::*;
 
@@ -255,7 +255,7 @@ fn a_shorter_echo_interval_holds_from_its_beginning() {
         |us: u32| Repr { required_min_echo_rx_us: us, flags: Flags::FINAL, ..packet(State::Up, 1) };
     session.receive(&returned_in(900_000), 255, ms(2)).unwrap();
     session.set_echo(1000);
-    let mut poll = |session: &mut Session, now: Duration| {
+    let poll = |session: &mut Session, now: Duration| {
         std::iter::from_fn(|| (session.next_due() <= now).then(|| session.poll(now, 7))).collect::<Vec<_>>()
     };
     assert!(poll(&mut session, ms(2)).iter().any(|step| step.echo.is_some()));
@@ -273,7 +273,7 @@ fn packets_that_wait_are_looked_at_first() {
     let mut session = session(State::Up);
     session.set_grace(ms(2));
     session.receive(&packet(State::Up, 1), 255, ms(2)).unwrap();
-    let mut changes = |session: &mut Session, now: Duration| -> Vec<_> {
+    let changes = |session: &mut Session, now: Duration| -> Vec<_> {
         let polled = std::iter::from_fn(|| (session.next_due() <= now).then(|| session.poll(now, 7)));
         polled.filter_map(|step| step.change).collect()
     };

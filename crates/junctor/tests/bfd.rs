@@ -81,6 +81,8 @@ impl Watched {
     fn edited(arguments: &[&str], bfdd: &str, edit: impl Fn(String) -> String) -> Watched {
         let rig = Rig::new(Cable::default()).unwrap();
         speak_ipv6(&rig.a);
+        // bfdd's echo packets would come from an address that the router's advertisements give.
+        rig.a.sysctl("net/ipv6/conf/a0/accept_ra", "0").unwrap();
         rig.a.sysctl("net/ipv6/conf/a0/disable_ipv6", "0").unwrap();
         rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
         rig.a.ip("addr add fd00:1::2/64 dev a0 nodad").unwrap();
@@ -333,6 +335,7 @@ fn routers_return_each_others_echo_packets() {
     let rig = Rig::new(Cable::default()).unwrap();
     let other = Namespace::new("c").unwrap();
     Cable::default().lay(&rig.a, "a1", &other, "c0").unwrap();
+    Cable::default().lay(&rig.b, "b1", &other, "c1").unwrap();
     rig.a.ip("link add name bridge type bridge").unwrap();
     for interface in ["a0", "a1"] {
         rig.a.ip(&format!("link set dev {interface} master bridge")).unwrap();
@@ -355,8 +358,11 @@ fn routers_return_each_others_echo_packets() {
     let options = "TX 50ms RX 50ms MULT 5 ECHO 50ms ECHO_TX 50ms";
     let both = |four: &str, six: &str| [four, six].map(|session| format!("{session} {options}"));
     let theirs = both("10.0.1.1 10.0.1.2 c0", "fd00:1::1 fd00:1::2 c0");
-    let (_files, _other) =
-        started(&other, &["c0=10.0.1.2/24,fd00:1::2/64"], theirs.each_ref().map(String::as_str));
+    let (_files, _other) = started(
+        &other,
+        &["c0=10.0.1.2/24,fd00:1::2/64", "c1=10.0.3.1/24"],
+        theirs.each_ref().map(String::as_str),
+    );
     let [four, six] = both("10.0.1.2 10.0.1.1 d0", "fd00:1::2 fd00:1::1 d0");
     let four = four + " ECHO_SOURCE 10.0.2.1";
     let interfaces = ["d0=10.0.1.1/24,fd00:1::1/64", "d1=10.0.2.1/24"];
