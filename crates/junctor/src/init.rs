@@ -342,6 +342,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn bfd_comes_and_goes_before_other_packets() {
+        let of = |addresses: [&str; 2], answers: bool, bfd: bool| {
+            let bfd = if bfd { vec!["true".to_owned()] } else { Vec::new() };
+            let text =
+                router(&addresses.map(String::from), &[], &[], Kernel { answers, bfd, ..Kernel::default() });
+            text.inspect(|text| check(text)).unwrap()
+        };
+        let four = ["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"];
+        let six = ["eth0=2001:db8::1/64", "eth1=2001:db8:1::1/64"];
+        let both = ["eth0=10.0.0.1/24,2001:db8::1/64", "eth1=10.0.1.1/24"];
+        for (addresses, answers) in [four, six, both].into_iter().flat_map(|a| [(a, false), (a, true)]) {
+            let text = of(addresses, answers, true);
+            assert_eq!(text.matches("URGENT true").count(), 2, "{text}");
+            for line in ["] -> Paint(254) -> ", "urgent1 :: Queue(1024) -> [0]order1;", "ready1[1] -> out1;"]
+            {
+                assert!(text.contains(line), "{line}: {text}");
+            }
+            let without = of(addresses, answers, false);
+            assert!(!without.contains("URGENT") && !without.contains("CheckPaint"), "{without}");
+        }
+    }
+
     // conformance: RFC1812-5.3.8-c
     #[test]
     fn reverse_paths_are_not_checked_unless_asked_for() {

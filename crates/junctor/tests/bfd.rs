@@ -499,6 +499,7 @@ fn overload_ends_no_session() {
         .unwrap_or_else(|why| panic!("{why}: {:?}\n{}", counts(), flood.stderr()));
     let sessions = watched.sessions();
     assert_eq!(least(&sessions, ["session-up", "session-down"]), [1, 0], "{sessions:#?}");
+    assert!(number("urgent0.highwater_length") > 0, "BFD has a queue of its own on the way out");
 }
 
 /// Over several hops in a VRF: the session takes the VRF's routes, and none of the same addresses in the main table is up.

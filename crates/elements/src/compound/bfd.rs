@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The part of a router's text that watches neighbours.
 
-use super::router::Router;
+use super::router::{CONTROL_OUT, Router};
 
 /// What is for this router, and is not BFD: the output of a routing table, or of the classifier behind it.
 pub(super) fn rest4(router: &Router) -> &'static str {
@@ -21,6 +21,27 @@ pub(super) fn returned(router: &Router) -> &'static str {
 /// What has interfaces receive BFD before other packets.
 pub(super) fn urgent(router: &Router) -> &'static str {
     if router.bfd.is_some() { ", URGENT true" } else { "" }
+}
+
+/// The paint of BFD packets on their way out, which no interface's packets have where there are fewer interfaces.
+const PAINT: u8 = 254;
+
+/// Where packets for interface `i` go when they have their Ethernet header.
+pub(super) fn out(router: &Router, i: usize) -> String {
+    if router.bfd.is_some() { format!("ready{i}") } else { format!("out{i}") }
+}
+
+/// The queue of BFD on the way out by interface `i`, which is served before that of other packets.
+pub(super) fn queue(router: &Router, i: usize) -> String {
+    if router.bfd.is_none() {
+        return String::new();
+    }
+    format!(
+        "// BFD goes out before other packets.\n\
+         urgent{i} :: Queue({CONTROL_OUT}) -> [0]order{i};\n\
+         ready{i} :: CheckPaint({PAINT}) -> urgent{i};\n\
+         ready{i}[1] -> out{i};\n"
+    )
 }
 
 /// The name of interface `i` in sessions: that of its twin, which routing daemons see.
@@ -71,10 +92,10 @@ pub(super) fn text(router: &Router) -> String {
     let mut text = format!("\n// What watches neighbours.\nbfd :: BFD({});\n", arguments.join(", "));
     for (i, interface) in router.interfaces.iter().enumerate() {
         text += &format!("watched[{}] -> [{i}]bfd;\n", i + 1);
-        let way = if interface.has4() { format!("arp{i}") } else { "Discard".into() };
+        let way = if interface.has4() { format!("Paint({PAINT}) -> arp{i}") } else { "Discard".into() };
         text += &format!("bfd[{i}] -> {way};\n");
         if six {
-            let way = if interface.has6() { format!("nd{i}") } else { "Discard".into() };
+            let way = if interface.has6() { format!("Paint({PAINT}) -> nd{i}") } else { "Discard".into() };
             text += &format!("bfd[{}] -> {way};\n", n + i);
         }
     }

@@ -206,10 +206,11 @@ rt[{output}] -> DropBroadcasts
     -> FixIPSrc({address})
     -> ttl{i} :: DecIPTTL
     -> mtu{i} :: IPFragmenter({mtu}{follow})
-    -> arp{i} -> out{i};
+    -> arp{i} -> {};
 redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}) -> [0]rt;
 ",
         router.answers(),
+        bfd::out(router, i),
         networks.join(" "),
     );
     text += &if router.host {

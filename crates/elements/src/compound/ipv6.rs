@@ -351,13 +351,14 @@ rt6[{output}] -> DropBroadcasts
     -> onlink{i} :: PaintTee({output})
     -> hlim{i} :: DecIP6HLIM
     -> big{i} :: IP6Fragmenter({mtu}{follow})
-    -> nd{i} -> out{i};
+    -> nd{i} -> {};
 onlink{i}[1] -> ICMP6Error({link_local}, redirect, ONLINK {}, {ERRORS}) -> [0]nd{i};
 scope{i}[1] -> beyond6;
 hlim{i}[1] -> expired6;
 nd{i}[1] -> out{i};
 ",
         router.answers(),
+        bfd::out(router, i),
         [&["fe80::/10".to_owned()][..], &networks].concat().join(" "),
         link_local = link_local(interface),
     );

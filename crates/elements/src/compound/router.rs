@@ -21,7 +21,7 @@ const CONTROL_IN: usize = 4096;
 /// Other packets that may wait for the kernel.
 const PUNTS: usize = 512;
 /// Messages of the kernel's control protocols that may wait for an interface.
-const CONTROL_OUT: usize = 1024;
+pub(super) const CONTROL_OUT: usize = 1024;
 
 /// An address with its network, of either family, as the user writes it.
 #[derive(Clone, Copy, Debug)]
@@ -544,9 +544,13 @@ impl Router {
              c{i}[{rest}] -> tags{i} :: UntagPriority -> u{i} :: Classifier({0}, -);\n",
             patterns.join(", "),
             self.queue,
-            if self.host { format!("[1]order{i} :: PrioSched -> ") } else { String::new() },
+            match self.host || self.bfd.is_some() {
+                true => format!("[1]order{i} :: PrioSched -> "),
+                false => String::new(),
+            },
             bfd::urgent(self),
         );
+        text += &bfd::queue(self, i);
         if four {
             text += &ipv4::input(self, i, of4);
         }
@@ -627,6 +631,10 @@ impl Router {
         } else {
             "IPv6"
         };
+        let control = match self.bfd {
+            Some(_) => format!("urgent{i}"),
+            None => format!("Queue({CONTROL_OUT}) -> [0]order{i}"),
+        };
         let asks = match (self.has4(), self.has6()) {
             (true, true) => "ARP and neighbour solicitations",
             (true, _) => "ARP",
@@ -636,7 +644,7 @@ impl Router {
             "// Its twin: the kernel's side of this interface. The kernel answers {asks} and gets all that is not {not_ours}, too.\n\
              // Control protocols have their own queues and limits both ways: no flood of other packets takes a hello's place.\n\
              FromHost(host{i}{addresses}, TWIN {name}{mtu}{netns}{vrf}{routes}) -> said{i} :: ControlTraffic(LIMITED false)\n    \
-             -> Queue({CONTROL_OUT}) -> [0]order{i};\n\
+             -> {control};\n\
              said{i}[1], said{i}[2] -> out{i};\n\
              heard{i} :: ControlTraffic -> Queue({CONTROL_IN}) -> [0]first{i} :: PrioSched -> twin{i} :: ToHost(host{i});\n\
              punts{i} :: Queue({PUNTS}) -> [1]first{i};\n\
