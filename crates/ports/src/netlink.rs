@@ -8,6 +8,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::sys::{self, check};
 
+mod request;
+
+pub(crate) use request::{CREATE, Request, attribute};
+
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
 const RTM_NEWADDR: u16 = 20;
@@ -155,7 +159,7 @@ impl AddressEvents {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes)
 }
 
@@ -173,7 +177,7 @@ fn messages(mut bytes: &[u8], tell: &mut impl FnMut(u16, &[u8])) {
 }
 
 /// Attributes: length and kind, and what they hold.
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from(half(bytes, 0)?);
         let (kind, value) = (half(bytes, 2)?, bytes.get(4..len)?);

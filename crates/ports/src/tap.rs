@@ -21,12 +21,14 @@ use crate::aliases::{Aliases, Teller};
 use crate::keeper::{self, Keeper};
 use crate::link::{Interfaces, Pace, Watch};
 use crate::memory::Taken;
-use crate::sys::{self, Counters, check};
+use crate::sys::{self, Aside, Counters, check};
 use crate::vrf::Vrf;
 
 mod again;
+mod ipv6;
 
 use again::{Current, Kept, Maker};
+use ipv6::Resizer;
 
 /// What a tap carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +91,8 @@ pub struct Tap {
     watch: Arc<Watch>,
     /// The interface whose carrier the tap follows.
     twin: Option<Arc<Watch>>,
-    /// The tap follows its MTU, too: nobody has said another one.
-    follows_mtu: bool,
+    /// Follows its MTU, too, where nobody has said another one.
+    resizer: Option<Arc<Resizer>>,
     /// The MTU that it was made with.
     mtu: Option<usize>,
     aliases: OnceLock<Arc<Aliases>>,
@@ -165,22 +167,26 @@ impl Tap {
         if twin.is_some() {
             watch = watch.with_uppers();
         }
-        configure(&watch, spec)?;
+        let follows_mtu = twin.as_ref().is_some_and(|(_, follows)| *follows);
+        configure(&watch, spec, follows_mtu)?;
         let watch = Arc::new(watch);
+        let resizer = follows_mtu.then(|| Resizer::new(watch.clone(), spec)).transpose();
+        let resizer = resizer.map_err(|e| {
+            Error::new(&name, format!("cannot open a socket of rtnetlink: {}", sys::words(&e)), "")
+        })?;
         let spec = TapSpec { name: Some(name), ..spec.clone() };
-        let maker = Arc::new(Maker { spec, namespace, watch: watch.clone() });
+        let maker = Arc::new(Maker { spec, namespace, watch: watch.clone(), follows_mtu });
         let queue = |(number, fd): (usize, OwnedFd)| {
             let current = Arc::new(Current::new(fd, maker.clone(), kept(number)));
             Queue { current, rx: Arc::default(), tx: Arc::default() }
         };
-        let follows_mtu = twin.as_ref().is_some_and(|(_, follows)| *follows);
         Ok(Arc::new_cyclic(|me| Tap {
             me: me.clone(),
             kind: maker.spec.kind,
             headroom: maker.spec.headroom,
             watch,
             twin: twin.map(|(watch, _)| watch),
-            follows_mtu,
+            resizer: resizer.map(Arc::new),
             aliases: OnceLock::new(),
             mtu: maker.spec.mtu,
             queues: fds.into_iter().enumerate().map(queue).collect(),
@@ -292,7 +298,8 @@ fn explain_attach(name: &str, error: &io::Error) -> Error {
     Error::new(name, format!("cannot make a tap: {}", sys::words(error)), mend)
 }
 
-fn configure(watch: &Watch, spec: &TapSpec) -> Result<(), Error> {
+/// Gives an interface what the specification says. IPv6 waits for an MTU that it is possible with, if a larger one may come.
+fn configure(watch: &Watch, spec: &TapSpec, follows_mtu: bool) -> Result<(), Error> {
     let name = watch.name();
     let failed = |what: &str, e: io::Error| {
         let mend =
@@ -312,9 +319,18 @@ fn configure(watch: &Watch, spec: &TapSpec) -> Result<(), Error> {
         let joined = vrf.take(&watch.interfaces, name);
         joined.map_err(|e| failed(&format!("VRF {} with table {}", vrf.name, vrf.table), e))?;
     }
-    for (address, prefix) in &spec.addresses {
+    let has_six = spec.mtu.is_none_or(ipv6::is_possible);
+    let waits = |address: &IpAddr| address.is_ipv6() && !has_six && follows_mtu;
+    for (address, prefix) in spec.addresses.iter().filter(|(address, _)| !waits(address)) {
         let set = watch.interfaces.set_address(name, *address, *prefix);
-        set.map_err(|e| failed(&format!("address {address}/{prefix}"), e))?;
+        set.map_err(|e| match has_six {
+            true => failed(&format!("address {address}/{prefix}"), e),
+            false => Error::new(
+                name,
+                format!("cannot set address {address}/{prefix}: {}", sys::words(&e)),
+                "IPv6 takes an MTU of 1280 bytes",
+            ),
+        })?;
     }
     watch.interfaces.set_up(name).map_err(|e| failed("it up", e))
 }
@@ -324,9 +340,10 @@ impl Tap {
         let teller = self.aliases.get().map(|aliases| Teller::new(aliases.clone()));
         // The kernel gives a tap a carrier when it is opened; one that was kept has what it was given last.
         let carrier = self.watch.state() == Link::Up;
-        let mtu = watch.interfaces.mtu(watch.name()).ok().filter(|_| self.follows_mtu);
-        let (breaks, first_mtu) = (watch.breaks(), self.mtu);
-        Twin { breaks, watch, carrier, mtu, first_mtu, teller, pace: Pace::default() }
+        let mtu = watch.interfaces.mtu(watch.name()).ok().filter(|_| self.resizer.is_some());
+        let (breaks, first_mtu, resizer) = (watch.breaks(), self.mtu, self.resizer.clone());
+        let (resizing, pace) = (Aside::default(), Pace::default());
+        Twin { breaks, watch, carrier, mtu, first_mtu, resizer, resizing, teller, pace }
     }
 }
 
@@ -418,6 +435,9 @@ struct Twin {
     mtu: Option<usize>,
     /// What the tap has when it is made again.
     first_mtu: Option<usize>,
+    resizer: Option<Arc<Resizer>>,
+    /// Sets an MTU, which it returns. The kernel may take its time for that.
+    resizing: Aside<usize>,
     breaks: u64,
     teller: Option<Teller>,
     pace: Pace,
@@ -450,14 +470,15 @@ impl Twin {
 
     /// Gives the tap the interface's MTU when that has changed. An MTU that the kernel's user gave the tap stays until then.
     #[cold]
-    fn follow_mtu(&mut self, tap: &Watch) {
-        let now = self.watch.mtu();
-        if let (Some(before), Some(now)) = (self.mtu, now)
-            && before != now
-        {
-            // One that taps cannot have is left out.
-            let _ = tap.interfaces.set_mtu(tap.name(), now);
-            self.mtu = Some(now);
+    fn follow_mtu(&mut self) {
+        let Some((resizer, now)) = self.resizer.as_ref().zip(self.watch.mtu()) else { return };
+        if self.mtu != Some(now) || self.resizing.is_busy() {
+            let resizer = resizer.clone();
+            let set = self.resizing.look(move || {
+                resizer.set_mtu(now);
+                now
+            });
+            self.mtu = set.or(self.mtu);
         }
     }
 }
@@ -499,7 +520,7 @@ impl RxQueue for TapRx {
         {
             // A kernel before 5.0 leaves taps their carrier.
             let _ = twin.follow(&self.fd);
-            twin.follow_mtu(&self.watch);
+            twin.follow_mtu();
             twin.tell(&self.watch);
         }
         let (mut n, mut bytes) = (0, 0);

@@ -4,18 +4,15 @@
 //! Where the kernel has no VRF devices, a rule does that instead. It does not concern what the kernel itself sends.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use crate::link::Interfaces;
-use crate::sys::{self, check};
+use crate::netlink::{CREATE, Request, attribute};
+use crate::sys;
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_SETLINK: u16 = 19;
 const RTM_NEWRULE: u16 = 32;
-const ERROR: u16 = 2;
-/// Flags: a request that is to be acknowledged; it makes something that is not there.
-const REQUEST: u16 = 1 | 4;
-const CREATE: u16 = 0x400 | 0x200;
 
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MASTER: u16 = 10;
@@ -29,7 +26,6 @@ const FRA_TABLE: u16 = 15;
 /// The priority of rules, which is that of the kernel's rule for VRF devices.
 const PRIORITY: u32 = 1000;
 const TO_TABLE: u8 = 1;
-const HEADER: usize = 16;
 
 /// A VRF of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +47,9 @@ impl Vrf {
         }
         interfaces.set_up(&self.name)?;
         let (index, master) = (interfaces.index(interface)?, interfaces.index(&self.name)?);
-        let mut request = Request::new(RTM_SETLINK, 0, &[0; 16]);
-        request.bytes[HEADER + 4..][..4].copy_from_slice(&index.to_ne_bytes());
+        let mut link = [0; 16];
+        link[4..8].copy_from_slice(&index.to_ne_bytes());
+        let mut request = Request::new(RTM_SETLINK, 0, &link);
         request.attribute(IFLA_MASTER, &master.to_ne_bytes());
         request.send(&socket)
     }
@@ -82,53 +79,6 @@ impl Vrf {
             }
         }
         Ok(())
-    }
-}
-
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let mut bytes = ((value.len() + 4) as u16).to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
-/// A message to the kernel.
-struct Request {
-    bytes: Vec<u8>,
-}
-
-impl Request {
-    fn new(kind: u16, flags: u16, body: &[u8]) -> Request {
-        let mut bytes = vec![0; 4];
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend((REQUEST | flags).to_ne_bytes());
-        bytes.extend([0; 8]);
-        bytes.extend(body);
-        Request { bytes }
-    }
-
-    fn attribute(&mut self, kind: u16, value: &[u8]) {
-        self.bytes.extend(attribute(kind, value));
-    }
-
-    /// Sends it and waits for the kernel's acknowledgement, which is there when the call returns.
-    fn send(mut self, socket: &OwnedFd) -> io::Result<()> {
-        let len = self.bytes.len() as u32;
-        self.bytes[..4].copy_from_slice(&len.to_ne_bytes());
-        // SAFETY: the kernel reads `len` bytes of the request.
-        let sent = unsafe { libc::send(socket.as_raw_fd(), self.bytes.as_ptr().cast(), self.bytes.len(), 0) };
-        check(sent as libc::c_int)?;
-        let mut answer = [0u8; 1024];
-        let got = sys::receive(socket, &mut answer)?;
-        let kind = u16::from_ne_bytes([answer[4], answer[5]]);
-        match answer[HEADER..].first_chunk::<4>() {
-            Some(code) if got >= HEADER + 4 && kind == ERROR => match i32::from_ne_bytes(*code) {
-                0 => Ok(()),
-                code => Err(io::Error::from_raw_os_error(-code)),
-            },
-            _ => Err(io::Error::other("the kernel answered something else")),
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use common::{PATIENCE, Scratch, conserving, frames, open, spec};
 use junctor_ports::SystemProvider;
 use junctor_ports::pcap::{self, CaptureError, Format, Reader, Record};
 use lab::rig::{Namespace, skip, wait_for};
-use packet::port::{Spec, link_type};
+use packet::port::{Provider as _, RxQueue, Spec, link_type};
 use packet::{Batch, Packet, anno};
 
 fn scapy(program: &str) -> Option<String> {
@@ -298,4 +298,126 @@ fn taps_speak_with_the_kernel() {
         conserving(|| check_tap("TAP"));
         conserving(|| check_tap("TUN"));
     }
+}
+
+/// A tap in a namespace of its own whose twin's MTU changes.
+struct Narrowing {
+    wire: Namespace,
+    control: Namespace,
+    provider: SystemProvider,
+}
+
+impl Narrowing {
+    fn new(mtu: usize) -> Narrowing {
+        let (wire, control) = (Namespace::new("wire").unwrap(), Namespace::new("twin").unwrap());
+        for setting in ["all/disable_ipv6", "default/disable_ipv6", "default/accept_dad"] {
+            control.sysctl(&format!("net/ipv6/conf/{setting}"), "0").unwrap();
+        }
+        wire.ip(&format!("link add p0 mtu {mtu} type veth peer name p1")).unwrap();
+        for end in ["p0", "p1"] {
+            wire.ip(&format!("link set {end} up")).unwrap();
+        }
+        Narrowing { wire, control, provider: SystemProvider::new() }
+    }
+
+    fn open(&self, settings: &[(&str, &str)]) -> Result<Box<dyn RxQueue>, packet::port::Error> {
+        let all = [
+            ("TWIN", "p0"),
+            ("NETNS", self.control.name()),
+            ("ADDR", "10.7.0.1/24"),
+            ("ADDR", "fd00:7::1/64"),
+        ];
+        let settings = all.iter().chain(settings).map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let wanted = Spec { settings, ..spec("jtap0", "TAP") };
+        self.wire.enter(|| self.provider.open(&wanted)).unwrap()?.rx(0)
+    }
+
+    /// Addresses and routes of IPv6, sorted, but for what is left of their lifetimes.
+    fn has(&self) -> Vec<String> {
+        let shown = ["-o -6 addr show dev jtap0", "-6 route show table all dev jtap0"]
+            .map(|what| self.control.ip(what).unwrap_or_default());
+        let lasting = |line: &str| {
+            line.split(['\\'])
+                .next()
+                .unwrap_or(line)
+                .split(" expires")
+                .next()
+                .unwrap_or(line)
+                .trim()
+                .to_owned()
+        };
+        let mut lines: Vec<String> = shown.iter().flat_map(|text| text.lines()).map(lasting).collect();
+        lines.sort();
+        lines
+    }
+
+    /// Gives the wire an MTU and waits until the tap has it.
+    fn set(&self, rx: &mut dyn RxQueue, mtu: usize) {
+        self.wire.ip(&format!("link set p0 mtu {mtu}")).unwrap();
+        self.until(rx, &format!("an MTU of {mtu}"), || {
+            self.control.ip("link show jtap0").unwrap().contains(&format!(" mtu {mtu} "))
+        });
+    }
+
+    fn until(&self, rx: &mut dyn RxQueue, what: &str, mut is_so: impl FnMut() -> bool) {
+        let waited = wait_for(what, PATIENCE, || {
+            (0..16).for_each(|_| _ = rx.receive(&mut Batch::new(), 32));
+            is_so()
+        });
+        waited.unwrap_or_else(|e| panic!("{e}: {:#?}", self.has()));
+    }
+}
+
+#[test]
+fn a_twin_gets_its_ipv6_addresses_back_when_its_mtu_rises_again() {
+    if skip("a_twin_gets_its_ipv6_addresses_back_when_its_mtu_rises_again") {
+        return;
+    }
+    let narrowing = Narrowing::new(1500);
+    let control = &narrowing.control;
+    let mut rx = narrowing.open(&[]).unwrap();
+    // What users and daemons change. Not even an address of the configuration returns if somebody has removed it.
+    for what in [
+        "addr del fd00:7::1/64 dev jtap0",
+        "addr add fd00:7::2/64 dev jtap0",
+        "addr add fe80::7/64 dev jtap0",
+        "addr add 2001:db8:1::1/128 dev jtap0 noprefixroute",
+        "addr add 2001:db8:2::1 peer 2001:db8:2::2/128 dev jtap0",
+        "addr add 2001:db8:3::1/64 dev jtap0 metric 77 valid_lft 5000 preferred_lft 4000",
+        "-6 route add 2001:db8:a::/48 via fd00:7::9 dev jtap0 metric 5",
+        "-6 route add 2001:db8:b::/48 via fe80::9 dev jtap0 table 77 proto static",
+        "-6 route add 2001:db8:c::/48 dev jtap0 proto zebra",
+    ] {
+        control.ip(what).unwrap();
+    }
+    let mut expected = narrowing.has();
+    let daemons = expected.iter().position(|line| line.contains("2001:db8:c::")).unwrap();
+    for mtu in [1000, 1279] {
+        narrowing.set(&mut *rx, mtu);
+        assert_eq!(narrowing.has(), [""; 0], "with an MTU of {mtu}");
+        assert!(control.ip("addr show dev jtap0").unwrap().contains("10.7.0.1/24"));
+    }
+    // Daemons return their routes themselves.
+    expected.remove(daemons);
+    narrowing.set(&mut *rx, 1280);
+    narrowing.until(&mut *rx, &format!("all of {expected:#?}"), || narrowing.has() == expected);
+    narrowing.set(&mut *rx, 1500);
+    assert_eq!(narrowing.has(), expected);
+}
+
+#[test]
+fn a_twin_that_begins_narrow_gets_its_ipv6_addresses_later() {
+    if skip("a_twin_that_begins_narrow_gets_its_ipv6_addresses_later") {
+        return;
+    }
+    let narrowing = Narrowing::new(1000);
+    // An MTU that is said stays, so the addresses would never come.
+    let error = narrowing.open(&[("MTU", "1000")]).err().unwrap().to_string();
+    assert!(error.contains("fd00:7::1/64") && error.contains("IPv6 takes an MTU of 1280 bytes"), "{error}");
+    let mut rx = narrowing.open(&[]).unwrap();
+    assert!(narrowing.control.ip("addr show dev jtap0").unwrap().contains("10.7.0.1/24"));
+    narrowing.set(&mut *rx, 1400);
+    narrowing.until(&mut *rx, "its address", || {
+        narrowing.has().iter().any(|line| line.contains("inet6 fd00:7::1/64"))
+    });
 }

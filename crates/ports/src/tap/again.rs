@@ -47,6 +47,8 @@ pub(super) struct Maker {
     /// Where; `None` in the namespace of this process.
     pub(super) namespace: Option<Arc<File>>,
     pub(super) watch: Arc<Watch>,
+    /// Whether it follows the MTU of its twin.
+    pub(super) follows_mtu: bool,
 }
 
 impl std::fmt::Debug for Maker {
@@ -61,7 +63,7 @@ impl Maker {
         self.namespace.as_deref().map_or(Ok(()), enter).ok()?;
         let (descriptor, _) =
             attach(self.spec.name.as_deref()?, self.spec.kind, self.spec.queues > 1).ok()?;
-        configure(&self.watch, &self.spec).ok()?;
+        configure(&self.watch, &self.spec, self.follows_mtu).ok()?;
         Some(descriptor)
     }
 }
