@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use control::fpm::sample::{Stream, attribute};
 use lab::frr::{self, Frr};
+use lab::groups::{self, Sending};
 use lab::process::Process;
 use lab::rig::{Cable, Namespace, skip_without, wait_for};
 use lab::uml::{self, Guest};
@@ -76,6 +77,11 @@ impl Site {
 
     /// Starts a router that `junctor init` writes.
     fn start(&mut self, arguments: &[&str]) {
+        self.start_as(arguments, "rt.nroutes");
+    }
+
+    /// The same, and waits until this handler answers.
+    fn start_as(&mut self, arguments: &[&str], handler: &str) {
         let text = self.dut.run(&[&[JUNCTOR, "init", "router"], arguments].concat()).unwrap();
         let text = text.replace("FromDevice(", "FromDevice(METHOD AF_PACKET, ");
         let text = text.replace("ToDevice(", "ToDevice(METHOD AF_PACKET, ");
@@ -83,7 +89,7 @@ impl Site {
         let [icc, socket, config] = ["icc", "router.sock", "router.click"].map(|name| self.path(name));
         let mut process =
             self.dut.spawn(&[JUNCTOR, "run", "--icc", &icc, "--control", &socket, &config]).unwrap();
-        wait_for("the router", PATIENCE, || self.read("rt.nroutes").is_some() || process.ended().is_some())
+        wait_for("the router", PATIENCE, || self.read(handler).is_some() || process.ended().is_some())
             .unwrap();
         assert!(process.ended().is_none(), "{}", process.stderr());
         self.processes.push(process);
@@ -185,6 +191,38 @@ fn a_router_of_two_vrfs_forwards_within_each() {
         .unwrap();
     assert!(traced.contains("10.0.1.1") || traced.contains("10.0.0.1"), "{traced}");
     assert!(traced.lines().any(|line| line.trim_start().starts_with("2  10.0.1.2")), "{traced}");
+}
+
+#[test]
+fn who_sends_too_long_packets_to_a_group_is_told_by_its_vrf() {
+    if skip_without("who_sends_too_long_packets_to_a_group_is_told_by_its_vrf", &["python3", "tcpdump"]) {
+        return;
+    }
+    let mut site = Site::new();
+    let vrfs = ["--vrf", "red=d0,d1", "--vrf", "blue=d2,d3", "--host", "--netns"].map(str::to_owned);
+    // Of each network the router has another address in each VRF.
+    let interfaces = [0, 1, 2, 3].map(|n| {
+        let net = if n % 2 == 0 { "" } else { ":1" };
+        format!("d{n}=2001:db8{net}::{}/64{}", 5 + n, if n % 2 == 0 { "" } else { ",mtu=1400" })
+    });
+    for of in ["all", "default"] {
+        site.control.sysctl(&format!("net/ipv6/conf/{of}/disable_ipv6"), "0").unwrap();
+    }
+    let control = site.control.name().to_owned();
+    let all: Vec<&str> = interfaces.iter().chain(&vrfs).chain([&control]).map(String::as_str).collect();
+    site.start_as(&all, "rt6.nroutes");
+    for (vrf, near) in site.near.iter().enumerate() {
+        let [paint, output] = [1, 2].map(|n| n + 2 * vrf);
+        site.write("mroute6.set", &format!("2001:db8::2 ff1e::1 {paint} {output} table {}", vrf + 1));
+        let errors = "icmp6 and ip6[40] == 2";
+        let mut heard = near.spawn(&["tcpdump", "-n", "-l", "-c", "1", "-i", "a0", errors]).unwrap();
+        heard.wait_for_text("listening on", PATIENCE).unwrap();
+        let sending = Sending { bytes: 1440, count: 1000, pause_ms: 50, ..Sending::default() };
+        let _sender = groups::send(near, "a0", &[("ff1e::1", sending)]).unwrap();
+        let heard = heard.finish(PATIENCE).unwrap().stdout;
+        let expected = format!("2001:db8::{} > 2001:db8::2: ICMP6, packet too big, mtu 1400", 5 + 2 * vrf);
+        assert!(heard.contains(&expected), "{heard}");
+    }
 }
 
 /// The router counts the pings that red's far host gets.

@@ -57,11 +57,6 @@ fn speaker(router: &Router, i: usize) -> Ipv6Addr {
     all.flat_map(|i| i.six.first()).map(|(a, _)| *a).next().unwrap_or(link_local(interface))
 }
 
-/// Interfaces with IPv6, by number.
-fn ports(router: &Router) -> impl Iterator<Item = (usize, &Interface)> {
-    router.interfaces.iter().enumerate().filter(|(_, port)| port.has6())
-}
-
 /// Interfaces of a table with IPv6, by number.
 fn members(router: &Router, table: usize) -> impl Iterator<Item = (usize, &Interface)> {
     router.members(table).filter(|(_, port)| port.has6())
@@ -126,9 +121,15 @@ pub(super) fn outputs(router: &Router) -> usize {
     router.interfaces.len() + 2 + usize::from(!has_default(router)) + usize::from(shares)
 }
 
-/// The address by which the router speaks about what came by any interface.
-pub(super) fn any_speaker(router: &Router) -> Ipv6Addr {
-    ports(router).next().map_or(Ipv6Addr::UNSPECIFIED, |(i, _)| speaker(router, i))
+/// The address by which the router speaks about what came by any interface of a table; `None` if it has none with IPv6.
+pub(super) fn speaker_of(router: &Router, table: usize) -> Option<Ipv6Addr> {
+    members(router, table).next().map(|(i, _)| speaker(router, i))
+}
+
+/// What answers packets of a table that are too long for interface `i`; `errors` says how often.
+pub(super) fn too_big(router: &Router, table: usize, i: usize, errors: &str) -> Option<String> {
+    let (address, mtu, follow) = (speaker_of(router, table)?, router.interfaces[i].mtu, router.follow(i));
+    Some(format!("ICMP6Error({address}, toobig, MTU {mtu}{follow}, {errors}) -> {ENTRY}"))
 }
 
 /// The routing table, and the way to it.

@@ -5,6 +5,7 @@
 //! come out of their labels, and IPv4 and IPv6 packets whose TTL has run out.
 
 use std::fmt::Write as _;
+use std::net::Ipv6Addr;
 
 use super::router::{Interface, Router};
 use super::{ipv4, ipv6};
@@ -118,7 +119,8 @@ fn four_text(router: &Router, first: usize, output: usize) -> String {
 }
 
 fn six_text(router: &Router, first: usize, output: usize) -> String {
-    let address = ipv6::any_speaker(router);
+    let address = router.tables().find_map(|table| ipv6::speaker_of(router, table));
+    let address = address.unwrap_or(Ipv6Addr::UNSPECIFIED);
     let mut text = popped(router, first, "popped6", "0x86dd", "CheckIP6Header -> [0]rt6;\n");
     let _ = write!(
         text,
@@ -153,23 +155,16 @@ pub(super) fn port(router: &Router, i: usize, c: usize) -> String {
             text,
             "mpls[{output}] -> carried{output} :: CheckMPLSMTU({mtu}{follow}) -> [0]{querier}{i};"
         );
-        let _ = match interface.four.first().or_else(|| router.interfaces.iter().find_map(|i| i.four.first()))
-        {
-            Some((address, _)) => writeln!(
-                text,
-                "carried{output}[1] -> ICMPError({address}, unreachable, needfrag, PMTU {mtu}{follow}, {ERRORS}) -> [0]rt;"
-            ),
-            None => writeln!(text, "carried{output}[1] -> Discard;"),
-        };
-        let _ = match router.has6() {
-            true => write!(
-                text,
-                "carried{output}[2] -> ICMP6Error({}, toobig, MTU {mtu}{follow}, {ERRORS}) -> {}",
-                ipv6::any_speaker(router),
-                ipv6::ENTRY
-            ),
-            false => writeln!(text, "carried{output}[2] -> Discard;"),
-        };
+        text += &router.by_table(&format!("carried{output}[1]"), &format!("long{output}"), |table| {
+            let own =
+                interface.four.first().filter(|_| table == router.table_of(i)).map(|(address, _)| *address);
+            let address = own.or_else(|| router.speaker4(table))?;
+            let what = format!("unreachable, needfrag, PMTU {mtu}{follow}, {ERRORS}");
+            Some(format!("ICMPError({address}, {what}) -> [0]rt;\n"))
+        });
+        text += &router.by_table(&format!("carried{output}[2]"), &format!("wide{output}"), |table| {
+            ipv6::too_big(router, table, i, ERRORS)
+        });
     }
     text
 }

@@ -71,13 +71,10 @@ pub(super) fn port(router: &Router, i: usize) -> String {
         let _ = writeln!(text, "mroute[{output}] -> Discard;");
     }
     if router.interfaces[i].has6() {
-        let _ = write!(
-            text,
-            "mroute6[{output}] -> mbig{i} :: IP6Fragmenter({mtu}{follow}) -> [0]nd{i};\n\
-             mbig{i}[1] -> ICMP6Error({}, toobig, MTU {mtu}{follow}, {ERRORS}) -> {}",
-            ipv6::any_speaker(router),
-            ipv6::ENTRY
-        );
+        let _ = writeln!(text, "mroute6[{output}] -> mbig{i} :: IP6Fragmenter({mtu}{follow}) -> [0]nd{i};");
+        text += &router.by_table(&format!("mbig{i}[1]"), &format!("mtable{i}"), |table| {
+            ipv6::too_big(router, table, i, ERRORS)
+        });
     } else if router.has6() {
         let _ = writeln!(text, "mroute6[{output}] -> Discard;");
     }
