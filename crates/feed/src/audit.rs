@@ -7,7 +7,7 @@
 
 use crate::bytes::Cursor;
 use crate::update::{encode_prefix_of, prefix_of};
-use crate::{Error, Prefix};
+use crate::{Error, Group, Prefix, Tree};
 
 /// Entries that are looked at for a question.
 pub const SCANNED_MAX: usize = 1 << 13;
@@ -25,6 +25,10 @@ pub enum Part {
     Six,
     /// Objects by their numbers.
     Objects,
+    /// Fed multicast entries of IPv4, of all tables, by the addresses of their groups.
+    Trees4,
+    /// Those of IPv6, by the lower halves of addresses: groups of a site may have the upper ones in common.
+    Trees6,
 }
 
 /// A question.
@@ -61,6 +65,17 @@ pub enum Row {
         /// The digest of what it stands for.
         digest: u64,
         /// Whether the tables of next hops have it as it was sent.
+        is_true: bool,
+    },
+    /// A multicast entry.
+    Tree {
+        /// The table.
+        table: u8,
+        /// Which packets it is for.
+        group: Group,
+        /// The digest of the way of its packets.
+        digest: u64,
+        /// Whether packets are forwarded as it was sent.
         is_true: bool,
     },
 }
@@ -105,6 +120,12 @@ pub fn digest(row: &Row) -> u64 {
         Row::Object { id, digest, is_true } => {
             [u64::from(*id), *digest, u64::from(*is_true)].into_iter().fold(1, fold)
         }
+        Row::Tree { table, group, digest, is_true } => {
+            let mut bytes = Vec::new();
+            group.encode(&mut bytes);
+            let words = [u64::from(*table), fnv(&bytes), *digest, u64::from(*is_true)];
+            words.into_iter().fold(14, fold)
+        }
     }
 }
 
@@ -113,7 +134,19 @@ pub fn digest(row: &Row) -> u64 {
 pub fn digest_of(object: &crate::Object) -> u64 {
     let mut bytes = Vec::new();
     object.encode(&mut bytes);
-    // FNV-1a.
+    fnv(&bytes)
+}
+
+/// The digest of the way of a multicast entry's packets.
+#[must_use]
+pub fn digest_of_tree(tree: &Tree) -> u64 {
+    let mut bytes = Vec::new();
+    tree.encode(&mut bytes);
+    fnv(&bytes)
+}
+
+/// FNV-1a.
+fn fnv(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
@@ -141,6 +174,8 @@ impl Answer {
 const FOUR: u8 = 4;
 const SIX: u8 = 6;
 const OBJECTS: u8 = 1;
+const TREES4: u8 = 14;
+const TREES6: u8 = 15;
 
 impl Question {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -149,6 +184,8 @@ impl Question {
             Part::Four => FOUR,
             Part::Six => SIX,
             Part::Objects => OBJECTS,
+            Part::Trees4 => TREES4,
+            Part::Trees6 => TREES6,
         });
         out.extend(self.from.to_le_bytes());
         out.extend(self.to.to_le_bytes());
@@ -161,6 +198,8 @@ impl Question {
             FOUR => Part::Four,
             SIX => Part::Six,
             OBJECTS => Part::Objects,
+            TREES4 => Part::Trees4,
+            TREES6 => Part::Trees6,
             _ => return Err(from.malformed("an unknown part of the tables")),
         };
         Ok(Question { token, part, from: from.u64()?, to: from.u64()?, lists: from.u8()? != 0 })
@@ -187,6 +226,12 @@ impl Answer {
                     out.extend(digest.to_le_bytes());
                     out.push(u8::from(*is_true));
                 }
+                Row::Tree { table, group, digest, is_true } => {
+                    out.extend([if group.is_six() { TREES6 } else { TREES4 }, *table]);
+                    group.encode(out);
+                    out.extend(digest.to_le_bytes());
+                    out.push(u8::from(*is_true));
+                }
             }
         }
     }
@@ -210,6 +255,12 @@ impl Row {
                 Row::Route { table, prefix, id: from.u32()? }
             }
             OBJECTS => Row::Object { id: from.u32()?, digest: from.u64()?, is_true: from.u8()? != 0 },
+            kind @ (TREES4 | TREES6) => Row::Tree {
+                table: from.u8()?,
+                group: Group::decode(from, kind == TREES4)?,
+                digest: from.u64()?,
+                is_true: from.u8()? != 0,
+            },
             _ => return Err(from.malformed("an unknown kind of row")),
         })
     }
@@ -233,6 +284,11 @@ mod tests {
         }
         let six = Prefix::V6("::/0".parse().expect("a prefix"));
         rows.push(Row::Route { table: 0, prefix: six, id: 1 });
+        for (source, group) in [("10.0.0.1", "239.1.1.1"), ("10.0.0.2", "239.1.1.1"), ("fd00::1", "ff1e::1")]
+        {
+            let group = Group::new(source.parse().ok(), group.parse().expect("an address")).expect("a group");
+            rows.extend([0, 1].map(|table| Row::Tree { table, group, digest: 1, is_true: true }));
+        }
         let mut digests: Vec<u64> = rows.iter().map(digest).collect();
         digests.sort_unstable();
         digests.dedup();

@@ -47,7 +47,7 @@ pub use tree::{BRANCHES_MAX, Branch, Group, Tree};
 pub use update::{Header, NAME_BYTES_MAX, Prefix, Update, Updates};
 
 /// The version of the form. Both sides must have the same.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 
 /// Why bytes are no batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -51,6 +51,15 @@ impl Group {
         self.address.is_ipv6()
     }
 
+    /// The place of the group's address in an audit.
+    #[must_use]
+    pub fn place(&self) -> u64 {
+        match self.address {
+            IpAddr::V4(address) => address.to_bits().into(),
+            IpAddr::V6(address) => address.to_bits() as u64,
+        }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for address in [self.source, self.address] {
             match address {
@@ -88,6 +97,8 @@ pub struct Branch {
     pub link: u16,
     /// Only packets with a greater TTL leave there.
     pub ttl: u8,
+    /// Whether the kernel's entry lacks it: its daemon has died, and the next one may not know yet who has joined.
+    pub is_kept: bool,
 }
 
 /// How packets of a group are distributed.
@@ -105,9 +116,9 @@ impl Tree {
         out.extend(self.input.unwrap_or(0).to_le_bytes());
         let branches = &self.branches[..self.branches.len().min(BRANCHES_MAX)];
         out.push(branches.len() as u8);
-        for Branch { link, ttl } in branches {
+        for Branch { link, ttl, is_kept } in branches {
             out.extend(link.to_le_bytes());
-            out.push(*ttl);
+            out.extend([*ttl, u8::from(*is_kept)]);
         }
     }
 
@@ -117,7 +128,7 @@ impl Tree {
         if count > BRANCHES_MAX {
             return Err(from.malformed("a tree with more than 64 branches"));
         }
-        let branch = |_| Ok(Branch { link: from.u16()?, ttl: from.u8()? });
+        let branch = |_| Ok(Branch { link: from.u16()?, ttl: from.u8()?, is_kept: from.u8()? != 0 });
         let branches = (0..count).map(branch).collect::<Result<_, Error>>()?;
         Ok(Tree { input: has_input.then_some(input), branches })
     }

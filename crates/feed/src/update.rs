@@ -399,7 +399,8 @@ mod tests {
     }
 
     fn tree() -> impl Strategy<Value = Tree> {
-        let branch = (any::<u16>(), any::<u8>()).prop_map(|(link, ttl)| Branch { link, ttl });
+        let branch = (any::<u16>(), any::<u8>(), any::<bool>());
+        let branch = branch.prop_map(|(link, ttl, is_kept)| Branch { link, ttl, is_kept });
         (any::<Option<u16>>(), proptest::collection::vec(branch, 0..=crate::BRANCHES_MAX))
             .prop_map(|(input, branches)| Tree { input, branches })
     }

@@ -54,7 +54,7 @@ fn before(part: Part, from: u64) -> Option<Key> {
             Some(bits) => six(bits),
             None => four(u32::MAX),
         },
-        Part::Objects => None,
+        Part::Objects | Part::Trees4 | Part::Trees6 => None,
     };
     prefix.map(|prefix| Key { table: u8::MAX, prefix })
 }
@@ -62,8 +62,8 @@ fn before(part: Part, from: u64) -> Option<Key> {
 /// The last number of a part.
 fn last(part: Part) -> u64 {
     match part {
-        Part::Four | Part::Objects => u32::MAX.into(),
-        Part::Six => u64::MAX,
+        Part::Four | Part::Objects | Part::Trees4 => u32::MAX.into(),
+        Part::Six | Part::Trees6 => u64::MAX,
     }
 }
 
@@ -73,6 +73,7 @@ impl Rib {
         let expected = match part {
             Part::Objects => self.expected_objects(from, to),
             Part::Four | Part::Six => self.expected_routes(part, from, to),
+            Part::Trees4 | Part::Trees6 => self.expected_trees(part, from, to),
         };
         let question = Question { token, part, from, to: expected.to, lists };
         self.outbox.put_alone(&Update::Audit(question));

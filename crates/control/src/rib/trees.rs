@@ -3,7 +3,7 @@
 //!
 //! When the daemon dies, the kernel removes its entries. They stay here for the grace period. A daemon that is back learns only after a while
 //! who has joined, so for that time the outputs of its entry are joined to those from before. An entry that goes while the daemon lives
-//! goes at once.
+//! goes at once. Outputs that the kernel's entry lacks are marked, so that the user plane sends there itself what it lets the kernel have.
 //!
 //! While there is a daemon, the user plane lets the kernel have a packet of each group now and then ([`Update::Watch`]): the daemon
 //! sees by the kernel's counters that a source is alive, and one that has returned learns of the source.
@@ -11,13 +11,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use feed::audit::{Part, Row, SCANNED_MAX, digest_of_tree};
 use feed::{Branch, Group};
 
+use super::audit::Expected;
 use super::*;
 use crate::model::Tree;
 
 /// Entries at most.
 const MOST: usize = 1 << 16;
+/// Entries that are compared at once.
+const STEP: usize = 2048;
 /// How long the kernel may take to remove the entries of a daemon that has gone.
 const GOING: Duration = Duration::from_secs(5);
 
@@ -36,15 +40,16 @@ struct StoredTree {
 }
 
 impl StoredTree {
-    /// What the user plane is to have.
+    /// What the user plane is to have. It says which outputs the kernel's entry lacks.
     fn meaning(&self) -> Option<feed::Tree> {
-        let Some(mut tree) = self.kernels.clone() else { return self.stale.clone().map(|(tree, _)| tree) };
-        if let Some((stale, _)) = &self.stale
-            && stale.input == tree.input
-        {
-            let named = |branch: &Branch| tree.branches.iter().any(|other| other.link == branch.link);
-            let more: Vec<Branch> = stale.branches.iter().filter(|branch| !named(branch)).copied().collect();
-            tree.branches.extend(more);
+        let Some((stale, _)) = &self.stale else { return self.kernels.clone() };
+        let input = stale.input;
+        let mut tree = self.kernels.clone().unwrap_or(feed::Tree { input, branches: Vec::new() });
+        if tree.input == input {
+            let named = |branch: &&Branch| tree.branches.iter().any(|other| other.link == branch.link);
+            let kept = stale.branches.iter().filter(|branch| !named(branch));
+            let kept: Vec<Branch> = kept.map(|branch| Branch { is_kept: true, ..*branch }).collect();
+            tree.branches.extend(kept);
         }
         Some(tree)
     }
@@ -144,7 +149,9 @@ impl Rib {
     }
 
     fn set_tree(&mut self, key: TreeKey, tree: &Tree) {
-        let branch = |(index, ttl): &(u32, u8)| Some(Branch { link: self.links.number(*index)?, ttl: *ttl });
+        let branch = |(index, ttl): &(u32, u8)| {
+            Some(Branch { link: self.links.number(*index)?, ttl: *ttl, is_kept: false })
+        };
         let branches = tree.branches.iter().filter_map(branch).collect();
         let input = tree.input.and_then(|index| self.links.number(index));
         let tree = feed::Tree { input, branches };
@@ -240,6 +247,35 @@ impl Rib {
             }
             self.refresh_tree(key);
         }
+    }
+
+    /// What a range of the user plane's entries should hold.
+    pub(super) fn expected_trees(&self, part: Part, from: u64, to: Option<u64>) -> Expected {
+        let is_in = |group: &Group| group.is_six() == (part == Part::Trees6) && group.place() >= from;
+        let mut all: Vec<_> = self.trees.stored.iter().filter(|((_, group), _)| is_in(group)).collect();
+        all.sort_unstable_by_key(|((_, group), _)| group.place());
+        let place = |((_, group), _): &(&TreeKey, &StoredTree)| group.place();
+        // Whole places, at least one.
+        let next = all.get(STEP).map(place).filter(|next| place(&all[0]) < *next);
+        let end = if part == Part::Trees6 { u64::MAX } else { u32::MAX.into() };
+        let to = to.unwrap_or_else(|| next.map_or(end, |next| next - 1));
+        all.retain(|tree| place(tree) <= to);
+        let has_more = all.len() > SCANNED_MAX;
+        let row = |((table, group), stored): &(&TreeKey, &StoredTree)| Row::Tree {
+            table: *table,
+            group: *group,
+            digest: digest_of_tree(&stored.tree),
+            is_true: true,
+        };
+        let rows = all.iter().take(SCANNED_MAX).map(row).collect();
+        Expected { to, rows, unsure: HashSet::new(), has_more }
+    }
+
+    /// The entry of a table for a group, for people.
+    #[must_use]
+    pub fn show_tree(&self, table: u8, group: Group) -> Option<ShownTree> {
+        let stored = self.trees.stored.get(&(table, group))?;
+        Some(ShownTree { table, group, tree: stored.tree.clone(), is_stale: stored.kernels.is_none() })
     }
 
     /// The first entries behind `after`, for people, and where to go on; `None` at the end.

@@ -70,7 +70,9 @@ impl Scope {
             let (output, ttl) = text.split_once('/').map_or((*text, None), |(o, t)| (o, Some(t)));
             let ttl = ttl.map_or(Ok(TTL), |ttl| ttl.parse().map_err(|_| format!("'{ttl}' is no TTL")));
             match output.parse::<u32>() {
-                Ok(output) if (output as usize) < self.noutputs => Ok(Branch { output, ttl: ttl? }),
+                Ok(output) if (output as usize) < self.noutputs => {
+                    Ok(Branch { output, ttl: ttl?, is_kept: false })
+                }
                 _ => Err(format!(
                     "there is no output {output} (outputs 0 to {} are connected)",
                     self.noutputs.saturating_sub(1)
@@ -96,12 +98,17 @@ impl Scope {
         };
         let input = way.input.map_or_else(|| "-".to_owned(), |input| input.to_string());
         let mut text = format!("{source} {} {input}", self.address(key.group));
-        for Branch { output, ttl } in &way.branches {
-            let _ = write!(text, " {output}");
-            let _ = if *ttl == TTL { Ok(()) } else { write!(text, "/{ttl}") };
-        }
+        let branch = |text: &mut String, branch: &Branch| {
+            let _ = write!(text, " {}", branch.output);
+            let _ = if branch.ttl == TTL { Ok(()) } else { write!(text, "/{}", branch.ttl) };
+        };
+        way.branches.iter().filter(|one| !one.is_kept).for_each(|one| branch(&mut text, one));
         if way.needs_kernel {
             text += " kernel";
+        }
+        if way.has_kept() {
+            text += " kept";
+            way.branches.iter().filter(|one| one.is_kept).for_each(|one| branch(&mut text, one));
         }
         if key.table != 0 {
             let _ = write!(text, " table {}", key.table);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The multicast lookup, whatever the family.
 //!
-//! Each packet goes one way: copies leave by our outputs, or the kernel has the packet and makes all copies. So nothing arrives twice,
-//! though the kernel has the same entries.
+//! Each output gets a packet from one side: copies leave by our outputs, or the kernel has the packet and makes all copies. So nothing arrives
+//! twice, though the kernel has the same entries. Outputs that the kernel's entry lacks get our copies always.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -10,7 +10,9 @@ use std::sync::Arc;
 use engine::args::Args;
 use engine::clock::{Nanos, SECOND};
 use engine::stats::{self, Stat};
-use engine::{Cx, Element, Handler, HandlerError, LockUse, OpenCx, Provided, Reason, Tasks, When, swap};
+use engine::{
+    Cx, Element, Handler, HandlerError, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks, When, swap,
+};
 use packet::{Batch, Packet, anno};
 use sync::lock::How;
 use sync::rcu;
@@ -65,7 +67,10 @@ pub(super) trait Family: Send + 'static {
 /// What is to become of a packet.
 enum Verdict<'a> {
     Send(Option<u32>, Reason),
+    /// Copies leave by an entry's branches.
     Copy(&'a Entry, u8, u8),
+    /// The kernel has the packet. Copies leave where it sends none.
+    Share(&'a Entry, u8, u8, u32),
 }
 
 #[derive(Clone)]
@@ -116,17 +121,40 @@ impl<F> Default for Lookup<F> {
     }
 }
 
+/// The time, but for a packet that is only tried: it finds every limit unused, and it is never its turn to go to the kernel.
+type Clock = Option<Nanos>;
+
+fn allows(limit: &Option<Arc<SharedLimit>>, clock: Clock) -> bool {
+    let (Some(limit), Some(now)) = (limit, clock) else { return true };
+    limit.allows(now)
+}
+
 impl Settings {
-    /// Whether the kernel may have one more packet.
-    fn allows(&self, now: Nanos) -> bool {
-        self.kernel.is_some() && self.limit.as_ref().is_none_or(|limit| limit.allows(now))
+    /// The entry for a packet that came by the interface of this paint.
+    #[inline]
+    fn find<'a>(
+        &self,
+        shared: &'a MulticastForwarding,
+        reader: &'a rcu::Reader,
+        packet: &Packet,
+        (source, group): (u128, u128),
+    ) -> Option<(Key, &'a Entry)> {
+        let key = Key { table: self.vrf.map_or(0, |vrf| packet.anno_u8(vrf.0)), group, source };
+        if let Some(entry) = shared.entries.get(reader, &key) {
+            return Some((key, entry));
+        }
+        // An entry for any source is for what comes by one of its interfaces. Others may be sources on our own networks.
+        let (key, from) = (Key { source: 0, ..key }, packet.anno_u8(anno::PAINT));
+        let entry = shared.entries.get(reader, &key)?;
+        let leads = || entry.way.branches.iter().any(|branch| branch.output == u32::from(from));
+        (entry.way.input == Some(from) || leads()).then_some((key, entry))
     }
 
     fn judge<'a>(
         &self,
         shared: &'a MulticastForwarding,
         reader: &'a rcu::Reader,
-        now: Nanos,
+        clock: Clock,
         header: Header,
         packet: &Packet,
     ) -> Verdict<'a> {
@@ -135,32 +163,27 @@ impl Settings {
             Header::Local => return Verdict::Send(self.local, Reason::BadDestination),
             Header::Options if self.kernel.is_none() => return Verdict::Send(None, Reason::BadOption),
             Header::Options => {
-                let has_room = self.options.as_ref().is_none_or(|limit| limit.allows(now));
-                let allowed = self.kernel.filter(|_| has_room);
+                let allowed = self.kernel.filter(|_| allows(&self.options, clock));
                 return Verdict::Send(allowed, Reason::PuntRateLimited);
             }
             Header::Bad(why) => return Verdict::Send(None, why),
         };
-        let table = self.vrf.map_or(0, |vrf| packet.anno_u8(vrf.0));
         let from = packet.anno_u8(anno::PAINT);
-        let key = Key { table, group, source };
-        let found = shared.entries.get(reader, &key).or_else(|| {
-            // An entry for any source is for what comes by one of its interfaces. Others may be sources on our own networks.
-            let entry = shared.entries.get(reader, &Key { source: 0, ..key })?;
-            let leads = || entry.way.branches.iter().any(|branch| branch.output == u32::from(from));
-            (entry.way.input == Some(from) || leads()).then_some(entry)
-        });
-        let Some(entry) = found else { return Verdict::Send(self.unknown, Reason::NoMulticastRoute) };
+        let Some((_, entry)) = self.find(shared, reader, packet, (source, group)) else {
+            return Verdict::Send(self.unknown, Reason::NoMulticastRoute);
+        };
         if entry.way.input != Some(from) {
-            let taken = self.unknown.filter(|_| entry.takes_wrong(now, WRONG));
+            let takes = || clock.is_none_or(|now| entry.takes_wrong(now, WRONG));
+            let taken = self.unknown.filter(|_| takes());
             return Verdict::Send(taken, Reason::WrongInterface);
         }
         if entry.is_fed && shared.is_watched() {
             // What is due is bounded by the number of entries. No flood may keep it away, or daemons take a source for dead.
-            let is_due = self.kernel.is_some() && entry.is_due(now, self.period);
-            if is_due || entry.way.needs_kernel && self.allows(now) {
-                entry.served(now, self.period);
-                return Verdict::Send(self.kernel, Reason::NoOutput);
+            let is_due = || clock.is_some_and(|now| entry.is_due(now, self.period));
+            let is_asked = || is_due() || entry.way.needs_kernel && allows(&self.limit, clock);
+            if let Some(kernel) = self.kernel.filter(|_| is_asked()) {
+                clock.iter().for_each(|now| entry.served(*now, self.period));
+                return Verdict::Share(entry, from, ttl, kernel);
             }
         }
         Verdict::Copy(entry, from, ttl)
@@ -176,6 +199,32 @@ impl<F: Family> Lookup<F> {
         let shared = self.shared();
         Scope { is_six: F::IS_SIX, noutputs: shared.noutputs(), has_tables: shared.has_tables() }
     }
+
+    fn send(&mut self, cx: &mut Cx<'_>, clock: Clock, mut batch: Batch) {
+        let Lookup { shared: Some(shared), settings, leaving, .. } = self else { return };
+        leaving.parts.resize_with(cx.noutputs(), Batch::new);
+        for packet in batch.drain(..) {
+            match settings.judge(shared, cx.rcu(), clock, F::read(&packet), &packet) {
+                Verdict::Send(Some(output), _) => leaving.put(output, packet),
+                Verdict::Send(None, why) => leaving.dropped.push((why, packet)),
+                Verdict::Copy(entry, from, ttl) => leaving.copy::<F>(entry, from, ttl, packet),
+                Verdict::Share(entry, from, ttl, kernel) => {
+                    leaving.share::<F>(entry, from, ttl, packet, kernel);
+                }
+            }
+        }
+        cx.made(std::mem::take(&mut leaving.made));
+        match std::mem::take(&mut leaving.missing) {
+            0 => {}
+            missing => cx.count_drops(Reason::NoMemory, missing),
+        }
+        for (why, packet) in leaving.dropped.drain(..) {
+            cx.drop(why, packet);
+        }
+        for output in leaving.order.drain(..) {
+            cx.push(output, std::mem::take(&mut leaving.parts[output]));
+        }
+    }
 }
 
 impl Leaving {
@@ -187,26 +236,46 @@ impl Leaving {
         self.parts[output].push(packet);
     }
 
-    /// Sends a copy of a packet to each branch, and the packet itself to the last.
-    fn copy<F: Family>(&mut self, entry: &Entry, from: u8, ttl: u8, mut packet: Packet) {
-        let takes = |branch: &&Branch| branch.output != u32::from(from) && ttl > branch.ttl && ttl > 1;
-        let count = entry.way.branches.iter().filter(takes).count();
-        if count == 0 {
-            let others = entry.way.branches.iter().any(|branch| branch.output != u32::from(from));
-            let why = if others { Reason::TtlThreshold } else { Reason::NoReceivers };
-            return self.dropped.push((why, packet));
+    /// Sends a packet by the branches of its entry.
+    fn copy<F: Family>(&mut self, entry: &Entry, from: u8, ttl: u8, packet: Packet) {
+        let leads = |branch: &&Branch| branch.output != u32::from(from);
+        let takes = |branch: &&Branch| leads(branch) && branch.lets_pass(ttl);
+        if entry.way.branches.iter().any(|branch| takes(&branch)) {
+            return self.spread::<F>(entry.way.branches.iter().filter(takes), packet);
         }
+        let others = entry.way.branches.iter().any(|branch| leads(&branch));
+        self.dropped.push((if others { Reason::TtlThreshold } else { Reason::NoReceivers }, packet));
+    }
+
+    /// Sends a packet to the kernel, and by the branches that the kernel's entry lacks.
+    fn share<F: Family>(&mut self, entry: &Entry, from: u8, ttl: u8, mut packet: Packet, kernel: u32) {
+        let takes =
+            |branch: &&Branch| branch.is_kept && branch.output != u32::from(from) && branch.lets_pass(ttl);
+        if entry.way.branches.iter().any(|branch| takes(&branch)) {
+            self.made += 1;
+            match packet.second() {
+                Some(copy) => self.spread::<F>(entry.way.branches.iter().filter(takes), copy),
+                None => self.missing += 1,
+            }
+        }
+        // It has its link header still, which the kernel gets.
+        self.put(kernel, packet);
+    }
+
+    /// Sends a copy of a packet to each of these branches, of which there are some, and the packet itself to the last.
+    fn spread<'a, F: Family>(&mut self, branches: impl Iterator<Item = &'a Branch>, mut packet: Packet) {
         F::age(&mut packet);
-        self.made += count - 1;
-        let mut branches = entry.way.branches.iter().filter(takes);
-        for branch in branches.by_ref().take(count - 1) {
+        let mut branches = branches.peekable();
+        while let Some(branch) = branches.next() {
+            if branches.peek().is_none() {
+                return self.put(branch.output, packet);
+            }
+            self.made += 1;
             match packet.second() {
                 Some(copy) => self.put(branch.output, copy),
                 None => self.missing += 1,
             }
         }
-        let last = branches.next().expect("counted above").output;
-        self.put(last, packet);
     }
 }
 
@@ -273,28 +342,22 @@ impl<F: Family> Element for Lookup<F> {
         swap::same::<Self>(old).is_some_and(same)
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         let now = cx.now();
-        let Lookup { shared: Some(shared), settings, leaving, .. } = self else { return };
-        leaving.parts.resize_with(cx.noutputs(), Batch::new);
-        for packet in batch.drain(..) {
-            match settings.judge(shared, cx.rcu(), now, F::read(&packet), &packet) {
-                Verdict::Send(Some(output), _) => leaving.put(output, packet),
-                Verdict::Send(None, why) => leaving.dropped.push((why, packet)),
-                Verdict::Copy(entry, from, ttl) => leaving.copy::<F>(entry, from, ttl, packet),
+        self.send(cx, Some(now), batch);
+    }
+
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        let scope = self.scope();
+        let found = match (F::read(&packet), &self.shared) {
+            (Header::Data { source, group, .. }, Some(shared)) => {
+                let found = self.settings.find(shared, cx.rcu(), &packet, (source, group));
+                found.map(|(key, entry)| scope.show(&key, &entry.way, entry.is_fed))
             }
-        }
-        cx.made(std::mem::take(&mut leaving.made));
-        match std::mem::take(&mut leaving.missing) {
-            0 => {}
-            missing => cx.count_drops(Reason::NoMemory, missing),
-        }
-        for (why, packet) in leaving.dropped.drain(..) {
-            cx.drop(why, packet);
-        }
-        for output in leaving.order.drain(..) {
-            cx.push(output, std::mem::take(&mut leaving.parts[output]));
-        }
+            _ => None,
+        };
+        self.send(cx, None, Batch::of(packet));
+        found.map_or(Rehearsed::Done, |entry| Rehearsed::Noted(format!("multicast entry {entry}")))
     }
 
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {

@@ -23,8 +23,8 @@
 //!   kernel, which reports them to its daemon. Default: they drop.
 //! * `KERNEL OUTPUT` for packets that the kernel forwards in place of this element. They need no Punt. These are: packets with options; packets
 //!   of an entry that leads out of an interface which only the kernel has, such as that of PIM's register messages; and one packet in a while of each
-//!   entry of a control plane. By the last, the kernel's counters show the daemon that the source is alive. Default: options drop, and the
-//!   kernel gets none.
+//!   entry of a control plane. By the last, the kernel's counters show the daemon that the source is alive. Outputs that the kernel's
+//!   entry lacks because its daemon has died get copies from this element. Default: options drop, and the kernel gets none.
 //! * `PERIOD` time between two packets of an entry for the kernel, default 10s. `RATE` packets with options for the kernel a second, and as many
 //!   of entries that only the kernel can follow, default 1000; 0 is no limit. Over it, packets with options drop, and this element forwards the
 //!   others as it can.
@@ -40,6 +40,7 @@
 //!
 //! **Handlers**
 //! * `table` read: entries, in the form of the arguments; `fed` marks those of a control plane, `kernel` those with outputs that only the kernel has.
+//!   Behind `kept` are outputs that the kernel's entry lacks because its daemon has died.
 //! * `nentries` read: how many. `lookup` read with a source and a group: the entry that decides.
 //! * `set` write: adds or replaces an entry. `remove` write: removes the entry of a source and a group. A control plane's entry covers one
 //!   that was set, which returns when that one goes.
@@ -100,8 +101,10 @@ impl Family for V4 {
 mod tests {
     use engine::Reason;
     use packet::{Packet, anno};
+    use tables::multicast::Key;
 
     use crate::ip::samples::{datagram, sealed};
+    use crate::multicast::{Branch, MulticastForwarding, Way};
     use crate::testing::{Rig, Run};
 
     const ENTRIES: &str = "10.0.1.2 239.1.1.1 1 1 2 3/16, * 239.1.1.1 2 1 2, 10.0.1.2 239.1.1.2 1";
@@ -181,6 +184,47 @@ mod tests {
         let counts = ["o0", "o1", "o2", "o3", "o4"].map(|name| run.out(name).len());
         assert_eq!(counts, [1, 0, 0, 1, 1], "one packet from a wrong interface in a second");
         assert_eq!(run.drops("e"), [(Reason::WrongInterface, 1)]);
+    }
+
+    /// The rig's element has an entry of a control plane, and a daemon watches the kernel. Kept outputs are marked by a minus.
+    fn fed(more: &str, branches: &[i64], needs_kernel: bool) -> Run {
+        let rig = Rig::new(&format!("LookupIPMulticast(KERNEL 4{more})")).outputs(5);
+        let run = rig.packets(vec![painted(1, 64, S, G), painted(1, 64, S, G)]).ready();
+        let branch = |n: &i64| Branch { output: n.unsigned_abs() as u32, ttl: 1, is_kept: n.is_negative() };
+        let way = Way { input: Some(1), branches: branches.iter().map(branch).collect(), needs_kernel };
+        let key = Key { table: 0, group: 0xef01_0101, source: 0x0a00_0102 };
+        let forwarding: std::sync::Arc<MulticastForwarding> = run.provided("e").unwrap();
+        assert_eq!(forwarding.with(|trees| trees.fed_commit(&[(key, Some(way))])), Ok(0));
+        forwarding.set_watched(true);
+        run
+    }
+
+    /// The TTLs of packets that have left by outputs 2 and 3 and to the kernel.
+    fn left(run: &Run) -> [Vec<u8>; 3] {
+        ["o2", "o3", "o4"].map(|name| run.bytes(name).iter().map(|p| p[8]).collect())
+    }
+
+    #[test]
+    fn outputs_that_the_kernels_entry_lacks_get_what_the_kernel_gets() {
+        // A source is being registered, and one packet a second may go to the kernel for that.
+        let mut run = fed(", RATE 1", &[2, -3], true);
+        assert_eq!(run.read("e.table"), "10.0.1.2 239.1.1.1 1 2 kernel kept 3 fed\n");
+        run = run.again();
+        assert_eq!(left(&run), [vec![63], vec![63, 63], vec![64]]);
+        // A packet in its turn.
+        let second = std::time::Duration::from_secs(1);
+        for (branches, expected) in [
+            (&[2, -3][..], [vec![], vec![63], vec![64]]),
+            (&[-2, -3], [vec![63], vec![63], vec![64]]),
+            (&[2, 3], [vec![], vec![], vec![64]]),
+            (&[], [vec![], vec![], vec![64]]),
+        ] {
+            let run = fed(", PERIOD 500ms", branches, false).again();
+            left(&run);
+            let run = run.run_for(second);
+            run.give("i", vec![painted(1, 64, S, G)]);
+            assert_eq!(left(&run.again()), expected, "{branches:?}");
+        }
     }
 
     #[test]

@@ -20,6 +20,16 @@ pub(crate) struct Branch {
     pub output: u32,
     /// Only packets with a greater TTL leave there.
     pub ttl: u8,
+    /// Whether the kernel's entry lacks it, so that nobody but us sends there.
+    pub is_kept: bool,
+}
+
+impl Branch {
+    /// Whether packets with this TTL leave there. One with a TTL of 1 goes no further.
+    #[inline]
+    pub(super) fn lets_pass(&self, ttl: u8) -> bool {
+        ttl > self.ttl && ttl > 1
+    }
 }
 
 /// Where packets of an entry come from and go to.
@@ -30,6 +40,13 @@ pub(crate) struct Way {
     pub branches: Box<[Branch]>,
     /// Whether copies are to leave by an interface that only the kernel has.
     pub needs_kernel: bool,
+}
+
+impl Way {
+    /// Whether the kernel's entry lacks outputs.
+    pub(super) fn has_kept(&self) -> bool {
+        self.branches.iter().any(|branch| branch.is_kept)
+    }
 }
 
 /// An entry as packets meet it.
@@ -107,8 +124,13 @@ impl Trees {
     }
 
     /// The entry of a key, and whether it is a control plane's.
-    pub(super) fn get(&self, key: &Key) -> Option<(Way, bool)> {
+    pub(crate) fn get(&self, key: &Key) -> Option<(Way, bool)> {
         self.table.get(key).map(|entry| (entry.way.clone(), entry.is_fed))
+    }
+
+    /// The entries of a control plane.
+    pub(crate) fn fed(&self) -> impl Iterator<Item = &Key> {
+        self.fed.iter()
     }
 
     /// Sets an entry of the configuration, or removes it.
@@ -215,7 +237,7 @@ pub(crate) struct MulticastForwarding {
 }
 
 impl MulticastForwarding {
-    pub(super) fn new(
+    pub(crate) fn new(
         domain: &Domain,
         noutputs: usize,
         capacity: usize,

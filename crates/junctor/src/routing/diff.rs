@@ -9,8 +9,9 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use control::Prefix;
-use control::rib::{Dispute, Expected, Shown};
+use control::rib::{Dispute, Expected, Shown, ShownTree};
 use engine::HandlerError;
+use feed::Group;
 use feed::audit::{Answer, NO_OBJECT, Part, ROWS_MAX, Row, digest};
 use serde_json::{Value, json};
 
@@ -32,19 +33,21 @@ const LOOK: Duration = Duration::from_millis(50);
 /// # Errors
 /// The control plane or the router does not answer.
 pub(super) fn compare(answers: &Answers, table: Option<u8>) -> Result<String, HandlerError> {
-    let mut differ = Differ { answers, table, found: Vec::new(), routes: 0, objects: 0, has_more: false };
+    let mut differ =
+        Differ { answers, table, found: Vec::new(), routes: 0, objects: 0, trees: 0, has_more: false };
     let compares_feeds = differ.feeds()?;
-    for part in [Part::Objects, Part::Four, Part::Six] {
+    for part in [Part::Objects, Part::Four, Part::Six, Part::Trees4, Part::Trees6] {
         differ.part(part)?;
     }
     differ.rules()?;
-    let Differ { found, routes, objects, has_more, .. } = differ;
+    let Differ { found, routes, objects, trees, has_more, .. } = differ;
     let all = json!({
         "differences": found,
         "more": has_more,
         "feeds_compared": compares_feeds,
         "router_routes": routes,
         "router_objects": objects,
+        "router_multicast": trees,
     });
     Ok(all.to_string())
 }
@@ -56,6 +59,7 @@ struct Differ<'a> {
     found: Vec<Value>,
     routes: u64,
     objects: u64,
+    trees: u64,
     has_more: bool,
 }
 
@@ -167,11 +171,15 @@ impl Differ<'_> {
     }
 
     fn part(&mut self, part: Part) -> Result<(), HandlerError> {
-        let last = if part == Part::Six { u64::MAX } else { u32::MAX.into() };
+        let last = if matches!(part, Part::Six | Part::Trees6) { u64::MAX } else { u32::MAX.into() };
         let mut from = 0;
         loop {
             let (expected, answer) = self.ask((part, from, None), false)?;
-            let counted = if part == Part::Objects { &mut self.objects } else { &mut self.routes };
+            let counted = match part {
+                Part::Objects => &mut self.objects,
+                Part::Four | Part::Six => &mut self.routes,
+                Part::Trees4 | Part::Trees6 => &mut self.trees,
+            };
             *counted += u64::from(answer.count);
             if !agrees(&expected, &answer) {
                 self.divide(part, from, expected.to)?;
@@ -216,13 +224,14 @@ impl Differ<'_> {
         if expected.has_more || answer.has_more {
             self.add(json!({
                 "kind": "too-many", "from": from, "to": to,
-                "why": "one address has more routes than can be compared",
+                "why": "one address has more routes or multicast entries than can be compared",
             }));
         }
         let mut wanted: HashMap<_, Row> = expected.rows.iter().map(|row| (name(row), *row)).collect();
         for row in &answer.rows {
-            let is_unsure = |(table, prefix)| expected.unsure.contains(&control::Key { table, prefix });
-            if name(row).ok().is_some_and(is_unsure) {
+            if let Row::Route { table, prefix, .. } = *row
+                && expected.unsure.contains(&control::Key { table, prefix })
+            {
                 continue;
             }
             match wanted.remove(&name(row)) {
@@ -243,7 +252,7 @@ impl Differ<'_> {
 
     /// The router has something else than it was sent, or nothing.
     fn differs(&mut self, expected: Row, found: Option<Row>) -> Result<(), HandlerError> {
-        if matches!(expected, Row::Route { table, .. } if !self.is_wanted(table)) {
+        if matches!(expected, Row::Route { table, .. } | Row::Tree { table, .. } if !self.is_wanted(table)) {
             return Ok(());
         }
         let difference = self.answers.ask(move |plane| match expected {
@@ -281,6 +290,21 @@ impl Differ<'_> {
                 row["object"] = id.into();
                 Some(described(row, "object", why))
             }
+            Row::Tree { table, group, .. } => {
+                let row = served::show_tree(plane, &plane.rib.show_tree(table, group)?);
+                let (kind, why) = match found {
+                    None => ("missing-in-router", "the router lacks the multicast entry"),
+                    Some(Row::Tree { is_true: false, .. }) => {
+                        ("not-forwarded", "the router forwards otherwise, or not at all")
+                    }
+                    Some(_) => {
+                        ("other-outputs-in-router", "the router has another version of the multicast entry")
+                    }
+                };
+                let (_, refused) = plane.uplink.session().refused();
+                let why = if refused.is_empty() { why.to_owned() } else { format!("{why}: {refused}") };
+                Some(described(row, kind, why))
+            }
         })?;
         // What has gone meanwhile does not differ.
         difference.into_iter().for_each(|difference| self.add(difference));
@@ -290,7 +314,7 @@ impl Differ<'_> {
     /// The router has something that it was not sent.
     fn surplus(&mut self, row: Row) -> Result<(), HandlerError> {
         let (row, kind, why) = match row {
-            Row::Route { table, .. } if !self.is_wanted(table) => return Ok(()),
+            Row::Route { table, .. } | Row::Tree { table, .. } if !self.is_wanted(table) => return Ok(()),
             Row::Route { table, prefix, id } => {
                 let id = (id != NO_OBJECT).then_some(id);
                 let vrf = move |plane: &mut control::Plane| {
@@ -302,6 +326,14 @@ impl Differ<'_> {
             }
             Row::Object { id, .. } => {
                 (json!({ "object": id }), "object", "the router has an object that is not in use any more")
+            }
+            Row::Tree { table, group, .. } => {
+                let shown = move |plane: &mut control::Plane| {
+                    let tree = feed::Tree::default();
+                    served::show_tree(plane, &ShownTree { table, group, tree, is_stale: false })
+                };
+                let row = self.answers.ask(shown)?;
+                (row, "only-in-router", "the router has a multicast entry that is not valid any more")
             }
         };
         self.add(described(row, kind, why.into()));
@@ -325,11 +357,19 @@ fn agrees(expected: &Expected, answer: &Answer) -> bool {
     is_sure && answer.digest == sum && answer.count as usize == expected.rows.len()
 }
 
-/// Which row it is: a destination, or an object's number.
-fn name(row: &Row) -> Result<(u8, Prefix), u32> {
+/// What a row is about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Name {
+    Route(u8, Prefix),
+    Object(u32),
+    Tree(u8, Group),
+}
+
+fn name(row: &Row) -> Name {
     match row {
-        Row::Route { table, prefix, .. } => Ok((*table, *prefix)),
-        Row::Object { id, .. } => Err(*id),
+        Row::Route { table, prefix, .. } => Name::Route(*table, *prefix),
+        Row::Object { id, .. } => Name::Object(*id),
+        Row::Tree { table, group, .. } => Name::Tree(*table, *group),
     }
 }
 
@@ -340,5 +380,6 @@ fn place(row: &Row) -> u64 {
         Row::Route { prefix: Prefix::V6(prefix), .. } => (prefix.addr().to_bits() >> 64) as u64,
         Row::Route { prefix: Prefix::Label(label), .. } => (*label).into(),
         Row::Object { id, .. } => (*id).into(),
+        Row::Tree { group, .. } => group.place(),
     }
 }

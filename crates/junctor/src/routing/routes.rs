@@ -147,6 +147,7 @@ fn differences(args: &Args, value: &Value) -> u8 {
             let mut lines = vec![["destination", "feed", "protocol", "difference", "next hops"].map(str::to_owned)];
             for row in rows {
                 let what = match (&row["prefix"], &row["object"]) {
+                    _ if row["group"].is_string() => group(row),
                     _ if row["rule"].is_object() => {
                         let [priority, family] = ["priority", "family"].map(|key| text_of(&row["rule"][key]));
                         format!("rule {priority} of IPv{family}")
@@ -155,6 +156,7 @@ fn differences(args: &Args, value: &Value) -> u8 {
                     (_, object) => format!("object {}", text_of(object)),
                 };
                 let hops = match &row["found"] {
+                    _ if row["outputs"].is_array() => outputs(row),
                     Value::Null => hops(row),
                     found => format!("{}, not {}", hops(found), hops(row)),
                 };
@@ -217,6 +219,29 @@ pub(crate) fn line(row: &Value) -> String {
     format!("route {} of {protocol} (feed {feed}{metric}): {}", prefix(row), hops(row))
 }
 
+/// One multicast entry in a line: which packets, by which interface they come, and by which copies leave.
+pub(crate) fn tree_line(row: &Value) -> String {
+    let state = if row["stale"] == true { " (stale)" } else { "" };
+    format!("multicast entry {}{state}: from {} to {}", group(row), text_of(&row["input"]), outputs(row))
+}
+
+/// The packets of a multicast entry.
+fn group(row: &Value) -> String {
+    let source = if row["source"].is_null() { "*".into() } else { text_of(&row["source"]) };
+    let vrf = row["vrf"].as_str().map_or(String::new(), |vrf| format!(" vrf {vrf}"));
+    format!("({source}, {}){vrf}", text_of(&row["group"]))
+}
+
+/// By which interfaces copies leave.
+fn outputs(row: &Value) -> String {
+    let output = |output: &Value| match output["ttl"].as_u64() {
+        None | Some(1) => text_of(&output["link"]),
+        Some(ttl) => format!("{} above TTL {ttl}", text_of(&output["link"])),
+    };
+    let outputs: Vec<String> = row["outputs"].as_array().into_iter().flatten().map(output).collect();
+    if outputs.is_empty() { "nobody".into() } else { outputs.join(", ") }
+}
+
 pub(super) fn prefix(row: &Value) -> String {
     match &row["vrf"] {
         Value::String(vrf) => format!("{} vrf {vrf}", text_of(&row["prefix"])),
@@ -272,14 +297,8 @@ fn multicast(rows: &[Value]) -> String {
             Value::String(vrf) => format!("{} vrf {vrf}", text_of(&row["group"])),
             _ => text_of(&row["group"]),
         };
-        let output = |output: &Value| match output["ttl"].as_u64() {
-            None | Some(1) => text_of(&output["link"]),
-            Some(ttl) => format!("{} above TTL {ttl}", text_of(&output["link"])),
-        };
-        let outputs: Vec<String> = row["outputs"].as_array().into_iter().flatten().map(output).collect();
-        let to = if outputs.is_empty() { "nobody".into() } else { outputs.join(", ") };
         let state = if row["stale"] == true { "stale" } else { "in use" };
-        lines.push([source, group, text_of(&row["input"]), state.into(), to]);
+        lines.push([source, group, text_of(&row["input"]), state.into(), outputs(row)]);
     }
     columns(&lines)
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control plane's answers to `junctor routes`, by the control protocol of routers.
 //!
-//! Handlers, all of them read: `status`, `links`, `routes [all] [VRF]`, `lookup ADDRESS [VRF]`, `multicast [VRF]`, `diff [VRF]`. Each answers with JSON. VRF is a name,
+//! Handlers, all of them read: `status`, `links`, `routes [all] [VRF]`, `lookup ADDRESS [VRF]`, `multicast [VRF]`, `group SOURCE GROUP
+//! [VRF]`, `diff [VRF]`. Each answers with JSON. VRF is a name,
 //! Linux's number of a table, or `main`.
 
 use std::net::IpAddr;
@@ -15,6 +16,7 @@ use control::rib::{FeedState, Shown, ShownTree, Vrf};
 use control::{Asker, Plane};
 use engine::control::{Handlers, Listener, Rules, Server, Service};
 use engine::{Access, HandlerError};
+use feed::Group;
 use serde_json::{Value, json};
 
 use super::diff;
@@ -24,7 +26,7 @@ use super::plane::PATIENCE;
 const MOST_CONNECTIONS: usize = 8;
 /// Destinations that are listed between two rounds of the control plane.
 const AT_ONCE: usize = 256;
-const HANDLERS: [&str; 6] = ["status", "links", "routes", "lookup", "multicast", "diff"];
+const HANDLERS: [&str; 7] = ["status", "links", "routes", "lookup", "multicast", "group", "diff"];
 
 /// A socket that is served until this is dropped.
 pub(super) struct Served {
@@ -174,11 +176,18 @@ impl Handlers for Answers {
                 self.routes(all, words.next().map(|vrf| self.table(vrf)).transpose()?)
             }
             "multicast" => self.multicast(words.next().map(|vrf| self.table(vrf)).transpose()?),
+            "group" => {
+                let [source, address] = [address(words.next())?, address(words.next())?];
+                let table = words.next().map_or(Ok(0), |vrf| self.table(vrf))?;
+                let groups = [Some(source), None].map(|source| Group::new(source, address));
+                self.ask(move |plane| {
+                    let mut trees =
+                        groups.iter().flatten().filter_map(|group| plane.rib.show_tree(table, *group));
+                    trees.next().map_or(Value::Null, |tree| show_tree(plane, &tree)).to_string()
+                })
+            }
             "lookup" => {
-                let text = words.next().unwrap_or_default();
-                let address: IpAddr = text.parse().map_err(|_| {
-                    HandlerError::Failed(format!("'{}' is not an address", text.escape_debug()))
-                })?;
+                let address = address(words.next())?;
                 let table = words.next().map_or(Ok(0), |vrf| self.table(vrf))?;
                 self.ask(move |plane| match plane.rib.lookup(table, address) {
                     Some(route) => show(plane, &route).to_string(),
@@ -192,6 +201,11 @@ impl Handlers for Answers {
     fn write(&mut self, name: &str, _: &str) -> Result<String, HandlerError> {
         Err(HandlerError::Denied(format!("handler '{name}' is read-only")))
     }
+}
+
+fn address(word: Option<&str>) -> Result<IpAddr, HandlerError> {
+    let text = word.unwrap_or_default();
+    text.parse().map_err(|_| HandlerError::Failed(format!("'{}' is not an address", text.escape_debug())))
 }
 
 fn source(source: Source) -> &'static str {
@@ -312,10 +326,10 @@ pub(super) fn way(plane: &Plane, way: Option<&feed::Object>) -> Value {
 }
 
 /// A multicast entry for people and programs.
-fn show_tree(plane: &Plane, tree: &ShownTree) -> Value {
+pub(super) fn show_tree(plane: &Plane, tree: &ShownTree) -> Value {
     let rib = &plane.rib;
     let vrf = rib.vrfs().find(|(number, _)| *number == tree.table).map(|(_, vrf)| vrf);
-    let output = |branch: &feed::Branch| json!({ "link": rib.link_name(branch.link), "ttl": branch.ttl });
+    let output = |branch: &feed::Branch| json!({ "link": rib.link_name(branch.link), "ttl": branch.ttl, "kept": branch.is_kept });
     let outputs: Vec<Value> = tree.tree.branches.iter().map(output).collect();
     json!({
         "source": tree.group.source(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The routes that a packet has followed: where a control plane feeds the routing table of a step, it is asked whose route that is.
+//! The routes and multicast entries that a packet has followed: where a control plane feeds the table of a step, it is asked whose route that is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -16,13 +16,20 @@ use crate::routing::routes;
 /// The option that names the control plane.
 const OPTION: &str = "--routes";
 
-/// Names of VRFs by the number that the annotation holds.
-type Vrfs = BTreeMap<u8, String>;
+/// An element that a control plane feeds.
+#[derive(Clone, Debug, Default)]
+struct Fed {
+    is_multicast: bool,
+    /// Names of VRFs by the number that the annotation holds.
+    vrfs: BTreeMap<u8, String>,
+    /// Names of links by their outputs, which are also the paints of packets that come by them.
+    links: BTreeMap<u8, String>,
+}
 
 /// A control plane, and the elements that it feeds.
 pub(super) struct Routes {
     plane: Client,
-    tables: HashMap<String, Vrfs>,
+    tables: HashMap<String, Fed>,
 }
 
 impl Routes {
@@ -62,16 +69,31 @@ impl Routes {
     }
 
     fn look_up(&mut self, element: &str, state: &State) -> Option<Value> {
-        let vrfs = self.tables.get(element)?;
-        let to = destination(state)?;
-        let vrf = vrfs.get(&vrf(state)).map_or("", String::as_str);
-        let answer = self.plane.read(format!("lookup {to} {vrf}").trim_end()).ok()?;
-        serde_json::from_str(&answer).ok().filter(|route| *route != Value::Null)
+        let fed = self.tables.get(element)?;
+        let vrf = fed.vrfs.get(&vrf(state)).map_or("", String::as_str);
+        let question = match fed.is_multicast {
+            true => format!("group {} {} {vrf}", source(state)?, header_destination(state)?),
+            false => format!("lookup {} {vrf}", destination(state)?),
+        };
+        let answer = self.plane.read(question.trim_end()).ok()?;
+        let row: Value = serde_json::from_str(&answer).ok()?;
+        (!row.is_null() && (!fed.is_multicast || fed.takes(&row, state))).then_some(row)
+    }
+}
+
+impl Fed {
+    /// Whether a multicast entry is for a packet. One for any source is for those that come by its interfaces.
+    fn takes(&self, row: &Value, state: &State) -> bool {
+        let links = row["outputs"].as_array().into_iter().flatten().map(|output| &output["link"]);
+        let from = annotation(state, "anno.paint").and_then(|paint| paint.parse().ok());
+        let from = from.and_then(|paint: u8| self.links.get(&paint)).map(String::as_str);
+        !row["source"].is_null()
+            || links.chain([&row["input"]]).any(|link| link.as_str() == from && from.is_some())
     }
 }
 
 /// The lookup elements that a control plane feeds.
-fn tables(graph: &lang::Graph) -> HashMap<String, Vrfs> {
+fn tables(graph: &lang::Graph) -> HashMap<String, Fed> {
     let mut all = HashMap::new();
     for feed in graph.elements.iter().filter(|element| &*element.class == "RouteFeed") {
         let args = split_args(&feed.config);
@@ -81,28 +103,51 @@ fn tables(graph: &lang::Graph) -> HashMap<String, Vrfs> {
                 .map(|words| words[1..].to_vec())
                 .collect::<Vec<_>>()
         };
-        let named = of("VRF").into_iter().filter_map(|words| match *words {
-            [name, number] => Some((number.parse().ok()?, name.to_owned())),
-            _ => None,
-        });
-        let vrfs: Vrfs = named.collect();
-        let elements = [of("TABLE"), of("TABLE6")].concat().into_iter().flatten();
-        all.extend(elements.map(|element| (element.to_owned(), vrfs.clone())));
+        let named = |keyword| {
+            let numbers = of(keyword).into_iter().filter_map(|words| match *words {
+                [name, number] => Some((number.parse().ok()?, name.to_owned())),
+                _ => None,
+            });
+            numbers.collect::<BTreeMap<u8, String>>()
+        };
+        let routes = Fed { is_multicast: false, vrfs: named("VRF"), links: named("LINK") };
+        let multicast = Fed { is_multicast: true, ..routes.clone() };
+        for (keywords, fed) in [(["TABLE", "TABLE6"], routes), (["MULTICAST", "MULTICAST6"], multicast)] {
+            let elements = keywords.into_iter().flat_map(of).flatten();
+            all.extend(elements.map(|element| (element.to_owned(), fed.clone())));
+        }
     }
     all
 }
 
+fn annotation<'a>(state: &'a State, name: &str) -> Option<&'a str> {
+    state.annotations.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+}
+
 /// The number of the table that a packet is looked up in. Its annotation is the last byte of the VLAN tag's.
 fn vrf(state: &State) -> u8 {
-    let tag = state.annotations.iter().find(|(name, _)| name == "anno.vlan_tci");
-    tag.and_then(|(_, tag)| tag.parse::<u16>().ok()).map_or(0, |tag| tag.to_be_bytes()[1])
+    let tag = annotation(state, "anno.vlan_tci");
+    tag.and_then(|tag| tag.parse::<u16>().ok()).map_or(0, |tag| tag.to_be_bytes()[1])
+}
+
+/// The first of these fields, as an address.
+fn address(state: &State, names: &[&str]) -> Option<IpAddr> {
+    let fields = state.fields();
+    let field = |name: &&str| fields.iter().find(|field| field.name == *name)?.value.parse().ok();
+    names.iter().find_map(field)
+}
+
+fn source(state: &State) -> Option<IpAddr> {
+    address(state, &["ip.src", "ipv6.src"])
+}
+
+fn header_destination(state: &State) -> Option<IpAddr> {
+    address(state, &["ip.dst", "ipv6.dst"])
 }
 
 /// By what a packet's route is chosen: the annotation, or else the address in its header.
 fn destination(state: &State) -> Option<IpAddr> {
-    let fields = state.fields();
-    let field = |name: &str| fields.iter().find(|field| field.name == name)?.value.parse().ok();
-    field("anno.dst_ip").or_else(|| field("ip.dst")).or_else(|| field("ipv6.dst"))
+    address(state, &["anno.dst_ip"]).or_else(|| header_destination(state))
 }
 
 #[cfg(test)]
@@ -111,14 +156,28 @@ mod tests {
 
     #[test]
     fn fed_elements_are_found_with_their_vrfs() {
-        let text = "RouteFeed(routes, TABLE rt, TABLE6 rt6, LINK eth0 0, VRF red 1);
+        let text = "RouteFeed(routes, TABLE rt, TABLE6 rt6, MULTICAST m, LINK eth0 1, LINK eth1 2, VRF red 1);
+            m :: LookupIPMulticast(VRF_ANNO VRF); Idle -> m -> Discard; m[1] -> Discard; m[2] -> Discard;
             rt :: StaticIPLookup(10.0.0.0/8 0, VRF_ANNO VRF); other :: StaticIPLookup(10.0.0.0/8 0);
             rt6 :: LookupIP6Route(2001:db8::/32 0, VRF_ANNO VRF); Idle -> rt -> Discard; Idle -> other -> Discard; Idle -> rt6 -> Discard;";
         let tables = tables(&present(text));
         let mut names: Vec<&String> = tables.keys().collect();
         names.sort();
-        assert_eq!(names, ["rt", "rt6"]);
-        assert_eq!(tables["rt"][&1], "red");
+        assert_eq!(names, ["m", "rt", "rt6"]);
+        assert_eq!(
+            (&*tables["rt"].vrfs[&1], tables["rt"].is_multicast, tables["m"].is_multicast),
+            ("red", false, true)
+        );
+        // An entry for any source is for packets that come by one of its interfaces.
+        let painted = |paint: &str| State {
+            bytes: String::new(),
+            ip: true,
+            annotations: vec![("anno.paint".to_owned(), paint.to_owned())],
+        };
+        let entry = |source: Value| serde_json::json!({ "source": source, "input": "eth1", "outputs": [{ "link": "pimreg" }] });
+        let takes = |source: Value, paint| tables["m"].takes(&entry(source), &painted(paint));
+        assert!(takes("10.0.0.1".into(), "1") && takes(Value::Null, "2"));
+        assert!(!takes(Value::Null, "1") && !takes(Value::Null, "3"));
     }
 
     #[test]

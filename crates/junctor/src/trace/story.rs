@@ -149,7 +149,9 @@ pub(super) fn text(packet: u64, all: &[Step], left: &[String], tried: bool) -> S
             let _ = writeln!(text, "    {}", change_text(change));
         }
         if let Some(route) = &step.route {
-            let _ = writeln!(text, "    {}", routes::line(route));
+            let line =
+                if route["group"].is_string() { routes::tree_line(route) } else { routes::line(route) };
+            let _ = writeln!(text, "    {line}");
         }
         // The packet itself is no copy, wherever it is seen first.
         if let Some(line) = event_text(step, new && !enters && step.copy > 1) {

@@ -111,6 +111,7 @@ fn check(is_six: bool, entries: &str, table: &str) {
     assert_eq!(found, expected);
     let shown = site.multicast();
     assert_eq!(shown.as_array().map(Vec::len), Some(6), "{shown:#}");
+    is_followed(&site, is_six);
     // Packets from the wrong interface and those without an entry were reported to the daemon.
     let source = if is_six { "fd00:1::2" } else { "10.0.1.2" };
     for (kind, number) in [(1, 5), (1, 6), (2, 3)] {
@@ -129,6 +130,29 @@ fn check(is_six: bool, entries: &str, table: &str) {
         rows.len() == 6 && rows.iter().all(|row| row["stale"] == true)
     });
     assert_eq!(count(), "6");
+}
+
+/// A packet's trace names the entry that it follows, if there is one.
+fn is_followed(site: &Site, is_six: bool) {
+    let (source, any) = if is_six { ("fd00:1::2", "fd00:9::9") } else { ("10.0.1.2", "10.0.9.9") };
+    let lines = [
+        (source, 1, format!("multicast entry ({source}, {}): from host0 to host1, host2", group(is_six, 1))),
+        (any, 2, format!("multicast entry (*, {}): from host0 to host0, host1, host2", group(is_six, 2))),
+        (source, 4, format!("multicast entry ({source}, {}): from host0 to nobody", group(is_six, 4))),
+        (source, 5, String::new()),
+        (source, 6, String::new()),
+    ];
+    for (source, number, line) in lines {
+        let (mac, ip, table) = match is_six {
+            true => (format!("33:33:0:0:0:{number}"), "ip6", "mroute6"),
+            false => (format!("1:0:5e:1:1:{number}"), "ip", "mroute"),
+        };
+        let to = group(is_six, number);
+        let packet = format!("eth 2:0:0:0:0:9 to {mac} / {ip} {source} to {to} / udp 1 to 2");
+        let traced = site.try_packet("in0", &packet);
+        assert_eq!(traced.contains("multicast entry ("), !line.is_empty(), "{traced}");
+        assert!(traced.contains(&line) && traced.contains(&format!("{table} :: Lookup")), "{line}: {traced}");
+    }
 }
 
 #[test]
@@ -232,6 +256,10 @@ fn pim_and_igmp_of_a_written_deployment() {
     let (before, punted) = (counted(&site, GROUP), site.count("nogroup.count"));
     site.wait("the kernel to count", || counted(&site, GROUP) > before + 2);
     hold_steady(&site, "while the kernel has some", &[&near, &far]);
+    site.wait("the same entries in the router as in the kernel", || {
+        let diff = site.routes("diff");
+        diff["differences"] == serde_json::json!([]) && diff["router_multicast"].as_u64() >= Some(1)
+    });
     assert!(site.count("nogroup.count") < punted + 20);
     // Who leaves gets no more.
     drop(near);

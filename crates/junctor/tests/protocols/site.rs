@@ -190,7 +190,8 @@ impl Site {
         all.filter(of_reason).filter_map(|drop| drop["packets"].as_u64()).sum()
     }
 
-    fn routes(&self, argument: &str) -> Value {
+    /// What `junctor routes` says.
+    pub fn routes(&self, argument: &str) -> Value {
         fed::routes(&self.path("plane.sock"), &[argument])
     }
 
@@ -231,6 +232,16 @@ impl Site {
             trace.ended().is_some() || !have_answered
         });
         have_answered.then(|| trace.stdout())
+    }
+
+    /// What `junctor trace` says of a packet that is only tried, from an element on.
+    pub fn try_packet(&self, element: &str, packet: &str) -> String {
+        let plane = self.path("plane.sock");
+        let to = ["--socket", &self.socket, "--routes", &plane];
+        self.rig
+            .dut
+            .run(&[&[JUNCTOR, "trace", "--at", element, "--packet", packet], &to[..]].concat())
+            .unwrap()
     }
 
     /// Follows a packet for each of these addresses: it takes a route of that protocol and feed, and leaves by `device`.

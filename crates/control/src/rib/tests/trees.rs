@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Multicast entries: what the kernel reports, and what the user plane then has.
 
+use std::collections::BTreeSet;
+
 use feed::Group;
+use feed::audit::{Part, Row, digest_of_tree};
 
 use super::*;
 use crate::model::Tree;
@@ -71,7 +74,8 @@ impl Bench {
         let name = |link: &u16| self.user.links[link].0.clone();
         let show = |((table, group), tree): (&(u8, Group), &feed::Tree)| {
             let input = tree.input.as_ref().map_or_else(|| "-".to_owned(), name);
-            let branches = tree.branches.iter().map(|b| format!(" {}/{}", name(&b.link), b.ttl));
+            let kept = |b: &feed::Branch| if b.is_kept { " kept" } else { "" };
+            let branches = tree.branches.iter().map(|b| format!(" {}/{}{}", name(&b.link), b.ttl, kept(b)));
             format!("{table} {group} {input}:{}", branches.collect::<String>())
         };
         self.user.trees.iter().map(show).collect()
@@ -100,6 +104,7 @@ fn what_goes_long_after_a_daemon_goes_at_once() {
 }
 
 const FIRST: &str = "0 (10.0.1.2, 239.1.1.1) host0: host1/1 pimreg/1";
+const KEPT: &str = "0 (10.0.1.2, 239.1.1.1) host0: host1/1 kept pimreg/1 kept";
 
 #[test]
 fn entries_come_change_and_go() {
@@ -124,6 +129,46 @@ fn entries_come_change_and_go() {
     bench.flush();
     assert_eq!(bench.has(), all[1..], "tables that nobody knows, and groups that stay on their link");
     assert_eq!((bench.rib.counts().trees, bench.rib.counts().trees_left_out), (2, 1));
+}
+
+#[test]
+fn what_the_user_plane_should_have_is_asked_for_in_ranges() {
+    let mut bench = Bench::new();
+    for n in 0..5000u32 {
+        let group = std::net::Ipv4Addr::from_bits(0xef02_0000 + n / 2).to_string();
+        bench.set(MAIN, if n % 2 == 0 { "10.0.1.2" } else { "0.0.0.0" }, &group, &[(3, 1)]);
+    }
+    bench.flush();
+    let (mut rows, mut from) = (Vec::new(), 0);
+    for steps in 1.. {
+        let expected = bench.rib.ask(1, Part::Trees4, from, None, false);
+        assert!(!expected.has_more && expected.rows.len() <= 2048);
+        rows.extend(expected.rows);
+        if expected.to == u64::from(u32::MAX) {
+            assert_eq!(steps, 3);
+            break;
+        }
+        from = expected.to + 1;
+    }
+    let digests: Vec<(u8, Group, u64)> = rows
+        .iter()
+        .map(|row| match row {
+            Row::Tree { table, group, digest, is_true: true } => (*table, *group, *digest),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let sent = bench.user.trees.iter().map(|((table, group), tree)| (*table, *group, digest_of_tree(tree)));
+    assert_eq!(digests.iter().copied().collect::<BTreeSet<_>>(), sent.collect());
+    let of_one = bench.rib.ask(1, Part::Trees4, 0xef01_0101, Some(0xef01_0101), true);
+    assert_eq!(of_one.rows.len(), 1);
+    assert!(bench.rib.ask(1, Part::Trees6, 0, None, true).rows.is_empty());
+    // More sources of one group than an answer counts.
+    for n in 0..9000u32 {
+        let source = std::net::Ipv4Addr::from_bits(0x0a10_0000 + n).to_string();
+        bench.set(MAIN, &source, "239.9.9.9", &[(3, 1)]);
+    }
+    let place = 0xef09_0909;
+    assert!(bench.rib.ask(1, Part::Trees4, place, None, false).has_more);
 }
 
 #[test]
@@ -155,6 +200,7 @@ fn entries_of_a_dead_daemon_stay_for_the_grace_period() {
     bench.flush();
     assert_eq!((bench.has().len(), bench.user.watched), (2, [false, false]));
     assert!(bench.rib.show_trees(None, 9).0.iter().all(|tree| tree.is_stale));
+    assert_eq!(bench.has()[0], KEPT);
     // A full report meanwhile lacks them, too.
     bench.report(&[]);
     assert_eq!(bench.has().len(), 2);
@@ -163,17 +209,18 @@ fn entries_of_a_dead_daemon_stay_for_the_grace_period() {
     bench.daemons(1);
     bench.set(MAIN, "10.0.1.2", "239.1.1.1", &[(9, 1)]);
     bench.flush();
-    let joined = "0 (10.0.1.2, 239.1.1.1) host0: pimreg/1 host1/1";
+    let joined = "0 (10.0.1.2, 239.1.1.1) host0: pimreg/1 host1/1 kept";
     assert_eq!((bench.has()[0].as_str(), bench.has().len(), bench.user.watched), (joined, 2, [true, false]));
     // What it removes returns to what it was.
     bench.remove("10.0.1.2", "239.1.1.1");
     bench.flush();
-    assert_eq!(bench.has()[0], FIRST);
+    assert_eq!(bench.has()[0], KEPT);
     bench.set(MAIN, "10.0.1.2", "239.1.1.1", &[(9, 1), (3, 1)]);
     bench.flush();
-    assert_eq!(bench.rib.next_due(), Some(GRACE));
+    let whole = "0 (10.0.1.2, 239.1.1.1) host0: pimreg/1 host1/1";
+    assert_eq!((bench.has()[0].as_str(), bench.rib.next_due()), (whole, Some(GRACE)));
     bench.pass(GRACE / 2);
-    assert_eq!(bench.has(), [joined]);
+    assert_eq!(bench.has(), [whole]);
     assert_eq!(bench.rib.next_due(), None);
     bench.remove("10.0.1.2", "239.1.1.1");
     bench.flush();

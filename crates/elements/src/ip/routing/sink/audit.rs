@@ -12,6 +12,11 @@ impl Sides {
             Part::Four => self.four.iter().for_each(|side| side.list(&state.world, question, &mut answer)),
             Part::Six => self.six.iter().for_each(|side| side.list(&state.world, question, &mut answer)),
             Part::Objects => self.list_objects(state, question, &mut answer),
+            Part::Trees4 | Part::Trees6 => {
+                let n = usize::from(question.part == Part::Trees6);
+                let groups = self.groups[n].iter();
+                groups.for_each(|groups| groups.list(&state.groups[n], &state.world, question, &mut answer));
+            }
         }
         answer
     }

@@ -2,8 +2,10 @@
 //! What a feed says of multicast: trees, which name links.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use feed::audit::{Answer, Question, Row, SCANNED_MAX, digest_of_tree};
 use feed::{Group, Tree};
 use tables::multicast::Key;
 
@@ -89,12 +91,12 @@ impl Groups {
         let link = |number: u16| world.links.get(&number);
         let output = |link: &Link| self.links.get(&link.name).copied();
         let input = tree.input.and_then(link).and_then(output).and_then(|output| u8::try_from(output).ok());
-        let up = tree.branches.iter().filter_map(|branch| Some((branch.ttl, link(branch.link)?)));
+        let up = tree.branches.iter().filter_map(|branch| Some((branch, link(branch.link)?)));
         let (mut branches, mut needs_kernel) = (Vec::new(), false);
-        for (ttl, link) in up.filter(|(_, link)| link.up) {
+        for (feed::Branch { ttl, is_kept, .. }, link) in up.filter(|(_, link)| link.up) {
             match output(link) {
-                Some(output) => branches.push(Branch { output, ttl }),
-                None => needs_kernel = true,
+                Some(output) => branches.push(Branch { output, ttl: *ttl, is_kept: *is_kept }),
+                None => needs_kernel |= !is_kept,
             }
         }
         Way { input, branches: branches.into(), needs_kernel }
@@ -129,6 +131,30 @@ impl Groups {
         half.lacks_some && self.forwarding.with(|trees| trees.has_room())
     }
 
+    /// Lists what the feed has named, and what the table has of it.
+    pub(super) fn list(&self, half: &GroupHalf, world: &World, question: &Question, answer: &mut Answer) {
+        let is_in = |group: &Group| (question.from..=question.to).contains(&group.place());
+        self.forwarding.with(|trees| {
+            let named = half.trees.iter().map(|((table, group), tree)| {
+                let is_true = || trees.get(&key(*table, group)) == Some((self.way(tree, world), true));
+                (*table, *group, Some((tree, is_true)))
+            });
+            let own = |key: &Key| Some((key.table, group_of(key, self.forwarding.is_six())?));
+            let unnamed = trees.fed().filter_map(own).filter(|key| !half.trees.contains_key(key));
+            let all = named.chain(unnamed.map(|(table, group)| (table, group, None)));
+            for (table, group, tree) in all.filter(|(_, group, _)| is_in(group)) {
+                if answer.count as usize == SCANNED_MAX {
+                    answer.has_more = true;
+                    return;
+                }
+                let (digest, is_true) =
+                    tree.map_or((0, false), |(tree, is_true)| (digest_of_tree(tree), is_true()));
+                let table = world.table_of_feed(table);
+                answer.add(Row::Tree { table, group, digest, is_true }, question.lists);
+            }
+        });
+    }
+
     pub(super) fn begin(&self) {
         self.forwarding.with(|trees| trees.fed_begin());
     }
@@ -136,6 +162,15 @@ impl Groups {
     pub(super) fn end(&self) -> Result<(), String> {
         patiently(|| self.forwarding.with(|trees| trees.fed_end()))
     }
+}
+
+/// What an entry of the table is for.
+fn group_of(key: &Key, is_six: bool) -> Option<Group> {
+    let address = |bits: u128| match is_six {
+        true => IpAddr::from(bits.to_be_bytes()),
+        false => IpAddr::from((bits as u32).to_be_bytes()),
+    };
+    Group::new(Some(address(key.source)), address(key.group))
 }
 
 fn key(table: u8, group: &Group) -> Key {

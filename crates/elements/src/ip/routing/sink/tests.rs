@@ -12,6 +12,7 @@ use super::world::MOST_HOPS;
 use super::*;
 use crate::ip::bfd::Neighbour;
 
+mod multicast;
 mod vrfs;
 
 const LIMITS: Limits = Limits { routes: usize::MAX, hops: 1000, buckets: 64, outputs: 4, like: None };
@@ -500,7 +501,7 @@ fn an_audit_says_what_the_tables_hold() {
             .iter()
             .map(|row| match row {
                 Row::Object { id, is_true, .. } => (*id, *is_true),
-                Row::Route { .. } => panic!("objects were asked for"),
+                _ => panic!("objects were asked for"),
             })
             .collect();
         rows.sort_unstable();
