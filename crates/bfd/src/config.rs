@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The settings of a session.
 
+use crate::Auth;
+
 /// The settings of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
@@ -12,6 +14,8 @@ pub struct Config {
     pub min_ttl: u8,
     /// Whether the session survives a restart of the control plane; sent as the C bit.
     pub control_plane_independent: bool,
+    /// How packets of both sides are authenticated, if they are.
+    pub auth: Option<Auth>,
     /// Intervals, which may change while the session runs.
     pub intervals: Intervals,
 }
@@ -20,7 +24,14 @@ impl Config {
     /// A session over one hop, active, with the default intervals.
     pub fn single_hop(discriminator: u32) -> Self {
         let intervals = Intervals::default();
-        Config { discriminator, passive: false, min_ttl: 255, control_plane_independent: false, intervals }
+        Config {
+            discriminator,
+            passive: false,
+            min_ttl: 255,
+            control_plane_independent: false,
+            auth: None,
+            intervals,
+        }
     }
 
     /// A session over several hops that accepts packets with at least `min_ttl`.

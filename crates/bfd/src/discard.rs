@@ -39,8 +39,8 @@ pub enum Discard {
     /// The TTL or hop limit is too small: the packet may come from afar (RFC 5881 section 5).
     #[error("the TTL is too small")]
     Ttl,
-    /// The packet is authenticated, but no authentication is in use.
-    #[error("authentication is not in use")]
+    /// The packet is authenticated where no authentication is in use, or not authentic where it is.
+    #[error("not authenticated as the session is")]
     Authentication,
     /// An administrator holds the session down.
     #[error("the session is administratively down")]

@@ -11,7 +11,7 @@
 //! 3. Both report a [`Change`] of state. [`Change::is_loss`] says that the next hop must not be used any more.
 //!
 //! # What it does not do
-//! It asks for no demand mode, but it respects that of the neighbour. It has no authentication and discards packets that carry it.
+//! It asks for no demand mode, but it respects that of the neighbour. A session has one key ([`Auth`]), so keys do not change while it is up.
 //! It sends echo packets where [`Session::set_echo`] asks for them ([`Step::echo`]); the caller returns those of the neighbour.
 //!
 //! ```
@@ -35,6 +35,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod auth;
 mod config;
 pub mod dataplane;
 mod discard;
@@ -44,6 +45,7 @@ mod session;
 mod sessions;
 mod state;
 
+pub use auth::{Auth, AuthKind, PACKET_MAX, SecretError};
 pub use config::{Config, ConfigError, Intervals};
 pub use discard::{Discard, read};
 pub use echo::ECHO_LEN;

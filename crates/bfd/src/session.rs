@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use wire::bfd::{Diagnostic, Flags, Repr, State};
+use wire::bfd::{Diagnostic, Flags, HEADER_LEN, Repr, State};
 
+use crate::auth::{PACKET_MAX, Sequence};
 use crate::discard::check_named;
 use crate::echo::{ECHO_LEN, Echo};
 use crate::{Change, Config, ConfigError, Discard, Intervals, after_receiving};
@@ -68,7 +69,7 @@ struct Timing {
 /// What [`Session::poll`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Step {
-    /// A packet to send now, with TTL 255.
+    /// A packet to send now, with TTL 255; [`Session::write`] makes its bytes.
     pub send: Option<Repr>,
     /// The payload of an echo packet to send now by way of the neighbour, to UDP port 3785, with TTL 255.
     pub echo: Option<[u8; ECHO_LEN]>,
@@ -105,6 +106,7 @@ pub struct Session {
     echo_failures: u32,
     /// Until then the session stays down.
     held_until: Duration,
+    sequence: Sequence,
     /// How long packets that may wait for us get after a silence was noticed.
     grace: Duration,
     /// When silence was noticed: of control packets, and of echo packets.
@@ -136,6 +138,7 @@ impl Session {
             echo: None,
             echo_failures: 0,
             held_until: Duration::ZERO,
+            sequence: Sequence::default(),
             grace: Duration::ZERO,
             noticed: [None; 2],
         })
@@ -215,8 +218,53 @@ impl Session {
     /// Takes a packet that [`read`](crate::read) accepted, by the rules of RFC 5880 section 6.8.6 and in their order.
     ///
     /// # Errors
-    /// Why the packet was discarded.
+    /// Why the packet was discarded. One with an authentication section is: [`Sessions::receive`](crate::Sessions::receive) takes those.
     pub fn receive(&mut self, packet: &Repr, ttl: u8, now: Duration) -> Result<Option<Change>, Discard> {
+        self.admit(packet, ttl)?;
+        if self.config.auth.is_some() || packet.flags.contains(Flags::AUTHENTICATION) {
+            return Err(Discard::Authentication);
+        }
+        self.accept(packet, now)
+    }
+
+    /// Takes a packet with its bytes, in which an authentication section may be.
+    pub(crate) fn receive_bytes(
+        &mut self,
+        payload: &[u8],
+        packet: &Repr,
+        ttl: u8,
+        now: Duration,
+    ) -> Result<Option<Change>, Discard> {
+        let Some(auth) = self.config.auth else { return self.receive(packet, ttl, now) };
+        self.admit(packet, ttl)?;
+        if !packet.flags.contains(Flags::AUTHENTICATION) {
+            return Err(Discard::Authentication);
+        }
+        let number = self.sequence.check(&auth, payload, packet, now)?;
+        let change = self.accept(packet, now);
+        self.sequence.note(number, now + 2 * self.detection_time());
+        change
+    }
+
+    /// Writes a packet that [`poll`](Self::poll) returned; returns its length. `random` is for the first sequence number.
+    ///
+    /// # Errors
+    /// A field exceeds its bits, which those that `poll` returns do not.
+    pub fn write(
+        &mut self,
+        packet: &Repr,
+        random: u32,
+        bytes: &mut [u8; PACKET_MAX],
+    ) -> Result<usize, wire::Error> {
+        packet.emit(bytes)?;
+        Ok(match self.config.auth {
+            Some(auth) => auth.sign(bytes, self.sequence.next(random)),
+            None => HEADER_LEN,
+        })
+    }
+
+    /// The rules that come before authentication.
+    fn admit(&self, packet: &Repr, ttl: u8) -> Result<(), Discard> {
         if packet.your_discriminator != 0 && packet.your_discriminator != self.config.discriminator {
             return Err(Discard::UnknownDiscriminator);
         }
@@ -224,9 +272,10 @@ impl Session {
         if ttl < self.config.min_ttl {
             return Err(Discard::Ttl);
         }
-        if packet.flags.contains(Flags::AUTHENTICATION) {
-            return Err(Discard::Authentication);
-        }
+        Ok(())
+    }
+
+    fn accept(&mut self, packet: &Repr, now: Duration) -> Result<Option<Change>, Discard> {
         self.last_rx = now;
         self.noticed[CONTROL] = None;
         self.remote = Remote {

@@ -204,7 +204,7 @@ impl Sessions {
         };
         let slot = *slot.ok_or(unknown)?;
         let received = self.with_slot(slot, |key, session| {
-            from.place.admits(key.place).then(|| (key, session.receive(&packet, ttl, now)))
+            from.place.admits(key.place).then(|| (key, session.receive_bytes(payload, &packet, ttl, now)))
         });
         let (key, change) = received.flatten().ok_or(unknown)?;
         Ok((key, change?))

@@ -460,6 +460,57 @@ fn the_router_runs_the_sessions_of_its_bfdd() {
     drop(served);
 }
 
+/// BIRD authenticates in five ways, and takes no packets with another secret.
+#[test]
+fn sessions_with_bird_are_authenticated() {
+    if skip_without("sessions_with_bird_are_authenticated", &["bird"]) {
+        return;
+    }
+    let rig = Rig::new(Cable::default()).unwrap();
+    rig.a.ip("addr add 10.0.1.2/24 dev a0").unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let init = [JUNCTOR, "init", "router", "d0=10.0.1.1/24", "d1=10.0.2.1/24", "--bfd"];
+    let text = rig.dut.run(&init).unwrap().replace("Device(d", "Device(METHOD AF_PACKET, d");
+    std::fs::write(files.path().join("router.click"), text).unwrap();
+    let router = start_router(&rig.dut, &files);
+    let mut watched = Watched { rig, frr: Frr::new().unwrap(), files, router };
+    let set = |watched: &Watched, kind: &str, secret: &str| {
+        let session = format!("10.0.1.2 10.0.1.1 d0 TX 100ms RX 100ms MULT 5 AUTH {kind} 7 {secret}");
+        watched.ctl(&["--write", "bfd.set", &session]).expect("written");
+    };
+    let at = |watched: &Watched, name: &str| watched.files.path().join(name).display().to_string();
+    let kinds = [
+        ("password", "simple"),
+        ("md5", "keyed md5"),
+        ("meticulous-md5", "meticulous keyed md5"),
+        ("sha1", "keyed sha1"),
+        ("meticulous-sha1", "meticulous keyed sha1"),
+    ];
+    for (kind, theirs) in kinds {
+        let conf = format!(
+            "router id 10.0.1.2;\nprotocol device {{ }}\nprotocol bfd {{\n interface \"a0\" {{ interval 100 ms; multiplier 5; \
+             authentication {theirs}; password \"secret\" {{ id 7; }}; }};\n neighbor 10.0.1.1 dev \"a0\" local 10.0.1.2;\n}}\n"
+        );
+        std::fs::write(watched.files.path().join("bird.conf"), conf).unwrap();
+        let (conf, ctl) = (at(&watched, "bird.conf"), at(&watched, "bird.ctl"));
+        let bird = watched.rig.a.spawn(&["bird", "-f", "-c", &conf, "-s", &ctl]).unwrap();
+        set(&watched, kind, "secret");
+        watched.wait("up", 1);
+        let session = watched.sessions().remove(0);
+        assert_eq!(session["authentication"], kind, "{session:#}\n{}", bird.stderr());
+        if kind == "meticulous-sha1" {
+            set(&watched, kind, "other");
+            let refused = || watched.ctl(&["--read", "bfd.discards"]).unwrap_or_default();
+            let is_refused = || {
+                refused().lines().any(|line| line.starts_with("bfd-authentication ") && !line.ends_with(" 0"))
+            };
+            wait_for("packets with another secret", PATIENCE, is_refused).unwrap();
+            assert_ne!(watched.sessions()[0]["status"], "up");
+        }
+        drop(bird);
+    }
+}
+
 /// Much more data comes than the router forwards: the receive ring is full, and most is lost. BFD does not wait behind it.
 #[test]
 fn overload_ends_no_session() {

@@ -21,6 +21,8 @@
 //!   `ECHO_SOURCE ADDRESS` another own address, from which they come, default LOCAL;
 //!   `TTL N` least TTL of received packets, over several hops only, default 254;
 //!   `VRF NAME` the VRF whose routes it takes, over several hops only, default the main table;
+//!   `AUTH KIND KEY SECRET` authenticates packets of both sides: KIND `password`, `md5`, `meticulous-md5`, `sha1` or `meticulous-sha1`, KEY the number
+//!   of the key, 0 to 255, SECRET without spaces;
 //!   `DISCRIMINATOR N` the session's number, default random;
 //!   `PASSIVE` waits for the neighbour to begin;
 //!   `DEPENDENT` says that the session ends with the control plane;
@@ -33,8 +35,8 @@
 //! `BFD` that names this element. When the session is up again, the neighbour returns. A neighbour that is down for an administrative reason stays
 //! in use, and so does one whose session has never been up (RFC 5882). Flows of other next hops do not move.
 //!
-//! Intervals are jittered (RFC 5880, 6.8.7), and until a session is up it sends once a second at most. There is no
-//! authentication, and demand mode is respected, but not asked for.
+//! Intervals are jittered (RFC 5880, 6.8.7), and until a session is up it sends once a second at most. Demand
+//! mode is respected, but not asked for. A session whose AUTH changes begins anew.
 //!
 //! **Echo packets** (RFC 5880, 6.8.9; RFC 5881, 4) are UDP packets to port 3785 from ECHO_SOURCE to LOCAL, both own addresses. The neighbour gets them by its Ethernet
 //! address, and sends them back as it forwards any packet. They are sent while the session is up and the neighbour reports that it
@@ -76,7 +78,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bfd::{
-    Change, Discard, HEADER_LEN, Key, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, Sessions, State,
+    Change, Discard, Key, PACKET_MAX, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, Sessions, State,
 };
 use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
@@ -549,11 +551,10 @@ impl Bfd {
     }
 
     fn transmit(&mut self, cx: &mut Cx<'_>, key: Key, control: &Repr) {
-        let Some(peer) = self.peers.get_mut(&key) else { return };
-        let mut payload = [0; HEADER_LEN];
-        if control.emit(&mut payload).is_err() {
-            return;
-        }
+        let (mut payload, random) = ([0; PACKET_MAX], cx.random().u32(..));
+        let written = self.sessions.update(key, |session| session.write(control, random, &mut payload));
+        let (Some(Ok(len)), Some(peer)) = (written, self.peers.get_mut(&key)) else { return };
+        let Some(payload) = payload.get(..len) else { return };
         let (src, dst) = (peer.wanted.local, peer.wanted.neighbour);
         let (port, gateway, link) = match peer.link {
             Some(link) => (PORT_SINGLE_HOP, dst, link),
@@ -566,7 +567,7 @@ impl Bfd {
             },
         };
         let path = Path { src, dst, ports: (peer.port, port), ttl: 255 };
-        let Some(packet) = frame::make(path, gateway, &payload) else { return };
+        let Some(packet) = frame::make(path, gateway, payload) else { return };
         peer.sent.add(payload.len());
         self.send(cx, link, gateway, packet);
     }

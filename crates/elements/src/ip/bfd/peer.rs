@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bfd::{Config, Intervals, Key, Place};
+use bfd::{Auth, AuthKind, Config, Intervals, Key, Place};
 use engine::args::{FromArg, Names};
 use engine::clock::Nanos;
 
@@ -26,6 +26,7 @@ pub(super) struct Wanted {
     /// Where echo packets come from, if not from the own address.
     pub echo_source: Option<IpAddr>,
     pub min_ttl: u8,
+    pub auth: Option<Auth>,
     pub passive: bool,
     pub independent: bool,
     pub admin_down: bool,
@@ -41,13 +42,14 @@ impl Wanted {
             passive: self.passive,
             min_ttl: self.min_ttl,
             control_plane_independent: self.independent,
+            auth: self.auth,
             intervals: self.intervals,
         }
     }
 
     /// Whether a session goes on that was asked for as `other`: only its intervals, its role or its administrative state differ.
     pub(super) fn continues(&self, other: &Wanted) -> bool {
-        let fixed = |w: &Wanted| (w.local, w.min_ttl);
+        let fixed = |w: &Wanted| (w.local, w.min_ttl, w.auth);
         fixed(self) == fixed(other)
             && self.discriminator.is_none_or(|number| Some(number) == other.discriminator)
     }
@@ -76,6 +78,7 @@ impl FromArg for Wanted {
             echo_tx_us: 0,
             echo_source: None,
             min_ttl,
+            auth: None,
             passive: false,
             independent: true,
             admin_down: false,
@@ -124,12 +127,13 @@ impl Wanted {
             "VRF" if self.link.is_none() => self.vrf = Some(value()?.to_owned()),
             "VRF" => return Err("over one hop, a session is in the VRF of its link; leave VRF out".into()),
             "DISCRIMINATOR" => self.discriminator = Some(number(word, value()?, 1..=u32::MAX.into())? as u32),
+            "AUTH" => self.auth = Some(auth([value()?, value()?, value()?])?),
             "PASSIVE" => self.passive = true,
             "DEPENDENT" => self.independent = false,
             "DOWN" => self.admin_down = true,
             _ => {
                 return Err(format!(
-                    "'{word}' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, VRF, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN"
+                    "'{word}' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, VRF, AUTH, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN"
                 ));
             }
         }
@@ -178,6 +182,16 @@ fn is_link_local(address: IpAddr) -> bool {
         IpAddr::V4(four) => four.is_link_local(),
         IpAddr::V6(six) => six.is_unicast_link_local(),
     }
+}
+
+fn auth([kind, key, secret]: [&str; 3]) -> Result<Auth, String> {
+    let known = AuthKind::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(kind));
+    let known = known.ok_or_else(|| {
+        let names = AuthKind::ALL.map(AuthKind::name).join(", ");
+        format!("AUTH must be one of {names}, then the key's number and the secret, not '{kind}'")
+    })?;
+    let key_id = number("AUTH's key", key, 0..=255)? as u8;
+    Auth::new(known, key_id, secret.as_bytes()).map_err(|why| why.to_string())
 }
 
 /// Shorter intervals would let one session take a worker's time.
@@ -270,13 +284,28 @@ mod tests {
             "10.0.0.2 10.0.0.1 eth0 VRF red",
             Err("over one hop, a session is in the VRF of its link; leave VRF out"),
         );
+        check("10.0.0.2 10.0.0.1 eth0 AUTH sha1 1", Err("a value is missing behind AUTH"));
+        check(
+            "10.0.0.2 10.0.0.1 eth0 AUTH sha2 1 x",
+            Err(
+                "AUTH must be one of password, md5, meticulous-md5, sha1, meticulous-sha1, then the key's number and the secret, not 'sha2'",
+            ),
+        );
+        check(
+            "10.0.0.2 10.0.0.1 eth0 AUTH sha1 256 x",
+            Err("AUTH's key must lie between 0 and 255, not '256'"),
+        );
+        check(
+            "10.0.0.2 10.0.0.1 eth0 AUTH md5 1 seventeen-letters",
+            Err("BFD: a secret for md5 must have 1 to 16 bytes, not 17"),
+        );
         check("10.0.0.2 10.0.0.1 eth0 MULT 0", Err("MULT must lie between 1 and 255, not '0'"));
         check("10.0.0.2 10.0.0.1 eth0 TX 1us", Err("TX must lie between 1000 us and 4294 s"));
         check("10.0.0.2 10.0.0.1 eth0 TX", Err("a value is missing behind TX"));
         check(
             "10.0.0.2 10.0.0.1 eth0 FAST",
             Err(
-                "'FAST' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, VRF, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN",
+                "'FAST' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, VRF, AUTH, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN",
             ),
         );
     }

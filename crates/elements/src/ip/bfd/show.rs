@@ -55,6 +55,8 @@ pub(super) fn json(peer: &Peer, session: &Session, age_s: u64) -> String {
     field("id", &session.config().discriminator);
     field("remote-id", &remote.discriminator);
     field("passive-mode", &session.config().passive);
+    let auth = session.config().auth.map_or("none", |auth| auth.kind().name());
+    field("authentication", &string(auth));
     field("status", &string(status(session.state())));
     field(if up { "uptime" } else { "downtime" }, &age_s);
     field("diagnostic", &string(&session.diagnostic().to_string()));

@@ -244,6 +244,25 @@ fn over_several_hops_it_follows_the_routes() {
 }
 
 #[test]
+fn both_sides_need_the_secret() {
+    for kind in ["password", "md5", "meticulous-md5", "sha1", "meticulous-sha1"] {
+        let mut run = pair(&format!("TX 10ms RX 10ms AUTH {kind} 3 secret"), "wait 5", 6.0);
+        assert_eq!(states(&mut run), ["up", "up"], "{kind}");
+        let other = format!("wait 5, write b.set 10.0.0.1 10.0.0.2 y TX 10ms RX 10ms AUTH {kind} 3 other");
+        let mut run = pair(&format!("TX 10ms RX 10ms AUTH {kind} 3 secret"), &other, 20.0);
+        assert_eq!(states(&mut run), ["down", "down"], "{kind}");
+        let discards = run.read("b.discards");
+        assert!(
+            discards.lines().any(|line| line.starts_with("bfd-authentication ") && !line.ends_with(" 0"))
+        );
+    }
+    let without = "wait 5, write b.set 10.0.0.1 10.0.0.2 y TX 10ms RX 10ms";
+    let mut run = pair("TX 10ms RX 10ms AUTH sha1 3 secret", without, 20.0);
+    assert_eq!(states(&mut run), ["down", "down"]);
+    assert!(run.read("a.json").contains("\"authentication\":\"sha1\""), "{}", run.read("a.json"));
+}
+
+#[test]
 fn several_hops_in_a_vrf() {
     let session = |near: &str, far: &str, vrf: &str| format!("SESSION {near} {far} - TX 10ms RX 10ms {vrf}");
     let sessions =
