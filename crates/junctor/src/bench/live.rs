@@ -123,17 +123,23 @@ fn change((prefix, id): (tables::fib4::Prefix4, Option<NextHopId>)) -> Change {
     (prefix, id.map(|id| gateway(id.0)))
 }
 
+/// Whether a router forwards to it: a generated table may hold prefixes of loopback addresses, too.
+fn is_forwarded((prefix, _): &Change) -> bool {
+    !prefix.addr().is_loopback() && !prefix.addr().is_multicast()
+}
+
 impl<'a> Live<'a> {
     fn start(args: &'a Args, data: &Data<Fib4Writer>) -> Result<Live<'a>, String> {
         let step = args.most.map_or(1, |most| data.routes.len().div_ceil(most.max(1)));
         let chosen = data.routes.iter().step_by(step).map(|(prefix, id)| change((*prefix, Some(*id))));
+        let chosen = chosen.filter(is_forwarded);
         let oracle: Oracle = chosen.filter_map(|(prefix, hop)| Some((prefix, hop?))).collect();
         let size = oracle.len();
         let every = (size / TARGETS).max(1);
         let host =
             |prefix: &Prefix4| Ipv4Addr::from_bits(prefix.addr().to_bits() | u32::from(prefix.len() < 32));
         let targets = oracle.keys().step_by(every).take(TARGETS).map(host).collect();
-        let updates = data.updates.iter().copied().map(change).collect();
+        let updates = data.updates.iter().copied().map(change).filter(is_forwarded).collect();
         let site = Site::start(args.fpm_only)?;
         Ok(Live { args, site, oracle, size, updates, targets, results: Vec::new(), failures: Vec::new() })
     }

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, waitpid,
@@ -29,6 +30,9 @@ pub const ID: &str = "JUNCTOR_ID";
 pub const PLANE: &str = "JUNCTOR_PLANE";
 /// Bytes of a process's environment that are looked at: a plane's own is shorter.
 const LONGEST: u64 = 2 << 20;
+/// Looks at the environment of a process that is in the middle of execve(2), and the pause between two.
+const LOOKS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(1);
 /// How often it is looked for processes that others have started meanwhile.
 const PASSES: usize = 16;
 
@@ -63,15 +67,32 @@ impl Owner {
     }
 
     fn is_named(&self, pid: u32) -> bool {
-        let Ok(file) = std::fs::File::open(format!("/proc/{pid}/environ")) else { return false };
-        let mut bytes = Vec::new();
-        if file.take(LONGEST).read_to_end(&mut bytes).is_err() {
-            return false;
-        }
+        let bytes = environment(pid);
         let (id, plane) = (format!("{ID}={}", self.id), format!("{PLANE}={}", self.plane));
         let has = |wanted: &str| bytes.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes());
         has(&id) && has(&plane)
     }
+}
+
+/// The environment of a process (proc(5)); empty if it has none, or is gone.
+fn environment(pid: u32) -> Vec<u8> {
+    let mut found = Vec::new();
+    for _ in 0..LOOKS {
+        let Ok(file) = std::fs::File::open(format!("/proc/{pid}/environ")) else { break };
+        found.clear();
+        if file.take(LONGEST).read_to_end(&mut found).is_err() || !found.is_empty() || !is_between_programs(pid) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    found
+}
+
+/// Whether a process is in the middle of execve(2): it has a program, but neither words nor an environment yet. A thread of the
+/// kernel has no program, and a process that has dropped its environment has at least one word.
+fn is_between_programs(pid: u32) -> bool {
+    let has_no_words = std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.is_empty());
+    has_no_words && std::fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }
 
 impl Children {
@@ -207,6 +228,23 @@ mod tests {
     use std::process::Stdio;
 
     use super::*;
+
+    #[test]
+    fn a_process_that_starts_other_programs_is_known_at_any_time() {
+        let again = r#"test $1 -lt 300 && exec sh -c "$0" "$0" $(($1 + 1)); exec sleep 100000"#;
+        let mut child = Command::new("sh");
+        let mut child = child.args(["-c", again, again, "0"]).env(ID, "x-2").env(PLANE, "user").spawn().unwrap();
+        let session = Pid::from_raw(i32::MAX).unwrap();
+        let owner = Owner { session, id: "x-2".into(), plane: "user".into() };
+        let sleeps =
+            || std::fs::read(format!("/proc/{}/cmdline", child.id())).is_ok_and(|is| is.starts_with(b"sleep"));
+        while !owner.has(child.id()) {}
+        while !sleeps() {
+            assert!(owner.has(child.id()));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 
     #[test]
     fn processes_are_known_by_their_environment() {
