@@ -15,7 +15,8 @@
 //! * When a feed is lost, its routes stay for the grace period ([`Rib::set_grace`]), and are then withdrawn. A feed that is lost again and
 //!   again does not prolong that: each route goes when the time is over that began with the first loss after it was named.
 //! * A daemon that returns cannot say when it has named all its routes: one that was restarted learns most of them later. So those that
-//!   it has not named stay for the grace period, too. They go earlier if it has named nearly all of that protocol ([`MISSING`]).
+//!   it has not named stay for the grace period, too. They go earlier if it has named nearly all of that protocol ([`MISSING`]) and the
+//!   protocol's own daemon has not been away.
 //! * A user plane that has routes of an earlier control plane keeps them until all feeds have reported ([`Rib::expect`]).
 //!
 //! # Bounds

@@ -361,7 +361,7 @@ struct Facts {
     own_core: bool,
     /// Cores that the device has.
     workers: Option<usize>,
-    /// The device's own addresses, to which nothing is sent.
+    /// The device's own addresses, from and to which nothing is sent.
     left_out: Vec<IpAddr>,
     /// The tester's ports, with driver and mode.
     ports: Vec<(String, String)>,
@@ -501,7 +501,7 @@ fn left_out(addresses: &[IpAddr]) -> String {
         [] => String::new(),
         some => {
             let list: Vec<String> = some.iter().map(IpAddr::to_string).collect();
-            format!("  No flows to {}: the device's own.\n", list.join(", "))
+            format!("  No flows from or to {}: the device's own.\n", list.join(", "))
         }
     }
 }

@@ -83,7 +83,7 @@ impl Rib {
             self.deadlines_mut(source).0.clear();
             return self.sweep(source, now, |route| route.generation != generation);
         }
-        let doubtful = self.doubtful_protocols(generation);
+        let doubtful = self.doubtful_protocols(generation, now);
         self.sweep(source, now, |route| {
             route.generation != generation && !doubtful[usize::from(route.protocol)]
         });
@@ -110,14 +110,19 @@ impl Rib {
         }
     }
 
-    /// Protocols of FPM of which too many routes have not been named since it returned: it may not have learnt them yet.
-    fn doubtful_protocols(&self, generation: u16) -> [bool; 256] {
-        let (mut all, mut missing) = ([0; 256], [0; 256]);
-        for (_, route) in self.layers[Layer::Fpm as usize].first.iter() {
-            all[usize::from(route.protocol)] += 1;
-            missing[usize::from(route.protocol)] += usize::from(route.generation != generation);
+    /// Protocols of FPM of which routes have not been named since it returned, and may be named later: too many are missing, or
+    /// their daemon has ended as well, and has not learnt them yet.
+    fn doubtful_protocols(&self, generation: u16, now: Duration) -> [bool; 256] {
+        let (mut all, mut missing, mut was_away) = ([0; 256], [0; 256], [false; 256]);
+        for (key, route) in self.layers[Layer::Fpm as usize].first.iter() {
+            let protocol = usize::from(route.protocol);
+            all[protocol] += 1;
+            if route.generation != generation {
+                missing[protocol] += 1;
+                was_away[protocol] |= self.was_away(route, &key, now);
+            }
         }
-        std::array::from_fn(|protocol| missing[protocol] * MISSING > all[protocol])
+        std::array::from_fn(|protocol| was_away[protocol] || missing[protocol] * MISSING > all[protocol])
     }
 
     /// FPM has reported everything: copies in the kernel that it does not name count no longer.

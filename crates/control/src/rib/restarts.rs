@@ -7,6 +7,9 @@
 //! * for the grace period after its return, the route stays for [`SETTLE`].
 //!
 //! A route that is named again meanwhile has never been away.
+//!
+//! Where zebra itself has ended, daemons may end with it, and learn their routes again one by one. So the end of zebra's report says
+//! nothing of routes whose daemon was away: those stay for the grace period that began with zebra's end.
 
 use super::*;
 
@@ -81,6 +84,16 @@ impl Rib {
             Presence::Steady => None,
             Presence::Away(since) => Some(since + self.grace),
             Presence::Back(since) => (now < since + self.grace).then_some(now + SETTLE.min(self.grace)),
+        }
+    }
+
+    /// Whether the daemon of a route of FPM is away, or has been away within the grace period.
+    pub(super) fn was_away(&self, route: &Stored, key: &Key, now: Duration) -> bool {
+        let daemon = Daemon::of(route.protocol, &key.prefix);
+        match daemon.map_or(Presence::Steady, |daemon| self.daemons[daemon as usize]) {
+            Presence::Steady => false,
+            Presence::Away(_) => true,
+            Presence::Back(since) => now < since + self.grace,
         }
     }
 

@@ -396,6 +396,35 @@ fn a_daemon_that_names_nearly_all_again_is_believed() {
 }
 
 #[test]
+fn a_zebra_that_ends_with_its_daemons_has_time_to_name_the_last_route() {
+    let (mut rib, mut user) = begin();
+    let to = |at: u32| format!("10.{}.{}.0/24", at / 256, at % 256);
+    let all = |range: std::ops::Range<u32>| range.map(|at| route(&to(at), Way::One(hop("10.0.0.2", 2))));
+    let bgpd = |is_there| Change::Daemon { daemon: Daemon::Bgp, is_there };
+    step(
+        &mut rib,
+        &mut user,
+        Source::Fpm,
+        [Change::Begin].into_iter().chain(all(0..300)).chain([Change::End]),
+        0,
+    );
+    step(&mut rib, &mut user, Source::Fpm, [Change::Lost, bgpd(false), bgpd(true)], 10);
+    // It pauses before the last ones.
+    step(
+        &mut rib,
+        &mut user,
+        Source::Fpm,
+        [Change::Begin].into_iter().chain(all(0..298)).chain([Change::End]),
+        20,
+    );
+    step(&mut rib, &mut user, Source::Fpm, all(298..299), 5000);
+    assert_eq!(user.routes.len(), 300);
+    // One is never named again.
+    step(&mut rib, &mut user, Source::Fpm, [], 10 + GRACE.as_millis() as u64);
+    assert_eq!((user.routes.len(), rib.next_due()), (299, None));
+}
+
+#[test]
 fn an_older_routers_routes_are_swept_when_all_feeds_have_reported() {
     let mut rib = Rib::default();
     [Source::Fpm, Source::Kernel].into_iter().for_each(|source| rib.expect(source));

@@ -248,7 +248,7 @@ fn remarks_on(group: &[&Record]) -> Vec<String> {
     let left_out = condition("left_out").and_then(|list| list.as_array());
     if let Some(list) = left_out.filter(|list| !list.is_empty()) {
         let list: Vec<&str> = list.iter().filter_map(|address| address.as_str()).collect();
-        all.push(format!("no flows to {}: the device's own.", list.join(", ")));
+        all.push(format!("no flows from or to {}: the device's own.", list.join(", ")));
     }
     all
 }

@@ -55,6 +55,19 @@ fn through(path: &str, seconds: &str) -> impl Fn(&str) -> f64 + use<> {
 }
 
 #[test]
+fn nothing_is_sent_from_or_to_the_device_itself() {
+    // Both networks hold an address of the router's, and its ports have room for all frames of the trial.
+    let args = ["trial", "self:conf/ip-router-noqueue.click", "--rate", "2000", "--time", "0.5", "--json"];
+    let ran = test(&args);
+    let object: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    assert_eq!(object["conditions"]["left_out"], serde_json::json!(["18.26.4.24", "18.26.7.1"]));
+    assert_eq!(
+        (&object["trials"][0]["lost"], &object["trials"][0]["flows"]),
+        (&0.into(), &serde_json::json!([]))
+    );
+}
+
+#[test]
 fn jumbo_frames_pass_through_memory() {
     let file = device("out");
     let name = format!("self:{}", file.path().display());

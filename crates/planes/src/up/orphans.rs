@@ -80,7 +80,10 @@ fn environment(pid: u32) -> Vec<u8> {
     for _ in 0..LOOKS {
         let Ok(file) = std::fs::File::open(format!("/proc/{pid}/environ")) else { break };
         found.clear();
-        if file.take(LONGEST).read_to_end(&mut found).is_err() || !found.is_empty() || !is_between_programs(pid) {
+        if file.take(LONGEST).read_to_end(&mut found).is_err()
+            || !found.is_empty()
+            || !is_between_programs(pid)
+        {
             break;
         }
         std::thread::sleep(PAUSE);
@@ -233,11 +236,13 @@ mod tests {
     fn a_process_that_starts_other_programs_is_known_at_any_time() {
         let again = r#"test $1 -lt 300 && exec sh -c "$0" "$0" $(($1 + 1)); exec sleep 100000"#;
         let mut child = Command::new("sh");
-        let mut child = child.args(["-c", again, again, "0"]).env(ID, "x-2").env(PLANE, "user").spawn().unwrap();
+        let mut child =
+            child.args(["-c", again, again, "0"]).env(ID, "x-2").env(PLANE, "user").spawn().unwrap();
         let session = Pid::from_raw(i32::MAX).unwrap();
         let owner = Owner { session, id: "x-2".into(), plane: "user".into() };
-        let sleeps =
-            || std::fs::read(format!("/proc/{}/cmdline", child.id())).is_ok_and(|is| is.starts_with(b"sleep"));
+        let sleeps = || {
+            std::fs::read(format!("/proc/{}/cmdline", child.id())).is_ok_and(|is| is.starts_with(b"sleep"))
+        };
         while !owner.has(child.id()) {}
         while !sleeps() {
             assert!(owner.has(child.id()));

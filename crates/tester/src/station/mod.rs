@@ -130,8 +130,8 @@ pub struct Station {
     addressees: Arc<Vec<MacAddr>>,
     /// From where to where flows go.
     pairs: Arc<HashSet<(IpAddr, IpAddr)>>,
-    /// Where each flow goes.
-    destinations: Vec<IpAddr>,
+    /// From where to where each flow goes.
+    ends: Vec<[IpAddr; 2]>,
     /// The device's own addresses, as far as it told them.
     own: BTreeSet<IpAddr>,
     ports: RangeInclusive<u16>,
@@ -218,7 +218,7 @@ impl Station {
             expected: Vec::new(),
             addressees: Arc::default(),
             pairs: Arc::default(),
-            destinations: Vec::new(),
+            ends: Vec::new(),
             own: BTreeSet::new(),
             ports: 0..=0,
             copies: 1,
@@ -304,7 +304,7 @@ impl Station {
         let addressees = flows.clone().filter(|_| plan.is_bridged).map(|(flow, _)| flow.dst_mac);
         self.addressees = Arc::new(addressees.collect());
         self.pairs = Arc::new(all.map(|flow| (flow.src, flow.dst)).collect());
-        self.destinations = flows.map(|(flow, _)| flow.dst).collect();
+        self.ends = flows.map(|(flow, _)| [flow.src, flow.dst]).collect();
         self.ports = least..=greatest;
         self.copies = if plan.everywhere { self.senders.len() as u64 - 1 } else { 1 };
         self.stragglers = plan.stragglers;

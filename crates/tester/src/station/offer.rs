@@ -100,7 +100,7 @@ pub struct Order {
     pub offer: Offer,
     /// What the trial's key is made of.
     pub key: u64,
-    /// The device's own addresses, as far as they are known: nothing is sent there.
+    /// The device's own addresses, as far as they are known: nothing is sent from or to them.
     pub own: Vec<IpAddr>,
     /// How long before the first frame updates of routes are sent.
     pub ahead: Duration,

@@ -14,8 +14,8 @@ use crate::trial::Invalid;
 const SOON: Duration = Duration::from_secs(1);
 
 impl Station {
-    /// Sends a little of every flow until no more is lost than the time before, so that the device knows all neighbours. Flows to
-    /// addresses that turn out to be its own are left out from then on: it does not forward these ([`Station::left_out`]).
+    /// Sends a little of every flow until no more is lost than the time before, so that the device knows all neighbours. Flows from and
+    /// to addresses that turn out to be its own are left out from then on: it does not forward these ([`Station::left_out`]).
     ///
     /// # Errors
     /// Nothing at all arrives within `patience`. Flows that alone never do are lost in the trials too, where it is counted.
@@ -44,19 +44,23 @@ impl Station {
         }
     }
 
-    /// Addresses of the device's own that flows would have gone to.
+    /// Addresses of the device's own that flows would have come from or gone to.
     pub fn left_out(&self) -> Vec<IpAddr> {
         let gone: BTreeSet<IpAddr> =
-            self.destinations.iter().copied().filter(|dst| self.own.contains(dst)).collect();
+            self.ends.iter().flatten().copied().filter(|end| self.own.contains(end)).collect();
         gone.into_iter().collect()
     }
 
-    /// Leaves out the flows that go to the device itself. Whether there were any.
+    /// Leaves out the flows that go to the device itself, or come from an address of its own: a router drops what says that it comes
+    /// from the router (RFC 1812 5.3.7). Whether there were any.
     pub(super) fn leave_out(&mut self) -> bool {
         let mut any = false;
         for sender in &mut self.senders {
             let before = sender.active.len();
-            let own = |flow: &u32| self.own.contains(&self.destinations[(sender.first_flow + flow) as usize]);
+            let own = |flow: &u32| {
+                let ends = &self.ends[(sender.first_flow + flow) as usize];
+                ends.iter().any(|end| self.own.contains(end))
+            };
             // A port must have something to send; then it is the plan that is wrong, and shows.
             if !sender.active.iter().all(own) {
                 sender.active.retain(|flow| !own(flow));
