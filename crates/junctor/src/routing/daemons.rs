@@ -241,12 +241,17 @@ fn bgp(number: u32, bfd: bool) -> String {
     )
 }
 
+/// Starts BIRD, the program `$0`, with the files in the directory `$1`. Where its socket is left, the last run was killed: BIRD leaves the
+/// kernel's routes alone then until it has learnt all again (-R).
+const START_BIRD: &str =
+    r#"exec "$0" -f $(test ! -S "$1/bird.ctl" || echo -R) -c "$1/bird.conf" -s "$1/bird.ctl""#;
+
 /// BIRD, whose files are in a directory.
 pub(super) fn bird(protocols: &Protocols, twins: &[Twin], directory: &Path) -> Daemon {
     let at = directory.display();
     let place = ["/usr/sbin/bird", "/usr/local/sbin/bird"];
     let place = place.into_iter().find(|place| Path::new(place).exists()).unwrap_or(place[0]);
-    let command = [place, "-f", "-c", &format!("{at}/bird.conf"), "-s", &format!("{at}/bird.ctl")];
+    let command = ["/bin/sh", "-c", START_BIRD, place, &at.to_string()];
     Daemon {
         name: "bird".into(),
         text: bird_text(protocols, twins),
@@ -258,11 +263,13 @@ pub(super) fn bird(protocols: &Protocols, twins: &[Twin], directory: &Path) -> D
 fn bird_text(protocols: &Protocols, twins: &[Twin]) -> String {
     let id = router_id(twins).unwrap_or(Ipv4Addr::new(0, 0, 0, 1));
     let mut text = format!(
-        "log stderr all;\n# Each router needs a number of its own.\nrouter id {id};\n\n\
+        "log stderr all;\n# Each router needs a number of its own.\nrouter id {id};\n\
+         # A BIRD that follows a killed one waits so many seconds for all neighbours, before it removes a route.\n\
+         graceful restart wait 60;\n\n\
          protocol device {{ }}\nprotocol direct {{ ipv4; ipv6; }}\n\n\
          # The control plane reads the kernel's routes.\n\
-         protocol kernel {{ ipv4 {{ export where source != RTS_DEVICE; }}; merge paths on; }}\n\
-         protocol kernel {{ ipv6 {{ export where source != RTS_DEVICE; }}; merge paths on; }}\n"
+         protocol kernel {{ ipv4 {{ export where source != RTS_DEVICE; }}; merge paths on; graceful restart on; }}\n\
+         protocol kernel {{ ipv6 {{ export where source != RTS_DEVICE; }}; merge paths on; graceful restart on; }}\n"
     );
     let names = |has: fn(&Twin) -> bool| -> Vec<&str> {
         twins.iter().filter(|twin| has(twin)).map(|twin| twin.name.as_str()).collect()
@@ -276,7 +283,7 @@ fn bird_text(protocols: &Protocols, twins: &[Twin]) -> String {
         if !speaks {
             return;
         }
-        let (open, close) = if area { ("area 0 { ", " };") } else { ("", "") };
+        let (open, close) = if area { ("graceful restart on;\n  area 0 { ", " };") } else { ("", "") };
         let settings = if area { watched } else { " " };
         let interfaces: Vec<String> =
             interfaces.iter().map(|name| format!("interface \"{name}\" {{{settings}}};")).collect();
@@ -296,7 +303,7 @@ fn bird_text(protocols: &Protocols, twins: &[Twin]) -> String {
         let _ = write!(
             text,
             "\n# For each neighbour:\n\
-             # protocol bgp {{ local as {number}; neighbor 10.0.0.2 as 65002;{watched} ipv4 {{ import all; export where source = RTS_BGP; }}; }}\n"
+             # protocol bgp {{ local as {number}; neighbor 10.0.0.2 as 65002;{watched} graceful restart on; ipv4 {{ import all; export where source = RTS_BGP; }}; }}\n"
         );
     }
     text

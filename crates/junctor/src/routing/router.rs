@@ -214,7 +214,7 @@ fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs
                 ),
                 _ => String::new(),
             };
-            let words: Vec<String> = command.iter().map(|word| format!("\"{word}\"")).collect();
+            let words: Vec<String> = command.iter().map(|word| format!("{word:?}")).collect();
             // A zebra that is started again gets their routes only when they are, too.
             let bound = if *after == "zebra" { "bound_to = [\"zebra\"]\n" } else { "" };
             let _ = write!(

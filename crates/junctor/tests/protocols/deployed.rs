@@ -178,4 +178,12 @@ fn each_protocol_of_a_written_deployment_learns_routes() {
         .map(|(address, _)| (address, "bird"))
         .collect();
     site.follows(&by_bird, "kernel", "d1");
+    // A BIRD that is killed takes no route along.
+    let (removed, files) = (site.count("feed.removed"), format!("/run/junctor/{}", site.control.name()));
+    let read = |name: &str| std::fs::read_to_string(format!("{files}/{name}")).unwrap_or_default();
+    let record = read("bird.pid");
+    site.rig.dut.run(&["kill", "-9", record.split(' ').next().unwrap()]).unwrap();
+    site.wait("BIRD to have learnt all again", || read("bird.log").contains("Graceful restart done"));
+    site.wait_for_truth();
+    assert_eq!(site.count("feed.removed"), removed);
 }
