@@ -69,6 +69,8 @@ pub(crate) struct Objects {
     named: HashMap<(Source, u32), ObjectId, Hasher>,
     listed: HashMap<(Kind, Box<[Hop]>), ObjectId, Hasher>,
     backed: HashMap<(ObjectId, ObjectId), ObjectId, Hasher>,
+    /// Objects by those that stand in them for the first or the second way.
+    pairs: HashMap<ObjectId, BTreeSet<ObjectId>, Hasher>,
     /// Groups by their members, all of them named.
     parents: HashMap<(Source, u32), BTreeSet<u32>, Hasher>,
     /// What objects of a feed meant before its replay.
@@ -136,6 +138,7 @@ impl Objects {
                 // It is a route to each.
                 for part in [first, second] {
                     self.entries.get_mut(&part)?.routes += 1;
+                    self.pairs.entry(part).or_default().insert(id);
                 }
                 id
             }
@@ -145,12 +148,26 @@ impl Objects {
     }
 
     /// Objects that have one of these behind them, and these.
-    fn with_backed(&self, mut ids: Vec<ObjectId>) -> Vec<ObjectId> {
-        let has = |(first, second): &(ObjectId, ObjectId)| ids.contains(first) || ids.contains(second);
-        let backed: Vec<ObjectId> =
-            self.backed.iter().filter(|(parts, _)| has(parts)).map(|(_, id)| *id).collect();
-        ids.extend(backed);
-        ids
+    fn with_backed(&self, ids: impl Iterator<Item = ObjectId>) -> Vec<ObjectId> {
+        let mut all = BTreeSet::new();
+        for id in ids {
+            all.insert(id);
+            all.extend(self.pairs.get(&id).into_iter().flatten());
+        }
+        all.into_iter().collect()
+    }
+
+    /// The object is there no longer that has one of these ways, and the other one if that is dead.
+    fn unpair(&mut self, id: ObjectId, ways: [ObjectId; 2]) {
+        self.backed.remove(&(ways[0], ways[1]));
+        for way in ways {
+            if let Some(pairs) = self.pairs.get_mut(&way) {
+                pairs.remove(&id);
+                if pairs.is_empty() {
+                    self.pairs.remove(&way);
+                }
+            }
+        }
     }
 
     /// A route that led to the object has gone.
@@ -173,8 +190,9 @@ impl Objects {
             let entry = &self.entries[id];
             match &entry.what {
                 What::Backed(first, second) => {
-                    self.backed.remove(&(*first, *second));
-                    parts.extend([*first, *second]);
+                    let ways = [*first, *second];
+                    self.unpair(*id, ways);
+                    parts.extend(ways);
                 }
                 What::Named(..) if !entry.is_former => continue,
                 What::Named(..) => {}
@@ -362,7 +380,7 @@ impl Objects {
             }
         }
         let named = numbers.iter().filter_map(|number| self.named.get(&(source, *number)).copied());
-        self.with_backed(named.collect())
+        self.with_backed(named)
     }
 
     /// Objects in use with a hop that `concerns`.
