@@ -30,6 +30,8 @@ pub const ID: &str = "JUNCTOR_ID";
 pub const PLANE: &str = "JUNCTOR_PLANE";
 /// Bytes of a process's environment that are looked at: a plane's own is shorter.
 const LONGEST: u64 = 2 << 20;
+/// Where the environment of a process ends, counted from its state (proc(5)).
+const ENVIRONMENT_END: usize = 48;
 /// Looks at the environment of a process that is in the middle of execve(2), and the pause between two.
 const LOOKS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(1);
@@ -91,11 +93,10 @@ fn environment(pid: u32) -> Vec<u8> {
     found
 }
 
-/// Whether a process is in the middle of execve(2): it has a program, but neither words nor an environment yet. A thread of the
-/// kernel has no program, and a process that has dropped its environment has at least one word.
+/// Whether a process is in the middle of execve(2): it has a program, but no place for its environment yet, which even an empty one
+/// has. A thread of the kernel has no program.
 fn is_between_programs(pid: u32) -> bool {
-    let has_no_words = std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.is_empty());
-    has_no_words && std::fs::read_link(format!("/proc/{pid}/exe")).is_ok()
+    record::field(pid, ENVIRONMENT_END) == Some(0) && std::fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }
 
 impl Children {
