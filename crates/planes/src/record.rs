@@ -53,6 +53,12 @@ pub(crate) fn field(pid: u32, number: usize) -> Option<u64> {
     fields(pid).ok()?.get(number)?.parse().ok()
 }
 
+/// Such a field and the next one, at one moment.
+pub(crate) fn neighbouring_fields(pid: u32, first: usize) -> Option<[u64; 2]> {
+    let fields = fields(pid).ok()?;
+    Some([fields.get(first)?.parse().ok()?, fields.get(first + 1)?.parse().ok()?])
+}
+
 /// When a process began.
 pub(crate) fn began(pid: u32) -> Option<u64> {
     field(pid, BEGAN)
