@@ -107,11 +107,13 @@ pub(crate) fn pass(asm: &mut Assembler) {
     asm.place(rest);
 }
 
-/// A receive queue that delivers urgent packets first.
+/// A receive queue that delivers urgent packets first. They are a quarter of what is asked for at most, so a flood of them leaves room for the rest.
 pub(crate) struct UrgentRx {
     urgent: Box<dyn RxQueue>,
     rest: Box<dyn RxQueue>,
     doorbell: Doorbell,
+    /// Urgent packets were all that was asked for, so it is the others' turn.
+    passed_over: bool,
 }
 
 impl UrgentRx {
@@ -120,18 +122,27 @@ impl UrgentRx {
         for fd in [urgent.fd(), rest.fd()].into_iter().flatten() {
             doorbell.listen(&fd)?;
         }
-        Ok(UrgentRx { urgent, rest, doorbell })
+        Ok(UrgentRx { urgent, rest, doorbell, passed_over: false })
+    }
+}
+
+impl UrgentRx {
+    /// How many urgent packets may be taken of `max`.
+    fn share(&self, max: usize) -> usize {
+        if self.passed_over { 0 } else { max.div_ceil(4) }
     }
 }
 
 impl RxQueue for UrgentRx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
-        let first = self.urgent.receive(batch, max);
+        let first = self.urgent.receive(batch, self.share(max));
+        self.passed_over = first > 0 && first == max;
         first + self.rest.receive(batch, max.saturating_sub(first))
     }
 
     fn receive_arrived(&mut self, batch: &mut Batch, max: usize, wall_ns: u64) -> (usize, u8) {
-        let (first, seen) = self.urgent.receive_arrived(batch, max, wall_ns);
+        let (first, seen) = self.urgent.receive_arrived(batch, self.share(max), wall_ns);
+        self.passed_over = first > 0 && first == max;
         let (then, also) = self.rest.receive_arrived(batch, max.saturating_sub(first), wall_ns);
         (first + then, seen | also)
     }
@@ -168,6 +179,7 @@ impl RxQueue for UrgentRx {
 
 #[cfg(test)]
 mod tests {
+    use packet::Packet;
     use packet::filter::Instruction;
     use wire::{Protocol, ipv4, ipv6, udp};
 
@@ -188,6 +200,35 @@ mod tests {
         }
         bytes[at + header + 2..at + header + 4].copy_from_slice(&port.to_be_bytes());
         bytes
+    }
+
+    /// A queue with any number of packets of one byte.
+    struct Endless(u8);
+
+    impl RxQueue for Endless {
+        fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+            (0..max).for_each(|_| batch.push(Packet::copy_of(&[self.0]).expect("memory")));
+            max
+        }
+
+        fn stats(&self) -> QueueStats {
+            QueueStats::default()
+        }
+    }
+
+    #[test]
+    fn a_flood_of_urgent_packets_leaves_room_for_others() {
+        crate::tests::alone(|| {
+            let mut rx = UrgentRx::new(Box::new(Endless(1)), Box::new(Endless(0))).unwrap();
+            let mut take = |max: usize| {
+                let mut batch = Batch::new();
+                assert_eq!(rx.receive(&mut batch, max), max);
+                (batch.iter().map(|packet| usize::from(packet.data()[0])).sum::<usize>(), batch.len())
+            };
+            assert_eq!([take(32), take(32)], [(8, 32); 2]);
+            assert_eq!([take(1), take(1), take(1), take(2)], [(1, 1), (0, 1), (1, 1), (0, 2)]);
+            assert_eq!(take(2), (1, 2));
+        });
     }
 
     #[test]

@@ -25,7 +25,7 @@
 //!   refused; with other drivers refused packets are taken and dropped. Frames that the kernel joined are judged twice, joined
 //!   and single.
 //! * `URGENT` boolean, default false: receive packets of BFD (UDP to ports 3784, 3785 and 4784) by a ring of their own, and before others. So they do
-//!   not wait, and are not lost, where more comes than is forwarded. With AF_PACKET and AF_XDP; with the latter, the kernel sees
+//!   not wait, and are not lost, where more comes than is forwarded. They are a quarter of BURST at most. With AF_PACKET and AF_XDP; with the latter, the kernel sees
 //!   these packets, too. Other drivers have one ring for all. Not together with BPF_FILTER.
 //! * `OUTBOUND` boolean, default false: receive also what this host sends.
 //! * `ACTIVE` boolean, default true.
