@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{PATIENCE, Path, conserving, open, spec};
+use common::{PATIENCE, Path, on_rig, open, spec};
 use junctor_ports::SystemProvider;
-use lab::rig::{Cable, Rig, skip, wait_for};
+use lab::rig::{Cable, Rig, wait_for};
 use packet::port::{Device, Link, Provider, Spec};
 use packet::{Batch, Packet};
 
@@ -185,17 +185,6 @@ impl packet::port::RxQueue for Nothing {
     fn stats(&self) -> packet::port::QueueStats {
         packet::port::QueueStats::default()
     }
-}
-
-macro_rules! on_rig {
-    ($($name:ident => $body:expr;)*) => {$(
-        #[test]
-        fn $name() {
-            if !skip(stringify!($name)) {
-                conserving(|| $body);
-            }
-        }
-    )*};
 }
 
 on_rig! {

@@ -5,10 +5,10 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{PATIENCE, Path, Scratch, conserving, open, spec};
+use common::{PATIENCE, Path, Scratch, on_rig, open, spec};
 use junctor_ports::SystemProvider;
 use junctor_ports::live::{Generator, Sink};
-use lab::rig::{Cable, Rig, skip, wait_for};
+use lab::rig::{Cable, Rig, wait_for};
 use packet::port::{RxQueue, Spec, TxQueue};
 use packet::{Batch, Packet};
 
@@ -264,17 +264,6 @@ fn check_default_route() {
     assert!(driver(&spec("d0", "AF_XDP")).starts_with("AF_XDP native copy, 1 queue, driver veth"));
     assert!(driver(&Spec { sniffer: Some(false), ..spec("d0", "") }).starts_with("AF_XDP"));
     assert!(driver(&spec("d1", "")).starts_with("AF_XDP"));
-}
-
-macro_rules! on_rig {
-    ($($name:ident => $body:expr;)*) => {$(
-        #[test]
-        fn $name() {
-            if !skip(stringify!($name)) {
-                conserving(|| $body);
-            }
-        }
-    )*};
 }
 
 on_rig! {

@@ -5,9 +5,9 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{PATIENCE, conserving, open, spec};
+use common::{PATIENCE, on_rig, open, spec};
 use junctor_ports::SystemProvider;
-use lab::rig::{Cable, Rig, skip, wait_for};
+use lab::rig::{Cable, Rig, wait_for};
 use packet::{Batch, Packet};
 
 fn frame(number: u32) -> Packet {
@@ -62,17 +62,6 @@ fn check_lag() {
         // The witness's own ring may have lost some; none came twice.
         assert!(seen.iter().all(|n| *n <= 1));
     });
-}
-
-macro_rules! on_rig {
-    ($($name:ident => $body:expr;)*) => {$(
-        #[test]
-        fn $name() {
-            if !skip(stringify!($name)) {
-                conserving(|| $body);
-            }
-        }
-    )*};
 }
 
 on_rig! {

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{PATIENCE, conserving, open, spec};
+use common::{PATIENCE, on_rig, open, spec};
 use junctor_ports::SystemProvider;
-use lab::rig::{Cable, Rig, skip, wait_for};
+use lab::rig::{Cable, Rig, wait_for};
 use packet::port::{RxQueue, Spec, TxQueue};
 use packet::{Batch, Packet};
 
@@ -83,17 +83,6 @@ fn check(method: &str) {
     })
     .unwrap();
     assert!(rest > 500, "{rest} frames were in the ring");
-}
-
-macro_rules! on_rig {
-    ($($name:ident => $body:expr;)*) => {$(
-        #[test]
-        fn $name() {
-            if !skip(stringify!($name)) {
-                conserving(|| $body);
-            }
-        }
-    )*};
 }
 
 on_rig! {

@@ -4,11 +4,10 @@
 mod common;
 
 use common::{
-    PATIENCE, Scratch, compare, conserving, forward_until, frames, load, open, save, scapy_send, spec,
-    witness,
+    PATIENCE, Scratch, compare, forward_until, frames, load, on_rig, open, save, scapy_send, spec, witness,
 };
 use junctor_ports::SystemProvider;
-use lab::rig::{Cable, Rig, skip, wait_for};
+use lab::rig::{Cable, Rig, wait_for};
 use packet::port::Provider;
 
 /// Sends `sent` from A through the device under test, whose two devices are opened by `method`, and compares what
@@ -40,17 +39,6 @@ fn check_forwarding(method: &str, cable: Cable, sent: &[Vec<u8>]) {
 }
 
 /// A test on a rig; skipped with a message where there can be none.
-macro_rules! on_rig {
-    ($($name:ident => $body:expr;)*) => {$(
-        #[test]
-        fn $name() {
-            if !skip(stringify!($name)) {
-                conserving(|| $body);
-            }
-        }
-    )*};
-}
-
 /// Frames that filters tell apart, and as the last one a marker.
 fn distinct_frames() -> Vec<Vec<u8>> {
     let tags: [&[u8]; 3] = [&[], &[0x81, 0, 0, 100], &[0x81, 0, 0, 200]];

@@ -26,6 +26,21 @@ pub fn conserving(test: impl FnOnce() + Send) {
     });
 }
 
+/// Tests by name, each on a rig of its own and next to no other one here, or skipped where no rig is possible.
+#[allow(unused_macros)]
+macro_rules! on_rig {
+    ($($name:ident => $body:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            if !lab::rig::skip(stringify!($name)) {
+                $crate::common::conserving(|| $body);
+            }
+        }
+    )*};
+}
+#[allow(unused_imports)]
+pub(crate) use on_rig;
+
 /// A directory that goes with the test.
 pub struct Scratch(tempfile::TempDir);
 
