@@ -323,7 +323,7 @@ fn configure(watch: &Watch, spec: &TapSpec, follows_mtu: bool) -> Result<(), Err
     let waits = |address: &IpAddr| address.is_ipv6() && !has_six && follows_mtu;
     for (address, prefix) in spec.addresses.iter().filter(|(address, _)| !waits(address)) {
         let set = watch.interfaces.set_address(name, *address, *prefix);
-        set.map_err(|e| match has_six {
+        set.map_err(|e| match has_six || address.is_ipv4() || e.raw_os_error() == Some(libc::EPERM) {
             true => failed(&format!("address {address}/{prefix}"), e),
             false => Error::new(
                 name,
@@ -501,6 +501,8 @@ impl TapRx {
         if let Some(twin) = &mut self.twin {
             twin.carrier = true;
             twin.mtu = twin.mtu.and(twin.first_mtu);
+            // What is being set is set on the former tap.
+            twin.resizing = Aside::default();
         }
         self.measure();
     }

@@ -112,7 +112,7 @@ pub(crate) struct UrgentRx {
     urgent: Box<dyn RxQueue>,
     rest: Box<dyn RxQueue>,
     doorbell: Doorbell,
-    /// Urgent packets were all that was asked for, so it is the others' turn.
+    /// Urgent packets were all that was asked for, or more (joined ones are parted on the way), so it is the others' turn.
     passed_over: bool,
 }
 
@@ -136,13 +136,13 @@ impl UrgentRx {
 impl RxQueue for UrgentRx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
         let first = self.urgent.receive(batch, self.share(max));
-        self.passed_over = first > 0 && first == max;
+        self.passed_over = first > 0 && first >= max;
         first + self.rest.receive(batch, max.saturating_sub(first))
     }
 
     fn receive_arrived(&mut self, batch: &mut Batch, max: usize, wall_ns: u64) -> (usize, u8) {
         let (first, seen) = self.urgent.receive_arrived(batch, self.share(max), wall_ns);
-        self.passed_over = first > 0 && first == max;
+        self.passed_over = first > 0 && first >= max;
         let (then, also) = self.rest.receive_arrived(batch, max.saturating_sub(first), wall_ns);
         (first + then, seen | also)
     }

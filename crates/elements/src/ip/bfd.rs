@@ -44,7 +44,7 @@
 //! the neighbour may send control packets once a second. Where LOCAL is link-local, they go to ECHO_SOURCE. Elements that drop
 //! packets from own addresses must let them pass: see `ECHO` of CheckIPAddresses and CheckIP6Header.
 //!
-//! **Drops:** packets that were read as `discarded`; `bad-bfd`, `no-bfd-session`, `bad-hop-limit` for a TTL below the session's, `inactive` for
+//! **Drops:** packets that were read as `discarded`; `rate-exceeded` for echo packets that a neighbour sends faster than ECHO allows; `bad-bfd`, `no-bfd-session`, `bad-hop-limit` for a TTL below the session's, `inactive` for
 //! a session that is held down, `too-short`, `bad-length`, `bad-version`, `bad-checksum`, `bad-protocol`; `no-route` for packets over several hops. The
 //! handler `discards` tells the rules of RFC 5880 apart.
 //!
@@ -52,8 +52,8 @@
 //! * `sessions` read: a line for each session. `json` read: the same as JSON, with the names of FRR's `show bfd peers json`.
 //! * `discards` read: how many packets each rule of reception has discarded: `REASON COUNT`, a line each.
 //! * `changes` read: how many times sessions have changed their states.
-//! * `add` write: a session, as SESSION. `set` write: the same; changes it if there is one. `remove` write: `NEIGHBOUR LINK`, or over several
-//!   hops `NEIGHBOUR LOCAL - [VRF NAME]`.
+//! * `add` write: a session, as SESSION. `set` write: the same; changes it if there is one, and leaves AUTH and ECHO_SOURCE as they are where
+//!   they are not named. `remove` write: `NEIGHBOUR LINK`, or over several hops `NEIGHBOUR LOCAL - [VRF NAME]`.
 //!
 //! ```click
 //! in :: Idle -> bfd :: BFD(LINK eth0 0, SESSION 10.0.0.2 10.0.0.1 eth0 TX 50ms RX 50ms MULT 3, TABLE rt);
@@ -88,7 +88,7 @@ use frame::{Path, Received};
 use guard::Tables;
 pub use liveness::Liveness;
 pub(crate) use liveness::{Down, Follow, Neighbour};
-use peer::{Count, Peer, Wanted, far, on_link};
+use peer::{Count, Line, Peer, Wanted, far, on_link, without_secret};
 
 use super::route_feed::Vrf;
 
@@ -159,7 +159,16 @@ struct Bfd {
 impl Element for Bfd {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.links = args.keyword_all("LINK");
-        self.wanted = args.keyword_all("SESSION");
+        for Line(text, wanted) in args.keyword_all("SESSION") {
+            match wanted {
+                Ok(wanted) => self.wanted.push(wanted),
+                Err(why) => {
+                    let (should, text) = (Wanted::EXPECTED, without_secret(&text));
+                    let why = if why.is_empty() { why } else { format!(" ({why})") };
+                    args.error(format!("argument SESSION should be {should}, not '{text}'{why}"));
+                }
+            }
+        }
         self.table_names = [args.keyword_opt("TABLE"), args.keyword_opt("TABLE6")];
         for Vrf(name, number) in args.keyword_all("VRF") {
             if self.vrfs.values().any(|other| *other == number) || self.vrfs.contains_key(&name) {
@@ -268,8 +277,11 @@ impl Element for Bfd {
                 |why: String| if why.is_empty() { format!("expected {}", Wanted::EXPECTED) } else { why };
             Wanted::from_arg(value, &Names::default()).map_err(why).and_then(|wanted| {
                 let (key, _) = self.place(&wanted)?;
-                match self.peers.contains_key(&key) {
-                    true if name == "set" => self.change(cx, key, wanted),
+                match self.peers.get(&key) {
+                    Some(peer) if name == "set" => {
+                        let wanted = wanted.with_unsaid(&peer.wanted);
+                        self.change(cx, key, wanted)
+                    }
                     _ => self.add(cx, wanted, false),
                 }
             })
@@ -353,6 +365,7 @@ impl Bfd {
             received: Count::default(),
             sent: Count::default(),
             echoed: Count::default(),
+            echo_next: Duration::ZERO,
             echo_sent: Count::default(),
             echo_returned: Count::default(),
             ups: 0,
@@ -516,11 +529,18 @@ impl Bfd {
         if from.ttl != 255 {
             return Err(Reason::BadHopLimit);
         }
+        // Whoever sends more than was agreed upon must not fill the queue that is served first (RFC 5880 6.8.9).
+        let intervals = session.config().intervals;
+        let least = Duration::from_micros(intervals.required_min_echo_rx_us.into());
+        let peer = self.peers.get_mut(&key).ok_or(Reason::NoBfdSession)?;
+        if now < peer.echo_next {
+            return Err(Reason::RateExceeded);
+        }
+        let allowed = now.saturating_sub(least * u32::from(intervals.detect_mult));
+        peer.echo_next = peer.echo_next.max(allowed) + least * 3 / 4;
+        peer.echoed.add(payload.len());
         let path = Path { src: from.dst, dst: from.src, ports: (PORT_ECHO, PORT_ECHO), ttl: 254 };
         let packet = frame::make(path, from.src, payload).ok_or(Reason::NoMemory)?;
-        if let Some(peer) = self.peers.get_mut(&key) {
-            peer.echoed.add(payload.len());
-        }
         self.send(cx, link, from.src, packet);
         Ok(())
     }

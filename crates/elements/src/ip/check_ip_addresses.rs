@@ -93,14 +93,17 @@ impl Rules {
         }
     }
 
-    /// Whether a packet from an own address is a BFD echo packet to an own address.
+    /// Whether a packet from an own address is a BFD echo packet to an own address, that a neighbour has sent back.
     #[cold]
     fn is_echo(&self, packet: &Packet) -> bool {
         let ip = packet.network().and_then(|ip| ipv4::View::new_checked(ip).ok());
         ip.is_some_and(|ip| {
             let is_whole = ip.protocol() == Protocol::UDP && ip.fragment() & 0x3fff == 0;
             let port = udp::View::new_checked(ip.payload()).map(|datagram| datagram.dst_port());
-            is_whole && port == Ok(bfd::PORT_ECHO) && self.own.binary_search(&ip.dst().into()).is_ok()
+            is_whole
+                && ip.ttl() >= 254
+                && port == Ok(bfd::PORT_ECHO)
+                && self.own.binary_search(&ip.dst().into()).is_ok()
         })
     }
 

@@ -109,13 +109,16 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether a packet from an own address is a BFD echo packet to an own address.
+    /// Whether a packet from an own address is a BFD echo packet to an own address, that a neighbour has sent back.
     #[cold]
     fn is_echo(&self, header: &[u8; HEADER_LEN], data: &[u8]) -> bool {
         let payload = data.get(self.offset + HEADER_LEN..).unwrap_or_default();
         let port = udp::View::new_checked(payload).map(|datagram| datagram.dst_port());
         let is_udp = Protocol(header[6]) == Protocol::UDP;
-        is_udp && port == Ok(bfd::PORT_ECHO) && self.own.binary_search(&destination(header)).is_ok()
+        is_udp
+            && header[7] >= 254
+            && port == Ok(bfd::PORT_ECHO)
+            && self.own.binary_search(&destination(header)).is_ok()
     }
 
     /// Looks for a header without fault `strip` bytes behind the place where it is to begin; `None` where [`Rules::check`] would
@@ -275,6 +278,12 @@ mod tests {
         check(", ECHO true", "2001:db8::7", 17, 3784, false);
         check(", ECHO true", "2001:db8::7", 6, 3785, false);
         check(", ECHO true", "2001:db8::8", 17, 3785, false);
+        // One from farther away is none.
+        let mut datagram = vec![0; 40];
+        datagram[2..6].copy_from_slice(&[0x0e, 0xc9, 0, 40]);
+        let packet = bytes("2001:db8::7", "2001:db8::7", 17, 253, &datagram);
+        let run = Rig::new("CheckIP6Header(OWN 2001:db8::7, ECHO true)").inputs(&[&packet]).run();
+        assert_eq!(run.drops("e"), [(Reason::OwnSource, 1)]);
     }
 
     #[test]

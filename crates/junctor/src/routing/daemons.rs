@@ -241,10 +241,9 @@ fn bgp(number: u32, bfd: bool) -> String {
     )
 }
 
-/// Starts BIRD, the program `$0`, with the files in the directory `$1`. Where its socket is left, the last run was killed: BIRD leaves the
-/// kernel's routes alone then until it has learnt all again (-R).
-const START_BIRD: &str =
-    r#"exec "$0" -f $(test ! -S "$1/bird.ctl" || echo -R) -c "$1/bird.conf" -s "$1/bird.ctl""#;
+/// Starts BIRD, the program `$0`, with the files in the directory `$1`. Where its socket and its routes are left, the last run was killed:
+/// BIRD leaves the kernel's routes alone then until it has learnt all again (-R).
+const START_BIRD: &str = r#"routes() { ip route show table all proto 12; ip -6 route show table all proto 12; }; if test -S "$1/bird.ctl" && test -n "$(routes)"; then set -- "$1" -R; fi; exec "$0" -f $2 -c "$1/bird.conf" -s "$1/bird.ctl""#;
 
 /// BIRD, whose files are in a directory.
 pub(super) fn bird(protocols: &Protocols, twins: &[Twin], directory: &Path) -> Daemon {

@@ -91,6 +91,10 @@ fn environment(pid: u32) -> Vec<u8> {
         if file.take(LONGEST).read_to_end(&mut found).is_err() || length(pid) == Some(found.len() as u64) {
             break;
         }
+        if record::began(pid).is_none() {
+            // It has ended.
+            return Vec::new();
+        }
         std::thread::sleep(PAUSE);
     }
     found

@@ -81,6 +81,10 @@ impl Resizer {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let had_six = interfaces.mtu(name).is_ok_and(is_possible);
         if had_six && !is_possible(mtu) {
+            // Somebody else has raised the MTU since: what is noted is to be there, too.
+            if let Some(before) = memory.take() {
+                self.restore(Some(before));
+            }
             *memory = interfaces.index(name).and_then(|index| self.remember(index)).ok();
         }
         if interfaces.set_mtu(name, mtu).is_err() {

@@ -55,6 +55,34 @@ impl Wanted {
     }
 }
 
+impl Wanted {
+    /// The same, with the authentication and the source of echo packets of the session as it is: who changes its intervals, as bfdd does,
+    /// knows of neither.
+    pub(super) fn with_unsaid(self, now: &Wanted) -> Wanted {
+        let echo_source = self.echo_source.or(now.echo_source.filter(|_| self.echo_tx_us > 0));
+        Wanted { auth: self.auth.or(now.auth), echo_source, ..self }
+    }
+}
+
+/// A session's line, and what it means or why it means nothing.
+pub(super) struct Line(pub(super) String, pub(super) Result<Wanted, String>);
+
+impl FromArg for Line {
+    const EXPECTED: &'static str = Wanted::EXPECTED;
+
+    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
+        Ok(Line(text.to_owned(), Wanted::from_arg(text, names)))
+    }
+}
+
+/// A session's line with all that may be a secret left out.
+pub(super) fn without_secret(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let auth = words.iter().position(|word| word.eq_ignore_ascii_case("AUTH"));
+    let shown = |at: usize| if auth.is_some_and(|auth| at > auth + 1) { "***" } else { words[at] };
+    (0..words.len()).map(shown).collect::<Vec<_>>().join(" ")
+}
+
 impl FromArg for Wanted {
     const EXPECTED: &'static str =
         "a session as '10.0.0.2 10.0.0.1 eth0 TX 50ms RX 50ms MULT 3': neighbour, own address, link";
@@ -231,8 +259,9 @@ pub(super) struct Peer {
     pub configured: bool,
     pub received: Count,
     pub sent: Count,
-    /// Echo packets of the neighbour that were returned.
+    /// Echo packets of the neighbour that were returned, and from when on the next one may come.
     pub echoed: Count,
+    pub echo_next: Duration,
     /// Own echo packets, and those that have returned.
     pub echo_sent: Count,
     pub echo_returned: Count,

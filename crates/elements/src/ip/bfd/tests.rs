@@ -256,7 +256,7 @@ fn both_sides_need_the_secret() {
             discards.lines().any(|line| line.starts_with("bfd-authentication ") && !line.ends_with(" 0"))
         );
     }
-    let without = "wait 5, write b.set 10.0.0.1 10.0.0.2 y TX 10ms RX 10ms";
+    let without = "wait 5, write b.remove 10.0.0.1 y, write b.add 10.0.0.1 10.0.0.2 y TX 10ms RX 10ms";
     let mut run = pair("TX 10ms RX 10ms AUTH sha1 3 secret", without, 20.0);
     assert_eq!(states(&mut run), ["down", "down"]);
     assert!(run.read("a.json").contains("\"authentication\":\"sha1\""), "{}", run.read("a.json"));
@@ -346,6 +346,21 @@ fn echo_packets_return_and_control_packets_are_few() {
         "{json}"
     );
     assert!(run.read("b.json").contains("\"echo-packet-output\":0,"));
+}
+
+#[test]
+fn other_intervals_leave_authentication_alone() {
+    let script = "wait 5, write a.set 10.0.0.2 10.0.0.1 x TX 20ms RX 20ms";
+    let mut run = pair("TX 10ms RX 10ms AUTH sha1 7 secret", script, 10.0);
+    assert_eq!(states(&mut run), ["up", "up"]);
+    let json = run.read("a.json");
+    assert!(json.contains("\"session-down\":0") && json.contains("\"authentication\":\"sha1\""), "{json}");
+}
+
+#[test]
+fn errors_keep_secrets() {
+    let shown = super::peer::without_secret("10.0.0.2 10.0.0.1 x TX 5 auth sha1 7 secret MULT 3");
+    assert_eq!(shown, "10.0.0.2 10.0.0.1 x TX 5 auth sha1 *** *** *** ***");
 }
 
 #[test]

@@ -372,7 +372,10 @@ fn session(asked: &Asked, is_new: bool) -> String {
 }
 
 fn is_link_local(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V6(six) if six.is_unicast_link_local())
+    match address {
+        IpAddr::V4(four) => four.is_link_local(),
+        IpAddr::V6(six) => six.is_unicast_link_local(),
+    }
 }
 
 #[cfg(test)]
