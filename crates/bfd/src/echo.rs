@@ -4,6 +4,7 @@
 //! What an echo packet holds is the sender's own affair. Ours hold the session's discriminator, a number, and a random word that is new each time the
 //! function starts, so that an outsider who sees no packets cannot keep a session up. The caller chooses the addresses (RFC 5881 section 4).
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Bytes of an echo packet. FRR's bfdd takes none that is shorter than 24.
@@ -72,6 +73,14 @@ impl Echo {
             self.returned = now;
         }
         counts
+    }
+}
+
+/// Whether no router sends packets back to an address: it is link-local.
+pub fn returns_no_echo(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(four) => four.is_link_local(),
+        IpAddr::V6(six) => six.is_unicast_link_local(),
     }
 }
 

@@ -48,7 +48,7 @@ mod state;
 pub use auth::{Auth, AuthKind, PACKET_MAX, SecretError};
 pub use config::{Config, ConfigError, Intervals};
 pub use discard::{Discard, read};
-pub use echo::ECHO_LEN;
+pub use echo::{ECHO_LEN, returns_no_echo};
 pub use session::{Remote, Session, Step};
 pub use sessions::{AddError, Key, Place, SESSIONS_MAX, Sessions};
 pub use state::{Change, after_receiving};

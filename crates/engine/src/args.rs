@@ -309,7 +309,7 @@ impl<'a> Args<'a> {
                 };
                 let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
                 self.error_as(
-                    format!("argument {name} should be {}, not '{text}'{why}", T::EXPECTED),
+                    format!("argument {name} should be {}, not '{}'{why}", T::EXPECTED, T::shown(text)),
                     format!("{name}: {click}"),
                 );
                 None

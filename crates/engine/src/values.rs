@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Types of arguments and how they are written.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -16,6 +17,11 @@ pub(crate) const BETWEEN: &str = "it must lie between ";
 pub trait FromArg: Sized {
     /// What is expected, for messages: "a whole number".
     const EXPECTED: &'static str;
+
+    /// What error messages show of the argument: all, unless it holds a secret.
+    fn shown(text: &str) -> Cow<'_, str> {
+        text.into()
+    }
 
     /// Reads the argument. The error may be empty, when [`FromArg::EXPECTED`] says enough.
     ///

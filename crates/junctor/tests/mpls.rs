@@ -329,7 +329,7 @@ fn labels_of_frr_reach_the_label_table() {
             fed.routes(&["--all"])
         )
     });
-    // zebra may stay without a connection when it was told twice in the middle of an attempt. It gets time for each.
+    // Two changes in the middle of an attempt may leave zebra without a connection. Each further change gets time.
     let last = std::cell::Cell::new(Instant::now());
     fed.wait_for_reading("rt.lookup 10.7.0.1", |found| {
         let is_there = found.split(' ').nth(1) == Some("4");

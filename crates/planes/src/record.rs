@@ -50,13 +50,17 @@ fn fields(pid: u32) -> std::io::Result<Vec<String>> {
 
 /// A field of what the kernel says of a process, counted from its state.
 pub(crate) fn field(pid: u32, number: usize) -> Option<u64> {
-    fields(pid).ok()?.get(number)?.parse().ok()
+    some_fields(pid, [number]).map(|[field]| field)
 }
 
-/// Such a field and the next one, at one moment.
-pub(crate) fn neighbouring_fields(pid: u32, first: usize) -> Option<[u64; 2]> {
+/// Several such fields, as they are at one moment.
+pub(crate) fn some_fields<const N: usize>(pid: u32, numbers: [usize; N]) -> Option<[u64; N]> {
     let fields = fields(pid).ok()?;
-    Some([fields.get(first)?.parse().ok()?, fields.get(first + 1)?.parse().ok()?])
+    let mut found = [0; N];
+    for (field, number) in found.iter_mut().zip(numbers) {
+        *field = fields.get(number)?.parse().ok()?;
+    }
+    Some(found)
 }
 
 /// When a process began.

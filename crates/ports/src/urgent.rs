@@ -124,9 +124,7 @@ impl UrgentRx {
         }
         Ok(UrgentRx { urgent, rest, doorbell, passed_over: false })
     }
-}
 
-impl UrgentRx {
     /// How many urgent packets may be taken of `max`.
     fn share(&self, max: usize) -> usize {
         if self.passed_over { 0 } else { max.div_ceil(4) }

@@ -80,17 +80,21 @@ impl Rib {
     /// How long a withdrawn route stays because of its daemon.
     fn lingers_until(&self, key: &Key, now: Duration) -> Option<Duration> {
         let route = self.layers[Layer::Fpm as usize].first.get(key)?;
-        match self.daemons[Daemon::of(route.protocol, &key.prefix)? as usize] {
+        match self.presence(route.protocol, key) {
             Presence::Steady => None,
             Presence::Away(since) => Some(since + self.grace),
             Presence::Back(since) => (now < since + self.grace).then_some(now + SETTLE.min(self.grace)),
         }
     }
 
+    /// Whether the daemon of a route is there; one that nobody knows of is.
+    fn presence(&self, protocol: u8, key: &Key) -> Presence {
+        Daemon::of(protocol, &key.prefix).map_or(Presence::Steady, |daemon| self.daemons[daemon as usize])
+    }
+
     /// Whether the daemon of a route of FPM is away, or has been away within the grace period.
     pub(super) fn was_away(&self, route: &Stored, key: &Key, now: Duration) -> bool {
-        let daemon = Daemon::of(route.protocol, &key.prefix);
-        match daemon.map_or(Presence::Steady, |daemon| self.daemons[daemon as usize]) {
+        match self.presence(route.protocol, key) {
             Presence::Steady => false,
             Presence::Away(_) => true,
             Presence::Back(since) => now < since + self.grace,

@@ -88,7 +88,7 @@ use frame::{Path, Received};
 use guard::Tables;
 pub use liveness::Liveness;
 pub(crate) use liveness::{Down, Follow, Neighbour};
-use peer::{Count, Line, Peer, Wanted, far, on_link, without_secret};
+use peer::{Count, Peer, Wanted, far, on_link};
 
 use super::route_feed::Vrf;
 
@@ -159,16 +159,7 @@ struct Bfd {
 impl Element for Bfd {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.links = args.keyword_all("LINK");
-        for Line(text, wanted) in args.keyword_all("SESSION") {
-            match wanted {
-                Ok(wanted) => self.wanted.push(wanted),
-                Err(why) => {
-                    let (should, text) = (Wanted::EXPECTED, without_secret(&text));
-                    let why = if why.is_empty() { why } else { format!(" ({why})") };
-                    args.error(format!("argument SESSION should be {should}, not '{text}'{why}"));
-                }
-            }
-        }
+        self.wanted = args.keyword_all("SESSION");
         self.table_names = [args.keyword_opt("TABLE"), args.keyword_opt("TABLE6")];
         for Vrf(name, number) in args.keyword_all("VRF") {
             if self.vrfs.values().any(|other| *other == number) || self.vrfs.contains_key(&name) {
@@ -529,7 +520,7 @@ impl Bfd {
         if from.ttl != 255 {
             return Err(Reason::BadHopLimit);
         }
-        // Whoever sends more than was agreed upon must not fill the queue that is served first (RFC 5880 6.8.9).
+        // A neighbour that sends more than was agreed upon must not fill the queue that is served first (RFC 5880 6.8.9).
         let intervals = session.config().intervals;
         let least = Duration::from_micros(intervals.required_min_echo_rx_us.into());
         let peer = self.peers.get_mut(&key).ok_or(Reason::NoBfdSession)?;

@@ -88,24 +88,18 @@ fn environment(pid: u32) -> Vec<u8> {
     for _ in 0..LOOKS {
         found.clear();
         let Ok(file) = std::fs::File::open(format!("/proc/{pid}/environ")) else { break };
-        if file.take(LONGEST).read_to_end(&mut found).is_err() || length(pid) == Some(found.len() as u64) {
+        if file.take(LONGEST).read_to_end(&mut found).is_err() {
             break;
         }
-        if record::began(pid).is_none() {
-            // It has ended.
-            return Vec::new();
+        let fields = record::some_fields(pid, [FLAGS, ENVIRONMENT, ENVIRONMENT + 1]);
+        let Some([flags, from, to]) = fields else { return Vec::new() };
+        let has_place = to > 0 || flags & KERNEL_THREAD > 0;
+        if has_place && to.checked_sub(from).map(|len| len.min(LONGEST)) == Some(found.len() as u64) {
+            break;
         }
         std::thread::sleep(PAUSE);
     }
     found
-}
-
-/// How long a process's environment is, as far as it is looked at; `None` in the middle of execve(2).
-fn length(pid: u32) -> Option<u64> {
-    match record::neighbouring_fields(pid, ENVIRONMENT)? {
-        [_, 0] => (record::field(pid, FLAGS)? & KERNEL_THREAD > 0).then_some(0),
-        [from, to] => Some(to.checked_sub(from)?.min(LONGEST)),
-    }
 }
 
 impl Children {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A session as the configuration writes it, and what its packets need besides the protocol.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bfd::{Auth, AuthKind, Config, Intervals, Key, Place};
+use bfd::{Auth, AuthKind, Config, Intervals, Key, Place, returns_no_echo};
 use engine::args::{FromArg, Names};
 use engine::clock::Nanos;
 
@@ -53,9 +54,7 @@ impl Wanted {
         fixed(self) == fixed(other)
             && self.discriminator.is_none_or(|number| Some(number) == other.discriminator)
     }
-}
 
-impl Wanted {
     /// The same, with the authentication and the source of echo packets of the session as it is: who changes its intervals, as bfdd does,
     /// knows of neither.
     pub(super) fn with_unsaid(self, now: &Wanted) -> Wanted {
@@ -64,19 +63,8 @@ impl Wanted {
     }
 }
 
-/// A session's line, and what it means or why it means nothing.
-pub(super) struct Line(pub(super) String, pub(super) Result<Wanted, String>);
-
-impl FromArg for Line {
-    const EXPECTED: &'static str = Wanted::EXPECTED;
-
-    fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
-        Ok(Line(text.to_owned(), Wanted::from_arg(text, names)))
-    }
-}
-
 /// A session's line with all that may be a secret left out.
-pub(super) fn without_secret(text: &str) -> String {
+fn without_secret(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let auth = words.iter().position(|word| word.eq_ignore_ascii_case("AUTH"));
     let shown = |at: usize| if auth.is_some_and(|auth| at > auth + 1) { "***" } else { words[at] };
@@ -86,6 +74,10 @@ pub(super) fn without_secret(text: &str) -> String {
 impl FromArg for Wanted {
     const EXPECTED: &'static str =
         "a session as '10.0.0.2 10.0.0.1 eth0 TX 50ms RX 50ms MULT 3': neighbour, own address, link";
+
+    fn shown(text: &str) -> Cow<'_, str> {
+        without_secret(text).into()
+    }
 
     fn from_arg(text: &str, names: &Names) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -176,7 +168,7 @@ impl Wanted {
                 _ if self.link.is_none() => {
                     Err("echo packets go over one hop only (RFC 5883); leave ECHO_TX out".into())
                 }
-                _ if is_link_local(self.local) => Err(format!(
+                _ if returns_no_echo(self.local) => Err(format!(
                     "no router sends packets back to {}, which is link-local; add ECHO_SOURCE with another own address",
                     self.local
                 )),
@@ -190,7 +182,7 @@ impl Wanted {
         if source.is_ipv4() != self.local.is_ipv4() {
             return Err(format!("ECHO_SOURCE {source} and {} are of different families", self.local));
         }
-        if is_unusable || is_link_local(source) {
+        if is_unusable || returns_no_echo(source) {
             return Err(format!(
                 "no router sends packets back to ECHO_SOURCE {source}; name another own address"
             ));
@@ -201,14 +193,7 @@ impl Wanted {
     /// Source and destination of echo packets, both own addresses: the neighbour sends them back as it forwards any packet (RFC 5881 section 4).
     pub(super) fn echo_addresses(&self) -> (IpAddr, IpAddr) {
         let source = self.echo_source.unwrap_or(self.local);
-        (source, if is_link_local(self.local) { source } else { self.local })
-    }
-}
-
-fn is_link_local(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(four) => four.is_link_local(),
-        IpAddr::V6(six) => six.is_unicast_link_local(),
+        (source, if returns_no_echo(self.local) { source } else { self.local })
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Reason;
+use engine::args::FromArg as _;
 use packet::Packet;
 
 use super::frame::{self, Path};
@@ -359,7 +360,7 @@ fn other_intervals_leave_authentication_alone() {
 
 #[test]
 fn errors_keep_secrets() {
-    let shown = super::peer::without_secret("10.0.0.2 10.0.0.1 x TX 5 auth sha1 7 secret MULT 3");
+    let shown = super::Wanted::shown("10.0.0.2 10.0.0.1 x TX 5 auth sha1 7 secret MULT 3");
     assert_eq!(shown, "10.0.0.2 10.0.0.1 x TX 5 auth sha1 *** *** *** ***");
 }
 

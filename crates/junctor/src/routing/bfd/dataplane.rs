@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ::bfd::dataplane::{Asked, MESSAGE_MAX, Request, counters, echo_reply, message_len, state_change};
-use ::bfd::{Diagnostic, Remote, State};
+use ::bfd::{Diagnostic, Remote, State, returns_no_echo};
 use serde_json::Value;
 
 use super::{Args, client, read};
@@ -361,21 +361,13 @@ fn session(asked: &Asked, is_new: bool) -> String {
     }
     if asked.echo && !asked.multi_hop {
         text += &format!(" ECHO {}us", asked.min_echo_rx_us);
-        // No router sends packets back to a link-local address.
-        if asked.min_echo_tx_us > 0 && !is_link_local(asked.local) {
+        if asked.min_echo_tx_us > 0 && !returns_no_echo(asked.local) {
             text += &format!(" ECHO_TX {}us", asked.min_echo_tx_us);
         }
     }
     let words = [(asked.passive, " PASSIVE"), (!asked.independent, " DEPENDENT"), (asked.shutdown, " DOWN")];
     words.into_iter().filter(|(is, _)| *is).for_each(|(_, word)| text += word);
     text
-}
-
-fn is_link_local(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(four) => four.is_link_local(),
-        IpAddr::V6(six) => six.is_unicast_link_local(),
-    }
 }
 
 #[cfg(test)]
