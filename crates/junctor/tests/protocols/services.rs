@@ -87,7 +87,7 @@ fn dhcp_through_a_relay_and_as_a_client() {
     let (a, b, c) = (&site.rig.a, &site.rig.b, &site.c);
     // A host without an address gets one from B, by the relay next to the router's twins.
     let router = "--dhcp-option=option:router,10.0.1.1";
-    let _server = dnsmasq(&site, b, "b", &["--dhcp-range=10.0.1.50,10.0.1.60,255.255.255.0,2h", router]);
+    let _server = dnsmasq(&site, b, "b", &["--dhcp-range=10.0.1.50,10.0.1.59,255.255.255.0,2h", router]);
     let _relay = dnsmasq(&site, &site.control, "relay", &["--dhcp-relay=10.0.1.1,10.0.2.2"]);
     a.ip("addr flush dev a0").unwrap();
     lease(&site, a, "a0");
@@ -98,7 +98,7 @@ fn dhcp_through_a_relay_and_as_a_client() {
         &site,
         c,
         "c",
-        &["--dhcp-range=10.0.3.50,10.0.3.60,255.255.255.0,2h", "--dhcp-option=option:router,10.0.3.2"],
+        &["--dhcp-range=10.0.3.50,10.0.3.59,255.255.255.0,2h", "--dhcp-option=option:router,10.0.3.2"],
     );
     c.ip("addr add 192.0.2.1/24 dev lo").unwrap();
     site.control.ip("addr flush dev host2").unwrap();
