@@ -16,6 +16,7 @@ use crate::element::Rest;
 use crate::handler::{Handler, HandlerError};
 use crate::pulse::Doing;
 use crate::router::{Shared, Target};
+use crate::secrets;
 use crate::worker::Worker;
 
 /// A read that a worker has begun.
@@ -84,7 +85,10 @@ impl Shared {
         Some(match name {
             "name" => info.name.to_string(),
             "class" => info.class.name.to_owned(),
-            "config" => self.config_of(target.element).unwrap_or_else(|| info.config.to_string()),
+            "config" => {
+                let config = self.config_of(target.element).unwrap_or_else(|| info.config.to_string());
+                secrets::shown(info.class, &config).into_owned()
+            }
             "handlers" => builtin::handlers_text(self, target.element as usize),
             HOME => info.place.home().to_string(),
             _ => return None,
@@ -95,8 +99,8 @@ impl Shared {
         Some(match name {
             "version" => env!("CARGO_PKG_VERSION").to_owned(),
             "driver" => "userlevel".to_owned(),
-            "config" => self.text.to_string(),
-            "flatconfig" => self.flat(),
+            "config" => secrets::text(&self.blueprint.graph, &self.blueprint.checked.classes),
+            "flatconfig" => secrets::flat(&self.blueprint.graph, &self.blueprint.checked.classes),
             // All that Click has in packages is built in.
             "packages" => String::new(),
             "requirements" => self.requirements.iter().map(|r| format!("{r}\n")).collect(),

@@ -71,6 +71,8 @@ pub struct Class {
     pub forwards: bool,
     /// What the first argument of its elements names, if only one element may have it.
     pub sole: Option<&'static str>,
+    /// Finds the secrets in an argument, which handlers and recordings do not show.
+    pub secrets: Option<crate::secrets::Find>,
     /// Makes an unconfigured instance.
     pub make: fn() -> Box<dyn Element>,
     /// The file that implements the class and holds its manual: `file!()`.
@@ -94,6 +96,7 @@ impl Class {
             consumes: false,
             forwards: false,
             sole: None,
+            secrets: None,
             make,
             file: "",
         }
@@ -148,6 +151,12 @@ impl Class {
     /// is known to turn for ever.
     pub const fn forwards(mut self) -> Class {
         self.forwards = true;
+        self
+    }
+
+    /// Names a function that finds the secrets in an argument: ranges of bytes in their order. Handlers and recordings do not show them.
+    pub const fn secrets(mut self, find: fn(&str) -> Vec<std::ops::Range<usize>>) -> Class {
+        self.secrets = Some(find);
         self
     }
 

@@ -36,6 +36,7 @@ use crate::ports::Processing;
 use crate::remote::Control;
 use crate::report::Report;
 use crate::restless::Restless;
+use crate::secrets;
 use crate::signals::Signals;
 use crate::swap::{self, Holdings};
 use crate::timers::CommonTimers;
@@ -101,6 +102,11 @@ impl ElementInfo {
     /// Outputs likewise.
     pub fn outputs(&self) -> Ports<'_> {
         self.wired.wiring.outputs.of(self.wired.element as usize)
+    }
+
+    /// The configuration string without secrets.
+    pub fn config_shown(&self) -> std::borrow::Cow<'_, str> {
+        secrets::shown(self.class, &self.config)
     }
 
     /// Whether packets change workers at this element, if they change at all.
@@ -188,8 +194,6 @@ pub struct Shared {
     pub warnings: Vec<Diagnostic>,
     /// What was written to `config` of elements.
     pub(crate) written_configs: Mutex<BTreeMap<u32, String>>,
-    /// The configuration as it was written.
-    pub text: Arc<str>,
     /// What the configuration requires: kind and name in turn, `package` and `foo` for instance.
     pub requirements: Vec<String>,
 }
@@ -260,7 +264,7 @@ impl Shared {
         self.index.get(name).copied()
     }
 
-    /// The flat configuration as text.
+    /// The flat configuration as text, with its secrets.
     pub fn flat(&self) -> String {
         self.blueprint.graph.to_click()
     }
@@ -845,7 +849,6 @@ pub(crate) fn share(
         when_ready: Mutex::default(),
         warnings: Vec::new(),
         written_configs: Mutex::default(),
-        text: graph.text.clone(),
         requirements: graph.requirements.iter().flat_map(|r| [r.kind.clone(), r.value.clone()]).collect(),
         elements,
     }

@@ -4,6 +4,7 @@
 //!
 //! The timer lives in the router: whoever cut himself off by the new configuration cannot confirm it, and is let in again.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
@@ -112,9 +113,14 @@ fn execute(args: &Args) -> Result<(Option<Diff>, String), Trouble> {
     let new = load(args)?;
     let mut client = connect()?;
     let flat = client.read("flatconfig")?;
-    let diff = Diff::between(&present(&flat), &new);
+    // The router shows no secrets, so nor does the comparison.
+    let shown = engine::without_secrets(&new, &config::registry(false));
+    let diff = Diff::between(&present(&flat), &shown);
     if !args.json {
         out!("{diff}");
+        if matches!(shown, Cow::Owned(_)) {
+            outln!("  secrets ({}) are not compared", engine::HIDDEN);
+        }
     }
     let options = match &args.confirm {
         _ if args.dry_run => "rehearse".to_owned(),

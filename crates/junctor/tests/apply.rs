@@ -252,3 +252,33 @@ fn apply_shows_what_changes_and_comes_back_unless_confirmed() {
     assert_eq!((status, &json["elements"]["removed"][0]), (0, &"Null@2 :: Null".into()), "{said}");
     assert!(json["message"].as_str().unwrap().starts_with("applied: "));
 }
+
+/// Neither handlers nor the comparison show the secret of an element, and what is shown in its place is not taken for one.
+#[test]
+fn secrets_are_not_shown() {
+    let text = |secret: &str, more: &str| {
+        format!(
+            "define($secret {secret}); in :: Idle -> bfd :: BFD(LINK x, SESSION 10.0.0.2 10.0.0.1 x AUTH sha1 7 $secret) -> {more}Discard;"
+        )
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let router = Running::start(dir.path(), &["-e", &text("hush", "")]);
+    for handler in ["bfd.config", "config", "flatconfig"] {
+        let shown = router.read(handler);
+        assert!(shown.contains("AUTH sha1 7") && shown.contains("***") && !shown.contains("hush"), "{shown}");
+    }
+    for (options, name) in [(&["--dry-run", "-e"][..], "c"), (&["--json", "-e"], "c"), (&["-e"], "d")] {
+        let quiet = text("quiet", &format!("{name} :: Counter -> "));
+        let given = [options, &[&quiet]].concat();
+        let (said, why, status) = router.ask("apply", &given);
+        assert!(status == 0 && said.contains(&format!("{name} :: Counter")), "{said}{why}");
+        assert!(!(said.clone() + &why).contains("hush") && !said.contains("quiet"), "{said}{why}");
+        assert_eq!(said.contains("secrets (***) are not compared"), options[0] != "--json", "{said}");
+    }
+    // To go back needs the secret, which the router has.
+    assert_eq!(router.ask("apply", &["rollback"]).2, 0);
+    assert!(!router.read("config").contains("hush"));
+    let (_, why, status) = router.ask("apply", &["-e", &text("***", "")]);
+    assert!(status == 2 && why.contains("*** stands for a secret that is not shown"), "{why}");
+    assert!(!router.said.lock().unwrap().contains("hush"));
+}

@@ -22,7 +22,7 @@
 //!   `TTL N` least TTL of received packets, over several hops only, default 254;
 //!   `VRF NAME` the VRF whose routes it takes, over several hops only, default the main table;
 //!   `AUTH KIND KEY SECRET` authenticates packets of both sides: KIND `password`, `md5`, `meticulous-md5`, `sha1` or `meticulous-sha1`, KEY the number
-//!   of the key, 0 to 255, SECRET without spaces;
+//!   of the key, 0 to 255, SECRET without spaces; `AUTH none`, the default, authenticates nothing;
 //!   `DISCRIMINATOR N` the session's number, default random;
 //!   `PASSIVE` waits for the neighbour to begin;
 //!   `DEPENDENT` says that the session ends with the control plane;
@@ -36,7 +36,7 @@
 //! in use, and so does one whose session has never been up (RFC 5882). Flows of other next hops do not move.
 //!
 //! Intervals are jittered (RFC 5880, 6.8.7), and until a session is up it sends once a second at most. Demand
-//! mode is respected, but not asked for. A session whose AUTH changes begins anew.
+//! mode is respected, but not asked for. A session whose AUTH changes begins anew. Handlers and recordings show `***` in place of secrets.
 //!
 //! **Echo packets** (RFC 5880, 6.8.9; RFC 5881, 4) are UDP packets to port 3785 from ECHO_SOURCE to LOCAL, both own addresses. The neighbour gets them by its Ethernet
 //! address, and sends them back as it forwards any packet. They are sent while the session is up and the neighbour reports that it
@@ -53,7 +53,7 @@
 //! * `discards` read: how many packets each rule of reception has discarded: `REASON COUNT`, a line each.
 //! * `changes` read: how many times sessions have changed their states.
 //! * `add` write: a session, as SESSION. `set` write: the same; changes it if there is one, and leaves AUTH and ECHO_SOURCE as they are where
-//!   they are not named. `remove` write: `NEIGHBOUR LINK`, or over several hops `NEIGHBOUR LOCAL - [VRF NAME]`.
+//!   they are not named. `AUTH none` ends authentication. `remove` write: `NEIGHBOUR LINK`, or over several hops `NEIGHBOUR LOCAL - [VRF NAME]`.
 //!
 //! ```click
 //! in :: Idle -> bfd :: BFD(LINK eth0 0, SESSION 10.0.0.2 10.0.0.1 eth0 TX 50ms RX 50ms MULT 3, TABLE rt);
@@ -97,6 +97,7 @@ pub const CLASS: Class = Class::new("BFD", "-/-", || Box::new(Bfd::default()))
     .processing("h/h")
     .flow("x/y")
     .serial("each session sends by one schedule")
+    .secrets(peer::secrets)
     .handlers(&[
         Handler::read("sessions"),
         Handler::read("json"),

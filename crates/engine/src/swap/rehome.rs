@@ -342,7 +342,6 @@ impl Plan {
             when_ready: Mutex::default(),
             warnings: Vec::new(),
             written_configs: Mutex::new(lock(&was.written_configs).clone()),
-            text: was.text.clone(),
             requirements: was.requirements.clone(),
             elements,
         }

@@ -28,7 +28,7 @@ pub(super) fn names(control: Control) -> Source {
         let element = |e: &engine::ElementInfo| ElementName {
             name: e.name.to_string(),
             class: e.class.name.to_owned(),
-            config: e.config.to_string(),
+            config: e.config_shown().into_owned(),
         };
         let reasons = Reason::ALL.iter().map(|r| r.name().to_owned()).collect();
         Some(Names { elements: shared.elements.iter().map(element).collect(), reasons, ..Names::default() })

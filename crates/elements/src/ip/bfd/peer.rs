@@ -3,12 +3,16 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 use bfd::{Auth, AuthKind, Config, Intervals, Key, Place, returns_no_echo};
+use engine::HIDDEN;
 use engine::args::{FromArg, Names};
 use engine::clock::Nanos;
 
+/// AUTH's kind for sessions without authentication.
+const NO_AUTH: &str = "none";
 /// Least TTL of packets over several hops, if nothing else is asked for: one router in between.
 const MULTI_HOP_TTL: u8 = 254;
 
@@ -28,6 +32,8 @@ pub(super) struct Wanted {
     pub echo_source: Option<IpAddr>,
     pub min_ttl: u8,
     pub auth: Option<Auth>,
+    /// `AUTH none` was said: a session that is authenticated is to be so no more.
+    pub no_auth: bool,
     pub passive: bool,
     pub independent: bool,
     pub admin_down: bool,
@@ -59,8 +65,24 @@ impl Wanted {
     /// knows of neither.
     pub(super) fn with_unsaid(self, now: &Wanted) -> Wanted {
         let echo_source = self.echo_source.or(now.echo_source.filter(|_| self.echo_tx_us > 0));
-        Wanted { auth: self.auth.or(now.auth), echo_source, ..self }
+        let auth = if self.no_auth { None } else { self.auth.or(now.auth) };
+        Wanted { auth, echo_source, ..self }
     }
+}
+
+/// The secrets of an argument that has been read: the third word behind each AUTH with a kind.
+pub(super) fn secrets(argument: &str) -> Vec<Range<usize>> {
+    let words: Vec<&str> = argument.split_whitespace().collect();
+    let is_auth = |at: &usize| {
+        let has_kind = words.get(at + 1).is_some_and(|kind| !kind.eq_ignore_ascii_case(NO_AUTH));
+        words[*at].eq_ignore_ascii_case("AUTH") && has_kind
+    };
+    let secret = |at: usize| {
+        let word = words.get(at + 3)?;
+        let start = word.as_ptr().addr() - argument.as_ptr().addr();
+        Some(start..start + word.len())
+    };
+    (0..words.len()).filter(is_auth).filter_map(secret).collect()
 }
 
 /// A session's line with all that may be a secret left out.
@@ -99,6 +121,7 @@ impl FromArg for Wanted {
             echo_source: None,
             min_ttl,
             auth: None,
+            no_auth: false,
             passive: false,
             independent: true,
             admin_down: false,
@@ -147,10 +170,15 @@ impl Wanted {
             "VRF" if self.link.is_none() => self.vrf = Some(value()?.to_owned()),
             "VRF" => return Err("over one hop, a session is in the VRF of its link; leave VRF out".into()),
             "DISCRIMINATOR" => self.discriminator = Some(number(word, value()?, 1..=u32::MAX.into())? as u32),
-            "AUTH" => self.auth = Some(auth([value()?, value()?, value()?])?),
+            "AUTH" => match value()? {
+                none if none.eq_ignore_ascii_case(NO_AUTH) => (self.auth, self.no_auth) = (None, true),
+                kind => (self.auth, self.no_auth) = (Some(auth([kind, value()?, value()?])?), false),
+            },
             "PASSIVE" => self.passive = true,
             "DEPENDENT" => self.independent = false,
             "DOWN" => self.admin_down = true,
+            // It may be a part of a secret.
+            _ if self.auth.is_some() => return Err("a word behind AUTH's secret is no option".into()),
             _ => {
                 return Err(format!(
                     "'{word}' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, VRF, AUTH, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN"
@@ -201,9 +229,13 @@ fn auth([kind, key, secret]: [&str; 3]) -> Result<Auth, String> {
     let known = AuthKind::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(kind));
     let known = known.ok_or_else(|| {
         let names = AuthKind::ALL.map(AuthKind::name).join(", ");
-        format!("AUTH must be one of {names}, then the key's number and the secret, not '{kind}'")
+        format!("AUTH must be none, or one of {names}, then the key's number and the secret, not '{kind}'")
     })?;
-    let key_id = number("AUTH's key", key, 0..=255)? as u8;
+    // Whoever mixes up key and secret must not find the secret in a log.
+    let key_id = key.parse().map_err(|_| "AUTH's key must lie between 0 and 255")?;
+    if secret == HIDDEN {
+        return Err(format!("{HIDDEN} stands for a secret that is not shown: write the secret itself"));
+    }
     Auth::new(known, key_id, secret.as_bytes()).map_err(|why| why.to_string())
 }
 
@@ -302,12 +334,23 @@ mod tests {
         check(
             "10.0.0.2 10.0.0.1 eth0 AUTH sha2 1 x",
             Err(
-                "AUTH must be one of password, md5, meticulous-md5, sha1, meticulous-sha1, then the key's number and the secret, not 'sha2'",
+                "AUTH must be none, or one of password, md5, meticulous-md5, sha1, meticulous-sha1, then the key's number and the secret, not 'sha2'",
             ),
         );
+        let key = "AUTH's key must lie between 0 and 255";
+        check("10.0.0.2 10.0.0.1 eth0 AUTH sha1 256 x", Err(key));
+        check("10.0.0.2 10.0.0.1 eth0 AUTH sha1 secret 7", Err(key));
         check(
-            "10.0.0.2 10.0.0.1 eth0 AUTH sha1 256 x",
-            Err("AUTH's key must lie between 0 and 255, not '256'"),
+            "10.0.0.2 10.0.0.1 eth0 AUTH sha1 7 two words",
+            Err("a word behind AUTH's secret is no option"),
+        );
+        check(
+            "10.0.0.2 10.0.0.1 eth0 AUTH sha1 7 ***",
+            Err("*** stands for a secret that is not shown: write the secret itself"),
+        );
+        check(
+            "10.0.0.2 10.0.0.1 eth0 AUTH none TX 10ms",
+            Ok("Some(\"eth0\") 10000 300000 3 255 [0, 0, 0] None"),
         );
         check(
             "10.0.0.2 10.0.0.1 eth0 AUTH md5 1 seventeen-letters",
@@ -322,6 +365,19 @@ mod tests {
                 "'FAST' is not TX, RX, MULT, ECHO, ECHO_TX, ECHO_SOURCE, TTL, VRF, AUTH, DISCRIMINATOR, PASSIVE, DEPENDENT or DOWN",
             ),
         );
+    }
+
+    #[test]
+    fn secrets_are_found() {
+        let check = |argument: &str, want: &[&str]| {
+            let found: Vec<&str> = secrets(argument).into_iter().map(|at| &argument[at]).collect();
+            assert_eq!(found, want, "{argument}");
+        };
+        check("SESSION 10.0.0.2 10.0.0.1 x auth\tsha1  7\nhush TX 5ms", &["hush"]);
+        check("SESSION 10.0.0.2 10.0.0.1 x AUTH md5 1 a AUTH sha1 2 b", &["a", "b"]);
+        check("SESSION 10.0.0.2 10.0.0.1 x AUTH none TX 5ms", &[]);
+        check("SESSION 10.0.0.2 10.0.0.1 x AUTH sha1 7", &[]);
+        check("LINK AUTH 1", &[]);
     }
 
     #[test]

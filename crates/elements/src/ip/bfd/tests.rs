@@ -350,12 +350,67 @@ fn echo_packets_return_and_control_packets_are_few() {
 }
 
 #[test]
+fn echo_packets_that_come_too_fast_are_dropped() {
+    let text = "a :: BFD(LINK x, SESSION 10.0.0.2 10.0.0.1 x TX 10ms RX 10ms); \
+         b :: BFD(LINK y, SESSION 10.0.0.1 10.0.0.2 y TX 10ms RX 10ms MULT 3 ECHO 20ms); \
+         i :: TestIn -> b; a -> b -> c :: IPClassifier(dst udp port 3785, -); c[0] -> echoes :: TestOut; c[1] -> a;";
+    let run = Rig::text(text).ready().run_for(Duration::from_secs(5));
+    let (src, dst) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+    let path = Path { src, dst, ports: (3785, 3785), ttl: 255 };
+    let echo = || frame::make(path, dst, &[7; 32]).expect("memory");
+    let check = |run: Run, came: usize, returned: usize, too_many: Option<u64>| {
+        run.give("i", (0..came).map(|_| echo()).collect::<Vec<Packet>>());
+        let run = run.run_for(Duration::from_millis(1));
+        let drops = run.drops("b");
+        let counted = drops.iter().find(|(why, _)| *why == Reason::RateExceeded).map(|(_, count)| *count);
+        assert_eq!((run.out("echoes").len(), counted), (returned, too_many));
+        run
+    };
+    // Those of three intervals may come together, at three quarters of the interval.
+    let run = check(run, 5, 5, None);
+    let run = check(run, 15, 0, Some(15));
+    let run = run.run_for(Duration::from_millis(20));
+    let mut run = check(run, 1, 1, Some(15));
+    assert!(run.read("b.json").contains("\"echo-packet-reflected\":6,"), "{}", run.read("b.json"));
+}
+
+#[test]
 fn other_intervals_leave_authentication_alone() {
     let script = "wait 5, write a.set 10.0.0.2 10.0.0.1 x TX 20ms RX 20ms";
     let mut run = pair("TX 10ms RX 10ms AUTH sha1 7 secret", script, 10.0);
     assert_eq!(states(&mut run), ["up", "up"]);
     let json = run.read("a.json");
     assert!(json.contains("\"session-down\":0") && json.contains("\"authentication\":\"sha1\""), "{json}");
+}
+
+#[test]
+fn authentication_is_taken_off() {
+    let set = |name: &str, session: &str| format!("write {name}.set {session} TX 10ms RX 10ms AUTH none");
+    let (a, b) = (set("a", "10.0.0.2 10.0.0.1 x"), set("b", "10.0.0.1 10.0.0.2 y"));
+    let mut run = pair("TX 10ms RX 10ms AUTH sha1 7 secret", &format!("wait 5, {a}"), 10.0);
+    let is_up = |run: &mut Run| states(run).map(|state| state == "up");
+    assert_eq!(is_up(&mut run), [false, false], "only one side has none");
+    let mut run = pair("TX 10ms RX 10ms AUTH sha1 7 secret", &format!("wait 5, {a}, {b}"), 15.0);
+    assert_eq!(is_up(&mut run), [true, true]);
+    assert!(run.read("a.json").contains("\"authentication\":\"none\""), "{}", run.read("a.json"));
+    // Intervals that change later bring no authentication back.
+    let again = format!("wait 5, {a}, {b}, wait 5, write a.set 10.0.0.2 10.0.0.1 x TX 20ms RX 20ms");
+    let mut run = pair("TX 10ms RX 10ms AUTH sha1 7 secret", &again, 20.0);
+    assert_eq!(is_up(&mut run), [true, true]);
+}
+
+#[test]
+fn handlers_show_no_secrets() {
+    let mut run = pair("TX 10ms RX 10ms AUTH sha1 7 hush", "wait 1", 5.0);
+    assert_eq!(states(&mut run), ["up", "up"]);
+    let shown = "SESSION 10.0.0.2 10.0.0.1 x TX 10ms RX 10ms AUTH sha1 7 ***";
+    for handler in ["a.config", "config", "flatconfig"] {
+        let text = run.read(handler);
+        assert!(text.contains(shown) && !text.contains("hush"), "{handler}: {text}");
+    }
+    for handler in ["a.sessions", "a.json", "a.handlers", "list"] {
+        assert!(!run.read(handler).contains("hush"), "{handler}");
+    }
 }
 
 #[test]

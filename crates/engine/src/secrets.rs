@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Configurations without their secrets, for handlers and recordings.
+//!
+//! A class says by [`Class::secrets`](crate::Class::secrets) where secrets stand in an argument of its elements. What is shown has [`HIDDEN`] in their
+//! place.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use lang::Graph;
+use lang::config::split_args;
+
+use crate::element::{Class, Registry};
+
+/// What stands in the place of a secret.
+pub const HIDDEN: &str = "***";
+
+/// Where secrets stand in an argument; ranges of bytes in their order.
+pub type Find = fn(argument: &str) -> Vec<Range<usize>>;
+
+/// A configuration string of a class's element without its secrets.
+pub(crate) fn shown<'a>(class: &Class, config: &'a str) -> Cow<'a, str> {
+    let Some(find) = class.secrets else { return config.into() };
+    let arguments = split_args(config);
+    if arguments.iter().all(|argument| find(&argument.text).is_empty()) {
+        return config.into();
+    }
+    let hidden: Vec<String> = arguments.iter().map(|argument| hide(&argument.text, find)).collect();
+    hidden.join(", ").into()
+}
+
+fn hide(argument: &str, find: Find) -> String {
+    let (mut text, mut from) = (String::new(), 0);
+    for secret in find(argument) {
+        text.push_str(argument.get(from..secret.start).unwrap_or_default());
+        text.push_str(HIDDEN);
+        from = secret.end;
+    }
+    text + argument.get(from..).unwrap_or_default()
+}
+
+/// A configuration whose elements' classes are found by `class`, without secrets.
+fn graph_shown(graph: &Graph, class: impl Fn(usize) -> Option<&'static Class>) -> Cow<'_, Graph> {
+    let secretive = |e: &usize| class(*e).is_some_and(|class| class.secrets.is_some());
+    let elements: Vec<usize> = (0..graph.elements.len()).filter(secretive).collect();
+    if elements.is_empty() {
+        return Cow::Borrowed(graph);
+    }
+    let mut copy = graph.clone();
+    for e in elements {
+        let Some(class) = class(e) else { continue };
+        copy.elements[e].config = shown(class, &graph.elements[e].config).as_ref().into();
+    }
+    Cow::Owned(copy)
+}
+
+/// The configuration without the secrets of its elements, to be shown.
+pub fn without_secrets<'a>(graph: &'a Graph, registry: &Registry) -> Cow<'a, Graph> {
+    graph_shown(graph, |e| registry.get(graph.elements[e].class.as_str()))
+}
+
+/// The same for elements of these classes.
+pub(crate) fn flat(graph: &Graph, classes: &[&'static Class]) -> String {
+    graph_shown(graph, |e| classes.get(e).copied()).to_click()
+}
+
+/// The configuration as it was written, without secrets. Where one of them does not stand there as it is, for example because a variable of
+/// the command line holds it, the flat configuration is shown instead.
+pub(crate) fn text(graph: &Graph, classes: &[&'static Class]) -> String {
+    let mut secrets: Vec<String> = Vec::new();
+    for (element, class) in graph.elements.iter().zip(classes) {
+        let Some(find) = class.secrets else { continue };
+        for argument in split_args(&element.config) {
+            secrets.extend(
+                find(&argument.text).into_iter().filter_map(|at| argument.text.get(at)).map(str::to_owned),
+            );
+        }
+    }
+    // One secret may be a part of another.
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets.dedup();
+    let mut text = graph.text.to_string();
+    for secret in &secrets {
+        match without_word(&text, secret) {
+            Some(hidden) => text = hidden,
+            None => return flat(graph, classes),
+        }
+    }
+    text
+}
+
+/// A text without a word; `None` if it does not have it.
+fn without_word(text: &str, word: &str) -> Option<String> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let (mut hidden, mut from) = (String::new(), 0);
+    for (at, _) in text.match_indices(word) {
+        let (before, after) = (text.get(..at)?, text.get(at + word.len()..)?);
+        let is_inside = |neighbour: Option<char>, edge: Option<char>| {
+            neighbour.is_some_and(is_part) && edge.is_some_and(is_part)
+        };
+        if !is_inside(before.chars().next_back(), word.chars().next())
+            && !is_inside(after.chars().next(), word.chars().next_back())
+        {
+            hidden.push_str(text.get(from..at)?);
+            hidden.push_str(HIDDEN);
+            from = at + word.len();
+        }
+    }
+    (from > 0).then(|| hidden + &text[from..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands behind KEY.
+    fn behind_key(argument: &str) -> Vec<Range<usize>> {
+        argument.strip_prefix("KEY ").map(|_| 4..argument.len()).into_iter().collect()
+    }
+
+    static SAFE: Class = Class::new("Safe", "0/0", || unreachable!("not made")).secrets(behind_key);
+    static PLAIN: Class = Class::new("Plain", "0/0", || unreachable!("not made"));
+
+    fn loaded(text: &str) -> Graph {
+        lang::load_str("test", text, &lang::Options::default()).graph.expect("a configuration")
+    }
+
+    #[test]
+    fn arguments_are_shown_without_secrets() {
+        let check = |config: &str, want: &str| assert_eq!(shown(&SAFE, config), want);
+        check("a, KEY b,c", "a, KEY ***, c");
+        check("a,b", "a,b");
+        check("", "");
+        assert_eq!(shown(&PLAIN, "KEY b"), "KEY b");
+    }
+
+    #[test]
+    fn texts_are_shown_without_secrets() {
+        let check = |source: &str, want: &str| {
+            let graph = loaded(source);
+            let classes: Vec<&Class> =
+                graph.elements.iter().map(|e| if e.class == "Safe" { &SAFE } else { &PLAIN }).collect();
+            assert_eq!(text(&graph, &classes), want);
+            assert!(!flat(&graph, &classes).contains("hush"), "{}", flat(&graph, &classes));
+            let registry = Registry::new([&SAFE, &PLAIN]);
+            assert!(!without_secrets(&graph, &registry).to_click().contains("hush"));
+        };
+        check("p :: Plain(x); // none\n", "p :: Plain(x); // none\n");
+        check("s :: Safe(KEY hush); // hush, hushed\n", "s :: Safe(KEY ***); // ***, hushed\n");
+        check(
+            "define($k hush); s :: Safe(KEY $k); p :: Plain(h);",
+            "define($k ***); s :: Safe(KEY $k); p :: Plain(h);",
+        );
+        check("s :: Safe(KEY hush, KEY hush-2);", "s :: Safe(KEY ***, KEY ***);");
+        check(
+            "elementclass C { $k | s :: Safe(KEY $k); } c :: C(hush);",
+            "elementclass C { $k | s :: Safe(KEY $k); } c :: C(***);",
+        );
+        check("define($k hu); s :: Safe(KEY ${k}sh);", "s :: Safe(KEY ***);\n\n");
+    }
+}
