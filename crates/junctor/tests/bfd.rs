@@ -553,6 +553,41 @@ fn overload_ends_no_session() {
     assert!(number("urgent0.highwater_length") > 0, "BFD has a queue of its own on the way out");
 }
 
+/// A router that runs without a ring for BFD gets one by a swap, and its session stays up.
+#[test]
+fn a_swap_gives_bfd_a_ring() {
+    let needs = needs();
+    if skip_without("a_swap_gives_bfd_a_ring", &needs.each_ref().map(String::as_str)) {
+        return;
+    }
+    let bfdd = "bfd\n peer 10.0.1.1 local-address 10.0.1.2 interface a0\n  detect-multiplier 10\n  transmit-interval 200\n  \
+                receive-interval 200\n exit\nexit\n";
+    let session = ["--bfd", "10.0.1.2 10.0.1.1 d0 TX 200ms RX 200ms MULT 10"];
+    let mut watched = Watched::edited(&session, bfdd, |text| text.replace(", URGENT true", ""));
+    watched.wait("up", 1);
+    watched.wait_there("up", 1);
+    let driver = |watched: &Watched| watched.ctl(&["--read", "in0.driver"]).unwrap_or_default();
+    assert!(!driver(&watched).contains("BFD"), "{}", driver(&watched));
+    let at = |name: &str| watched.files.path().join(name).display().to_string();
+    let text = std::fs::read_to_string(at("router.click")).unwrap();
+    let text =
+        text.replace("FromDevice(METHOD AF_PACKET, d0", "FromDevice(URGENT true, METHOD AF_PACKET, d0");
+    std::fs::write(at("urgent.click"), text).unwrap();
+    let apply = ["apply", "--socket", &at("router.sock"), &at("urgent.click")];
+    let output = Command::new(JUNCTOR).args(apply).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        driver(&watched).contains("BFD by a ring of its own and kept from the kernel"),
+        "{}",
+        driver(&watched)
+    );
+    let came = || watched.sessions()[0]["control-packet-input"].as_u64().unwrap();
+    let before = came();
+    wait_for("packets by the new ring", PATIENCE, || came() > before + 20).unwrap();
+    let sessions = watched.sessions();
+    assert_eq!(least(&sessions, ["session-up", "session-down"]), [1, 0], "{sessions:#?}");
+}
+
 /// Over several hops in a VRF: the session takes the VRF's routes, and none of the same addresses in the main table is up.
 #[test]
 fn a_session_over_several_hops_in_a_vrf() {

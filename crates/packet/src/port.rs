@@ -29,7 +29,8 @@ pub struct Spec {
     pub sniffer: Option<bool>,
     /// Only packets that a filter accepts are wanted: a driver whose kernel runs filters suits best.
     pub filtered: bool,
-    /// Receive packets of BFD by a ring of their own, and before others. Drivers that cannot have two rings have one for all.
+    /// Receive packets of BFD by a ring of their own, and before others. The kernel's protocols get them only if `sniffer` says so. Drivers that cannot have
+    /// two rings have one for all.
     pub urgent: bool,
     /// Receive also the frames that this host sends.
     pub outbound: bool,

@@ -32,7 +32,8 @@ use crate::bpf;
 use crate::link::Watch;
 use crate::memory::Taken;
 use crate::sys;
-use crate::urgent::{Part, UrgentRx};
+use crate::urgent::sort::{self, Part};
+use crate::urgent::{Kernel, Lane, UrgentRx};
 
 const PACKET_ADD_MEMBERSHIP: i32 = 1;
 const PACKET_MR_PROMISC: u16 = 1;
@@ -63,11 +64,14 @@ struct Shared {
     /// Frames begin with an Ethernet header.
     ethernet: bool,
     qdisc: bool,
-    /// What its sockets receive, if not all.
-    part: Option<Part>,
+    /// Its sockets receive another device's urgent packets alone.
+    is_urgent: bool,
+    /// Where the ring of this device's urgent packets waits, if there is one.
+    lane: Arc<Lane>,
+    sockets: Mutex<Sockets>,
     why: String,
     promiscuous: Promiscuous,
-    aliases: OnceLock<Arc<Aliases>>,
+    aliases: Arc<OnceLock<Arc<Aliases>>>,
     holds: Mutex<Holds>,
     /// A socket that is bound to this interface and not in use yet. To close one takes the kernel some 10 ms (a grace period of RCU),
     /// which a router that starts again does not have.
@@ -92,6 +96,14 @@ struct Holds {
     swallow: Option<OwnedFd>,
 }
 
+/// The sockets of a device's rings.
+#[derive(Debug, Default)]
+struct Sockets {
+    /// Urgent packets have a ring of their own, so these sockets receive the rest.
+    parted: bool,
+    all: Vec<Weak<OwnedFd>>,
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -102,16 +114,15 @@ impl PacketDevice {
     /// # Errors
     /// No such interface, no permission, or options that this kernel cannot satisfy.
     pub fn open(spec: &Spec, why: &str, group: Option<&str>) -> Result<Arc<PacketDevice>, Error> {
-        // Each of several routers would get the same urgent packets.
-        let part = (spec.urgent && group.is_none()).then_some(Part::Rest);
-        PacketDevice::open_part(spec, why, group, part)
+        PacketDevice::open_part(spec, why, group, None)
     }
 
+    /// Opens a device, or with `aliases` a ring for another device's urgent packets.
     fn open_part(
         spec: &Spec,
         why: &str,
         group: Option<&str>,
-        part: Option<Part>,
+        aliases: Option<&Arc<OnceLock<Arc<Aliases>>>>,
     ) -> Result<Arc<PacketDevice>, Error> {
         let watch = Watch::new(&spec.device)?;
         let queues =
@@ -128,10 +139,12 @@ impl PacketDevice {
             group: group.map(str::to_owned),
             ethernet,
             qdisc: crate::provider::flag(spec, "QDISC")?.unwrap_or(false),
-            part: part.filter(|_| ethernet),
+            is_urgent: aliases.is_some(),
+            lane: Arc::default(),
+            sockets: Mutex::default(),
             why: why.to_owned(),
             promiscuous: Promiscuous::default(),
-            aliases: OnceLock::new(),
+            aliases: aliases.cloned().unwrap_or_default(),
             holds: Mutex::default(),
             spare: Mutex::default(),
         });
@@ -158,7 +171,12 @@ impl PacketDevice {
             options.headroom = options.headroom.max(spec.headroom);
             options.keep_from_kernel |= spec.sniffer == Some(false);
         }
-        self.shared.hold(self.shared.watch.bound())
+        self.shared.hold(self.shared.watch.bound())?;
+        // Each of several routers would get the same urgent packets.
+        if spec.urgent && self.shared.ethernet && self.shared.group.is_none() {
+            self.shared.part(spec.sniffer == Some(true))?;
+        }
+        Ok(())
     }
 
     /// Where further addresses of the interface are told.
@@ -243,7 +261,8 @@ impl Shared {
             self.promiscuous.hold_by(ifindex, || self.socket(0, ifindex)).map_err(|e| self.explain(&e))?;
         }
         if options.keep_from_kernel && holds.swallow.is_none() {
-            let link = bpf::swallow(ifindex).map_err(|e| {
+            let swallow = if self.is_urgent { sort::swallow } else { bpf::swallow };
+            let link = swallow(ifindex).map_err(|e| {
                 let mend = match e.raw_os_error() {
                     Some(libc::EPERM | libc::EACCES) => crate::provider::grant(),
                     _ => "it needs Linux 6.6 or newer; use SNIFFER true, or METHOD AF_XDP".to_owned(),
@@ -257,6 +276,34 @@ impl Shared {
             holds.swallow = Some(link);
         }
         Ok(())
+    }
+
+    /// Gives the device's urgent packets a ring of their own, from now on. `sniffer`: the kernel's protocols are to have a copy.
+    fn part(&self, sniffer: bool) -> Result<(), Error> {
+        let mut sockets = lock(&self.sockets);
+        if sockets.parted {
+            return Ok(());
+        }
+        let Options { outbound, snaplen, headroom, .. } = lock(&self.options).clone();
+        let spec = Spec { outbound, snaplen, headroom, ..Spec::default() };
+        urgent_ring(self.watch.name(), spec, sniffer, &self.aliases, &self.lane)?;
+        sockets.parted = true;
+        let program = sort::program(Part::Rest);
+        let mut sockets = sockets.all.iter().filter_map(Weak::upgrade);
+        let attached = sockets.try_for_each(|socket| sys::attach_filter(&socket, &program));
+        attached.map_err(|e| self.explain(&e))
+    }
+
+    /// Has a ring's socket receive its part of the packets.
+    fn admit(&self, socket: &Arc<OwnedFd>) -> io::Result<()> {
+        let mut sockets = lock(&self.sockets);
+        sockets.all.retain(|other| other.strong_count() > 0);
+        sockets.all.push(Arc::downgrade(socket));
+        match (self.is_urgent, sockets.parted) {
+            (true, _) => sys::attach_filter(socket, &sort::program(Part::Urgent)),
+            (false, true) => sys::attach_filter(socket, &sort::program(Part::Rest)),
+            (false, false) => Ok(()),
+        }
     }
 
     /// Takes note that queues now use interface `ifindex`.
@@ -288,17 +335,29 @@ impl Shared {
     }
 }
 
-/// Receives an interface's urgent packets by a socket of their own, and the rest by `rest`.
-pub(crate) fn beside(
+/// Opens a ring for an interface's urgent packets, and puts it into the lane. `spec` says what is received besides its name, and `sniffer` whether the kernel's
+/// protocols are to have a copy.
+pub(crate) fn urgent_ring(
     name: &str,
-    aliases: Option<&Arc<Aliases>>,
-    rest: Box<dyn RxQueue>,
-) -> Result<Box<dyn RxQueue>, Error> {
-    let spec = Spec { device: name.to_owned(), queues: Some(1), ..Spec::default() };
-    let device = PacketDevice::open_part(&spec, "", None, Some(Part::Urgent))?;
-    aliases.into_iter().for_each(|aliases| device.ask_for_aliases(aliases.clone()));
-    let both = UrgentRx::new(device.rx(0)?, rest).map_err(|e| device.shared.explain(&e))?;
-    Ok(Box::new(both))
+    spec: Spec,
+    sniffer: bool,
+    aliases: &Arc<OnceLock<Arc<Aliases>>>,
+    lane: &Lane,
+) -> Result<(), Error> {
+    let with = |sniffer: Option<bool>| {
+        let spec = Spec { device: name.to_owned(), queues: Some(1), sniffer, ..spec.clone() };
+        PacketDevice::open_part(&spec, "", None, Some(aliases))
+    };
+    let (device, kernel) = match sniffer {
+        true => (with(None)?, Kernel::Wanted),
+        false => match with(Some(false)) {
+            Ok(device) => (device, Kernel::Nothing),
+            Err(_) => (with(None)?, Kernel::Unavoidable),
+        },
+    };
+    let taken = Taken::take(name, &device.queue(0)?.0, 0)?.keeping(&device.me);
+    lane.open(Box::new(rx::PacketRx::open(device.shared.clone(), taken)?), kernel);
+    Ok(())
 }
 
 /// Binds a packet socket to an interface.
@@ -332,7 +391,7 @@ impl Device for PacketDevice {
         let mut driver = format!("AF_PACKET ring, {queues} queue{}", if queues == 1 { "" } else { "s" });
         let keep = lock(&shared.options).keep_from_kernel;
         driver += if keep { ", kept from the kernel" } else { ", the kernel sees them too" };
-        driver += if shared.part.is_some() { ", BFD by a ring of its own" } else { "" };
+        driver += shared.lane.text();
         if !shared.why.is_empty() {
             driver += &format!(" ({})", shared.why);
         }
@@ -354,10 +413,7 @@ impl Device for PacketDevice {
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let taken = Taken::take(self.shared.watch.name(), &self.queue(queue)?.0, queue)?.keeping(&self.me);
         let rx = Box::new(rx::PacketRx::open(self.shared.clone(), taken)?);
-        if queue > 0 || self.shared.part != Some(Part::Rest) {
-            return Ok(rx);
-        }
-        beside(self.shared.watch.name(), self.shared.aliases.get(), rx)
+        Ok(Box::new(UrgentRx::new(&self.shared.lane, rx)))
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {

@@ -31,7 +31,7 @@ mod umem;
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use packet::port::{Device, Error, Info, Link, RxQueue, Spec, TxQueue};
@@ -43,6 +43,7 @@ use crate::link::Watch;
 use crate::memory::Taken;
 use crate::provider;
 use crate::sys;
+use crate::urgent::{Lane, UrgentRx};
 
 use socket::{Binding, Core, RxHalf, Setup, TxHalf};
 use umem::{KERNEL_HEADROOM, Shape};
@@ -62,14 +63,15 @@ struct Shared {
     watch: Watch,
     generic: bool,
     /// The kernel has urgent packets, which a packet socket receives.
-    urgent: bool,
+    urgent: AtomicBool,
+    lane: Arc<Lane>,
     setup: Setup,
     binding: Binding,
     options: Mutex<Options>,
     /// Guards every change of program and sockets.
     hook: Mutex<Option<Hook>>,
     promiscuous: Promiscuous,
-    aliases: OnceLock<Arc<Aliases>>,
+    aliases: Arc<OnceLock<Arc<Aliases>>>,
     slots: Vec<Mutex<Slot>>,
     flags: Vec<(Arc<AtomicBool>, Arc<AtomicBool>)>,
     driver: String,
@@ -86,8 +88,13 @@ struct Options {
 struct Hook {
     ifindex: u32,
     map: XskMap,
-    _link: OwnedFd,
+    form: Form,
+    urgent: bool,
+    link: OwnedFd,
 }
+
+/// What a program can do: cope with frames in several buffers, and put back tags, by a function that is asked of an interface.
+type Form = (bool, Option<(u32, u32)>);
 
 /// The halves of one queue's socket that nobody uses at the moment.
 #[derive(Default)]
@@ -104,19 +111,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Hook {
     fn attach(ifindex: u32, queues: usize, generic: bool, urgent: bool) -> io::Result<Hook> {
         let map = XskMap::new(queues as u32)?;
-        let with = |frags, tags| {
-            let program = bpf::redirect_program(&map, frags, tags, urgent)?;
-            bpf::attach_xdp(&program, ifindex, generic)
-        };
         // A program that copes with several buffers allows jumbo frames; a driver that knows only one takes the other. One that
         // puts tags back must belong to the interface, which older kernels and the generic hook refuse.
         let tags = bpf::tag_function().filter(|_| !generic).map(|function| (function, ifindex));
-        let plain = || with(true, None).or_else(|first| with(false, None).map_err(|_| first));
-        let link = match tags {
-            Some(_) => with(true, tags).or_else(|_| with(false, tags)).or_else(|_| plain())?,
-            None => plain()?,
-        };
-        Ok(Hook { ifindex, map, _link: link })
+        let tagged = tags.map(|_| [(true, tags), (false, tags)]);
+        let mut refused = None;
+        for form in tagged.into_iter().flatten().chain([(true, None), (false, None)]) {
+            let program = bpf::redirect_program(&map, form.0, form.1, urgent);
+            match program.and_then(|program| bpf::attach_xdp(&program, ifindex, generic)) {
+                Ok(link) => return Ok(Hook { ifindex, map, form, urgent, link }),
+                Err(why) if form == (true, None) => refused = Some(why),
+                Err(_) => {}
+            }
+        }
+        Err(refused.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL)))
+    }
+
+    /// Lets the kernel have urgent packets from now on.
+    fn part(&mut self) -> io::Result<()> {
+        if !self.urgent {
+            let program = bpf::redirect_program(&self.map, self.form.0, self.form.1, true)?;
+            bpf::replace(&self.link, &program)?;
+            self.urgent = true;
+        }
+        Ok(())
     }
 }
 
@@ -146,7 +164,7 @@ impl XdpDevice {
         let setup = setup(spec, queues)?;
         let driver = watch.interfaces.driver(name).unwrap_or_else(|| "unknown driver".to_owned());
         let ifindex = watch.bound();
-        let hook = Hook::attach(ifindex, queues, generic, spec.urgent)
+        let hook = Hook::attach(ifindex, queues, generic, false)
             .map_err(|e| explain_attach(name, &driver, generic, &e))?;
         let wanted = provider::flag(spec, "ZEROCOPY")?;
         let single = setup.shape.chunk - KERNEL_HEADROOM - setup.headroom as usize;
@@ -155,7 +173,6 @@ impl XdpDevice {
         let mut text = format!("AF_XDP {}", if generic { "generic" } else { "native" });
         text += if binding.zero_copy { " zero-copy" } else { " copy" };
         text += &format!(", {queues} queue{}, driver {driver}", if queues == 1 { "" } else { "s" });
-        text += if spec.urgent { ", BFD by a packet socket" } else { "" };
         let notes: Vec<&str> = [note.as_str(), why].into_iter().filter(|n| !n.is_empty()).collect();
         if !notes.is_empty() {
             text += &format!(" ({})", notes.join("; "));
@@ -166,13 +183,14 @@ impl XdpDevice {
         let shared = Arc::new(Shared {
             watch,
             generic,
-            urgent: spec.urgent,
+            urgent: AtomicBool::new(false),
+            lane: Arc::default(),
             setup,
             binding,
             options: Mutex::default(),
             hook: Mutex::new(Some(hook)),
             promiscuous: Promiscuous::default(),
-            aliases: OnceLock::new(),
+            aliases: Arc::default(),
             slots,
             flags: (0..queues).map(|_| Default::default()).collect(),
             driver: text,
@@ -204,7 +222,7 @@ impl XdpDevice {
                 )
             })?;
         }
-        Ok(())
+        if spec.urgent { shared.part() } else { Ok(()) }
     }
 
     /// Where further addresses of the interface are told.
@@ -346,7 +364,12 @@ impl Shared {
         let mut hook = lock(&self.hook);
         if hook.as_ref().is_none_or(|hook| hook.ifindex != ifindex) {
             *hook = None;
-            *hook = Some(Hook::attach(ifindex, self.slots.len(), self.generic, self.urgent)?);
+            *hook = Some(Hook::attach(
+                ifindex,
+                self.slots.len(),
+                self.generic,
+                self.urgent.load(Ordering::Relaxed),
+            )?);
             self.watch.set_bound(ifindex);
             if lock(&self.options).promiscuous {
                 // What was possible on the former interface is possible on this one, or it has gone again.
@@ -361,6 +384,23 @@ impl Shared {
         let (rx, tx) = socket::open(&self.setup, ifindex, queue as u32, self.binding, base.as_deref())?;
         *lock(&self.slots[queue]) = Slot { core: Arc::downgrade(&rx.core), rx: Some(rx), tx: Some(tx) };
         Ok(())
+    }
+
+    /// Gives urgent packets a ring of their own, from now on.
+    fn part(&self) -> Result<(), Error> {
+        let mut hook = lock(&self.hook);
+        let name = self.watch.name();
+        if !self.urgent.load(Ordering::Relaxed) {
+            let headroom = KERNEL_HEADROOM + self.setup.headroom as usize;
+            let spec = Spec { snaplen: lock(&self.options).snaplen, headroom, ..Spec::default() };
+            af_packet::urgent_ring(name, spec, false, &self.aliases, &self.lane)?;
+            self.urgent.store(true, Ordering::Relaxed);
+        }
+        let parted = hook.as_mut().map_or(Ok(()), Hook::part);
+        parted.map_err(|e| {
+            let what = format!("cannot let BFD have a ring of its own: {}", sys::words(&e));
+            Error::new(name, what, "restart the router, or leave URGENT out")
+        })
     }
 
     /// The MTU, if frames may come whose sender has left something to hardware.
@@ -431,7 +471,7 @@ impl Device for XdpDevice {
         let (watch, queues) = (&self.shared.watch, self.shared.slots.len());
         Info {
             name: watch.name().to_owned(),
-            driver: self.shared.driver.clone(),
+            driver: self.shared.driver.clone() + self.shared.lane.text(),
             mac: watch.interfaces.hardware(watch.name()).ok().map(|(mac, _)| mac),
             mtu: watch.interfaces.mtu(watch.name()).unwrap_or(1500),
             rx_queues: queues,
@@ -446,11 +486,7 @@ impl Device for XdpDevice {
     fn rx(&self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let taken = Taken::take(self.shared.watch.name(), &self.flags(queue)?.0, queue)?.keeping(&self.me);
         let rest = Box::new(rx::XdpRx::open(self.shared.clone(), queue, taken)?);
-        if queue > 0 || !self.shared.urgent {
-            return Ok(rest);
-        }
-        let (name, aliases) = (self.shared.watch.name(), self.shared.aliases.get());
-        af_packet::beside(name, aliases, rest)
+        Ok(Box::new(UrgentRx::new(&self.shared.lane, rest)))
     }
 
     fn tx(&self, queue: usize) -> Result<Box<dyn TxQueue>, Error> {

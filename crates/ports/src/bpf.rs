@@ -21,6 +21,7 @@ const MAP_UPDATE: i32 = 2;
 const MAP_DELETE: i32 = 3;
 const PROG_LOAD: i32 = 5;
 const LINK_CREATE: i32 = 28;
+const LINK_UPDATE: i32 = 29;
 
 const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_XSKMAP: u32 = 17;
@@ -93,6 +94,14 @@ struct LinkCreate {
     attach_type: u32,
     flags: u32,
     _tail: [u64; 4],
+}
+
+#[repr(C)]
+struct LinkUpdate {
+    link: u32,
+    program: u32,
+    flags: u32,
+    old_program: u32,
 }
 
 /// # Safety
@@ -206,7 +215,7 @@ pub(crate) fn tag_function() -> Option<u32> {
 
 /// The XDP program: redirect to the socket of the packet's receive queue, and let the kernel have it where there is
 /// none. With `tags`, the [function](tag_function) that tells of a tag and the interface to ask it of, a VLAN tag that is kept beside
-/// the frame is put into it first. With `urgent`, the kernel has [urgent packets](crate::urgent), too.
+/// the frame is put into it first. With `urgent`, the kernel has [urgent packets](crate::urgent).
 pub(crate) fn redirect_program(
     map: &XskMap,
     frags: bool,
@@ -223,7 +232,7 @@ pub(crate) fn redirect_program(
         insert_tag(&mut asm, function);
     }
     if urgent {
-        crate::urgent::pass(&mut asm);
+        crate::urgent::sort::pass(&mut asm);
     }
     asm.load(Size::Word, Reg::R2, (Reg::R6, QUEUE));
     asm.map(Reg::R1, &map.0);
@@ -285,7 +294,12 @@ pub(crate) fn attach_xdp(program: &OwnedFd, ifindex: u32, generic: bool) -> io::
 pub(crate) fn swallow(ifindex: u32) -> io::Result<OwnedFd> {
     const TCX_DROP: i32 = 2;
     let code = [instruction(0xb7, 0, 0, TCX_DROP), instruction(0x95, 0, 0, 0)];
-    let program = load(PROG_TYPE_CLASSIFIER, &code, 0, ATTACH_TCX_INGRESS, "junctor_swallow")?;
+    at_ingress(&code, ifindex, "junctor_swallow")
+}
+
+/// Has a program of traffic control decide on what the interface receives, until the result is dropped.
+pub(crate) fn at_ingress(code: &[Instruction], ifindex: u32, name: &str) -> io::Result<OwnedFd> {
+    let program = load(PROG_TYPE_CLASSIFIER, code, 0, ATTACH_TCX_INGRESS, name)?;
     link(&program, ifindex, ATTACH_TCX_INGRESS, 0)
 }
 
@@ -313,6 +327,18 @@ pub(crate) fn tagger(ifindex: u32, tags: &[(u16, u16)]) -> io::Result<[OwnedFd; 
     })?;
     let ingress = attach(ATTACH_TCX_INGRESS, &|asm, _| asm.call(POP))?;
     Ok([egress, ingress])
+}
+
+/// Puts another program in the place of the one that is attached; every frame meets one of them.
+pub(crate) fn replace(link: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    let attributes = LinkUpdate {
+        link: link.as_raw_fd() as u32,
+        program: program.as_raw_fd() as u32,
+        flags: 0,
+        old_program: 0,
+    };
+    // SAFETY: no pointers.
+    unsafe { call(LINK_UPDATE, &attributes) }.map(drop)
 }
 
 fn link(program: &OwnedFd, ifindex: u32, attach_type: u32, flags: u32) -> io::Result<OwnedFd> {

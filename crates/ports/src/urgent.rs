@@ -1,128 +1,154 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets that must not wait: those of BFD, which may have a receive ring of their own.
 //!
-//! Where more comes than is forwarded, receive rings are full. What comes then waits behind all that is in the ring, or finds no room. Either ends a
-//! session of BFD at 3 x 10 ms, although the path works. So with [`Spec::urgent`](packet::port::Spec) a packet socket receives BFD alone (UDP to ports 3784, 3785 and
-//! 4784), the device's other rings leave it out, and the queue delivers it first.
+//! Under overload, receive rings are full. New packets wait behind all that is in the ring, or are lost. Either ends a session of BFD at 3 x 10 ms, although the
+//! path works. With [`Spec::urgent`](packet::port::Spec), a packet socket receives [BFD](sort) alone, and the device's other rings leave it out.
+//!
+//! ```text
+//! device --- ring of urgent packets --- Lane --- UrgentRx of one queue, which delivers them first
+//!       \--- rings of queues ------------------- UrgentRx of each queue
+//! ```
+//! The ring belongs to the device. The first queue that receives takes it out of the [`Lane`], and puts it back when it ends. So BFD arrives whichever queues are in
+//! use, and a device that is open already can get such a ring.
 
+pub(crate) mod sort;
+
+use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use packet::Batch;
 use packet::filter::Filter;
 use packet::port::{Error, QueueStats, RxQueue};
-use wire::bfd::{PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP};
 
-use crate::bpf::asm::{Assembler, If, Op, Reg, Size};
-use crate::expression::WHOLE;
 use crate::sys::Doorbell;
 
-const PORTS: [u16; 3] = [PORT_SINGLE_HOP, PORT_ECHO, PORT_MULTI_HOP];
-const UDP: u8 = 17;
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-/// Offset and the bit that says that more fragments follow.
-const FRAGMENT: u16 = 0x3fff;
-
-/// Which packets a socket receives.
+/// What the kernel's own protocols get of urgent packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    Urgent,
-    Rest,
+#[repr(u8)]
+pub(crate) enum Kernel {
+    Nothing,
+    /// A copy, because SNIFFER asks for it.
+    Wanted,
+    /// A copy, because it cannot be kept from them.
+    Unavoidable,
 }
 
-/// The classic BPF program by which a packet socket receives its part of the Ethernet frames.
-pub(crate) fn program(part: Part) -> Vec<libc::sock_filter> {
-    const LOAD_HALF: u16 = 0x28;
-    const LOAD_BYTE: u16 = 0x30;
-    const LOAD_HEADER_LEN: u16 = 0xb1;
-    const LOAD_HALF_BEHIND: u16 = 0x48;
-    const IF_EQUAL: u16 = 0x15;
-    const IF_ANY: u16 = 0x45;
-    const JUMP: u16 = 0x05;
-    const RETURN: u16 = 0x06;
-    let (urgent, rest) = if part == Part::Urgent { (WHOLE, 0) } else { (0, WHOLE) };
-    // The ports are asked from 13 on; 16 is the end for the rest, 17 that for urgent packets.
-    let code = [
-        (LOAD_HALF, 0, 0, 12),
-        (IF_EQUAL, 0, 7, IPV4.into()),
-        (LOAD_BYTE, 0, 0, 23),
-        (IF_EQUAL, 0, 12, UDP.into()),
-        (LOAD_HALF, 0, 0, 20),
-        (IF_ANY, 10, 0, FRAGMENT.into()),
-        (LOAD_HEADER_LEN, 0, 0, 14),
-        (LOAD_HALF_BEHIND, 0, 0, 16),
-        (JUMP, 0, 0, 4),
-        (IF_EQUAL, 0, 6, IPV6.into()),
-        (LOAD_BYTE, 0, 0, 20),
-        (IF_EQUAL, 0, 4, UDP.into()),
-        (LOAD_HALF, 0, 0, 56),
-        (IF_EQUAL, 3, 0, PORTS[0].into()),
-        (IF_EQUAL, 2, 0, PORTS[1].into()),
-        (IF_EQUAL, 1, 0, PORTS[2].into()),
-        (RETURN, 0, 0, rest),
-        (RETURN, 0, 0, urgent),
-    ];
-    code.map(|(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).to_vec()
+impl Kernel {
+    const ALL: [Kernel; 3] = [Kernel::Nothing, Kernel::Wanted, Kernel::Unavoidable];
 }
 
-/// Part of an XDP program whose context is in R6: lets the kernel have urgent packets, which a packet socket then receives. IPv4 headers with options are
-/// not looked through.
-pub(crate) fn pass(asm: &mut Assembler) {
-    const XDP_PASS: i32 = 2;
-    let (six, ports, urgent, rest) = (asm.label(), asm.label(), asm.label(), asm.label());
-    let swapped = |value: u16| i32::from(value.to_be());
-    let (data, end, value) = (Reg::R2, Reg::R3, Reg::R5);
-    asm.load(Size::Word, data, (Reg::R6, 0));
-    asm.load(Size::Word, end, (Reg::R6, 4));
-    let has = |asm: &mut Assembler, bytes: i32| {
-        asm.set(Reg::R4, data);
-        asm.op(Op::Add, Reg::R4, bytes);
-        asm.jump_if(Reg::R4, If::Greater, end, rest);
-    };
-    has(asm, 42);
-    asm.load(Size::Half, value, (data, 12));
-    asm.jump_if(value, If::NotEqual, swapped(IPV4), six);
-    asm.load(Size::Byte, value, (data, 14));
-    asm.jump_if(value, If::NotEqual, 0x45, rest);
-    asm.load(Size::Byte, value, (data, 23));
-    asm.jump_if(value, If::NotEqual, i32::from(UDP), rest);
-    asm.load(Size::Half, value, (data, 20));
-    asm.op(Op::And, value, swapped(FRAGMENT));
-    asm.jump_if(value, If::NotEqual, 0, rest);
-    asm.load(Size::Half, value, (data, 36));
-    asm.jump(ports);
-    asm.place(six);
-    asm.jump_if(value, If::NotEqual, swapped(IPV6), rest);
-    has(asm, 62);
-    asm.load(Size::Byte, value, (data, 20));
-    asm.jump_if(value, If::NotEqual, i32::from(UDP), rest);
-    asm.load(Size::Half, value, (data, 56));
-    asm.place(ports);
-    PORTS.iter().for_each(|port| asm.jump_if(value, If::Equal, swapped(*port), urgent));
-    asm.jump(rest);
-    asm.place(urgent);
-    asm.exit(XDP_PASS);
-    asm.place(rest);
+/// Where the ring of a device's urgent packets is while no queue has it.
+#[derive(Default)]
+pub(crate) struct Lane {
+    waits: AtomicBool,
+    ring: Mutex<Option<Box<dyn RxQueue>>>,
+    /// Zero for no ring, else one more than the place in [`Kernel::ALL`].
+    kernel: AtomicU8,
 }
 
-/// A receive queue that delivers urgent packets first. They are a quarter of what is asked for at most, so a flood of them leaves room for the rest.
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lane{}", self.text())
+    }
+}
+
+impl Lane {
+    fn ring(&self) -> MutexGuard<'_, Option<Box<dyn RxQueue>>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the device a ring.
+    pub(crate) fn open(&self, ring: Box<dyn RxQueue>, kernel: Kernel) {
+        self.kernel.store(kernel as u8 + 1, Ordering::Relaxed);
+        self.put(ring);
+    }
+
+    fn put(&self, ring: Box<dyn RxQueue>) {
+        *self.ring() = Some(ring);
+        self.waits.store(true, Ordering::Relaxed);
+    }
+
+    /// The ring, if it waits for a queue.
+    #[cold]
+    fn take(&self) -> Option<Box<dyn RxQueue>> {
+        // Under the lock, so that a ring that is put at this moment is not passed over.
+        let mut ring = self.ring();
+        self.waits.store(false, Ordering::Relaxed);
+        ring.take()
+    }
+
+    /// What [`Info::driver`](packet::port::Info::driver) says of it.
+    pub(crate) fn text(&self) -> &'static str {
+        let kernel = usize::from(self.kernel.load(Ordering::Relaxed)).checked_sub(1);
+        match kernel.and_then(|at| Kernel::ALL.get(at)) {
+            None => "",
+            Some(Kernel::Nothing) => ", BFD by a ring of its own and kept from the kernel",
+            Some(Kernel::Wanted) => ", BFD by a ring of its own",
+            Some(Kernel::Unavoidable) => {
+                ", BFD by a ring of its own (the kernel sees it, too: to keep it away needs Linux 6.6 and CAP_NET_ADMIN)"
+            }
+        }
+    }
+}
+
+/// A receive queue that delivers urgent packets first while it has their ring. They are a quarter of what is asked for at most, so a flood of them leaves room for
+/// the rest.
 pub(crate) struct UrgentRx {
-    urgent: Box<dyn RxQueue>,
+    lane: Arc<Lane>,
+    urgent: Option<Urgent>,
     rest: Box<dyn RxQueue>,
-    doorbell: Doorbell,
+    /// What `rest` delivers, if not all.
+    filter: Option<Arc<Filter>>,
     /// Urgent packets were all that was asked for, or more (joined ones are parted on the way), so it is the others' turn.
     passed_over: bool,
 }
 
+/// The ring, and what is readable when packets wait in either.
+struct Urgent {
+    ring: Box<dyn RxQueue>,
+    doorbell: Doorbell,
+}
+
 impl UrgentRx {
-    pub(crate) fn new(urgent: Box<dyn RxQueue>, rest: Box<dyn RxQueue>) -> io::Result<UrgentRx> {
-        let doorbell = Doorbell::new()?;
-        for fd in [urgent.fd(), rest.fd()].into_iter().flatten() {
-            doorbell.listen(&fd)?;
+    pub(crate) fn new(lane: &Arc<Lane>, rest: Box<dyn RxQueue>) -> UrgentRx {
+        let mut rx = UrgentRx { lane: lane.clone(), urgent: None, rest, filter: None, passed_over: false };
+        rx.look();
+        rx
+    }
+
+    /// Takes the ring if it waits.
+    #[inline]
+    fn look(&mut self) {
+        if self.lane.waits.load(Ordering::Relaxed)
+            && let Some(ring) = self.lane.take()
+        {
+            self.adopt(ring);
         }
-        Ok(UrgentRx { urgent, rest, doorbell, passed_over: false })
+    }
+
+    #[cold]
+    fn adopt(&mut self, mut ring: Box<dyn RxQueue>) {
+        let listen = || -> io::Result<Doorbell> {
+            let doorbell = Doorbell::new()?;
+            for fd in [ring.fd(), self.rest.fd()].into_iter().flatten() {
+                doorbell.listen(&fd)?;
+            }
+            Ok(doorbell)
+        };
+        match listen() {
+            Ok(doorbell) => {
+                match &self.filter {
+                    Some(filter) => _ = ring.narrow(filter),
+                    None => ring.widen(),
+                }
+                self.urgent = Some(Urgent { ring, doorbell });
+            }
+            // Another queue may have descriptors left, or this one later.
+            Err(_) => self.lane.put(ring),
+        }
     }
 
     /// How many urgent packets may be taken of `max`.
@@ -131,27 +157,52 @@ impl UrgentRx {
     }
 }
 
+impl Drop for UrgentRx {
+    fn drop(&mut self) {
+        if let Some(urgent) = self.urgent.take() {
+            self.lane.put(urgent.ring);
+        }
+    }
+}
+
 impl RxQueue for UrgentRx {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
-        let first = self.urgent.receive(batch, self.share(max));
+        self.look();
+        let share = self.share(max);
+        let Some(urgent) = &mut self.urgent else { return self.rest.receive(batch, max) };
+        let first = urgent.ring.receive(batch, share);
         self.passed_over = first > 0 && first >= max;
         first + self.rest.receive(batch, max.saturating_sub(first))
     }
 
     fn receive_arrived(&mut self, batch: &mut Batch, max: usize, wall_ns: u64) -> (usize, u8) {
-        let (first, seen) = self.urgent.receive_arrived(batch, self.share(max), wall_ns);
+        self.look();
+        let share = self.share(max);
+        let Some(urgent) = &mut self.urgent else { return self.rest.receive_arrived(batch, max, wall_ns) };
+        let (first, seen) = urgent.ring.receive_arrived(batch, share, wall_ns);
         self.passed_over = first > 0 && first >= max;
         let (then, also) = self.rest.receive_arrived(batch, max.saturating_sub(first), wall_ns);
         (first + then, seen | also)
     }
 
-    fn narrow(&mut self, _: &Arc<Filter>) -> bool {
-        // The kernel's filters tell the two rings apart.
-        false
+    fn narrow(&mut self, filter: &Arc<Filter>) -> bool {
+        if !self.rest.narrow(filter) {
+            return false;
+        }
+        // The ring is a packet socket's, which applies any filter.
+        self.urgent.iter_mut().for_each(|urgent| _ = urgent.ring.narrow(filter));
+        self.filter = Some(filter.clone());
+        true
+    }
+
+    fn widen(&mut self) {
+        self.rest.widen();
+        self.urgent.iter_mut().for_each(|urgent| urgent.ring.widen());
+        self.filter = None;
     }
 
     fn fd(&self) -> Option<RawFd> {
-        Some(self.doorbell.fd())
+        self.urgent.as_ref().map_or_else(|| self.rest.fd(), |urgent| Some(urgent.doorbell.fd()))
     }
 
     fn ended(&self) -> bool {
@@ -163,7 +214,8 @@ impl RxQueue for UrgentRx {
     }
 
     fn stats(&self) -> QueueStats {
-        let (urgent, rest) = (self.urgent.stats(), self.rest.stats());
+        let rest = self.rest.stats();
+        let Some(urgent) = self.urgent.as_ref().map(|urgent| urgent.ring.stats()) else { return rest };
         QueueStats {
             packets: urgent.packets + rest.packets,
             bytes: urgent.bytes + rest.bytes,
@@ -178,27 +230,8 @@ impl RxQueue for UrgentRx {
 #[cfg(test)]
 mod tests {
     use packet::Packet;
-    use packet::filter::Instruction;
-    use wire::{Protocol, ipv4, ipv6, udp};
 
     use super::*;
-
-    /// A frame with a UDP datagram to `port`.
-    fn frame(six: bool, options: usize, fragment: u16, port: u16) -> Vec<u8> {
-        let mut bytes = vec![0; 12];
-        bytes.extend(if six { IPV6 } else { IPV4 }.to_be_bytes());
-        let at = bytes.len();
-        let header = if six { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN + options };
-        bytes.resize(at + header + udp::HEADER_LEN, 0);
-        if six {
-            (bytes[at], bytes[at + 6]) = (0x60, Protocol::UDP.0);
-        } else {
-            (bytes[at], bytes[at + 9]) = (0x40 | (header / 4) as u8, Protocol::UDP.0);
-            bytes[at + 6..at + 8].copy_from_slice(&fragment.to_be_bytes());
-        }
-        bytes[at + header + 2..at + header + 4].copy_from_slice(&port.to_be_bytes());
-        bytes
-    }
 
     /// A queue with any number of packets of one byte.
     struct Endless(u8);
@@ -210,19 +243,24 @@ mod tests {
         }
 
         fn stats(&self) -> QueueStats {
-            QueueStats::default()
+            QueueStats { packets: 1, ..QueueStats::default() }
         }
+    }
+
+    /// Takes packets: how many of them are urgent, and all.
+    fn take(rx: &mut UrgentRx, max: usize) -> (usize, usize) {
+        let mut batch = Batch::new();
+        assert_eq!(rx.receive(&mut batch, max), max);
+        (batch.iter().map(|packet| usize::from(packet.data()[0])).sum::<usize>(), batch.len())
     }
 
     #[test]
     fn a_flood_of_urgent_packets_leaves_room_for_others() {
         crate::tests::alone(|| {
-            let mut rx = UrgentRx::new(Box::new(Endless(1)), Box::new(Endless(0))).unwrap();
-            let mut take = |max: usize| {
-                let mut batch = Batch::new();
-                assert_eq!(rx.receive(&mut batch, max), max);
-                (batch.iter().map(|packet| usize::from(packet.data()[0])).sum::<usize>(), batch.len())
-            };
+            let lane = Arc::new(Lane::default());
+            lane.open(Box::new(Endless(1)), Kernel::Nothing);
+            let mut rx = UrgentRx::new(&lane, Box::new(Endless(0)));
+            let mut take = |max: usize| take(&mut rx, max);
             assert_eq!([take(32), take(32)], [(8, 32); 2]);
             assert_eq!([take(1), take(1), take(1), take(2)], [(1, 1), (0, 1), (1, 1), (0, 2)]);
             assert_eq!(take(2), (1, 2));
@@ -230,27 +268,19 @@ mod tests {
     }
 
     #[test]
-    fn sockets_tell_urgent_packets_apart() {
-        let filters = [Part::Urgent, Part::Rest].map(|part| {
-            let code = program(part).iter().map(|i| Instruction::new(i.code, i.jt, i.jf, i.k)).collect();
-            Filter::new(code).expect("a program")
+    fn the_ring_goes_from_queue_to_queue() {
+        crate::tests::alone(|| {
+            let lane = Arc::new(Lane::default());
+            let mut queues = [0, 0].map(|_| UrgentRx::new(&lane, Box::new(Endless(0))));
+            assert_eq!(queues.each_mut().map(|rx| take(rx, 4)), [(0, 4); 2]);
+            assert_eq!(lane.text(), "");
+            lane.open(Box::new(Endless(1)), Kernel::Wanted);
+            assert_eq!(lane.text(), ", BFD by a ring of its own");
+            let [mut first, mut second] = queues;
+            assert_eq!([take(&mut second, 4), take(&mut first, 4)], [(1, 4), (0, 4)]);
+            assert_eq!([second.stats().packets, first.stats().packets], [2, 1]);
+            drop(second);
+            assert_eq!(take(&mut first, 4), (1, 4));
         });
-        let check = |frame: &[u8], is_urgent: bool| {
-            let accepted = filters.each_ref().map(|filter| filter.accepts(frame, frame.len()));
-            assert_eq!(accepted, [is_urgent, !is_urgent], "{frame:?}");
-        };
-        for (port, is_urgent) in [(3784, true), (3785, true), (4784, true), (3786, false), (53, false)] {
-            check(&frame(false, 0, 0x4000, port), is_urgent);
-            check(&frame(false, 8, 0, port), is_urgent);
-            check(&frame(true, 0, 0, port), is_urgent);
-        }
-        check(&frame(false, 0, 0x2000, 3784), false);
-        check(&frame(false, 0, 7, 3784), false);
-        let mut tcp = frame(false, 0, 0, 3784);
-        tcp[23] = 6;
-        check(&tcp, false);
-        let mut arp = frame(false, 0, 0, 3784);
-        arp[13] = 6;
-        check(&arp, false);
     }
 }

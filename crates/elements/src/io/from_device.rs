@@ -24,9 +24,10 @@
 //!   libpcap on the machine when the router starts. Without METHOD it chooses `AF_PACKET`, where the kernel keeps what is
 //!   refused; with other drivers refused packets are taken and dropped. Frames that the kernel joined are judged twice, joined
 //!   and single.
-//! * `URGENT` boolean, default false: receive packets of BFD (UDP to ports 3784, 3785 and 4784) by a ring of their own, and before others. So they do
-//!   not wait, and are not lost, where more comes than is forwarded. They are a quarter of BURST at most. With AF_PACKET and AF_XDP; with the latter, the kernel sees
-//!   these packets, too. Other drivers have one ring for all. Not together with BPF_FILTER.
+//! * `URGENT` boolean, default false: receive packets of BFD by a ring of their own, and before others. So they do not wait, and are not lost, under overload.
+//!   They are a quarter of BURST at most. BFD is UDP to port 3784 with TTL 255, to port 3785 with TTL 254 or 255, and to port 4784; others come with the data.
+//!   The kernel's own protocols do not get these packets unless SNIFFER is true; that needs Linux 6.6. A swap can give an open device the ring, which then
+//!   stays until the device is closed. With AF_PACKET and AF_XDP; other drivers have one ring for all. Not together with BPF_FILTER.
 //! * `OUTBOUND` boolean, default false: receive also what this host sends.
 //! * `ACTIVE` boolean, default true.
 //! * `STOP` boolean, default false: asks the driver to stop when the device has ended, as a file does.

@@ -25,7 +25,6 @@ use crate::link::Pace;
 use crate::memory::Taken;
 use crate::offload::{self, Unfinished, Unsplit};
 use crate::sys::{self, Aside, Counters, Doorbell, Map};
-use crate::urgent::{self, Part};
 
 const PACKET_RX_RING: i32 = 5;
 const PACKET_STATISTICS: i32 = 6;
@@ -98,7 +97,7 @@ unsafe impl sys::Plain for RingStatistics {}
 struct Ring {
     // The mapping goes first: a mapped ring keeps the socket alive.
     map: Map,
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     blocks: usize,
     block: usize,
     /// Frames of the current block not yet taken, and where the next one begins; 0 frames: the block is the kernel's.
@@ -117,9 +116,9 @@ impl Ring {
             // Linux 4.20; older ones are filtered by packet type below.
             let _ = set(PACKET_IGNORE_OUTGOING, 1);
         }
-        let blocks = match shared.part {
-            Some(Part::Urgent) => BLOCKS_AT_LEAST,
-            _ => (BLOCKS / shared.queues.max(1)).max(BLOCKS_AT_LEAST),
+        let blocks = match shared.is_urgent {
+            true => BLOCKS_AT_LEAST,
+            false => (BLOCKS / shared.queues.max(1)).max(BLOCKS_AT_LEAST),
         };
         let request = RingRequest {
             block_size: BLOCK_SIZE as u32,
@@ -132,9 +131,8 @@ impl Ring {
         };
         sys::set_option(&socket, libc::SOL_PACKET, PACKET_RX_RING, &request)?;
         let map = Map::new(&socket, BLOCK_SIZE * blocks, 0)?;
-        if let Some(part) = shared.part {
-            sys::attach_filter(&socket, &urgent::program(part))?;
-        }
+        let socket = Arc::new(socket);
+        shared.admit(&socket)?;
         bind(&socket, libc::ETH_P_ALL as u16, ifindex)?;
         if shared.queues > 1 || shared.group.is_some() {
             join_fanout(shared, &socket, ifindex)?;
@@ -195,9 +193,19 @@ impl Ring {
 
     /// Lets the kernel keep frames that the filter refuses. Lengths are asked of single frames, and the kernel has joined
     /// ones, so then we are the first to ask. A kernel that does not take the program leaves it to us, too.
-    fn narrow(&self, filter: Option<&Filter>) {
-        if let Some(filter) = filter.filter(|f| !f.asks_length()) {
+    fn narrow(&self, shared: &Shared, filter: Option<&Filter>) {
+        let sockets = lock(&shared.sockets);
+        // A socket has one filter, and that which tells urgent packets apart is there already.
+        if let Some(filter) = filter.filter(|f| !f.asks_length() && !sockets.parted && !shared.is_urgent) {
             let _ = sys::attach_filter(&self.socket, &expression::for_kernel(filter));
+        }
+    }
+
+    /// Lets the kernel deliver all again that is this ring's.
+    fn widen(&self, shared: &Shared) {
+        let sockets = lock(&shared.sockets);
+        if !sockets.parted && !shared.is_urgent {
+            sys::detach_filter(&self.socket);
         }
     }
 
@@ -296,7 +304,7 @@ impl PacketRx {
         };
         match self.aside.look(reopen).flatten() {
             Some(Ok(ring)) if self.doorbell.listen(&ring.socket).is_ok() => {
-                ring.narrow(self.filter.as_deref());
+                ring.narrow(&self.shared, self.filter.as_deref());
                 self.ring = Some(ring);
             }
             Some(_) => self.counters.errors(1),
@@ -340,7 +348,7 @@ impl RxQueue for PacketRx {
 
     fn narrow(&mut self, filter: &Arc<Filter>) -> bool {
         if let Some(ring) = &self.ring {
-            ring.narrow(Some(filter));
+            ring.narrow(&self.shared, Some(filter));
         }
         self.filter = Some(filter.clone());
         true
@@ -348,7 +356,7 @@ impl RxQueue for PacketRx {
 
     fn widen(&mut self) {
         if let (Some(ring), Some(_)) = (&self.ring, self.filter.take()) {
-            sys::detach_filter(&ring.socket);
+            ring.widen(&self.shared);
         }
     }
 
