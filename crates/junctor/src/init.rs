@@ -31,7 +31,8 @@ enum What {
     Router {
         /// Interfaces with addresses and prefix lengths, as eth0=10.0.0.1/24,2001:db8::1/64, and with the longest IP packet
         /// that they carry where it is not the interface's own (1500 bytes where there is none here):
-        /// eth0=10.0.0.1/24,mtu=1400. One that is only named has the addresses that this machine gives it now.
+        /// eth0=10.0.0.1/24,mtu=1400. One that is only named has the addresses that this machine gives it now. With --host, 'dhcp' stands for
+        /// an IPv4 address that a DHCP client on the twin gets.
         #[arg(required = true, num_args = 2.., value_name = "IF[=ADDRESS/LEN[,...][,mtu=BYTES]]")]
         interfaces: Vec<String>,
         /// Next hop for all other destinations, once for each family and VRF; a link-local one as fe80::9%eth0, and one of a VRF as
@@ -135,11 +136,18 @@ fn interface(text: &str) -> Result<Interface, String> {
             mtu = Some(value.parse::<u16>().ok().filter(|_| key == "mtu"));
             continue;
         }
+        if part == "dhcp" {
+            interface.dhcp = true;
+            continue;
+        }
         let address: Address = part.parse().ok().filter(|_| part.contains('/')).ok_or_else(bad)?;
         interface.add(address).map_err(|why| format!("'{text}': {why}"))?;
     }
     interface.complete();
-    if interface.addresses().next().is_none() {
+    if interface.dhcp && !interface.four.is_empty() {
+        return Err(format!("'{text}': it has either an IPv4 address or 'dhcp'"));
+    }
+    if interface.addresses().next().is_none() && !interface.dhcp {
         return Err(bad());
     }
     let least = if interface.has6() { ipv6::MTU_MIN } else { ipv4::MTU_MIN };
@@ -195,6 +203,9 @@ pub(crate) fn described(
     kernel: Kernel,
 ) -> Result<Router, String> {
     let ports: Vec<Interface> = interfaces.iter().map(|i| interface(i)).collect::<Result<_, _>>()?;
+    if let Some(port) = ports.iter().find(|port| port.dhcp && !kernel.answers) {
+        return Err(format!("'{}=dhcp' needs --host: a DHCP client runs on the kernel's twin", port.name));
+    }
     let mut router = Router::new(ports);
     for text in &kernel.vrfs {
         let form = || format!("'{text}' should name a VRF and its interfaces, as red=eth1,eth2");
@@ -425,7 +436,7 @@ mod tests {
         let text = router(&interfaces, &[], &[], kernel).unwrap();
         check(&text);
         for part in [
-            "FromHost(host1, ADDR 10.0.1.1/24, TWIN none1, NETNS control, VIRTUAL rt 0)",
+            "FromHost(host1, ADDR 10.0.1.1/24, TWIN none1, NETNS control, VIRTUAL rt 0, NETWORKS rt 2)",
             "rt[3] -> noroute :: Punt(no-route)",
             "RouteFeed(routes, TABLE rt, LINK host0 1, LINK host1 2, MULTICAST mroute, LOCAL 0, UNREACHABLE 0, PROHIBIT 0)",
         ] {

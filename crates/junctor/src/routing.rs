@@ -6,6 +6,7 @@
 pub(crate) mod bfd;
 mod count;
 mod daemons;
+mod dhcp;
 mod diff;
 pub(crate) mod inside;
 pub(crate) mod neighbours;

@@ -194,6 +194,12 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// IP addresses with their prefix lengths that the kernel has on it at this moment, in the order in which it prefers them. `None` where
+    /// nobody but us changes them.
+    fn addresses(&self) -> Option<Vec<(IpAddr, u8)>> {
+        None
+    }
+
     /// IP addresses that the kernel has on virtual interfaces over this one, which is a twin: those of virtual routers. Packets for them
     /// are the kernel's.
     fn virtual_addresses(&self) -> Vec<IpAddr> {

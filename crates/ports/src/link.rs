@@ -4,7 +4,7 @@
 //! Everything here asks by `ioctl` on a socket made when the device was opened. Unlike `/sys`, a socket stays in
 //! its network namespace whichever thread uses it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -276,8 +276,8 @@ struct Seen {
     carrier_downs: Option<u32>,
     /// Macvlans that carry frames, by index: the interface below, and the address. A few, which this machine's administrator made.
     macvlans: BTreeMap<u32, (u32, [u8; 6])>,
-    /// IP addresses of interfaces, by index, where somebody asks for them.
-    addresses: BTreeSet<(u32, IpAddr)>,
+    /// IP addresses of interfaces, by index, where somebody asks for them: whether it is a secondary one, and its prefix length.
+    addresses: BTreeMap<(u32, IpAddr), (bool, u8)>,
 }
 
 impl Seen {
@@ -314,7 +314,7 @@ impl Watch {
                 index: Some(index),
                 carrier_downs: None,
                 macvlans: BTreeMap::new(),
-                addresses: BTreeSet::new(),
+                addresses: BTreeMap::new(),
             }),
         })
     }
@@ -440,19 +440,41 @@ impl Watch {
     pub(crate) fn upper_addresses(&self) -> Vec<IpAddr> {
         let mut seen = lock(&self.seen);
         self.hear(&mut seen);
-        if let Some(events) = &self.address_events {
-            let whole = events.read(|event| {
-                let entry = (event.index, event.address);
-                let _ = if event.gone { seen.addresses.remove(&entry) } else { seen.addresses.insert(entry) };
-            });
-            if !whole {
-                seen.addresses.clear();
-                let _ = events.ask_for_all();
-            }
-        }
+        self.hear_addresses(&mut seen);
         let over =
             |index: &u32| seen.macvlans.get(index).is_some_and(|(lower, _)| Some(*lower) == seen.index);
-        seen.addresses.iter().filter(|(index, _)| over(index)).map(|(_, address)| *address).collect()
+        seen.addresses.keys().filter(|(index, _)| over(index)).map(|(_, address)| *address).collect()
+    }
+
+    /// IP addresses of the interface and their prefix lengths, secondary ones last.
+    pub(crate) fn addresses(&self) -> Vec<(IpAddr, u8)> {
+        let mut seen = lock(&self.seen);
+        self.hear(&mut seen);
+        self.hear_addresses(&mut seen);
+        let own = seen.addresses.iter().filter(|((index, _), _)| Some(*index) == seen.index);
+        let mut own: Vec<_> =
+            own.map(|((_, address), (is_secondary, len))| (*is_secondary, *address, *len)).collect();
+        own.sort_by_key(|(is_secondary, ..)| *is_secondary);
+        own.into_iter().map(|(_, address, len)| (address, len)).collect()
+    }
+
+    fn hear_addresses(&self, seen: &mut Seen) {
+        let Some(events) = &self.address_events else { return };
+        for _ in 0..2 {
+            let whole = events.read(|event| {
+                let (entry, what) = ((event.index, event.address), (event.is_secondary, event.prefix_len));
+                let _ = match event.gone {
+                    true => seen.addresses.remove(&entry),
+                    false => seen.addresses.insert(entry, what),
+                };
+            });
+            if whole {
+                return;
+            }
+            // All are named again, at once.
+            seen.addresses.clear();
+            let _ = events.ask_for_all();
+        }
     }
 
     /// How often the link was seen to go down or vanish.

@@ -60,6 +60,9 @@ pub(crate) struct AddressEvents(OwnedFd);
 pub(crate) struct AddressEvent {
     pub(crate) index: u32,
     pub(crate) address: IpAddr,
+    pub(crate) prefix_len: u8,
+    /// Whether there is an older address of the same network (IPv4), or it is a temporary one (IPv6).
+    pub(crate) is_secondary: bool,
     pub(crate) gone: bool,
 }
 
@@ -219,6 +222,7 @@ fn link(body: &[u8], gone: bool) -> Option<LinkEvent> {
 /// struct ifaddrmsg: family, prefix length, flags, scope, index; then attributes.
 fn address(body: &[u8], gone: bool) -> Option<AddressEvent> {
     const ADDRESS_HEADER: usize = 8;
+    const IFA_F_SECONDARY: u8 = 1;
     let read = |value: &[u8]| match value.len() {
         4 => value.first_chunk::<4>().map(|bytes| IpAddr::from(*bytes)),
         _ => value.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes)),
@@ -228,7 +232,8 @@ fn address(body: &[u8], gone: bool) -> Option<AddressEvent> {
     // Where the link has two ends this is the local one.
     let local = all().find(|(kind, _)| *kind == IFA_LOCAL);
     let (_, value) = local.or_else(|| all().find(|(kind, _)| *kind == IFA_ADDRESS))?;
-    Some(AddressEvent { index, address: read(value)?, gone })
+    let (prefix_len, is_secondary) = (*body.get(1)?, body.get(2)? & IFA_F_SECONDARY != 0);
+    Some(AddressEvent { index, address: read(value)?, prefix_len, is_secondary, gone })
 }
 
 #[cfg(test)]

@@ -403,6 +403,10 @@ impl Device for Tap {
         self.watch.mtu()
     }
 
+    fn addresses(&self) -> Option<Vec<(IpAddr, u8)>> {
+        self.twin.is_some().then(|| self.watch.addresses())
+    }
+
     fn virtual_addresses(&self) -> Vec<IpAddr> {
         self.watch.upper_addresses()
     }

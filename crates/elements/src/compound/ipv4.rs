@@ -16,6 +16,8 @@ pub const MTU_MIN: u16 = 68;
 pub(super) const PATTERNS: [&str; 3] = ["12/0806 20/0001", "12/0806 20/0002", "12/0800"];
 /// Packets without a source address, which no router forwards: those of DHCP clients, which the kernel's daemons serve or relay.
 pub(super) const FROM_NOWHERE: &str = "12/0800 26/00000000";
+/// Answers of DHCP servers. The kernel's client gets them before it has the address that they are sent to.
+pub(super) const OFFERS: &str = "12/0800 14/45 23/11 34/00430044";
 /// The way of packets that do not come from an interface.
 pub(super) const ENTRY: &str = "CheckIPHeader -> GetIPAddress(16) -> Paint(0) -> [0]rt;\n";
 /// How ICMP errors are sent: marked as RFC 1812 (4.3.2.5) asks, and at a rate that neither a flood nor a scan exceeds.
@@ -76,15 +78,18 @@ pub(super) fn table(router: &Router) -> String {
         arguments.join(",\n    "),
     );
     for table in router.tables() {
-        let ports = router.members(table).flat_map(|(_, port)| &port.four);
-        let networks: Vec<String> = ports.map(|(a, p)| format!("{a}/{}", p.len())).collect();
-        if networks.is_empty() {
+        let members: Vec<_> = router.members(table).filter(|(_, port)| port.has4()).collect();
+        if members.is_empty() {
             continue;
         }
+        let networks = members.iter().flat_map(|(_, port)| &port.four);
+        let networks: String = networks.map(|(a, p)| format!(" {a}/{}", p.len())).collect();
+        let interfaces = if networks.is_empty() { networks } else { format!("INTERFACES{networks}") };
+        let owned = router.owned(members.iter().map(|(i, _)| *i));
+        let all = format!("{interfaces}{owned}");
         text += &format!(
-            "ip{1} :: Strip(14) -> CheckIPHeader(INTERFACES {0}) -> CheckIPAddresses(INTERFACES {0}{2})\n\
-             \x20   -> GetIPAddress(16) -> rt;\n",
-            networks.join(" "),
+            "ip{1} :: Strip(14) -> CheckIPHeader({0}) -> CheckIPAddresses({0}{2})\n    -> GetIPAddress(16) -> rt;\n",
+            all.trim_start_matches(", "),
             vrf::suffix(table, "_vrf"),
             bfd::returned(router),
         );
@@ -157,11 +162,12 @@ pub(super) fn no_route(router: &Router) -> String {
 
 /// What interface `i` receives. The classifier's outputs begin at `c`.
 pub(super) fn input(router: &Router, i: usize, c: usize) -> String {
-    let Interface { station, four, .. } = &router.interfaces[i];
+    let Interface { station, .. } = &router.interfaces[i];
     let typed = if router.mpls { mpls::TYPED } else { "" };
     format!(
-        "arp{i} :: ARPQuerier({}, {station}, UNSOLICITED update{typed});\n{} -> {}Paint({}) -> ip{};\n",
-        four[0].0,
+        "arp{i} :: ARPQuerier({}, {station}, UNSOLICITED update{typed}{});\n{} -> {}Paint({}) -> ip{};\n",
+        router.interfaces[i].speaker4(),
+        router.owned([i]),
         Router::received(i, c + 2),
         router.marked(i),
         i + 1,
@@ -195,23 +201,28 @@ pub(super) fn stations(router: &Router, i: usize, c: usize) -> String {
 /// What leaves by interface `i`.
 pub(super) fn output(router: &Router, i: usize) -> String {
     let Interface { name, mtu, four, .. } = &router.interfaces[i];
-    let (address, output, follow) = (four[0].0, i + 1, router.follow(i));
-    let networks: Vec<String> = four.iter().map(|(_, p)| p.to_string()).collect();
+    let (address, output, follow) = (router.interfaces[i].speaker4(), i + 1, router.follow(i));
+    let mut networks: Vec<String> = four.iter().map(|(_, p)| p.to_string()).collect();
+    if networks.is_empty() {
+        // There are none yet, so nobody is redirected.
+        networks.push("255.255.255.255/32".to_owned());
+    }
     let mut text = format!(
         r"
 // What leaves by {name}: RFC 1812's checks in order, each exception to {}.
 rt[{output}] -> DropBroadcasts
     -> redirect{i} :: PaintTee({output})
-    -> options{i} :: IPGWOptions({address})
-    -> FixIPSrc({address})
+    -> options{i} :: IPGWOptions({address}{owned})
+    -> FixIPSrc({address}{owned})
     -> ttl{i} :: DecIPTTL
     -> mtu{i} :: IPFragmenter({mtu}{follow})
     -> arp{i} -> {};
-redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}) -> [0]rt;
+redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}{owned}) -> [0]rt;
 ",
         router.answers(),
         bfd::out(router, i),
         networks.join(" "),
+        owned = router.owned([i]),
     );
     text += &if router.host {
         format!(

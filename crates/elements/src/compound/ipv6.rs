@@ -129,7 +129,8 @@ pub(super) fn speaker_of(router: &Router, table: usize) -> Option<Ipv6Addr> {
 /// What answers packets of a table that are too long for interface `i`; `errors` says how often.
 pub(super) fn too_big(router: &Router, table: usize, i: usize, errors: &str) -> Option<String> {
     let (address, mtu, follow) = (speaker_of(router, table)?, router.interfaces[i].mtu, router.follow(i));
-    Some(format!("ICMP6Error({address}, toobig, MTU {mtu}{follow}, {errors}) -> {ENTRY}"))
+    let owned = router.owned(members(router, table).map(|(i, _)| i));
+    Some(format!("ICMP6Error({address}, toobig, MTU {mtu}{follow}, {errors}{owned}) -> {ENTRY}"))
 }
 
 /// The routing table, and the way to it.
@@ -159,6 +160,7 @@ pub(super) fn table(router: &Router) -> String {
         let addresses = members(router, table).flat_map(|(_, port)| &port.six);
         let own: String = addresses.map(|(a, _)| format!(" {a}")).collect();
         let own = if own.is_empty() { own } else { format!(", OWN{own}{}", bfd::returned(router)) };
+        let own = own + &router.owned(members(router, table).map(|(i, _)| i));
         let name = vrf::suffix(table, "_vrf");
         let _ = writeln!(text, "ip6{name} :: Strip(14) -> CheckIP6Header(\"::1\"{own}) -> {then};");
         then = "hop6";
@@ -353,7 +355,7 @@ rt6[{output}] -> DropBroadcasts
     -> hlim{i} :: DecIP6HLIM
     -> big{i} :: IP6Fragmenter({mtu}{follow})
     -> nd{i} -> {};
-onlink{i}[1] -> ICMP6Error({link_local}, redirect, ONLINK {}, {ERRORS}) -> [0]nd{i};
+onlink{i}[1] -> ICMP6Error({link_local}, redirect, ONLINK {}, {ERRORS}{owned}) -> [0]nd{i};
 scope{i}[1] -> beyond6;
 hlim{i}[1] -> expired6;
 nd{i}[1] -> out{i};
@@ -362,6 +364,7 @@ nd{i}[1] -> out{i};
         bfd::out(router, i),
         [&["fe80::/10".to_owned()][..], &networks].concat().join(" "),
         link_local = link_local(interface),
+        owned = router.owned([i]),
     );
     text += &if router.host {
         format!("big{i}[1] -> toobig6;\nnd{i}[2] -> noneighbour6;\n")

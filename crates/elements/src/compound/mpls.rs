@@ -5,7 +5,7 @@
 //! come out of their labels, and IPv4 and IPv6 packets whose TTL has run out.
 
 use std::fmt::Write as _;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::router::{Interface, Router};
 use super::{ipv4, ipv6};
@@ -93,7 +93,7 @@ fn popped(router: &Router, output: usize, name: &str, ethertype: &str, way: &str
 
 fn four_text(router: &Router, first: usize, output: usize) -> String {
     let address =
-        router.interfaces.iter().find_map(|i| i.four.first()).map_or_else(String::new, |a| a.0.to_string());
+        router.interfaces.iter().find_map(|i| i.four.first()).map_or(Ipv4Addr::UNSPECIFIED, |a| a.0);
     let mut text = popped(router, first, "popped", "0x0800", "CheckIPHeader -> GetIPAddress(16) -> [0]rt;\n");
     let _ = write!(
         text,

@@ -68,6 +68,8 @@ pub struct Interface {
     pub name: String,
     /// Its IPv4 addresses, each with its network. The first is the one that speaks.
     pub four: Vec<(Ipv4Addr, Prefix4)>,
+    /// Whether the kernel gets an IPv4 address by DHCP, where it answers.
+    pub dhcp: bool,
     /// Its IPv6 addresses, each with its network, but the link-local one. The first is the one that speaks.
     pub six: Vec<(Ipv6Addr, Prefix6)>,
     /// Its link-local IPv6 address, if it has IPv6.
@@ -90,6 +92,7 @@ impl Interface {
         Interface {
             name: name.to_owned(),
             four: Vec::new(),
+            dhcp: false,
             six: Vec::new(),
             link_local: None,
             advertise: None,
@@ -171,7 +174,12 @@ impl Interface {
 
     /// Whether it has IPv4.
     pub fn has4(&self) -> bool {
-        !self.four.is_empty()
+        !self.four.is_empty() || self.dhcp
+    }
+
+    /// The IPv4 address by which it speaks; 0.0.0.0 while it has none.
+    pub(super) fn speaker4(&self) -> Ipv4Addr {
+        self.four.first().map_or(Ipv4Addr::UNSPECIFIED, |(address, _)| *address)
     }
 
     /// Whether it has IPv6.
@@ -533,6 +541,7 @@ impl Router {
             first
         };
         let from_nowhere = outputs(four && self.host, &[ipv4::FROM_NOWHERE]);
+        let offers = outputs(interface.dhcp, &[ipv4::OFFERS]);
         let (of4, of6) = (outputs(four, &ipv4::PATTERNS), outputs(six, &ipv6::PATTERNS));
         let of_mpls = outputs(self.mpls, &mpls::PATTERNS);
         let rest = patterns.len();
@@ -563,6 +572,12 @@ impl Router {
             text += &format!(
                 "// Who asks for an address by DHCP has none yet.\n{} -> heard{i};\n",
                 Router::received(i, from_nowhere)
+            );
+        }
+        if interface.dhcp {
+            let answers = Router::received(i, offers);
+            text += &format!(
+                "// The DHCP client gets answers before it has its address.\n{answers} -> heard{i};\n"
             );
         }
         if four {
@@ -599,6 +614,14 @@ impl Router {
         }
     }
 
+    /// The argument by which elements have the addresses of the twins of these interfaces in place of those that are said: daemons and users
+    /// may change them.
+    pub(super) fn owned(&self, interfaces: impl IntoIterator<Item = usize>) -> String {
+        let twins: String =
+            interfaces.into_iter().filter(|_| self.host).map(|i| format!(" twin{i}")).collect();
+        if twins.is_empty() { twins } else { format!(", ADDRESSES{twins}") }
+    }
+
     /// Frames of a kind that interface `i` has received, without tag or with a priority tag.
     pub(super) fn received(i: usize, kind: usize) -> String {
         format!("c{i}[{kind}], u{i}[{kind}]")
@@ -623,7 +646,17 @@ impl Router {
         let (vrf, table) = (self.twins_vrf(i), vrf::suffix(self.table_of(i), " table "));
         let four_routes = if self.has4() { format!(", VIRTUAL rt 0{table}") } else { String::new() };
         let six_routes = if self.has6() { format!(", VIRTUAL6 rt6 0{table}") } else { String::new() };
-        let routes = four_routes + &six_routes;
+        let networks = |has: bool, what: &str| match has {
+            true => format!(", {what} {}{table}", i + 1),
+            false => String::new(),
+        };
+        let routes = [
+            four_routes,
+            six_routes,
+            networks(self.interfaces[i].has4(), "NETWORKS rt"),
+            networks(self.interfaces[i].has6(), "NETWORKS6 rt6"),
+        ]
+        .concat();
         let not_ours = if self.has6() && self.has4() {
             "IP"
         } else if self.has4() {

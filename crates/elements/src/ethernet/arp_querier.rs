@@ -3,7 +3,7 @@
 //!
 //! `ARPQuerier(IP, ETH [, keywords TABLE, TIMEOUT, POLL_TIMEOUT, BROADCAST, BROADCAST_POLL, CAPACITY, ENTRY_CAPACITY,`
 //! `ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, UNRESOLVED_CAPACITY, NEW_RATE, UNKNOWN_RATE, RETRIES, RETRY_INTERVAL,`
-//! `PROBE_DELAY, UNSOLICITED, ETHERTYPE_ANNO])`
+//! `PROBE_DELAY, UNSOLICITED, ETHERTYPE_ANNO, ADDRESSES])`
 //!
 //! Puts an Ethernet header in front of IPv4 packets, asking by ARP for addresses it does not know.
 //!
@@ -27,6 +27,9 @@
 //!   gratuitous ones (about the sender's own address) of new neighbours. For the latter two, send requests to input 1, too.
 //! * `ETHERTYPE_ANNO` annotation of two bytes, such as ETHERTYPE, that says which EtherType a packet leaves with where it is not zero. LookupMPLS and
 //!   PushMPLS set it: for labelled packets, and for IP packets whose next hop is of the other family (RFC 8950).
+//! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The IPv4 addresses that the kernel has there at the
+//!   moment take the place of IP: a query comes from the one whose network the neighbour is in, or else from the first.
+//!   Where nobody else changes addresses, as in files, the argument stays.
 //!
 //! **Metadata read:** destination address; EtherType, with ETHERTYPE_ANNO; VLAN tag, which goes with the queries. **Set:** link header position.
 //!
@@ -71,6 +74,7 @@ use wire::{AddrMask4, MacAddr};
 use super::arp_responder::message_in;
 use super::neighbours::{self, Lost};
 use super::resolver::{Cause, Client, Resolver, UNREACHABLE};
+use crate::io::addresses::{LinkAddresses, Owned};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuerier::default()))
@@ -101,8 +105,12 @@ const CACHED_ANSWERS: usize = 1024;
 #[derive(Clone)]
 struct Own {
     ip: Ipv4Addr,
+    /// Further addresses, by their networks.
+    others: Vec<AddrMask4>,
     mac: MacAddr,
     broadcast: Ipv4Addr,
+    /// Whether that was said, and not made of the network.
+    has_broadcast: bool,
     broadcast_poll: bool,
     unsolicited: Unsolicited,
 }
@@ -134,8 +142,12 @@ impl FromArg for Unsolicited {
     }
 }
 
+/// The timer for looks at addresses. The first ones are the client's.
+const ADDRESSES: u32 = 2;
+
 pub(crate) struct ArpQuerier {
     own: Own,
+    addresses: LinkAddresses,
     client: Client<u32>,
 }
 
@@ -144,11 +156,14 @@ impl Default for ArpQuerier {
         ArpQuerier {
             own: Own {
                 ip: Ipv4Addr::UNSPECIFIED,
+                others: Vec::new(),
                 mac: MacAddr::ZERO,
                 broadcast: Ipv4Addr::BROADCAST,
+                has_broadcast: false,
                 broadcast_poll: false,
                 unsolicited: Unsolicited::Reply,
             },
+            addresses: LinkAddresses::default(),
             client: Client::new(None, Config::default()),
         }
     }
@@ -166,6 +181,21 @@ fn address_and_mask(text: &str, names: &Names) -> Option<AddrMask4> {
 }
 
 impl Own {
+    /// Takes the addresses of this host, of which the first one counts most.
+    fn set(&mut self, all: &Owned) {
+        let first = all.four().next();
+        self.ip = first.map_or(Ipv4Addr::UNSPECIFIED, |own| own.addr);
+        self.others = all.four().skip(1).collect();
+        if !self.has_broadcast {
+            self.broadcast = first.and_then(AddrMask4::broadcast).unwrap_or(Ipv4Addr::BROADCAST);
+        }
+    }
+
+    /// The address by which a neighbour is asked.
+    fn sender(&self, neighbour: Ipv4Addr) -> Ipv4Addr {
+        self.others.iter().find(|own| own.contains(neighbour)).map_or(self.ip, |own| own.addr)
+    }
+
     /// Whether a message that nobody asked for is believed; `known` says whether its sender is in the table.
     fn believes(&self, policy: Unsolicited, message: &arp::Repr, known: bool) -> bool {
         let from_another = !message.sender_ip.is_unspecified() && message.sender_ip != self.ip;
@@ -213,7 +243,10 @@ impl Resolver<u32> for ArpQuerier {
 
     #[cold]
     fn query(&self, cx: &mut Cx<'_>, ip: u32, cause: Cause, to: Option<Mac>) {
-        let request = arp::Repr::request(self.own.mac, self.own.ip, Ipv4Addr::from_bits(ip));
+        let request = {
+            let neighbour = Ipv4Addr::from_bits(ip);
+            arp::Repr::request(self.own.mac, self.own.sender(neighbour), neighbour)
+        };
         let Some(mut query) = Packet::copy_of(&request.to_frame()) else { return };
         if let Some(mac) = to.filter(|_| !self.own.broadcast_poll)
             && let Some(dst) = query.data_mut().first_chunk_mut()
@@ -291,11 +324,13 @@ impl Element for ArpQuerier {
         let broadcast: Option<Ipv4Addr> = args.keyword_opt("BROADCAST");
         self.own.broadcast_poll = args.keyword("BROADCAST_POLL", false);
         self.own.unsolicited = args.keyword("UNSOLICITED", Unsolicited::Reply);
+        self.addresses.configure(args);
         let Raw(ip) = args.required("IP");
         let eth = args.positional_opt::<Raw>("ETH").map_or_else(|| ip.clone(), |Raw(eth)| eth);
         match address_and_mask(&ip, args.names) {
             Some(own) => {
                 self.own.ip = own.addr;
+                self.own.has_broadcast = broadcast.is_some();
                 self.own.broadcast = broadcast.or(own.broadcast()).unwrap_or(Ipv4Addr::BROADCAST);
             }
             None if ip.is_empty() => {}
@@ -311,10 +346,12 @@ impl Element for ArpQuerier {
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(ArpQuerier { own: self.own.clone(), client: self.client.share() }))
+        let (own, addresses) = (self.own.clone(), self.addresses.clone());
+        Some(Box::new(ArpQuerier { own, addresses, client: self.client.share() }))
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.addresses.initialize(cx, ADDRESSES)?;
         self.client.initialize(cx, "ARPTable", CACHED_ANSWERS)
     }
 
@@ -341,6 +378,9 @@ impl Element for ArpQuerier {
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if timer == ADDRESSES {
+            return self.addresses.look(cx, timer).into_iter().for_each(|all| self.own.set(all));
+        }
         self.look_after(cx, timer);
     }
 

@@ -2,7 +2,7 @@
 //! # ICMPError
 //!
 //! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords MTU, PMTU, SET_FIX_ANNO, LOCAL, TOS, ONLINK, RATE, BURST,
-//! DST_RATE, DST_BURST, MPLS, LSP, FOLLOW])`
+//! DST_RATE, DST_BURST, MPLS, LSP, FOLLOW, ADDRESSES])`
 //!
 //! Answers each IP packet with an ICMP error message that quotes it, where the rules allow one.
 //!
@@ -31,6 +31,9 @@
 //!   reaches a sender to whom this router has no route (RFC 3032, 2.3.2).
 //! * `FOLLOW` elements with devices, as FromDevice or ToHost, separated by spaces. The lowest MTU that these have at the moment takes the
 //!   place of PMTU. Where it cannot change, as in files, PMTU stays.
+//! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The first IPv4 address that the kernel has there at
+//!   the moment takes the place of SRC, and the networks of all that of ONLINK, if that is given.
+//!   Where nobody else changes addresses, as in files, the argument stays.
 //!
 //! **Metadata:** network and transport header positions, packet type, and, for parameter problems and redirects, the
 //! parameter problem and destination annotations read; set are header positions, destination, fix-source, timestamp. The VRF
@@ -63,6 +66,7 @@ use wire::ipv4::options::kind;
 
 use super::extension;
 use super::limits::Limits;
+use crate::io::addresses::LinkAddresses;
 use crate::io::mtu::LinkMtu;
 use crate::ip::ip_encap::Step;
 use crate::ip::source_route::{reversed, source_routes};
@@ -117,6 +121,7 @@ struct IcmpError {
     mpls: bool,
     lsp: bool,
     follow: LinkMtu,
+    addresses: LinkAddresses,
     limits: Limits,
     /// Identification of the next message.
     id: u16,
@@ -125,6 +130,8 @@ struct IcmpError {
 
 /// The timer by which links are looked at.
 const LOOK: u32 = 0;
+/// The timer by which their addresses are looked at.
+const ADDRESSES: u32 = 1;
 /// The least MTU: a header, the ICMP header and eight bytes.
 const MTU_MIN: usize = 36;
 
@@ -145,6 +152,7 @@ impl Default for IcmpError {
             mpls: false,
             lsp: false,
             follow: LinkMtu::default(),
+            addresses: LinkAddresses::default(),
             limits: Limits::default(),
             id: 1,
             step: Step::default(),
@@ -341,6 +349,7 @@ impl Element for IcmpError {
         self.mpls = args.keyword("MPLS", false);
         self.lsp = args.keyword("LSP", false);
         self.follow = LinkMtu::from_args(args);
+        self.addresses.configure(args);
         self.limits = Limits::from_args(args);
         if self.lsp && !self.mpls {
             args.error("LSP needs MPLS true: without labels there is no label switched path");
@@ -372,10 +381,18 @@ impl Element for IcmpError {
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.step = Step::begin(cx, &mut self.id);
+        self.addresses.initialize(cx, ADDRESSES)?;
         self.follow.initialize(cx, LOOK)
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if timer == ADDRESSES {
+            if let Some(all) = self.addresses.look(cx, timer) {
+                self.src = all.four().next().map_or(self.src, |own| own.addr);
+                self.onlink = self.onlink.as_ref().map(|_| all.nets4().collect());
+            }
+            return;
+        }
         self.follow.look(cx, timer);
     }
 

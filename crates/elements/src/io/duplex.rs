@@ -37,48 +37,108 @@ pub struct Duplex {
 const VIRTUAL: u32 = 1;
 const VIRTUAL_EVERY: Nanos = SECOND / 10;
 
-/// Routes for what is for the kernel's virtual routers.
+/// Routes for what is for the kernel: its virtual routers, and its own addresses where these may change.
 #[derive(Default)]
 struct VirtualRoutes {
     /// The routing tables, for IPv4 and for IPv6, and the output that leads to the kernel.
     tables: [Option<String>; 2],
-    known: Vec<IpAddr>,
+    /// The same with the output that leads to the networks of its own addresses.
+    networks: [Option<String>; 2],
+    known: Vec<KernelRoute>,
+}
+
+/// A route in a lookup element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KernelRoute {
+    is_six: bool,
+    element: String,
+    route: String,
 }
 
 impl VirtualRoutes {
-    fn configure(&mut self, args: &mut Args<'_>) {
+    fn configure(&mut self, args: &mut Args<'_>, spec: &Spec) {
         self.tables = [args.keyword_opt("VIRTUAL"), args.keyword_opt("VIRTUAL6")];
+        self.networks = [args.keyword_opt("NETWORKS"), args.keyword_opt("NETWORKS6")];
+        // The configuration has the routes of addresses that it says.
+        let own = spec.settings.iter().filter(|(key, _)| key == "ADDR");
+        let own = own.filter_map(|(_, text)| {
+            let (address, len) = text.split_once('/')?;
+            Some((address.parse().ok()?, len.parse().ok()?))
+        });
+        self.known = own.flat_map(|own| self.of_own(own)).collect();
     }
 
     fn are_wanted(&self) -> bool {
-        self.tables.iter().any(Option::is_some)
+        self.tables.iter().chain(&self.networks).any(Option::is_some)
     }
 
     /// Has the tables agree with the kernel.
     #[cold]
     fn follow(&mut self, cx: &mut Cx<'_>, device: &dyn Device) {
-        let mut now = device.virtual_addresses();
-        now.retain(|address| self.table(address).is_some());
+        let own = device.addresses().unwrap_or_default();
+        let mut now: Vec<KernelRoute> = own.iter().flat_map(|own| self.of_own(*own)).collect();
+        now.extend(device.virtual_addresses().into_iter().filter_map(|address| self.local(address)));
         let before = std::mem::take(&mut self.known);
-        for gone in before.iter().filter(|address| !now.contains(address)) {
-            self.write(cx, "remove", gone);
+        // A twin that has lost IPv6 altogether, by a small MTU, loses none of its networks.
+        let has_six = own.iter().any(|(address, _)| address.is_ipv6());
+        let stays = |route: &&KernelRoute| route.is_six && !has_six && self.networks[1].is_some();
+        now.extend(
+            before.iter().filter(stays).filter(|route| !now.contains(route)).cloned().collect::<Vec<_>>(),
+        );
+        for gone in before.iter().filter(|route| !now.contains(route)) {
+            gone.write(cx, "remove");
         }
-        for new in now.iter().filter(|address| !before.contains(address)) {
-            self.write(cx, "set", new);
+        for new in now.iter().filter(|route| !before.contains(route)) {
+            new.write(cx, "set");
         }
         self.known = now;
     }
 
-    fn table(&self, address: &IpAddr) -> Option<&str> {
-        self.tables[usize::from(address.is_ipv6())].as_deref()
+    /// The route to the kernel for an address.
+    fn local(&self, address: IpAddr) -> Option<KernelRoute> {
+        let len = if address.is_ipv4() { 32 } else { 128 };
+        KernelRoute::new(&self.tables, address, len)
     }
 
-    fn write(&self, cx: &mut Cx<'_>, verb: &str, address: &IpAddr) {
-        let Some((table, output)) = self.table(address).and_then(|text| text.split_once(' ')) else { return };
-        let prefix = if address.is_ipv4() { 32 } else { 128 };
-        let route = format!("{address}/{prefix} {}", output.trim());
-        if let Err(why) = cx.write_handler(&format!("{table}.{verb}"), &route) {
-            cx.print(&format!("{}: {table}.{verb} {route}: {why}", cx.name()));
+    /// The routes of an address of the kernel's own.
+    fn of_own(&self, (address, len): (IpAddr, u8)) -> Vec<KernelRoute> {
+        let Some(network) = KernelRoute::new(&self.networks, address, len) else { return Vec::new() };
+        let link_local = matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
+        if link_local {
+            return Vec::new();
+        }
+        // All routers on a link share its lowest address (RFC 4291, 2.6.1), but on those between two (RFC 6164).
+        let shared = match address {
+            IpAddr::V6(address) => wire::Prefix6::new(address, len)
+                .filter(|_| len < 127)
+                .and_then(|net| self.local(net.addr().into())),
+            IpAddr::V4(_) => None,
+        };
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let network = Some(network).filter(|_| len < most);
+        [self.local(address), shared, network].into_iter().flatten().collect()
+    }
+}
+
+impl KernelRoute {
+    fn new(tables: &[Option<String>; 2], address: IpAddr, len: u8) -> Option<KernelRoute> {
+        let is_six = address.is_ipv6();
+        let (element, output) = tables[usize::from(is_six)].as_deref()?.split_once(' ')?;
+        let prefix = match address {
+            IpAddr::V4(address) => wire::Prefix4::new(address, len)?.to_string(),
+            IpAddr::V6(address) => wire::Prefix6::new(address, len)?.to_string(),
+        };
+        Some(KernelRoute {
+            is_six,
+            element: element.to_owned(),
+            route: format!("{prefix} {}", output.trim()),
+        })
+    }
+
+    fn write(&self, cx: &mut Cx<'_>, verb: &str) {
+        let KernelRoute { element, route, .. } = self;
+        if let Err(why) = cx.write_handler(&format!("{element}.{verb}"), route) {
+            cx.print(&format!("{}: {element}.{verb} {route}: {why}", cx.name()));
         }
     }
 }
@@ -88,7 +148,7 @@ impl Duplex {
     pub fn configure(&mut self, args: &mut Args<'_>, spec: Spec, force_ip: bool) {
         let burst = args.keyword("BURST", 0);
         let active = args.keyword("ACTIVE", true);
-        self.virtual_routes.configure(args);
+        self.virtual_routes.configure(args, &spec);
         self.receives = args.noutputs > 0;
         self.sends = args.ninputs > 0;
         self.from.config = from_device::Config {

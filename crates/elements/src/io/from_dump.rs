@@ -45,6 +45,7 @@
 //! See also: ToDump, FromIPSummaryDump, FromDevice
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -125,6 +126,11 @@ impl Encap {
     #[inline]
     pub fn mtu(&self) -> Option<usize> {
         Some(self.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu != 0)
+    }
+
+    /// IP addresses that the kernel has on the device at this moment; `None` where nobody else changes them.
+    pub fn addresses(&self) -> Option<Vec<(IpAddr, u8)>> {
+        self.device.as_ref()?.addresses()
     }
 
     /// Sees how long packets may be now. A link that has vanished keeps what it had.

@@ -29,7 +29,9 @@
 //!   (VRRP), are accepted at the interface, too; with `net.ipv4.conf.all.arp_ignore=1` and `arp_announce=2` only they speak
 //!   ARP for their addresses.
 //! * `VIRTUAL`, `VIRTUAL6` of FromHost: `TABLE OUTPUT`, the StaticIPLookup and the StaticIP6Lookup in which addresses of those macvlans lead
-//!   to the output that leads here.
+//!   to the output that leads here. `NETWORKS`, `NETWORKS6` of FromHost with TWIN: the same with the output that leads to the interface's networks.
+//!   With them, the tables' routes for addresses of the tap itself, and for their networks, follow the kernel: a DHCP client or a user may
+//!   change addresses. Those of ADDR are expected to be in the tables.
 //! * `NETNS` the network namespace to make the interface in, by its name or by a path such as /proc/7/ns/net; default
 //!   our own.
 //! * `VRF` of taps: `NAME TABLE`, the VRF that the interface belongs to in the kernel, and its routing table. It is made if there is none. Where the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that make packets or exchange them with the world.
 
+pub(crate) mod addresses;
 mod control_socket;
 mod control_traffic;
 mod device;

@@ -2,6 +2,7 @@
 //! What tests of input and output need: temporary files and devices without a machine.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -44,6 +45,7 @@ pub struct FakeDevice {
     link: Mutex<Link>,
     breaks: Mutex<Option<u64>>,
     mtu: AtomicUsize,
+    addresses: Mutex<Option<Vec<(IpAddr, u8)>>>,
     lag: AtomicUsize,
     link_type: AtomicU32,
     told: AtomicBool,
@@ -82,6 +84,7 @@ impl Fake {
             link: Mutex::new(Link::Up),
             breaks: Mutex::new(None),
             mtu: AtomicUsize::new(0),
+            addresses: Mutex::default(),
             lag: AtomicUsize::new(0),
             link_type: AtomicU32::new(link_type::ETHERNET),
             told: AtomicBool::new(false),
@@ -118,6 +121,15 @@ impl Fake {
     /// Sets the MTU of its link, which may change from then on.
     pub fn set_mtu(&self, mtu: usize) {
         self.0.mtu.store(mtu, Ordering::Relaxed);
+    }
+
+    /// Sets the addresses that the kernel has on it.
+    pub fn set_addresses(&self, addresses: &[&str]) {
+        let read = |text: &&str| {
+            let (address, len) = text.split_once('/').expect("ADDRESS/LENGTH");
+            (address.parse().expect("an address"), len.parse().expect("a length"))
+        };
+        *self.0.addresses.lock().unwrap() = Some(addresses.iter().map(read).collect());
     }
 
     /// Sets what its packets begin with.
@@ -219,6 +231,10 @@ impl Device for Handle {
 
     fn mtu(&self) -> Option<usize> {
         Some(self.0.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu != 0)
+    }
+
+    fn addresses(&self) -> Option<Vec<(IpAddr, u8)>> {
+        self.0.addresses.lock().unwrap().clone()
     }
 
     fn link_type(&self) -> u32 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # CheckIPAddresses
 //!
-//! `CheckIPAddresses([keywords INTERFACES, SOURCE, DESTINATION, DIRECTED_BROADCAST, ECHO])`
+//! `CheckIPAddresses([keywords INTERFACES, SOURCE, DESTINATION, DIRECTED_BROADCAST, ECHO, ADDRESSES])`
 //!
 //! Lets only IP packets pass whose addresses make sense on the Internet: filters Martians and directed broadcasts. Stands
 //! behind CheckIPHeader.
@@ -19,6 +19,9 @@
 //! * `DIRECTED_BROADCAST` boolean, default false (RFC 2644): lets broadcasts to the networks of INTERFACES pass.
 //! * `ECHO` boolean, default false: lets the router's own BFD echo packets pass, which neighbours send back: UDP to port 3785 between own
 //!   addresses (RFC 5881, 4).
+//! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The IPv4 addresses that the kernel has there
+//!   at the moment take the place of INTERFACES.
+//!   Where nobody else changes addresses, as in files, the argument stays.
 //!
 //! **Metadata read:** network header position.
 //!
@@ -38,11 +41,12 @@ use std::cell::Cell;
 use std::net::Ipv4Addr;
 
 use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet};
 use wire::{Protocol, bfd, ipv4, udp};
 
 use super::header;
+use crate::io::addresses::LinkAddresses;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckIPAddresses", "1/1-2", || Box::new(CheckIpAddresses::default()))
@@ -50,12 +54,15 @@ pub const CLASS: Class = Class::new("CheckIPAddresses", "1/1-2", || Box::new(Che
     .handlers(&[Handler::sum("drops")])
     .file(file!());
 
+/// The timer for looks at addresses.
+const LOOK: u32 = 0;
 /// Packets about which something is printed.
 const PRINTED: u64 = 5;
 
 #[derive(Clone, Default)]
 pub(crate) struct CheckIpAddresses {
     pub(crate) rules: Rules,
+    addresses: LinkAddresses,
     bad: u64,
 }
 
@@ -200,6 +207,20 @@ impl Element for CheckIpAddresses {
             }
         }
         rules.complete();
+        self.addresses.configure(args);
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.addresses.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if let Some(all) = self.addresses.look(cx, timer) {
+            let Rules { source, destination, directed, echo, .. } = self.rules;
+            self.rules = Rules { source, destination, directed, echo, ..Rules::default() };
+            all.four().for_each(|own| self.rules.add(own));
+            self.rules.complete();
+        }
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
@@ -207,7 +228,7 @@ impl Element for CheckIpAddresses {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
-        let CheckIpAddresses { rules, bad } = self;
+        let CheckIpAddresses { rules, bad, .. } = self;
         let found = Cell::new(Reason::MartianSource);
         let good = |p: &mut Packet| rules.judge(p).map_err(|reason| found.set(reason)).is_ok();
         batch.partition(good, |p| reject(bad, cx, p, found.get()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # CheckIPHeader, CheckIPHeader2, MarkIPHeader
 //!
-//! `CheckIPHeader([OFFSET, keywords INTERFACES, BADSRC, GOODDST, CHECKSUM, VERBOSE, DETAILS])`
+//! `CheckIPHeader([OFFSET, keywords INTERFACES, BADSRC, GOODDST, CHECKSUM, VERBOSE, DETAILS, ADDRESSES])`
 //!
 //! Lets only valid IPv4 packets pass and marks their header. Checked are the version, the header length, the length
 //! field, the checksum and the source address (RFC 1812, 5.2.2). Bytes beyond the IP length, such as Ethernet padding,
@@ -20,6 +20,9 @@
 //! * `CHECKSUM` boolean, default true: check the header checksum.
 //! * `VERBOSE` boolean, default false: print every bad packet's fault, not only the first.
 //! * `DETAILS` boolean, default false: the handler `drop_details` counts by fault.
+//! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The IPv4 addresses that the kernel has there
+//!   at the moment take the place of INTERFACES.
+//!   Where nobody else changes addresses, as in files, the argument stays.
 //!
 //! **Metadata set:** network and transport header position; destination annotation.
 //!
@@ -35,12 +38,14 @@
 //!
 //! See also: Strip, GetIPAddress. RFC 791, RFC 1812
 
-use crate::kept::Kept;
 use std::net::Ipv4Addr;
 
 use engine::args::{Args, FromArg, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet};
+
+use crate::io::addresses::LinkAddresses;
+use crate::kept::Kept;
 
 const HANDLERS: &[Handler] =
     &[Handler::sum("drops"), Handler::read("drop_details").merge(engine::Merge::Tally)];
@@ -66,7 +71,11 @@ pub(crate) struct CheckIpHeader {
     pub(crate) rules: Rules,
     faults: Faults,
     details: bool,
+    addresses: LinkAddresses,
 }
+
+/// The timer for looks at addresses.
+const LOOK: u32 = 0;
 
 /// What is checked.
 #[derive(Clone)]
@@ -78,6 +87,8 @@ pub(crate) struct Rules {
     /// Whether a source with this last byte may be bad, so that hardly any good source needs the list.
     bad_last_bytes: [bool; 256],
     good_destinations: Vec<u32>,
+    /// Bad sources and good destinations that are not made of interfaces.
+    said: [Vec<u32>; 2],
 }
 
 /// What was found bad.
@@ -107,7 +118,12 @@ const FAULTS: [Reason; 6] = [
 
 impl CheckIpHeader {
     fn new(checksum: bool) -> CheckIpHeader {
-        CheckIpHeader { rules: Rules::new(checksum), faults: Faults::default(), details: false }
+        CheckIpHeader {
+            rules: Rules::new(checksum),
+            faults: Faults::default(),
+            details: false,
+            addresses: LinkAddresses::default(),
+        }
     }
 }
 
@@ -120,6 +136,7 @@ impl Rules {
             bad_sources: Vec::new(),
             bad_last_bytes: [false; 256],
             good_destinations: Vec::new(),
+            said: Default::default(),
         }
     }
 
@@ -155,30 +172,46 @@ impl Rules {
         if let Some(Raw(text)) = good {
             self.good_destinations = addresses(args, "GOODDST", &text);
         }
-        if let Some(Raw(text)) = interfaces {
-            self.add_interfaces(args, &text);
-        }
-        self.bad_sources.sort_unstable();
-        self.bad_sources.dedup();
-        for last in self.bad_sources.iter().map(|s| *s as u8) {
-            self.bad_last_bytes[usize::from(last)] = true;
+        self.said = [self.bad_sources.clone(), self.good_destinations.clone()];
+        match interfaces {
+            Some(Raw(text)) => self.read_interfaces(args, &text),
+            None => self.complete(),
         }
     }
 
     /// Reads the list of interfaces: `18.26.4.1/24 18.26.7.1/24`.
-    fn add_interfaces(&mut self, args: &mut Args<'_>, text: &str) {
-        self.bad_sources.extend([0, u32::MAX]);
+    fn read_interfaces(&mut self, args: &mut Args<'_>, text: &str) {
+        let mut interfaces = Vec::new();
         for word in lang::config::split_words(text) {
             match word.parse::<wire::AddrMask4>().ok().or_else(|| args.names.net4(word)) {
-                Some(interface) => {
-                    self.bad_sources.extend(interface.broadcast().map(u32::from));
-                    self.good_destinations.push(interface.addr.into());
-                }
+                Some(interface) => interfaces.push(interface),
                 None => {
                     let why = format!("INTERFACES should be addresses with prefix length, not '{word}'");
                     return args.bad("INTERFACES", why);
                 }
             }
+        }
+        self.set_interfaces(interfaces.into_iter());
+    }
+
+    /// Takes the router's interfaces, in place of those from before.
+    fn set_interfaces(&mut self, interfaces: impl Iterator<Item = wire::AddrMask4>) {
+        [self.bad_sources, self.good_destinations] = self.said.clone();
+        self.bad_sources.extend([0, u32::MAX]);
+        for interface in interfaces {
+            self.bad_sources.extend(interface.broadcast().map(u32::from));
+            self.good_destinations.push(interface.addr.into());
+        }
+        self.complete();
+    }
+
+    /// Makes what is looked at first, once all addresses are known.
+    fn complete(&mut self) {
+        self.bad_sources.sort_unstable();
+        self.bad_sources.dedup();
+        self.bad_last_bytes = [false; 256];
+        for last in self.bad_sources.iter().map(|s| *s as u8) {
+            self.bad_last_bytes[usize::from(last)] = true;
         }
     }
 
@@ -299,6 +332,17 @@ impl Element for CheckIpHeader {
         self.faults.verbose = args.keyword("VERBOSE", false);
         self.details = args.keyword("DETAILS", false);
         self.rules.configure(args, Rules::read_offset);
+        self.addresses.configure(args);
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.addresses.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if let Some(all) = self.addresses.look(cx, timer) {
+            self.rules.set_interfaces(all.four());
+        }
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {

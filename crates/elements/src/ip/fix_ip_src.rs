@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # FixIPSrc
 //!
-//! `FixIPSrc(IPADDR)`
+//! `FixIPSrc(IPADDR [, keyword ADDRESSES])`
 //!
 //! Gives packets that ask for it IPADDR as source address: an ICMP error takes the address of the interface by which it
 //! leaves (RFC 1812, 4.3.2.4).
@@ -10,6 +10,9 @@
 //!
 //! **Arguments**
 //! * `IPADDR` the interface's address.
+//! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The first IPv4 address that the kernel has
+//!   there at the moment takes the place of IPADDR.
+//!   Where nobody else changes addresses, as in files, the argument stays.
 //!
 //! **Metadata read:** fix-source annotation (cleared once acted upon), network header position.
 //!
@@ -24,22 +27,32 @@
 use std::net::Ipv4Addr;
 
 use engine::args::Args;
-use engine::{Class, Cx, Element};
+use engine::{Class, Cx, Element, InitCx};
 use packet::{Batch, Packet, anno};
 
 use super::header_mut;
+use crate::io::addresses::LinkAddresses;
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("FixIPSrc", "1/1", || Box::new(FixIpSrc { address: Ipv4Addr::UNSPECIFIED }))
-        .pure()
-        .reconfigurable()
-        .forwards()
-        .file(file!());
+pub const CLASS: Class = Class::new("FixIPSrc", "1/1", || Box::new(FixIpSrc::default()))
+    .pure()
+    .reconfigurable()
+    .forwards()
+    .file(file!());
 
 pub(crate) struct FixIpSrc {
     address: Ipv4Addr,
+    addresses: LinkAddresses,
 }
+
+impl Default for FixIpSrc {
+    fn default() -> FixIpSrc {
+        FixIpSrc { address: Ipv4Addr::UNSPECIFIED, addresses: LinkAddresses::default() }
+    }
+}
+
+/// The timer for looks at addresses.
+const LOOK: u32 = 0;
 
 impl Element for FixIpSrc {
     fn configure(&mut self, args: &mut Args<'_>) {
@@ -48,6 +61,17 @@ impl Element for FixIpSrc {
             Some(address) => self.address = address,
             None if args.errors().is_empty() => args.missing("IPADDR", "an IPv4 address"),
             None => {}
+        }
+        self.addresses.configure(args);
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.addresses.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if let Some(own) = self.addresses.look(cx, timer).and_then(|all| all.four().next()) {
+            self.address = own.addr;
         }
     }
 

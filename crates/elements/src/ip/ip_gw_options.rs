@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPGWOptions
 //!
-//! `IPGWOptions(MYADDR [, OTHERADDRS, keyword SOURCE_ROUTE])`
+//! `IPGWOptions(MYADDR [, OTHERADDRS, keywords SOURCE_ROUTE, ADDRESSES])`
 //!
 //! Does what the options of an IP packet ask of a router: record route and timestamp, and source routes where it is asked
 //! to. Other options pass unchanged.
@@ -16,6 +16,9 @@
 //! * `SOURCE_ROUTE` what becomes of packets with a source route: `pass` (default, as in Click), nothing; `forward`, MYADDR
 //!   is recorded for the hop that IPSourceRoute has done, and the next hop of a strict route must be its next entry;
 //!   `drop`, they are dropped.
+//! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The first IPv4 address that the kernel has there at the
+//!   moment takes the place of MYADDR, and the others count as OTHERADDRS, too.
+//!   Where nobody else changes addresses, as in files, the argument stays.
 //!
 //! **Metadata:** network header position read, and the destination annotation with `SOURCE_ROUTE forward`; on output 1 the
 //! ICMP parameter problem annotation points at the bad byte.
@@ -36,11 +39,12 @@ use std::net::Ipv4Addr;
 
 use engine::args::{Args, FromArg, Names};
 use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet, anno};
 use wire::ipv4::options::kind;
 
 use super::{Addresses, header};
+use crate::io::addresses::LinkAddresses;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPGWOptions", "1/1-3", || Box::new(IpGwOptions::default()))
@@ -52,9 +56,14 @@ pub const CLASS: Class = Class::new("IPGWOptions", "1/1-3", || Box::new(IpGwOpti
 pub(crate) struct IpGwOptions {
     me: [u8; 4],
     all: Vec<[u8; 4]>,
+    others: Vec<[u8; 4]>,
     source_routes: SourceRoutes,
+    addresses: LinkAddresses,
     bad: u64,
 }
+
+/// The timer for looks at addresses.
+const LOOK: u32 = 0;
 
 /// What becomes of source-routed packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +103,22 @@ impl Element for IpGwOptions {
         self.me = args.required::<super::Address>("MYADDR").0.octets();
         let others = args.positional("OTHERADDRS", Addresses::default()).0;
         self.source_routes = args.keyword("SOURCE_ROUTE", SourceRoutes::default());
-        self.all = others.iter().map(Ipv4Addr::octets).chain([self.me]).collect();
+        self.others = others.iter().map(Ipv4Addr::octets).collect();
+        self.all = [&self.others[..], &[self.me]].concat();
+        self.addresses.configure(args);
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.addresses.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        let Some(all) = self.addresses.look(cx, timer) else { return };
+        let own: Vec<[u8; 4]> = all.four().map(|own| own.addr.octets()).collect();
+        if let Some(first) = own.first() {
+            self.me = *first;
+            self.all = [&self.others[..], &own].concat();
+        }
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {

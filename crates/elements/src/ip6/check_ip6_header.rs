@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # CheckIP6Header
 //!
-//! `CheckIP6Header([BADADDRS, OFFSET, keywords OWN, ECHO])`
+//! `CheckIP6Header([BADADDRS, OFFSET, keywords OWN, ECHO, ADDRESSES])`
 //!
 //! Lets only valid IPv6 packets pass and marks their header. Checked are the version, the payload length and that the
 //! source address is not multicast. Bytes beyond the payload length, such as Ethernet padding, are removed.
@@ -17,6 +17,9 @@
 //!   (`::ffff:0:0/96`, RFC 4291 2.5.5.2) are bad, too; without it they pass, as translators send them.
 //! * `ECHO` boolean, default false: lets the router's own BFD echo packets pass, which neighbours send back: UDP to port 3785 between
 //!   addresses of OWN (RFC 5881, 4).
+//! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The IPv6 addresses that the kernel has there
+//!   at the moment, but for link-local ones, take the place of OWN.
+//!   Where nobody else changes addresses, as in files, the argument stays.
 //!
 //! **Metadata set:** network header position; transport header position, behind the fixed header; destination
 //! annotation.
@@ -39,12 +42,13 @@ use std::cell::Cell;
 use std::net::Ipv6Addr;
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet, anno};
 use wire::{Protocol, bfd, udp};
 
 use super::check_ip6_scope::are_global;
 use super::{Addresses, HEADER_LEN, destination, source};
+use crate::io::addresses::LinkAddresses;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckIP6Header", "1/1-2", || Box::new(CheckIp6Header::default()))
@@ -55,8 +59,12 @@ pub const CLASS: Class = Class::new("CheckIP6Header", "1/1-2", || Box::new(Check
 #[derive(Clone, Default)]
 pub(crate) struct CheckIp6Header {
     pub(crate) rules: Rules,
+    addresses: LinkAddresses,
     bad: u64,
 }
+
+/// The timer for looks at addresses.
+const LOOK: u32 = 0;
 
 /// What is checked.
 #[derive(Clone, Default)]
@@ -172,6 +180,18 @@ impl Element for CheckIp6Header {
         self.rules.own = args.keyword("OWN", Addresses::default()).0;
         self.rules.own.sort_unstable();
         self.rules.echo = args.keyword("ECHO", false);
+        self.addresses.configure(args);
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.addresses.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if let Some(all) = self.addresses.look(cx, timer).filter(|all| all.has_six()) {
+            self.rules.own = all.six().collect();
+            self.rules.own.sort_unstable();
+        }
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {

@@ -2,7 +2,7 @@
 //! # ICMP6Error
 //!
 //! `ICMP6Error(SRC, TYPE [, CODE, keywords MTU, RATE, BURST, DST_RATE, DST_BURST, LOCAL, ONLINK,
-//! BADADDRS, MPLS, LSP, FOLLOW])`
+//! BADADDRS, MPLS, LSP, FOLLOW, ADDRESSES])`
 //!
 //! Answers each IPv6 packet with an ICMPv6 error message (or a redirect) that quotes as much of it as fits 1,280 bytes,
 //! where the rules allow one.
@@ -27,6 +27,9 @@
 //!   bytes; MTU is reported less the labels. `LSP` boolean, default false: with MPLS, the message gets the packet's labels. Both as for ICMPError.
 //! * `FOLLOW` elements with devices, as FromDevice or ToHost, separated by spaces. The lowest MTU that these have at the moment takes the
 //!   place of MTU. It counts as 1,280 at least. Where it cannot change, as in files, MTU stays.
+//! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The first IPv6 address that the kernel has there at
+//!   the moment takes the place of SRC, unless that is a link-local one; and fe80::/10 and the networks of all that of ONLINK, if that is given.
+//!   Where nobody else changes addresses, as in files, the argument stays.
 //!
 //! **Metadata:** network header position and packet type read; for parameter problems of codes 0 to 2 the pointer, a
 //! 4-byte annotation at offset 44; for redirects the destination annotation, which is the better next hop. Set are
@@ -61,6 +64,7 @@ use wire::{Prefix6, Protocol, ipv6};
 use super::{Address, Addresses, HEADER_LEN, destination, header, source};
 use crate::icmp::extension;
 use crate::icmp::limits::Limits;
+use crate::io::addresses::LinkAddresses;
 use crate::io::mtu::LinkMtu;
 use crate::tools::{number, value};
 
@@ -98,11 +102,16 @@ struct Icmp6Error {
     mpls: bool,
     lsp: bool,
     follow: LinkMtu,
+    addresses: LinkAddresses,
     limits: Limits,
 }
 
+/// Link-local addresses begin like this one, by ten bits.
+const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
 /// The timer by which links are looked at.
 const LOOK: u32 = 0;
+/// The timer by which their addresses are looked at.
+const ADDRESSES: u32 = 1;
 
 impl Default for Icmp6Error {
     fn default() -> Self {
@@ -117,6 +126,7 @@ impl Default for Icmp6Error {
             mpls: false,
             lsp: false,
             follow: LinkMtu::default(),
+            addresses: LinkAddresses::default(),
             limits: Limits::default(),
         }
     }
@@ -289,6 +299,7 @@ impl Element for Icmp6Error {
         self.mpls = args.keyword("MPLS", false);
         self.lsp = args.keyword("LSP", false);
         self.follow = LinkMtu::from_args(args);
+        self.addresses.configure(args);
         if self.lsp && !self.mpls {
             args.error("LSP needs MPLS true: without labels there is no label switched path");
         }
@@ -318,10 +329,20 @@ impl Element for Icmp6Error {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.addresses.initialize(cx, ADDRESSES)?;
         self.follow.initialize(cx, LOOK)
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if timer == ADDRESSES {
+            if let Some(all) = self.addresses.look(cx, timer).filter(|all| all.has_six()) {
+                let first = all.six().next().filter(|_| !self.src.is_unicast_link_local());
+                self.src = first.unwrap_or(self.src);
+                let nets = || all.nets6().map(|(_, net)| net).chain(Prefix6::new(LINK_LOCAL, 10)).collect();
+                self.onlink = self.onlink.as_ref().map(|_| nets());
+            }
+            return;
+        }
         self.follow.look(cx, timer);
     }
 

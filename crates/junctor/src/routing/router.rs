@@ -11,7 +11,7 @@ use elements::compound::router::Router;
 use elements::compound::vrf::Vrf;
 
 use super::daemons::{self, Daemon, Protocols, twins};
-use super::vrrp;
+use super::{dhcp, vrrp};
 use crate::init::{self, Kernel};
 use crate::{cli, exit};
 
@@ -28,6 +28,7 @@ const CHANNEL: &str = "routes";
   junctor router eth0=10.0.0.1/24 eth1=10.0.1.1/24 --frr --ospf --directory r1
   junctor router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24 --bgp 65001 --directory r1
   junctor router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24 --isis --rip --directory r1
+  junctor router eth0=dhcp eth1=10.0.1.1/24 --directory r1
   junctor router eth0=10.0.0.1/24 eth1=10.0.1.1/24 --vrrp eth0=7:10.0.0.254 --ospf --bird --directory r1
   junctor up r1/deployment.toml
   junctor routes
@@ -35,8 +36,8 @@ const CHANNEL: &str = "routes";
   birdc -s r1/bird/bird.ctl          BIRD's")]
 pub(crate) struct Args {
     /// Interfaces with addresses and prefix lengths, as eth0=10.0.0.1/24,2001:db8::1/64. One that is only named has the addresses that this
-    /// machine gives it now; take them off it before the router starts.
-    #[arg(required = true, num_args = 2.., value_name = "IF[=ADDRESS/LEN[,...]]")]
+    /// machine gives it now; take them off it before the router starts. One with 'dhcp' gets its IPv4 address from a DHCP server: eth0=dhcp.
+    #[arg(required = true, num_args = 2.., value_name = "IF[=ADDRESS/LEN|dhcp[,...]]")]
     interfaces: Vec<String>,
     #[command(flatten)]
     protocols: Protocols,
@@ -139,6 +140,9 @@ fn write(args: &Args, name: &str, router: &Router) -> Result<(), String> {
     if !is_bird {
         give_to_frr(&groups[0].0);
     }
+    let place = whole.join("dhcp");
+    let clients = dhcp::clients(router, &place)?;
+    groups.push((place, clients));
     put(whole.join("deployment.toml"), &deployment(name, is_bird, &groups, &router.vrfs))
 }
 
@@ -200,6 +204,11 @@ fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs
                     "# BIRD, next to the twins of the interfaces. 'birdc -s {at}/bird.ctl' is its command line.\n"
                 ),
                 "keepalived" => "# The virtual routers (VRRP).\n".to_owned(),
+                name if name.starts_with("dhcp") => {
+                    format!(
+                        "# Asks for the address of a twin by DHCP. '{at}/lease' says what it does with it.\n"
+                    )
+                }
                 "bfdd" => format!(
                     "# The router runs the sessions of bfdd.\n\
                      [channels.bfd]\n\
@@ -282,6 +291,29 @@ mod tests {
         }
         let nameless = Args { directory: "..".into(), ..args };
         assert_eq!(main(&nameless), exit::USAGE);
+    }
+
+    #[test]
+    fn a_client_is_written_for_an_interface_without_an_address() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("r3");
+        let mut args = args(&directory, Protocols::default());
+        args.vrf.clear();
+        args.interfaces[0] = "none0=dhcp,10.0.1.1/24".into();
+        assert_eq!(main(&args), exit::USAGE, "it has one IPv4 address, which is not known");
+        args.interfaces[0] = "none0=dhcp,2001:db8::1/64".into();
+        let text = written(&args);
+        assert!(text.contains("[planes.dhcp0]") && !text.contains("dhcp1"), "{text}");
+        let router = fs::read_to_string(directory.join("router.click")).unwrap();
+        for part in [
+            "arp0 :: ARPQuerier(0.0.0.0, none0, UNSOLICITED update, ADDRESSES twin0);",
+            "CheckIPHeader(INTERFACES 10.0.2.1/24, ADDRESSES twin0 twin1)",
+            "NETWORKS rt 1",
+        ] {
+            assert!(router.contains(part), "{part}: {router}");
+        }
+        let mode = fs::metadata(directory.join("dhcp/lease")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o111, 0o111);
     }
 
     #[test]

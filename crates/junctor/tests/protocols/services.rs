@@ -78,6 +78,50 @@ fn lldp_and_router_advertisements() {
     }
 }
 
+/// The router asks B for its address, and follows when it gets another one.
+#[test]
+fn a_router_whose_address_comes_by_dhcp() {
+    if skip_without("a_router_whose_address_comes_by_dhcp", &["dnsmasq", "udhcpc", "ping", "tcpdump"]) {
+        return;
+    }
+    let mut site = Site::bare(1500);
+    let (range, router) =
+        ("--dhcp-range=10.0.2.50,10.0.2.50,255.255.255.0,2h", "--dhcp-option=option:router,10.0.2.2");
+    let _server = dnsmasq(&site, &site.rig.b, "b", &[range, router]);
+    site.rig.b.ip("addr add 192.0.2.1/24 dev lo").unwrap();
+    site.deploy_with(["d0=10.0.1.1/24", "d1=dhcp", "d2=10.0.3.1/24"], &[], |_, text| text);
+    // B has no route to network 1 yet but by the router's address.
+    let follows = |site: &Site, own: &str, neighbour: &str| {
+        site.rig.b.ip(&format!("route replace 10.0.1.0/24 via {own}")).unwrap();
+        // zebra calls the client's route one of the kernel's.
+        site.wait("the default route", || site.gateways("192.0.2.1").contains("10.0.2.2"));
+        let ping = || site.rig.a.run(&["ping", "-n", "-c1", "-W1", "192.0.2.1"]);
+        site.wait("answers from B", || ping().is_ok());
+        for host in [&site.rig.a, &site.rig.b] {
+            site.wait(&format!("answers from {own}"), || {
+                host.run(&["ping", "-n", "-c1", "-W1", own]).is_ok()
+            });
+        }
+        site.wait("the router's own address", || site.ctl("arp1.ipaddr").as_deref() == Some(own));
+        // Neighbours are asked from that address.
+        site.rig.b.ip(&format!("addr add {neighbour}/24 dev b0")).unwrap();
+        let mut heard =
+            site.rig.b.spawn(&["tcpdump", "-n", "-l", "-i", "b0", "arp and src host", own]).unwrap();
+        heard.wait_for_text("listening on", crate::site::PATIENCE).unwrap();
+        site.rig.a.run(&["ping", "-n", "-c1", "-W60", neighbour]).unwrap();
+        site.wait("an ARP request", || heard.stdout().contains(&format!("who-has {neighbour} tell {own}")));
+        site.rig.b.ip(&format!("addr del {neighbour}/24 dev b0")).unwrap();
+    };
+    follows(&site, "10.0.2.50", "10.0.2.98");
+    // A user gives it another one.
+    site.control.ip("addr del 10.0.2.50/24 dev host1").unwrap();
+    site.control.ip("addr add 10.0.2.60/24 dev host1").unwrap();
+    site.control.ip("route replace default via 10.0.2.2 proto dhcp metric 100").unwrap();
+    follows(&site, "10.0.2.60", "10.0.2.99");
+    let table = site.ctl("rt.table").unwrap();
+    assert!(!table.contains("10.0.2.50") && table.contains("10.0.2.60/32"), "{table}");
+}
+
 #[test]
 fn dhcp_through_a_relay_and_as_a_client() {
     if skip_without("dhcp_through_a_relay_and_as_a_client", &["dnsmasq", "udhcpc", "ping"]) {
@@ -103,10 +147,12 @@ fn dhcp_through_a_relay_and_as_a_client() {
     c.ip("addr add 192.0.2.1/24 dev lo").unwrap();
     site.control.ip("addr flush dev host2").unwrap();
     lease(&site, &site.control, "host2");
-    site.wait_for_route("192.0.2.1", "dhcp");
     let own = site.control.ip("-4 -o addr show dev host2").unwrap();
     let own = own.split_whitespace().find_map(|word| word.split_once('/')).unwrap().0.to_owned();
     assert!(own.starts_with("10.0.3.5"), "{own}");
+    // The router has its former address no more, also for those who ask by ARP.
+    c.ip(&format!("route replace 10.0.1.0/24 via {own} metric 4000")).unwrap();
+    site.wait_for_route("192.0.2.1", "dhcp");
     for host in [a, c] {
         site.wait(&format!("answers from {own}"), || host.run(&["ping", "-n", "-c1", "-W1", &own]).is_ok());
     }

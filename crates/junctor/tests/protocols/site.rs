@@ -137,9 +137,19 @@ impl Site {
 
     /// Writes a deployment by `junctor router` with these options, changes its files, and runs it.
     pub fn deploy(&mut self, options: &[&str], edit: impl Fn(&str, String) -> String) {
+        self.deploy_with(INTERFACES, options, edit);
+    }
+
+    /// The same with other addresses of the interfaces.
+    pub fn deploy_with(
+        &mut self,
+        interfaces: [&str; 3],
+        options: &[&str],
+        edit: impl Fn(&str, String) -> String,
+    ) {
         let (name, at) = (self.control.name().to_owned(), self.path("deployment"));
         let _ = std::fs::remove_dir_all(&at);
-        let write = [&[JUNCTOR, "router"][..], &INTERFACES, &["--name", &name, "--directory", &at], options];
+        let write = [&[JUNCTOR, "router"][..], &interfaces, &["--name", &name, "--directory", &at], options];
         self.rig.dut.run(&write.concat()).unwrap();
         let plane = format!("\"{JUNCTOR}\", \"control\", \"--socket\", \"{}\"", self.path("plane.sock"));
         for file in files_below(Path::new(&at)) {
