@@ -463,7 +463,7 @@ mod tests {
         let text = text.unwrap();
         check(&text);
         for part in [
-            "FromHost(host0, ADDR 10.0.0.1/24, ADDR 2001:db8::1/64, TWIN none0, MTU 1400, VIRTUAL rt 0, VIRTUAL6 rt6 0)",
+            "FromHost(host0, ADDR 10.0.0.1/24, ADDR 2001:db8::1/64, TWIN none0, MTU 1400, VIRTUAL rt 0, VIRTUAL6 rt6 0, NETWORKS rt 1, NETWORKS6 rt6 1)",
             "2001:db8:7::/48 2001:db8::9 1",
         ] {
             assert!(text.contains(part), "{part}");

@@ -40,6 +40,16 @@ impl Fed {
     /// A handler has changed a label; returns the configured one that lay beneath it.
     pub(super) fn note_change(&mut self, label: u32) -> Option<NextHopId> {
         self.is_disturbed |= self.labels.remove(&label);
+        self.remove_beneath(label)
+    }
+
+    /// Whether a configured label lies beneath a fed one.
+    pub(super) fn covers(&self, label: u32) -> bool {
+        self.labels.contains(&label) && self.beneath.contains_key(&label)
+    }
+
+    /// Takes the configured label away that a fed one covers; its reference is the caller's.
+    pub(super) fn remove_beneath(&mut self, label: u32) -> Option<NextHopId> {
         self.beneath.remove(&label)
     }
 }
@@ -199,6 +209,26 @@ mod tests {
         assert_eq!(show(&table), "16 drop\n17 drop\n");
         table.with(|lsps| lsps.control([("remove", "16"), ("remove", "17")])).unwrap();
         table.with(|lsps| assert_eq!(lsps.used(), 0, "references are left"));
+    }
+
+    #[test]
+    fn a_covered_label_is_removed_by_hand_and_the_fed_one_stays() {
+        let table = table(&["16 drop", "17 drop", "18 drop"]);
+        table.with(|lsps| {
+            lsps.fed_object(1, &out(3)).unwrap();
+            lsps.fed_commit(&[(16, Some(1)), (17, Some(1)), (18, Some(1))]).unwrap();
+            lsps.control([("remove", "16")]).unwrap();
+            assert_eq!(lsps.table(), "16 pop - 3\n17 pop - 3\n18 pop - 3\n");
+            assert!(!lsps.fed_is_disturbed());
+            lsps.control([("remove", "17"), ("add", "17 pop - 4"), ("set", "18 drop"), ("remove", "18")])
+                .unwrap();
+            assert_eq!(lsps.table(), "16 pop - 3\n17 pop - 4\n");
+            lsps.fed_commit(&[(16, None), (17, None)]).unwrap();
+            assert_eq!(lsps.table(), "17 pop - 4\n");
+            lsps.control([("remove", "17")]).unwrap();
+            lsps.fed_drop(1).unwrap();
+            assert_eq!(lsps.used(), 0, "references are left");
+        });
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! Each label counts as one reference to its adjacency or group, and so does each route that names an adjacency.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -152,14 +153,27 @@ impl Lsps {
     /// Makes changes that have been read, all or none.
     fn make(&mut self, changes: &[Change]) -> Result<(), String> {
         let mut former = Vec::with_capacity(changes.len());
+        // Covered by fed labels, which stay, these configured ones go.
+        let mut uncovered = HashSet::new();
+        let mut named = HashSet::new();
         let mut done = Ok(());
         for change in changes {
-            done = self.make_one(change).map(|before| former.push((change.label, before)));
+            let is_first = named.insert(change.label);
+            if change.verb == Verb::Remove && is_first && self.fed.covers(change.label) {
+                uncovered.insert(change.label);
+                continue;
+            }
+            let is_free = uncovered.contains(&change.label);
+            done = self.make_one(change, is_free).map(|before| former.push((change.label, before)));
             if done.is_err() {
                 break;
             }
         }
         if done.is_ok() {
+            for label in uncovered {
+                let beneath = self.fed.remove_beneath(label);
+                beneath.into_iter().for_each(|id| self.hops.release(id));
+            }
             for (label, id) in former {
                 let beneath = self.fed.note_change(label);
                 id.into_iter().chain(beneath).for_each(|id| self.hops.release(id));
@@ -176,10 +190,11 @@ impl Lsps {
         done
     }
 
-    fn make_one(&mut self, change: &Change) -> Result<Option<NextHopId>, String> {
+    /// One change; the configured label of one that `is_free` has been removed.
+    fn make_one(&mut self, change: &Change, is_free: bool) -> Result<Option<NextHopId>, String> {
         let label = change.label;
         match (change.verb, self.labels.get(label)) {
-            (Verb::Add, Some(_)) => return Err(format!("label {label} is there already")),
+            (Verb::Add, Some(_)) if !is_free => return Err(format!("label {label} is there already")),
             (Verb::Remove, None) => return Err(format!("there is no label {label}")),
             _ => {}
         }

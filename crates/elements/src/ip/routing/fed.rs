@@ -115,6 +115,11 @@ impl<F: Family> Fed<F> {
         if self.owns(id) { self.beneath.get(key).copied() } else { Some(id) }
     }
 
+    /// Takes the configured route away that a fed one covers; its reference is the caller's.
+    pub(super) fn remove_beneath(&mut self, key: &Key<F>) -> Option<NextHopId> {
+        self.beneath.remove(key)
+    }
+
     /// Somebody else has changed a fed route.
     pub(super) fn note_disturbance(&mut self) {
         self.is_disturbed = true;

@@ -77,6 +77,13 @@ type Former<F> = (u8, <F as Family>::Prefix, Option<NextHopId>);
 /// What routes are to have; `None` for those to be removed.
 type States<F> = HashMap<(u8, <F as Family>::Prefix), Option<NextHopId>>;
 
+/// What changes come to.
+struct Judged<F: Family> {
+    states: States<F>,
+    /// Covered by fed routes, which stay, these configured ones go.
+    uncovered: HashSet<(u8, F::Prefix)>,
+}
+
 /// Errors in routes of a configuration that are told one by one.
 const MOST_WRONG: usize = 20;
 
@@ -215,8 +222,12 @@ impl<F: Family> Routes<F> {
     /// Makes changes that have been read, all or none.
     fn carry_out(&mut self, changes: &[Change<F>]) -> Result<(), (Option<usize>, String)> {
         self.publish().map_err(|why| (None, why))?;
-        let states = self.judge(changes)?;
+        let Judged { states, uncovered } = self.judge(changes)?;
         self.install(states).map_err(|why| (None, why))?;
+        for key in uncovered {
+            let id = self.fed.remove_beneath(&key);
+            self.forget(id);
+        }
         if let Some(order) = &mut self.order {
             for change in changes {
                 match change.verb {
@@ -263,14 +274,23 @@ impl<F: Family> Routes<F> {
     }
 
     /// What the changes, one after the other, make of the routes they name.
-    fn judge(&self, changes: &[Change<F>]) -> Result<States<F>, (Option<usize>, String)> {
+    fn judge(&self, changes: &[Change<F>]) -> Result<Judged<F>, (Option<usize>, String)> {
         let mut states = States::<F>::with_capacity(changes.len());
+        let mut uncovered = HashSet::new();
         let mut count = self.len();
         let clicks = self.limits.like.is_some();
         for (at, Change { verb, table, prefix, id }) in changes.iter().enumerate() {
+            let key = (*table, *prefix);
             let before = || self.tables.get(table).and_then(|fib| F::get(fib, *prefix));
-            let now = states.get(&(*table, *prefix)).copied().unwrap_or_else(before);
+            let now = states.get(&key).copied().unwrap_or_else(before);
+            let covered = now.filter(|now| self.fed.owns(*now) && !uncovered.contains(&key));
+            let covered = covered.and_then(|now| self.fed.configured(&key, now));
             let next = match (verb, now) {
+                (Verb::Remove, _) if covered.is_some_and(|beneath| id.is_none_or(|id| id == beneath)) => {
+                    uncovered.insert(key);
+                    Ok(now)
+                }
+                (Verb::Add, Some(_)) if uncovered.contains(&key) => Ok(*id),
                 (Verb::Add, Some(old)) if clicks => {
                     Err(format!("conflict with existing route '{prefix} {}'", self.show_hops(old)))
                 }
@@ -287,9 +307,11 @@ impl<F: Family> Routes<F> {
             };
             let next = next.map_err(|why| (Some(at), why))?;
             count = count + usize::from(next.is_some()) - usize::from(now.is_some());
-            states.insert((*table, *prefix), next);
+            states.insert(key, next);
         }
-        Ok(states)
+        // A fed route that stays is no change.
+        states.retain(|key, next| !uncovered.contains(key) || next.is_none_or(|id| !self.fed.owns(id)));
+        Ok(Judged { states, uncovered })
     }
 
     /// Gives routes their new next hops. Many at once go by way of a new table: one by one they would leave more behind than

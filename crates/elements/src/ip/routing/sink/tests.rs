@@ -340,8 +340,33 @@ fn another_configuration_takes_the_routes_over() {
 }
 
 #[test]
+fn a_covered_route_is_removed_by_hand_and_the_fed_one_stays() {
+    let mut rig = Rig::new(&["10.1.0.0/16 2", "10.2.0.0/16 2", "10.3.0.0/16 2"]);
+    let fed = ["10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"];
+    rig.apply(&[object(1, vec![hop("10.0.0.2", 0, 1)])], 0);
+    rig.apply(&fed.map(|prefix| route(prefix, 1)), 0);
+    let text = "remove 10.1.0.0/16\nremove 10.2.0.0/16 2\nremove 10.3.0.0/16";
+    rig.four.change(|routes| routes.control(text)).expect("they are configured");
+    assert_eq!(["10.1.0.1", "10.2.0.1", "10.3.0.1"].map(|to| rig.lookup(to)), ["10.0.0.2 1 1"; 3]);
+    assert_eq!(rig.sink.needs_replay(), None);
+    rig.apply(&fed.map(withdraw), 0);
+    assert_eq!(["10.1.0.1", "10.2.0.1", "10.3.0.1"].map(|to| rig.lookup(to)), ["-1"; 3]);
+    // Of another next hop, it is not the route that was meant.
+    rig.four.change(|routes| routes.command("add", "10.1.0.0/16 2")).expect("there is none");
+    rig.apply(&[route("10.1.0.0/16", 1)], 0);
+    rig.four.change(|routes| routes.command("remove", "10.1.0.0/16 1")).expect_err("another");
+    // Removed and added at once.
+    let text = "remove 10.1.0.0/16\nadd 10.1.0.0/16 1";
+    rig.four.change(|routes| routes.control(text)).expect("it was removed");
+    rig.replay(&[object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.1.0.0/16", 1)]);
+    assert_eq!(rig.lookup("10.1.0.1"), "10.0.0.2 1 1");
+    rig.apply(&[withdraw("10.1.0.0/16")], 0);
+    assert_eq!(rig.lookup("10.1.0.1"), "1");
+}
+
+#[test]
 fn a_removed_fed_route_needs_a_replay() {
-    let mut rig = Rig::new(&["10.1.0.0/16 2"]);
+    let mut rig = Rig::new(&[]);
     rig.apply(&[object(1, vec![hop("10.0.0.2", 0, 1)]), route("10.1.0.0/16", 1)], 0);
     rig.four.change(|routes| routes.command("remove", "10.1.0.0/16")).expect("it is there");
     assert!(rig.sink.needs_replay().is_some());
