@@ -61,13 +61,15 @@ fn a_killed_daemon_is_noticed() {
     let witness_path = frr.directory().join("babeld.vty");
     let witness = UnixListener::bind(&witness_path).unwrap();
     wait_for("staticd's socket", PATIENCE, || frr.directory().join("staticd.vty").exists()).unwrap();
+    // It takes connections when it has taken a command.
+    frr.configure(&namespace, &["ip route 192.0.2.0/24 10.0.0.2"]).unwrap();
     let (_feed, mut seen) = watched(frr.directory());
     wait_for_a_round(&witness);
     drop(witness);
     std::fs::remove_file(witness_path).unwrap();
     seen.wait_past("the end of the witness", is(Daemon::Babel, false));
     // Next to it, vtysh works as ever.
-    frr.configure(&namespace, &["ip route 192.0.2.0/24 10.0.0.2"]).unwrap();
+    frr.configure(&namespace, &["ip route 192.0.2.0/24 10.0.0.3"]).unwrap();
     for _ in 0..3 {
         frr.kill("staticd");
         seen.wait_past("the end of staticd", is(Daemon::Static, false));
