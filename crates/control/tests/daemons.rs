@@ -58,11 +58,11 @@ fn a_killed_daemon_is_noticed() {
     }
     let namespace = namespace().unwrap();
     let mut frr = Frr::start(&namespace, "", "").unwrap();
-    let witness_path = frr.directory().join("babeld.vty");
-    let witness = UnixListener::bind(&witness_path).unwrap();
     wait_for("staticd's socket", PATIENCE, || frr.directory().join("staticd.vty").exists()).unwrap();
     // It takes connections when it has taken a command.
     frr.configure(&namespace, &["ip route 192.0.2.0/24 10.0.0.2"]).unwrap();
+    let witness_path = frr.directory().join("babeld.vty");
+    let witness = UnixListener::bind(&witness_path).unwrap();
     let (_feed, mut seen) = watched(frr.directory());
     wait_for_a_round(&witness);
     drop(witness);
