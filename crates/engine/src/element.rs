@@ -71,7 +71,7 @@ pub struct Class {
     pub forwards: bool,
     /// What the first argument of its elements names, if only one element may have it.
     pub sole: Option<&'static str>,
-    /// Finds the secrets in an argument, which handlers and recordings do not show.
+    /// Finds the secrets in an argument, which handlers, recordings and messages do not show.
     pub secrets: Option<crate::secrets::Find>,
     /// Makes an unconfigured instance.
     pub make: fn() -> Box<dyn Element>,
@@ -154,7 +154,8 @@ impl Class {
         self
     }
 
-    /// Names a function that finds the secrets in an argument: ranges of bytes in their order. Handlers and recordings do not show them.
+    /// Names a function that finds the secrets in an argument, or in a message that shows one: ranges of bytes in their order. Handlers, recordings and messages
+    /// do not show them.
     pub const fn secrets(mut self, find: fn(&str) -> Vec<std::ops::Range<usize>>) -> Class {
         self.secrets = Some(find);
         self

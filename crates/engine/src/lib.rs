@@ -75,6 +75,6 @@ pub use remote::{Control, Gone, Reconfigure};
 pub use report::{ElementReport, Report};
 pub use router::{Check, DEFAULT_BURST, ElementInfo, Options, Router, Shared, Target, check};
 pub use schedule::{DEFAULT_TICKETS, MAX_TICKETS};
-pub use secrets::{HIDDEN, without_secrets};
+pub use secrets::{HIDDEN, message_without_secrets, without_secrets};
 pub use values::{parse_duration, parse_integer};
 pub use worker::{CycleStats, Handed, PortStats, TaskStats, Turn, around_queue};

@@ -15,8 +15,8 @@ use crate::element::{Class, Registry};
 /// What stands in the place of a secret.
 pub const HIDDEN: &str = "***";
 
-/// Where secrets stand in an argument; ranges of bytes in their order.
-pub type Find = fn(argument: &str) -> Vec<Range<usize>>;
+/// Where secrets stand in an argument, or in a message that shows one: ranges of bytes in their order.
+pub type Find = fn(text: &str) -> Vec<Range<usize>>;
 
 /// A configuration string of a class's element without its secrets.
 pub(crate) fn shown<'a>(class: &Class, config: &'a str) -> Cow<'a, str> {
@@ -57,6 +57,11 @@ fn graph_shown(graph: &Graph, class: impl Fn(usize) -> Option<&'static Class>) -
 /// The configuration without the secrets of its elements, to be shown.
 pub fn without_secrets<'a>(graph: &'a Graph, registry: &Registry) -> Cow<'a, Graph> {
     graph_shown(graph, |e| registry.get(graph.elements[e].class.as_str()))
+}
+
+/// A message that may show lines of a configuration, without what looks like the secret of any class.
+pub fn message_without_secrets(message: String, registry: &Registry) -> String {
+    registry.iter().filter_map(|class| class.secrets).fold(message, |message, find| hide(&message, find))
 }
 
 /// The same for elements of these classes.
@@ -132,6 +137,9 @@ mod tests {
         check("a,b", "a,b");
         check("", "");
         assert_eq!(shown(&PLAIN, "KEY b"), "KEY b");
+        let registry = Registry::new([&SAFE, &PLAIN]);
+        assert_eq!(message_without_secrets("KEY b".into(), &registry), "KEY ***");
+        assert_eq!(message_without_secrets("a KEY".into(), &registry), "a KEY");
     }
 
     #[test]

@@ -141,9 +141,9 @@ impl Loaded {
             _ if shown.is_empty() => {}
             Form::Full => {
                 let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-                err!("{}", lang::render(&shown, &self.sources, color));
+                err!("{}", without_secrets(lang::render(&shown, &self.sources, color)));
             }
-            Form::Click => err!("{}", lang::render_click(&shown, &self.sources)),
+            Form::Click => err!("{}", without_secrets(lang::render_click(&shown, &self.sources))),
         }
     }
 
@@ -151,6 +151,11 @@ impl Loaded {
     pub(crate) fn json(&self, diagnostics: &[Diagnostic]) -> serde_json::Value {
         lang::to_json(diagnostics, &self.sources)
     }
+}
+
+/// A message that shows lines of a configuration, without secrets.
+pub(crate) fn without_secrets(message: String) -> String {
+    engine::message_without_secrets(message, &elements::registry())
 }
 
 /// The element classes, with the passes over chains of them unless `no_fuse` is asked for.

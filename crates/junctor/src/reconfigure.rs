@@ -12,7 +12,7 @@ use engine::{Access, Control, HandlerError, Llrpc};
 use lang::Graph;
 use sync::pipes;
 
-use crate::config::Loaded;
+use crate::config::{self, Loaded};
 use crate::observe::OBSERVE;
 use crate::observe::session::Observers;
 use crate::profile::live::{Live, RECORDING};
@@ -24,7 +24,7 @@ use crate::trial;
 type Render = fn(&[lang::Diagnostic], &lang::SourceMap) -> String;
 
 fn as_compiler(diagnostics: &[lang::Diagnostic], sources: &lang::SourceMap) -> String {
-    lang::render(diagnostics, sources, false)
+    config::without_secrets(lang::render(diagnostics, sources, false))
 }
 
 const BUSY: &str = "another configuration is being installed this moment; try again";

@@ -280,5 +280,16 @@ fn secrets_are_not_shown() {
     assert!(!router.read("config").contains("hush"));
     let (_, why, status) = router.ask("apply", &["-e", &text("***", "")]);
     assert!(status == 2 && why.contains("*** stands for a secret that is not shown"), "{why}");
+    // Nor do messages about errors, which show lines of the configuration.
+    let wrong = "Idle -> bfd :: BFD(LINK x, SESSION 10.0.0.2 10.0.0.1 y AUTH sha1 7 hush) -> Discard;";
+    let (said, why, status) = router.ask("apply", &["-e", wrong]);
+    assert!(status == 2 && why.contains("there is no LINK y") && why.contains("AUTH sha1 7 ***"), "{why}");
+    assert!(!(said + &why).contains("hush"), "{why}");
+    let file = dir.path().join("wrong.click");
+    std::fs::write(&file, wrong).unwrap();
+    let output = junctor(&["check", "--json", file.to_str().unwrap()]);
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("there is no LINK y") && !said.contains("hush"), "{said}");
     assert!(!router.said.lock().unwrap().contains("hush"));
 }

@@ -70,19 +70,20 @@ impl Wanted {
     }
 }
 
-/// The secrets of an argument that has been read: the third word behind each AUTH with a kind.
-pub(super) fn secrets(argument: &str) -> Vec<Range<usize>> {
-    let words: Vec<&str> = argument.split_whitespace().collect();
-    let is_auth = |at: &usize| {
-        let has_kind = words.get(at + 1).is_some_and(|kind| !kind.eq_ignore_ascii_case(NO_AUTH));
-        words[*at].eq_ignore_ascii_case("AUTH") && has_kind
+/// The secrets in an argument, or in a message about one: the third word behind each AUTH with a kind, and the second one where that is no key.
+pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let follows_auth = |at: usize, by: usize| {
+        let auth = at.checked_sub(by).filter(|auth| words[*auth].eq_ignore_ascii_case("AUTH"));
+        auth.is_some_and(|auth| !words[auth + 1].eq_ignore_ascii_case(NO_AUTH))
     };
-    let secret = |at: usize| {
-        let word = words.get(at + 3)?;
-        let start = word.as_ptr().addr() - argument.as_ptr().addr();
-        Some(start..start + word.len())
+    let is_secret =
+        |at: &usize| follows_auth(*at, 3) || (follows_auth(*at, 2) && words[*at].parse::<u8>().is_err());
+    let place = |at: usize| {
+        let start = words[at].as_ptr().addr() - text.as_ptr().addr();
+        start..start + words[at].len()
     };
-    (0..words.len()).filter(is_auth).filter_map(secret).collect()
+    (0..words.len()).filter(is_secret).map(place).collect()
 }
 
 /// A session's line with all that may be a secret left out.
@@ -229,7 +230,9 @@ fn auth([kind, key, secret]: [&str; 3]) -> Result<Auth, String> {
     let known = AuthKind::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(kind));
     let known = known.ok_or_else(|| {
         let names = AuthKind::ALL.map(AuthKind::name).join(", ");
-        format!("AUTH must be none, or one of {names}, then the key's number and the secret, not '{kind}'")
+        format!(
+            "AUTH's kind must be none, or one of {names}, then the key's number and the secret, not '{kind}'"
+        )
     })?;
     // Whoever mixes up key and secret must not find the secret in a log.
     let key_id = key.parse().map_err(|_| "AUTH's key must lie between 0 and 255")?;
@@ -334,7 +337,7 @@ mod tests {
         check(
             "10.0.0.2 10.0.0.1 eth0 AUTH sha2 1 x",
             Err(
-                "AUTH must be none, or one of password, md5, meticulous-md5, sha1, meticulous-sha1, then the key's number and the secret, not 'sha2'",
+                "AUTH's kind must be none, or one of password, md5, meticulous-md5, sha1, meticulous-sha1, then the key's number and the secret, not 'sha2'",
             ),
         );
         let key = "AUTH's key must lie between 0 and 255";
@@ -378,6 +381,8 @@ mod tests {
         check("SESSION 10.0.0.2 10.0.0.1 x AUTH none TX 5ms", &[]);
         check("SESSION 10.0.0.2 10.0.0.1 x AUTH sha1 7", &[]);
         check("LINK AUTH 1", &[]);
+        check("x AUTH sha1 hush 7 AUTH 7 hush AUTH", &["hush", "7", "hush", "AUTH"]);
+        check("AUTH's kind must be none, not TX, AUTH, or other", &[]);
     }
 
     #[test]
