@@ -5,8 +5,8 @@
 //! simple password   type 1 | length | key | password ...
 //! MD5, SHA1         type   | length | key | 0 | sequence number | digest, 16 or 20 bytes
 //! ```
-//! A digest is that of the whole packet, in which the secret takes the place of the digest. Sequence numbers rise, so that old packets do not count again: at
-//! each packet in the meticulous forms, and now and then in the others. Here they rise at each packet in either form.
+//! A digest covers the whole packet, with the secret in the digest's place. Sequence numbers rise, so that old packets do not count again. The meticulous
+//! forms demand that they rise at each packet; the others, now and then. Here they rise at each packet in either form.
 
 use std::fmt;
 use std::time::Duration;

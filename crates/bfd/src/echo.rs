@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Echo function of a session (RFC 5880 sections 6.4 and 6.8.9): when echo packets leave, what they say, and which ones count when they return.
 //!
-//! What an echo packet holds is the sender's own affair. Ours hold the session's discriminator, a number, and a random word that is new each time the
-//! function starts, so that an outsider who sees no packets cannot keep a session up. The caller chooses the addresses (RFC 5881 section 4).
+//! The sender alone decides what an echo packet holds. Ours hold the session's discriminator, a number, and a random word. The word is new each time the
+//! function starts, so an outsider who sees no packets cannot keep a session up. The caller chooses the addresses (RFC 5881 section 4).
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -174,7 +174,7 @@ impl Session {
         (self.remote.discriminator != 0).then_some(self.remote.discriminator)
     }
 
-    /// The interval at which echo packets are sent, without jitter; `None` where none are: nobody has asked for them, the neighbour returns
+    /// The interval at which echo packets are sent, without jitter. `None` where none are sent: they were not asked for, or the neighbour returns
     /// none, or the session is not up on both sides (RFC 5880 section 6.8.9).
     pub fn echo_interval(&self) -> Option<Duration> {
         let (wanted_us, returned_us) = (self.echo_tx_us, self.remote.required_min_echo_rx_us);
@@ -310,7 +310,7 @@ impl Session {
         Ok(change)
     }
 
-    /// Changes the intervals. If the session is up, a poll sequence tells the neighbour first.
+    /// Changes the intervals. If the session is up, a poll sequence announces them to the neighbour first.
     ///
     /// # Errors
     /// An interval or the multiplier is zero; the session keeps what it had.

@@ -57,8 +57,8 @@ pub struct Change {
 impl Change {
     /// Whether the path was usable and is not any more.
     ///
-    /// A neighbour that takes its session down administratively says nothing about the path. RFC 5882 section 3.2 wants
-    /// routes kept then; [`Session::remote_state`](crate::Session::remote_state) tells.
+    /// A neighbour that takes its session down administratively says nothing about the path, so RFC 5882 section 3.2 keeps
+    /// routes then: see [`Session::remote_state`](crate::Session::remote_state).
     pub fn is_loss(&self) -> bool {
         self.from == State::Up && self.to == State::Down
     }

@@ -69,8 +69,8 @@ pub(crate) fn flat(graph: &Graph, classes: &[&'static Class]) -> String {
     graph_shown(graph, |e| classes.get(e).copied()).to_click()
 }
 
-/// The configuration as it was written, without secrets. Where one of them does not stand there as it is, for example because a variable of
-/// the command line holds it, the flat configuration is shown instead.
+/// The configuration as it was written, without secrets. Where the text does not have one of them, the flat configuration is shown instead: a
+/// variable of the command line may hold it, for example.
 pub(crate) fn text(graph: &Graph, classes: &[&'static Class]) -> String {
     let mut secrets: Vec<String> = Vec::new();
     for (element, class) in graph.elements.iter().zip(classes) {

@@ -3,7 +3,7 @@
 //!
 //! `BFD(LINK NAME [OUTPUT [OUTPUT6]], ... [, keywords SESSION, TABLE, TABLE6, VRF])`
 //!
-//! Watches neighbours by Bidirectional Forwarding Detection, and tells routing tables which next hops are dead.
+//! Watches neighbours by Bidirectional Forwarding Detection, and takes dead next hops out of routing tables.
 //!
 //! **Ports:** push inputs, one for each link, for packets with IP header whose UDP destination port is 3784, 3785 or 4784. Push outputs, one for
 //! each link, for IPv4 packets with IP header; their destination annotation is the neighbour. As many outputs follow for IPv6, if
@@ -13,30 +13,31 @@
 //! * `LINK NAME [OUTPUT [OUTPUT6]]` a link, in the order of the ports. OUTPUT is the output of TABLE that leads there, OUTPUT6,
 //!   default OUTPUT, that of TABLE6.
 //! * `SESSION NEIGHBOUR LOCAL LINK [options]` a neighbour, the own address towards it, and its link; `-` as LINK for a neighbour
-//!   several hops away. May be repeated. The options are:
-//!   `TX TIME`, `RX TIME` intervals of sending and receiving, at least 1 ms, default 300 ms;
-//!   `MULT N` how many packets may be missing, default 3;
-//!   `ECHO TIME` shortest interval at which echo packets of the neighbour are returned, default 0: none;
-//!   `ECHO_TX TIME` interval at which own echo packets are sent, at least 1 ms, over one hop only, default 0: none;
-//!   `ECHO_SOURCE ADDRESS` another own address, from which they come, default LOCAL;
-//!   `TTL N` least TTL of received packets, over several hops only, default 254;
-//!   `VRF NAME` the VRF whose routes it takes, over several hops only, default the main table;
-//!   `AUTH KIND KEY SECRET` authenticates packets of both sides: KIND `password`, `md5`, `meticulous-md5`, `sha1` or `meticulous-sha1`, KEY the number
-//!   of the key, 0 to 255, SECRET without spaces; `AUTH none`, the default, authenticates nothing;
-//!   `DISCRIMINATOR N` the session's number, default random;
-//!   `PASSIVE` waits for the neighbour to begin;
-//!   `DEPENDENT` says that the session ends with the control plane;
-//!   `DOWN` holds it down.
+//!   several hops away. May be repeated. These are the options.
+//!   `TX TIME`, `RX TIME`: intervals of sending and receiving, at least 1 ms, default 300 ms.
+//!   `MULT N`: how many packets may be missing, default 3.
+//!   `ECHO TIME`: shortest interval at which echo packets of the neighbour are returned, default 0: none.
+//!   `ECHO_TX TIME`: interval at which own echo packets are sent, at least 1 ms, over one hop only, default 0: none.
+//!   `ECHO_SOURCE ADDRESS`: another own address, from which they come, default LOCAL.
+//!   `TTL N`: least TTL of received packets, over several hops only, default 254.
+//!   `VRF NAME`: the VRF whose routes it takes, over several hops only, default the main table.
+//!   `AUTH KIND KEY SECRET`: authenticates packets of both sides. KIND is `password`, `md5`, `meticulous-md5`, `sha1` or `meticulous-sha1`, KEY the number
+//!   of the key, 0 to 255, SECRET without spaces. `AUTH none`, the default, authenticates nothing.
+//!   `DISCRIMINATOR N`: the session's number, default random.
+//!   `PASSIVE`: waits for the neighbour to begin.
+//!   `DEPENDENT`: says that the session ends with the control plane.
+//!   `DOWN`: holds it down.
 //! * `TABLE` the StaticIPLookup, or one of its synonyms, and `TABLE6` the LookupIP6Route, whose next hops the sessions guard.
 //!   Sessions over several hops send by the routes there.
 //! * `VRF NAME NUMBER` the number of VRF NAME's table, 1 to 255, in TABLE and TABLE6, which need VRF_ANNO. May be repeated.
 //!
-//! When a session fails, its neighbour counts as dead: groups of next hops in TABLE and TABLE6 leave it out, and so does a RouteFeed with
-//! `BFD` that names this element. When the session is up again, the neighbour returns. A neighbour that is down for an administrative reason stays
+//! When a session fails, its neighbour counts as dead. Groups of next hops in TABLE and TABLE6 leave it out, and so does a RouteFeed whose
+//! `BFD` names this element. When the session is up again, the neighbour returns. A neighbour that is down for an administrative reason stays
 //! in use, and so does one whose session has never been up (RFC 5882). Flows of other next hops do not move.
 //!
 //! Intervals are jittered (RFC 5880, 6.8.7), and until a session is up it sends once a second at most. Demand
-//! mode is respected, but not asked for. A session whose AUTH changes begins anew. Handlers and recordings show `***` in place of secrets.
+//! mode is respected, but not asked for. A session whose AUTH changes begins anew. Handlers, recordings and messages show
+//! `***` in place of secrets.
 //!
 //! **Echo packets** (RFC 5880, 6.8.9; RFC 5881, 4) are UDP packets to port 3785 from ECHO_SOURCE to LOCAL, both own addresses. The neighbour gets them by its Ethernet
 //! address, and sends them back as it forwards any packet. They are sent while the session is up and the neighbour reports that it
@@ -44,9 +45,9 @@
 //! the neighbour may send control packets once a second. Where LOCAL is link-local, they go to ECHO_SOURCE. Elements that drop
 //! packets from own addresses must let them pass: see `ECHO` of CheckIPAddresses and CheckIP6Header.
 //!
-//! **Drops:** packets that were read as `discarded`; `rate-exceeded` for echo packets that a neighbour sends faster than ECHO allows; `bad-bfd`, `no-bfd-session`, `bad-hop-limit` for a TTL below the session's, `inactive` for
-//! a session that is held down, `too-short`, `bad-length`, `bad-version`, `bad-checksum`, `bad-protocol`; `no-route` for packets over several hops. The
-//! handler `discards` tells the rules of RFC 5880 apart.
+//! **Drops:** `discarded` for packets that were read, `rate-exceeded` for echo packets that a neighbour sends faster than ECHO allows. `bad-hop-limit` for a TTL below
+//! the session's, `inactive` for a session that is held down, `no-route` for packets over several hops. `bad-bfd`, `no-bfd-session`, `too-short`, `bad-length`,
+//! `bad-version`, `bad-checksum`, `bad-protocol` for other packets that do not count. The handler `discards` counts by the rules of RFC 5880.
 //!
 //! **Handlers**
 //! * `sessions` read: a line for each session. `json` read: the same as JSON, with the names of FRR's `show bfd peers json`.

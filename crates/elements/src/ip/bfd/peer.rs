@@ -61,8 +61,8 @@ impl Wanted {
             && self.discriminator.is_none_or(|number| Some(number) == other.discriminator)
     }
 
-    /// The same, with the authentication and the source of echo packets of the session as it is: who changes its intervals, as bfdd does,
-    /// knows of neither.
+    /// The same, with the authentication and the source of echo packets of the session as it is. bfdd changes intervals, and knows
+    /// of neither.
     pub(super) fn with_unsaid(self, now: &Wanted) -> Wanted {
         let echo_source = self.echo_source.or(now.echo_source.filter(|_| self.echo_tx_us > 0));
         let auth = if self.no_auth { None } else { self.auth.or(now.auth) };
@@ -70,7 +70,7 @@ impl Wanted {
     }
 }
 
-/// The secrets in an argument, or in a message about one: the third word behind each AUTH with a kind, and the second one where that is no key.
+/// The secrets in an argument, or in a message about one. That is the third word behind each AUTH with a kind, and the second one where it is no key.
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let follows_auth = |at: usize, by: usize| {
