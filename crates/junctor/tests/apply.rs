@@ -293,3 +293,16 @@ fn secrets_are_not_shown() {
     assert!(said.contains("there is no LINK y") && !said.contains("hush"), "{said}");
     assert!(!router.said.lock().unwrap().contains("hush"));
 }
+
+/// Nor do recordings, whose reader may be another than the router's administrator.
+#[test]
+fn recordings_have_no_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("recording").display().to_string();
+    let text = "Idle -> bfd :: BFD(LINK x, SESSION 10.0.0.2 10.0.0.1 x AUTH sha1 7 hush) -> Discard;";
+    let output = junctor(&["profile", "record", "--time", "100ms", "-o", &file, "--", "-e", text]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bytes = std::fs::read(&file).unwrap();
+    let has = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
+    assert!(has(b"AUTH sha1 7 ***") && !has(b"hush"));
+}

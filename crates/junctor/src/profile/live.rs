@@ -46,9 +46,9 @@ pub(super) fn failed(why: &std::io::Error, progress: &Progress) -> String {
     format!("not all was written: {why}; kept: {progress}")
 }
 
-/// The command line of this process.
+/// The command line of this process, in which a configuration may be.
 pub(super) fn command() -> String {
-    std::env::args().collect::<Vec<_>>().join(" ")
+    crate::config::without_secrets(std::env::args().collect::<Vec<_>>().join(" "))
 }
 
 /// Says what could not be recorded.
