@@ -121,16 +121,25 @@ fn check(method: &str, when: When) {
     assert!(rest > 500, "{rest} frames were in the ring");
 }
 
-/// A rig whose two ends of the first cable have addresses and know each other.
+/// A rig whose two ends of the first cable have addresses and know each other. The kernels send IPv6 with hop limit 255.
 fn addressed(cable: Cable) -> Rig {
     let rig = Rig::new(cable).unwrap();
-    let ends = [(&rig.a, "a0", "10.0.0.2", &rig.dut, "d0"), (&rig.dut, "d0", "10.0.0.1", &rig.a, "a0")];
-    for (namespace, interface, address, _, _) in ends {
-        namespace.ip(&format!("addr add {address}/24 dev {interface}")).unwrap();
+    let ends = [(&rig.a, "a0", 2), (&rig.dut, "d0", 1)];
+    for (namespace, interface, number) in ends {
+        let set = |name: &str, value: &str| {
+            namespace.sysctl(&format!("net/ipv6/conf/{interface}/{name}"), value).unwrap();
+        };
+        set("disable_ipv6", "0");
+        set("hop_limit", "255");
+        namespace.ip(&format!("addr add 10.0.0.{number}/24 dev {interface}")).unwrap();
+        namespace.ip(&format!("addr add fd00::{number}/64 dev {interface} nodad")).unwrap();
     }
-    for ((namespace, interface, _, other, at_other), to) in ends.into_iter().zip(["10.0.0.1", "10.0.0.2"]) {
+    let [near, far] = ends;
+    for ((namespace, interface, _), (other, at_other, number)) in [(near, far), (far, near)] {
         let mac = other.mac(at_other).unwrap().map(|byte| format!("{byte:02x}")).join(":");
-        namespace.ip(&format!("neigh replace {to} lladdr {mac} dev {interface} nud permanent")).unwrap();
+        for to in [format!("10.0.0.{number}"), format!("fd00::{number}")] {
+            namespace.ip(&format!("neigh replace {to} lladdr {mac} dev {interface} nud permanent")).unwrap();
+        }
     }
     rig
 }
@@ -144,18 +153,24 @@ fn sender(namespace: &Namespace, ttl: u32) -> UdpSocket {
 
 /// How many UDP packets the kernel has got for ports that nobody listens at; it answers them by ICMP.
 fn no_ports(namespace: &Namespace) -> u64 {
-    let text = namespace.enter(|| std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap()).unwrap();
-    let mut lines = text.lines().filter(|line| line.starts_with("Udp: "));
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
+    let (four, six) = namespace.enter(|| (read("snmp"), read("snmp6"))).unwrap();
+    let mut lines = four.lines().filter(|line| line.starts_with("Udp: "));
     let [names, values] = [lines.next().unwrap(), lines.next().unwrap()];
     let at = names.split(' ').position(|name| name == "NoPorts").unwrap();
-    values.split(' ').nth(at).unwrap().parse().unwrap()
+    let six = six.lines().find_map(|line| line.strip_prefix("Udp6NoPorts")).unwrap();
+    values.split(' ').nth(at).unwrap().parse::<u64>().unwrap() + six.trim().parse::<u64>().unwrap()
 }
 
-/// The destination port of a UDP packet over IPv4.
+/// The destination port of a UDP packet.
 fn port(packet: &Packet) -> Option<u16> {
     let data = packet.data();
-    let is_udp = data.get(12..14) == Some(&[8, 0]) && data.get(23) == Some(&17);
-    is_udp.then(|| u16::from_be_bytes([data[36], data[37]]))
+    let (protocol, port) = match data.get(12..14)? {
+        [8, 0] => (23, 36),
+        [0x86, 0xdd] => (20, 56),
+        _ => return None,
+    };
+    (*data.get(protocol)? == 17).then(|| u16::from_be_bytes([data[port], data[port + 1]]))
 }
 
 /// The destination ports of the UDP packets that come until `count` of them have.
@@ -184,12 +199,14 @@ fn check_kernel(method: &str, urgent: bool, sniffer: Option<bool>, seen: u64) {
             (device, rx)
         })
         .unwrap();
-    let socket = sender(&rig.a, 255);
-    let all = [3784, 3785, 4784, 9];
-    all.iter().for_each(|port| _ = socket.send_to(&[0; 24], ("10.0.0.1", *port)).unwrap());
-    let mut came = ports(&mut *rx, all.len());
+    let (socket, bfd) = (sender(&rig.a, 255), [3784, 3785, 4784]);
+    let six = rig.a.enter(|| UdpSocket::bind("[::]:0").unwrap()).unwrap();
+    bfd.iter().for_each(|port| _ = six.send_to(&[0; 24], ("fd00::1", *port)).unwrap());
+    bfd.iter().for_each(|port| _ = socket.send_to(&[0; 24], ("10.0.0.1", *port)).unwrap());
+    socket.send_to(&[0; 24], "10.0.0.1:9").unwrap();
+    let mut came = ports(&mut *rx, 7);
     came.sort_unstable();
-    assert_eq!(came, [9, 3784, 3785, 4784]);
+    assert_eq!(came, [9, 3784, 3784, 3785, 3785, 4784, 4784]);
     // The last packet came last, so the kernel gets nothing more behind it.
     wait_for("the kernel", PATIENCE, || no_ports(&rig.dut) >= seen).unwrap();
     assert_eq!(no_ports(&rig.dut), seen, "{}", device.info().driver);
@@ -269,8 +286,8 @@ on_rig! {
     the_kernel_sees_no_bfd_of_af_packet => check_kernel("AF_PACKET", true, None, 1);
     the_kernel_sees_no_bfd_of_af_xdp => check_kernel("AF_XDP", true, None, 0);
     the_kernel_sees_no_bfd_of_af_xdp_generic => check_kernel("AF_XDP_GENERIC", true, None, 0);
-    the_kernel_sees_bfd_where_a_sniffer_asks_for_it => check_kernel("AF_PACKET", true, Some(true), 4);
-    without_urgent_the_kernel_sees_bfd => check_kernel("AF_PACKET", false, None, 4);
+    the_kernel_sees_bfd_where_a_sniffer_asks_for_it => check_kernel("AF_PACKET", true, Some(true), 7);
+    without_urgent_the_kernel_sees_bfd => check_kernel("AF_PACKET", false, None, 7);
     af_packet_gives_bfd_the_room_asked_for => wishes_hold("AF_PACKET", false);
     af_packet_delivers_bfd_of_this_host => wishes_hold("AF_PACKET", true);
     af_xdp_gives_bfd_the_room_asked_for => wishes_hold("AF_XDP", false);
