@@ -24,6 +24,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("planes", &["icc", "lang", "sync"]),
     ("bfd", &["wire"]),
     ("feed", &["wire"]),
+    ("gcm", &[]),
     ("control", &["feed", "icc", "wire"]),
     ("lab", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports"]),
     (
