@@ -16,9 +16,14 @@
 //! one need masks. The block of lengths is multiplied apart.
 //!
 //! # Which code takes a packet
-//! A packet of up to nine vectors (560 bytes) is one *group*: [`short`] takes several such packets of the same number of vectors at once, so that their chains of
-//! rounds hide each other's latency. A longer packet goes alone through [`long`], in groups of eight vectors.
+//! A packet of up to nine vectors (560 bytes) is one *group*: [`short`] takes it. Packets of one vector go four at a time and those of two go three at a time, so that their chains of
+//! rounds hide each other's latency; more of them would not fit into the registers, and larger ones have enough chains of their own. A longer packet goes alone through [`long`], in groups of eight vectors.
 //! [`run`] sorts the jobs of a batch by class first, so that branches are predicted.
+//!
+//! # Speed
+//! Sealing with AES-128, batches of 32, one key and 1,000 keys at random, nanoseconds per packet: 13 and 14 for 48 bytes, 18 and 18 for 64, 98 and 107 for 1,400. `ring` takes
+//! 85, 86 and 264 with one key. (Intel Xeon of family 6, model 207, at 3 GHz, a virtual machine that others use; `cargo run --release -p junctor-gcm --example speed -- --least 48 64 1400`; November 2026.)
+//! A round of AES takes port 0 for a cycle and a product port 5, so four blocks cost at least ten cycles: 77 ns for 1,400 bytes.
 //!
 //! # Inlining
 //! Rust passes vectors between functions in memory, so all that is hot must be inlined. `#[target_feature]` and `#[inline(always)]` exclude each other. So small
@@ -132,8 +137,8 @@ fn run_class<const SEAL: bool>(class: u8, jobs: &mut [Job<'_>], order: &[u8]) {
                 $(
                     c if c == $base => short::run::<4, 1, $rounds, SEAL>(jobs, order),
                     c if c == $base + 1 => short::run::<3, 2, $rounds, SEAL>(jobs, order),
-                    c if c == $base + 2 => short::run::<2, 3, $rounds, SEAL>(jobs, order),
-                    c if c == $base + 3 => short::run::<2, 4, $rounds, SEAL>(jobs, order),
+                    c if c == $base + 2 => short::run::<1, 3, $rounds, SEAL>(jobs, order),
+                    c if c == $base + 3 => short::run::<1, 4, $rounds, SEAL>(jobs, order),
                     c if c == $base + 4 => short::run::<1, 5, $rounds, SEAL>(jobs, order),
                     c if c == $base + 5 => short::run::<1, 6, $rounds, SEAL>(jobs, order),
                     c if c == $base + 6 => short::run::<1, 7, $rounds, SEAL>(jobs, order),

@@ -64,38 +64,59 @@ impl Group {
         Self { place: self.place.wrapping_add(64 * GROUP), mask: u64::MAX, aad: self.aad }
     }
 
-    /// The ciphertext, after what has the hash `before`.
+    /// The ciphertext that is to be opened.
     ///
     /// # Safety
     /// The group lies in the text but for what its mask leaves out.
     #[inline(always)]
-    unsafe fn hashed<'a>(&self, key: &'a Key, before: __m512i) -> Hashed<'a, 1, GROUP> {
+    unsafe fn ciphertext(&self) -> [__m512i; GROUP] {
         // SAFETY: the caller has the features, and says the rest.
         unsafe {
             let mut data = [_mm512_setzero_si512(); GROUP];
-            for (v, data) in data.iter_mut().enumerate() {
-                let place = self.place.wrapping_add(64 * v);
-                *data = reversed(load(place, self.mask, v == 0, self.aad));
+            for v in 0..GROUP {
+                data[v] = load(self.place.wrapping_add(64 * v), self.mask, v == 0, self.aad);
             }
-            data[0] = _mm512_xor_si512(data[0], before);
-            Hashed { keys: [key], data: [data], first: [0] }
+            data
         }
     }
 
-    /// Applies the key stream.
+    /// Applies the key stream, and returns the result.
     ///
     /// # Safety
-    /// As for `hashed`.
+    /// As for `ciphertext`.
     #[inline(always)]
-    unsafe fn apply(&self, stream: &[__m512i; GROUP]) {
+    unsafe fn apply(&self, stream: &[__m512i; GROUP]) -> [__m512i; GROUP] {
         // SAFETY: the caller has the features, and says the rest.
         unsafe {
-            for (v, stream) in stream.iter().enumerate() {
+            let mut data = [_mm512_setzero_si512(); GROUP];
+            for v in 0..GROUP {
                 let place = self.place.wrapping_add(64 * v);
                 let text = load(place, self.mask, v == 0, _mm512_setzero_si512());
-                store(place, self.mask, v == 0, _mm512_xor_si512(text, *stream));
+                data[v] = _mm512_xor_si512(text, stream[v]);
+                store(place, self.mask, v == 0, data[v]);
+                if v == 0 {
+                    data[v] = _mm512_mask_mov_epi8(self.aad, self.mask, data[v]);
+                }
             }
+            data
         }
+    }
+}
+
+/// A full group's ciphertext, after what has the hash `before`, for products.
+///
+/// # Safety
+/// Only that of all functions with vectors.
+#[inline(always)]
+unsafe fn hashed(key: &Key, ciphertext: [__m512i; GROUP], before: __m512i) -> Hashed<'_, 1, GROUP> {
+    // SAFETY: the caller has the features.
+    unsafe {
+        let mut data = ciphertext;
+        for v in 0..GROUP {
+            data[v] = reversed(data[v]);
+        }
+        data[0] = _mm512_xor_si512(data[0], before);
+        Hashed { keys: [key], data: [data], first: [0] }
     }
 }
 
@@ -120,19 +141,19 @@ unsafe fn seal<'a, 'j, const K: usize, const R: usize>(
         } else {
             rounds::<1, GROUP, R>(&[key], &mut states);
         }
-        group.apply(&states[0]);
+        let mut ciphertext = group.apply(&states[0]);
         let tag_mask = _mm512_castsi512_si128(states[0][0]);
         let groups = (super::vectors(job.text.len()) - 2) / GROUP;
         for number in 1..groups {
             let mut states = [counters::<GROUP>(key, &job.counter, number as u32)];
-            let hashed = group.hashed(key, hash);
+            let hashed = hashed(key, ciphertext, hash);
             let [sum] = rounds_and_sums::<1, GROUP, 1, GROUP, R, false>(&[key], &mut states, &hashed);
             hash = sum.reduced();
             group = group.next();
-            group.apply(&states[0]);
+            ciphertext = group.apply(&states[0]);
         }
         let mut states = [counters::<K>(key, &job.counter, groups as u32)];
-        let hashed = group.hashed(key, hash);
+        let hashed = hashed(key, ciphertext, hash);
         let [sum] = rounds_and_sums::<1, K, 1, GROUP, R, false>(&[key], &mut states, &hashed);
         let mut last = Last::new([job], [key], GROUP * groups, [sum.reduced()]);
         last.set_tag_masks([tag_mask]);
@@ -156,7 +177,7 @@ unsafe fn open<const K: usize, const R: usize>(job: &mut Job<'_>) {
         let mut tag_mask = _mm_setzero_si128();
         for number in 0..groups {
             let mut states = [counters::<GROUP>(key, &job.counter, number as u32)];
-            let hashed = group.hashed(key, hash);
+            let hashed = hashed(key, group.ciphertext(), hash);
             let [sum] = rounds_and_sums::<1, GROUP, 1, GROUP, R, false>(&[key], &mut states, &hashed);
             hash = sum.reduced();
             group.apply(&states[0]);
