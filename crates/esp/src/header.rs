@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What ESP needs of an IP header, of either family.
+
+use wire::{Protocol, checksum, ipv4, ipv6};
+
+/// Why a packet cannot be protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It is no whole IP packet.
+    #[error("not a whole IP packet")]
+    NotIp,
+    /// A fragment, which transport mode does not take (RFC 4303, 3.3.4), and which a receiver puts together first (3.4.1).
+    #[error("a fragment")]
+    Fragment,
+    /// It would be longer than an IP packet can be.
+    #[error("too long for an IP packet around it")]
+    TooLong,
+    /// There is no memory for what is added.
+    #[error("no packet memory")]
+    NoMemory,
+}
+
+/// An IP header with its options, or with those extension headers that stand before ESP (RFC 4303, 3.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Whether it is IPv6.
+    pub is_six: bool,
+    /// Its bytes.
+    pub len: usize,
+    /// What follows it.
+    pub next: Protocol,
+    /// Bytes of the whole packet, as the header says.
+    pub packet_len: usize,
+    /// Traffic class: DSCP and ECN.
+    pub class: u8,
+    /// Whether the packet must not be fragmented: always with IPv6.
+    pub dont_fragment: bool,
+    /// Whether it is a fragment.
+    pub is_fragment: bool,
+    /// Where the byte is that says `next`.
+    next_at: usize,
+}
+
+impl Header {
+    /// Reads the header in front of a packet.
+    ///
+    /// # Errors
+    /// [`Unfit::NotIp`] if the packet is cut off or no IP.
+    pub fn read(packet: &[u8]) -> Result<Header, Unfit> {
+        match packet.first().map(|first| first >> 4) {
+            Some(4) => Header::read4(packet),
+            Some(6) => Header::read6(packet),
+            _ => None,
+        }
+        .ok_or(Unfit::NotIp)
+    }
+
+    fn read4(packet: &[u8]) -> Option<Header> {
+        let view = ipv4::View::new_checked(packet).ok()?;
+        Some(Header {
+            is_six: false,
+            len: view.header_len(),
+            next: view.protocol(),
+            packet_len: view.total_len().into(),
+            class: view.tos(),
+            dont_fragment: view.dont_fragment(),
+            is_fragment: view.is_fragment(),
+            next_at: ipv4::field::PROTOCOL,
+        })
+    }
+
+    fn read6(packet: &[u8]) -> Option<Header> {
+        let view = ipv6::View::new_checked(packet).ok()?;
+        let mut header = Header {
+            is_six: true,
+            len: ipv6::HEADER_LEN,
+            next: view.next_header(),
+            packet_len: ipv6::HEADER_LEN + usize::from(view.payload_len()),
+            class: view.traffic_class(),
+            dont_fragment: true,
+            is_fragment: false,
+            next_at: ipv6::field::NEXT_HEADER,
+        };
+        // Options for the destination stand before ESP if a routing header follows them, for all hops on the way read them.
+        let mut ahead = header;
+        for extension in view.extensions() {
+            let extension = extension.ok()?;
+            let here = ipv6::HEADER_LEN + extension.offset;
+            ahead = Header {
+                len: here + extension.data.len(),
+                next: extension.next_header,
+                next_at: here,
+                is_fragment: extension.fragment().is_some(),
+                ..ahead
+            };
+            match extension.kind {
+                Protocol::HOP_BY_HOP | Protocol::IPV6_ROUTE => header = ahead,
+                Protocol::IPV6_FRAGMENT => return Some(ahead),
+                Protocol::IPV6_DESTINATION => {}
+                _ => break,
+            }
+        }
+        Some(header)
+    }
+
+    /// The same header with an extension header of so many bytes behind it, which says that `next` follows.
+    pub(crate) fn behind(self, next: Protocol, extension_len: usize) -> Option<Header> {
+        let len = self.len.checked_add(extension_len)?;
+        Some(Header { len, next, next_at: self.len, ..self })
+    }
+
+    /// The protocol number that a whole packet of this family has as a payload.
+    pub fn as_payload(&self) -> Protocol {
+        if self.is_six { Protocol::IPV6 } else { Protocol::IPIP }
+    }
+
+    /// Has the header in front of `packet` say that the packet has `len` bytes and that `next` follows.
+    pub fn rewrite(&self, packet: &mut [u8], len: usize, next: Protocol) {
+        packet[self.next_at] = next.0;
+        if self.is_six {
+            let payload = (len - ipv6::HEADER_LEN) as u16;
+            packet[ipv6::field::PAYLOAD_LEN..][..2].copy_from_slice(&payload.to_be_bytes());
+        } else {
+            packet[ipv4::field::TOTAL_LEN..][..2].copy_from_slice(&(len as u16).to_be_bytes());
+            self.fill_checksum(packet);
+        }
+    }
+
+    /// Gives the packet another traffic class.
+    pub fn set_class(&self, packet: &mut [u8], class: u8) {
+        if class == self.class {
+            return;
+        }
+        if self.is_six {
+            packet[0] = packet[0] & 0xf0 | class >> 4;
+            packet[1] = packet[1] & 0x0f | class << 4;
+        } else {
+            packet[ipv4::field::TOS] = class;
+            self.fill_checksum(packet);
+        }
+    }
+
+    fn fill_checksum(&self, packet: &mut [u8]) {
+        packet[ipv4::field::CHECKSUM..][..2].fill(0);
+        let sum = checksum::internet(&packet[..self.len]);
+        packet[ipv4::field::CHECKSUM..][..2].copy_from_slice(&sum.to_be_bytes());
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The way in: where ESP is in a packet, and what the packet was before it was protected.
+
+use packet::Packet;
+use wire::{Protocol, checksum, ipv4, ipv6, udp};
+
+use crate::header::{Header, Unfit};
+use crate::replay::Refused;
+use crate::sa::{Mode, Sa};
+use crate::suite::{HEADER_LEN, LENT, Part};
+use crate::tunnel;
+
+/// An ESP packet whose association is to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// The association's number.
+    pub spi: u32,
+    /// The low half of the sequence number.
+    pub low: u32,
+    /// The IP header around it.
+    pub outer: Header,
+    /// UDP ports, if it came by UDP: source and destination.
+    pub udp: Option<(u16, u16)>,
+    /// Where the ESP header begins, in bytes.
+    at: usize,
+}
+
+/// What there is in a packet for this host that may be ESP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// ESP.
+    Esp(Arrived),
+    /// A message of IKE, behind four zeros by UDP (RFC 3948, 2.2).
+    Ike,
+    /// A keep-alive for an address translator on the way (RFC 3948, 2.3).
+    KeepAlive,
+}
+
+/// Why a packet is dropped: auditable events of RFC 4303, and what else can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Dropped {
+    /// Too short for what it should have, or no IP packet.
+    #[error("a truncated or malformed packet")]
+    Malformed,
+    /// A fragment.
+    #[error("a fragment")]
+    Fragment,
+    /// Its number was there already.
+    #[error("a replayed packet")]
+    Replayed,
+    /// Its number is older than the window.
+    #[error("a packet older than the window")]
+    TooOld,
+    /// The check value is wrong.
+    #[error("a packet that fails its integrity check")]
+    Forged,
+    /// What it carries is not what the association is for.
+    #[error("a packet that does not fit its association")]
+    WrongMode,
+    /// A dummy packet, which says nothing (RFC 4303, 2.6).
+    #[error("a dummy packet")]
+    Dummy,
+    /// Congestion was signalled to a sender who would not understand it (RFC 6040, 4.2).
+    #[error("congestion signalled to a packet that cannot carry it")]
+    Congestion,
+}
+
+impl From<Refused> for Dropped {
+    fn from(why: Refused) -> Dropped {
+        match why {
+            Refused::Replayed => Dropped::Replayed,
+            Refused::TooOld | Refused::Zero => Dropped::TooOld,
+        }
+    }
+}
+
+/// Looks what a packet is that begins with its IP header and carries ESP, or UDP to a port for it.
+///
+/// # Errors
+/// [`Dropped::Malformed`] or [`Dropped::Fragment`].
+pub fn find(packet: &[u8]) -> Result<Found, Dropped> {
+    let outer = match Header::read(packet) {
+        Ok(header) if header.is_fragment => return Err(Dropped::Fragment),
+        Ok(header) => behind_options(packet, header).ok_or(Dropped::Malformed)?,
+        Err(_) => return Err(Dropped::Malformed),
+    };
+    let payload = packet.get(outer.len..outer.packet_len).ok_or(Dropped::Malformed)?;
+    let (udp, esp, at) = match outer.next {
+        Protocol::ESP => (None, payload, outer.len),
+        Protocol::UDP => {
+            let view = udp::View::new_checked(payload).map_err(|_| Dropped::Malformed)?;
+            let len = usize::from(view.length());
+            let carried = &payload[udp::HEADER_LEN..len];
+            match carried {
+                [0xff] => return Ok(Found::KeepAlive),
+                [0, 0, 0, 0, ..] => return Ok(Found::Ike),
+                _ => {}
+            }
+            (Some((view.src_port(), view.dst_port())), carried, outer.len + udp::HEADER_LEN)
+        }
+        _ => return Err(Dropped::Malformed),
+    };
+    let [spi, low] = *esp.as_chunks::<4>().0.first_chunk::<2>().ok_or(Dropped::Malformed)?;
+    let outer = Header { packet_len: at + esp.len(), ..outer };
+    Ok(Found::Esp(Arrived { spi: u32::from_be_bytes(spi), low: u32::from_be_bytes(low), outer, udp, at }))
+}
+
+/// The header with options for the destination behind it: a receiver takes them for a part of the header.
+fn behind_options(packet: &[u8], header: Header) -> Option<Header> {
+    if header.next != Protocol::IPV6_DESTINATION || !header.is_six {
+        return Some(header);
+    }
+    let &[next, units] = packet.get(header.len..)?.first_chunk()?;
+    header.behind(Protocol(next), (usize::from(units) + 1) * 8).filter(|header| header.len <= packet.len())
+}
+
+/// The part of a packet that is to be opened, once its association is known.
+///
+/// # Errors
+/// It is too short, or its number does not pass.
+pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, arrived: &Arrived) -> Result<Part<'a>, Dropped> {
+    let number = sa.window.whole(arrived.low);
+    sa.window.check(number)?;
+    let end = arrived.outer.packet_len;
+    if !sa.suite.fits(end - arrived.at) || sa.udp.is_some() != arrived.udp.is_some() {
+        return Err(Dropped::Malformed);
+    }
+    let bytes = &mut packet.data_mut()[arrived.at - LENT..end];
+    Ok(Part { suite: &sa.suite, number, is_extended: sa.is_extended, bytes, is_genuine: false })
+}
+
+/// Makes of a packet that was opened and found genuine what it was: the packet that the tunnel carried, or the one with the outer header. It begins
+/// with its IP header again.
+///
+/// # Errors
+/// Why it is dropped. The association has noted its number.
+pub fn decapsulate(packet: &mut Packet, sa: &Sa, arrived: &Arrived, number: u64) -> Result<(), Dropped> {
+    sa.window.accept(number)?;
+    let bytes = packet.data();
+    let end = arrived.outer.packet_len - sa.suite.icv_len();
+    let begin = arrived.at + HEADER_LEN + sa.suite.iv_len();
+    let (padding, next) = (usize::from(bytes[end - 2]), Protocol(bytes[end - 1]));
+    let end = (end - 2).checked_sub(padding).filter(|end| *end >= begin).ok_or(Dropped::Malformed)?;
+    if next == Protocol::IPV6_NO_NEXT {
+        return Err(Dropped::Dummy);
+    }
+    match sa.mode {
+        Mode::Tunnel { .. } => leave_tunnel(packet, sa, arrived, next, begin..end),
+        Mode::Transport => {
+            leave_transport(packet, arrived, next, begin..end);
+            Ok(())
+        }
+    }
+}
+
+fn leave_tunnel(
+    packet: &mut Packet,
+    sa: &Sa,
+    arrived: &Arrived,
+    next: Protocol,
+    payload: std::ops::Range<usize>,
+) -> Result<(), Dropped> {
+    if !matches!(next, Protocol::IPIP | Protocol::IPV6) {
+        return Err(Dropped::WrongMode);
+    }
+    let inner = Header::read(&packet.data()[payload.clone()]).map_err(|_: Unfit| Dropped::Malformed)?;
+    if inner.as_payload() != next {
+        return Err(Dropped::Malformed);
+    }
+    let rules = &sa.rules;
+    let class = tunnel::inner_class(inner.class, arrived.outer.class, rules.decap_dscp, rules.ecn)
+        .ok_or(Dropped::Congestion)?;
+    // What is behind the inner packet hides how long it is.
+    let end = payload.start + inner.packet_len;
+    packet.trim(packet.len() - end);
+    packet.strip(payload.start);
+    inner.set_class(packet.data_mut(), class);
+    packet.set_network(0, inner.len);
+    Ok(())
+}
+
+fn leave_transport(packet: &mut Packet, arrived: &Arrived, next: Protocol, payload: std::ops::Range<usize>) {
+    let outer = arrived.outer;
+    packet.trim(packet.len() - payload.end);
+    let moved = payload.start - outer.len;
+    let bytes = packet.data_mut();
+    bytes.copy_within(..outer.len, moved);
+    packet.strip(moved);
+    let len = packet.len();
+    let bytes = packet.data_mut();
+    outer.rewrite(bytes, len, next);
+    if arrived.udp.is_some() {
+        // A translator may have changed addresses, which the payload's checksum covers. The integrity check has taken its place (RFC 3948, 3.1.2).
+        fill_transport_checksum(bytes, &outer, next);
+    }
+    packet.set_network(0, outer.len);
+}
+
+/// Computes the checksum of TCP or UDP anew.
+fn fill_transport_checksum(packet: &mut [u8], header: &Header, next: Protocol) {
+    let at = match next {
+        Protocol::TCP => wire::tcp::field::CHECKSUM,
+        Protocol::UDP => udp::field::CHECKSUM,
+        _ => return,
+    };
+    let (front, segment) = packet.split_at_mut(header.len);
+    let Some(place) = segment.get_mut(at..at + 2) else { return };
+    if next == Protocol::UDP && *place == [0, 0] && !header.is_six {
+        return;
+    }
+    place.fill(0);
+    let sum = if header.is_six {
+        front.first_chunk().map(ipv6::Header::from_chunk).map(|ip| checksum::transport_v6(ip.src(), ip.dst(), next, segment))
+    } else {
+        front.first_chunk().map(ipv4::Header::from_chunk).map(|ip| checksum::transport_v4(ip.src(), ip.dst(), next, segment))
+    };
+    let sum = sum.unwrap_or(0);
+    let sum = if next == Protocol::UDP { checksum::never_zero(sum) } else { sum };
+    segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The anti-replay window of a receiver (RFC 4303, 3.4.3), with extended sequence numbers (RFC 4304, appendix A).
+//!
+//! A receiver asks [`Window::check`] before it decrypts, and [`Window::accept`] when the packet has turned out to be genuine.
+//! Nothing that an outsider sends moves the window.
+//!
+//! # Layout
+//! The window is a ring of words (RFC 6479) that moves without shifting bits. A word has 32 numbers, a *block*, and says which:
+//!
+//! ```text
+//! bit    63 .................. 32   31 ............... 0
+//!        number / 32, modulo 2^32   number n: bit n mod 32
+//! ```
+//!
+//! A word that says an older block is empty, so nobody ever clears one, and all that a packet changes is one word and, if it is the newest, `top`.
+//!
+//! # Several workers at once
+//! There is no lock: any number of workers may ask and accept.
+//! 1. *No number passes twice.* A number passes where a compare-and-swap sets its bit in a word that says its block. Of two workers with the same
+//!    number one fails, sees the other's bit and refuses.
+//! 2. *A word that has gone on to a newer block never returns.* So a number whose block has left the ring is refused as too old, even if `top` was
+//!    read before it moved. All that this costs is packets that are late by the whole ring while `top` moves.
+//! 3. `top` only grows (`fetch_max`). A worker that sees an old `top` takes a number for new that another one has: the word decides, by 1.
+//!
+//! Where packets are steered by SPI, both lines stay with one worker, and nothing is shared.
+//!
+//! A word that no packet has met for 2^36 numbers may seem new. [`Window::accept`] empties all words when `top` moves by that much at once.
+
+use std::fmt;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The largest window, in packets.
+pub const MOST: u32 = 1 << 16;
+/// The window where nothing else is said.
+pub const DEFAULT: u32 = 1024;
+
+/// Numbers of a word.
+const BLOCK: u64 = 32;
+/// A step of `top` after which blocks are told apart no more.
+const FAR: u64 = 1 << 36;
+
+/// Why a sequence number does not pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// A packet of this number has passed.
+    Replayed,
+    /// The number is below the window.
+    TooOld,
+    /// No sender uses number 0.
+    Zero,
+}
+
+/// What has been received of one security association.
+pub struct Window {
+    /// The highest number that passed; 0 in the beginning.
+    top: AtomicU64,
+    /// Packets below `top`, itself included, that are remembered; 0 for no protection.
+    size: u32,
+    is_extended: bool,
+    ring: Box<[AtomicU64]>,
+}
+
+impl Window {
+    /// A window of `size` packets, at most [`MOST`]. With 0, every number passes. `is_extended` says whether numbers have 64 bits, of
+    /// which packets carry the low 32.
+    pub fn new(size: u32, is_extended: bool) -> Window {
+        let size = size.min(MOST);
+        // One word more than the window needs, since its ends may lie within words.
+        let words = if size == 0 { 0 } else { (u64::from(size).div_ceil(BLOCK) + 1).next_power_of_two() };
+        Window {
+            top: AtomicU64::new(0),
+            size,
+            is_extended,
+            ring: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// The highest number that passed.
+    pub fn top(&self) -> u64 {
+        self.top.load(Ordering::Relaxed)
+    }
+
+    /// Packets that the window covers.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The whole number of a packet that carries its low 32 bits: the one for which the window moves least forward (RFC 4304, A2.1).
+    #[inline]
+    pub fn whole(&self, low: u32) -> u64 {
+        if !self.is_extended {
+            return low.into();
+        }
+        let top = self.top();
+        let (high, top_low) = (top >> 32, top as u32);
+        // The window's lowest number, in 32 bits. It may lie before the last turn of these.
+        let bottom = top_low.wrapping_sub(self.size.max(1) - 1);
+        let spans_turns = bottom > top_low;
+        let high = match (spans_turns, low >= bottom) {
+            (false, true) | (true, false) => high,
+            (false, false) => high + 1,
+            // Before the first turn there is nothing.
+            (true, true) => high.saturating_sub(1),
+        };
+        high << 32 | u64::from(low)
+    }
+
+    /// Whether a number may pass.
+    ///
+    /// # Errors
+    /// Why it does not.
+    #[inline]
+    pub fn check(&self, number: u64) -> Result<(), Refused> {
+        let top = self.top();
+        if self.size == 0 || number > top {
+            return Ok(());
+        }
+        if number == 0 {
+            return Err(Refused::Zero);
+        }
+        if top - number >= self.size.into() {
+            return Err(Refused::TooOld);
+        }
+        with_bit(self.word(number).load(Ordering::Relaxed), number).map(drop)
+    }
+
+    /// Notes that a genuine packet of this number has come.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check): the same number may have come since it was asked.
+    #[inline]
+    pub fn accept(&self, number: u64) -> Result<(), Refused> {
+        self.check(number)?;
+        if self.size == 0 {
+            self.top.fetch_max(number, Ordering::Relaxed);
+            return Ok(());
+        }
+        let top = self.top();
+        if number > top && number - top >= FAR {
+            // Older than all that the window covers now.
+            let old = block_of((number / BLOCK).wrapping_sub(self.ring.len() as u64).wrapping_mul(BLOCK)) << 32;
+            self.ring.iter().for_each(|word| word.store(old, Ordering::Relaxed));
+        }
+        let word = self.word(number);
+        let mut before = word.load(Ordering::Relaxed);
+        loop {
+            let after = with_bit(before, number)?;
+            match word.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => before = now,
+            }
+        }
+        if number > top {
+            self.top.fetch_max(number, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn word(&self, number: u64) -> &AtomicU64 {
+        &self.ring[(number / BLOCK) as usize & (self.ring.len() - 1)]
+    }
+
+    /// The bits of the window as Linux hands them to key daemons (`xfrm_replay_state_esn`): a ring, in which number n has
+    /// bit (n - 1) mod size.
+    pub fn bitmap(&self) -> Vec<u32> {
+        let (top, mut words) = (self.top(), vec![0u32; self.size.div_ceil(32) as usize]);
+        for age in 0..u64::from(self.size).min(top) {
+            if self.check(top - age) == Err(Refused::Replayed) {
+                let bit = linux_bit(top, age, self.size);
+                words[bit / 32] |= 1 << (bit % 32);
+            }
+        }
+        words
+    }
+
+    /// A window that goes on from the state of another one of the same size: its `top`, and its [`bitmap`](Self::bitmap).
+    pub fn restored(size: u32, is_extended: bool, top: u64, bitmap: &[u32]) -> Window {
+        let window = Window::new(size, is_extended);
+        window.top.store(top, Ordering::Relaxed);
+        for age in (0..u64::from(window.size).min(top)).rev() {
+            let bit = linux_bit(top, age, window.size);
+            if bitmap.get(bit / 32).is_some_and(|word| word >> (bit % 32) & 1 == 1) {
+                // Nothing is refused, since numbers grow.
+                let _ = window.accept(top - age);
+            }
+        }
+        window
+    }
+}
+
+/// A word with the bit of a number.
+#[inline]
+fn with_bit(word: u64, number: u64) -> Result<u64, Refused> {
+    let (block, bit) = (block_of(number), 1 << (number % BLOCK));
+    let ahead = (block as u32).wrapping_sub((word >> 32) as u32) as i32;
+    match ahead {
+        0 if word & bit != 0 => Err(Refused::Replayed),
+        0 => Ok(word | bit),
+        1.. => Ok(block << 32 | bit),
+        _ => Err(Refused::TooOld),
+    }
+}
+
+/// The block of a number, modulo 2^32.
+#[inline]
+fn block_of(number: u64) -> u64 {
+    number / BLOCK & u64::from(u32::MAX)
+}
+
+/// Linux' place for the number `age` below `top`.
+fn linux_bit(top: u64, age: u64, size: u32) -> usize {
+    let first = (top as u32).wrapping_sub(1) % size;
+    ((u64::from(first) + u64::from(size) - age) % u64::from(size)) as usize
+}
+
+impl fmt::Debug for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Window").field("top", &self.top()).field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All numbers that came, in a set.
+    struct Naive {
+        size: u64,
+        came: BTreeSet<u64>,
+    }
+
+    impl Naive {
+        fn accept(&mut self, number: u64) -> Result<(), Refused> {
+            let top = self.came.last().copied().unwrap_or(0);
+            match number {
+                _ if number > top => {}
+                0 => return Err(Refused::Zero),
+                _ if top - number >= self.size => return Err(Refused::TooOld),
+                _ if self.came.contains(&number) => return Err(Refused::Replayed),
+                _ => {}
+            }
+            self.came.insert(number);
+            Ok(())
+        }
+    }
+
+    /// Steps forwards and backwards around the edges of windows.
+    fn steps() -> impl Strategy<Value = Vec<i64>> {
+        let step = prop_oneof![
+            4 => -3i64..4,
+            2 => -70i64..70,
+            1 => -1100i64..1100,
+            1 => Just(64i64), 
+            1 => 0i64..100_000,
+        ];
+        prop::collection::vec(step, 1..200)
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set(size in prop_oneof![1u32..130, Just(1024), Just(4096)], steps in steps()) {
+            let window = Window::new(size, true);
+            let mut naive = Naive { size: size.into(), came: BTreeSet::new() };
+            for step in steps {
+                let number = window.top().saturating_add_signed(step);
+                prop_assert_eq!(window.check(number).is_ok(), naive.came.last().is_none_or(|top| number > *top)
+                    || (number != 0 && window.top() - number < size.into() && !naive.came.contains(&number)));
+                prop_assert_eq!(window.accept(number), naive.accept(number), "{}", number);
+                prop_assert!(number == 0 || window.accept(number).is_err());
+            }
+            let again = Window::restored(size, true, window.top(), &window.bitmap());
+            for age in 0..u64::from(size).min(window.top()) + 2 {
+                let number = window.top().saturating_sub(age);
+                prop_assert_eq!(again.check(number), window.check(number), "{}", number);
+            }
+        }
+
+        /// Numbers within the window of the highest one, and up to 2^31 above, are told from their low half.
+        #[test]
+        fn high_bits_are_found(top in 1u64..u64::MAX >> 1, ahead in 0u64..1 << 31, behind in 0u64..1024) {
+            let window = Window::new(1024, true);
+            window.accept(top).unwrap();
+            for number in [top + ahead, top.saturating_sub(behind)] {
+                prop_assert_eq!(window.whole(number as u32), number);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_turn_over() {
+        let window = Window::new(64, true);
+        window.accept(0xffff_fff0).unwrap();
+        assert_eq!(window.whole(5), 0x1_0000_0005);
+        window.accept(0x1_0000_0005).unwrap();
+        assert_eq!(window.whole(0xffff_fff1), 0xffff_fff1, "one from before the turn");
+        assert_eq!(window.accept(0xffff_fff0), Err(Refused::Replayed));
+        // Before the first turn there are no numbers to confuse it with.
+        let young = Window::new(64, true);
+        young.accept(1).unwrap();
+        assert_eq!(young.whole(0xffff_ffff), 0xffff_ffff);
+        assert_eq!(Window::new(64, false).whole(7), 7);
+    }
+
+    #[test]
+    fn without_a_window_all_pass() {
+        let window = Window::new(0, false);
+        for number in [5, 5, 1, 0] {
+            assert_eq!(window.accept(number), Ok(()));
+        }
+        assert_eq!(Window::new(u32::MAX, false).size(), MOST);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Two workers with the same packet, and one of them with a newer one that moves the ring on.
+    #[test]
+    fn no_number_passes_twice() {
+        loom::model(|| {
+            let window = Arc::new(Window::new(32, true));
+            let other = window.clone();
+            let thread = loom::thread::spawn(move || (other.accept(5), other.accept(70)));
+            let mine = window.accept(5);
+            let (theirs, newest) = thread.join().unwrap();
+            assert!(mine.is_err() || theirs.is_err(), "it passed twice");
+            assert_eq!(newest, Ok(()));
+            assert_eq!(window.top(), 70);
+            assert_eq!(window.accept(70), Err(Refused::Replayed));
+            assert!(window.accept(5).is_err());
+        });
+    }
+
+    /// Two workers with neighbours within a word: both pass.
+    #[test]
+    fn neighbours_pass_both() {
+        loom::model(|| {
+            let window = Arc::new(Window::new(32, true));
+            let other = window.clone();
+            let thread = loom::thread::spawn(move || other.accept(6));
+            assert_eq!(window.accept(5), Ok(()));
+            assert_eq!(thread.join().unwrap(), Ok(()));
+            assert_eq!(window.top(), 6);
+            assert_eq!([5, 6].map(|number| window.check(number)), [Err(Refused::Replayed); 2]);
+        });
+    }
+}
