@@ -101,7 +101,8 @@ pub fn find(packet: &[u8]) -> Result<Found, Dropped> {
         _ => return Err(Dropped::Malformed),
     };
     let [spi, low] = *esp.as_chunks::<4>().0.first_chunk::<2>().ok_or(Dropped::Malformed)?;
-    let outer = Header { packet_len: at + esp.len(), ..outer };
+    let mut outer = outer;
+    outer.packet_len = at + esp.len();
     Ok(Found::Esp(Arrived { spi: u32::from_be_bytes(spi), low: u32::from_be_bytes(low), outer, udp, at }))
 }
 

@@ -106,6 +106,9 @@ pub fn encapsulate(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, U
     }
     let bytes = packet.data_mut();
     trailer.write(&mut bytes[whole - trailer.len()..], next);
+    if sa.mode == Mode::Transport {
+        bytes.copy_within(pushed..pushed + header_len, 0);
+    }
     let at = header_len + before - sa.suite.iv_len() - HEADER_LEN;
     bytes[at..at + 4].copy_from_slice(&sa.spi.to_be_bytes());
     bytes[at + 4..at + HEADER_LEN].copy_from_slice(&(number as u32).to_be_bytes());
@@ -119,10 +122,7 @@ pub fn encapsulate(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, U
     }
     match sa.mode {
         Mode::Tunnel { from, to } => write_outer(bytes, sa, &inner, (from, to), carried, number as u16),
-        Mode::Transport => {
-            bytes.copy_within(pushed..pushed + header_len, 0);
-            inner.rewrite(bytes, whole, carried);
-        }
+        Mode::Transport => inner.rewrite(bytes, whole, carried),
     }
     packet.set_network(0, header_len);
     Ok(EspAt(at))

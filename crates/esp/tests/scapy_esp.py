@@ -5,6 +5,7 @@ Each line of the file that is named holds: SPI, sequence number, whether numbers
 authentication algorithm or NULL, its key or -, length of the check value, tunnel ends or "-", UDP or "-", the packet in the clear, the packet
 that we sealed. For each there is one line of output: what our packet is in the clear, and the packet as scapy seals it.
 """
+import copy
 import sys
 
 try:
@@ -12,10 +13,16 @@ try:
     scapy.config.conf.noenum = set()
     from scapy.layers.inet import IP, UDP
     from scapy.layers.inet6 import IPv6
-    from scapy.layers.ipsec import ESP, SecurityAssociation
-    import cryptography  # noqa: F401, scapy does not say that it lacks it
+    from scapy.layers.ipsec import CRYPT_ALGOS, ESP, CryptAlgo, SecurityAssociation
+    # scapy does not say that it lacks this.
+    from cryptography.hazmat.primitives.ciphers import algorithms, modes
 except ImportError:
     sys.exit(77)
+
+# Its own form of this takes no check values but of 16 bytes.
+CRYPT_ALGOS["AES-GCM"] = CryptAlgo(
+    "AES-GCM", cipher=algorithms.AES, mode=modes.GCM, salt_size=4, iv_size=8, icv_size=16,
+    format_mode_iv=lambda sa, iv, **_: sa.crypt_salt + iv)
 
 
 def packet(data):
@@ -24,6 +31,22 @@ def packet(data):
 
 def unhex(text):
     return b"" if text == "-" else bytes.fromhex(text)
+
+
+def with_high_half(new_mac, high):
+    """Makes codes that end with the high half of a sequence number."""
+    class Mac:
+        def __init__(self, key):
+            self.mac = new_mac(key)
+
+        def update(self, data):
+            self.mac.update(data)
+
+        def finalize(self):
+            self.mac.update(high.to_bytes(4, "big"))
+            return self.mac.finalize()
+
+    return Mac
 
 
 for line in open(sys.argv[1]):
@@ -40,6 +63,13 @@ for line in open(sys.argv[1]):
         ESP, spi=int(spi), crypt_algo=crypt, crypt_key=unhex(key), auth_algo=auth, auth_key=unhex(auth_key),
         crypt_icv_size=int(icv) if auth == "NULL" else None, tunnel_header=header,
         nat_t_header=UDP(sport=4500, dport=4500) if nat == "udp" else None, **extra)
+    if extended == "1":
+        # scapy leaves the high half out of what separate algorithms authenticate (RFC 4303, 2.2.1).
+        association.auth_algo = copy.copy(association.auth_algo)
+        association.auth_algo.new_mac = with_high_half(association.auth_algo.new_mac, number >> 32)
     opened = association.decrypt(packet(unhex(ours)))
     sealed = association.encrypt(packet(unhex(clear)), seq_num=number & 0xffffffff)
+    if nat == "udp":
+        # scapy computes it before ESP is there.
+        sealed[UDP].len = 8 + len(sealed[ESP])
     print(bytes(opened).hex(), bytes(sealed).hex())

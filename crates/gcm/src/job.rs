@@ -13,6 +13,8 @@ pub struct Job<'a> {
     pub(crate) text: &'a mut [u8],
     pub(crate) tag: &'a mut [u8; TAG_LEN],
     pub(crate) genuine: bool,
+    /// A bit for each byte of the tag that [`open`] compares.
+    pub(crate) compared: u16,
     /// Which code of the kernel takes it.
     #[cfg(target_arch = "x86_64")]
     pub(crate) class: u8,
@@ -43,9 +45,27 @@ impl<'a> Job<'a> {
             text,
             tag,
             genuine: false,
+            compared: u16::MAX,
             #[cfg(target_arch = "x86_64")]
             class,
         }
+    }
+
+    /// Has [`open`] compare the first `len` bytes of the tag alone: a protocol may carry no more of them (RFC 4106, 6: 8, 12 or 16).
+    ///
+    /// # Panics
+    /// If `len` is not from 8 to [`TAG_LEN`].
+    #[inline]
+    #[must_use]
+    pub fn with_tag_len(mut self, len: usize) -> Self {
+        assert!((8..=TAG_LEN).contains(&len), "a tag of {len} bytes");
+        self.compared = u16::MAX >> (TAG_LEN - len);
+        self
+    }
+
+    /// The tag that [`seal`] has written.
+    pub fn tag(&self) -> &[u8; TAG_LEN] {
+        self.tag
     }
 
     /// Whether [`open`] found the tag right.
@@ -55,6 +75,13 @@ impl<'a> Job<'a> {
     #[inline]
     pub fn outcome(&self) -> Result<(), Forged> {
         if self.genuine { Ok(()) } else { Err(Forged) }
+    }
+
+    /// Overwrites a text that must not be used.
+    pub(crate) fn close(&mut self) {
+        if !self.genuine {
+            self.text.fill(0);
+        }
     }
 
     pub(crate) fn nonce(&self) -> &[u8; NONCE_LEN] {

@@ -3,7 +3,7 @@
 
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
 
-use crate::Job;
+use crate::{Job, TAG_LEN};
 
 pub(crate) struct Key(LessSafeKey);
 
@@ -25,13 +25,31 @@ impl Key {
         job.tag.copy_from_slice(tag.expect("a text of at most TEXT_MAX bytes").as_ref());
     }
 
+    /// Opens a job whose tag is cut off. `ring` compares whole tags only, so the text is decrypted, and encrypted again for its tag.
+    fn open_cut_off(&self, job: &mut Job<'_>) {
+        let expected = *job.tag;
+        // The key stream is the same in both directions; what counts is the tag of the second time, which covers the ciphertext.
+        self.seal(job);
+        self.seal(job);
+        let differs = (0..TAG_LEN)
+            .filter(|at| job.compared >> at & 1 == 1)
+            .fold(0, |differs, at| differs | (job.tag[at] ^ expected[at]));
+        job.genuine = std::hint::black_box(differs) == 0;
+        if job.genuine {
+            self.seal(job);
+        }
+        *job.tag = expected;
+    }
+
     pub(crate) fn open(&self, job: &mut Job<'_>) {
+        if job.compared != u16::MAX {
+            self.open_cut_off(job);
+            return job.close();
+        }
         let nonce = Nonce::assume_unique_for_key(*job.nonce());
         let opened =
             self.0.open_in_place_separate_tag(nonce, Aad::from(job.aad), Tag::from(*job.tag), job.text, 0..);
         job.genuine = opened.is_ok();
-        if !job.genuine {
-            job.text.fill(0);
-        }
+        job.close();
     }
 }

@@ -174,8 +174,7 @@ impl<'a, 'j, const P: usize, const K: usize> Last<'a, 'j, P, K> {
                     _mm_storeu_si128(job.tag.as_mut_ptr().cast(), tag);
                 } else {
                     let expected = _mm_loadu_si128(job.tag.as_ptr().cast());
-                    let differs = _mm_xor_si128(tag, expected);
-                    job.genuine = _mm_testz_si128(differs, differs) == 1;
+                    job.genuine = _mm_mask_cmpneq_epi8_mask(job.compared, tag, expected) == 0;
                     if !job.genuine {
                         job.text.fill(0);
                     }
