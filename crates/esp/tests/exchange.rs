@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two ends of an association: what one protects the other gets back, and nothing else passes.
+
+use junctor_esp::algorithm::{Aead, Auth, Cipher};
+use junctor_esp::inbound::{Dropped, Found};
+use junctor_esp::sa::{DontFragment, Rules, UdpPorts};
+use junctor_esp::{Config, LENT, Mode, Sa, Spec, Unfit, inbound, open, outbound, seal};
+use packet::Packet;
+use proptest::prelude::*;
+use wire::{Protocol, ipv4, ipv6};
+
+fn gcm() -> Spec {
+    Spec::Combined { algorithm: Aead::AesGcm, key: vec![7; 20], icv_len: 16 }
+}
+
+fn specs() -> Vec<Spec> {
+    let separate = |cipher, len, auth: Auth, auth_len| Spec::Separate {
+        cipher,
+        key: vec![1; len],
+        auth,
+        auth_key: vec![2; auth_len],
+        icv_len: auth.standard_icv_len(),
+    };
+    vec![
+        gcm(),
+        Spec::Combined { algorithm: Aead::AesGcm, key: vec![7; 36], icv_len: 8 },
+        Spec::Combined { algorithm: Aead::AesGmac, key: vec![8; 36], icv_len: 16 },
+        Spec::Combined { algorithm: Aead::ChaCha20Poly1305, key: vec![9; 36], icv_len: 16 },
+        separate(Cipher::AesCbc, 16, Auth::HmacSha256, 32),
+        separate(Cipher::TripleDesCbc, 24, Auth::HmacSha1, 20),
+        separate(Cipher::Null, 0, Auth::HmacSha512, 64),
+    ]
+}
+
+fn tunnel() -> Mode {
+    Mode::Tunnel { from: [192, 0, 2, 1].into(), to: [192, 0, 2, 2].into() }
+}
+
+fn tunnel6() -> Mode {
+    Mode::Tunnel { from: "2001:db8::1".parse().unwrap(), to: "2001:db8::2".parse().unwrap() }
+}
+
+fn config(mode: Mode, spec: Spec) -> Config {
+    Config { spi: 0x1234, mode, udp: None, spec, is_extended: false, window: 64, rules: Rules::default() }
+}
+
+/// A packet of this family, class and payload.
+fn packet(is_six: bool, class: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; if is_six { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN }];
+    let payload_len = payload.len() as u16;
+    if is_six {
+        let (src, dst) = ("2001:db8:1::1".parse().unwrap(), "2001:db8:2::2".parse().unwrap());
+        let next_header = Protocol::GRE;
+        let repr =
+            ipv6::Repr { src, dst, next_header, payload_len, traffic_class: class, ..Default::default() };
+        repr.emit(&mut bytes).unwrap();
+    } else {
+        let (src, dst) = ([10, 1, 0, 1].into(), [10, 2, 0, 2].into());
+        let repr =
+            ipv4::Repr { src, dst, protocol: Protocol::GRE, payload_len, tos: class, ..Default::default() };
+        repr.emit(&mut bytes).unwrap();
+    }
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+fn sealed(sa: &Sa, clear: &[u8]) -> Packet {
+    let number = sa.take_numbers(1).expect("there are numbers");
+    let mut packet = Packet::copy_of(clear).unwrap();
+    let at = outbound::encapsulate(&mut packet, sa, number).unwrap();
+    seal(&mut [outbound::part(&mut packet, sa, at, number)]);
+    packet
+}
+
+fn opened(sa: &Sa, packet: &mut Packet) -> Result<Vec<u8>, Dropped> {
+    let Found::Esp(arrived) = inbound::find(packet.data())? else { return Err(Dropped::Malformed) };
+    if arrived.spi != sa.spi {
+        return Err(Dropped::WrongMode);
+    }
+    let mut parts = [inbound::part(packet, sa, &arrived)?];
+    open(&mut parts);
+    let (is_genuine, number) = (parts[0].is_genuine, parts[0].number);
+    if !is_genuine {
+        return Err(Dropped::Forged);
+    }
+    inbound::decapsulate(packet, sa, &arrived, number)?;
+    Ok(packet.data().to_vec())
+}
+
+fn pair(config: &Config) -> (Sa, Sa) {
+    (Sa::new(config).unwrap(), Sa::new(config).unwrap())
+}
+
+proptest! {
+    /// All that is said of an association, and packets of all lengths.
+    #[test]
+    fn what_goes_in_comes_out(
+        spec in 0..specs().len(),
+        mode in prop_oneof![Just(tunnel()), Just(tunnel6()), Just(Mode::Transport)],
+        has_udp: bool,
+        is_extended: bool,
+        is_six: bool,
+        class: u8,
+        pad_to in prop_oneof![Just(0u16), 0u16..1500],
+        payload in prop::collection::vec(any::<u8>(), 0..1500),
+    ) {
+        let udp = has_udp.then_some(UdpPorts { from: 4500, to: 4501 });
+        let rules = Rules { pad_to, ..Rules::default() };
+        let spec = specs().swap_remove(spec);
+        let (ours, theirs) = pair(&Config { udp, is_extended, rules, ..config(mode, spec) });
+        // The last before the high half changes.
+        for sa in [&ours, &theirs] {
+            sa.set_sent(0xffff_fffe);
+        }
+        theirs.window.accept(0xffff_fff0).unwrap();
+        let clear = packet(is_six, class, &payload);
+        let mut whole = sealed(&ours, &clear);
+        if mode != Mode::Transport {
+            prop_assert_eq!(whole.len(), outbound::tunnelled_len(&ours, clear.len()));
+            if pad_to == 0 {
+                prop_assert!(outbound::inner_mtu(&ours, whole.len(), 0) >= clear.len());
+                prop_assert!(outbound::inner_mtu(&ours, whole.len() - 1, 0) < clear.len());
+            }
+        }
+        prop_assert_eq!(opened(&theirs, &mut whole), Ok(clear.clone()));
+        if is_extended {
+            prop_assert_eq!(opened(&theirs, &mut sealed(&ours, &clear)), Ok(clear.clone()));
+            prop_assert_eq!(opened(&theirs, &mut sealed(&ours, &clear)), Ok(clear));
+            prop_assert_eq!(theirs.window.top(), 0x1_0000_0001);
+        }
+    }
+
+    /// A changed bit of the ESP part, or a packet that is cut off, never passes; nor does it move the window.
+    #[test]
+    fn nothing_else_passes(
+        spec in 0..specs().len(),
+        payload in prop::collection::vec(any::<u8>(), 0..300),
+        at: prop::sample::Index,
+        bit in 0..8u32,
+        is_extended: bool,
+        is_cut: bool,
+    ) {
+        let spec = specs().swap_remove(spec);
+        let (ours, theirs) = pair(&Config { is_extended, ..config(tunnel(), spec) });
+        let clear = packet(false, 0, &payload);
+        let good = sealed(&ours, &clear);
+        let mut bad = Packet::copy_of(good.data()).unwrap();
+        let begin = ipv4::HEADER_LEN;
+        if is_cut {
+            let len = begin + at.index(good.len() - begin);
+            bad.trim(good.len() - len);
+            let mut header = ipv4::HeaderMut::from_slice(bad.data_mut()).unwrap();
+            header.set_total_len(len as u16);
+        } else {
+            let at = begin + at.index(good.len() - begin);
+            bad.data_mut()[at] ^= 1u8 << bit;
+        }
+        prop_assert!(opened(&theirs, &mut bad).is_err());
+        prop_assert_eq!(theirs.window.top(), 0);
+        let mut good = Packet::copy_of(good.data()).unwrap();
+        prop_assert_eq!(opened(&theirs, &mut good), Ok(clear));
+    }
+}
+
+#[test]
+fn replays_and_late_packets_are_refused() {
+    let (ours, theirs) = pair(&config(tunnel(), gcm()));
+    let clear = packet(false, 0, b"once");
+    let packets: Vec<Packet> = (0..70).map(|_| sealed(&ours, &clear)).collect();
+    let copy = |at: usize| Packet::copy_of(packets[at].data()).unwrap();
+    for at in [0, 2, 1, 69] {
+        assert_eq!(opened(&theirs, &mut copy(at)), Ok(clear.clone()), "{at}");
+        assert_eq!(opened(&theirs, &mut copy(at)), Err(Dropped::Replayed), "{at}");
+    }
+    assert_eq!(opened(&theirs, &mut copy(5)), Err(Dropped::TooOld), "70 - 64 = 6");
+    assert_eq!(opened(&theirs, &mut copy(6)), Ok(clear));
+}
+
+#[test]
+fn many_packets_of_many_associations_at_once() {
+    let ends: Vec<(Sa, Sa)> = specs().into_iter().map(|spec| pair(&config(tunnel(), spec))).collect();
+    let clear: Vec<Vec<u8>> = (0..200).map(|at| packet(at % 2 == 0, 0, &vec![at as u8; at * 7])).collect();
+    let mut packets: Vec<Packet> = clear.iter().map(|clear| Packet::copy_of(clear).unwrap()).collect();
+    let mut ready = Vec::new();
+    for (at, packet) in packets.iter_mut().enumerate() {
+        let sa = &ends[at % ends.len()].0;
+        let number = sa.take_numbers(1).unwrap();
+        ready.push((outbound::encapsulate(packet, sa, number).unwrap(), number));
+    }
+    let mut parts: Vec<_> = packets
+        .iter_mut()
+        .zip(&ready)
+        .enumerate()
+        .map(|(at, (packet, (esp, number)))| outbound::part(packet, &ends[at % ends.len()].0, *esp, *number))
+        .collect();
+    seal(&mut parts);
+    for (at, packet) in packets.iter_mut().enumerate() {
+        assert_eq!(opened(&ends[at % ends.len()].1, packet).as_ref(), Ok(&clear[at]), "{at}");
+    }
+}
+
+#[test]
+fn headers_follow_their_rules() {
+    let (ours, _) = pair(&config(tunnel(), gcm()));
+    let mut clear = packet(false, 0xb9, b"x");
+    let mut header = ipv4::HeaderMut::from_slice(&mut clear).unwrap();
+    header.set_fragment(ipv4::FLAG_DF);
+    let outer = |sa: &Sa| {
+        let packet = sealed(sa, &clear);
+        let view = ipv4::View::new_checked(packet.data()).unwrap();
+        assert!(view.checksum_ok());
+        (view.tos(), view.dont_fragment(), view.ttl())
+    };
+    assert_eq!(outer(&ours), (0xb9, true, 64));
+    let rules = Rules { dont_fragment: DontFragment::Clear, copy_dscp: false, ecn: false, ttl: 9, ..Rules::default() };
+    assert_eq!(outer(&Sa::new(&Config { rules, ..config(tunnel(), gcm()) }).unwrap()), (0, false, 9));
+}
+
+#[test]
+fn congestion_is_signalled_through_the_tunnel() {
+    let marked = |inner: u8| {
+        let (ours, theirs) = pair(&config(tunnel(), gcm()));
+        let mut whole = sealed(&ours, &packet(false, inner, b"x"));
+        let mut header = ipv4::HeaderMut::from_slice(whole.data_mut()).unwrap();
+        header.rewrite_tos(3);
+        let inner = opened(&theirs, &mut whole)?;
+        let view = ipv4::View::new_checked(&inner[..]).unwrap();
+        assert!(view.checksum_ok());
+        Ok(view.tos())
+    };
+    assert_eq!(marked(0xb8), Err(Dropped::Congestion));
+    assert_eq!(marked(0xba), Ok(0xbb));
+}
+
+#[test]
+fn what_is_no_packet_of_an_association() {
+    let (ours, theirs) = pair(&config(Mode::Transport, gcm()));
+    let mut fragment = packet(false, 0, &[0; 16]);
+    ipv4::HeaderMut::from_slice(&mut fragment).unwrap().set_fragment(ipv4::FLAG_MF);
+    let refused = |bytes: &[u8], sa: &Sa| {
+        let mut packet = Packet::copy_of(bytes).unwrap();
+        let why = outbound::encapsulate(&mut packet, sa, 1).map(drop);
+        assert_eq!(packet.data(), bytes);
+        why
+    };
+    assert_eq!(refused(&fragment, &ours), Err(Unfit::Fragment));
+    assert_eq!(refused(&fragment[..30], &ours), Err(Unfit::NotIp));
+    assert_eq!(refused(&[], &ours), Err(Unfit::NotIp));
+    assert_eq!(refused(&packet(false, 0, &[0; 65_490]), &ours), Err(Unfit::TooLong));
+    let found = |protocol, payload: &[u8]| {
+        let mut bytes = packet(false, 0, payload);
+        ipv4::HeaderMut::from_slice(&mut bytes).unwrap().set_protocol(protocol);
+        inbound::find(&bytes)
+    };
+    let datagram = |payload: &[u8]| {
+        let len = 8 + payload.len() as u16;
+        [&[0x11, 0x94, 0x11, 0x94][..], &len.to_be_bytes(), &[0, 0], payload].concat()
+    };
+    assert_eq!(found(Protocol::UDP, &datagram(&[0xff])), Ok(Found::KeepAlive));
+    assert_eq!(found(Protocol::UDP, &datagram(&[0, 0, 0, 0, 1])), Ok(Found::Ike));
+    assert_eq!(found(Protocol::UDP, &datagram(&[1, 2, 3])), Err(Dropped::Malformed));
+    assert_eq!(found(Protocol::ESP, &[1, 2, 3, 4, 5, 6, 7]), Err(Dropped::Malformed));
+    assert_eq!(found(Protocol::TCP, &[0; 40]), Err(Dropped::Malformed));
+    assert_eq!(inbound::find(&fragment), Err(Dropped::Fragment));
+    // Another association's packet fails its check.
+    let other = Sa::new(&config(Mode::Transport, specs().swap_remove(3))).unwrap();
+    assert_eq!(opened(&theirs, &mut sealed(&other, &packet(false, 0, b"x"))), Err(Dropped::Forged));
+    // A tunnel's packet that is genuine, and carries no packet.
+    let (ours, theirs) = pair(&config(tunnel(), gcm()));
+    let transport = Sa::new(&config(Mode::Transport, gcm())).unwrap();
+    assert_eq!(opened(&theirs, &mut sealed(&transport, &packet(false, 0, b"x"))), Err(Dropped::WrongMode));
+    let mut dummy = packet(false, 0, b"nothing");
+    ipv4::HeaderMut::from_slice(&mut dummy).unwrap().set_protocol(Protocol::IPV6_NO_NEXT);
+    transport.set_sent(1);
+    assert_eq!(opened(&theirs, &mut sealed(&transport, &dummy)), Err(Dropped::Dummy));
+    drop(ours);
+}
+
+#[test]
+fn extension_headers_stay_in_front() {
+    // Hop-by-hop options, options before a routing header, that, and options for the last destination.
+    let extension = |next: Protocol| [next.0, 0, 1, 4, 0, 0, 0, 0];
+    let chain = [Protocol::IPV6_DESTINATION, Protocol::IPV6_ROUTE, Protocol::IPV6_DESTINATION, Protocol::GRE];
+    let payload: Vec<u8> = chain.into_iter().flat_map(extension).chain(*b"payload!").collect();
+    let mut clear = packet(true, 0, &payload);
+    clear[ipv6::field::NEXT_HEADER] = Protocol::HOP_BY_HOP.0;
+    let (ours, theirs) = pair(&config(Mode::Transport, gcm()));
+    let mut whole = sealed(&ours, &clear);
+    let esp = ipv6::HEADER_LEN + 3 * 8;
+    assert_eq!(whole.data()[esp - 8], Protocol::ESP.0, "behind the routing header");
+    assert_eq!(&whole.data()[esp..esp + 4], &0x1234u32.to_be_bytes());
+    assert_eq!(opened(&theirs, &mut whole), Ok(clear));
+}
+
+#[test]
+fn lent_bytes_come_back() {
+    let (ours, _) = pair(&Config { is_extended: true, ..config(tunnel(), gcm()) });
+    let whole = sealed(&ours, &packet(false, 0, b"x"));
+    let header = &whole.data()[ipv4::HEADER_LEN - LENT..ipv4::HEADER_LEN];
+    assert_eq!(header, [192, 0, 2, 2]);
+}
