@@ -23,6 +23,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("tester", &["packet", "wire", "sync", "ports"]),
     ("planes", &["icc", "lang", "sync"]),
     ("bfd", &["wire"]),
+    ("esp", &["gcm", "packet", "wire"]),
     ("feed", &["wire"]),
     ("gcm", &[]),
     ("control", &["feed", "icc", "wire"]),

@@ -211,9 +211,15 @@ fn fill_transport_checksum(packet: &mut [u8], header: &Header, next: Protocol) {
     }
     place.fill(0);
     let sum = if header.is_six {
-        front.first_chunk().map(ipv6::Header::from_chunk).map(|ip| checksum::transport_v6(ip.src(), ip.dst(), next, segment))
+        front
+            .first_chunk()
+            .map(ipv6::Header::from_chunk)
+            .map(|ip| checksum::transport_v6(ip.src(), ip.dst(), next, segment))
     } else {
-        front.first_chunk().map(ipv4::Header::from_chunk).map(|ip| checksum::transport_v4(ip.src(), ip.dst(), next, segment))
+        front
+            .first_chunk()
+            .map(ipv4::Header::from_chunk)
+            .map(|ip| checksum::transport_v4(ip.src(), ip.dst(), next, segment))
     };
     let sum = sum.unwrap_or(0);
     let sum = if next == Protocol::UDP { checksum::never_zero(sum) } else { sum };

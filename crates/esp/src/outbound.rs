@@ -88,9 +88,7 @@ pub fn encapsulate(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, U
     let before = before(sa);
     // What goes in front, what of the packet is payload, and where the outer IP header will end.
     let (pushed, payload_len, header_len, next) = match sa.mode {
-        Mode::Tunnel { to, .. } => {
-            (outer_len(to) + before, packet.len(), outer_len(to), inner.as_payload())
-        }
+        Mode::Tunnel { to, .. } => (outer_len(to) + before, packet.len(), outer_len(to), inner.as_payload()),
         Mode::Transport if inner.is_fragment => return Err(Unfit::Fragment),
         Mode::Transport => (before, packet.len() - inner.len, inner.len, inner.next),
     };

@@ -142,7 +142,8 @@ impl Window {
         let top = self.top();
         if number > top && number - top >= FAR {
             // Older than all that the window covers now.
-            let old = block_of((number / BLOCK).wrapping_sub(self.ring.len() as u64).wrapping_mul(BLOCK)) << 32;
+            let old =
+                block_of((number / BLOCK).wrapping_sub(self.ring.len() as u64).wrapping_mul(BLOCK)) << 32;
             self.ring.iter().for_each(|word| word.store(old, Ordering::Relaxed));
         }
         let word = self.word(number);
@@ -259,7 +260,7 @@ mod tests {
             4 => -3i64..4,
             2 => -70i64..70,
             1 => -1100i64..1100,
-            1 => Just(64i64), 
+            1 => Just(64i64),
             1 => 0i64..100_000,
         ];
         prop::collection::vec(step, 1..200)

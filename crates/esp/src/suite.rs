@@ -190,7 +190,8 @@ impl Suite {
     /// Whether an ESP part of so many bytes can be one of this suite.
     #[inline]
     pub fn fits(&self, esp_len: usize) -> bool {
-        esp_len >= self.overhead() && (esp_len - HEADER_LEN - self.iv_len - self.icv_len).is_multiple_of(self.align)
+        esp_len >= self.overhead()
+            && (esp_len - HEADER_LEN - self.iv_len - self.icv_len).is_multiple_of(self.align)
     }
 
     fn gcm(&self) -> Option<(&gcm::Key, [u8; SALT_LEN], bool)> {

@@ -212,7 +212,13 @@ fn headers_follow_their_rules() {
         (view.tos(), view.dont_fragment(), view.ttl())
     };
     assert_eq!(outer(&ours), (0xb9, true, 64));
-    let rules = Rules { dont_fragment: DontFragment::Clear, copy_dscp: false, ecn: false, ttl: 9, ..Rules::default() };
+    let rules = Rules {
+        dont_fragment: DontFragment::Clear,
+        copy_dscp: false,
+        ecn: false,
+        ttl: 9,
+        ..Rules::default()
+    };
     assert_eq!(outer(&Sa::new(&Config { rules, ..config(tunnel(), gcm()) }).unwrap()), (0, false, 9));
 }
 

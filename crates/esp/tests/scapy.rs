@@ -121,7 +121,8 @@ fn ends(mode: Mode) -> String {
 fn case(algorithm: &Algorithm, mode: Mode, has_udp: bool, is_extended: bool, clear: Vec<u8>) -> Case {
     let udp = has_udp.then_some(UdpPorts { from: 4500, to: 4500 });
     let (spec, number) = (algorithm.spec.clone(), if is_extended { 0x7_ffff_fff0 } else { 0xffff_0005 });
-    let config = Config { spi: 0xbeef_0001, mode, udp, spec, is_extended, window: 64, rules: Rules::default() };
+    let config =
+        Config { spi: 0xbeef_0001, mode, udp, spec, is_extended, window: 64, rules: Rules::default() };
     let sa = Sa::new(&config).unwrap();
     let mut packet = Packet::copy_of(&clear).unwrap();
     let at = outbound::encapsulate(&mut packet, &sa, number).unwrap();

@@ -83,6 +83,29 @@ fn every_changed_bit_is_refused() {
     }
 }
 
+/// Of a tag that is cut off, what is there counts and the rest does not.
+#[test]
+fn tags_may_be_cut_off() {
+    for implementation in implementations() {
+        let key = key(implementation, &[9; 32]);
+        for (text_len, tag_len) in [(0, 8), (45, 12), (300, 8), (1400, 15), (64, 16)] {
+            let plain = vec![3; text_len];
+            let mut cipher = plain.clone();
+            let tag = key.seal(&[1; 12], b"aad", &mut cipher);
+            for byte in 0..16 {
+                let (mut text, mut expected) = (cipher.clone(), tag);
+                expected[byte] ^= 0x10;
+                let mut jobs =
+                    [Job::new(&key, [1; 12], b"aad", &mut text, &mut expected).with_tag_len(tag_len)];
+                junctor_gcm::open(&mut jobs);
+                let is_right = byte >= tag_len;
+                assert_eq!(jobs[0].outcome().is_ok(), is_right, "byte {byte} of {tag_len}");
+                assert_eq!(text, if is_right { plain.clone() } else { vec![0; text_len] });
+            }
+        }
+    }
+}
+
 /// One batch may hold keys of every implementation.
 #[test]
 fn implementations_mix() {
