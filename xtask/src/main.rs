@@ -69,7 +69,7 @@ fn fuzz_smoke(root: &Path, seconds: &str) -> ExitCode {
 
 /// Runs the models of lock-free code, every interleaving of them, by loom. They are built apart, for the whole build has to be for loom.
 fn models(root: &Path, filter: Option<&str>) -> ExitCode {
-    for package in ["junctor-sync", "junctor-tables", "junctor-icc"] {
+    for package in ["junctor-sync", "junctor-tables", "junctor-icc", "junctor-esp"] {
         let status = run(Command::new("cargo")
             .args(["test", "--quiet", "--release", "--lib", "-p", package, "models"])
             .args(["--"].iter().chain(&filter))
