@@ -420,6 +420,19 @@ fn run_gcm<const SEAL: bool>(parts: &mut [Part<'_>]) {
     }
 }
 
+/// The same with each cipher's type.
+macro_rules! for_each_cipher {
+    ($chained:expr, $cipher:ident => $do:expr) => {
+        match $chained {
+            Chained::Aes128($cipher) => $do,
+            Chained::Aes192($cipher) => $do,
+            Chained::Aes256($cipher) => $do,
+            Chained::TripleDes($cipher) => $do,
+            Chained::Null => {}
+        }
+    };
+}
+
 impl Chained {
     fn new(cipher: Cipher, key: &[u8]) -> Chained {
         match (cipher, key.len()) {
@@ -436,13 +449,7 @@ impl Chained {
             let Ok(mut mode) = cbc::Encryptor::inner_iv_slice_init(cipher, iv) else { return };
             mode.encrypt_blocks(Block::<C>::slice_as_chunks_mut(text).0);
         }
-        match self {
-            Chained::Aes128(cipher) => run(cipher, iv, text),
-            Chained::Aes192(cipher) => run(cipher, iv, text),
-            Chained::Aes256(cipher) => run(cipher, iv, text),
-            Chained::TripleDes(cipher) => run(cipher, iv, text),
-            Chained::Null => {}
-        }
+        for_each_cipher!(self, cipher => run(cipher, iv, text));
     }
 
     fn decrypt(&self, iv: &[u8], text: &mut [u8]) {
@@ -450,13 +457,7 @@ impl Chained {
             let Ok(mut mode) = cbc::Decryptor::inner_iv_slice_init(cipher, iv) else { return };
             mode.decrypt_blocks(Block::<C>::slice_as_chunks_mut(text).0);
         }
-        match self {
-            Chained::Aes128(cipher) => run(cipher, iv, text),
-            Chained::Aes192(cipher) => run(cipher, iv, text),
-            Chained::Aes256(cipher) => run(cipher, iv, text),
-            Chained::TripleDes(cipher) => run(cipher, iv, text),
-            Chained::Null => {}
-        }
+        for_each_cipher!(self, cipher => run(cipher, iv, text));
     }
 }
 

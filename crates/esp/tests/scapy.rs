@@ -63,40 +63,26 @@ fn clear(is_six: bool, payload: usize) -> Vec<u8> {
     let len = tcp::HEADER_LEN + payload;
     let mut segment = bytes(len, 9);
     segment[12] = 0x50;
-    if is_six {
+    segment[16..18].fill(0);
+    let (payload_len, class) = (len as u16, 0x2e);
+    let (packet, sum) = if is_six {
         let (src, dst) = ("2001:db8:1::1".parse().unwrap(), "2001:db8:2::2".parse().unwrap());
+        let next_header = Protocol::TCP;
+        let repr =
+            ipv6::Repr { src, dst, next_header, payload_len, traffic_class: class, ..Default::default() };
         let mut packet = vec![0; ipv6::HEADER_LEN];
-        let repr = ipv6::Repr {
-            src,
-            dst,
-            next_header: Protocol::TCP,
-            payload_len: len as u16,
-            traffic_class: 0x2e,
-            ..Default::default()
-        };
         repr.emit(&mut packet).unwrap();
-        segment[16..18].fill(0);
-        let sum = wire::checksum::transport_v6(src, dst, Protocol::TCP, &segment);
-        segment[16..18].copy_from_slice(&sum.to_be_bytes());
-        [packet, segment].concat()
+        (packet, wire::checksum::transport_v6(src, dst, Protocol::TCP, &segment))
     } else {
-        let (src, dst) = ([10, 1, 0, 1].into(), [10, 2, 0, 2].into());
+        let (src, dst, fragment) = ([10, 1, 0, 1].into(), [10, 2, 0, 2].into(), ipv4::FLAG_DF);
+        let protocol = Protocol::TCP;
+        let repr = ipv4::Repr { src, dst, protocol, payload_len, tos: class, fragment, ..Default::default() };
         let mut packet = vec![0; ipv4::HEADER_LEN];
-        let repr = ipv4::Repr {
-            src,
-            dst,
-            protocol: Protocol::TCP,
-            payload_len: len as u16,
-            tos: 0x2e,
-            fragment: ipv4::FLAG_DF,
-            ..Default::default()
-        };
         repr.emit(&mut packet).unwrap();
-        segment[16..18].fill(0);
-        let sum = wire::checksum::transport_v4(src, dst, Protocol::TCP, &segment);
-        segment[16..18].copy_from_slice(&sum.to_be_bytes());
-        [packet, segment].concat()
-    }
+        (packet, wire::checksum::transport_v4(src, dst, Protocol::TCP, &segment))
+    };
+    segment[16..18].copy_from_slice(&sum.to_be_bytes());
+    [packet, segment].concat()
 }
 
 struct Case {
