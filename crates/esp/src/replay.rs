@@ -210,7 +210,7 @@ fn with_bit(word: u64, number: u64) -> Result<u64, Refused> {
 /// The block of a number, modulo 2^32.
 #[inline]
 fn block_of(number: u64) -> u64 {
-    number / BLOCK & u64::from(u32::MAX)
+    (number / BLOCK) & u64::from(u32::MAX)
 }
 
 /// Linux' place for the number `age` below `top`.
