@@ -110,6 +110,9 @@ fn name(args: &Args) -> Result<String, String> {
 
 fn write(args: &Args, name: &str, router: &Router) -> Result<(), String> {
     let directory = &args.directory;
+    if directory.to_string_lossy().contains(char::is_control) {
+        return Err(format!("{directory:?}: take a directory without control characters in its name"));
+    }
     let failed = |path: &Path, why: std::io::Error| format!("{}: {why}", path.display());
     fs::create_dir(directory).map_err(|why| failed(directory, why))?;
     let whole = fs::canonicalize(directory).map_err(|why| failed(directory, why))?;
@@ -167,11 +170,16 @@ fn give_to_frr(directory: &Path) {
     }
 }
 
+/// A string of TOML: that of JSON means the same there.
+fn quoted(text: impl std::fmt::Display) -> String {
+    serde_json::Value::from(text.to_string()).to_string()
+}
+
 fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs: &[Vrf]) -> String {
     let of_vrf = |vrf: &Vrf| format!(", \"--vrf\", \"{}={}\"", vrf.name, vrf.table);
     let vrfs: String = vrfs.iter().map(of_vrf).collect();
     let (whose, fpm) = match groups.first() {
-        Some((at, _)) if !is_bird => ("FRR", format!(", \"--vty-socket\", \"{}\"", at.display())),
+        Some((at, _)) if !is_bird => ("FRR", format!(", \"--vty-socket\", {}", quoted(at.display()))),
         _ => ("BIRD", ", \"--fpm\", \"none\"".to_owned()),
     };
     let mut text = format!(
@@ -218,12 +226,13 @@ fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs
                      [planes.bfd]\n\
                      kind = \"control\"\n\
                      netns = \"{name}\"\n\
-                     command = [\"junctor\", \"bfd\", \"--dataplane\", \"{at}/bfd.sock\", \"--channel\", \"bfd\"]\n\
-                     after = [\"user\"]\n\n"
+                     command = [\"junctor\", \"bfd\", \"--dataplane\", {}, \"--channel\", \"bfd\"]\n\
+                     after = [\"user\"]\n\n",
+                    quoted(format!("{at}/bfd.sock"))
                 ),
                 _ => String::new(),
             };
-            let words: Vec<String> = command.iter().map(|word| format!("{word:?}")).collect();
+            let words: Vec<String> = command.iter().map(quoted).collect();
             // A zebra that is started again gets their routes only when they are, too.
             let bound = if *after == "zebra" { "bound_to = [\"zebra\"]\n" } else { "" };
             let _ = write!(
@@ -291,6 +300,21 @@ mod tests {
         }
         let nameless = Args { directory: "..".into(), ..args };
         assert_eq!(main(&nameless), exit::USAGE);
+    }
+
+    #[test]
+    fn directories_have_the_names_that_they_have() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("a \"router\" \\ é");
+        let protocols = Protocols { ospf: true, bfd: true, ..Protocols::default() };
+        let mut args = Args { name: Some("r1".into()), ..args(&directory, protocols) };
+        let read: toml::Table = written(&args).parse().unwrap();
+        let command = read["planes"]["zebra"]["command"].as_array().unwrap();
+        let whole = fs::canonicalize(&directory).unwrap();
+        let words: Vec<&str> = command.iter().filter_map(toml::Value::as_str).collect();
+        assert!(words.contains(&&*whole.join("frr/zebra.conf").to_string_lossy()), "{words:?}");
+        args.directory = place.path().join("r\n1");
+        assert_eq!(main(&args), exit::FAILURE);
     }
 
     #[test]
