@@ -145,6 +145,8 @@ pub struct FeedState {
     pub stale_until: Option<Duration>,
     /// When a full report is over that does not end.
     ends_by: Option<Duration>,
+    /// When it last named a route again that it had named before it was lost.
+    renamed: Option<Duration>,
     /// Whether its first report is awaited before anything is swept from a user plane.
     is_expected: bool,
     generation: u16,
@@ -248,8 +250,8 @@ impl Rib {
     #[must_use]
     pub fn feed(&self, source: Source) -> FeedState {
         match source {
-            Source::Fpm => FeedState { stale_until: self.deadlines[0].first(), ..self.fpm },
-            Source::Kernel => FeedState { stale_until: self.deadlines[1].first(), ..self.kernel },
+            Source::Fpm => FeedState { stale_until: self.deadlines[0].first(self.grace), ..self.fpm },
+            Source::Kernel => FeedState { stale_until: self.deadlines[1].first(self.grace), ..self.kernel },
         }
     }
 
@@ -333,6 +335,10 @@ impl Rib {
         };
         let generation = self.feed(source).generation;
         let stored = Stored { object, metric, protocol, generation };
+        let before = self.layers[layer as usize].first.get(&key).map(|before| before.generation);
+        if let Some(before) = before.filter(|before| *before != generation) {
+            self.note_renamed(source, before, now);
+        }
         self.change(key, now, |rib| rib.insert(layer, &key, stored));
     }
 

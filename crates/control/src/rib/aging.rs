@@ -8,27 +8,53 @@ use super::*;
 /// Generations whose routes wait for their end. Of a feed that is lost more often within the grace period, the oldest routes go earlier.
 const MOST_GENERATIONS: usize = 1 << 12;
 
+/// While routes are still being named that were lost, the others wait for so many grace periods more at most.
+const PATIENCE: u32 = 4;
+
 /// When routes go that a feed has not named since it was lost: by the generation that named them last, in order.
 #[derive(Debug, Default)]
-pub(super) struct Deadlines(VecDeque<(u16, Duration)>);
+pub(super) struct Deadlines(VecDeque<Deadline>);
+
+#[derive(Clone, Copy, Debug)]
+struct Deadline {
+    generation: u16,
+    until: Duration,
+    /// When one of these routes was last named again. A daemon with a full table, on a busy machine, may take longer than the grace period.
+    renamed: Option<Duration>,
+}
+
+/// A time at which routes go, or a later one if the feed is still naming routes that were lost.
+fn extended(until: Duration, renamed: Option<Duration>, grace: Duration) -> Duration {
+    let latest = until + grace * PATIENCE;
+    renamed.map_or(until, |at| until.max((at + SETTLE).min(latest)))
+}
 
 impl Deadlines {
     /// The first one.
-    pub(super) fn first(&self) -> Option<Duration> {
-        self.0.front().map(|(_, until)| *until)
+    pub(super) fn first(&self, grace: Duration) -> Option<Duration> {
+        self.0.front().map(|first| extended(first.until, first.renamed, grace))
     }
 
     fn add(&mut self, generation: u16, until: Duration) {
-        if self.0.back().is_none_or(|(last, _)| *last != generation) {
-            self.0.push_back((generation, until));
+        if self.0.back().is_none_or(|last| last.generation != generation) {
+            self.0.push_back(Deadline { generation, until, renamed: None });
+        }
+    }
+
+    /// A route has been named again that generation `before` named last, in generation `present`.
+    fn note_renamed(&mut self, before: u16, present: u16, now: Duration) {
+        let age = |generation: u16| present.wrapping_sub(generation);
+        let at = self.0.partition_point(|deadline| age(deadline.generation) > age(before));
+        if let Some(deadline) = self.0.get_mut(at).filter(|deadline| deadline.generation == before) {
+            deadline.renamed = Some(now);
         }
     }
 
     /// The next generation whose time is over.
-    fn next_over(&mut self, now: Duration) -> Option<u16> {
-        let is_over = |(_, until): &(u16, Duration)| *until <= now;
-        let takes = self.0.front().is_some_and(is_over) || self.0.len() > MOST_GENERATIONS;
-        takes.then(|| self.0.pop_front()).flatten().map(|(generation, _)| generation)
+    fn next_over(&mut self, now: Duration, grace: Duration) -> Option<u16> {
+        let is_over = self.first(grace).is_some_and(|until| until <= now);
+        let takes = is_over || self.0.len() > MOST_GENERATIONS;
+        takes.then(|| self.0.pop_front()).flatten().map(|deadline| deadline.generation)
     }
 }
 
@@ -38,8 +64,21 @@ impl Rib {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Duration> {
-        let ends_by = [self.fpm.ends_by, self.kernel.ends_by].into_iter().flatten();
-        self.deadlines.iter().filter_map(Deadlines::first).chain(ends_by).min()
+        let ends_by = [self.fpm, self.kernel].into_iter().filter_map(|feed| self.ends_by(&feed));
+        self.deadlines.iter().filter_map(|all| all.first(self.grace)).chain(ends_by).min()
+    }
+
+    /// When a full report is over that does not end.
+    fn ends_by(&self, feed: &FeedState) -> Option<Duration> {
+        Some(extended(feed.ends_by?, feed.renamed, self.grace))
+    }
+
+    /// A route has been named again that an earlier generation named last.
+    pub(super) fn note_renamed(&mut self, source: Source, before: u16, now: Duration) {
+        let feed = self.feed_mut(source);
+        feed.renamed = Some(now);
+        let present = feed.generation;
+        self.deadlines_mut(source).note_renamed(before, present, now);
     }
 
     /// A feed has broken off. What it has named until now stays for the grace period.
@@ -65,7 +104,7 @@ impl Rib {
         let ends_by = (source == Source::Fpm).then_some(now + self.grace);
         let feed = self.feed_mut(source);
         feed.generation = feed.generation.wrapping_add(1);
-        (feed.is_up, feed.is_replaying, feed.ends_by) = (true, true, ends_by);
+        (feed.is_up, feed.is_replaying, feed.ends_by, feed.renamed) = (true, true, ends_by, None);
     }
 
     pub(super) fn end(&mut self, source: Source, now: Duration) {
@@ -96,7 +135,8 @@ impl Rib {
     /// Removes routes whose time is over, and ends reports that do not end.
     pub(super) fn sweep_due(&mut self, now: Duration) {
         for source in [Source::Fpm, Source::Kernel] {
-            while let Some(over) = self.deadlines_mut(source).next_over(now) {
+            let grace = self.grace;
+            while let Some(over) = self.deadlines_mut(source).next_over(now, grace) {
                 self.sweep(source, now, |route| route.generation == over);
                 let feed = self.feed(source);
                 if source == Source::Fpm && !feed.is_up && feed.generation == over {
@@ -104,7 +144,8 @@ impl Rib {
                 }
             }
             // A daemon that is never quiet has had its time.
-            if self.feed(source).ends_by.is_some_and(|by| by <= now) {
+            let feed = self.feed(source);
+            if self.ends_by(&feed).is_some_and(|by| by <= now) {
                 self.end(source, now);
             }
         }

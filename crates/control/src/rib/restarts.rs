@@ -92,12 +92,15 @@ impl Rib {
         Daemon::of(protocol, &key.prefix).map_or(Presence::Steady, |daemon| self.daemons[daemon as usize])
     }
 
-    /// Whether the daemon of a route of FPM is away, or has been away within the grace period.
+    /// Whether the daemon of a route of FPM is away, has been away within the grace period, or is still naming what it had named before.
     pub(super) fn was_away(&self, route: &Stored, key: &Key, now: Duration) -> bool {
         match self.presence(route.protocol, key) {
             Presence::Steady => false,
             Presence::Away(_) => true,
-            Presence::Back(since) => now < since + self.grace,
+            Presence::Back(since) => {
+                now < since + self.grace
+                    || self.fpm.renamed.is_some_and(|at| now < at + SETTLE.min(self.grace))
+            }
         }
     }
 

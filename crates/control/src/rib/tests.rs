@@ -425,6 +425,43 @@ fn a_zebra_that_ends_with_its_daemons_has_time_to_name_the_last_route() {
     assert_eq!((user.routes.len(), rib.next_due()), (299, None));
 }
 
+/// A zebra and its bgpd that name all routes again, one every five seconds, from the hundredth second on; with pauses, each of which ends the
+/// report. Returns how many routes there were at the worst until the last was named, and when the one that is never named went.
+fn named_slowly(count: u32, pauses: bool) -> (usize, u64) {
+    let (mut rib, mut user) = begin();
+    let one = |at: u32| route(&format!("10.0.{at}.0/24"), Way::One(hop("10.0.0.2", 2)));
+    let bgpd = |is_there| Change::Daemon { daemon: Daemon::Bgp, is_there };
+    let all = [Change::Begin].into_iter().chain((0..count).map(one)).chain([Change::End]);
+    step(&mut rib, &mut user, Source::Fpm, all, 0);
+    step(&mut rib, &mut user, Source::Fpm, [Change::Lost, bgpd(false), bgpd(true), Change::Begin], 10);
+    let (mut now, mut least) = (100_000, usize::MAX);
+    for at in 1..count {
+        let end = pauses.then_some(Change::End);
+        step(&mut rib, &mut user, Source::Fpm, [one(at)].into_iter().chain(end), now);
+        step(&mut rib, &mut user, Source::Fpm, [], now + 4999);
+        least = least.min(user.routes.len());
+        now += 5000;
+    }
+    while user.routes.len() == count as usize {
+        step(&mut rib, &mut user, Source::Fpm, [], now);
+        now += 1000;
+    }
+    (least, now)
+}
+
+#[test]
+fn routes_stay_while_others_are_still_being_named() {
+    for pauses in [false, true] {
+        // Of 21 routes, the last is named after 195 s.
+        let (least, gone) = named_slowly(21, pauses);
+        assert_eq!(least, 21);
+        assert!((205_000..210_000).contains(&gone), "{gone}");
+        // Of 121, the grace period ends five times before.
+        let (least, gone) = named_slowly(121, pauses);
+        assert!(least < 121, "{gone}");
+    }
+}
+
 #[test]
 fn an_older_routers_routes_are_swept_when_all_feeds_have_reported() {
     let mut rib = Rib::default();
