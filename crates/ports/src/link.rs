@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use packet::port::{Error, Link};
 
@@ -276,9 +277,27 @@ struct Seen {
     carrier_downs: Option<u32>,
     /// Macvlans that carry frames, by index: the interface below, and the address. A few, which this machine's administrator made.
     macvlans: BTreeMap<u32, (u32, [u8; 6])>,
-    /// IP addresses of interfaces, by index, where somebody asks for them: whether it is a secondary one, and its prefix length.
-    addresses: BTreeMap<(u32, IpAddr), (bool, u8)>,
+    /// IP addresses of interfaces, by index, where somebody asks for them.
+    addresses: BTreeMap<(u32, IpAddr), Address>,
+    /// How many addresses have come.
+    arrivals: u64,
+    /// Those of the interface as they were last, and since when it is there.
+    own: Vec<(IpAddr, u8)>,
+    there_since: Option<Instant>,
 }
+
+/// What is known of an IP address.
+#[derive(Clone, Copy, Debug)]
+struct Address {
+    prefix_len: u8,
+    /// Lower is better, see [`AddressEvent`].
+    preference: (bool, u8),
+    /// Its place in the order in which the kernel named them.
+    arrival: u64,
+}
+
+/// An interface that was made again has no addresses for a moment.
+const MADE_AGAIN: Duration = Duration::from_secs(2);
 
 impl Seen {
     fn note_macvlan(&mut self, event: &LinkEvent) {
@@ -315,6 +334,9 @@ impl Watch {
                 carrier_downs: None,
                 macvlans: BTreeMap::new(),
                 addresses: BTreeMap::new(),
+                arrivals: 0,
+                own: Vec::new(),
+                there_since: None,
             }),
         })
     }
@@ -446,35 +468,50 @@ impl Watch {
         seen.addresses.keys().filter(|(index, _)| over(index)).map(|(_, address)| *address).collect()
     }
 
-    /// IP addresses of the interface and their prefix lengths, secondary ones last.
+    /// IP addresses of the interface and their prefix lengths, the preferred one first. While the interface is away, or the kernel has not
+    /// named all addresses, they are those that it had.
     pub(crate) fn addresses(&self) -> Vec<(IpAddr, u8)> {
         let mut seen = lock(&self.seen);
         self.hear(&mut seen);
-        self.hear_addresses(&mut seen);
-        let own = seen.addresses.iter().filter(|((index, _), _)| Some(*index) == seen.index);
-        let mut own: Vec<_> =
-            own.map(|((_, address), (is_secondary, len))| (*is_secondary, *address, *len)).collect();
-        own.sort_by_key(|(is_secondary, ..)| *is_secondary);
-        own.into_iter().map(|(_, address, len)| (address, len)).collect()
+        let is_whole = self.hear_addresses(&mut seen);
+        let Some(index) = seen.index else {
+            seen.there_since = None;
+            return seen.own.clone();
+        };
+        let since = *seen.there_since.get_or_insert_with(Instant::now);
+        let own = seen.addresses.range((index, Ipv4Addr::UNSPECIFIED.into())..);
+        let own = own.take_while(|((other, _), _)| *other == index);
+        let mut own: Vec<_> = own.map(|((_, address), known)| (*address, *known)).collect();
+        own.sort_by_key(|(_, known)| (known.preference, known.arrival));
+        if is_whole && !(own.is_empty() && since.elapsed() < MADE_AGAIN) {
+            seen.own = own.into_iter().map(|(address, known)| (address, known.prefix_len)).collect();
+        }
+        seen.own.clone()
     }
 
-    fn hear_addresses(&self, seen: &mut Seen) {
-        let Some(events) = &self.address_events else { return };
+    /// Returns whether the kernel has named all addresses.
+    fn hear_addresses(&self, seen: &mut Seen) -> bool {
+        let Some(events) = &self.address_events else { return true };
         for _ in 0..2 {
             let whole = events.read(|event| {
-                let (entry, what) = ((event.index, event.address), (event.is_secondary, event.prefix_len));
-                let _ = match event.gone {
-                    true => seen.addresses.remove(&entry),
-                    false => seen.addresses.insert(entry, what),
-                };
+                let entry = (event.index, event.address);
+                if event.gone {
+                    seen.addresses.remove(&entry);
+                    return;
+                }
+                seen.arrivals += 1;
+                let arrival = seen.addresses.get(&entry).map_or(seen.arrivals, |known| known.arrival);
+                let known = Address { prefix_len: event.prefix_len, preference: event.preference, arrival };
+                seen.addresses.insert(entry, known);
             });
             if whole {
-                return;
+                return true;
             }
             // All are named again, at once.
             seen.addresses.clear();
             let _ = events.ask_for_all();
         }
+        false
     }
 
     /// How often the link was seen to go down or vanish.

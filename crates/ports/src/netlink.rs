@@ -61,8 +61,8 @@ pub(crate) struct AddressEvent {
     pub(crate) index: u32,
     pub(crate) address: IpAddr,
     pub(crate) prefix_len: u8,
-    /// Whether there is an older address of the same network (IPv4), or it is a temporary one (IPv6).
-    pub(crate) is_secondary: bool,
+    /// Lower is better: whether the kernel speaks by others if it can, and the scope.
+    pub(crate) preference: (bool, u8),
     pub(crate) gone: bool,
 }
 
@@ -222,18 +222,22 @@ fn link(body: &[u8], gone: bool) -> Option<LinkEvent> {
 /// struct ifaddrmsg: family, prefix length, flags, scope, index; then attributes.
 fn address(body: &[u8], gone: bool) -> Option<AddressEvent> {
     const ADDRESS_HEADER: usize = 8;
-    const IFA_F_SECONDARY: u8 = 1;
+    // Secondary (IPv4) or temporary (IPv6); deprecated; tentative: none of these speaks if there is another one.
+    const LESS: u8 = 0x01 | 0x20 | 0x40;
     let read = |value: &[u8]| match value.len() {
         4 => value.first_chunk::<4>().map(|bytes| IpAddr::from(*bytes)),
         _ => value.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes)),
     };
     let index = word(body, 4)?;
     let all = || attributes(body.get(ADDRESS_HEADER..).unwrap_or(&[]));
-    // Where the link has two ends this is the local one.
-    let local = all().find(|(kind, _)| *kind == IFA_LOCAL);
-    let (_, value) = local.or_else(|| all().find(|(kind, _)| *kind == IFA_ADDRESS))?;
-    let (prefix_len, is_secondary) = (*body.get(1)?, body.get(2)? & IFA_F_SECONDARY != 0);
-    Some(AddressEvent { index, address: read(value)?, prefix_len, is_secondary, gone })
+    let value_of = |wanted: u16| all().find(|(kind, _)| *kind == wanted).and_then(|(_, value)| read(value));
+    // Where the link has two ends, this is the local one, and the network is the other one's.
+    let (local, other) = (value_of(IFA_LOCAL), value_of(IFA_ADDRESS));
+    let address = local.or(other)?;
+    let own_len = if address.is_ipv4() { 32 } else { 128 };
+    let prefix_len = if other.is_some_and(|other| other != address) { own_len } else { *body.get(1)? };
+    let preference = (body.get(2)? & LESS != 0, *body.get(3)?);
+    Some(AddressEvent { index, address, prefix_len, preference, gone })
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ const MOST_GENERATIONS: usize = 1 << 12;
 
 /// While routes are still being named that were lost, the others wait for so many grace periods more at most.
 const PATIENCE: u32 = 4;
+/// How long after the last of them. bgpd pauses before it names the last of a full table.
+pub(super) const PAUSE: Duration = Duration::from_secs(30);
 
 /// When routes go that a feed has not named since it was lost: by the generation that named them last, in order.
 #[derive(Debug, Default)]
@@ -26,7 +28,7 @@ struct Deadline {
 /// A time at which routes go, or a later one if the feed is still naming routes that were lost.
 fn extended(until: Duration, renamed: Option<Duration>, grace: Duration) -> Duration {
     let latest = until + grace * PATIENCE;
-    renamed.map_or(until, |at| until.max((at + SETTLE).min(latest)))
+    renamed.map_or(until, |at| until.max((at + PAUSE).min(latest)))
 }
 
 impl Deadlines {

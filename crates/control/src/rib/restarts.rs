@@ -99,7 +99,7 @@ impl Rib {
             Presence::Away(_) => true,
             Presence::Back(since) => {
                 now < since + self.grace
-                    || self.fpm.renamed.is_some_and(|at| now < at + SETTLE.min(self.grace))
+                    || self.fpm.renamed.is_some_and(|at| now < at + super::aging::PAUSE.min(self.grace))
             }
         }
     }

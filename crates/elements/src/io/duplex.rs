@@ -2,6 +2,7 @@
 //! Both directions of a device in one element: what taps and in-process wires share.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::args::Args;
 use engine::clock::{Nanos, SECOND};
@@ -37,6 +38,9 @@ pub struct Duplex {
 const VIRTUAL: u32 = 1;
 const VIRTUAL_EVERY: Nanos = SECOND / 10;
 
+/// How many routes all such elements have removed. Another element may have had the same route: each sets its own again.
+static REMOVED: AtomicU64 = AtomicU64::new(0);
+
 /// Routes for what is for the kernel: its virtual routers, and its own addresses where these may change.
 #[derive(Default)]
 struct VirtualRoutes {
@@ -45,6 +49,8 @@ struct VirtualRoutes {
     /// The same with the output that leads to the networks of its own addresses.
     networks: [Option<String>; 2],
     known: Vec<KernelRoute>,
+    /// [`REMOVED`] when these were set; `None` if they may not all be there.
+    removed: Option<u64>,
 }
 
 /// A route in a lookup element.
@@ -68,6 +74,14 @@ impl VirtualRoutes {
         self.known = own.flat_map(|own| self.of_own(own)).collect();
     }
 
+    /// Takes over the routes of an element before: its table may be in use still, or not.
+    fn take(&mut self, old: &mut VirtualRoutes) {
+        let has = |route: &KernelRoute| self.known.contains(route);
+        let more: Vec<KernelRoute> = old.known.drain(..).filter(|route| !has(route)).collect();
+        self.known.extend(more);
+        self.removed = None;
+    }
+
     fn are_wanted(&self) -> bool {
         self.tables.iter().chain(&self.networks).any(Option::is_some)
     }
@@ -86,12 +100,18 @@ impl VirtualRoutes {
             before.iter().filter(stays).filter(|route| !now.contains(route)).cloned().collect::<Vec<_>>(),
         );
         for gone in before.iter().filter(|route| !now.contains(route)) {
-            gone.write(cx, "remove");
+            // It may be gone already, with a table that was replaced.
+            let _ = gone.write(cx, "remove");
+            REMOVED.fetch_add(1, Ordering::Relaxed);
         }
-        for new in now.iter().filter(|route| !before.contains(route)) {
-            new.write(cx, "set");
+        let removed = REMOVED.load(Ordering::Relaxed);
+        let sets_all = self.removed != Some(removed);
+        for new in now.iter().filter(|route| sets_all || !before.contains(route)) {
+            if let Err(why) = new.write(cx, "set") {
+                cx.print(&format!("{}: {}.set {}: {why}", cx.name(), new.element, new.route));
+            }
         }
-        self.known = now;
+        (self.known, self.removed) = (now, Some(removed));
     }
 
     /// The route to the kernel for an address.
@@ -135,11 +155,8 @@ impl KernelRoute {
         })
     }
 
-    fn write(&self, cx: &mut Cx<'_>, verb: &str) {
-        let KernelRoute { element, route, .. } = self;
-        if let Err(why) = cx.write_handler(&format!("{element}.{verb}"), route) {
-            cx.print(&format!("{}: {element}.{verb} {route}: {why}", cx.name()));
-        }
+    fn write(&self, cx: &mut Cx<'_>, verb: &str) -> Result<(), HandlerError> {
+        cx.write_handler(&format!("{}.{verb}", self.element), &self.route)
     }
 }
 
@@ -193,7 +210,7 @@ impl Element for Duplex {
             self.to.initialize(cx)?;
         }
         if self.virtual_routes.are_wanted() {
-            cx.set_timer_after(VIRTUAL, VIRTUAL_EVERY);
+            cx.set_timer_after(VIRTUAL, 0);
         }
         Ok(())
     }
@@ -243,6 +260,7 @@ impl Element for Duplex {
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Duplex>(old) else { return false };
+        self.virtual_routes.take(&mut old.virtual_routes);
         let received = self.from.take_state(cx, &mut old.from);
         self.to.take_state(cx, &mut old.to) || received
     }

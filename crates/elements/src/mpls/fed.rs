@@ -223,6 +223,8 @@ mod tests {
             lsps.control([("remove", "17"), ("add", "17 pop - 4"), ("set", "18 drop"), ("remove", "18")])
                 .unwrap();
             assert_eq!(lsps.table(), "16 pop - 3\n17 pop - 4\n");
+            let twice = [("remove", "17"), ("add", "17 pop - 5"), ("add", "17 pop - 6")];
+            assert!(lsps.control(twice).is_err());
             lsps.fed_commit(&[(16, None), (17, None)]).unwrap();
             assert_eq!(lsps.table(), "17 pop - 4\n");
             lsps.control([("remove", "17")]).unwrap();

@@ -155,7 +155,7 @@ impl Lsps {
         let mut former = Vec::with_capacity(changes.len());
         // Covered by fed labels, which stay, these configured ones go.
         let mut uncovered = HashSet::new();
-        let mut named = HashSet::new();
+        let (mut named, mut taken) = (HashSet::new(), HashSet::new());
         let mut done = Ok(());
         for change in changes {
             let is_first = named.insert(change.label);
@@ -163,7 +163,7 @@ impl Lsps {
                 uncovered.insert(change.label);
                 continue;
             }
-            let is_free = uncovered.contains(&change.label);
+            let is_free = uncovered.contains(&change.label) && taken.insert(change.label);
             done = self.make_one(change, is_free).map(|before| former.push((change.label, before)));
             if done.is_err() {
                 break;

@@ -16,8 +16,9 @@ const PLACES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 const SCRIPT: &str = r#"#!/bin/sh
 # Gives a twin the address of a DHCP lease, which the router follows, and the default route.
 # The kernel takes the address away when the lease has run out.
+# Those of leases, which end; addresses that somebody else has given the twin stay.
 others() {
-    ip -4 -o addr show dev "$interface" scope global | while read -r _ _ _ address _; do
+    ip -4 -o addr show dev "$interface" scope global dynamic | while read -r _ _ _ address _; do
         [ "$address" = "$1" ] || ip addr del "$address" dev "$interface"
     done
 }
@@ -27,10 +28,10 @@ deconfig)
     ;;
 bound | renew)
     # An address of the same network would go together with an older one.
-    others "$ip/$mask"
-    ip addr replace "$ip/$mask" dev "$interface" valid_lft "${lease:-forever}" preferred_lft "${lease:-forever}"
+    others "$ip/${mask:-24}"
+    ip addr replace "$ip/${mask:-24}" dev "$interface" valid_lft "${lease:-3600}" preferred_lft "${lease:-3600}"
     for gateway in $router; do
-        ip route replace default via "$gateway" dev "$interface" proto dhcp metric 100
+        ip route replace default via "$gateway" dev "$interface" onlink proto dhcp metric 100 table "$TABLE"
         break
     done
     ;;
@@ -59,7 +60,11 @@ pub(super) fn clients(router: &Router, directory: &Path) -> Result<Vec<Daemon>, 
     let program = found.map_or_else(|| "udhcpc".to_owned(), |path| path.display().to_string());
     let client = |i: usize| {
         let (twin, script) = (format!("host{i}"), script.display().to_string());
-        let words = [&program, "-f", "-i", &twin, "-s", &script, "-t", "3", "-T", "1", "-A", "5"];
+        // The routing table of the twin's VRF.
+        let table = router.vrfs.iter().find(|vrf| vrf.interfaces.contains(&i));
+        let table = table.map_or_else(|| "TABLE=main".to_owned(), |vrf| format!("TABLE={}", vrf.table));
+        let words =
+            ["env", &table, &program, "-f", "-i", &twin, "-s", &script, "-t", "3", "-T", "1", "-A", "5"];
         let command = words.map(str::to_owned).to_vec();
         Daemon { name: format!("dhcp{i}"), text: String::new(), command, after: "user" }
     };

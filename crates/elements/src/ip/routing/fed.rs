@@ -115,9 +115,12 @@ impl<F: Family> Fed<F> {
         if self.owns(id) { self.beneath.get(key).copied() } else { Some(id) }
     }
 
-    /// Takes the configured route away that a fed one covers; its reference is the caller's.
-    pub(super) fn remove_beneath(&mut self, key: &Key<F>) -> Option<NextHopId> {
-        self.beneath.remove(key)
+    /// Sets or takes away the configured route that a fed one covers, with its reference; that of the one before is the caller's.
+    pub(super) fn set_beneath(&mut self, key: Key<F>, id: Option<NextHopId>) -> Option<NextHopId> {
+        match id {
+            Some(id) => self.beneath.insert(key, id),
+            None => self.beneath.remove(&key),
+        }
     }
 
     /// Somebody else has changed a fed route.

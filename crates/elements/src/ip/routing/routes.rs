@@ -80,8 +80,8 @@ type States<F> = HashMap<(u8, <F as Family>::Prefix), Option<NextHopId>>;
 /// What changes come to.
 struct Judged<F: Family> {
     states: States<F>,
-    /// Covered by fed routes, which stay, these configured ones go.
-    uncovered: HashSet<(u8, F::Prefix)>,
+    /// What lies beneath fed routes from now on.
+    beneath: HashMap<(u8, F::Prefix), Option<NextHopId>>,
 }
 
 /// Errors in routes of a configuration that are told one by one.
@@ -222,11 +222,19 @@ impl<F: Family> Routes<F> {
     /// Makes changes that have been read, all or none.
     fn carry_out(&mut self, changes: &[Change<F>]) -> Result<(), (Option<usize>, String)> {
         self.publish().map_err(|why| (None, why))?;
-        let Judged { states, uncovered } = self.judge(changes)?;
-        self.install(states).map_err(|why| (None, why))?;
-        for key in uncovered {
-            let id = self.fed.remove_beneath(&key);
-            self.forget(id);
+        let Judged { states, beneath } = self.judge(changes)?;
+        let mut kept = Vec::new();
+        let ready = beneath
+            .values()
+            .flatten()
+            .try_for_each(|id| self.hops.retain(*id).map(|()| kept.push(*id)).map_err(text_of));
+        if let Err(why) = ready.and_then(|()| self.install(states)) {
+            kept.into_iter().for_each(|id| self.hops.release(id));
+            return Err((None, why));
+        }
+        for (key, id) in beneath {
+            let former = self.fed.set_beneath(key, id);
+            self.forget(former);
         }
         if let Some(order) = &mut self.order {
             for change in changes {
@@ -276,21 +284,29 @@ impl<F: Family> Routes<F> {
     /// What the changes, one after the other, make of the routes they name.
     fn judge(&self, changes: &[Change<F>]) -> Result<Judged<F>, (Option<usize>, String)> {
         let mut states = States::<F>::with_capacity(changes.len());
-        let mut uncovered = HashSet::new();
+        let mut beneath: HashMap<(u8, F::Prefix), Option<NextHopId>> = HashMap::new();
         let mut count = self.len();
         let clicks = self.limits.like.is_some();
         for (at, Change { verb, table, prefix, id }) in changes.iter().enumerate() {
             let key = (*table, *prefix);
             let before = || self.tables.get(table).and_then(|fib| F::get(fib, *prefix));
             let now = states.get(&key).copied().unwrap_or_else(before);
-            let covered = now.filter(|now| self.fed.owns(*now) && !uncovered.contains(&key));
-            let covered = covered.and_then(|now| self.fed.configured(&key, now));
-            let next = match (verb, now) {
-                (Verb::Remove, _) if covered.is_some_and(|beneath| id.is_none_or(|id| id == beneath)) => {
-                    uncovered.insert(key);
-                    Ok(now)
+            // Beneath a fed route lies the configured one, if there is one. Changes by hand concern that one.
+            let covered = now
+                .filter(|now| self.fed.owns(*now))
+                .map(|now| beneath.get(&key).copied().unwrap_or_else(|| self.fed.configured(&key, now)));
+            match (verb, covered) {
+                (Verb::Set, Some(_)) | (Verb::Add, Some(None)) => {
+                    beneath.insert(key, *id);
+                    continue;
                 }
-                (Verb::Add, Some(_)) if uncovered.contains(&key) => Ok(*id),
+                (Verb::Remove, Some(Some(old))) if id.is_none_or(|id| id == old) => {
+                    beneath.insert(key, None);
+                    continue;
+                }
+                _ => {}
+            }
+            let next = match (verb, now) {
                 (Verb::Add, Some(old)) if clicks => {
                     Err(format!("conflict with existing route '{prefix} {}'", self.show_hops(old)))
                 }
@@ -309,9 +325,7 @@ impl<F: Family> Routes<F> {
             count = count + usize::from(next.is_some()) - usize::from(now.is_some());
             states.insert(key, next);
         }
-        // A fed route that stays is no change.
-        states.retain(|key, next| !uncovered.contains(key) || next.is_none_or(|id| !self.fed.owns(id)));
-        Ok(Judged { states, uncovered })
+        Ok(Judged { states, beneath })
     }
 
     /// Gives routes their new next hops. Many at once go by way of a new table: one by one they would leave more behind than
