@@ -39,7 +39,7 @@ pub enum Found {
 /// Why a packet is dropped: auditable events of RFC 4303, and what else can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Dropped {
-    /// Too short for what it should have, or no IP packet.
+    /// Too short for what it should have, or no IP packet, or of number 0.
     #[error("a truncated or malformed packet")]
     Malformed,
     /// A fragment.
@@ -69,7 +69,8 @@ impl From<Refused> for Dropped {
     fn from(why: Refused) -> Dropped {
         match why {
             Refused::Replayed => Dropped::Replayed,
-            Refused::TooOld | Refused::Zero => Dropped::TooOld,
+            Refused::TooOld => Dropped::TooOld,
+            Refused::Zero | Refused::TooFar => Dropped::Malformed,
         }
     }
 }
@@ -118,12 +119,15 @@ fn behind_options(packet: &[u8], header: Header) -> Option<Header> {
 /// The part of a packet that is to be opened, once its association is known.
 ///
 /// # Errors
-/// It is too short, or its number does not pass.
+/// It is too short, or its number does not pass, or it came by UDP and should not have, or the reverse.
 pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, arrived: &Arrived) -> Result<Part<'a>, Dropped> {
     let number = sa.window.whole(arrived.low);
     sa.window.check(number)?;
     let end = arrived.outer.packet_len;
-    if !sa.suite.fits(end - arrived.at) || sa.udp.is_some() != arrived.udp.is_some() {
+    if sa.udp.is_some() != arrived.udp.is_some() {
+        return Err(Dropped::WrongMode);
+    }
+    if !sa.suite.fits(end - arrived.at) {
         return Err(Dropped::Malformed);
     }
     let bytes = &mut packet.data_mut()[arrived.at - LENT..end];

@@ -24,7 +24,9 @@
 //!
 //! Where packets are steered by SPI, both lines stay with one worker, and nothing is shared.
 //!
-//! A word that no packet has met for 2^36 numbers may seem new. [`Window::accept`] empties all words when `top` moves by that much at once.
+//! # Limits
+//! Blocks are compared modulo 2^32. A word that no packet has met for 2^36 numbers seems newer than it is, so packets that need it are refused.
+//! Packets cannot bring this about by one step, for [`Window::whole`] goes at most 2^32 ahead. Larger steps are [refused](Refused::TooFar).
 
 use std::fmt;
 
@@ -40,8 +42,10 @@ pub const DEFAULT: u32 = 1024;
 
 /// Numbers of a word.
 const BLOCK: u64 = 32;
-/// A step of `top` after which blocks are told apart no more.
-const FAR: u64 = 1 << 36;
+/// The least step of `top` that is refused: half of what a word's block can tell.
+const FAR: u64 = 1 << 35;
+/// Numbers below `top` that [`Window::whole`] considers where there is no window: half of those that have the same high half.
+const HALF: u32 = 1 << 31;
 
 /// Why a sequence number does not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,8 @@ pub enum Refused {
     TooOld,
     /// No sender uses number 0.
     Zero,
+    /// The number is 2^35 or more above the highest one. [`Window::whole`] makes no such number of a packet's.
+    TooFar,
 }
 
 /// What has been received of one security association.
@@ -89,7 +95,8 @@ impl Window {
         self.size
     }
 
-    /// The whole number of a packet that carries its low 32 bits: the one for which the window moves least forward (RFC 4304, A2.1).
+    /// The whole number of a packet that carries its low 32 bits: the one for which the window moves least forward (RFC 4304, A2.1). Without a window,
+    /// it is the one nearest to the highest number that passed.
     #[inline]
     pub fn whole(&self, low: u32) -> u64 {
         if !self.is_extended {
@@ -98,7 +105,8 @@ impl Window {
         let top = self.top();
         let (high, top_low) = (top >> 32, top as u32);
         // The window's lowest number, in 32 bits. It may lie before the last turn of these.
-        let bottom = top_low.wrapping_sub(self.size.max(1) - 1);
+        let span = if self.size == 0 { HALF } else { self.size };
+        let bottom = top_low.wrapping_sub(span - 1);
         let spans_turns = bottom > top_low;
         let high = match (spans_turns, low >= bottom) {
             (false, true) | (true, false) => high,
@@ -116,8 +124,11 @@ impl Window {
     #[inline]
     pub fn check(&self, number: u64) -> Result<(), Refused> {
         let top = self.top();
-        if self.size == 0 || number > top {
+        if self.size == 0 {
             return Ok(());
+        }
+        if number > top {
+            return if number - top < FAR { Ok(()) } else { Err(Refused::TooFar) };
         }
         if number == 0 {
             return Err(Refused::Zero);
@@ -140,12 +151,6 @@ impl Window {
             return Ok(());
         }
         let top = self.top();
-        if number > top && number - top >= FAR {
-            // Older than all that the window covers now.
-            let old =
-                block_of((number / BLOCK).wrapping_sub(self.ring.len() as u64).wrapping_mul(BLOCK)) << 32;
-            self.ring.iter().for_each(|word| word.store(old, Ordering::Relaxed));
-        }
         let word = self.word(number);
         let mut before = word.load(Ordering::Relaxed);
         loop {
@@ -168,10 +173,12 @@ impl Window {
 
     /// The bits of the window as Linux hands them to key daemons (`xfrm_replay_state_esn`): a ring, in which number n has
     /// bit (n - 1) mod size.
+    ///
+    /// While packets come, those accepted during the call may be missing. A number whose word has moved on counts as received.
     pub fn bitmap(&self) -> Vec<u32> {
         let (top, mut words) = (self.top(), vec![0u32; self.size.div_ceil(32) as usize]);
         for age in 0..u64::from(self.size).min(top) {
-            if self.check(top - age) == Err(Refused::Replayed) {
+            if self.check(top - age).is_err() {
                 let bit = linux_bit(top, age, self.size);
                 words[bit / 32] |= 1 << (bit % 32);
             }
@@ -183,10 +190,13 @@ impl Window {
     pub fn restored(size: u32, is_extended: bool, top: u64, bitmap: &[u32]) -> Window {
         let window = Window::new(size, is_extended);
         window.top.store(top, Ordering::Relaxed);
+        // Older than all that the window covers. Words of block 0 would seem newer than `top` if it is 2^36 or more.
+        let old = (top / BLOCK).saturating_sub(window.ring.len() as u64) & u64::from(u32::MAX);
+        window.ring.iter().for_each(|word| word.store(old << 32, Ordering::Relaxed));
         for age in (0..u64::from(window.size).min(top)).rev() {
             let bit = linux_bit(top, age, window.size);
             if bitmap.get(bit / 32).is_some_and(|word| word >> (bit % 32) & 1 == 1) {
-                // Nothing is refused, since numbers grow.
+                // Nothing is refused: each number is within the window, and all words are older.
                 let _ = window.accept(top - age);
             }
         }
@@ -289,8 +299,7 @@ mod tests {
         /// Numbers within the window of the highest one, and up to 2^31 above, are told from their low half.
         #[test]
         fn high_bits_are_found(top in 1u64..u64::MAX >> 1, ahead in 0u64..1 << 31, behind in 0u64..1024) {
-            let window = Window::new(1024, true);
-            window.accept(top).unwrap();
+            let window = Window::restored(1024, true, top, &[]);
             for number in [top + ahead, top.saturating_sub(behind)] {
                 prop_assert_eq!(window.whole(number as u32), number);
             }
@@ -310,6 +319,65 @@ mod tests {
         young.accept(1).unwrap();
         assert_eq!(young.whole(0xffff_ffff), 0xffff_ffff);
         assert_eq!(Window::new(64, false).whole(7), 7);
+    }
+
+    /// From 2^36 on, blocks have more bits than half of what a word holds.
+    #[test]
+    fn a_window_goes_on_from_any_number() {
+        for size in [1, 64, 1000, MOST] {
+            for top in [1, 40, (1 << 36) - 1, 1 << 36, (1 << 36) + 12_345, (1 << 37) - 1, 1 << 37, 1 << 60] {
+                let even = vec![0x5555_5555; size.div_ceil(32) as usize];
+                let window = Window::restored(size, true, top, &even);
+                assert_eq!(window.bitmap().len(), even.len());
+                for age in 0..u64::from(size).min(top) {
+                    let bit = linux_bit(top, age, size);
+                    let expected = if bit % 2 == 0 { Err(Refused::Replayed) } else { Ok(()) };
+                    assert_eq!(window.accept(top - age), expected, "{top} - {age} of {size}");
+                }
+                for number in [top + 1, top + 2, top + 100_000] {
+                    assert_eq!(window.accept(number), Ok(()), "{number} after {top}");
+                    assert_eq!(window.accept(number), Err(Refused::Replayed));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn steps_that_no_packet_makes_are_refused() {
+        let window = Window::new(64, true);
+        for number in [FAR, 1 << 36, u64::MAX] {
+            assert_eq!(
+                (window.check(number), window.accept(number)),
+                (Err(Refused::TooFar), Err(Refused::TooFar))
+            );
+        }
+        assert_eq!((window.accept(FAR - 1), window.top()), (Ok(()), FAR - 1));
+        assert_eq!((window.accept(2 * FAR - 2), window.top()), (Ok(()), 2 * FAR - 2));
+    }
+
+    /// Another worker has moved a word on and not yet `top`: all numbers that had the word count as received.
+    #[test]
+    fn a_word_that_moved_on_counts_as_received() {
+        let window = Window::restored(64, true, 100, &[0, 0]);
+        assert_eq!(window.bitmap(), [0, 0]);
+        let newer = 64 + BLOCK * window.ring.len() as u64;
+        window.word(newer).store(with_bit(0, newer).unwrap(), Ordering::Relaxed);
+        let again = Window::restored(64, true, 100, &window.bitmap());
+        for number in 37..=100 {
+            let expected = if (64..96).contains(&number) { Err(Refused::Replayed) } else { Ok(()) };
+            assert_eq!(again.check(number), expected, "{number}");
+        }
+    }
+
+    #[test]
+    fn without_a_window_the_nearest_number_counts() {
+        let window = Window::new(0, true);
+        window.accept(0x5_0000_0010).unwrap();
+        for number in
+            [0x5_0000_0010u64, 0x5_0000_000f, 0x4_ffff_ffff, 0x4_8000_0011, 0x5_8000_0010, 0x5_0000_0011]
+        {
+            assert_eq!(window.whole(number as u32), number);
+        }
     }
 
     #[test]
