@@ -71,7 +71,7 @@ impl<'a> Job<'a> {
     /// Whether [`open`] found the tag right.
     ///
     /// # Errors
-    /// The tag was wrong, and the text is zeros now; or the job was not opened yet.
+    /// The tag was wrong, and the text is zeros now; or the job was not opened since it was made or sealed.
     #[inline]
     pub fn outcome(&self) -> Result<(), Forged> {
         if self.genuine { Ok(()) } else { Err(Forged) }
@@ -108,7 +108,10 @@ fn run<const SEAL: bool>(jobs: &mut [Job<'_>]) {
         match &job.key.inner {
             #[cfg(target_arch = "x86_64")]
             Inner::Wide(_) => {}
-            Inner::Portable(key) if SEAL => key.seal(job),
+            Inner::Portable(key) if SEAL => {
+                job.genuine = false;
+                key.seal(job);
+            }
             Inner::Portable(key) => key.open(job),
         }
     }

@@ -49,7 +49,7 @@ fn long_additional_data() {
     }
 }
 
-/// Counters of the longest text need three bytes' worth of blocks less than they have: none wraps.
+/// 65,536 bytes are 4,096 blocks; the 32-bit counter cannot wrap.
 #[test]
 fn the_longest_text() {
     for implementation in implementations() {
@@ -79,6 +79,23 @@ fn every_changed_bit_is_refused() {
                 assert_eq!(opened, Err(Forged), "bit {bit}");
                 assert!(text.iter().all(|byte| *byte == 0), "bit {bit}");
             }
+        }
+    }
+}
+
+/// The outcome is that of the last call: a job that was opened and is sealed again counts as not opened.
+#[test]
+fn sealing_forgets_the_outcome() {
+    for implementation in implementations() {
+        for text_len in [0, 16, 100, 1400] {
+            let key = key(implementation, &[9; 16]);
+            let (mut text, mut tag) = (vec![3; text_len], [0; 16]);
+            let mut jobs = [Job::new(&key, [1; 12], b"aad", &mut text, &mut tag)];
+            junctor_gcm::seal(&mut jobs);
+            junctor_gcm::open(&mut jobs);
+            assert_eq!(jobs[0].outcome(), Ok(()));
+            junctor_gcm::seal(&mut jobs);
+            assert_eq!(jobs[0].outcome(), Err(Forged));
         }
     }
 }

@@ -172,6 +172,7 @@ impl<'a, 'j, const P: usize, const K: usize> Last<'a, 'j, P, K> {
                 let tag = _mm_xor_si128(_mm_shuffle_epi8(totals[p], reversal()), self.tag_masks[p]);
                 if SEAL {
                     _mm_storeu_si128(job.tag.as_mut_ptr().cast(), tag);
+                    job.genuine = false;
                 } else {
                     let expected = _mm_loadu_si128(job.tag.as_ptr().cast());
                     job.genuine = _mm_mask_cmpneq_epi8_mask(job.compared, tag, expected) == 0;
