@@ -9,10 +9,10 @@
 //! | `cbc(aes)` | 3602 | 16, 24 or 32 bytes | 16 | of its companion |
 //! | `cbc(des3_ede)` | 2451 | 24 bytes; obsolete, for comparisons only | 8 | of its companion |
 //! | `ecb(cipher_null)` | 2410 | none; authenticates only | 0 | of its companion |
-//! | `hmac(sha1)` | 2404 | 20 bytes; companion | | 12 |
-//! | `hmac(sha256)` | 4868 | 32 bytes; companion | | 16 |
-//! | `hmac(sha384)` | 4868 | 48 bytes; companion | | 24 |
-//! | `hmac(sha512)` | 4868 | 64 bytes; companion | | 32 |
+//! | `hmac(sha1)` | 2404 | 20 bytes; companion | | 12 or 20 |
+//! | `hmac(sha256)` | 4868 | 32 bytes; companion | | 12, 16 or 32 |
+//! | `hmac(sha384)` | 4868 | 48 bytes; companion | | 24 or 48 |
+//! | `hmac(sha512)` | 4868 | 64 bytes; companion | | 32 or 64 |
 
 use std::fmt;
 use std::str::FromStr;

@@ -18,6 +18,9 @@ pub enum Unfit {
     /// There is no memory for what is added.
     #[error("no packet memory")]
     NoMemory,
+    /// A dummy packet of an association in transport mode, which has no addresses for it.
+    #[error("a dummy packet without a tunnel")]
+    NoTunnel,
 }
 
 /// An IP header with its options, or with those extension headers that stand before ESP (RFC 4303, 3.1.1).
@@ -103,6 +106,20 @@ impl Header {
         Some(header)
     }
 
+    /// What a dummy packet of so many bytes has instead of a header.
+    pub(crate) fn of_dummy(packet_len: usize) -> Header {
+        Header {
+            is_six: false,
+            len: 0,
+            next: Protocol::IPV6_NO_NEXT,
+            packet_len,
+            class: 0,
+            dont_fragment: true,
+            is_fragment: false,
+            next_at: 0,
+        }
+    }
+
     /// The same header with an extension header of so many bytes behind it, which says that `next` follows.
     pub(crate) fn behind(self, next: Protocol, extension_len: usize) -> Option<Header> {
         let len = self.len.checked_add(extension_len)?;
@@ -126,7 +143,7 @@ impl Header {
         }
     }
 
-    /// Gives the packet another traffic class.
+    /// Gives the packet another traffic class. A wrong checksum stays wrong.
     pub fn set_class(&self, packet: &mut [u8], class: u8) {
         if class == self.class {
             return;
@@ -134,9 +151,8 @@ impl Header {
         if self.is_six {
             packet[0] = packet[0] & 0xf0 | class >> 4;
             packet[1] = packet[1] & 0x0f | class << 4;
-        } else {
-            packet[ipv4::field::TOS] = class;
-            self.fill_checksum(packet);
+        } else if let Ok(mut header) = ipv4::HeaderMut::from_slice(packet) {
+            header.rewrite_tos(class);
         }
     }
 

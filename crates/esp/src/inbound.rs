@@ -201,7 +201,7 @@ fn leave_transport(packet: &mut Packet, arrived: &Arrived, next: Protocol, paylo
     packet.set_network(0, outer.len);
 }
 
-/// Computes the checksum of TCP or UDP anew.
+/// Computes the checksum of TCP or UDP anew. A datagram of an impossible UDP length stays as it is.
 fn fill_transport_checksum(packet: &mut [u8], header: &Header, next: Protocol) {
     let at = match next {
         Protocol::TCP => wire::tcp::field::CHECKSUM,
@@ -209,6 +209,12 @@ fn fill_transport_checksum(packet: &mut [u8], header: &Header, next: Protocol) {
         _ => return,
     };
     let (front, segment) = packet.split_at_mut(header.len);
+    let len = match segment.get(udp::field::LEN..).and_then(<[u8]>::first_chunk) {
+        Some(len) if next == Protocol::UDP => u16::from_be_bytes(*len).into(),
+        _ => segment.len(),
+    };
+    // The UDP length may leave out bytes at the end, which the checksum does not cover.
+    let Some(segment) = segment.get_mut(..len) else { return };
     let Some(place) = segment.get_mut(at..at + 2) else { return };
     if next == Protocol::UDP && *place == [0, 0] && !header.is_six {
         return;

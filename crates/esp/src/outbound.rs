@@ -11,7 +11,7 @@
 use std::net::IpAddr;
 
 use packet::Packet;
-use wire::{Protocol, ipv4, ipv6, udp};
+use wire::{Protocol, checksum, ipv4, ipv6, udp};
 
 use crate::header::{Header, Unfit};
 use crate::sa::{DontFragment, Mode, Sa};
@@ -79,29 +79,60 @@ fn outer_len(to: IpAddr) -> usize {
     if to.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
 }
 
-/// Puts ESP around a packet that begins with its IP header: headers, padding and room for the check value. Nothing is encrypted yet.
+/// Puts ESP around a packet that begins with its IP header: headers, padding and room for the check value. Nothing is encrypted yet. Bytes behind the
+/// packet's own length, as Ethernet pads short frames, are cut off.
 ///
 /// # Errors
 /// Why it is unfit. The packet's bytes are as they were.
 pub fn encapsulate(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, Unfit> {
     let inner = Header::read(packet.data())?;
-    let before = before(sa);
-    // What goes in front, what of the packet is payload, and where the outer IP header will end.
-    let (pushed, payload_len, header_len, next) = match sa.mode {
-        Mode::Tunnel { to, .. } => (outer_len(to) + before, packet.len(), outer_len(to), inner.as_payload()),
+    let next = match sa.mode {
+        Mode::Tunnel { .. } => inner.as_payload(),
         Mode::Transport if inner.is_fragment => return Err(Unfit::Fragment),
-        Mode::Transport => (before, packet.len() - inner.len, inner.len, inner.next),
+        Mode::Transport => inner.next,
+    };
+    wrap(packet, sa, number, &inner, next)
+}
+
+/// Makes a dummy packet with `len` zeros, which the receiver drops: it hides how much is sent (RFC 4303, 2.6). It is for tunnels. In transport mode,
+/// [encapsulate] an IP packet whose next header is 59.
+///
+/// # Errors
+/// [`Unfit::NoTunnel`], [`Unfit::TooLong`] or [`Unfit::NoMemory`].
+pub fn dummy(sa: &Sa, number: u64, len: usize) -> Result<(Packet, EspAt), Unfit> {
+    if sa.mode == Mode::Transport {
+        return Err(Unfit::NoTunnel);
+    }
+    if len > usize::from(u16::MAX) {
+        return Err(Unfit::TooLong);
+    }
+    let mut packet = Packet::alloc(packet::HEADROOM, len).ok_or(Unfit::NoMemory)?;
+    packet.data_mut().fill(0);
+    let at = wrap(&mut packet, sa, number, &Header::of_dummy(len), Protocol::IPV6_NO_NEXT)?;
+    Ok((packet, at))
+}
+
+/// Puts headers and trailer around a packet whose header says `inner`.
+fn wrap(packet: &mut Packet, sa: &Sa, number: u64, inner: &Header, next: Protocol) -> Result<EspAt, Unfit> {
+    let (before, len) = (before(sa), inner.packet_len);
+    // What goes in front, what of the packet is payload, and where the outer IP header will end.
+    let (pushed, payload_len, header_len) = match sa.mode {
+        Mode::Tunnel { to, .. } => (outer_len(to) + before, len, outer_len(to)),
+        Mode::Transport => (before, len - inner.len, inner.len),
     };
     let trailer = Trailer::of(sa, payload_len, matches!(sa.mode, Mode::Tunnel { .. }));
-    let whole = packet.len() + pushed + trailer.len();
+    let whole = len + pushed + trailer.len();
     if whole > usize::from(u16::MAX) {
         return Err(Unfit::TooLong);
     }
-    packet.put(trailer.len()).ok_or(Unfit::NoMemory)?;
+    // The trailer takes the place of what is behind the packet.
+    let added = trailer.len().saturating_sub(packet.len() - len);
+    packet.put(added).ok_or(Unfit::NoMemory)?;
     if packet.push(pushed).is_none() {
-        packet.trim(trailer.len());
+        packet.trim(added);
         return Err(Unfit::NoMemory);
     }
+    packet.trim(packet.len() - whole);
     let bytes = packet.data_mut();
     trailer.write(&mut bytes[whole - trailer.len()..], next);
     if sa.mode == Mode::Transport {
@@ -112,14 +143,14 @@ pub fn encapsulate(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, U
     bytes[at + 4..at + HEADER_LEN].copy_from_slice(&(number as u32).to_be_bytes());
     let carried = if sa.udp.is_some() { Protocol::UDP } else { Protocol::ESP };
     if let Some(ports) = sa.udp {
-        // A checksum of zero: IPv4 needs none, and neither does a tunnel over IPv6 (RFC 3948, 2.1; RFC 6935).
+        // A checksum of zero: IPv4 needs none (RFC 3948, 2.1). For IPv6, `finish` fills it.
         let words = [ports.from, ports.to, (whole - header_len) as u16, 0];
         for (place, word) in bytes[header_len..at].chunks_exact_mut(2).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
         }
     }
     match sa.mode {
-        Mode::Tunnel { from, to } => write_outer(bytes, sa, &inner, (from, to), carried, number as u16),
+        Mode::Tunnel { from, to } => write_outer(bytes, sa, inner, (from, to), carried, number),
         Mode::Transport => inner.rewrite(bytes, whole, carried),
     }
     packet.set_network(0, header_len);
@@ -133,7 +164,7 @@ fn write_outer(
     inner: &Header,
     ends: (IpAddr, IpAddr),
     carried: Protocol,
-    id: u16,
+    number: u64,
 ) {
     let class = tunnel::outer_class(inner.class, sa.rules.copy_dscp, sa.rules.ecn);
     let written = match ends {
@@ -150,7 +181,8 @@ fn write_outer(
                 payload_len: (bytes.len() - ipv4::HEADER_LEN) as u16,
                 ttl: sa.rules.ttl,
                 tos: class,
-                id,
+                // Associations between the same gateways begin at different numbers, so fragments of two seldom mix (RFC 6864).
+                id: sa.suite.first_id().wrapping_add(number as u16),
                 fragment: if is_set { ipv4::FLAG_DF } else { 0 },
             }
             .emit(bytes)
@@ -175,4 +207,20 @@ fn write_outer(
 pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, EspAt(at): EspAt, number: u64) -> Part<'a> {
     let bytes = &mut packet.data_mut()[at - LENT..];
     Part { suite: &sa.suite, number, is_extended: sa.is_extended, bytes, is_genuine: false }
+}
+
+/// Finishes a packet that was [sealed](crate::seal). UDP over IPv6 gets its checksum, which covers the encrypted bytes (RFC 8200, 8.1). Other packets stay
+/// as they are. A receiver ignores the checksum, since ESP's own check is stronger.
+pub fn finish(packet: &mut Packet, sa: &Sa, EspAt(at): EspAt) {
+    if sa.udp.is_none() {
+        return;
+    }
+    let (front, datagram) = packet.data_mut().split_at_mut(at - udp::HEADER_LEN);
+    if front.first().is_none_or(|first| first >> 4 != 6) {
+        return;
+    }
+    let Some(ip) = front.first_chunk().map(ipv6::Header::from_chunk) else { return };
+    datagram[udp::field::CHECKSUM..][..2].fill(0);
+    let sum = checksum::never_zero(checksum::transport_v6(ip.src(), ip.dst(), Protocol::UDP, datagram));
+    datagram[udp::field::CHECKSUM..][..2].copy_from_slice(&sum.to_be_bytes());
 }

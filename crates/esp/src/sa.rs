@@ -165,8 +165,10 @@ impl Sa {
     }
 
     /// The highest sequence number that it may use. A daemon makes a new association long before.
+    ///
+    /// Extended numbers end 2^48 early: workers that find the last numbers taken may each have added 2^31, and that must not turn the counter over.
     pub fn last_number(&self) -> u64 {
-        if self.is_extended { u64::MAX } else { u32::MAX.into() }
+        if self.is_extended { u64::MAX - (1 << 48) } else { u32::MAX.into() }
     }
 
     /// Takes numbers for `count` packets, at most 2^31, which go out soon: one after the other, beginning with the one returned. One atomic operation
@@ -216,8 +218,14 @@ mod tests {
         let extended = Sa::new(&Config { is_extended: true, ..config() }).unwrap();
         extended.set_sent(u32::MAX.into());
         assert_eq!(extended.take_numbers(1), Some(1 << 32));
-        extended.set_sent(u64::MAX - 1);
-        assert_eq!((extended.take_numbers(1), extended.take_numbers(1)), (Some(u64::MAX), None));
+        let last = u64::MAX - (1 << 48);
+        extended.set_sent(last - 1);
+        assert_eq!((extended.take_numbers(1), extended.take_numbers(1)), (Some(last), None));
+        // Workers that asked at the same time have added to the counter beyond the end.
+        for _ in 0..10_000 {
+            extended.sent.0.fetch_add(1 << 31, Ordering::Relaxed);
+            assert_eq!((extended.take_numbers(1), extended.sent()), (None, last));
+        }
     }
 
     #[test]

@@ -81,8 +81,9 @@ pub struct Suite {
     iv_len: usize,
     icv_len: usize,
     align: usize,
-    /// IVs of combined modes count from here. It is drawn for each suite, so a key that is used again after a restart, as one of a
-    /// configuration is, meets no IV a second time but by a chance of 2^-64 for each packet.
+    /// IVs of combined modes count from this random number. Several suites may have one key: after a restart with a configured key, or if both
+    /// directions have the same. Two runs of N packets each then share an IV with a chance of about 2N/2^64. So keys should come from a key exchange
+    /// (RFC 4106, 2).
     first_iv: u64,
 }
 
@@ -192,6 +193,11 @@ impl Suite {
     pub fn fits(&self, esp_len: usize) -> bool {
         esp_len >= self.overhead()
             && (esp_len - HEADER_LEN - self.iv_len - self.icv_len).is_multiple_of(self.align)
+    }
+
+    /// Where identifications of outer IPv4 headers begin: random bits.
+    pub(crate) fn first_id(&self) -> u16 {
+        (self.first_iv >> 48) as u16
     }
 
     fn gcm(&self) -> Option<(&gcm::Key, [u8; SALT_LEN], bool)> {

@@ -7,7 +7,7 @@ use junctor_esp::sa::{DontFragment, Rules, UdpPorts};
 use junctor_esp::{Config, LENT, Mode, Sa, Spec, Unfit, inbound, open, outbound, seal};
 use packet::Packet;
 use proptest::prelude::*;
-use wire::{Protocol, ipv4, ipv6};
+use wire::{Protocol, checksum, ipv4, ipv6, udp};
 
 fn gcm() -> Spec {
     Spec::Combined { algorithm: Aead::AesGcm, key: vec![7; 20], icv_len: 16 }
@@ -69,6 +69,7 @@ fn sealed(sa: &Sa, clear: &[u8]) -> Packet {
     let mut packet = Packet::copy_of(clear).unwrap();
     let at = outbound::encapsulate(&mut packet, sa, number).unwrap();
     seal(&mut [outbound::part(&mut packet, sa, at, number)]);
+    outbound::finish(&mut packet, sa, at);
     packet
 }
 
@@ -194,6 +195,10 @@ fn many_packets_of_many_associations_at_once() {
         .map(|(at, (packet, (esp, number)))| outbound::part(packet, &ends[at % ends.len()].0, *esp, *number))
         .collect();
     seal(&mut parts);
+    drop(parts);
+    for (at, (packet, (esp, _))) in packets.iter_mut().zip(&ready).enumerate() {
+        outbound::finish(packet, &ends[at % ends.len()].0, *esp);
+    }
     for (at, packet) in packets.iter_mut().enumerate() {
         assert_eq!(opened(&ends[at % ends.len()].1, packet).as_ref(), Ok(&clear[at]), "{at}");
     }
@@ -238,6 +243,141 @@ fn congestion_is_signalled_through_the_tunnel() {
     assert_eq!(marked(0xba), Ok(0xbb));
 }
 
+/// Marking an inner packet does not hide that its checksum is wrong.
+#[test]
+fn a_wrong_inner_checksum_stays_wrong() {
+    let (ours, theirs) = pair(&config(tunnel(), gcm()));
+    let mut clear = packet(false, 2, b"x");
+    clear[ipv4::field::CHECKSUM] ^= 0x10;
+    let mut whole = sealed(&ours, &clear);
+    ipv4::HeaderMut::from_slice(whole.data_mut()).unwrap().rewrite_tos(3);
+    let inner = opened(&theirs, &mut whole).unwrap();
+    let view = ipv4::View::new_checked(&inner[..]).unwrap();
+    assert_eq!((view.tos(), view.checksum_ok()), (3, false));
+}
+
+#[test]
+fn padding_of_ethernet_is_no_payload() {
+    for (mode, is_six) in
+        [(tunnel(), false), (tunnel6(), true), (Mode::Transport, false), (Mode::Transport, true)]
+    {
+        for spec in specs() {
+            for padding in [1, 6, 18, 45, 500] {
+                let (ours, theirs) = pair(&config(mode, spec.clone()));
+                let clear = packet(is_six, 0, b"short");
+                let plain = sealed(&ours, &clear);
+                let mut whole = sealed(&ours, &[&clear[..], &vec![0xee; padding]].concat());
+                assert_eq!(whole.len(), plain.len(), "{mode:?} {spec:?} {padding}");
+                assert_eq!(opened(&theirs, &mut whole).as_ref(), Ok(&clear), "{mode:?} {spec:?} {padding}");
+            }
+        }
+    }
+}
+
+#[test]
+fn udp_over_ipv6_has_a_checksum() {
+    let udp = Some(UdpPorts { from: 4500, to: 4501 });
+    for mode in [tunnel6(), Mode::Transport] {
+        for len in 0..50 {
+            let (ours, theirs) = pair(&Config { udp, ..config(mode, gcm()) });
+            let clear = packet(true, 0, &vec![5; len]);
+            let mut whole = sealed(&ours, &clear);
+            let view = ipv6::View::new_checked(whole.data()).unwrap();
+            let datagram = view.payload();
+            assert_ne!(datagram[udp::field::CHECKSUM..][..2], [0, 0]);
+            assert!(
+                checksum::transport_v6_ok(view.src(), view.dst(), Protocol::UDP, datagram),
+                "{mode:?} {len}"
+            );
+            // Nobody looks at it.
+            whole.data_mut()[ipv6::HEADER_LEN + udp::field::CHECKSUM] ^= 1;
+            assert_eq!(opened(&theirs, &mut whole), Ok(clear));
+        }
+    }
+    let (ours, _) = pair(&Config { udp, ..config(tunnel(), gcm()) });
+    let whole = sealed(&ours, &packet(true, 0, b"x"));
+    assert_eq!(whole.data()[ipv4::HEADER_LEN + udp::field::CHECKSUM..][..2], [0, 0], "IPv4 needs none");
+}
+
+/// The inner checksum is computed anew behind an address translator, over what the UDP length covers.
+#[test]
+fn inner_udp_checksums_cover_the_udp_length() {
+    let arrives = |udp_len: u16| {
+        let ports = Some(UdpPorts { from: 4500, to: 4500 });
+        let (ours, theirs) = pair(&Config { udp: ports, ..config(Mode::Transport, gcm()) });
+        let datagram =
+            [&[0, 53, 0, 53][..], &udp_len.to_be_bytes(), &[0xab, 0xcd], b"payload, options"].concat();
+        let mut clear = packet(false, 0, &datagram);
+        let mut header = ipv4::HeaderMut::from_slice(&mut clear).unwrap();
+        header.set_protocol(Protocol::UDP);
+        let inner = opened(&theirs, &mut sealed(&ours, &clear)).unwrap();
+        inner[ipv4::HEADER_LEN..].to_vec()
+    };
+    let (src, dst) = ([10, 1, 0, 1].into(), [10, 2, 0, 2].into());
+    for len in [8u16, 15, 24] {
+        let datagram = arrives(len);
+        assert_eq!(datagram.len(), 24);
+        let covered = &datagram[..len.into()];
+        assert!(checksum::transport_v4_ok(src, dst, Protocol::UDP, covered), "{len}");
+    }
+    for len in [0, 7, 25, u16::MAX] {
+        assert_eq!(arrives(len)[udp::field::CHECKSUM..][..2], [0xab, 0xcd], "{len}");
+    }
+}
+
+#[test]
+fn identifications_of_associations_differ() {
+    let ids: Vec<u16> = (0..8)
+        .map(|_| {
+            let (ours, _) = pair(&config(tunnel(), gcm()));
+            let [first, second] = [(); 2].map(|()| {
+                let whole = sealed(&ours, &packet(false, 0, b"x"));
+                ipv4::View::new_checked(whole.data()).unwrap().id()
+            });
+            assert_eq!(second, first.wrapping_add(1));
+            first
+        })
+        .collect();
+    assert!(ids.iter().any(|id| *id != ids[0]), "{ids:?}");
+}
+
+#[test]
+fn udp_and_number_zero_are_checked() {
+    let clear = packet(false, 0, b"x");
+    let udp = Some(UdpPorts { from: 4500, to: 4500 });
+    let by_udp = Config { udp, ..config(tunnel(), gcm()) };
+    let plain = config(tunnel(), gcm());
+    for (ours, theirs) in [(&by_udp, &plain), (&plain, &by_udp)] {
+        let (ours, theirs) = (Sa::new(ours).unwrap(), Sa::new(theirs).unwrap());
+        assert_eq!(opened(&theirs, &mut sealed(&ours, &clear)), Err(Dropped::WrongMode));
+    }
+    let (ours, theirs) = pair(&plain);
+    let mut zero = sealed(&ours, &clear);
+    zero.data_mut()[ipv4::HEADER_LEN + 4..][..4].fill(0);
+    assert_eq!(opened(&theirs, &mut zero), Err(Dropped::Malformed));
+}
+
+#[test]
+fn dummies_are_dropped() {
+    for mode in [tunnel(), tunnel6()] {
+        let udp = Some(UdpPorts { from: 4500, to: 4500 });
+        for (len, pad_to) in [(0, 0), (1, 0), (1000, 0), (5, 400)] {
+            let rules = Rules { pad_to, ..Rules::default() };
+            let (ours, theirs) = pair(&Config { udp, rules, ..config(mode, gcm()) });
+            let (mut dummy, at) = outbound::dummy(&ours, 1, len).unwrap();
+            assert_eq!(dummy.len(), outbound::tunnelled_len(&ours, len));
+            seal(&mut [outbound::part(&mut dummy, &ours, at, 1)]);
+            outbound::finish(&mut dummy, &ours, at);
+            assert_eq!(opened(&theirs, &mut dummy), Err(Dropped::Dummy), "{len}");
+            assert_eq!(theirs.window.top(), 1);
+        }
+    }
+    let why = |mode, len| outbound::dummy(&Sa::new(&config(mode, gcm())).unwrap(), 1, len).map(drop);
+    assert_eq!(why(Mode::Transport, 9), Err(Unfit::NoTunnel));
+    assert_eq!(why(tunnel(), 65_500), Err(Unfit::TooLong));
+    assert_eq!(why(tunnel(), usize::MAX), Err(Unfit::TooLong));
+}
+
 #[test]
 fn what_is_no_packet_of_an_association() {
     let (ours, theirs) = pair(&config(Mode::Transport, gcm()));
@@ -253,6 +393,8 @@ fn what_is_no_packet_of_an_association() {
     assert_eq!(refused(&fragment[..30], &ours), Err(Unfit::NotIp));
     assert_eq!(refused(&[], &ours), Err(Unfit::NotIp));
     assert_eq!(refused(&packet(false, 0, &[0; 65_490]), &ours), Err(Unfit::TooLong));
+    let padded = [packet(false, 0, &[0; 65_490]), vec![7; 9]].concat();
+    assert_eq!(refused(&padded, &ours), Err(Unfit::TooLong));
     let found = |protocol, payload: &[u8]| {
         let mut bytes = packet(false, 0, payload);
         ipv4::HeaderMut::from_slice(&mut bytes).unwrap().set_protocol(protocol);

@@ -113,6 +113,7 @@ fn case(algorithm: &Algorithm, mode: Mode, has_udp: bool, is_extended: bool, cle
     let mut packet = Packet::copy_of(&clear).unwrap();
     let at = outbound::encapsulate(&mut packet, &sa, number).unwrap();
     seal(&mut [outbound::part(&mut packet, &sa, at, number)]);
+    outbound::finish(&mut packet, &sa, at);
     let (key, auth_key) = match &config.spec {
         Spec::Combined { key, .. } => (hex(key), "-".to_owned()),
         Spec::Separate { key, auth_key, .. } => (hex(key), hex(auth_key)),
