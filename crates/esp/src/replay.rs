@@ -331,7 +331,7 @@ mod tests {
                 assert_eq!(window.bitmap().len(), even.len());
                 for age in 0..u64::from(size).min(top) {
                     let bit = linux_bit(top, age, size);
-                    let expected = if bit % 2 == 0 { Err(Refused::Replayed) } else { Ok(()) };
+                    let expected = if bit.is_multiple_of(2) { Err(Refused::Replayed) } else { Ok(()) };
                     assert_eq!(window.accept(top - age), expected, "{top} - {age} of {size}");
                 }
                 for number in [top + 1, top + 2, top + 100_000] {
