@@ -2,8 +2,6 @@
 # Two commands do all the set-up on a Debian machine with Rust: `make demo` and `make test`.
 
 CARGO ?= cargo
-# Many tests wait for daemons and timers, so half as many again run at once as there are processors.
-TESTS_AT_ONCE ?= $(shell echo $$(($$(nproc) * 3 / 2)))
 
 .PHONY: demo build test lint check needs golden bench peers docs
 
@@ -21,7 +19,7 @@ docs: ## the book, as HTML in target/book
 	$(CARGO) xtask book target/demo/junctor
 
 test: needs ## install what tests need, and run all tests
-	$(CARGO) nextest run --workspace --no-fail-fast --test-threads $(TESTS_AT_ONCE)
+	$(CARGO) nextest run --workspace --no-fail-fast
 	$(CARGO) test --workspace --doc --quiet
 	$(CARGO) xtask tidy
 	$(CARGO) xtask models

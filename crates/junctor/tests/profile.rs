@@ -173,8 +173,8 @@ fn a_run_is_recorded_reported_and_exported() {
 #[test]
 fn a_queue_that_stands_full_is_told() {
     let place = Place::new();
-    // The source waits for room, so nothing is dropped.
-    let line = "InfiniteSource(LIMIT 3000, STOP true) -> q :: Queue(300) -> RatedUnqueue(20000) -> Discard;";
+    // The source waits for room, so nothing is dropped. It fills the queue even if it seldom has a processor.
+    let line = "InfiniteSource(LIMIT 400, STOP true) -> q :: Queue(100) -> RatedUnqueue(1000) -> Discard;";
     let (conf, file) = (place.write("full.click", line), place.path("full.prof"));
     let record = ["profile", "record", "-o", text(&file), "--", "-j", "2", "--control", "none", text(&conf)];
     let output = junctor(&record);
