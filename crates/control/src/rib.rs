@@ -335,19 +335,18 @@ impl Rib {
         };
         let generation = self.feed(source).generation;
         let stored = Stored { object, metric, protocol, generation };
-        let before = self.layers[layer as usize].first.get(&key).map(|before| before.generation);
-        if let Some(before) = before.filter(|before| *before != generation) {
-            self.note_renamed(source, before, now);
-        }
-        self.change(key, now, |rib| rib.insert(layer, &key, stored));
+        self.change(key, now, |rib| rib.insert(layer, &key, stored, now));
     }
 
-    fn insert(&mut self, layer: Layer, key: &Key, route: Stored) {
+    fn insert(&mut self, layer: Layer, key: &Key, route: Stored, now: Duration) {
         if layer == Layer::Fpm {
             self.leaves_no_longer(key);
         }
+        let Some(before) = self.layers[layer as usize].first.insert(key, route) else { return };
+        if before.generation != route.generation {
+            self.note_renamed(layer.source(), before.generation, now);
+        }
         let routes = &mut self.layers[layer as usize];
-        let Some(before) = routes.first.insert(key, route) else { return };
         // A daemon of FPM has one route for each destination.
         if before.metric == route.metric || layer == Layer::Fpm {
             return self.objects.release(before.object);

@@ -222,8 +222,8 @@ fn link(body: &[u8], gone: bool) -> Option<LinkEvent> {
 /// struct ifaddrmsg: family, prefix length, flags, scope, index; then attributes.
 fn address(body: &[u8], gone: bool) -> Option<AddressEvent> {
     const ADDRESS_HEADER: usize = 8;
-    // Secondary (IPv4) or temporary (IPv6); deprecated; tentative: none of these speaks if there is another one.
-    const LESS: u8 = 0x01 | 0x20 | 0x40;
+    // The kernel speaks by none of these if it has another one. Temporary addresses of IPv6 count as secondary.
+    const LESS: u8 = (libc::IFA_F_SECONDARY | libc::IFA_F_DEPRECATED | libc::IFA_F_TENTATIVE) as u8;
     let read = |value: &[u8]| match value.len() {
         4 => value.first_chunk::<4>().map(|bytes| IpAddr::from(*bytes)),
         _ => value.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes)),

@@ -11,7 +11,7 @@ const MOST_GENERATIONS: usize = 1 << 12;
 /// While routes are still being named that were lost, the others wait for so many grace periods more at most.
 const PATIENCE: u32 = 4;
 /// How long after the last of them. bgpd pauses before it names the last of a full table.
-pub(super) const PAUSE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_secs(30);
 
 /// When routes go that a feed has not named since it was lost: by the generation that named them last, in order.
 #[derive(Debug, Default)]
@@ -66,13 +66,18 @@ impl Rib {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Duration> {
-        let ends_by = [self.fpm, self.kernel].into_iter().filter_map(|feed| self.ends_by(&feed));
+        let ends_by = [self.fpm, self.kernel].into_iter().filter_map(|feed| self.ends_by(feed));
         self.deadlines.iter().filter_map(|all| all.first(self.grace)).chain(ends_by).min()
     }
 
     /// When a full report is over that does not end.
-    fn ends_by(&self, feed: &FeedState) -> Option<Duration> {
-        Some(extended(feed.ends_by?, feed.renamed, self.grace))
+    fn ends_by(&self, feed: FeedState) -> Option<Duration> {
+        Some(self.extended(feed.ends_by?, feed))
+    }
+
+    /// A time at which a feed's routes go, or a later one if it is still naming routes that were lost.
+    pub(super) fn extended(&self, until: Duration, feed: FeedState) -> Duration {
+        extended(until, feed.renamed, self.grace)
     }
 
     /// A route has been named again that an earlier generation named last.
@@ -146,8 +151,7 @@ impl Rib {
                 }
             }
             // A daemon that is never quiet has had its time.
-            let feed = self.feed(source);
-            if self.ends_by(&feed).is_some_and(|by| by <= now) {
+            if self.ends_by(self.feed(source)).is_some_and(|by| by <= now) {
                 self.end(source, now);
             }
         }

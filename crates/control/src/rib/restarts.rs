@@ -97,10 +97,7 @@ impl Rib {
         match self.presence(route.protocol, key) {
             Presence::Steady => false,
             Presence::Away(_) => true,
-            Presence::Back(since) => {
-                now < since + self.grace
-                    || self.fpm.renamed.is_some_and(|at| now < at + super::aging::PAUSE.min(self.grace))
-            }
+            Presence::Back(since) => now < self.extended(since + self.grace, self.fpm),
         }
     }
 

@@ -5,12 +5,13 @@
 //! Each instance looks a few times a second, by a timer. Where nobody else changes addresses (files, devices without a twin), there is no
 //! timer, and the element's own argument counts.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use engine::args::Args;
 use engine::clock::{Nanos, SECOND};
 use engine::{Cx, InitCx};
+use wire::addr::mask4;
 use wire::{AddrMask4, Prefix4, Prefix6};
 
 use super::from_dump::Encap;
@@ -48,9 +49,7 @@ impl LinkAddresses {
     /// A name is not that of an element with a device.
     pub(crate) fn initialize(&mut self, cx: &mut InitCx<'_>, timer: u32) -> Result<(), String> {
         for name in &self.names {
-            let encap = cx.find::<Encap>(name).ok_or_else(|| {
-                format!("ADDRESSES: '{name}' is not an element with a device, as FromHost and ToHost are")
-            })?;
+            let encap = Encap::find(cx, "ADDRESSES", name, "FromHost and ToHost")?;
             self.devices.extend(encap.addresses().map(|_| encap));
         }
         if !self.devices.is_empty() {
@@ -79,11 +78,7 @@ impl Owned {
     /// IPv4 addresses with their networks.
     pub(crate) fn four(&self) -> impl Iterator<Item = AddrMask4> + '_ {
         self.0.iter().filter_map(|(address, len)| match address {
-            IpAddr::V4(addr) => {
-                let mask =
-                    Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from((*len).min(32))).unwrap_or(0));
-                Some(AddrMask4 { addr: *addr, mask })
-            }
+            IpAddr::V4(addr) => Some(AddrMask4 { addr: *addr, mask: mask4(*len).into() }),
             IpAddr::V6(_) => None,
         })
     }

@@ -128,6 +128,20 @@ impl Encap {
         Some(self.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu != 0)
     }
 
+    /// The device of the element `name`, which an argument names. Elements that have one are `such_as`.
+    ///
+    /// # Errors
+    /// It has none, or is not there.
+    pub(crate) fn find(
+        cx: &mut InitCx<'_>,
+        argument: &str,
+        name: &str,
+        such_as: &str,
+    ) -> Result<Arc<Encap>, String> {
+        cx.find::<Encap>(name)
+            .ok_or_else(|| format!("{argument}: '{name}' is not an element with a device, as {such_as} are"))
+    }
+
     /// IP addresses that the kernel has on the device at this moment; `None` where nobody else changes them.
     pub fn addresses(&self) -> Option<Vec<(IpAddr, u8)>> {
         self.device.as_ref()?.addresses()

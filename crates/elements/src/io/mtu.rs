@@ -35,11 +35,7 @@ impl LinkMtu {
     /// A name is not that of an element with a device.
     pub(crate) fn initialize(&mut self, cx: &mut InitCx<'_>, timer: u32) -> Result<(), String> {
         for name in &self.names {
-            let encap = cx.find::<Encap>(name).ok_or_else(|| {
-                format!(
-                    "FOLLOW: '{name}' is not an element with a device, as FromDevice, ToDevice and ToHost are"
-                )
-            })?;
+            let encap = Encap::find(cx, "FOLLOW", name, "FromDevice, ToDevice and ToHost")?;
             encap.look_at_mtu();
             self.devices.extend(encap.mtu().map(|_| encap));
         }

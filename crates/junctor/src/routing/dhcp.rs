@@ -16,12 +16,14 @@ const PLACES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 const SCRIPT: &str = r#"#!/bin/sh
 # Gives a twin the address of a DHCP lease, which the router follows, and the default route.
 # The kernel takes the address away when the lease has run out.
-# Those of leases, which end; addresses that somebody else has given the twin stay.
+
+# Takes the addresses of other leases away. Addresses that do not end are not a lease's, and stay.
 others() {
     ip -4 -o addr show dev "$interface" scope global dynamic | while read -r _ _ _ address _; do
         [ "$address" = "$1" ] || ip addr del "$address" dev "$interface"
     done
 }
+
 case "$1" in
 deconfig)
     others none
