@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The databases of IPsec (RFC 4301, 4.4): security associations and security policies, for a router whose workers read them while others change them.
+//!
+//! * [`Database`]: both, with what belongs to both: which association protects a policy's packets, lifetimes, events for a key daemon;
+//! * [`Association`]: an [`esp::Sa`] with its identity, limits and counters;
+//! * [`Policy`], [`Selector`], [`Flow`]: what is protected, and how;
+//! * [`text`]: both as text, as `ip xfrm` writes it.
+//!
+//! Readers never wait: tables are versions that are published under [`sync::rcu`]. A change copies one bucket of a few entries, so its cost
+//! does not grow with the tables. The crate does no I/O, and time is passed in.
+#![forbid(unsafe_code)]
+
+mod association;
+mod buckets;
+mod database;
+mod event;
+mod lifetime;
+mod policy;
+mod selector;
+mod spd;
+mod targets;
+
+pub use association::{Association, AssociationConfig, Id, Progress};
+pub use database::{Database, Error, SpiRange};
+pub use event::{Event, Events};
+pub use lifetime::{Limits, Line, Lines, Reached, Usage};
+pub use policy::{Action, Direction, Kind, Policy, PolicyKey, Template};
+pub use selector::{ANY_PORT, Flow, Prefix, Selector};
+pub use spd::Rule;
+pub use targets::Target;

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How long an association or a policy lives, and how much has passed by it (RFC 4301, 4.4.2.1).
+
+use std::sync::OnceLock;
+
+use sync::percore::Counter;
+
+/// What ends an association. Each limit is `None` for never.
+///
+/// At a soft limit a key daemon is asked for another one. At a hard limit the association is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes, soft and hard, as Linux counts them: outbound the packets before protection, inbound after.
+    pub bytes: [Option<u64>; 2],
+    /// Packets, soft and hard.
+    pub packets: [Option<u64>; 2],
+    /// Nanoseconds since it was made, soft and hard.
+    pub age_ns: [Option<u64>; 2],
+    /// Nanoseconds since its first packet, soft and hard.
+    pub use_ns: [Option<u64>; 2],
+}
+
+/// Which limit of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reached {
+    /// A new one is wanted.
+    Soft,
+    /// It is over.
+    Hard,
+}
+
+impl Limits {
+    /// Whether bytes or packets end it, so that each batch must look.
+    pub fn count(&self) -> bool {
+        self.bytes.iter().chain(&self.packets).any(Option::is_some)
+    }
+
+    /// The limit of bytes and packets that `usage` has reached.
+    pub fn reached(&self, usage: Usage) -> Option<Reached> {
+        let is_at = |kind: usize| {
+            self.bytes[kind].is_some_and(|most| usage.bytes >= most)
+                || self.packets[kind].is_some_and(|most| usage.packets >= most)
+        };
+        if is_at(1) { Some(Reached::Hard) } else { is_at(0).then_some(Reached::Soft) }
+    }
+
+    /// When time ends it for the first time after `after`: the moment, and whether that is soft or hard.
+    pub fn next_end(&self, made_ns: u64, used_ns: Option<u64>, after: Option<Reached>) -> Option<(u64, Reached)> {
+        let end = |kind: usize| {
+            let by_age = self.age_ns[kind].map(|age| made_ns.saturating_add(age));
+            let by_use = self.use_ns[kind].zip(used_ns).map(|(long, since)| since.saturating_add(long));
+            by_age.into_iter().chain(by_use).min()
+        };
+        let soft = end(0).map(|at| (at, Reached::Soft)).filter(|_| after.is_none());
+        let hard = end(1).map(|at| (at, Reached::Hard)).filter(|_| after != Some(Reached::Hard));
+        soft.into_iter().chain(hard).min()
+    }
+}
+
+/// What has passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What a worker counts: one cache line, which it alone writes.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Line {
+    /// Packets that passed.
+    pub packets: Counter,
+    /// Their bytes.
+    pub bytes: Counter,
+    /// Nanoseconds when its first packet passed, plus one; 0 before.
+    pub first: Counter,
+    /// Packets that were received before.
+    pub replayed: Counter,
+    /// Packets older than the window.
+    pub too_old: Counter,
+    /// Packets that failed the integrity check.
+    pub forged: Counter,
+}
+
+/// Lines of all workers. One is made when its worker first counts, since most associations stay with one worker.
+#[derive(Debug)]
+pub struct Lines(Box<[OnceLock<Box<Line>>]>);
+
+impl Lines {
+    /// Lines for `workers` workers.
+    pub fn new(workers: usize) -> Lines {
+        Lines((0..workers.max(1)).map(|_| OnceLock::new()).collect())
+    }
+
+    /// The line of a worker. Another number than those of the workers there are counts as the last one.
+    #[inline]
+    pub fn of(&self, worker: usize) -> &Line {
+        self.0[worker.min(self.0.len() - 1)].get_or_init(Box::default)
+    }
+
+    /// Counts a packet that passed at `now_ns`.
+    #[inline]
+    pub fn passed(&self, worker: usize, bytes: u64, now_ns: u64) {
+        let line = self.of(worker);
+        line.packets.add(1);
+        line.bytes.add(bytes);
+        if line.first.get() == 0 {
+            line.first.set(now_ns + 1);
+        }
+    }
+
+    /// The sum of a counter.
+    pub fn sum(&self, counter: impl Fn(&Line) -> u64) -> u64 {
+        self.made().map(counter).sum()
+    }
+
+    /// What has passed.
+    pub fn usage(&self) -> Usage {
+        Usage { packets: self.sum(|line| line.packets.get()), bytes: self.sum(|line| line.bytes.get()) }
+    }
+
+    /// When the first packet passed, in nanoseconds.
+    pub fn first_ns(&self) -> Option<u64> {
+        self.made().filter_map(|line| line.first.get().checked_sub(1)).min()
+    }
+
+    fn made(&self) -> impl Iterator<Item = &Line> {
+        self.0.iter().filter_map(|line| line.get().map(Box::as_ref))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_end_by_what_comes_first() {
+        let limits = Limits {
+            bytes: [Some(1000), Some(2000)],
+            packets: [None, Some(3)],
+            age_ns: [Some(50), Some(100)],
+            use_ns: [Some(10), None],
+        };
+        let usage = |packets, bytes| limits.reached(Usage { packets, bytes });
+        assert_eq!((usage(2, 999), usage(2, 1000)), (None, Some(Reached::Soft)));
+        assert_eq!((usage(3, 0), usage(0, 2000)), (Some(Reached::Hard), Some(Reached::Hard)));
+        assert_eq!(limits.next_end(1000, None, None), Some((1050, Reached::Soft)));
+        assert_eq!(limits.next_end(1000, Some(1002), None), Some((1012, Reached::Soft)));
+        assert_eq!(limits.next_end(1000, Some(1002), Some(Reached::Soft)), Some((1100, Reached::Hard)));
+        assert_eq!(limits.next_end(1000, Some(1002), Some(Reached::Hard)), None);
+        assert_eq!(Limits::default().next_end(0, Some(0), None), None);
+    }
+
+    #[test]
+    fn lines_add_up() {
+        let lines = Lines::new(2);
+        assert_eq!((lines.usage(), lines.first_ns()), (Usage::default(), None));
+        lines.passed(1, 100, 7);
+        lines.passed(0, 50, 9);
+        lines.passed(1, 1, 11);
+        lines.passed(99, 1, 11);
+        assert_eq!(lines.usage(), Usage { packets: 4, bytes: 152 });
+        assert_eq!(lines.first_ns(), Some(7));
+    }
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a packet is to policies, and which packets a policy is about (RFC 4301, 4.4.1.1).
+
+use std::fmt;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use wire::flow::{FlowKey, FlowKey6};
+use wire::{Protocol, ipv4, ipv6};
+
+/// The first bits of an address, of either family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Prefix {
+    addr: IpAddr,
+    len: u8,
+}
+
+impl Prefix {
+    /// The prefix of the first `len` bits of `addr`; `None` where the address has fewer.
+    pub fn new(addr: IpAddr, len: u8) -> Option<Prefix> {
+        let addr = match addr {
+            IpAddr::V4(four) => wire::addr::Prefix4::new(four, len)?.addr().into(),
+            IpAddr::V6(six) => wire::addr::Prefix6::new(six, len)?.addr().into(),
+        };
+        Some(Prefix { addr, len })
+    }
+
+    /// The prefix of one address.
+    pub fn host(addr: IpAddr) -> Prefix {
+        Prefix { addr, len: if addr.is_ipv4() { 32 } else { 128 } }
+    }
+
+    /// All addresses of a family.
+    pub fn all(is_six: bool) -> Prefix {
+        let addr = if is_six { IpAddr::from([0; 16]) } else { IpAddr::from([0; 4]) };
+        Prefix { addr, len: 0 }
+    }
+
+    /// The first address.
+    pub fn addr(self) -> IpAddr {
+        self.addr
+    }
+
+    /// Bits that count.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(self) -> u8 {
+        self.len
+    }
+
+    /// Whether it is of IPv6.
+    pub fn is_six(self) -> bool {
+        self.addr.is_ipv6()
+    }
+
+    /// The only address, if it has one.
+    pub fn as_host(self) -> Option<IpAddr> {
+        (self == Prefix::host(self.addr)).then_some(self.addr)
+    }
+
+    /// Whether an address is one of them.
+    pub fn contains(self, addr: IpAddr) -> bool {
+        Prefix::new(addr, self.len) == Some(self)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.addr, self.len)
+    }
+}
+
+/// What policies look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Flow {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// The protocol behind the IP headers.
+    pub protocol: Protocol,
+    /// Source and destination port, or ICMP type and code. `None` in fragments but the first, and where the protocol has none.
+    pub ports: Option<(u16, u16)>,
+}
+
+impl Flow {
+    /// Reads it from the packet at the front of `packet`. `None` if that is no whole IP header, or its ports are missing.
+    #[inline]
+    pub fn read(packet: &[u8]) -> Option<Flow> {
+        match packet.first()? >> 4 {
+            4 => Flow::read4(packet),
+            6 => Flow::read6(packet),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn read4(packet: &[u8]) -> Option<Flow> {
+        let key = FlowKey::from_ipv4(packet)?;
+        let header = ipv4::Header::from_chunk(packet.first_chunk()?);
+        let is_first = header.is_first_fragment();
+        let ports = match key.proto {
+            Protocol::ICMP if is_first => Some(type_and_code(packet, header.header_len())?),
+            proto if is_first && proto.has_ports() => Some((key.sport, key.dport)),
+            _ => None,
+        };
+        Some(Flow { src: key.src.into(), dst: key.dst.into(), protocol: key.proto, ports })
+    }
+
+    fn read6(packet: &[u8]) -> Option<Flow> {
+        let key = FlowKey6::from_ipv6(packet)?;
+        let header = ipv6::Header::from_chunk(packet.first_chunk()?);
+        let upper = ipv6::upper_layer(header.next_header(), packet.get(ipv6::HEADER_LEN..)?).ok()?;
+        let is_first = upper.fragment.is_none_or(|fragment| fragment.offset == 0);
+        let ports = match key.proto {
+            Protocol::ICMPV6 if is_first => Some(type_and_code(packet, ipv6::HEADER_LEN + upper.offset)?),
+            proto if is_first && proto.has_ports() => Some((key.sport, key.dport)),
+            _ => None,
+        };
+        Some(Flow { src: key.src.into(), dst: key.dst.into(), protocol: key.proto, ports })
+    }
+
+    /// Whether it is of IPv6.
+    pub fn is_six(&self) -> bool {
+        self.dst.is_ipv6()
+    }
+}
+
+fn type_and_code(packet: &[u8], at: usize) -> Option<(u16, u16)> {
+    let &[kind, code] = packet.get(at..)?.first_chunk()?;
+    Some((kind.into(), code.into()))
+}
+
+/// Which packets a policy or an association is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Selector {
+    /// Source addresses.
+    pub src: Prefix,
+    /// Destination addresses, of the same family.
+    pub dst: Prefix,
+    /// The protocol; `None` for any.
+    pub protocol: Option<Protocol>,
+    /// Source ports, or ICMP types. A packet without ports is only in the whole range.
+    pub sports: RangeInclusive<u16>,
+    /// Destination ports, or ICMP codes.
+    pub dports: RangeInclusive<u16>,
+}
+
+/// Every port.
+pub const ANY_PORT: RangeInclusive<u16> = 0..=u16::MAX;
+
+impl Selector {
+    /// All packets between two prefixes.
+    pub fn between(src: Prefix, dst: Prefix) -> Selector {
+        Selector { src, dst, protocol: None, sports: ANY_PORT, dports: ANY_PORT }
+    }
+
+    /// Whether a packet is one of them.
+    pub fn contains(&self, flow: &Flow) -> bool {
+        self.src.contains(flow.src) && self.dst.contains(flow.dst) && self.contains_upper(flow)
+    }
+
+    /// The same, of a packet whose addresses are.
+    #[inline]
+    pub fn contains_upper(&self, flow: &Flow) -> bool {
+        let ports = |range: &RangeInclusive<u16>, port: Option<u16>| match port {
+            Some(port) => range.contains(&port),
+            None => *range == ANY_PORT,
+        };
+        self.protocol.is_none_or(|protocol| protocol == flow.protocol)
+            && ports(&self.sports, flow.ports.map(|(src, _)| src))
+            && ports(&self.dports, flow.ports.map(|(_, dst)| dst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(text: &str, len: u8) -> Prefix {
+        Prefix::new(text.parse().unwrap(), len).unwrap()
+    }
+
+    fn udp4(fragment: u16) -> Vec<u8> {
+        let mut bytes = vec![0; 28];
+        let repr = ipv4::Repr {
+            src: [10, 1, 0, 1].into(),
+            dst: [10, 2, 0, 1].into(),
+            protocol: Protocol::UDP,
+            payload_len: 8,
+            ttl: 64,
+            tos: 0,
+            id: 1,
+            fragment,
+        };
+        repr.emit(&mut bytes).unwrap();
+        bytes[20..24].copy_from_slice(&[0x12, 0x34, 0, 53]);
+        bytes
+    }
+
+    #[test]
+    fn prefixes_have_no_host_bits() {
+        let ten = prefix("10.1.2.3", 8);
+        assert_eq!((ten.to_string().as_str(), ten.as_host()), ("10.0.0.0/8", None));
+        assert!(ten.contains("10.255.0.1".parse().unwrap()) && !ten.contains("11.0.0.1".parse().unwrap()));
+        assert!(!Prefix::all(false).contains("::1".parse().unwrap()), "of the other family");
+        assert!(Prefix::all(true).contains("::1".parse().unwrap()));
+        assert_eq!(Prefix::new("10.0.0.1".parse().unwrap(), 33), None);
+        assert_eq!(prefix("2001:db8::1", 128).as_host(), Some("2001:db8::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn ports_are_those_of_whole_packets_and_first_fragments() {
+        let flow = Flow::read(&udp4(0)).unwrap();
+        assert_eq!((flow.protocol, flow.ports), (Protocol::UDP, Some((0x1234, 53))));
+        assert_eq!(Flow::read(&udp4(ipv4::FLAG_MF)).unwrap().ports, Some((0x1234, 53)));
+        let later = Flow::read(&udp4(1)).unwrap();
+        assert_eq!(later.ports, None);
+        let mut selector = Selector::between(prefix("10.1.0.0", 16), prefix("10.2.0.0", 16));
+        assert!(selector.contains(&flow) && selector.contains(&later));
+        selector.protocol = Some(Protocol::UDP);
+        assert!(selector.contains(&flow) && selector.contains(&later));
+        selector.dports = 53..=53;
+        assert!(selector.contains(&flow) && !selector.contains(&later), "its ports are unknown");
+        selector.sports = 1..=9;
+        assert!(!selector.contains(&flow));
+        assert_eq!(Flow::read(&udp4(0)[..22]), None, "cut off before its ports");
+        assert_eq!(Flow::read(&[0x50; 40]), None);
+    }
+}

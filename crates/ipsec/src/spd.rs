@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The policy database: the best policy of a flow.
+//!
+//! # Layout
+//! Tuple space search (Srinivasan, Suri, Varghese, *Packet Classification using Tuple Space Search*, SIGCOMM 1999). Policies with the same two prefix lengths are in one hash
+//! table by their masked addresses. A lookup asks each of these tables, unless the best policy so far beats all that is in it.
+//!
+//! ```text
+//! (24, 24) --> 10.1.1.0, 10.2.2.0 --> policies of this pair of prefixes, the best first
+//! (16,  0) --> 10.1.0.0, 0.0.0.0  --> ...
+//! ```
+//!
+//! # Cost
+//! One hash lookup for each pair of lengths in use. A gateway has few: networks of its own, and those of its peers. A hundred thousand
+//! tunnels between hosts and networks cost as much as one.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use sync::rcu::{Cell, Domain, Reader};
+
+use crate::buckets::{Buckets, Busy};
+use crate::lifetime::Lines;
+use crate::policy::{Policy, PolicyKey};
+use crate::selector::{Flow, Prefix, Selector};
+use crate::targets::Target;
+
+/// A policy in the database.
+#[derive(Debug)]
+pub struct Rule {
+    /// The policy.
+    pub policy: Policy,
+    /// Where its packets find their association, if it protects them.
+    pub target: Option<Arc<Target>>,
+    /// What it has met.
+    pub lines: Lines,
+    /// The order in which policies came.
+    pub order: u64,
+}
+
+impl Rule {
+    fn rank(&self) -> (u32, u64) {
+        (self.policy.priority, self.order)
+    }
+}
+
+/// Policies of one pair of prefixes, the best first.
+#[derive(Clone, Debug)]
+struct Pair {
+    key: Key,
+    rules: Arc<[Arc<Rule>]>,
+}
+
+/// Masked addresses of source and destination.
+type Key = (u128, u128);
+
+/// What is common to policies in one hash table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    is_six: bool,
+    src_len: u8,
+    dst_len: u8,
+}
+
+impl Shape {
+    fn of(selector: &Selector) -> Shape {
+        Shape { is_six: selector.src.is_six(), src_len: selector.src.len(), dst_len: selector.dst.len() }
+    }
+}
+
+#[derive(Debug)]
+struct Tuple {
+    shape: Shape,
+    masks: Key,
+    /// No policy here has a lower priority. It may be lower itself, after one has gone.
+    best: AtomicU32,
+    pairs: AtomicUsize,
+    buckets: Buckets<Pair>,
+}
+
+fn bits(addr: IpAddr) -> u128 {
+    match addr {
+        IpAddr::V4(four) => four.to_bits().into(),
+        IpAddr::V6(six) => six.to_bits(),
+    }
+}
+
+fn mask(len: u8, is_six: bool) -> u128 {
+    if is_six { wire::addr::mask6(len) } else { wire::addr::mask4(len).into() }
+}
+
+#[inline]
+fn hash(&(src, dst): &Key) -> u64 {
+    let fold = |bits: u128| (bits >> 64) as u64 ^ bits as u64;
+    wire::hash::mix(fold(src).rotate_left(32) ^ fold(dst), src as u64, 0x9e37_79b9)
+}
+
+fn key_of(selector: &Selector) -> Key {
+    let bits = |prefix: Prefix| bits(prefix.addr());
+    (bits(selector.src), bits(selector.dst))
+}
+
+impl Tuple {
+    fn new(shape: Shape, domain: &Domain) -> Tuple {
+        let masks = (mask(shape.src_len, shape.is_six), mask(shape.dst_len, shape.is_six));
+        let (best, pairs) = (AtomicU32::new(u32::MAX), AtomicUsize::new(0));
+        Tuple { shape, masks, best, pairs, buckets: Buckets::new(domain) }
+    }
+
+    #[inline]
+    fn find<'a>(&'a self, key: Key, reader: &'a Reader) -> Option<&'a Pair> {
+        self.buckets.of(hash(&key), reader).iter().find(|pair| pair.key == key)
+    }
+
+    /// Changes the policies of a pair of prefixes.
+    fn change(&self, key: Key, reader: &Reader, change: impl FnOnce(&mut Vec<Arc<Rule>>)) -> Result<(), Busy> {
+        let before = self.find(key, reader);
+        let mut rules = before.map(|pair| pair.rules.to_vec()).unwrap_or_default();
+        change(&mut rules);
+        rules.sort_by_key(|rule| rule.rank());
+        let pairs = self.pairs.load(Ordering::Relaxed) - usize::from(before.is_some()) + usize::from(!rules.is_empty());
+        self.buckets.make_room(pairs, reader, |pair| hash(&pair.key))?;
+        if let Some(first) = rules.first() {
+            // Before readers see the policy, so that none passes its table over.
+            self.best.fetch_min(first.policy.priority, Ordering::Release);
+        }
+        self.buckets.change(hash(&key), reader, |entries| {
+            entries.retain(|pair| pair.key != key);
+            if !rules.is_empty() {
+                entries.push(Pair { key, rules: rules.into() });
+            }
+        })?;
+        self.pairs.store(pairs, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The policies of one direction. One thread at a time may change them.
+#[derive(Debug)]
+pub(crate) struct Policies {
+    tuples: Cell<Vec<Arc<Tuple>>>,
+    domain: Domain,
+}
+
+impl Policies {
+    pub fn new(domain: &Domain) -> Policies {
+        Policies { tuples: Cell::new(domain, Vec::new()), domain: domain.clone() }
+    }
+
+    /// The best policy for a flow.
+    #[inline]
+    pub fn find<'a>(&'a self, flow: &Flow, reader: &'a Reader) -> Option<&'a Arc<Rule>> {
+        let (is_six, src, dst) = (flow.is_six(), bits(flow.src), bits(flow.dst));
+        let mut found: Option<&Arc<Rule>> = None;
+        for tuple in self.tuples.read(reader) {
+            let is_beaten = found.is_some_and(|rule| rule.policy.priority < tuple.best.load(Ordering::Acquire));
+            if tuple.shape.is_six != is_six || is_beaten {
+                continue;
+            }
+            let Some(pair) = tuple.find((src & tuple.masks.0, dst & tuple.masks.1), reader) else { continue };
+            let rule = pair.rules.iter().find(|rule| rule.policy.selector.contains_upper(flow));
+            if rule.is_some_and(|rule| found.is_none_or(|found| rule.rank() < found.rank())) {
+                found = rule;
+            }
+        }
+        found
+    }
+
+    /// Puts a policy in, in the place of one with the same selector.
+    pub fn insert(&self, rule: Arc<Rule>, reader: &Reader) -> Result<(), Busy> {
+        let shape = Shape::of(&rule.policy.selector);
+        let key = key_of(&rule.policy.selector);
+        let put = |rules: &mut Vec<Arc<Rule>>| {
+            rules.retain(|other| other.policy.key() != rule.policy.key());
+            rules.push(rule.clone());
+        };
+        let tuples = self.tuples.read(reader);
+        if let Some(tuple) = tuples.iter().find(|tuple| tuple.shape == shape) {
+            return tuple.change(key, reader, put);
+        }
+        let tuple = Arc::new(Tuple::new(shape, &self.domain));
+        tuple.change(key, reader, put)?;
+        Ok(self.tuples.publish(tuples.iter().cloned().chain([tuple]).collect())?)
+    }
+
+    /// Takes a policy out.
+    pub fn remove(&self, policy: &PolicyKey, reader: &Reader) -> Result<(), Busy> {
+        let shape = Shape::of(&policy.selector);
+        let tuples = self.tuples.read(reader);
+        let Some(tuple) = tuples.iter().find(|tuple| tuple.shape == shape) else { return Ok(()) };
+        tuple.change(key_of(&policy.selector), reader, |rules| {
+            rules.retain(|rule| rule.policy.key() != *policy);
+        })?;
+        if tuple.pairs.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        Ok(self.tuples.publish(tuples.iter().filter(|tuple| tuple.shape != shape).cloned().collect())?)
+    }
+}
