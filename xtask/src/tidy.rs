@@ -24,6 +24,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("planes", &["icc", "lang", "sync"]),
     ("bfd", &["wire"]),
     ("esp", &["gcm", "packet", "wire"]),
+    ("ipsec", &["esp", "sync", "wire"]),
     ("feed", &["wire"]),
     ("gcm", &[]),
     ("control", &["feed", "icc", "wire"]),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Both databases together, as a router has them.
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,6 +76,8 @@ pub struct Database {
     /// Policies of packets that leave, and of packets that come or are forwarded.
     policies: [Policies; 2],
     writer: Mutex<Writer>,
+    /// Associations that counts have ended, and which are still in the tables.
+    over: Mutex<Vec<Id>>,
     /// What a key daemon must hear of.
     pub events: Events,
 }
@@ -206,7 +208,9 @@ impl Writer {
         used.users -= 1;
         if used.users == 0 {
             self.targets.remove(&key);
-            self.change_group(Group::of_target(&key), |members| members.targets.retain(|other| *other != key));
+            self.change_group(Group::of_target(&key), |members| {
+                members.targets.retain(|other| *other != key)
+            });
         }
     }
 }
@@ -220,6 +224,7 @@ impl Database {
             associations: Buckets::new(domain),
             policies: [Policies::new(domain), Policies::new(domain)],
             writer: Mutex::default(),
+            over: Mutex::default(),
             events: Events::default(),
         }
     }
@@ -257,7 +262,9 @@ impl Database {
 
     /// A packet found no association for its policy: asks a key daemon, unless that has just been done. Returns whether it did.
     pub fn acquire(&self, rule: &Rule, flow: &Flow, now_ns: u64) -> bool {
-        let (Some(target), Action::Protect(template)) = (&rule.target, &rule.policy.action) else { return false };
+        let (Some(target), Action::Protect(template)) = (&rule.target, &rule.policy.action) else {
+            return false;
+        };
         target.ask(now_ns)
             && self.events.put(Event::Acquire {
                 flow: *flow,
@@ -289,6 +296,9 @@ impl Database {
     fn note(&self, association: &Association, reached: Reached) {
         if association.note(reached) {
             let (id, reqid) = (association.id(), association.config.reqid);
+            if reached == Reached::Hard {
+                self.over.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+            }
             self.events.put(Event::Expire { id, reqid, reached });
         }
     }
@@ -297,7 +307,12 @@ impl Database {
     ///
     /// # Errors
     /// Why not.
-    pub fn add(&self, config: AssociationConfig, replaces: bool, now_ns: u64) -> Result<Arc<Association>, Error> {
+    pub fn add(
+        &self,
+        config: AssociationConfig,
+        replaces: bool,
+        now_ns: u64,
+    ) -> Result<Arc<Association>, Error> {
         let id = config.id();
         if let esp::Mode::Tunnel { from, to } = config.esp.mode
             && (from, to) != (config.src, config.dst)
@@ -420,7 +435,8 @@ impl Database {
         // One that is replaced keeps its place among equals.
         let order = before.as_ref().map_or(writer.made, |before| before.order);
         if policy.index == 0 {
-            policy.index = before.as_ref().map_or(index(policy.direction, order), |before| before.policy.index);
+            policy.index =
+                before.as_ref().map_or(index(policy.direction, order), |before| before.policy.index);
         }
         let target = match &policy.action {
             Action::Protect(template) => {
@@ -485,7 +501,8 @@ impl Database {
         all
     }
 
-    /// Ends what time or counts have ended by `now_ns`. Returns when to call again, at the latest: in nanoseconds, or `None` while nothing can end by time.
+    /// Ends what time or counts have ended by `now_ns`. Returns when time ends the next one, in nanoseconds, or `None` while it ends none. Counts may end one
+    /// at any time: call again within a second.
     pub fn tick(&self, now_ns: u64) -> Option<u64> {
         let mut writer = self.lock();
         while let Some(&Reverse((at, id, generation))) = writer.ends.peek()
@@ -499,17 +516,24 @@ impl Database {
             if let Some((_, reached)) = end.filter(|(at, _)| *at <= now_ns) {
                 self.note(&association, reached);
             }
-            if association.is_over() {
-                // Stalled readers: it is over anyway, and goes next time.
-                if self.take_out(&mut writer, id).is_err() {
-                    writer.ends.push(Reverse((now_ns + LOOK_NS, id, generation)));
-                    break;
-                }
-            } else {
+            if !association.is_over() {
                 writer.look_again(&association, now_ns);
             }
         }
+        self.take_out_over(&mut writer);
         writer.ends.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Takes out what is over. While workers stall it stays, and passes no packet anyway.
+    fn take_out_over(&self, writer: &mut Writer) {
+        let over = std::mem::take(&mut *self.over.lock().unwrap_or_else(PoisonError::into_inner));
+        for id in over {
+            // Another one may have taken its place.
+            let is_over = writer.associations.get(&id).is_some_and(|association| association.is_over());
+            if is_over && self.take_out(writer, id).is_err() {
+                self.over.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {

@@ -83,8 +83,11 @@ impl Events {
         if waiting.queue.is_empty() && !patience.is_zero() {
             waiting.readers += 1;
             let is_empty = |waiting: &mut Waiting| waiting.queue.is_empty();
-            waiting =
-                self.come.wait_timeout_while(waiting, patience, is_empty).unwrap_or_else(PoisonError::into_inner).0;
+            waiting = self
+                .come
+                .wait_timeout_while(waiting, patience, is_empty)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
             waiting.readers -= 1;
         }
         let count = waiting.queue.len().min(most);

@@ -19,6 +19,7 @@ mod policy;
 mod selector;
 mod spd;
 mod targets;
+pub mod text;
 
 pub use association::{Association, AssociationConfig, Id, Progress};
 pub use database::{Database, Error, SpiRange};

@@ -45,7 +45,12 @@ impl Limits {
     }
 
     /// When time ends it for the first time after `after`: the moment, and whether that is soft or hard.
-    pub fn next_end(&self, made_ns: u64, used_ns: Option<u64>, after: Option<Reached>) -> Option<(u64, Reached)> {
+    pub fn next_end(
+        &self,
+        made_ns: u64,
+        used_ns: Option<u64>,
+        after: Option<Reached>,
+    ) -> Option<(u64, Reached)> {
         let end = |kind: usize| {
             let by_age = self.age_ns[kind].map(|age| made_ns.saturating_add(age));
             let by_use = self.use_ns[kind].zip(used_ns).map(|(long, since)| since.saturating_add(long));

@@ -114,12 +114,18 @@ impl Tuple {
     }
 
     /// Changes the policies of a pair of prefixes.
-    fn change(&self, key: Key, reader: &Reader, change: impl FnOnce(&mut Vec<Arc<Rule>>)) -> Result<(), Busy> {
+    fn change(
+        &self,
+        key: Key,
+        reader: &Reader,
+        change: impl FnOnce(&mut Vec<Arc<Rule>>),
+    ) -> Result<(), Busy> {
         let before = self.find(key, reader);
         let mut rules = before.map(|pair| pair.rules.to_vec()).unwrap_or_default();
         change(&mut rules);
         rules.sort_by_key(|rule| rule.rank());
-        let pairs = self.pairs.load(Ordering::Relaxed) - usize::from(before.is_some()) + usize::from(!rules.is_empty());
+        let pairs = self.pairs.load(Ordering::Relaxed) - usize::from(before.is_some())
+            + usize::from(!rules.is_empty());
         self.buckets.make_room(pairs, reader, |pair| hash(&pair.key))?;
         if let Some(first) = rules.first() {
             // Before readers see the policy, so that none passes its table over.
@@ -154,7 +160,8 @@ impl Policies {
         let (is_six, src, dst) = (flow.is_six(), bits(flow.src), bits(flow.dst));
         let mut found: Option<&Arc<Rule>> = None;
         for tuple in self.tuples.read(reader) {
-            let is_beaten = found.is_some_and(|rule| rule.policy.priority < tuple.best.load(Ordering::Acquire));
+            let is_beaten =
+                found.is_some_and(|rule| rule.policy.priority < tuple.best.load(Ordering::Acquire));
             if tuple.shape.is_six != is_six || is_beaten {
                 continue;
             }

@@ -86,7 +86,8 @@ impl Target {
     pub(crate) fn ask(&self, now_ns: u64) -> bool {
         let before = self.asked.load(Ordering::Relaxed);
         let is_due = before == 0 || now_ns.saturating_sub(before - 1) >= ASK_AGAIN_NS;
-        is_due && self.asked.compare_exchange(before, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        is_due
+            && self.asked.compare_exchange(before, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -94,4 +95,3 @@ impl Target {
 pub(crate) fn admits(policy: &Policy, template: &Template, association: &Association) -> bool {
     TargetKey::of(template, &policy.selector).fits(association)
 }
-

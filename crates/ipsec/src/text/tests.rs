@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is written is read, and mistakes are named.
+
+use super::*;
+
+const GCM: &str = "src 192.0.2.1 dst 198.51.100.1 proto esp spi 0x00000100 reqid 7 mode tunnel replay-window 1024 \
+                   aead rfc4106(gcm(aes)) 0x000102030405060708090a0b0c0d0e0f10111213 128";
+
+fn same(text: &str) {
+    let config = parse_association(text).unwrap();
+    let shown = show_association(&config, Keys::Shown);
+    assert_eq!(parse_association(&shown).unwrap(), config, "{shown}");
+}
+
+#[test]
+fn associations_go_out_as_they_come_in() {
+    assert_eq!(show_association(&parse_association(GCM).unwrap(), Keys::Shown), GCM);
+    let hidden = show_association(&parse_association(GCM).unwrap(), Keys::Hidden);
+    assert!(hidden.ends_with("aead rfc4106(gcm(aes)) *** 128") && !hidden.contains("0001020304"));
+    for more in [
+        "flag esn flag noecn decap-dscp",
+        "df set ttl 9 tfcpad 1400",
+        "encap espinudp 4500 4501 0.0.0.0",
+        "sel src 10.0.0.0/8 dst 10.2.0.0/16 proto udp dport 53",
+        "limit byte-soft 1000 limit byte-hard 2000 limit time-hard 3600 limit time-use-soft 5 limit packet-hard 9",
+        "progress 17 12 0x0000000700000001",
+        "extra-flag dont-encap-dscp",
+        "flag nopmtudisc",
+    ] {
+        same(&format!("{GCM} {more}"));
+    }
+    let key = format!("0x{}", "ab".repeat(32));
+    same(&format!(
+        "src ::1 dst ::2 spi 256 mode transport enc cbc(aes) {key} auth-trunc hmac(sha256) {key} 128"
+    ));
+    same(&format!("src ::1 dst ::2 spi 256 enc ecb(cipher_null) '' auth hmac(sha256) {key}"));
+    same(&format!("src ::1 dst ::2 spi 256 auth sha256 {key}"));
+}
+
+#[test]
+fn policies_go_out_as_they_come_in() {
+    for text in [
+        "src 10.1.0.0/16 dst 10.2.0.0/16 dir out priority 5 index 9 tmpl src 192.0.2.1 dst 198.51.100.1 proto esp reqid 7 mode tunnel",
+        "src 10.1.0.0/16 dst 10.2.0.0/16 proto udp sport 500-600 dport 53 dir in priority 0 action block",
+        "src ::/0 dst ::/0 proto ipv6-icmp sport 135 dir fwd priority 0",
+        "src 10.0.0.1/32 dst 10.0.0.2/32 dir out priority 0 tmpl proto esp reqid 1 mode transport spi 0x00000100 level use",
+    ] {
+        assert_eq!(show_policy(&parse_policy(text).unwrap()), text);
+    }
+    let short = parse_policy("dir out dst 10.2.0.1").unwrap();
+    assert_eq!(show_policy(&short), "src 0.0.0.0/0 dst 10.2.0.1/32 dir out priority 0");
+}
+
+#[test]
+fn mistakes_say_what_is_expected() {
+    let why = |text: &str| parse_association(text).unwrap_err().0;
+    assert_eq!(why("src 10.0.0.1 dst 10.0.0.2"), "an association needs 'spi NUMBER'");
+    assert_eq!(why("spi 4294967296"), "'spi 4294967296': expected a number of 32 bits, as 256 or 0x100");
+    assert_eq!(why("mode beet"), "'mode beet': expected one of tunnel, transport");
+    assert!(
+        why("aead aes-gcm 0x12z 128").contains("expected a key in hexadecimal"),
+        "and the key is not shown"
+    );
+    assert!(!why("aead aes-gcm 0x12z 128").contains("12z"));
+    assert!(why("src 10.0.0.1 dst 10.0.0.2 spi 256 enc cbc(aes) 0x00").contains("protects nothing"));
+    assert!(why("mark 1").contains("not supported"));
+    assert!(why("replay-windw 3").contains("unknown word 'replay-windw'; known are src,"));
+    assert!(why(&format!("{GCM} replay-window 70000")).contains("at most 65536"));
+    assert!(why("limit bytes 3").contains("-soft or -hard"));
+    let why = |text: &str| parse_policy(text).unwrap_err().0;
+    assert_eq!(why("src 10.0.0.0/8"), "a policy needs 'dir in', 'dir out' or 'dir fwd'");
+    assert!(why("dir out src 10.0.0.0/8 dst ::/0").contains("two families"));
+    assert!(why("dir out dst 10.0.0.0/8 dport 53").contains("ports need a protocol"));
+    assert!(why("dir out dst 10.0.0.0/33").contains("expected a prefix"));
+    assert!(why("dir out tmpl mode tunnel").contains("the tunnel's ends"));
+    assert!(why("dir out action block tmpl mode transport").contains("leave out 'tmpl'"));
+    assert!(why("dir sideways").contains("expected one of in, out, fwd"));
+    assert_eq!(parse_id("dst 10.0.0.1 proto esp spi 0x100").unwrap().spi, 256);
+    assert!(parse_id("dst 10.0.0.1").is_err());
+}
