@@ -48,8 +48,19 @@ impl Header {
     /// Reads the header in front of a packet.
     ///
     /// # Errors
-    /// [`Unfit::NotIp`] if the packet is cut off or no IP.
+    /// [`Unfit::NotIp`] if the packet is cut off or no IP, or has extension headers that cannot be told.
+    #[inline]
     pub fn read(packet: &[u8]) -> Result<Header, Unfit> {
+        let header = Header::read_fixed(packet)?;
+        if header.is_six { header.with_extensions(packet).ok_or(Unfit::NotIp) } else { Ok(header) }
+    }
+
+    /// Reads the header in front of a packet that a tunnel carries. Extension headers count as payload, so they may be anything.
+    ///
+    /// # Errors
+    /// [`Unfit::NotIp`] if the packet is cut off or no IP.
+    #[inline]
+    pub fn read_fixed(packet: &[u8]) -> Result<Header, Unfit> {
         match packet.first().map(|first| first >> 4) {
             Some(4) => Header::read4(packet),
             Some(6) => Header::read6(packet),
@@ -58,32 +69,43 @@ impl Header {
         .ok_or(Unfit::NotIp)
     }
 
+    #[inline]
     fn read4(packet: &[u8]) -> Option<Header> {
-        let view = ipv4::View::new_checked(packet).ok()?;
-        Some(Header {
+        let ip = ipv4::Header::from_chunk(packet.first_chunk()?);
+        let (len, packet_len) = (ip.header_len(), usize::from(ip.total_len()));
+        let is_whole = (ipv4::HEADER_LEN..=packet_len).contains(&len) && packet_len <= packet.len();
+        is_whole.then(|| Header {
             is_six: false,
-            len: view.header_len(),
-            next: view.protocol(),
-            packet_len: view.total_len().into(),
-            class: view.tos(),
-            dont_fragment: view.dont_fragment(),
-            is_fragment: view.is_fragment(),
+            len,
+            next: ip.protocol(),
+            packet_len,
+            class: ip.tos(),
+            dont_fragment: ip.dont_fragment(),
+            is_fragment: ip.is_fragment(),
             next_at: ipv4::field::PROTOCOL,
         })
     }
 
+    #[inline]
     fn read6(packet: &[u8]) -> Option<Header> {
-        let view = ipv6::View::new_checked(packet).ok()?;
-        let mut header = Header {
+        let ip = ipv6::Header::from_chunk(packet.first_chunk()?);
+        let packet_len = ipv6::HEADER_LEN + usize::from(ip.payload_len());
+        (packet_len <= packet.len()).then(|| Header {
             is_six: true,
             len: ipv6::HEADER_LEN,
-            next: view.next_header(),
-            packet_len: ipv6::HEADER_LEN + usize::from(view.payload_len()),
-            class: view.traffic_class(),
+            next: ip.next_header(),
+            packet_len,
+            class: ip.traffic_class(),
             dont_fragment: true,
             is_fragment: false,
             next_at: ipv6::field::NEXT_HEADER,
-        };
+        })
+    }
+
+    /// An IPv6 header with those extension headers behind it that stand before ESP; `None` if they are malformed.
+    fn with_extensions(self, packet: &[u8]) -> Option<Header> {
+        let view = ipv6::View::new_checked(packet).ok()?;
+        let mut header = self;
         // Options for the destination stand before ESP if a routing header follows them, for all hops on the way read them.
         let mut ahead = header;
         for extension in view.extensions() {

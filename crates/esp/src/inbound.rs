@@ -79,6 +79,7 @@ impl From<Refused> for Dropped {
 ///
 /// # Errors
 /// [`Dropped::Malformed`] or [`Dropped::Fragment`].
+#[inline]
 pub fn find(packet: &[u8]) -> Result<Found, Dropped> {
     let outer = match Header::read(packet) {
         Ok(header) if header.is_fragment => return Err(Dropped::Fragment),
@@ -120,6 +121,7 @@ fn behind_options(packet: &[u8], header: Header) -> Option<Header> {
 ///
 /// # Errors
 /// It is too short, or its number does not pass, or it came by UDP and should not have, or the reverse.
+#[inline]
 pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, arrived: &Arrived) -> Result<Part<'a>, Dropped> {
     let number = sa.window.whole(arrived.low);
     sa.window.check(number)?;
@@ -139,6 +141,7 @@ pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, arrived: &Arrived) -> Result
 ///
 /// # Errors
 /// Why it is dropped. The association has noted its number.
+#[inline]
 pub fn decapsulate(packet: &mut Packet, sa: &Sa, arrived: &Arrived, number: u64) -> Result<(), Dropped> {
     sa.window.accept(number)?;
     let bytes = packet.data();
@@ -168,7 +171,8 @@ fn leave_tunnel(
     if !matches!(next, Protocol::IPIP | Protocol::IPV6) {
         return Err(Dropped::WrongMode);
     }
-    let inner = Header::read(&packet.data()[payload.clone()]).map_err(|_: Unfit| Dropped::Malformed)?;
+    let carried = &packet.data()[payload.clone()];
+    let inner = Header::read_fixed(carried).map_err(|_: Unfit| Dropped::Malformed)?;
     if inner.as_payload() != next {
         return Err(Dropped::Malformed);
     }

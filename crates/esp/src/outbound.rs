@@ -8,15 +8,12 @@
 //!
 //! UDP is there for associations that go by UDP.
 
-use std::net::IpAddr;
-
 use packet::Packet;
-use wire::{Protocol, checksum, ipv4, ipv6, udp};
+use wire::{Protocol, checksum, ipv6, udp};
 
 use crate::header::{Header, Unfit};
-use crate::sa::{DontFragment, Mode, Sa};
+use crate::sa::{Mode, Sa};
 use crate::suite::{HEADER_LEN, LENT, Part};
-use crate::tunnel;
 
 /// Where a packet's ESP header begins, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,57 +23,63 @@ pub struct EspAt(pub usize);
 struct Trailer {
     zeros: usize,
     padding: usize,
-    icv_len: usize,
+    len: usize,
 }
 
 impl Trailer {
-    fn of(sa: &Sa, payload_len: usize, can_have_zeros: bool) -> Trailer {
-        let zeros = if can_have_zeros { usize::from(sa.rules.pad_to).saturating_sub(payload_len) } else { 0 };
-        let clear = payload_len + zeros + 2;
-        let padding = clear.next_multiple_of(sa.suite.align()) - clear;
-        Trailer { zeros, padding, icv_len: sa.suite.icv_len() }
+    #[inline]
+    fn of(sa: &Sa, payload_len: usize) -> Trailer {
+        let zeros = usize::from(sa.pad_to()).saturating_sub(payload_len);
+        let padding = sa.suite.padding(payload_len + zeros);
+        Trailer { zeros, padding, len: zeros + padding + 2 + sa.suite.icv_len() }
     }
 
-    fn len(&self) -> usize {
-        self.zeros + self.padding + 2 + self.icv_len
-    }
-
-    /// Writes all but the check value (RFC 4303, 2.4: padding counts from 1).
+    /// Writes all but the check value, which takes at least eight bytes (RFC 4303, 2.4: padding counts from 1).
+    #[inline]
     fn write(&self, to: &mut [u8], next: Protocol) {
         let (zeros, rest) = to.split_at_mut(self.zeros);
-        zeros.fill(0);
-        let (padding, rest) = rest.split_at_mut(self.padding);
-        padding.iter_mut().zip(1..).for_each(|(byte, count)| *byte = count);
-        rest[0] = self.padding as u8;
-        rest[1] = next.0;
+        if !zeros.is_empty() {
+            zeros.fill(0);
+        }
+        // One store for padding of up to six bytes: what is too much lies in the check value, which comes later.
+        const COUNT: u64 = u64::from_le_bytes([1, 2, 3, 4, 5, 6, 7, 8]);
+        match rest.first_chunk_mut() {
+            Some(first) if self.padding <= 6 => {
+                let (at, end) = (8 * self.padding, u16::from_le_bytes([self.padding as u8, next.0]));
+                let counted = COUNT & ((1 << at) - 1);
+                *first = (counted | u64::from(end) << at).to_le_bytes();
+            }
+            _ => {
+                let (padding, rest) = rest.split_at_mut(self.padding);
+                padding.iter_mut().zip(1..).for_each(|(byte, count)| *byte = count);
+                rest[..2].copy_from_slice(&[self.padding as u8, next.0]);
+            }
+        }
     }
 }
 
 /// The length that a packet of `len` bytes has in a tunnel.
 pub fn tunnelled_len(sa: &Sa, len: usize) -> usize {
-    let Mode::Tunnel { to, .. } = sa.mode else { return len };
-    before(sa) + outer_len(to) + len + Trailer::of(sa, len, true).len()
+    if sa.mode == Mode::Transport {
+        return len;
+    }
+    before(sa) + len + Trailer::of(sa, len).len
 }
 
 /// The longest packet that has at most `most` bytes when it is protected: what a sender should be told of a path's MTU. In transport
 /// mode, its IP header has `header_len` bytes.
 pub fn inner_mtu(sa: &Sa, most: usize, header_len: usize) -> usize {
-    let (outer, kept) = match sa.mode {
-        Mode::Tunnel { to, .. } => (outer_len(to), 0),
-        Mode::Transport => (header_len, header_len),
-    };
-    let room = most.saturating_sub(before(sa) + outer + sa.suite.icv_len());
+    let kept = if sa.mode == Mode::Transport { header_len } else { 0 };
+    let room = most.saturating_sub(kept + before(sa) + sa.suite.icv_len());
     // Whole blocks, of which the last has pad length and next header.
-    kept + (room / sa.suite.align() * sa.suite.align()).saturating_sub(2)
+    let payload = (room / sa.suite.align() * sa.suite.align()).saturating_sub(2);
+    kept + if payload < usize::from(sa.pad_to()) { 0 } else { payload }
 }
 
-/// Bytes of ESP between the IP header and the payload.
+/// Bytes that are put in front of the payload.
+#[inline]
 fn before(sa: &Sa) -> usize {
-    HEADER_LEN + sa.suite.iv_len() + if sa.udp.is_some() { udp::HEADER_LEN } else { 0 }
-}
-
-fn outer_len(to: IpAddr) -> usize {
-    if to.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
+    sa.front.len() + sa.suite.iv_len()
 }
 
 /// Puts ESP around a packet that begins with its IP header: headers, padding and room for the check value. Nothing is encrypted yet. Bytes behind the
@@ -84,14 +87,15 @@ fn outer_len(to: IpAddr) -> usize {
 ///
 /// # Errors
 /// Why it is unfit. The packet's bytes are as they were.
+#[inline]
 pub fn encapsulate(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, Unfit> {
-    let inner = Header::read(packet.data())?;
-    let next = match sa.mode {
-        Mode::Tunnel { .. } => inner.as_payload(),
-        Mode::Transport if inner.is_fragment => return Err(Unfit::Fragment),
-        Mode::Transport => inner.next,
-    };
-    wrap(packet, sa, number, &inner, next)
+    match sa.mode {
+        Mode::Tunnel { .. } => {
+            let inner = Header::read_fixed(packet.data())?;
+            enter_tunnel(packet, sa, number, &inner, inner.as_payload())
+        }
+        Mode::Transport => enter_transport(packet, sa, number),
+    }
 }
 
 /// Makes a dummy packet with `len` zeros, which the receiver drops: it hides how much is sent (RFC 4303, 2.6). It is for tunnels. In transport mode,
@@ -108,102 +112,67 @@ pub fn dummy(sa: &Sa, number: u64, len: usize) -> Result<(Packet, EspAt), Unfit>
     }
     let mut packet = Packet::alloc(packet::HEADROOM, len).ok_or(Unfit::NoMemory)?;
     packet.data_mut().fill(0);
-    let at = wrap(&mut packet, sa, number, &Header::of_dummy(len), Protocol::IPV6_NO_NEXT)?;
+    let at = enter_tunnel(&mut packet, sa, number, &Header::of_dummy(len), Protocol::IPV6_NO_NEXT)?;
     Ok((packet, at))
 }
 
-/// Puts headers and trailer around a packet whose header says `inner`.
-fn wrap(packet: &mut Packet, sa: &Sa, number: u64, inner: &Header, next: Protocol) -> Result<EspAt, Unfit> {
-    let (before, len) = (before(sa), inner.packet_len);
-    // What goes in front, what of the packet is payload, and where the outer IP header will end.
-    let (pushed, payload_len, header_len) = match sa.mode {
-        Mode::Tunnel { to, .. } => (outer_len(to) + before, len, outer_len(to)),
-        Mode::Transport => (before, len - inner.len, inner.len),
-    };
-    let trailer = Trailer::of(sa, payload_len, matches!(sa.mode, Mode::Tunnel { .. }));
-    let whole = len + pushed + trailer.len();
+/// Puts headers and trailer of a tunnel around a packet whose header says `inner`.
+#[inline]
+fn enter_tunnel(
+    packet: &mut Packet,
+    sa: &Sa,
+    number: u64,
+    inner: &Header,
+    next: Protocol,
+) -> Result<EspAt, Unfit> {
+    let trailer = Trailer::of(sa, inner.packet_len);
+    let bytes = make_room(packet, inner.packet_len, before(sa), trailer.len)?;
+    let end = bytes.len();
+    trailer.write(&mut bytes[end - trailer.len..], next);
+    // Associations between the same gateways begin at different numbers, so fragments of two seldom mix (RFC 6864).
+    let id = sa.suite.first_id().wrapping_add(number as u16);
+    sa.front.write(bytes, inner, number, id);
+    packet.set_network(0, sa.front.ip_len());
+    Ok(EspAt(sa.front.len() - HEADER_LEN))
+}
+
+/// Puts ESP between the IP header of a packet and its payload.
+fn enter_transport(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, Unfit> {
+    let header = Header::read(packet.data())?;
+    if header.is_fragment {
+        return Err(Unfit::Fragment);
+    }
+    let (len, before) = (header.packet_len, before(sa));
+    let trailer = Trailer::of(sa, len - header.len);
+    let bytes = make_room(packet, len, before, trailer.len)?;
+    let whole = bytes.len();
+    trailer.write(&mut bytes[whole - trailer.len..], header.next);
+    bytes.copy_within(before..before + header.len, 0);
+    sa.front.write(&mut bytes[header.len..], &header, number, 0);
+    header.rewrite(bytes, whole, if sa.udp.is_some() { Protocol::UDP } else { Protocol::ESP });
+    packet.set_network(0, header.len);
+    Ok(EspAt(header.len + sa.front.len() - HEADER_LEN))
+}
+
+/// Makes room before and behind a packet of `len` bytes. Bytes that are behind it give way. Returns the bytes of the whole.
+#[inline]
+fn make_room(packet: &mut Packet, len: usize, before: usize, behind: usize) -> Result<&mut [u8], Unfit> {
+    let whole = before + len + behind;
     if whole > usize::from(u16::MAX) {
         return Err(Unfit::TooLong);
     }
-    // The trailer takes the place of what is behind the packet.
-    let added = trailer.len().saturating_sub(packet.len() - len);
+    let added = behind.saturating_sub(packet.len() - len);
     packet.put(added).ok_or(Unfit::NoMemory)?;
-    if packet.push(pushed).is_none() {
+    if packet.push(before).is_none() {
         packet.trim(added);
         return Err(Unfit::NoMemory);
     }
     packet.trim(packet.len() - whole);
-    let bytes = packet.data_mut();
-    trailer.write(&mut bytes[whole - trailer.len()..], next);
-    if sa.mode == Mode::Transport {
-        bytes.copy_within(pushed..pushed + header_len, 0);
-    }
-    let at = header_len + before - sa.suite.iv_len() - HEADER_LEN;
-    bytes[at..at + 4].copy_from_slice(&sa.spi.to_be_bytes());
-    bytes[at + 4..at + HEADER_LEN].copy_from_slice(&(number as u32).to_be_bytes());
-    let carried = if sa.udp.is_some() { Protocol::UDP } else { Protocol::ESP };
-    if let Some(ports) = sa.udp {
-        // A checksum of zero: IPv4 needs none (RFC 3948, 2.1). For IPv6, `finish` fills it.
-        let words = [ports.from, ports.to, (whole - header_len) as u16, 0];
-        for (place, word) in bytes[header_len..at].chunks_exact_mut(2).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
-        }
-    }
-    match sa.mode {
-        Mode::Tunnel { from, to } => write_outer(bytes, sa, inner, (from, to), carried, number),
-        Mode::Transport => inner.rewrite(bytes, whole, carried),
-    }
-    packet.set_network(0, header_len);
-    Ok(EspAt(at))
-}
-
-/// Writes a tunnel's header.
-fn write_outer(
-    bytes: &mut [u8],
-    sa: &Sa,
-    inner: &Header,
-    ends: (IpAddr, IpAddr),
-    carried: Protocol,
-    number: u64,
-) {
-    let class = tunnel::outer_class(inner.class, sa.rules.copy_dscp, sa.rules.ecn);
-    let written = match ends {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            let is_set = match sa.rules.dont_fragment {
-                DontFragment::Copy => inner.dont_fragment,
-                DontFragment::Set => true,
-                DontFragment::Clear => false,
-            };
-            ipv4::Repr {
-                src,
-                dst,
-                protocol: carried,
-                payload_len: (bytes.len() - ipv4::HEADER_LEN) as u16,
-                ttl: sa.rules.ttl,
-                tos: class,
-                // Associations between the same gateways begin at different numbers, so fragments of two seldom mix (RFC 6864).
-                id: sa.suite.first_id().wrapping_add(number as u16),
-                fragment: if is_set { ipv4::FLAG_DF } else { 0 },
-            }
-            .emit(bytes)
-        }
-        (IpAddr::V6(src), IpAddr::V6(dst)) => ipv6::Repr {
-            src,
-            dst,
-            next_header: carried,
-            payload_len: (bytes.len() - ipv6::HEADER_LEN) as u16,
-            hop_limit: sa.rules.ttl,
-            traffic_class: class,
-            flow_label: 0,
-        }
-        .emit(bytes),
-        // An association of two families is not made.
-        _ => Ok(()),
-    };
-    debug_assert!(written.is_ok());
+    Ok(packet.data_mut())
 }
 
 /// The part of an [encapsulated](encapsulate) packet that is to be sealed.
+#[inline]
 pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, EspAt(at): EspAt, number: u64) -> Part<'a> {
     let bytes = &mut packet.data_mut()[at - LENT..];
     Part { suite: &sa.suite, number, is_extended: sa.is_extended, bytes, is_genuine: false }
@@ -211,10 +180,14 @@ pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, EspAt(at): EspAt, number: u6
 
 /// Finishes a packet that was [sealed](crate::seal). UDP over IPv6 gets its checksum, which covers the encrypted bytes (RFC 8200, 8.1). Other packets stay
 /// as they are. A receiver ignores the checksum, since ESP's own check is stronger.
-pub fn finish(packet: &mut Packet, sa: &Sa, EspAt(at): EspAt) {
-    if sa.udp.is_none() {
-        return;
+#[inline]
+pub fn finish(packet: &mut Packet, sa: &Sa, at: EspAt) {
+    if sa.udp.is_some() {
+        fill_udp_checksum(packet, at);
     }
+}
+
+fn fill_udp_checksum(packet: &mut Packet, EspAt(at): EspAt) {
     let (front, datagram) = packet.data_mut().split_at_mut(at - udp::HEADER_LEN);
     if front.first().is_none_or(|first| first >> 4 != 6) {
         return;

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::front::Front;
 use crate::replay::Window;
 use crate::suite::{Spec, Suite, SuiteError};
 
@@ -126,6 +127,8 @@ pub struct Sa {
     pub is_extended: bool,
     /// How headers are made and read.
     pub rules: Rules,
+    /// What its packets begin with.
+    pub(crate) front: Front,
     /// What protects its packets.
     pub suite: Suite,
     /// The number of the last packet that was sent, on a cache line of its own.
@@ -158,10 +161,17 @@ impl Sa {
             udp: config.udp,
             is_extended: config.is_extended,
             rules: config.rules,
+            front: Front::new(config),
             suite: Suite::new(&config.spec)?,
             sent: Sent::default(),
             window: Window::new(config.window, config.is_extended),
         })
+    }
+
+    /// The length to which payloads are padded: of tunnels alone.
+    #[inline]
+    pub(crate) fn pad_to(&self) -> u16 {
+        if self.mode == Mode::Transport { 0 } else { self.rules.pad_to }
     }
 
     /// The highest sequence number that it may use. A daemon makes a new association long before.

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The additional data of combined modes are SPI and sequence number. With extended numbers the high half stands between the two (RFC 4106, 5).
-//! For the time of the call the SPI moves four bytes down, so that they are contiguous.
+//! GMAC authenticates the payload with them, in one piece: for the time of the call the SPI moves four bytes down.
 
 use std::fmt;
 
@@ -36,6 +36,8 @@ pub const HEADER_LEN: usize = 8;
 pub const LENT: usize = 4;
 /// Parts that are in the registers together.
 const AT_ONCE: usize = 64;
+/// The longest additional data: SPI and an extended number.
+const AAD_MAX: usize = 12;
 
 /// What algorithms and keys a security association has.
 #[derive(Clone, PartialEq, Eq)]
@@ -80,6 +82,7 @@ pub struct Suite {
     kind: Kind,
     iv_len: usize,
     icv_len: usize,
+    /// A power of two.
     align: usize,
     /// IVs of combined modes count from this random number. Several suites may have one key: after a restart with a configured key, or if both
     /// directions have the same. Two runs of N packets each then share an IV with a chance of about 2N/2^64. So keys should come from a key exchange
@@ -90,7 +93,8 @@ pub struct Suite {
 // A suite lies behind a pointer, and is made once.
 #[allow(clippy::large_enum_variant)]
 enum Kind {
-    Gcm { key: gcm::Key, salt: [u8; SALT_LEN], is_gmac: bool },
+    Gcm { key: gcm::Key, salt: [u8; SALT_LEN] },
+    Gmac { key: gcm::Key, salt: [u8; SALT_LEN] },
     ChaCha { key: LessSafeKey, salt: [u8; SALT_LEN] },
     Separate { cipher: Chained, auth: Digest, ivs: Aes128 },
 }
@@ -140,12 +144,10 @@ impl Suite {
                 check_len(algorithm.name(), "a key with its salt", algorithm.key_lens(), key.len())?;
                 check_len(algorithm.name(), "an integrity check value", algorithm.icv_lens(), *icv_len)?;
                 let (key, salt) = key.split_last_chunk().expect("the length was checked");
+                let gcm_key = || gcm::Key::new(key).expect("the length was checked");
                 let kind = match algorithm {
-                    Aead::AesGcm | Aead::AesGmac => Kind::Gcm {
-                        key: gcm::Key::new(key).expect("the length was checked"),
-                        salt: *salt,
-                        is_gmac: algorithm.is_authentication_only(),
-                    },
+                    Aead::AesGcm => Kind::Gcm { key: gcm_key(), salt: *salt },
+                    Aead::AesGmac => Kind::Gmac { key: gcm_key(), salt: *salt },
                     Aead::ChaCha20Poly1305 => {
                         let key = UnboundKey::new(&CHACHA20_POLY1305, key).expect("the length was checked");
                         Kind::ChaCha { key: LessSafeKey::new(key), salt: *salt }
@@ -169,21 +171,25 @@ impl Suite {
     }
 
     /// Bytes of the initialisation vector that each packet carries.
+    #[inline]
     pub fn iv_len(&self) -> usize {
         self.iv_len
     }
 
     /// Bytes of the integrity check value.
+    #[inline]
     pub fn icv_len(&self) -> usize {
         self.icv_len
     }
 
     /// What is encrypted has a multiple of so many bytes.
+    #[inline]
     pub fn align(&self) -> usize {
         self.align
     }
 
     /// Bytes that ESP adds to a payload besides padding: header, IV, pad length, next header and check value.
+    #[inline]
     pub fn overhead(&self) -> usize {
         HEADER_LEN + self.iv_len + 2 + self.icv_len
     }
@@ -191,20 +197,21 @@ impl Suite {
     /// Whether an ESP part of so many bytes can be one of this suite.
     #[inline]
     pub fn fits(&self, esp_len: usize) -> bool {
+        // A multiple of a power of two: no division.
         esp_len >= self.overhead()
-            && (esp_len - HEADER_LEN - self.iv_len - self.icv_len).is_multiple_of(self.align)
+            && (esp_len - HEADER_LEN - self.iv_len - self.icv_len) & (self.align - 1) == 0
+    }
+
+    /// Bytes of padding between a payload of so many bytes and pad length and next header.
+    #[inline]
+    pub(crate) fn padding(&self, payload_len: usize) -> usize {
+        (payload_len + 2).wrapping_neg() & (self.align - 1)
     }
 
     /// Where identifications of outer IPv4 headers begin: random bits.
+    #[inline]
     pub(crate) fn first_id(&self) -> u16 {
         (self.first_iv >> 48) as u16
-    }
-
-    fn gcm(&self) -> Option<(&gcm::Key, [u8; SALT_LEN], bool)> {
-        match &self.kind {
-            Kind::Gcm { key, salt, is_gmac } => Some((key, *salt, *is_gmac)),
-            _ => None,
-        }
     }
 }
 
@@ -238,12 +245,8 @@ impl Drop for Spec {
 }
 
 impl Part<'_> {
-    /// The nonce of a combined mode: the salt, and the IV that stands in the packet.
-    fn nonce(&self, salt: [u8; SALT_LEN]) -> [u8; gcm::NONCE_LEN] {
-        let mut nonce = [0; gcm::NONCE_LEN];
-        nonce[..SALT_LEN].copy_from_slice(&salt);
-        nonce[SALT_LEN..].copy_from_slice(&take::<8>(self.bytes, LENT + HEADER_LEN));
-        nonce
+    fn is_gcm(&self) -> bool {
+        matches!(self.suite.kind, Kind::Gcm { .. })
     }
 
     /// Writes an initialisation vector that this key has not had: one that counts for combined modes, which need no more, and one that nobody
@@ -251,10 +254,6 @@ impl Part<'_> {
     fn write_iv(&mut self) {
         let at = LENT + HEADER_LEN;
         match &self.suite.kind {
-            Kind::Gcm { .. } | Kind::ChaCha { .. } => {
-                let iv = self.suite.first_iv.wrapping_add(self.number);
-                self.bytes[at..at + 8].copy_from_slice(&iv.to_be_bytes());
-            }
             Kind::Separate { ivs, .. } => {
                 let mut block = Block::<Aes128>::default();
                 block[..8].copy_from_slice(&self.number.to_be_bytes());
@@ -262,50 +261,74 @@ impl Part<'_> {
                 let len = self.suite.iv_len;
                 self.bytes[at..at + len].copy_from_slice(&block[..len]);
             }
+            _ => {
+                let iv = self.suite.first_iv.wrapping_add(self.number);
+                self.bytes[at..at + 8].copy_from_slice(&iv.to_be_bytes());
+            }
         }
     }
 
-    /// Makes the additional data contiguous: with extended numbers, the SPI moves four bytes down, and the high half of the number
-    /// takes its place. Returns the bytes that were there.
-    fn lower(&mut self) -> [u8; LENT] {
-        let lent = take(self.bytes, 0);
+    /// A part of a combined mode taken apart. `aad` is the place for additional data.
+    #[inline]
+    fn combined<'s>(&'s mut self, salt: [u8; SALT_LEN], aad: &'s mut [u8; AAD_MAX]) -> Combined<'s> {
+        let (header, rest) = self.bytes.split_at_mut(LENT + HEADER_LEN);
+        let (iv, rest) = rest.split_at_mut(8);
+        let (text, icv) = rest.split_at_mut(rest.len() - self.suite.icv_len);
+        let mut nonce = [0; gcm::NONCE_LEN];
+        nonce[..SALT_LEN].copy_from_slice(&salt);
+        nonce[SALT_LEN..].copy_from_slice(iv);
+        let header = &header[LENT..];
+        let len = if self.is_extended {
+            aad[..4].copy_from_slice(&header[..4]);
+            aad[4..8].copy_from_slice(&((self.number >> 32) as u32).to_be_bytes());
+            aad[8..].copy_from_slice(&header[4..]);
+            12
+        } else {
+            aad[..8].copy_from_slice(header);
+            8
+        };
+        Combined { nonce, aad: &aad[..len], text, icv }
+    }
+
+    /// Does a part whose bytes are additional data, all but the check value. With extended numbers these must be contiguous, so the SPI moves four bytes down
+    /// for that time, and the high half of the number takes its place.
+    fn run_gmac(&mut self, key: &gcm::Key, salt: [u8; SALT_LEN], seal: bool) {
+        let lent: [u8; LENT] = take(self.bytes, 0);
+        let mut nonce = [0; gcm::NONCE_LEN];
+        nonce[..SALT_LEN].copy_from_slice(&salt);
+        nonce[SALT_LEN..].copy_from_slice(&take::<8>(self.bytes, LENT + HEADER_LEN));
         if self.is_extended {
             self.bytes.copy_within(LENT..LENT + 4, 0);
             self.bytes[LENT..LENT + 4].copy_from_slice(&((self.number >> 32) as u32).to_be_bytes());
         }
-        lent
-    }
-
-    /// Undoes [`lower`](Self::lower).
-    fn raise(&mut self, lent: [u8; LENT]) {
+        let (aad, icv) = self.bytes.split_at_mut(self.bytes.len() - self.suite.icv_len);
+        let aad = &aad[if self.is_extended { 0 } else { LENT }..];
+        let mut jobs = [Job::new(key, nonce, aad, &mut [], icv)];
+        if seal {
+            gcm::seal(&mut jobs);
+        } else {
+            gcm::open(&mut jobs);
+            self.is_genuine = jobs[0].outcome().is_ok();
+        }
         if self.is_extended {
             self.bytes.copy_within(0..4, LENT);
             self.bytes[..LENT].copy_from_slice(&lent);
         }
     }
 
-    /// The bytes as they are taken apart, of a part that has been [lowered](Self::lower).
-    fn split(&mut self, is_authentication_only: bool) -> Split<'_> {
-        let Part { suite, is_extended, bytes, is_genuine, .. } = self;
-        let (bytes, icv) = bytes.split_at_mut(bytes.len() - suite.icv_len);
-        let text_at = LENT + HEADER_LEN + suite.iv_len;
-        let (before, text) = bytes.split_at_mut(if is_authentication_only { bytes.len() } else { text_at });
-        let aad_at = if *is_extended { 0 } else { LENT };
-        let aad = if is_authentication_only { &before[aad_at..] } else { &before[aad_at..LENT + HEADER_LEN] };
-        Split { aad, text, icv, is_genuine }
-    }
-
     fn seal_alone(&mut self) {
+        self.write_iv();
         match &self.suite.kind {
             Kind::Gcm { .. } => {}
+            Kind::Gmac { key, salt } => self.run_gmac(key, *salt, true),
             Kind::ChaCha { key, salt } => {
-                let (nonce, lent) = (Nonce::assume_unique_for_key(self.nonce(*salt)), self.lower());
-                let Split { aad, text, icv, .. } = self.split(false);
+                let mut place = [0; AAD_MAX];
+                let Combined { nonce, aad, text, icv } = self.combined(*salt, &mut place);
+                let nonce = Nonce::assume_unique_for_key(nonce);
                 // It refuses only texts of more than 256 GiB.
                 if let Ok(tag) = key.seal_in_place_separate_tag(nonce, Aad::from(aad), text) {
                     icv.copy_from_slice(tag.as_ref());
                 }
-                self.raise(lent);
             }
             Kind::Separate { cipher, auth, .. } => {
                 let (iv, text) = self.chained();
@@ -319,14 +342,14 @@ impl Part<'_> {
     fn open_alone(&mut self) {
         match &self.suite.kind {
             Kind::Gcm { .. } => {}
+            Kind::Gmac { key, salt } => self.run_gmac(key, *salt, false),
             Kind::ChaCha { key, salt } => {
-                let (nonce, lent) = (Nonce::assume_unique_for_key(self.nonce(*salt)), self.lower());
-                let Split { aad, text, icv, is_genuine } = self.split(false);
-                let tag = Tag::try_from(&*icv).ok();
-                *is_genuine = tag.is_some_and(|tag| {
+                let mut place = [0; AAD_MAX];
+                let Combined { nonce, aad, text, icv } = self.combined(*salt, &mut place);
+                let nonce = Nonce::assume_unique_for_key(nonce);
+                self.is_genuine = Tag::try_from(&*icv).is_ok_and(|tag| {
                     key.open_in_place_separate_tag(nonce, Aad::from(aad), tag, text, 0..).is_ok()
                 });
-                self.raise(lent);
             }
             Kind::Separate { cipher, auth, .. } => {
                 let (authenticated, high, icv) = self.authenticated();
@@ -355,12 +378,14 @@ impl Part<'_> {
     }
 }
 
-/// A part taken apart for a combined mode.
-struct Split<'a> {
+/// A part of a combined mode, taken apart.
+struct Combined<'a> {
+    /// The salt, and the IV that stands in the packet.
+    nonce: [u8; gcm::NONCE_LEN],
+    /// SPI and number (RFC 4106, 5).
     aad: &'a [u8],
     text: &'a mut [u8],
     icv: &'a mut [u8],
-    is_genuine: &'a mut bool,
 }
 
 /// The bytes at `at`, which the caller has checked to be there.
@@ -370,9 +395,6 @@ fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 
 /// Protects parts in place: writes their IVs, encrypts what follows up to the check value, and writes that.
 pub fn seal(parts: &mut [Part<'_>]) {
-    for part in parts.iter_mut() {
-        part.write_iv();
-    }
     run::<true>(parts);
 }
 
@@ -383,47 +405,45 @@ pub fn open(parts: &mut [Part<'_>]) {
 
 fn run<const SEAL: bool>(parts: &mut [Part<'_>]) {
     for chunk in parts.chunks_mut(AT_ONCE) {
-        run_gcm::<SEAL>(chunk);
-        for part in chunk.iter_mut().filter(|part| part.suite.gcm().is_none()) {
+        if run_gcm::<SEAL>(chunk) == chunk.len() {
+            continue;
+        }
+        for part in chunk.iter_mut().filter(|part| !part.is_gcm()) {
             if SEAL { part.seal_alone() } else { part.open_alone() }
         }
     }
 }
 
-/// Those in Galois counter mode, together.
-fn run_gcm<const SEAL: bool>(parts: &mut [Part<'_>]) {
-    let mut lent = [[0; LENT]; AT_ONCE];
-    let mut tags = [[0; gcm::TAG_LEN]; AT_ONCE];
-    let mut jobs = ArrayVec::<Job<'_>, AT_ONCE>::new();
-    let mut ends = ArrayVec::<(&mut [u8], &mut bool), AT_ONCE>::new();
-    for ((part, lent), tag) in parts.iter_mut().zip(&mut lent).zip(&mut tags) {
-        let Some((key, salt, is_gmac)) = part.suite.gcm() else { continue };
-        let nonce = part.nonce(salt);
-        *lent = part.lower();
-        let Split { aad, text, icv, is_genuine } = part.split(is_gmac);
-        if !SEAL {
-            tag[..icv.len()].copy_from_slice(icv);
+/// Does those in Galois counter mode, together, and returns how many they are.
+fn run_gcm<const SEAL: bool>(parts: &mut [Part<'_>]) -> usize {
+    let outcomes = gcm_outcomes::<SEAL>(parts);
+    let count = outcomes.len();
+    if !SEAL {
+        for (part, is_genuine) in parts.iter_mut().filter(|part| part.is_gcm()).zip(outcomes) {
+            part.is_genuine = is_genuine;
         }
-        jobs.push(Job::new(key, nonce, aad, text, tag).with_tag_len(icv.len()));
-        ends.push((icv, is_genuine));
+    }
+    count
+}
+
+/// Does those in Galois counter mode, and says which were found genuine.
+fn gcm_outcomes<const SEAL: bool>(parts: &mut [Part<'_>]) -> ArrayVec<bool, AT_ONCE> {
+    let mut aads = [[0; AAD_MAX]; AT_ONCE];
+    let mut jobs = ArrayVec::<Job<'_>, AT_ONCE>::new();
+    for (part, aad) in parts.iter_mut().zip(&mut aads) {
+        let Kind::Gcm { key, salt } = &part.suite.kind else { continue };
+        if SEAL {
+            part.write_iv();
+        }
+        let Combined { nonce, aad, text, icv } = part.combined(*salt, aad);
+        jobs.push(Job::new(key, nonce, aad, text, icv));
     }
     if SEAL {
         gcm::seal(&mut jobs);
     } else {
         gcm::open(&mut jobs);
     }
-    for (job, (icv, is_genuine)) in jobs.into_iter().zip(ends) {
-        if SEAL {
-            icv.copy_from_slice(&job.tag()[..icv.len()]);
-        } else {
-            *is_genuine = job.outcome().is_ok();
-        }
-    }
-    for (part, lent) in parts.iter_mut().zip(lent) {
-        if part.suite.gcm().is_some() {
-            part.raise(lent);
-        }
-    }
+    jobs.iter().map(|job| job.outcome().is_ok()).collect()
 }
 
 /// The same with each cipher's type.

@@ -118,10 +118,9 @@ proptest! {
         let mut whole = sealed(&ours, &clear);
         if mode != Mode::Transport {
             prop_assert_eq!(whole.len(), outbound::tunnelled_len(&ours, clear.len()));
-            if pad_to == 0 {
-                prop_assert!(outbound::inner_mtu(&ours, whole.len(), 0) >= clear.len());
-                prop_assert!(outbound::inner_mtu(&ours, whole.len() - 1, 0) < clear.len());
-            }
+            let longest = outbound::inner_mtu(&ours, whole.len(), 0);
+            prop_assert!(longest >= clear.len() && outbound::tunnelled_len(&ours, longest) == whole.len());
+            prop_assert!(outbound::inner_mtu(&ours, whole.len() - 1, 0) < clear.len());
         }
         prop_assert_eq!(opened(&theirs, &mut whole), Ok(clear.clone()));
         if is_extended {
@@ -422,6 +421,36 @@ fn what_is_no_packet_of_an_association() {
     transport.set_sent(1);
     assert_eq!(opened(&theirs, &mut sealed(&transport, &dummy)), Err(Dropped::Dummy));
     drop(ours);
+}
+
+/// A tunnel carries any packet whose length field is right: what its extension headers say is the receiver's business.
+#[test]
+fn a_tunnel_carries_odd_extension_headers() {
+    let kinds = [Protocol::HOP_BY_HOP, Protocol::IPV6_ROUTE, Protocol::IPV6_DESTINATION, Protocol::AH];
+    for kind in kinds.into_iter().chain([Protocol::IPV6_FRAGMENT]) {
+        // Cut off; longer than the packet; more of them than anybody counts.
+        for payload in [vec![], vec![59, 200, 1, 4, 0, 0, 0, 0], [kind.0, 0, 1, 4, 0, 0, 0, 0].repeat(20)] {
+            let mut clear = packet(true, 0, &payload);
+            clear[ipv6::field::NEXT_HEADER] = kind.0;
+            for mode in [tunnel(), tunnel6()] {
+                let (ours, theirs) = pair(&config(mode, gcm()));
+                assert_eq!(opened(&theirs, &mut sealed(&ours, &clear)).as_ref(), Ok(&clear), "{kind}");
+            }
+        }
+    }
+}
+
+/// No packet fits if each is padded to more than there is room for.
+#[test]
+fn padding_leaves_no_room() {
+    let rules = Rules { pad_to: 1400, ..Rules::default() };
+    let (ours, _) = pair(&Config { rules, ..config(tunnel(), gcm()) });
+    let whole = sealed(&ours, &packet(false, 0, b"x")).len();
+    assert_eq!(outbound::inner_mtu(&ours, whole, 0), 1402, "two bytes of padding are left for the payload");
+    assert_eq!(outbound::inner_mtu(&ours, whole - 1, 0), 0);
+    // Only tunnels are padded.
+    let (ours, _) = pair(&Config { rules, ..config(Mode::Transport, gcm()) });
+    assert_eq!(outbound::inner_mtu(&ours, 100, 20), 66);
 }
 
 #[test]

@@ -11,29 +11,29 @@ pub struct Job<'a> {
     pub(crate) counter: [u8; 16],
     pub(crate) aad: &'a [u8],
     pub(crate) text: &'a mut [u8],
-    pub(crate) tag: &'a mut [u8; TAG_LEN],
+    pub(crate) tag: &'a mut [u8],
     pub(crate) genuine: bool,
-    /// A bit for each byte of the tag that [`open`] compares.
-    pub(crate) compared: u16,
     /// Which code of the kernel takes it.
     #[cfg(target_arch = "x86_64")]
     pub(crate) class: u8,
 }
 
 impl<'a> Job<'a> {
-    /// A job for [`seal`], which writes `tag`, or for [`open`], which compares it. Both change `text` in place.
+    /// A job for [`seal`], which writes `tag`, or for [`open`], which compares it. Both change `text` in place. A tag of less than [`TAG_LEN`] bytes
+    /// is the beginning of the whole one: a protocol may carry no more (RFC 4106, 6: 8, 12 or 16).
     ///
     /// # Panics
-    /// If `text` is longer than [`TEXT_MAX`].
+    /// If `text` is longer than [`TEXT_MAX`], or `tag` has not from 8 to [`TAG_LEN`] bytes.
     #[inline]
     pub fn new(
         key: &'a Key,
         nonce: [u8; NONCE_LEN],
         aad: &'a [u8],
         text: &'a mut [u8],
-        tag: &'a mut [u8; TAG_LEN],
+        tag: &'a mut [u8],
     ) -> Self {
         assert!(text.len() <= TEXT_MAX, "a text of {} bytes is longer than {TEXT_MAX}", text.len());
+        assert!((8..=TAG_LEN).contains(&tag.len()), "a tag of {} bytes", tag.len());
         let mut counter = [0; 16];
         counter[..NONCE_LEN].copy_from_slice(&nonce);
         #[cfg(target_arch = "x86_64")]
@@ -45,26 +45,13 @@ impl<'a> Job<'a> {
             text,
             tag,
             genuine: false,
-            compared: u16::MAX,
             #[cfg(target_arch = "x86_64")]
             class,
         }
     }
 
-    /// Has [`open`] compare the first `len` bytes of the tag alone: a protocol may carry no more of them (RFC 4106, 6: 8, 12 or 16).
-    ///
-    /// # Panics
-    /// If `len` is not from 8 to [`TAG_LEN`].
-    #[inline]
-    #[must_use]
-    pub fn with_tag_len(mut self, len: usize) -> Self {
-        assert!((8..=TAG_LEN).contains(&len), "a tag of {len} bytes");
-        self.compared = u16::MAX >> (TAG_LEN - len);
-        self
-    }
-
     /// The tag that [`seal`] has written.
-    pub fn tag(&self) -> &[u8; TAG_LEN] {
+    pub fn tag(&self) -> &[u8] {
         self.tag
     }
 

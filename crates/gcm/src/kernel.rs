@@ -22,7 +22,7 @@
 //!
 //! # Speed
 //! Sealing with AES-128, batches of 32, one key and 1,000 keys at random, nanoseconds per packet: 13 and 14 for 48 bytes, 18 and 18 for 64, 98 and 107 for 1,400. `ring` takes
-//! 85, 86 and 264 with one key. (Intel Xeon of family 6, model 207, at 3 GHz, a virtual machine that others use; `cargo run --release -p junctor-gcm --example speed -- --least 48 64 1400`; November 2026.)
+//! 85, 86 and 264 with one key. (Intel Xeon of family 6, model 207, at 3 GHz, a virtual machine that others use; `cargo run --release -p junctor-gcm --example gcm_speed -- --least 48 64 1400`; November 2026.)
 //! A round of AES takes port 0 for a cycle and a product port 5, so four blocks cost at least ten cycles: 77 ns for 1,400 bytes.
 //!
 //! # Inlining

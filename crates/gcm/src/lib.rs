@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! AES-GCM (NIST SP 800-38D) for whole batches of packets, with nonces of 12 bytes and tags of 16.
+//! AES-GCM (NIST SP 800-38D) for whole batches of packets, with nonces of 12 bytes and tags of 16 or their first 8 to 15.
 //!
 //! A [`Key`] is made once for a security association. [`Key::seal`] and [`Key::open`] work on one packet. [`seal`] and [`open`] take a
 //! batch of [`Job`]s with any mixture of keys and lengths, and are faster: packets of one size class are in the registers together.
@@ -47,7 +47,7 @@ pub use key::{Forged, Implementation, Key, KeyError};
 
 /// The length of a nonce: an explicit one of ESP is four bytes of salt and eight bytes of initialisation vector (RFC 4106).
 pub const NONCE_LEN: usize = 12;
-/// The length of a tag.
+/// The length of a whole tag.
 pub const TAG_LEN: usize = 16;
 /// The longest text of one job. The block counter has 32 bits, so it cannot wrap within such a text.
 pub const TEXT_MAX: usize = 1 << 16;

@@ -56,7 +56,7 @@ fn receive(sa: &Sa, bytes: &[u8]) -> Result<(), Dropped> {
         return Err(Dropped::Forged);
     }
     inbound::decapsulate(&mut packet, sa, &arrived, number)?;
-    let header = Header::read(packet.data()).expect("an IP packet");
+    let header = Header::read_fixed(packet.data()).expect("an IP packet");
     assert_eq!(header.packet_len, packet.len());
     Ok(())
 }

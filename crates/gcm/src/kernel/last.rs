@@ -161,7 +161,7 @@ impl<'a, 'j, const P: usize, const K: usize> Last<'a, 'j, P, K> {
     /// Adds the lengths to the products of the group, and writes or compares the tags.
     #[inline(always)]
     pub(super) unsafe fn finish<const SEAL: bool>(self, mut sums: [Sum; P]) {
-        // SAFETY: the caller has the features; a tag has sixteen bytes.
+        // SAFETY: the caller has the features; the masks leave out what is behind a tag.
         unsafe {
             for p in 0..P {
                 let job = &self.jobs[p];
@@ -170,12 +170,13 @@ impl<'a, 'j, const P: usize, const K: usize> Last<'a, 'j, P, K> {
             let totals = totals(sums);
             for (p, job) in self.jobs.into_iter().enumerate() {
                 let tag = _mm_xor_si128(_mm_shuffle_epi8(totals[p], reversal()), self.tag_masks[p]);
+                let mask = ones(job.tag.len()) as __mmask16;
                 if SEAL {
-                    _mm_storeu_si128(job.tag.as_mut_ptr().cast(), tag);
+                    _mm_mask_storeu_epi8(job.tag.as_mut_ptr().cast(), mask, tag);
                     job.genuine = false;
                 } else {
-                    let expected = _mm_loadu_si128(job.tag.as_ptr().cast());
-                    job.genuine = _mm_mask_cmpneq_epi8_mask(job.compared, tag, expected) == 0;
+                    let expected = _mm_maskz_loadu_epi8(mask, job.tag.as_ptr().cast());
+                    job.genuine = _mm_mask_cmpneq_epi8_mask(mask, tag, expected) == 0;
                     if !job.genuine {
                         job.text.fill(0);
                     }

@@ -103,8 +103,7 @@ fn jobs<'a>(packets: &'a [Packet], keys: &'a [Key], buffers: &'a mut [Vec<u8>]) 
     let parts = packets.iter().zip(keys).zip(buffers);
     let job = |((packet, key), buffer): ((&'a Packet, &'a Key), &'a mut Vec<u8>)| {
         let (text, rest) = buffer[MARGIN..].split_at_mut(packet.text.len());
-        let tag = rest.first_chunk_mut().expect("room for the tag");
-        Job::new(key, packet.nonce, &packet.aad, text, tag)
+        Job::new(key, packet.nonce, &packet.aad, text, &mut rest[..16])
     };
     parts.map(job).collect()
 }

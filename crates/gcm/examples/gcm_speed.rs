@@ -2,7 +2,7 @@
 //! Times AES-GCM: nanoseconds per packet by length, key size, number of keys and way of calling, next to `ring` in the same rounds.
 //!
 //! ```text
-//! cargo run --release -p junctor-gcm --example speed -- [--least] [LENGTH...]
+//! cargo run --release -p junctor-gcm --example gcm_speed -- [--least] [LENGTH...]
 //! ```
 //!
 //! Each figure is the median of rounds; the subjects take turns, so that a change of the processor's speed meets all of them. With `--least` it is the
@@ -122,8 +122,7 @@ impl Bench {
 fn job<'a>(key: &'a Key, packet: &'a mut [u8; BUFFER], text_len: usize) -> Job<'a> {
     let (head, text) = packet.split_at_mut(TEXT_AT);
     let (text, rest) = text.split_at_mut(text_len);
-    let tag = rest.first_chunk_mut().expect("room for the tag");
-    Job::new(key, [3; 12], &head[TEXT_AT - 16..][..AAD_LEN], text, tag)
+    Job::new(key, [3; 12], &head[TEXT_AT - 16..][..AAD_LEN], text, &mut rest[..16])
 }
 
 fn main() {
