@@ -17,12 +17,26 @@ pub struct Arrived {
     pub spi: u32,
     /// The low half of the sequence number.
     pub low: u32,
-    /// The IP header around it.
-    pub outer: Header,
     /// UDP ports, if it came by UDP: source and destination.
     pub udp: Option<(u16, u16)>,
+    /// The outer header's traffic class.
+    pub class: u8,
     /// Where the ESP header begins, in bytes.
-    at: usize,
+    at: u32,
+    /// Where the check value ends.
+    end: u32,
+}
+
+impl Arrived {
+    #[inline]
+    fn at(&self) -> usize {
+        self.at as usize
+    }
+
+    #[inline]
+    fn end(&self) -> usize {
+        self.end as usize
+    }
 }
 
 /// What there is in a packet for this host that may be ESP.
@@ -81,11 +95,29 @@ impl From<Refused> for Dropped {
 /// [`Dropped::Malformed`] or [`Dropped::Fragment`].
 #[inline]
 pub fn find(packet: &[u8]) -> Result<Found, Dropped> {
-    let outer = match Header::read(packet) {
-        Ok(header) if header.is_fragment => return Err(Dropped::Fragment),
-        Ok(header) => behind_options(packet, header).ok_or(Dropped::Malformed)?,
-        Err(_) => return Err(Dropped::Malformed),
-    };
+    let header = Header::read_fixed(packet).map_err(|_: Unfit| Dropped::Malformed)?;
+    if header.is_six { find_in(packet, &outer(packet)?) } else { find_in(packet, &header) }
+}
+
+/// The header in front of ESP: with IPv6 up to the options for the destination, which a receiver takes for a part of it.
+#[inline(never)]
+fn outer(packet: &[u8]) -> Result<Header, Dropped> {
+    let header = Header::read(packet).map_err(|_: Unfit| Dropped::Malformed)?;
+    if header.next != Protocol::IPV6_DESTINATION || !header.is_six || header.is_fragment {
+        return Ok(header);
+    }
+    let options = packet.get(header.len..).and_then(<[u8]>::first_chunk);
+    let &[next, units] = options.ok_or(Dropped::Malformed)?;
+    let behind = header.behind(Protocol(next), (usize::from(units) + 1) * 8);
+    behind.filter(|header| header.len <= packet.len()).ok_or(Dropped::Malformed)
+}
+
+/// Looks what is behind this header.
+#[inline]
+fn find_in(packet: &[u8], outer: &Header) -> Result<Found, Dropped> {
+    if outer.is_fragment {
+        return Err(Dropped::Fragment);
+    }
     let payload = packet.get(outer.len..outer.packet_len).ok_or(Dropped::Malformed)?;
     let (udp, esp, at) = match outer.next {
         Protocol::ESP => (None, payload, outer.len),
@@ -103,18 +135,9 @@ pub fn find(packet: &[u8]) -> Result<Found, Dropped> {
         _ => return Err(Dropped::Malformed),
     };
     let [spi, low] = *esp.as_chunks::<4>().0.first_chunk::<2>().ok_or(Dropped::Malformed)?;
-    let mut outer = outer;
-    outer.packet_len = at + esp.len();
-    Ok(Found::Esp(Arrived { spi: u32::from_be_bytes(spi), low: u32::from_be_bytes(low), outer, udp, at }))
-}
-
-/// The header with options for the destination behind it: a receiver takes them for a part of the header.
-fn behind_options(packet: &[u8], header: Header) -> Option<Header> {
-    if header.next != Protocol::IPV6_DESTINATION || !header.is_six {
-        return Some(header);
-    }
-    let &[next, units] = packet.get(header.len..)?.first_chunk()?;
-    header.behind(Protocol(next), (usize::from(units) + 1) * 8).filter(|header| header.len <= packet.len())
+    let (spi, low) = (u32::from_be_bytes(spi), u32::from_be_bytes(low));
+    let (at, end) = (at as u32, (at + esp.len()) as u32);
+    Ok(Found::Esp(Arrived { spi, low, udp, class: outer.class, at, end }))
 }
 
 /// The part of a packet that is to be opened, once its association is known.
@@ -123,16 +146,15 @@ fn behind_options(packet: &[u8], header: Header) -> Option<Header> {
 /// It is too short, or its number does not pass, or it came by UDP and should not have, or the reverse.
 #[inline]
 pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, arrived: &Arrived) -> Result<Part<'a>, Dropped> {
-    let number = sa.window.whole(arrived.low);
-    sa.window.check(number)?;
-    let end = arrived.outer.packet_len;
+    let number = sa.window.passing(arrived.low)?;
+    let (at, end) = (arrived.at(), arrived.end());
     if sa.udp.is_some() != arrived.udp.is_some() {
         return Err(Dropped::WrongMode);
     }
-    if !sa.suite.fits(end - arrived.at) {
+    if !sa.suite.fits(end - at) {
         return Err(Dropped::Malformed);
     }
-    let bytes = &mut packet.data_mut()[arrived.at - LENT..end];
+    let bytes = &mut packet.data_mut()[at - LENT..end];
     Ok(Part { suite: &sa.suite, number, is_extended: sa.is_extended, bytes, is_genuine: false })
 }
 
@@ -144,23 +166,53 @@ pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, arrived: &Arrived) -> Result
 #[inline]
 pub fn decapsulate(packet: &mut Packet, sa: &Sa, arrived: &Arrived, number: u64) -> Result<(), Dropped> {
     sa.window.accept(number)?;
-    let bytes = packet.data();
-    let end = arrived.outer.packet_len - sa.suite.icv_len();
-    let begin = arrived.at + HEADER_LEN + sa.suite.iv_len();
-    let (padding, next) = (usize::from(bytes[end - 2]), Protocol(bytes[end - 1]));
-    let end = (end - 2).checked_sub(padding).filter(|end| *end >= begin).ok_or(Dropped::Malformed)?;
+    unpack(packet, sa, arrived)
+}
+
+/// Notes the numbers of genuine packets of one association, in their order, and calls `verdict` with the place of each and whether it passes. Each that does must
+/// then be [unpacked](unpack). The two are [`decapsulate`] for many packets, with fewer atomic operations.
+#[inline]
+pub fn accept(sa: &Sa, numbers: &[u64], mut verdict: impl FnMut(usize, Result<(), Dropped>)) {
+    if let [number] = numbers {
+        return verdict(0, sa.window.accept(*number).map_err(Dropped::from));
+    }
+    let mut at = 0;
+    while at < numbers.len() {
+        match sa.window.accept_first(&numbers[at..]) {
+            Ok(count) => {
+                (at..at + count).for_each(|place| verdict(place, Ok(())));
+                at += count;
+            }
+            Err(why) => {
+                verdict(at, Err(why.into()));
+                at += 1;
+            }
+        }
+    }
+}
+
+/// Does what [`decapsulate`] does, but for noting the number: see [`accept`].
+///
+/// # Errors
+/// Why the packet is dropped.
+#[inline]
+pub fn unpack(packet: &mut Packet, sa: &Sa, arrived: &Arrived) -> Result<(), Dropped> {
+    let begin = arrived.at() + HEADER_LEN + sa.suite.iv_len();
+    let end = arrived.end() - sa.suite.icv_len();
+    let text = packet.data().get(begin..end).and_then(<[u8]>::split_last_chunk);
+    let (text, &[padding, next]) = text.ok_or(Dropped::Malformed)?;
+    let (payload_len, next) = (text.len().checked_sub(padding.into()), Protocol(next));
+    let end = begin + payload_len.ok_or(Dropped::Malformed)?;
     if next == Protocol::IPV6_NO_NEXT {
         return Err(Dropped::Dummy);
     }
     match sa.mode {
         Mode::Tunnel { .. } => leave_tunnel(packet, sa, arrived, next, begin..end),
-        Mode::Transport => {
-            leave_transport(packet, arrived, next, begin..end);
-            Ok(())
-        }
+        Mode::Transport => leave_transport(packet, arrived, next, begin..end),
     }
 }
 
+#[inline]
 fn leave_tunnel(
     packet: &mut Packet,
     sa: &Sa,
@@ -177,7 +229,7 @@ fn leave_tunnel(
         return Err(Dropped::Malformed);
     }
     let rules = &sa.rules;
-    let class = tunnel::inner_class(inner.class, arrived.outer.class, rules.decap_dscp, rules.ecn)
+    let class = tunnel::inner_class(inner.class, arrived.class, rules.decap_dscp, rules.ecn)
         .ok_or(Dropped::Congestion)?;
     // What is behind the inner packet hides how long it is.
     let end = payload.start + inner.packet_len;
@@ -188,8 +240,14 @@ fn leave_tunnel(
     Ok(())
 }
 
-fn leave_transport(packet: &mut Packet, arrived: &Arrived, next: Protocol, payload: std::ops::Range<usize>) {
-    let outer = arrived.outer;
+#[inline(never)]
+fn leave_transport(
+    packet: &mut Packet,
+    arrived: &Arrived,
+    next: Protocol,
+    payload: std::ops::Range<usize>,
+) -> Result<(), Dropped> {
+    let outer = outer(packet.data())?;
     packet.trim(packet.len() - payload.end);
     let moved = payload.start - outer.len;
     let bytes = packet.data_mut();
@@ -203,6 +261,7 @@ fn leave_transport(packet: &mut Packet, arrived: &Arrived, next: Protocol, paylo
         fill_transport_checksum(bytes, &outer, next);
     }
     packet.set_network(0, outer.len);
+    Ok(())
 }
 
 /// Computes the checksum of TCP or UDP anew. A datagram of an impossible UDP length stays as it is.

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | headers | [`outbound::encapsulate`] with a number of [`Sa::take_numbers`] | [`inbound::find`], then the association by SPI |
 //! | crypto | [`outbound::part`], [`seal`] | [`inbound::part`], [`open`] |
-//! | afterwards | [`outbound::finish`] | [`inbound::decapsulate`] |
+//! | afterwards | [`outbound::finish`] | [`inbound::decapsulate`], or for many packets of one association [`inbound::accept`] and [`inbound::unpack`] |
 //!
 //! The crate does no I/O and knows no clock. Tables of associations and policies are the caller's.
 #![forbid(unsafe_code)]

@@ -29,7 +29,7 @@ struct Trailer {
 impl Trailer {
     #[inline]
     fn of(sa: &Sa, payload_len: usize) -> Trailer {
-        let zeros = usize::from(sa.pad_to()).saturating_sub(payload_len);
+        let zeros = sa.front.pad_to().saturating_sub(payload_len);
         let padding = sa.suite.padding(payload_len + zeros);
         Trailer { zeros, padding, len: zeros + padding + 2 + sa.suite.icv_len() }
     }
@@ -73,7 +73,7 @@ pub fn inner_mtu(sa: &Sa, most: usize, header_len: usize) -> usize {
     let room = most.saturating_sub(kept + before(sa) + sa.suite.icv_len());
     // Whole blocks, of which the last has pad length and next header.
     let payload = (room / sa.suite.align() * sa.suite.align()).saturating_sub(2);
-    kept + if payload < usize::from(sa.pad_to()) { 0 } else { payload }
+    kept + if payload < sa.front.pad_to() { 0 } else { payload }
 }
 
 /// Bytes that are put in front of the payload.
@@ -89,13 +89,11 @@ fn before(sa: &Sa) -> usize {
 /// Why it is unfit. The packet's bytes are as they were.
 #[inline]
 pub fn encapsulate(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, Unfit> {
-    match sa.mode {
-        Mode::Tunnel { .. } => {
-            let inner = Header::read_fixed(packet.data())?;
-            enter_tunnel(packet, sa, number, &inner, inner.as_payload())
-        }
-        Mode::Transport => enter_transport(packet, sa, number),
+    if sa.front.ip_len() == 0 {
+        return enter_transport(packet, sa, number);
     }
+    let inner = Header::read_fixed(packet.data())?;
+    enter_tunnel(packet, sa, number, &inner, inner.as_payload())
 }
 
 /// Makes a dummy packet with `len` zeros, which the receiver drops: it hides how much is sent (RFC 4303, 2.6). It is for tunnels. In transport mode,
@@ -137,6 +135,7 @@ fn enter_tunnel(
 }
 
 /// Puts ESP between the IP header of a packet and its payload.
+#[inline(never)]
 fn enter_transport(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, Unfit> {
     let header = Header::read(packet.data())?;
     if header.is_fragment {
@@ -149,7 +148,7 @@ fn enter_transport(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, U
     trailer.write(&mut bytes[whole - trailer.len..], header.next);
     bytes.copy_within(before..before + header.len, 0);
     sa.front.write(&mut bytes[header.len..], &header, number, 0);
-    header.rewrite(bytes, whole, if sa.udp.is_some() { Protocol::UDP } else { Protocol::ESP });
+    header.rewrite(bytes, whole, if sa.front.has_udp() { Protocol::UDP } else { Protocol::ESP });
     packet.set_network(0, header.len);
     Ok(EspAt(header.len + sa.front.len() - HEADER_LEN))
 }
@@ -182,7 +181,7 @@ pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, EspAt(at): EspAt, number: u6
 /// as they are. A receiver ignores the checksum, since ESP's own check is stronger.
 #[inline]
 pub fn finish(packet: &mut Packet, sa: &Sa, at: EspAt) {
-    if sa.udp.is_some() {
+    if sa.front.has_udp() {
         fill_udp_checksum(packet, at);
     }
 }

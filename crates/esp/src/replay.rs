@@ -12,7 +12,8 @@
 //!        number / 32, modulo 2^32   number n: bit n mod 32
 //! ```
 //!
-//! A word that says an older block is empty, so nobody ever clears one, and all that a packet changes is one word and, if it is the newest, `top`.
+//! A word that says an older block is empty, so nobody ever clears one. All that a packet changes is one word, and `near` if its block is the newest. `near` is a
+//! number of the newest block; the highest bit of that block's word says which one is the highest number, `top`.
 //!
 //! # Several workers at once
 //! There is no lock: any number of workers may ask and accept.
@@ -20,7 +21,8 @@
 //!    number one fails, sees the other's bit and refuses.
 //! 2. *A word that has gone on to a newer block never returns.* So a number whose block has left the ring is refused as too old, even if `top` was
 //!    read before it moved. All that this costs is packets that are late by the whole ring while `top` moves.
-//! 3. `top` only grows (`fetch_max`). A worker that sees an old `top` takes a number for new that another one has: the word decides, by 1.
+//! 3. `near` only grows (`fetch_max`). A worker that sees an old `top` takes a number for new that another one has: the word decides, by 1.
+//! 4. A worker sets the bit first and `near` afterwards. In between `top` is too low, and if the word comes from the block of `near`, by up to 31 more: 3 holds for it too.
 //!
 //! Where packets are steered by SPI, both lines stay with one worker, and nothing is shared.
 //!
@@ -62,8 +64,8 @@ pub enum Refused {
 
 /// What has been received of one security association.
 pub struct Window {
-    /// The highest number that passed; 0 in the beginning.
-    top: AtomicU64,
+    /// A number of the block of the highest one that passed, at most that; 0 in the beginning.
+    near: AtomicU64,
     /// Packets below `top`, itself included, that are remembered; 0 for no protection.
     size: u32,
     is_extended: bool,
@@ -78,7 +80,7 @@ impl Window {
         // One word more than the window needs, since its ends may lie within words.
         let words = if size == 0 { 0 } else { (u64::from(size).div_ceil(BLOCK) + 1).next_power_of_two() };
         Window {
-            top: AtomicU64::new(0),
+            near: AtomicU64::new(0),
             size,
             is_extended,
             ring: (0..words).map(|_| AtomicU64::new(0)).collect(),
@@ -86,8 +88,18 @@ impl Window {
     }
 
     /// The highest number that passed.
+    #[inline]
     pub fn top(&self) -> u64 {
-        self.top.load(Ordering::Relaxed)
+        let near = self.near.load(Ordering::Relaxed);
+        if self.size == 0 { near } else { self.top_of(near) }
+    }
+
+    /// The highest number that passed, in the block of `near`.
+    #[inline]
+    fn top_of(&self, near: u64) -> u64 {
+        let word = self.word(near).load(Ordering::Relaxed);
+        let highest = u64::from((word as u32 | 1).ilog2());
+        if word >> 32 == block_of(near) { near.max(near / BLOCK * BLOCK + highest) } else { near }
     }
 
     /// Packets that the window covers.
@@ -99,22 +111,18 @@ impl Window {
     /// it is the one nearest to the highest number that passed.
     #[inline]
     pub fn whole(&self, low: u32) -> u64 {
+        self.whole_after(self.top(), low)
+    }
+
+    #[inline]
+    fn whole_after(&self, top: u64, low: u32) -> u64 {
         if !self.is_extended {
             return low.into();
         }
-        let top = self.top();
-        let (high, top_low) = (top >> 32, top as u32);
-        // The window's lowest number, in 32 bits. It may lie before the last turn of these.
+        // The least number from the window's first one on that ends in these bits.
         let span = if self.size == 0 { HALF } else { self.size };
-        let bottom = top_low.wrapping_sub(span - 1);
-        let spans_turns = bottom > top_low;
-        let high = match (spans_turns, low >= bottom) {
-            (false, true) | (true, false) => high,
-            (false, false) => high + 1,
-            // Before the first turn there is nothing.
-            (true, true) => high.saturating_sub(1),
-        };
-        high << 32 | u64::from(low)
+        let bottom = top.saturating_sub(u64::from(span) - 1);
+        bottom.wrapping_add(low.wrapping_sub(bottom as u32).into())
     }
 
     /// Whether a number may pass.
@@ -123,20 +131,43 @@ impl Window {
     /// Why it does not.
     #[inline]
     pub fn check(&self, number: u64) -> Result<(), Refused> {
+        self.check_after(self.top(), number)
+    }
+
+    /// The whole number of a packet that carries its low 32 bits, if it may pass: [`whole`](Self::whole) and [`check`](Self::check).
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    #[inline]
+    pub fn passing(&self, low: u32) -> Result<u64, Refused> {
         let top = self.top();
+        let number = self.whole_after(top, low);
+        self.check_after(top, number).map(|()| number)
+    }
+
+    #[inline]
+    fn check_after(&self, top: u64, number: u64) -> Result<(), Refused> {
         if self.size == 0 {
             return Ok(());
+        }
+        self.check_bounds(top, number)?;
+        if number > top {
+            Ok(())
+        } else {
+            with_bit(self.word(number).load(Ordering::Relaxed), number).map(drop)
+        }
+    }
+
+    /// Whether a number is in the window, or a new one.
+    #[inline]
+    fn check_bounds(&self, top: u64, number: u64) -> Result<(), Refused> {
+        if number == 0 {
+            return Err(Refused::Zero);
         }
         if number > top {
             return if number - top < FAR { Ok(()) } else { Err(Refused::TooFar) };
         }
-        if number == 0 {
-            return Err(Refused::Zero);
-        }
-        if top - number >= self.size.into() {
-            return Err(Refused::TooOld);
-        }
-        with_bit(self.word(number).load(Ordering::Relaxed), number).map(drop)
+        if top - number < self.size.into() { Ok(()) } else { Err(Refused::TooOld) }
     }
 
     /// Notes that a genuine packet of this number has come.
@@ -145,25 +176,51 @@ impl Window {
     /// As [`check`](Self::check): the same number may have come since it was asked.
     #[inline]
     pub fn accept(&self, number: u64) -> Result<(), Refused> {
-        self.check(number)?;
+        self.accept_first(&[number]).map(drop)
+    }
+
+    /// Notes that genuine packets of these numbers have come, one after the other: the first, and those behind it that lie in the same word and pass. One atomic
+    /// operation serves all of them. Returns how many they are; 0 only if there is none.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), of the first.
+    #[inline]
+    pub fn accept_first(&self, numbers: &[u64]) -> Result<usize, Refused> {
+        let Some((&first, others)) = numbers.split_first() else { return Ok(0) };
         if self.size == 0 {
-            self.top.fetch_max(number, Ordering::Relaxed);
-            return Ok(());
+            self.near.fetch_max(first, Ordering::Relaxed);
+            return Ok(1);
         }
-        let top = self.top();
-        let word = self.word(number);
+        let near = self.near.load(Ordering::Relaxed);
+        let top = self.top_of(near);
+        self.check_bounds(top, first)?;
+        let word = self.word(first);
         let mut before = word.load(Ordering::Relaxed);
-        loop {
-            let after = with_bit(before, number)?;
+        let count = loop {
+            let (after, count) = self.with_others(with_bit(before, first)?, top.max(first), others);
             match word.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => break,
+                Ok(_) => break 1 + count,
                 Err(now) => before = now,
             }
+        };
+        // Once for 32 numbers, as a rule.
+        if first / BLOCK > near / BLOCK {
+            self.near.fetch_max(first, Ordering::Relaxed);
         }
-        if number > top {
-            self.top.fetch_max(number, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    /// A word with the bits of numbers up to the first one that does not pass or is of another block, and how many they are.
+    #[inline]
+    fn with_others(&self, mut word: u64, mut top: u64, numbers: &[u64]) -> (u64, usize) {
+        for (count, number) in numbers.iter().enumerate() {
+            let is_here = word >> 32 == block_of(*number) && self.check_bounds(top, *number).is_ok();
+            match with_bit(word, *number) {
+                Ok(with) if is_here => (word, top) = (with, top.max(*number)),
+                _ => return (word, count),
+            }
         }
-        Ok(())
+        (word, numbers.len())
     }
 
     #[inline]
@@ -189,7 +246,7 @@ impl Window {
     /// A window that goes on from the state of another one of the same size: its `top`, and its [`bitmap`](Self::bitmap).
     pub fn restored(size: u32, is_extended: bool, top: u64, bitmap: &[u32]) -> Window {
         let window = Window::new(size, is_extended);
-        window.top.store(top, Ordering::Relaxed);
+        window.near.store(top, Ordering::Relaxed);
         // Older than all that the window covers. Words of block 0 would seem newer than `top` if it is 2^36 or more.
         let old = (top / BLOCK).saturating_sub(window.ring.len() as u64) & u64::from(u32::MAX);
         window.ring.iter().for_each(|word| word.store(old << 32, Ordering::Relaxed));
@@ -304,6 +361,49 @@ mod tests {
                 prop_assert_eq!(window.whole(number as u32), number);
             }
         }
+    }
+
+    proptest! {
+        /// Numbers that are accepted together get the same verdicts as one after the other.
+        #[test]
+        fn runs_agree_with_single_numbers(
+            size in prop_oneof![1u32..130, Just(1024)],
+            top in prop_oneof![Just(0u64), 1u64..100, Just((1 << 36) - 20)],
+            steps in prop::collection::vec(prop_oneof![8 => Just(1i64), 2 => -70i64..70, 1 => Just(0)], 1..200),
+        ) {
+            let [window, other] = [(); 2].map(|()| Window::restored(size, true, top, &[]));
+            let mut numbers = vec![top];
+            for step in steps {
+                numbers.push(numbers.last().map_or(0, |last| last.saturating_add_signed(step)));
+            }
+            let mut rest = &numbers[..];
+            while let [first, ..] = rest {
+                let single = other.accept(*first);
+                let count = match window.accept_first(rest) {
+                    Ok(count) => count,
+                    Err(why) => {
+                        prop_assert_eq!(single, Err(why));
+                        rest = &rest[1..];
+                        continue;
+                    }
+                };
+                prop_assert_eq!(single, Ok(()));
+                for number in &rest[1..count] {
+                    prop_assert_eq!(other.accept(*number), Ok(()));
+                }
+                rest = &rest[count..];
+                prop_assert_eq!((window.top(), window.bitmap()), (other.top(), other.bitmap()));
+            }
+        }
+    }
+
+    #[test]
+    fn runs_take_one_word_at_once() {
+        let window = Window::new(64, true);
+        let numbers: Vec<u64> = (1..100).collect();
+        assert_eq!(window.accept_first(&numbers), Ok(31));
+        assert_eq!(window.accept_first(&numbers[31..]), Ok(32));
+        assert_eq!((window.accept_first(&[64, 65, 64]), window.accept_first(&[])), (Ok(2), Ok(0)));
     }
 
     #[test]
@@ -424,6 +524,36 @@ mod models {
             assert_eq!(thread.join().unwrap(), Ok(()));
             assert_eq!(window.top(), 6);
             assert_eq!([5, 6].map(|number| window.check(number)), [Err(Refused::Replayed); 2]);
+        });
+    }
+
+    /// Two workers with the first numbers of a new block, and the one before it: the highest counts.
+    #[test]
+    fn a_new_block_has_one_top() {
+        loom::model(|| {
+            let window = Arc::new(Window::new(32, true));
+            assert_eq!(window.accept(31), Ok(()));
+            let other = window.clone();
+            let thread = loom::thread::spawn(move || (other.accept(33), other.top()));
+            assert_eq!(window.accept(34), Ok(()));
+            let mine = window.top();
+            let (passed, theirs) = thread.join().unwrap();
+            assert_eq!((passed, mine, window.top()), (Ok(()), 34, 34));
+            assert!([33, 34].contains(&theirs), "{theirs}");
+        });
+    }
+
+    /// Two workers with runs that overlap: each number passes once.
+    #[test]
+    fn runs_overlap() {
+        loom::model(|| {
+            let window = Arc::new(Window::new(32, true));
+            let other = window.clone();
+            let thread = loom::thread::spawn(move || other.accept_first(&[5, 6, 7]).unwrap_or(0));
+            let mine = window.accept_first(&[6, 7]).unwrap_or(0);
+            let theirs = thread.join().unwrap();
+            assert!([(2, 1), (0, 3)].contains(&(mine, theirs)), "{mine} {theirs}");
+            assert_eq!(window.top(), 7);
         });
     }
 }

@@ -168,12 +168,6 @@ impl Sa {
         })
     }
 
-    /// The length to which payloads are padded: of tunnels alone.
-    #[inline]
-    pub(crate) fn pad_to(&self) -> u16 {
-        if self.mode == Mode::Transport { 0 } else { self.rules.pad_to }
-    }
-
     /// The highest sequence number that it may use. A daemon makes a new association long before.
     ///
     /// Extended numbers end 2^48 early: workers that find the last numbers taken may each have added 2^31, and that must not turn the counter over.

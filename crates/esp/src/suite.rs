@@ -80,8 +80,11 @@ pub enum SuiteError {
 /// Algorithms with their keys, ready for packets.
 pub struct Suite {
     kind: Kind,
+    /// The first bytes of each nonce of a combined mode.
+    salt: [u8; SALT_LEN],
     iv_len: usize,
     icv_len: usize,
+    overhead: usize,
     /// A power of two.
     align: usize,
     /// IVs of combined modes count from this random number. Several suites may have one key: after a restart with a configured key, or if both
@@ -90,14 +93,23 @@ pub struct Suite {
     first_iv: u64,
 }
 
+/// Boxes keep other keys than those of GCM from its path: no byte before the key says which kind it is.
 // A suite lies behind a pointer, and is made once.
 #[allow(clippy::large_enum_variant)]
 enum Kind {
-    Gcm { key: gcm::Key, salt: [u8; SALT_LEN] },
-    Gmac { key: gcm::Key, salt: [u8; SALT_LEN] },
-    ChaCha { key: LessSafeKey, salt: [u8; SALT_LEN] },
+    Gcm(gcm::Key),
+    Other(Box<Other>),
+}
+
+// There are few, and each is made once.
+#[allow(clippy::large_enum_variant)]
+enum Other {
+    Gmac(gcm::Key),
+    ChaCha(LessSafeKey),
     Separate { cipher: Chained, auth: Digest, ivs: Aes128 },
 }
+
+const _: () = assert!(size_of::<Kind>() == size_of::<gcm::Key>());
 
 enum Chained {
     Aes128(Aes128),
@@ -146,28 +158,31 @@ impl Suite {
                 let (key, salt) = key.split_last_chunk().expect("the length was checked");
                 let gcm_key = || gcm::Key::new(key).expect("the length was checked");
                 let kind = match algorithm {
-                    Aead::AesGcm => Kind::Gcm { key: gcm_key(), salt: *salt },
-                    Aead::AesGmac => Kind::Gmac { key: gcm_key(), salt: *salt },
+                    Aead::AesGcm => Kind::Gcm(gcm_key()),
+                    Aead::AesGmac => Kind::Other(Box::new(Other::Gmac(gcm_key()))),
                     Aead::ChaCha20Poly1305 => {
                         let key = UnboundKey::new(&CHACHA20_POLY1305, key).expect("the length was checked");
-                        Kind::ChaCha { key: LessSafeKey::new(key), salt: *salt }
+                        Kind::Other(Box::new(Other::ChaCha(LessSafeKey::new(key))))
                     }
                 };
-                Ok(Suite { kind, iv_len: 8, icv_len: *icv_len, align: 4, first_iv })
+                Ok(Suite { salt: *salt, ..Suite::of(kind, 8, *icv_len, 4, first_iv) })
             }
             Spec::Separate { cipher, key, auth, auth_key, icv_len } => {
                 check_len(cipher.name(), "a key", cipher.key_lens(), key.len())?;
                 check_len(auth.name(), "a key", auth.key_lens(), auth_key.len())?;
                 check_len(auth.name(), "an integrity check value", auth.icv_lens(), *icv_len)?;
-                let kind = Kind::Separate {
-                    cipher: Chained::new(*cipher, key),
-                    auth: Digest::new(*auth, auth_key),
-                    ivs: keyed(iv_key),
-                };
+                let cipher_with_key = Chained::new(*cipher, key);
+                let (auth, ivs) = (Digest::new(*auth, auth_key), keyed(iv_key));
+                let kind = Kind::Other(Box::new(Other::Separate { cipher: cipher_with_key, auth, ivs }));
                 let align = cipher.block_len().max(4);
-                Ok(Suite { kind, iv_len: cipher.iv_len(), icv_len: *icv_len, align, first_iv })
+                Ok(Suite::of(kind, cipher.iv_len(), *icv_len, align, first_iv))
             }
         }
+    }
+
+    fn of(kind: Kind, iv_len: usize, icv_len: usize, align: usize, first_iv: u64) -> Suite {
+        let overhead = HEADER_LEN + iv_len + 2 + icv_len;
+        Suite { kind, salt: [0; SALT_LEN], iv_len, icv_len, overhead, align, first_iv }
     }
 
     /// Bytes of the initialisation vector that each packet carries.
@@ -191,15 +206,14 @@ impl Suite {
     /// Bytes that ESP adds to a payload besides padding: header, IV, pad length, next header and check value.
     #[inline]
     pub fn overhead(&self) -> usize {
-        HEADER_LEN + self.iv_len + 2 + self.icv_len
+        self.overhead
     }
 
     /// Whether an ESP part of so many bytes can be one of this suite.
     #[inline]
     pub fn fits(&self, esp_len: usize) -> bool {
         // A multiple of a power of two: no division.
-        esp_len >= self.overhead()
-            && (esp_len - HEADER_LEN - self.iv_len - self.icv_len) & (self.align - 1) == 0
+        esp_len.checked_sub(self.overhead).is_some_and(|payload| (payload + 2) & (self.align - 1) == 0)
     }
 
     /// Bytes of padding between a payload of so many bytes and pad length and next header.
@@ -244,58 +258,59 @@ impl Drop for Spec {
     }
 }
 
-impl Part<'_> {
-    fn is_gcm(&self) -> bool {
-        matches!(self.suite.kind, Kind::Gcm { .. })
+impl<'a> Part<'a> {
+    fn other(&self) -> Option<&'a Other> {
+        match &self.suite.kind {
+            Kind::Gcm(_) => None,
+            Kind::Other(other) => Some(other),
+        }
     }
 
-    /// Writes an initialisation vector that this key has not had: one that counts for combined modes, which need no more, and one that nobody
-    /// can predict for chained blocks (RFC 3602, 3).
-    fn write_iv(&mut self) {
-        let at = LENT + HEADER_LEN;
-        match &self.suite.kind {
-            Kind::Separate { ivs, .. } => {
-                let mut block = Block::<Aes128>::default();
-                block[..8].copy_from_slice(&self.number.to_be_bytes());
-                ivs.encrypt_block(&mut block);
-                let len = self.suite.iv_len;
-                self.bytes[at..at + len].copy_from_slice(&block[..len]);
-            }
-            _ => {
-                let iv = self.suite.first_iv.wrapping_add(self.number);
-                self.bytes[at..at + 8].copy_from_slice(&iv.to_be_bytes());
-            }
-        }
+    /// Writes an initialisation vector of a combined mode, which this key has not had: one that counts (RFC 4106, 3.1).
+    #[inline]
+    fn write_counted_iv(&mut self) {
+        let iv = self.suite.first_iv.wrapping_add(self.number);
+        self.bytes[LENT + HEADER_LEN..][..8].copy_from_slice(&iv.to_be_bytes());
+    }
+
+    /// Writes an initialisation vector that nobody can predict (RFC 3602, 3).
+    fn write_random_iv(&mut self, ivs: &Aes128) {
+        let mut block = Block::<Aes128>::default();
+        block[..8].copy_from_slice(&self.number.to_be_bytes());
+        ivs.encrypt_block(&mut block);
+        let len = self.suite.iv_len;
+        self.bytes[LENT + HEADER_LEN..][..len].copy_from_slice(&block[..len]);
     }
 
     /// A part of a combined mode taken apart. `aad` is the place for additional data.
     #[inline]
-    fn combined<'s>(&'s mut self, salt: [u8; SALT_LEN], aad: &'s mut [u8; AAD_MAX]) -> Combined<'s> {
-        let (header, rest) = self.bytes.split_at_mut(LENT + HEADER_LEN);
+    fn combined<'s>(&'s mut self, aad: &'s mut [u8; AAD_MAX]) -> Combined<'s> {
+        let Part { suite, number, is_extended, bytes, is_genuine } = self;
+        let (header, rest) = bytes.split_at_mut(LENT + HEADER_LEN);
         let (iv, rest) = rest.split_at_mut(8);
-        let (text, icv) = rest.split_at_mut(rest.len() - self.suite.icv_len);
+        let (text, icv) = rest.split_at_mut(rest.len() - suite.icv_len);
         let mut nonce = [0; gcm::NONCE_LEN];
-        nonce[..SALT_LEN].copy_from_slice(&salt);
+        nonce[..SALT_LEN].copy_from_slice(&suite.salt);
         nonce[SALT_LEN..].copy_from_slice(iv);
         let header = &header[LENT..];
-        let len = if self.is_extended {
+        let len = if *is_extended {
             aad[..4].copy_from_slice(&header[..4]);
-            aad[4..8].copy_from_slice(&((self.number >> 32) as u32).to_be_bytes());
+            aad[4..8].copy_from_slice(&((*number >> 32) as u32).to_be_bytes());
             aad[8..].copy_from_slice(&header[4..]);
             12
         } else {
             aad[..8].copy_from_slice(header);
             8
         };
-        Combined { nonce, aad: &aad[..len], text, icv }
+        Combined { nonce, aad: &aad[..len], text, icv, is_genuine }
     }
 
     /// Does a part whose bytes are additional data, all but the check value. With extended numbers these must be contiguous, so the SPI moves four bytes down
     /// for that time, and the high half of the number takes its place.
-    fn run_gmac(&mut self, key: &gcm::Key, salt: [u8; SALT_LEN], seal: bool) {
+    fn run_gmac(&mut self, key: &gcm::Key, seal: bool) {
         let lent: [u8; LENT] = take(self.bytes, 0);
         let mut nonce = [0; gcm::NONCE_LEN];
-        nonce[..SALT_LEN].copy_from_slice(&salt);
+        nonce[..SALT_LEN].copy_from_slice(&self.suite.salt);
         nonce[SALT_LEN..].copy_from_slice(&take::<8>(self.bytes, LENT + HEADER_LEN));
         if self.is_extended {
             self.bytes.copy_within(LENT..LENT + 4, 0);
@@ -316,21 +331,24 @@ impl Part<'_> {
         }
     }
 
-    fn seal_alone(&mut self) {
-        self.write_iv();
-        match &self.suite.kind {
-            Kind::Gcm { .. } => {}
-            Kind::Gmac { key, salt } => self.run_gmac(key, *salt, true),
-            Kind::ChaCha { key, salt } => {
+    fn seal_alone(&mut self, other: &Other) {
+        match other {
+            Other::Gmac(key) => {
+                self.write_counted_iv();
+                self.run_gmac(key, true);
+            }
+            Other::ChaCha(key) => {
+                self.write_counted_iv();
                 let mut place = [0; AAD_MAX];
-                let Combined { nonce, aad, text, icv } = self.combined(*salt, &mut place);
+                let Combined { nonce, aad, text, icv, .. } = self.combined(&mut place);
                 let nonce = Nonce::assume_unique_for_key(nonce);
                 // It refuses only texts of more than 256 GiB.
                 if let Ok(tag) = key.seal_in_place_separate_tag(nonce, Aad::from(aad), text) {
                     icv.copy_from_slice(tag.as_ref());
                 }
             }
-            Kind::Separate { cipher, auth, .. } => {
+            Other::Separate { cipher, auth, ivs } => {
+                self.write_random_iv(ivs);
                 let (iv, text) = self.chained();
                 cipher.encrypt(iv, text);
                 let (authenticated, high, icv) = self.authenticated();
@@ -339,19 +357,18 @@ impl Part<'_> {
         }
     }
 
-    fn open_alone(&mut self) {
-        match &self.suite.kind {
-            Kind::Gcm { .. } => {}
-            Kind::Gmac { key, salt } => self.run_gmac(key, *salt, false),
-            Kind::ChaCha { key, salt } => {
+    fn open_alone(&mut self, other: &Other) {
+        match other {
+            Other::Gmac(key) => self.run_gmac(key, false),
+            Other::ChaCha(key) => {
                 let mut place = [0; AAD_MAX];
-                let Combined { nonce, aad, text, icv } = self.combined(*salt, &mut place);
+                let Combined { nonce, aad, text, icv, is_genuine } = self.combined(&mut place);
                 let nonce = Nonce::assume_unique_for_key(nonce);
-                self.is_genuine = Tag::try_from(&*icv).is_ok_and(|tag| {
+                *is_genuine = Tag::try_from(&*icv).is_ok_and(|tag| {
                     key.open_in_place_separate_tag(nonce, Aad::from(aad), tag, text, 0..).is_ok()
                 });
             }
-            Kind::Separate { cipher, auth, .. } => {
+            Other::Separate { cipher, auth, .. } => {
                 let (authenticated, high, icv) = self.authenticated();
                 self.is_genuine = auth.is_right(authenticated, high, icv);
                 if self.is_genuine {
@@ -386,6 +403,7 @@ struct Combined<'a> {
     aad: &'a [u8],
     text: &'a mut [u8],
     icv: &'a mut [u8],
+    is_genuine: &'a mut bool,
 }
 
 /// The bytes at `at`, which the caller has checked to be there.
@@ -408,42 +426,41 @@ fn run<const SEAL: bool>(parts: &mut [Part<'_>]) {
         if run_gcm::<SEAL>(chunk) == chunk.len() {
             continue;
         }
-        for part in chunk.iter_mut().filter(|part| !part.is_gcm()) {
-            if SEAL { part.seal_alone() } else { part.open_alone() }
+        for part in chunk {
+            match part.other() {
+                Some(other) if SEAL => part.seal_alone(other),
+                Some(other) => part.open_alone(other),
+                None => {}
+            }
         }
     }
 }
 
 /// Does those in Galois counter mode, together, and returns how many they are.
 fn run_gcm<const SEAL: bool>(parts: &mut [Part<'_>]) -> usize {
-    let outcomes = gcm_outcomes::<SEAL>(parts);
-    let count = outcomes.len();
-    if !SEAL {
-        for (part, is_genuine) in parts.iter_mut().filter(|part| part.is_gcm()).zip(outcomes) {
-            part.is_genuine = is_genuine;
-        }
-    }
-    count
-}
-
-/// Does those in Galois counter mode, and says which were found genuine.
-fn gcm_outcomes<const SEAL: bool>(parts: &mut [Part<'_>]) -> ArrayVec<bool, AT_ONCE> {
     let mut aads = [[0; AAD_MAX]; AT_ONCE];
     let mut jobs = ArrayVec::<Job<'_>, AT_ONCE>::new();
+    let mut verdicts = ArrayVec::<&mut bool, AT_ONCE>::new();
     for (part, aad) in parts.iter_mut().zip(&mut aads) {
-        let Kind::Gcm { key, salt } = &part.suite.kind else { continue };
+        let Kind::Gcm(key) = &part.suite.kind else { continue };
         if SEAL {
-            part.write_iv();
+            part.write_counted_iv();
         }
-        let Combined { nonce, aad, text, icv } = part.combined(*salt, aad);
+        let Combined { nonce, aad, text, icv, is_genuine } = part.combined(aad);
         jobs.push(Job::new(key, nonce, aad, text, icv));
+        if !SEAL {
+            verdicts.push(is_genuine);
+        }
     }
     if SEAL {
         gcm::seal(&mut jobs);
     } else {
         gcm::open(&mut jobs);
+        for (job, is_genuine) in jobs.iter().zip(&mut verdicts) {
+            **is_genuine = job.outcome().is_ok();
+        }
     }
-    jobs.iter().map(|job| job.outcome().is_ok()).collect()
+    jobs.len()
 }
 
 /// The same with each cipher's type.

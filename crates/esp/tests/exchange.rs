@@ -203,6 +203,43 @@ fn many_packets_of_many_associations_at_once() {
     }
 }
 
+/// Numbers of a whole batch are noted together: each packet passes once.
+#[test]
+fn a_batch_is_accepted_at_once() {
+    for window in [0, 64] {
+        let config = Config { window, ..config(tunnel(), gcm()) };
+        let (ours, theirs) = pair(&config);
+        let clear = packet(false, 0, b"one of many");
+        let mut packets: Vec<Packet> = (0..100).map(|_| sealed(&ours, &clear)).collect();
+        let twice = Packet::copy_of(packets[7].data()).unwrap();
+        packets.insert(20, twice);
+        let arrived: Vec<_> = packets.iter().map(|packet| inbound::find(packet.data())).collect();
+        let arrived: Vec<_> = arrived
+            .into_iter()
+            .map(|found| if let Ok(Found::Esp(arrived)) = found { arrived } else { panic!("it is ESP") })
+            .collect();
+        let each = packets.iter_mut().zip(&arrived);
+        let mut parts: Vec<_> =
+            each.map(|(packet, arrived)| inbound::part(packet, &theirs, arrived).unwrap()).collect();
+        open(&mut parts);
+        assert!(parts.iter().all(|part| part.is_genuine));
+        let numbers: Vec<u64> = parts.iter().map(|part| part.number).collect();
+        drop(parts);
+        let mut verdicts = Vec::new();
+        inbound::accept(&theirs, &numbers, |place, verdict| {
+            assert_eq!(place, verdicts.len());
+            verdicts.push(verdict);
+        });
+        for (at, verdict) in verdicts.iter().enumerate() {
+            let replayed = window > 0 && at == 20;
+            assert_eq!(*verdict, if replayed { Err(Dropped::Replayed) } else { Ok(()) }, "{at}");
+            inbound::unpack(&mut packets[at], &theirs, &arrived[at]).unwrap();
+            assert_eq!(packets[at].data(), clear);
+        }
+        assert_eq!((verdicts.len(), theirs.window.top()), (101, 100));
+    }
+}
+
 #[test]
 fn headers_follow_their_rules() {
     let (ours, _) = pair(&config(tunnel(), gcm()));

@@ -35,16 +35,19 @@ pub(super) const HIGHEST: usize = 4 * LONGEST + 1;
 
 /// Round keys and powers of H, for one security association.
 ///
-/// A packet of up to 48 bytes touches five or six of its fourteen cache lines.
+/// A packet of up to 48 bytes touches five of its fourteen cache lines.
 #[repr(C, align(64))]
 pub(crate) struct Key {
     /// H^37 to H^1, each divided by x, and three zeros, so that a vector of powers can be loaded from every place up to H^1.
     powers: [[u8; 16]; HIGHEST + 3],
-    rounds: [[u8; 16]; 15],
+    /// Next to what every packet needs.
     kind: Kind,
+    rounds: [[u8; 16]; 15],
 }
 
+/// Takes a block's place, so that round keys do not cross cache lines.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(align(16))]
 enum Kind {
     Aes128,
     Aes256,
@@ -58,7 +61,7 @@ impl Key {
             32 => Kind::Aes256,
             _ => return None,
         };
-        let mut made = Self { powers: [[0; 16]; HIGHEST + 3], rounds: [[0; 16]; 15], kind };
+        let mut made = Self { powers: [[0; 16]; HIGHEST + 3], kind, rounds: [[0; 16]; 15] };
         // SAFETY: the token shows that the processor has the features.
         unsafe {
             made.expand(key);
