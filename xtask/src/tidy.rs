@@ -25,6 +25,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("bfd", &["wire"]),
     ("esp", &["gcm", "packet", "wire"]),
     ("ipsec", &["esp", "sync", "wire"]),
+    ("xfrm", &["esp", "ipsec", "wire"]),
+    ("xfrm-preload", &[]),
     ("feed", &["wire"]),
     ("gcm", &[]),
     ("control", &["feed", "icc", "wire"]),

@@ -417,6 +417,11 @@ impl Database {
         Err(Error::NoSpi(range))
     }
 
+    /// Whether a number is promised, and no association has it yet.
+    pub fn is_reserved(&self, id: Id, now_ns: u64) -> bool {
+        self.lock().reserved.get(&id).is_some_and(|until| *until > now_ns)
+    }
+
     /// Puts a policy in. With `replaces` it takes the place of one of the same direction and selector.
     ///
     /// # Errors

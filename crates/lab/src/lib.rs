@@ -4,7 +4,7 @@
 //! [`rig`] tests it on real packets: network namespaces joined by virtual cables. It builds hosts and cables, runs
 //! programs in them for a bounded time, and takes everything down again. [`account`] runs a router within the process
 //! and accounts for every packet; [`flows`] makes packets of many flows for it, [`answers`] has neighbours for it,
-//! [`frr`] runs routing daemons, [`groups`] sends to multicast groups and joins them, [`bgp`] is a neighbour of theirs, [`uml`] runs another Linux, and [`hostile`] and [`hostile6`] make frames that no router likes. [`scapy`] makes and judges packets
+//! [`frr`] runs routing daemons, [`groups`] sends to multicast groups and joins them, [`bgp`] is a neighbour of theirs, [`strongswan`] runs key daemons, [`uml`] runs another Linux, and [`hostile`] and [`hostile6`] make frames that no router likes. [`scapy`] makes and judges packets
 //! independently.
 #![forbid(unsafe_code)]
 
@@ -20,4 +20,5 @@ pub mod pings;
 pub mod process;
 pub mod rig;
 pub mod scapy;
+pub mod strongswan;
 pub mod uml;

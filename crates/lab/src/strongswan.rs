@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! strongSwan's key daemon, charon, in a network namespace, with its files in a directory of its own. Its plugins are named one by one, so nothing of the machine's own
+//! configuration is read.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::process::Process;
+use crate::rig::{Namespace, RigError, wait_for};
+
+/// Where distributions have the daemon, Debian first.
+const PROGRAMS: [&str; 3] =
+    ["/usr/lib/ipsec/charon", "/usr/libexec/ipsec/charon", "/usr/libexec/strongswan/charon"];
+/// What it loads.
+const PLUGINS: &str = "random nonce aes sha1 sha2 hmac kdf gcm chapoly curve25519 openssl pem pkcs1 pkcs8 pubkey x509 \
+                       constraints kernel-netlink socket-default vici";
+/// Runs a program with a directory in the place of `/run`, where charon writes its process' number whatever it is told.
+const OWN_RUN: &str = "mount --bind \"$1\" /run; shift; exec \"$@\"";
+/// How long it may take to listen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One daemon. It ends with this.
+pub struct Strongswan {
+    directory: tempfile::TempDir,
+    daemon: Option<Process>,
+    environment: Vec<(String, String)>,
+}
+
+/// The daemon's program, if it is there.
+#[must_use]
+pub fn program() -> Option<&'static str> {
+    PROGRAMS.into_iter().find(|program| Path::new(program).exists())
+}
+
+impl Strongswan {
+    /// A place for a daemon, which does not run yet. `environment` are variables for it, as those that preload a library; `settings` are lines for the section `charon` of
+    /// strongswan.conf(5).
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn new(environment: &[(&str, &str)], settings: &str) -> Result<Strongswan, RigError> {
+        let failed = |why: std::io::Error| RigError::new(format!("a directory for strongSwan: {why}"));
+        let directory = tempfile::tempdir().map_err(failed)?;
+        let place = directory.path().display();
+        let text = format!(
+            "charon {{\n load = {PLUGINS}\n piddir = {place}\n install_virtual_ip = no\n install_routes = no\n \
+             {settings}\n plugins {{\n vici {{\n socket = unix://{place}/vici\n }}\n }}\n \
+             filelog {{\n stdout {{\n default = 1\n knl = 2\n flush_line = yes\n }}\n }}\n}}\n\
+             swanctl {{\n load = random pem pkcs1 pkcs8 pubkey x509 openssl\n}}\n"
+        );
+        std::fs::write(directory.path().join("strongswan.conf"), text).map_err(failed)?;
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Ok(Strongswan { directory, daemon: None, environment: environment.iter().map(owned).collect() })
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Starts the daemon, and waits until it listens.
+    ///
+    /// # Errors
+    /// It cannot be started, ended, or took too long.
+    pub fn start(&mut self, namespace: &Namespace) -> Result<(), RigError> {
+        let program = program().ok_or_else(|| RigError::new("charon is not installed"))?;
+        // What a killed one left.
+        for left in ["vici", "charon.pid"] {
+            let _ = std::fs::remove_file(self.at(left));
+        }
+        let conf = format!("STRONGSWAN_CONF={}", self.at("strongswan.conf").display());
+        let environment: Vec<String> =
+            self.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let run = self.directory.path().display().to_string();
+        let mut command = vec!["unshare", "-m", "sh", "-ec", OWN_RUN, "sh", &run, "env", &conf];
+        command.extend(environment.iter().map(String::as_str));
+        command.push(program);
+        let mut daemon = namespace.spawn(&command)?;
+        let socket = self.at("vici");
+        let mut ended = None;
+        wait_for("charon's socket", PATIENCE, || {
+            ended = daemon.ended();
+            ended.is_some() || UnixStream::connect(&socket).is_ok()
+        })?;
+        if let Some(status) = ended {
+            return Err(RigError::new(format!(
+                "charon ended with {status}: {}{}",
+                daemon.stdout(),
+                daemon.stderr()
+            )));
+        }
+        self.daemon = Some(daemon);
+        Ok(())
+    }
+
+    /// Ends it by SIGKILL.
+    pub fn kill(&mut self) {
+        self.daemon = None;
+    }
+
+    /// The number of its process.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.daemon.as_ref().map(Process::id)
+    }
+
+    /// What it has written so far, the last of it.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.daemon.as_ref().map(|daemon| daemon.stdout() + &daemon.stderr()).unwrap_or_default()
+    }
+
+    /// Loads connections and secrets: swanctl.conf(5).
+    ///
+    /// # Errors
+    /// swanctl failed.
+    pub fn load(&self, namespace: &Namespace, configuration: &str) -> Result<String, RigError> {
+        let file = self.at("swanctl.conf");
+        std::fs::write(&file, configuration)
+            .map_err(|why| RigError::new(format!("{}: {why}", file.display())))?;
+        let file = file.display().to_string();
+        self.swanctl(namespace, &["--load-all", "--noprompt", "--file", &file])
+    }
+
+    /// Runs swanctl(8), and returns what it writes.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn swanctl(&self, namespace: &Namespace, arguments: &[&str]) -> Result<String, RigError> {
+        let conf = format!("STRONGSWAN_CONF={}", self.at("strongswan.conf").display());
+        let uri = format!("unix://{}", self.at("vici").display());
+        let directory = format!("SWANCTL_DIR={}", self.directory.path().display());
+        let mut command = vec!["env", &conf, &directory, "swanctl"];
+        command.extend(arguments);
+        command.extend(["--uri", &uri]);
+        namespace.run(&command)
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the server needs of databases.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ipsec::{AssociationConfig, Id, Policy, PolicyKey, SpiRange, Usage};
+
+/// Why something was not done: the number that the kernel has for it, and words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// A number of errno(3).
+    pub errno: i32,
+    /// What is wrong, and what to do.
+    pub why: String,
+}
+
+impl Refusal {
+    /// One that says this.
+    pub fn new(errno: i32, why: impl Into<String>) -> Refusal {
+        Refusal { errno, why: why.into() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.why, std::io::Error::from_raw_os_error(self.errno))
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<ipsec::Error> for Refusal {
+    fn from(error: ipsec::Error) -> Refusal {
+        use ipsec::Error as E;
+        let errno = match &error {
+            E::Exists(_) | E::PolicyExists => libc::EEXIST,
+            E::NoAssociation(_) => libc::ESRCH,
+            E::NoPolicy | E::NoSpi(_) => libc::ENOENT,
+            E::Ends | E::Families | E::Sa(_) => libc::EINVAL,
+            // charon(8) tries again on its own.
+            E::Busy => libc::EBUSY,
+        };
+        Refusal::new(errno, error.to_string())
+    }
+}
+
+/// What an association or a policy has met so far. Times are seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// Packets and bytes.
+    pub usage: Usage,
+    /// When it was made; 0 if unknown.
+    pub made: u64,
+    /// When the first packet passed; of a policy, the last one. 0 if none has.
+    pub used: u64,
+    /// Packets that had come before.
+    pub replayed: u64,
+    /// Packets that were older than the window.
+    pub too_old: u64,
+    /// Packets that failed the integrity check.
+    pub forged: u64,
+}
+
+/// What a database has, with its life so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found<T> {
+    /// What it is.
+    pub what: T,
+    /// What it has met.
+    pub carried: Carried,
+}
+
+/// Associations or policies, one after the other.
+pub type All<T> = Box<dyn Iterator<Item = Found<T>> + Send>;
+
+/// Databases that a key daemon may change. Each method fails with the kernel's number for the reason.
+#[allow(clippy::missing_errors_doc, reason = "stands above")]
+pub trait Kernel: Send {
+    /// Adds an association: `EEXIST` if there is one.
+    fn add(&mut self, config: AssociationConfig) -> Result<(), Refusal>;
+    /// Adds one whose number was reserved, or replaces one: `ESRCH` if there is neither.
+    fn update(&mut self, config: AssociationConfig) -> Result<(), Refusal>;
+    /// Takes an association out, or gives a number back: `ESRCH` if there is none.
+    fn remove(&mut self, id: Id) -> Result<(), Refusal>;
+    /// An association, with its keys and where it is: `ESRCH` if there is none.
+    fn association(&mut self, id: Id) -> Result<Found<AssociationConfig>, Refusal>;
+    /// All associations.
+    fn associations(&mut self) -> Result<All<AssociationConfig>, Refusal>;
+    /// Takes all associations out.
+    fn flush(&mut self) -> Result<(), Refusal>;
+    /// Promises a number: `ENOENT` if none is free.
+    fn reserve(&mut self, dst: IpAddr, range: SpiRange) -> Result<u32, Refusal>;
+    /// Adds a policy, or with `replaces` puts it in the place of one: else `EEXIST` if there is one.
+    fn set_policy(&mut self, policy: Policy, replaces: bool) -> Result<(), Refusal>;
+    /// Takes a policy out: `ENOENT` if there is none.
+    fn remove_policy(&mut self, key: &PolicyKey) -> Result<(), Refusal>;
+    /// A policy: `ENOENT` if there is none.
+    fn policy(&mut self, key: &PolicyKey) -> Result<Found<Policy>, Refusal>;
+    /// All policies.
+    fn policies(&mut self) -> Result<All<Policy>, Refusal>;
+    /// Takes all policies out.
+    fn flush_policies(&mut self) -> Result<(), Refusal>;
+}

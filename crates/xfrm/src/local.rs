@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Databases in this process.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ipsec::{Association, AssociationConfig, Database, Error, Id, Policy, PolicyKey, Rule, SpiRange};
+
+use crate::kernel::{All, Carried, Found, Kernel, Refusal};
+
+/// Nanoseconds in a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// An [`ipsec::Database`] of this process.
+pub struct Local {
+    database: Arc<Database>,
+    now_ns: Box<dyn Fn() -> u64 + Send>,
+    last: LastUse,
+}
+
+impl Local {
+    /// The database, whose time `now_ns` gives.
+    pub fn new(database: Arc<Database>, now_ns: impl Fn() -> u64 + Send + 'static) -> Local {
+        Local { database, now_ns: Box::new(now_ns), last: LastUse::default() }
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn wall() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Finds out when policies were last used, by whether their counts have changed since somebody asked before.
+#[derive(Debug, Default)]
+pub(crate) struct LastUse(HashMap<PolicyKey, (u64, u64)>);
+
+impl LastUse {
+    /// Seconds since 1970 when the last packet came, or up to one question later; 0 for never.
+    pub fn of(&mut self, key: &PolicyKey, packets: u64) -> u64 {
+        let (before, at) = self.0.entry(key.clone()).or_default();
+        if *before != packets {
+            (*before, *at) = (packets, wall());
+        }
+        *at
+    }
+
+    pub fn forget(&mut self, key: &PolicyKey) {
+        self.0.remove(key);
+    }
+
+    pub fn forget_all(&mut self) {
+        self.0.clear();
+    }
+}
+
+fn found(association: &Association, now_ns: u64, wall: u64) -> Found<AssociationConfig> {
+    let mut what = association.config.clone();
+    what.progress = association.progress();
+    let ago = |then: u64| wall.saturating_sub(now_ns.saturating_sub(then) / SECOND);
+    let sum = |counter: fn(&ipsec::Line) -> u64| association.lines.sum(counter);
+    let carried = Carried {
+        usage: association.lines.usage(),
+        made: ago(association.made_ns),
+        used: association.lines.first_ns().map_or(0, ago),
+        replayed: sum(|line| line.replayed.get()),
+        too_old: sum(|line| line.too_old.get()),
+        forged: sum(|line| line.forged.get()),
+    };
+    Found { what, carried }
+}
+
+fn found_policy(rule: &Rule) -> Found<Policy> {
+    let carried = Carried { usage: rule.lines.usage(), ..Carried::default() };
+    Found { what: rule.policy.clone(), carried }
+}
+
+impl Kernel for Local {
+    fn add(&mut self, config: AssociationConfig) -> Result<(), Refusal> {
+        self.database.add(config, false, (self.now_ns)())?;
+        Ok(())
+    }
+
+    fn update(&mut self, config: AssociationConfig) -> Result<(), Refusal> {
+        let (id, now_ns) = (config.id(), (self.now_ns)());
+        if self.database.association(id).is_none() && !self.database.is_reserved(id, now_ns) {
+            return Err(Error::NoAssociation(id).into());
+        }
+        self.database.add(config, true, now_ns)?;
+        Ok(())
+    }
+
+    fn remove(&mut self, id: Id) -> Result<(), Refusal> {
+        let was_reserved = self.database.is_reserved(id, (self.now_ns)());
+        match self.database.remove(id) {
+            Err(Error::NoAssociation(_)) if was_reserved => Ok(()),
+            removed => Ok(removed.map(drop)?),
+        }
+    }
+
+    fn association(&mut self, id: Id) -> Result<Found<AssociationConfig>, Refusal> {
+        let association = self.database.association(id).ok_or(Error::NoAssociation(id))?;
+        Ok(found(&association, (self.now_ns)(), wall()))
+    }
+
+    fn associations(&mut self) -> Result<All<AssociationConfig>, Refusal> {
+        let (now_ns, wall) = ((self.now_ns)(), wall());
+        let all = self.database.associations().into_iter();
+        Ok(Box::new(all.map(move |association| found(&association, now_ns, wall))))
+    }
+
+    fn flush(&mut self) -> Result<(), Refusal> {
+        self.database.flush()?;
+        Ok(())
+    }
+
+    fn reserve(&mut self, dst: IpAddr, range: SpiRange) -> Result<u32, Refusal> {
+        Ok(self.database.reserve(dst, range, (self.now_ns)(), || fastrand::u32(..))?)
+    }
+
+    fn set_policy(&mut self, policy: Policy, replaces: bool) -> Result<(), Refusal> {
+        Ok(self.database.set_policy(policy, replaces)?)
+    }
+
+    fn remove_policy(&mut self, key: &PolicyKey) -> Result<(), Refusal> {
+        self.database.remove_policy(key)?;
+        self.last.forget(key);
+        Ok(())
+    }
+
+    fn policy(&mut self, key: &PolicyKey) -> Result<Found<Policy>, Refusal> {
+        let rule = self.database.policy(key).ok_or(Error::NoPolicy)?;
+        let mut found = found_policy(&rule);
+        found.carried.used = self.last.of(key, found.carried.usage.packets);
+        Ok(found)
+    }
+
+    fn policies(&mut self) -> Result<All<Policy>, Refusal> {
+        Ok(Box::new(self.database.policies().into_iter().map(|rule| found_policy(&rule))))
+    }
+
+    fn flush_policies(&mut self) -> Result<(), Refusal> {
+        self.database.flush_policies()?;
+        self.last.forget_all();
+        Ok(())
+    }
+}
