@@ -161,6 +161,9 @@ pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, arrived: &Arrived) -> Result
 /// Makes of a packet that was opened and found genuine what it was: the packet that the tunnel carried, or the one with the outer header. It begins
 /// with its IP header again.
 ///
+/// The padding's bytes may be anything. RFC 4303 (2.4) would have a receiver inspect them, but peers pad with zeros or random bytes (`setkey -f zero-pad`), Linux
+/// does not look either, and the check value has shown that the sender wrote them.
+///
 /// # Errors
 /// Why it is dropped. The association has noted its number.
 #[inline]
@@ -264,14 +267,18 @@ fn leave_transport(
     Ok(())
 }
 
-/// Computes the checksum of TCP or UDP anew. A datagram of an impossible UDP length stays as it is.
+/// Computes the checksum of TCP, UDP or ICMPv6 anew, behind extension headers of IPv6, too: those that cover addresses. A datagram of an impossible UDP length
+/// stays as it is, and so does a fragment.
 fn fill_transport_checksum(packet: &mut [u8], header: &Header, next: Protocol) {
+    let (front, payload) = packet.split_at_mut(header.len);
+    let Some((next, at)) = upper_layer(header, payload, next) else { return };
+    let segment = &mut payload[at..];
     let at = match next {
         Protocol::TCP => wire::tcp::field::CHECKSUM,
         Protocol::UDP => udp::field::CHECKSUM,
+        Protocol::ICMPV6 if header.is_six => wire::icmpv6::field::CHECKSUM,
         _ => return,
     };
-    let (front, segment) = packet.split_at_mut(header.len);
     let len = match segment.get(udp::field::LEN..).and_then(<[u8]>::first_chunk) {
         Some(len) if next == Protocol::UDP => u16::from_be_bytes(*len).into(),
         _ => segment.len(),
@@ -297,4 +304,13 @@ fn fill_transport_checksum(packet: &mut [u8], header: &Header, next: Protocol) {
     let sum = sum.unwrap_or(0);
     let sum = if next == Protocol::UDP { checksum::never_zero(sum) } else { sum };
     segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// What a payload carries behind extension headers, and where; `None` if it is malformed or a fragment.
+fn upper_layer(header: &Header, payload: &[u8], next: Protocol) -> Option<(Protocol, usize)> {
+    if !header.is_six {
+        return Some((next, 0));
+    }
+    let upper = ipv6::upper_layer(next, payload).ok()?;
+    (upper.fragment.is_none() && upper.offset <= payload.len()).then_some((upper.protocol, upper.offset))
 }

@@ -20,7 +20,7 @@ use aes::cipher::{
 use aes::{Aes128, Aes192, Aes256};
 use arrayvec::ArrayVec;
 use des::TdesEde3;
-use gcm::Job;
+use gcm::{Erased, Job};
 use hmac::{Hmac, Mac};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -105,7 +105,7 @@ enum Kind {
 #[allow(clippy::large_enum_variant)]
 enum Other {
     Gmac(gcm::Key),
-    ChaCha(LessSafeKey),
+    ChaCha(Erased<LessSafeKey>),
     Separate { cipher: Chained, auth: Digest, ivs: Aes128 },
 }
 
@@ -162,7 +162,7 @@ impl Suite {
                     Aead::AesGmac => Kind::Other(Box::new(Other::Gmac(gcm_key()))),
                     Aead::ChaCha20Poly1305 => {
                         let key = UnboundKey::new(&CHACHA20_POLY1305, key).expect("the length was checked");
-                        Kind::Other(Box::new(Other::ChaCha(LessSafeKey::new(key))))
+                        Kind::Other(Box::new(Other::ChaCha(Erased::new(LessSafeKey::new(key)))))
                     }
                 };
                 Ok(Suite { salt: *salt, ..Suite::of(kind, 8, *icv_len, 4, first_iv) })

@@ -361,6 +361,75 @@ fn inner_udp_checksums_cover_the_udp_length() {
     }
 }
 
+/// What arrives behind an address translator that has changed a sender's address, for a payload of this protocol in transport mode.
+fn translated(is_six: bool, next: Protocol, payload: &[u8]) -> Vec<u8> {
+    let udp = Some(UdpPorts { from: 4500, to: 4500 });
+    let (ours, theirs) = pair(&Config { udp, ..config(Mode::Transport, gcm()) });
+    let mut whole = Packet::copy_of(&packet(is_six, 0, payload)).unwrap();
+    let at = outbound::encapsulate(&mut whole, &ours, 1).unwrap();
+    // A peer may send what our own sender refuses.
+    let next_at = whole.len() - ours.suite.icv_len() - 1;
+    whole.data_mut()[next_at] = next.0;
+    seal(&mut [outbound::part(&mut whole, &ours, at, 1)]);
+    if is_six {
+        whole.data_mut()[ipv6::field::SRC + 15] ^= 0x55;
+    } else {
+        let mut header = ipv4::HeaderMut::from_slice(whole.data_mut()).unwrap();
+        header.rewrite_src([10, 9, 9, 9].into());
+    }
+    opened(&theirs, &mut whole).unwrap()
+}
+
+/// The checksum of ICMPv6 covers addresses, and is computed anew behind a translator; that of ICMP does not, and stays.
+#[test]
+fn icmp_checksums_behind_a_translator() {
+    let echo = [&[128, 0, 0xab, 0xcd, 0, 1, 0, 2][..], b"echo data"].concat();
+    let options = [Protocol::ICMPV6.0, 0, 1, 4, 0, 0, 0, 0];
+    let (mut long, mut fragment) = (options, options);
+    (long[1], fragment[0]) = (200, Protocol::ICMPV6.0);
+    let check = |next, ahead: &[u8], is_right: bool| {
+        let inner = translated(true, next, &[ahead, &echo].concat());
+        let view = ipv6::View::new_checked(&inner[..]).unwrap();
+        let message = &view.payload()[ahead.len()..];
+        let right = checksum::transport_v6_ok(view.src(), view.dst(), Protocol::ICMPV6, message);
+        assert_eq!(right, is_right, "{next} {ahead:?}");
+        assert!(is_right || message == echo);
+    };
+    check(Protocol::ICMPV6, &[], true);
+    check(Protocol::IPV6_DESTINATION, &options, true);
+    check(Protocol::IPV6_DESTINATION, &long, false);
+    check(Protocol::IPV6_FRAGMENT, &fragment, false);
+    let inner = translated(false, Protocol::ICMP, &echo);
+    assert_eq!(inner[ipv4::HEADER_LEN..], echo);
+    let inner = translated(false, Protocol::ICMPV6, &echo);
+    assert_eq!(inner[ipv4::HEADER_LEN..], echo, "over IPv4 it is nothing that we know");
+}
+
+/// Other senders pad with zeros or random bytes, and behind the inner packet with anything (RFC 4303, 2.7).
+#[test]
+fn padding_may_be_anything() {
+    for (spec, zeros) in specs().into_iter().flat_map(|spec| [(spec.clone(), 0), (spec, 40)]) {
+        for byte in [0, 0xa5, 2] {
+            let (ours, theirs) = pair(&config(tunnel(), spec.clone()));
+            let (clear, number) = (packet(false, 0, b"padded"), ours.take_numbers(1).unwrap());
+            let mut whole = Packet::copy_of(&clear).unwrap();
+            let at = outbound::encapsulate(&mut whole, &ours, number).unwrap();
+            // The same trailer by hand, with `zeros` bytes more in front of it and 16 bytes of padding.
+            let trailer_at = at.0 + 8 + ours.suite.iv_len() + clear.len();
+            let len = trailer_at + zeros;
+            let padded = (clear.len() + zeros + 2).next_multiple_of(16) - clear.len() - zeros - 2 + 16;
+            whole.trim(whole.len() - trailer_at);
+            whole.put(zeros + padded + 2 + ours.suite.icv_len()).unwrap();
+            whole.data_mut()[trailer_at..len + padded].fill(byte);
+            whole.data_mut()[len + padded..][..2].copy_from_slice(&[padded as u8, 4]);
+            let whole_len = whole.len() as u16;
+            ipv4::HeaderMut::from_slice(whole.data_mut()).unwrap().set_total_len(whole_len);
+            seal(&mut [outbound::part(&mut whole, &ours, at, number)]);
+            assert_eq!(opened(&theirs, &mut whole), Ok(clear), "{spec:?} {byte}");
+        }
+    }
+}
+
 #[test]
 fn identifications_of_associations_differ() {
     let ids: Vec<u16> = (0..8)

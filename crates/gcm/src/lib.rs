@@ -31,10 +31,12 @@
 //! compared as a whole. The fallback, `ring`, makes the same promise.
 //!
 //! # Keys in memory
-//! A key of the kernel is overwritten with zeros when it is dropped. Keys of the fallback are not, for `ring` offers no way. Copies of round keys in registers
+//! A key is overwritten with zeros when it is dropped, those of the fallback included ([`Erased`], since `ring` offers no way). Copies of round keys in registers
 //! and in the stack of a function that has returned are not overwritten.
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+#[allow(unsafe_code)]
+mod erased;
 mod job;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
@@ -42,6 +44,7 @@ mod kernel;
 mod key;
 mod portable;
 
+pub use erased::Erased;
 pub use job::{Job, open, seal};
 pub use key::{Forged, Implementation, Key, KeyError};
 

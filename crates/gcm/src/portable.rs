@@ -3,9 +3,9 @@
 
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
 
-use crate::{Job, TAG_LEN};
+use crate::{Erased, Job, TAG_LEN};
 
-pub(crate) struct Key(LessSafeKey);
+pub(crate) struct Key(Erased<LessSafeKey>);
 
 impl Key {
     /// A key of 16 or 32 bytes.
@@ -15,7 +15,7 @@ impl Key {
             32 => &AES_256_GCM,
             _ => return None,
         };
-        UnboundKey::new(algorithm, key).ok().map(|key| Self(LessSafeKey::new(key)))
+        UnboundKey::new(algorithm, key).ok().map(|key| Self(Erased::new(LessSafeKey::new(key))))
     }
 
     /// Encrypts or, as the key stream is the same in both directions, decrypts. Returns the tag over the result.

@@ -29,11 +29,12 @@ impl<const P: usize, const K: usize> Hashed<'_, P, K> {
         // SAFETY: the caller has the features, and says the rest.
         unsafe {
             if at < P * K {
-                let (p, v) = (at / K, at % K);
+                // The vector with the hash so far comes last, for it may still be on its way through the reduction.
+                let (p, v) = (at / K, (at % K + 1) % K);
                 let key = self.keys[p];
                 let powers = if LAST { key.powers(self.first[p] - 4 * v) } else { key.power_of_all(K - v) };
                 // Without a pin between them, two products of a packet are added by one instruction.
-                if at.is_multiple_of(2) && v + 1 < K {
+                if at.is_multiple_of(2) && v != 0 {
                     sums[p].add(self.data[p][v], powers);
                 } else {
                     sums[p].add_here(self.data[p][v], powers);
