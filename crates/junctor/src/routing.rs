@@ -9,6 +9,7 @@ mod daemons;
 mod dhcp;
 mod diff;
 pub(crate) mod inside;
+mod ipsec;
 pub(crate) mod neighbours;
 pub(crate) mod plane;
 pub(crate) mod router;

@@ -20,6 +20,11 @@ impl Refusal {
     pub fn new(errno: i32, why: impl Into<String>) -> Refusal {
         Refusal { errno, why: why.into() }
     }
+
+    /// The databases cannot be reached: `ENETDOWN`, upon which key daemons give up what they were about.
+    pub fn unreachable(why: impl Into<String>) -> Refusal {
+        Refusal::new(libc::ENETDOWN, why)
+    }
 }
 
 impl fmt::Display for Refusal {

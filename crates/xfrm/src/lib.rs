@@ -2,7 +2,7 @@
 //! Linux' interface to IPsec, NETLINK_XFRM (`linux/xfrm.h`), for key daemons that know no other one: they talk to this server and think that it is the kernel.
 //!
 //! * [`netlink`], [`layout`]: messages, attributes and structures, byte by byte;
-//! * [`Kernel`]: what a server needs of databases; [`Local`] is one for an [`ipsec::Database`] in this process;
+//! * [`Kernel`]: what a server needs of databases. [`Local`] is an [`ipsec::Database`] of this process, [`Remote`] one behind the handlers of a router;
 //! * [`answer`]: requests in, answers out, without I/O;
 //! * [`message_of`]: events as the messages that listeners get;
 //! * [`Server`]: clients on a Unix socket, which `libjunctor_xfrm.so` puts in the place of a daemon's netlink socket.
@@ -19,6 +19,7 @@ pub mod layout;
 mod local;
 pub mod netlink;
 mod policy;
+mod remote;
 mod request;
 mod server;
 
@@ -27,5 +28,6 @@ pub use event::message_of;
 pub use kernel::{Carried, Found, Kernel, Refusal};
 pub use local::Local;
 pub use policy::{policy_of, put_policy};
+pub use remote::{Calls, Remote, events_of, refusal_of};
 pub use request::{Answer, Client, answer};
 pub use server::{Server, hello};

@@ -27,6 +27,7 @@ const DEFAULT: &str = "127.0.0.1:2620";
   junctor control routes --icc /run/r.icc --netns ctl      for 'junctor run --icc /run/r.icc router.click'
   junctor control routes --fpm 127.0.0.1:2621 --graceful 5m
   junctor control routes --vrf red=1001                    routes of table 1001 are those of the router's VRF red
+  junctor control routes --xfrm /run/junctor/xfrm --calls steer   strongSwan keys the router's IPsecDatabase 'ipsec'
 
 FRR needs 'zebra -M dplane_fpm_nl' and, for another address than 127.0.0.1:2620, 'fpm address' in its configuration.")]
 pub(crate) struct Args {
@@ -57,6 +58,8 @@ pub(crate) struct Args {
     /// The socket for 'junctor routes', or none; by default it is found by itself.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    #[command(flatten)]
+    ipsec: super::ipsec::Options,
 }
 
 /// What the options say.
@@ -133,6 +136,7 @@ fn run(args: &Args, settings: Settings) -> Result<(), String> {
         }
     }
     let _served = served::listen(args.socket.as_deref(), asker.clone())?;
+    let _keyed = super::ipsec::serve(&args.ipsec)?;
     stop_by_signals(asker)?;
     if let Some(notifier) = Notifier::from_environment() {
         notifier.send("READY=1\nSTATUS=learning routes");

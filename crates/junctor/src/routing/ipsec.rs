@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor control --xfrm`: key daemons, to whom the control plane is Linux' IPsec, change the databases of the user plane.
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ipsec::Event;
+use xfrm::{Calls, Refusal, Remote, Server, events_of, refusal_of};
+
+use crate::calls;
+use crate::connection::Connection;
+use crate::ctl::{Client, Failure};
+
+/// How long the router may take to answer a connection by a channel.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a call waits for an event where nobody waits for that, in milliseconds.
+const WAIT_MS: u64 = 500;
+/// How often events are asked for where a call must not wait, and how long after a failure.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What a key daemon is given.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Options {
+    /// Let key daemons believe that this process is Linux' IPsec: the Unix socket for libjunctor_xfrm.so, which is loaded into them.
+    #[arg(long, value_name = "SOCKET", requires = "calls")]
+    xfrm: Option<PathBuf>,
+    /// With --xfrm: how the router's handlers are called: a channel (kind = "calls"), or the path of a control socket.
+    #[arg(long, value_name = "CHANNEL|PATH", requires = "xfrm")]
+    calls: Option<String>,
+    /// With --xfrm: the router's element IPsecDatabase.
+    #[arg(long, value_name = "ELEMENT", default_value = "ipsec", requires = "xfrm")]
+    database: String,
+}
+
+/// Serves key daemons, if that is wanted.
+pub(super) fn serve(options: &Options) -> Result<Option<Server>, String> {
+    let (Some(socket), Some(way)) = (&options.xfrm, &options.calls) else { return Ok(None) };
+    let router =
+        Router { way: way.clone(), element: options.database.clone(), client: None, said: String::new() };
+    // A channel has one client at a time; a socket has several, one of whom may wait.
+    let is_shared = !way.contains('/');
+    let shared = Arc::new(Mutex::new(router.clone()));
+    let for_events = if is_shared { shared.clone() } else { Arc::new(Mutex::new(router)) };
+    let events = move || wait_for_events(&for_events, is_shared);
+    let server = Server::start(socket, Remote::new(Shared(shared)), events);
+    server.map(Some).map_err(|why| format!("--xfrm {}: {why}", socket.display()))
+}
+
+fn wait_for_events(router: &Mutex<Router>, is_shared: bool) -> Vec<Event> {
+    let wait = if is_shared { 0 } else { WAIT_MS };
+    let text = lock(router).read("events", &wait.to_string());
+    let events: Vec<Event> = text.as_deref().map(|text| events_of(text).collect()).unwrap_or_default();
+    if text.is_err() || is_shared && events.is_empty() {
+        std::thread::sleep(PAUSE);
+    }
+    events
+}
+
+/// The router whose handlers are called.
+struct Router {
+    way: String,
+    element: String,
+    client: Option<Client>,
+    /// What was last said about it.
+    said: String,
+}
+
+impl Clone for Router {
+    fn clone(&self) -> Router {
+        Router { way: self.way.clone(), element: self.element.clone(), client: None, said: String::new() }
+    }
+}
+
+impl Router {
+    fn connect(&self) -> Result<Client, String> {
+        let connection = if self.way.contains('/') {
+            let socket = UnixStream::connect(&self.way).map_err(|why| format!("{}: {why}", self.way))?;
+            Connection::from(socket)
+        } else {
+            Connection::Channel(Box::new(calls::connect(&self.way, PATIENCE)?))
+        };
+        Client::new(connection).map_err(|why| format!("{}: {why}", self.way))
+    }
+
+    /// Calls a handler; once more if the router went away meanwhile, for another one may be there by now.
+    fn call<T>(&mut self, call: impl Fn(&mut Client) -> Result<T, Failure>) -> Result<T, Refusal> {
+        let mut why = String::new();
+        for _ in 0..2 {
+            if self.client.is_none() {
+                match self.connect() {
+                    Ok(client) => self.client = Some(client),
+                    Err(unreachable) => {
+                        why = unreachable;
+                        break;
+                    }
+                }
+            }
+            let Some(client) = &mut self.client else { break };
+            match call(client) {
+                Ok(done) => {
+                    self.said.clear();
+                    return Ok(done);
+                }
+                Err(Failure::Refused(_, text)) => return Err(refusal_of(&text)),
+                Err(failure) => {
+                    (why, _) = failure.into_words();
+                    self.client = None;
+                }
+            }
+        }
+        if why != self.said {
+            errln!("junctor: xfrm: {why}");
+            self.said.clone_from(&why);
+        }
+        Err(Refusal::unreachable(why))
+    }
+}
+
+impl Calls for Router {
+    fn read(&mut self, handler: &str, parameter: &str) -> Result<String, Refusal> {
+        let name = format!("{}.{handler} {parameter}", self.element);
+        self.call(|client| client.read(name.trim_end()))
+    }
+
+    fn write(&mut self, handler: &str, value: &str) -> Result<(), Refusal> {
+        let name = format!("{}.{handler}", self.element);
+        self.call(|client| client.write(&name, value).map(drop))
+    }
+}
+
+/// A router that two threads call.
+struct Shared(Arc<Mutex<Router>>);
+
+fn lock(router: &Mutex<Router>) -> std::sync::MutexGuard<'_, Router> {
+    router.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Calls for Shared {
+    fn read(&mut self, handler: &str, parameter: &str) -> Result<String, Refusal> {
+        lock(&self.0).read(handler, parameter)
+    }
+
+    fn write(&mut self, handler: &str, value: &str) -> Result<(), Refusal> {
+        lock(&self.0).write(handler, value)
+    }
+}
