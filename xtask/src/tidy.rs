@@ -14,7 +14,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("packet", &["wire", "sync"]),
     ("tables", &["wire", "sync"]),
     ("engine", &["packet", "sync", "lang", "wire"]),
-    ("elements", &["bfd", "engine", "feed", "tables", "packet", "wire", "sync", "lang"]),
+    ("elements", &["bfd", "engine", "esp", "feed", "ipsec", "tables", "packet", "wire", "sync", "lang"]),
     ("ports", &["icc", "packet", "wire", "sync"]),
     ("icc", &["sync"]),
     ("icc-c", &["icc"]),

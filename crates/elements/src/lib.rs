@@ -19,6 +19,7 @@ pub mod icmp;
 pub mod io;
 pub mod ip;
 pub mod ip6;
+pub mod ipsec;
 mod kept;
 pub mod mpls;
 pub mod multicast;
@@ -72,6 +73,7 @@ static KINDS: &[&[Class]] = &[
     icmp::CLASSES,
     ip::CLASSES,
     ip6::CLASSES,
+    ipsec::CLASSES,
     mpls::CLASSES,
     multicast::CLASSES,
     nat::CLASSES,

@@ -2,7 +2,7 @@
 //! Security associations as a router keeps them (RFC 4301, 4.4.2).
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use esp::Sa;
 use esp::replay::Window;
@@ -73,7 +73,15 @@ pub struct Association {
     pub generation: u64,
     /// The limit that it has reached: 0 none, 1 soft, 2 hard.
     reached: AtomicU8,
+    /// The path's MTU in the low 16 bits, and the second in which that was learned above them; 0 for none.
+    path: AtomicU64,
+    /// When the peer was last found elsewhere, in nanoseconds plus one; 0 for never.
+    moved: AtomicU64,
 }
+
+/// A path's MTU is forgotten after this time, in seconds (RFC 1191, 6.3).
+const PATH_SECONDS: u64 = 600;
+const SECOND: u64 = 1_000_000_000;
 
 impl Association {
     /// One that begins now.
@@ -92,8 +100,16 @@ impl Association {
         if *top > 0 {
             sa.window = Window::restored(config.esp.window, config.esp.is_extended, *top, bitmap);
         }
-        let (lines, reached) = (Lines::new(workers), AtomicU8::new(0));
-        Ok(Association { sa, config, lines, made_ns: now_ns, generation, reached })
+        Ok(Association {
+            sa,
+            config,
+            lines: Lines::new(workers),
+            made_ns: now_ns,
+            generation,
+            reached: AtomicU8::new(0),
+            path: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
+        })
     }
 
     /// What tells it from others.
@@ -112,7 +128,8 @@ impl Association {
     /// Where it is.
     pub fn progress(&self) -> Progress {
         let window = &self.sa.window;
-        Progress { sent: self.sa.sent(), top: window.top(), bitmap: window.bitmap() }
+        let bitmap = if window.top() == 0 { Vec::new() } else { window.bitmap() };
+        Progress { sent: self.sa.sent(), top: window.top(), bitmap }
     }
 
     /// The limit that it has reached.
@@ -129,6 +146,32 @@ impl Association {
     #[inline]
     pub fn is_over(&self) -> bool {
         self.reached() == Some(Reached::Hard)
+    }
+
+    /// The longest packet that its path takes, in bytes, as far as that is known.
+    #[inline]
+    pub fn path_mtu(&self, now_ns: u64) -> u16 {
+        match self.path.load(Ordering::Relaxed) {
+            0 => u16::MAX,
+            path if now_ns / SECOND > (path >> 16) + PATH_SECONDS => u16::MAX,
+            path => path as u16,
+        }
+    }
+
+    /// A router on its path said that `mtu` bytes is the longest packet that passes. What is shorter than a link may be counts as the shortest that it may be
+    /// (RFC 791, RFC 8200).
+    pub fn set_path_mtu(&self, mtu: u16, now_ns: u64) {
+        let least = if self.config.dst.is_ipv4() { 576 } else { 1280 };
+        let mtu = mtu.max(least).min(self.path_mtu(now_ns));
+        self.path.store((now_ns / SECOND) << 16 | u64::from(mtu), Ordering::Relaxed);
+    }
+
+    /// Whether it is to be said now that the peer is elsewhere: once in a while.
+    pub(crate) fn say_moved(&self, now_ns: u64) -> bool {
+        let before = self.moved.load(Ordering::Relaxed);
+        let is_due = before == 0 || now_ns.saturating_sub(before - 1) >= SECOND;
+        is_due
+            && self.moved.compare_exchange(before, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Notes a limit. Returns whether that is news.

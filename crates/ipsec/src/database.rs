@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use esp::sa::{SPI_MIN, SaError};
@@ -71,7 +72,9 @@ impl From<Busy> for Error {
 #[derive(Debug)]
 pub struct Database {
     domain: Domain,
-    workers: usize,
+    workers: AtomicUsize,
+    /// Whether an association goes by UDP, or did.
+    by_udp: AtomicBool,
     associations: Buckets<(u32, Arc<Association>)>,
     /// Policies of packets that leave, and of packets that come or are forwarded.
     policies: [Policies; 2],
@@ -218,15 +221,32 @@ impl Writer {
 impl Database {
     /// Empty databases for `workers` workers, which are readers of `domain`.
     pub fn new(domain: &Domain, workers: usize) -> Database {
+        let workers = AtomicUsize::new(workers);
         Database {
             domain: domain.clone(),
             workers,
+            by_udp: AtomicBool::new(false),
             associations: Buckets::new(domain),
             policies: [Policies::new(domain), Policies::new(domain)],
             writer: Mutex::default(),
             over: Mutex::default(),
             events: Events::default(),
         }
+    }
+
+    /// Says how many workers there will be, before anything is put in.
+    pub fn set_workers(&self, workers: usize) {
+        self.workers.store(workers, Ordering::Relaxed);
+    }
+
+    /// Whether an association goes by UDP, or did.
+    #[inline]
+    pub fn goes_by_udp(&self) -> bool {
+        self.by_udp.load(Ordering::Relaxed)
+    }
+
+    fn workers(&self) -> usize {
+        self.workers.load(Ordering::Relaxed)
     }
 
     /// The association of a packet that came to `dst` under this number.
@@ -292,6 +312,23 @@ impl Database {
         true
     }
 
+    /// An association has no sequence numbers left: it is over, and a key daemon hears of it.
+    #[cold]
+    pub fn exhausted(&self, association: &Association) {
+        self.note(association, Reached::Hard);
+    }
+
+    /// A genuine packet came by UDP from this address and port. If its association knows its peer elsewhere, a key daemon hears of it, once a second at most.
+    #[inline]
+    pub fn came_from(&self, association: &Association, from: (IpAddr, u16), now_ns: u64) {
+        let config = &association.config;
+        let Some(ports) = config.esp.udp else { return };
+        let before = (config.src, ports.from);
+        if before != from && association.say_moved(now_ns) {
+            self.events.put(Event::Mapping { id: config.id(), reqid: config.reqid, before, after: from });
+        }
+    }
+
     /// Notes that an association has reached a limit, and says so to the key daemon once.
     fn note(&self, association: &Association, reached: Reached) {
         if association.note(reached) {
@@ -325,7 +362,7 @@ impl Database {
             return Err(Error::Exists(id));
         }
         let reader = self.domain.register("ipsec");
-        let association = Association::new(config, self.workers, now_ns, writer.made + 1)?;
+        let association = Association::new(config, self.workers(), now_ns, writer.made + 1)?;
         let association = Arc::new(association);
         let count = writer.associations.len() + 1;
         self.associations.make_room(count, &reader, |(spi, _)| hash(*spi))?;
@@ -333,6 +370,7 @@ impl Database {
             entries.retain(|(_, other)| other.id() != id);
             entries.push((id.spi, association.clone()));
         })?;
+        self.by_udp.fetch_or(association.sa.udp.is_some(), Ordering::Relaxed);
         writer.made += 1;
         writer.reserved.remove(&id);
         if let Some(before) = &before {
@@ -449,7 +487,7 @@ impl Database {
             }
             Action::Bypass | Action::Discard => None,
         };
-        let rule = Arc::new(Rule { policy, target, lines: Lines::new(self.workers), order });
+        let rule = Arc::new(Rule { policy, target, lines: Lines::new(self.workers()), order });
         let reader = self.domain.register("ipsec");
         let put = self.policies_of(rule.policy.direction).insert(rule.clone(), &reader);
         let released = if put.is_ok() { before.as_deref() } else { Some(&*rule) };

@@ -10,13 +10,15 @@
 
 mod association;
 mod policy;
+mod state;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub use association::{parse_association, show_association};
 pub use policy::{parse_policy, parse_policy_key, show_policy};
-pub use words::{Mistake, parse_id};
+pub use state::{show_event, show_state};
+pub use words::{Mistake, Reservation, parse_id, parse_reservation, secrets};
 
 /// Whether secrets are written out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

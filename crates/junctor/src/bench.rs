@@ -9,6 +9,7 @@ mod fib;
 mod flood;
 mod handoff;
 mod icc;
+mod ipsec;
 mod live;
 pub(crate) mod locks;
 mod mac;
@@ -42,6 +43,7 @@ enum What {
     Flood(flood::Args),
     Handoff(handoff::Args),
     Icc(icc::Args),
+    Ipsec(ipsec::Args),
     Live(live::Args),
     Locks(locks::Args),
     Mac(mac::Args),
@@ -64,6 +66,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Flood(args) => flood::main(args),
         What::Handoff(args) => handoff::main(args),
         What::Icc(args) => icc::main(args),
+        What::Ipsec(args) => ipsec::main(args),
         What::Live(args) => live::main(args),
         What::Locks(args) => locks::main(args),
         What::Mac(args) => mac::main(args),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor init`: writes complete, commented configurations for named interfaces.
 
+pub(crate) mod ipsec;
 pub(crate) mod present;
 
 use std::fmt::Write as _;
@@ -18,6 +19,7 @@ use crate::cli;
   junctor init router eth0=10.0.0.1/24 eth1=10.0.1.1/24,mtu=1400 --default 10.0.0.254 > router.click
   junctor init router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24,2001:db8:1::1/64 --default fe80::9%eth1
   junctor init router eth0=10.0.0.1/24 eth1=10.0.0.1/24 eth2=10.0.1.1/24 eth3=10.0.1.1/24 --vrf red=eth0,eth2 --vrf blue=eth1,eth3
+  junctor init ipsec eth0=192.0.2.1/24 eth1=10.1.0.1/16 --peer 192.0.2.2 --remote 10.2.0.0/16 > gateway.click
   junctor init bridge eth0 eth1 eth2 > bridge.click
   junctor init reflector eth0 > reflector.click")]
 pub(crate) struct Args {
@@ -59,11 +61,16 @@ enum What {
         /// Switch packets with MPLS labels, too: those of the control plane, and those that are written to the handlers of 'mpls'.
         #[arg(long)]
         mpls: bool,
+        /// Protect packets by IPsec, as policies say that handlers of 'sad' and key daemons add.
+        #[arg(long)]
+        ipsec: bool,
         /// A VRF: interfaces with a routing table of their own; may be repeated. With --host, TABLE is Linux's number of it, by default 1001
         /// for the first, 1002 for the next.
         #[arg(long, value_name = "NAME[:TABLE]=IF[,IF...]")]
         vrf: Vec<String>,
     },
+    /// An IPsec gateway: a router that joins networks by a tunnel, with new keys, and the commands for Linux at the other end.
+    Ipsec(ipsec::Gateway),
     /// A learning Ethernet bridge.
     Bridge {
         /// Interfaces.
@@ -81,7 +88,7 @@ enum What {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let text = match &args.what {
-        What::Router { interfaces, default, route, host, netns, feed, bfd, mpls, vrf } => {
+        What::Router { interfaces, default, route, host, netns, feed, bfd, mpls, ipsec, vrf } => {
             let bad = |name: &Option<String>| name.clone().filter(|name| !is_interface_name(name));
             match (bad(netns), bad(feed)) {
                 (Some(bad), _) => Err(format!("'{bad}' is not the name of a network namespace")),
@@ -93,6 +100,7 @@ pub(crate) fn main(args: &Args) -> u8 {
                         feed: feed.clone(),
                         bfd: bfd.clone(),
                         mpls: *mpls,
+                        ipsec: *ipsec,
                         vrfs: vrf.clone(),
                     };
                     present::with_addresses(interfaces)
@@ -100,6 +108,7 @@ pub(crate) fn main(args: &Args) -> u8 {
                 }
             }
         }
+        What::Ipsec(args) => ipsec::gateway(args),
         What::Bridge { interfaces } => names(interfaces).map(|()| bridge(interfaces)),
         What::Reflector { interfaces } => names(interfaces).map(|()| reflector(interfaces)),
     };
@@ -181,6 +190,8 @@ pub(crate) struct Kernel {
     pub bfd: Vec<String>,
     /// Whether labelled packets are switched, of which the kernel knows nothing.
     pub mpls: bool,
+    /// Whether policies may demand that packets are protected.
+    pub ipsec: bool,
     /// Interfaces with routing tables of their own, as `red=eth1,eth2`.
     pub vrfs: Vec<String>,
 }
@@ -220,6 +231,7 @@ pub(crate) fn described(
     router.bfd = (!kernel.bfd.is_empty())
         .then(|| kernel.bfd.into_iter().filter(|session| session != "true").collect());
     router.mpls = kernel.mpls;
+    router.ipsec = kernel.ipsec.then(Vec::new);
     for route in routes {
         let (prefix, hop) =
             route.split_once('=').ok_or_else(|| format!("'{route}' should be PREFIX=NEXTHOP"))?;

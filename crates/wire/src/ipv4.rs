@@ -123,6 +123,14 @@ impl HeaderMut<'_> {
         self.set_dst(dst).set_checksum(mended);
     }
 
+    /// Sets flags and fragment offset, and updates the header checksum.
+    #[inline]
+    pub fn rewrite_fragment(&mut self, fragment: u16) {
+        let header = self.as_header();
+        let sum = checksum::update16(header.checksum(), header.fragment(), fragment);
+        self.set_fragment(fragment).set_checksum(sum);
+    }
+
     /// Sets the type of service byte and mends the header checksum.
     #[inline]
     pub fn rewrite_tos(&mut self, tos: u8) {

@@ -2,7 +2,7 @@
 //! # IP6Router
 //!
 //! `IP6Router(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS] [ADVERTISE BOOL] [PREFIX ADDR/LEN], ... [, keywords ROUTE, MTU,
-//! QUEUE, METHOD, HOST, NETNS, FEED, BFD, MPLS, VRF, ADVERTISE, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED, OTHER, PREFERENCE,
+//! QUEUE, METHOD, HOST, NETNS, FEED, BFD, IPSEC, SA, POLICY, MPLS, VRF, ADVERTISE, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED, OTHER, PREFERENCE,
 //! REACHABLE_TIME])`
 //!
 //! A whole IPv6 router in one line, with any number of interfaces. It is a compound of ordinary elements, which
@@ -34,6 +34,8 @@
 //! * `NETNS` the network namespace for the twins; implies HOST.
 //! * `FEED CHANNEL` the channel by which a control plane ('junctor control') sends routes, see RouteFeed; implies HOST.
 //! * `BFD SESSION` watches a neighbour, as BFD's SESSION says; may be repeated. `BFD true` watches those that handlers or daemons name.
+//! * `IPSEC` boolean, default false: packets are protected by IPsec as the policies of `sad` say, an IPsecDatabase. Packets of the kernel (HOST) are protected,
+//!   too. `SA` an association and `POLICY` a policy of `sad`, as IPsecDatabase takes them; each may be repeated, and implies IPSEC.
 //! * `MPLS` boolean, default false: labelled packets are switched, too: by labels of a control plane (FEED), and by those that are written to the
 //!   handlers of `mpls`, a LookupMPLS. Its output 2 i leads to the IPv4 neighbours of interface i, and 2 i + 1 to its IPv6 neighbours.
 //! * `ADVERTISE` boolean: whether interfaces that do not say otherwise send router advertisements; default true without HOST.

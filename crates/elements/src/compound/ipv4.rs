@@ -8,7 +8,7 @@ use wire::Prefix4;
 use super::bfd;
 use super::router::{Interface, Route, Router};
 use super::vrf;
-use super::{mpls, multicast};
+use super::{ipsec, mpls, multicast};
 
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
 pub const MTU_MIN: u16 = 68;
@@ -88,10 +88,11 @@ pub(super) fn table(router: &Router) -> String {
         let owned = router.owned(members.iter().map(|(i, _)| *i));
         let all = format!("{interfaces}{owned}");
         text += &format!(
-            "ip{1} :: Strip(14) -> CheckIPHeader({0}) -> CheckIPAddresses({0}{2})\n    -> GetIPAddress(16) -> rt;\n",
+            "ip{1} :: Strip(14) -> CheckIPHeader({0}) -> CheckIPAddresses({0}{2})\n    -> {3}GetIPAddress(16) -> rt;\n",
             all.trim_start_matches(", "),
             vrf::suffix(table, "_vrf"),
             bfd::returned(router),
+            ipsec::check(router),
         );
     }
     text
@@ -109,7 +110,7 @@ pub(super) fn local(router: &Router) -> String {
          {} -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, {kinds});\n\
          whole[1] -> {}\
          local[0] -> ICMPPingResponder -> [0]rt;\n",
-        bfd::rest4(router),
+        ipsec::rest4(router),
         error("timeexceeded, reassembly"),
     );
     text += &if router.joined[1] {
@@ -133,7 +134,7 @@ pub(super) fn kernel(router: &Router) -> String {
          toobig :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\
          noneighbour :: Punt(no-neighbour, RESTORE_TTL true) -> again :: PaintSwitch;\n\
          again[0] -> Discard;\n",
-        bfd::rest4(router),
+        ipsec::rest4(router),
     );
     for (i, _) in router.interfaces.iter().enumerate().filter(|(_, port)| !port.has4()) {
         let _ = writeln!(text, "again[{}] -> Discard;", i + 1);
@@ -215,7 +216,7 @@ rt[{output}] -> DropBroadcasts
     -> options{i} :: IPGWOptions({address}{owned})
     -> FixIPSrc({address}{owned})
     -> ttl{i} :: DecIPTTL
-    -> mtu{i} :: IPFragmenter({mtu}{follow})
+    {protected}-> mtu{i} :: IPFragmenter({mtu}{follow})
     -> arp{i} -> {};
 redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}{owned}) -> [0]rt;
 ",
@@ -223,6 +224,7 @@ redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}{owned
         bfd::out(router, i),
         networks.join(" "),
         owned = router.owned([i]),
+        protected = ipsec::out4(router, i),
     );
     text += &if router.host {
         format!(

@@ -10,6 +10,7 @@ use std::net::Ipv6Addr;
 use wire::Prefix6;
 
 use super::bfd;
+use super::ipsec;
 use super::router::{Interface, Route, Router};
 use super::vrf;
 use super::{mpls, multicast};
@@ -155,7 +156,8 @@ pub(super) fn table(router: &Router) -> String {
         router.legend(),
         arguments.join(",\n    "),
     );
-    let mut then = "hop6 :: IP6HopByHop -> [0]rt6";
+    let first = format!("{}hop6 :: IP6HopByHop -> [0]rt6", ipsec::check(router));
+    let mut then = first.as_str();
     for table in router.tables().filter(|table| members(router, *table).next().is_some()) {
         let addresses = members(router, table).flat_map(|(_, port)| &port.six);
         let own: String = addresses.map(|(a, _)| format!(" {a}")).collect();
@@ -211,7 +213,7 @@ pub(super) fn local(router: &Router) -> String {
             "rt6[{}] -> SetAnnoByte(FIX_IP_SRC, 1) -> whole6;\n",
             anycast_output(router)
         )),
-        bfd::rest6(router),
+        ipsec::rest6(router),
     );
     text += match router.joined[1] {
         true => "upper6[2] -> output;\n",
@@ -258,7 +260,7 @@ pub(super) fn kernel(router: &Router) -> String {
          toobig6 :: Punt(too-big, RESTORE_TTL true) -> kernel;\n\
          noneighbour6 :: Punt(no-neighbour, RESTORE_TTL true) -> again6 :: PaintSwitch;\n\
          again6[0] -> Discard;\n",
-        bfd::rest6(router),
+        ipsec::rest6(router),
     );
     if !has_default(router) {
         let _ =
@@ -344,6 +346,8 @@ pub(super) fn output(router: &Router, i: usize) -> String {
     let interface = &router.interfaces[i];
     let Interface { name, mtu, six, .. } = interface;
     let (output, follow) = (i + 1, router.follow(i));
+    let way = if router.host { ENTRY } else { "made6" };
+    let long = format!("ICMP6Error({}, toobig, PMTU_ANNO true, {ERRORS}) -> {way}", speaker(router, i));
     // Neighbours are told of better ways only, and all neighbours have an address on the link (RFC 4861, 8.2).
     let networks: Vec<String> = six.iter().map(|(_, p)| p.to_string()).collect();
     let mut text = format!(
@@ -353,7 +357,7 @@ rt6[{output}] -> DropBroadcasts
     -> scope{i} :: CheckIP6Scope
     -> onlink{i} :: PaintTee({output})
     -> hlim{i} :: DecIP6HLIM
-    -> big{i} :: IP6Fragmenter({mtu}{follow})
+    {protected}-> big{i} :: IP6Fragmenter({mtu}{follow})
     -> nd{i} -> {};
 onlink{i}[1] -> ICMP6Error({link_local}, redirect, ONLINK {}, {ERRORS}{owned}) -> [0]nd{i};
 scope{i}[1] -> beyond6;
@@ -365,6 +369,7 @@ nd{i}[1] -> out{i};
         [&["fe80::/10".to_owned()][..], &networks].concat().join(" "),
         link_local = link_local(interface),
         owned = router.owned([i]),
+        protected = ipsec::out6(router, i, &long),
     );
     text += &if router.host {
         format!("big{i}[1] -> toobig6;\nnd{i}[2] -> noneighbour6;\n")

@@ -11,6 +11,7 @@ mod bfd;
 pub mod dual_router;
 pub mod ip6_router;
 pub mod ip_router;
+mod ipsec;
 pub mod ipv4;
 pub mod ipv6;
 mod mpls;

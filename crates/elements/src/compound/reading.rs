@@ -27,7 +27,9 @@ pub(super) struct Grammar {
 }
 
 /// Keywords of every router.
-const COMMON: [&str; 10] = ["ROUTE", "VRF", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED", "BFD", "MPLS"];
+const COMMON: [&str; 13] = [
+    "ROUTE", "VRF", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED", "BFD", "MPLS", "IPSEC", "SA", "POLICY",
+];
 /// Keywords of IPv6 routers, which their advertisements have.
 const ADVERTISING: [&str; 9] = [
     "ADVERTISE",
@@ -139,6 +141,16 @@ impl Grammar {
                 }
             }
             "BFD" => return sessions(router, words),
+            "IPSEC" => match words.boolean("IPSEC") {
+                Some(true) => _ = router.ipsec.get_or_insert_default(),
+                _ => router.ipsec = None,
+            },
+            // The element knows what they can be.
+            "SA" | "POLICY" => {
+                let text: Vec<String> = std::iter::from_fn(|| words.next()).collect();
+                router.ipsec.get_or_insert_default().push(format!("{key} {}", text.join(" ")));
+                return;
+            }
             "MPLS" => router.mpls = words.boolean("MPLS").unwrap_or(false),
             "METHOD" => router.method = words.next().filter(|m| is_interface_name(m)),
             "ADVERTISE" => router.advertise = words.boolean("ADVERTISE"),

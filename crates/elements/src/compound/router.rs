@@ -12,7 +12,7 @@ use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
 use super::arguments::interface_file;
 use super::vrf::{self, Vrf};
-use super::{bfd, ipv4, ipv6, mpls, multicast};
+use super::{bfd, ipsec, ipv4, ipv6, mpls, multicast};
 
 /// Packets that may wait for an interface.
 const QUEUE: usize = 1024;
@@ -283,6 +283,8 @@ pub struct Router {
     pub feed: Option<String>,
     /// Whether it watches neighbours by BFD, with these sessions and those of a control plane.
     pub bfd: Option<Vec<String>>,
+    /// Whether it protects packets by IPsec, with these associations and policies and those of handlers and daemons: `SA ...`, `POLICY ...`.
+    pub ipsec: Option<Vec<String>>,
     /// Whether it switches labelled packets, too.
     pub mpls: bool,
     /// Whether interfaces that do not say otherwise send router advertisements; by default, where the kernel does not
@@ -308,6 +310,7 @@ impl Router {
             netns: None,
             feed: None,
             bfd: None,
+            ipsec: None,
             mpls: false,
             advertise: None,
             advertisements: Vec::new(),
@@ -487,6 +490,7 @@ impl Router {
                      own[0], kernel[0] -> Discard;\n";
         }
         text += &bfd::sorted(self);
+        text += &ipsec::sorted(self);
         if self.has4() {
             text += &if self.host { ipv4::kernel(self) } else { ipv4::local(self) };
         }
@@ -678,14 +682,15 @@ impl Router {
              // Control protocols have their own queues and limits both ways: no flood of other packets takes a hello's place.\n\
              FromHost(host{i}{addresses}, TWIN {name}{mtu}{netns}{vrf}{routes}) -> said{i} :: ControlTraffic(LIMITED false)\n    \
              -> {control};\n\
-             said{i}[1], said{i}[2] -> out{i};\n\
+             said{i}[1], said{i}[2] -> {said}\
              heard{i} :: ControlTraffic -> Queue({CONTROL_IN}) -> [0]first{i} :: PrioSched -> twin{i} :: ToHost(host{i});\n\
              punts{i} :: Queue({PUNTS}) -> [1]first{i};\n\
              heard{i}[1] -> forus{i} :: Punt(for-us, RATE 10000) -> punts{i};\n\
              heard{i}[2] -> other{i} :: Punt(other) -> punts{i};\n\
              own[{}] -> Unstrip(14) -> heard{i};\n\
              kernel[{0}] -> Unstrip(14) -> punts{i};\n",
-            i + 1
+            i + 1,
+            said = ipsec::said(self, i),
         )
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ICMPError
 //!
-//! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords MTU, PMTU, SET_FIX_ANNO, LOCAL, TOS, ONLINK, RATE, BURST,
+//! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords MTU, PMTU, PMTU_ANNO, SET_FIX_ANNO, LOCAL, TOS, ONLINK, RATE, BURST,
 //! DST_RATE, DST_BURST, MPLS, LSP, FOLLOW, ADDRESSES])`
 //!
 //! Answers each IP packet with an ICMP error message that quotes it, where the rules allow one.
@@ -16,6 +16,8 @@
 //! * `BADADDRS` list of addresses that are neither to be answered nor have been sent to by one host: subnet broadcasts.
 //! * `MTU` bytes of the longest message, default 576, at least 36.
 //! * `PMTU` next-hop MTU that an unreachable message with code `needfrag` reports, default 0.
+//! * `PMTU_ANNO` boolean, default false: if true, such a message reports the packet's own limit, which an element like IPsecEncrypt has noted in the
+//!   miscellaneous annotation.
 //! * `SET_FIX_ANNO` boolean, default true: FixIPSrc shall set the source address.
 //! * `LOCAL` boolean, default false: the packets are for this host. The message comes from the address that its packet was
 //!   sent to, and FixIPSrc leaves it so.
@@ -114,6 +116,7 @@ struct IcmpError {
     bad: Vec<Ipv4Addr>,
     mtu: usize,
     pmtu: u16,
+    pmtu_anno: bool,
     fix: bool,
     local: bool,
     tos: Tos,
@@ -145,6 +148,7 @@ impl Default for IcmpError {
             bad: Vec::new(),
             mtu: 576,
             pmtu: 0,
+            pmtu_anno: false,
             fix: true,
             local: false,
             tos: Tos::Fixed(0),
@@ -246,6 +250,9 @@ impl IcmpError {
         let mut rest = match (self.kind, self.code) {
             (Type::PARAMETER_PROBLEM, 0) => [pointer, 0, 0, 0],
             (Type::REDIRECT, _) => packet.dst_ip(),
+            (Type::UNREACHABLE, 4) if self.pmtu_anno => {
+                packet.anno_u32(anno::PATH_MTU).min(u16::MAX.into()).to_be_bytes()
+            }
             (Type::UNREACHABLE, 4) => u32::from(self.pmtu().saturating_sub(stack.len() as u16)).to_be_bytes(),
             _ => [0; 4],
         };
@@ -342,6 +349,7 @@ impl Element for IcmpError {
         self.bad = args.positional("BADADDRS", Addresses::default()).0;
         self.mtu = args.keyword("MTU", 576);
         self.pmtu = args.keyword("PMTU", 0);
+        self.pmtu_anno = args.keyword("PMTU_ANNO", false);
         self.fix = args.keyword("SET_FIX_ANNO", true);
         self.local = args.keyword("LOCAL", false);
         self.tos = args.keyword("TOS", Tos::Fixed(0));

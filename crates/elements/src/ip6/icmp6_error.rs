@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # ICMP6Error
 //!
-//! `ICMP6Error(SRC, TYPE [, CODE, keywords MTU, RATE, BURST, DST_RATE, DST_BURST, LOCAL, ONLINK,
+//! `ICMP6Error(SRC, TYPE [, CODE, keywords MTU, PMTU_ANNO, RATE, BURST, DST_RATE, DST_BURST, LOCAL, ONLINK,
 //! BADADDRS, MPLS, LSP, FOLLOW, ADDRESSES])`
 //!
 //! Answers each IPv6 packet with an ICMPv6 error message (or a redirect) that quotes as much of it as fits 1,280 bytes,
@@ -16,6 +16,8 @@
 //!   `policy`, `reject`; for timeexceeded `transit`, `reassembly`; for parameterproblem `header`, `nextheader`,
 //!   `option`, `chain`.
 //! * `MTU` bytes that a message of type toobig reports, 1,280 or more, default 1500.
+//! * `PMTU_ANNO` boolean, default false: if true, such a message reports the packet's own limit, which an element like IPsecEncrypt has noted in the
+//!   miscellaneous annotation; 1,280 at least.
 //! * `RATE` messages per second over all workers, default 1000, 0 for no limit; `BURST` of them at once, default 50.
 //! * `DST_RATE` messages per second to each destination, default no limit; `DST_BURST` of them at once, default 6.
 //! * `LOCAL` boolean, default false: the packets were sent to this host, so the messages come from the address they
@@ -96,6 +98,7 @@ struct Icmp6Error {
     kind: Type,
     code: u8,
     mtu: u32,
+    pmtu_anno: bool,
     local: bool,
     bad: Vec<Ipv6Addr>,
     onlink: Option<Vec<Prefix6>>,
@@ -120,6 +123,7 @@ impl Default for Icmp6Error {
             kind: Type::UNREACHABLE,
             code: 0,
             mtu: 1500,
+            pmtu_anno: false,
             local: false,
             bad: Vec::new(),
             onlink: None,
@@ -230,6 +234,9 @@ impl Icmp6Error {
             ..ipv6::Repr::default()
         };
         let rest = match (self.kind, self.code) {
+            (Type::PACKET_TOO_BIG, _) if self.pmtu_anno => {
+                packet.anno_u32(anno::PATH_MTU).max(MINIMUM_MTU as u32)
+            }
             (Type::PACKET_TOO_BIG, _) => (self.mtu() - stack.len() as u32).max(MINIMUM_MTU as u32),
             // The length of the quotation, in units of eight bytes.
             _ if extends => ((extension::QUOTED / 8) as u32) << 24,
@@ -292,6 +299,7 @@ impl Element for Icmp6Error {
         let kind: String = args.required("TYPE");
         let code: String = args.positional("CODE", "0".to_owned());
         self.mtu = args.keyword("MTU", 1500);
+        self.pmtu_anno = args.keyword("PMTU_ANNO", false);
         self.limits = Limits::from_args_or(args, Some(1000));
         self.local = args.keyword("LOCAL", false);
         self.onlink = args.keyword_opt::<Prefixes>("ONLINK").map(|nets| nets.0);

@@ -78,3 +78,15 @@ fn mistakes_say_what_is_expected() {
     assert_eq!(parse_id("dst 10.0.0.1 proto esp spi 0x100").unwrap().spi, 256);
     assert!(parse_id("dst 10.0.0.1").is_err());
 }
+
+#[test]
+fn secrets_are_found() {
+    fn hidden(text: &str) -> Vec<&str> {
+        secrets(text).into_iter().map(|place| &text[place]).collect()
+    }
+    assert_eq!(hidden("SA src 10.0.0.1 spi 0x00000100 aead aes-gcm 0x0011 128"), ["0x0011"]);
+    assert_eq!(hidden("enc cbc(aes) 'secret' auth-trunc sha256 0x22 96 sel src 1.1.1.1"), ["secret", "0x22"]);
+    assert_eq!(hidden("enc null auth-trunc sha256 0x22 96"), ["0x22"]);
+    assert_eq!(hidden("'0x00112233445566778899'"), ["0x00112233445566778899"]);
+    assert!(hidden("src 10.0.0.0/8 dst 10.0.0.1 dir out tmpl spi 0x12345678 mode transport").is_empty());
+}

@@ -10,6 +10,9 @@ use wire::Protocol;
 use crate::association::Id;
 use crate::selector::{ANY_PORT, Prefix, Selector};
 
+/// What may stand around a word.
+const QUOTES: [char; 2] = ['\'', '"'];
+
 /// What is wrong with a text, and what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -31,7 +34,7 @@ impl<'a> Words<'a> {
 
     /// The next word, without quotation marks around it.
     pub fn next(&mut self) -> Option<&'a str> {
-        self.rest.next().map(|word| word.trim_matches(['\'', '"']))
+        self.rest.next().map(|word| word.trim_matches(QUOTES))
     }
 
     pub fn peek(&mut self) -> Option<&'a str> {
@@ -192,6 +195,12 @@ fn protocol(word: &str) -> Result<Option<Protocol>, Mistake> {
     }
 }
 
+/// A protocol by its name, or else its number.
+pub(super) fn show_protocol(protocol: Protocol) -> String {
+    let named = PROTOCOLS.iter().find(|(_, known)| *known == protocol).map(|(name, _)| (*name).to_owned());
+    named.unwrap_or_else(|| protocol.0.to_string())
+}
+
 fn ports(keyword: &str, words: &mut Words<'_>) -> Result<RangeInclusive<u16>, Mistake> {
     let word = words.after(keyword, "a port or a range, as 1024-65535")?;
     let (first, last) = word.split_once('-').unwrap_or((word, word));
@@ -207,8 +216,7 @@ pub(super) fn show_selector(selector: &Selector) -> String {
     let Selector { src, dst, protocol, sports, dports } = selector;
     let mut text = format!("src {src} dst {dst}");
     if let Some(protocol) = protocol {
-        let named = PROTOCOLS.iter().find(|(_, known)| known == protocol).map(|(name, _)| (*name).to_owned());
-        let _ = write!(text, " proto {}", named.unwrap_or_else(|| protocol.0.to_string()));
+        let _ = write!(text, " proto {}", show_protocol(*protocol));
     }
     for (keyword, range) in [("sport", sports), ("dport", dports)] {
         if *range == ANY_PORT {
@@ -246,4 +254,56 @@ pub fn parse_id(text: &str) -> Result<Id, Mistake> {
         (Some(dst), Some(spi)) => Ok(Id { dst, spi }),
         _ => mistake("an association is named by 'dst ADDRESS spi NUMBER'"),
     }
+}
+
+/// Numbers from which one is to be promised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// The receiver.
+    pub dst: IpAddr,
+    /// The numbers.
+    pub range: RangeInclusive<u32>,
+}
+
+/// Reads `dst ADDRESS [min N] [max N]`.
+///
+/// # Errors
+/// What is wrong, and what is expected.
+pub fn parse_reservation(text: &str) -> Result<Reservation, Mistake> {
+    let mut words = Words::new(text);
+    let (mut dst, mut min, mut max) = (None, 0x100, u32::MAX);
+    while let Some(keyword) = words.next() {
+        match keyword {
+            "dst" => dst = Some(words.addr(keyword)?),
+            "src" => drop(words.addr(keyword)?),
+            "proto" => words.one_of(keyword, &[("esp", ())])?,
+            "min" => min = words.number(keyword)?,
+            "max" => max = words.number(keyword)?,
+            _ => return mistake(format!("unknown word '{keyword}'; expected 'dst ADDRESS [min N] [max N]'")),
+        }
+    }
+    let dst = dst.ok_or_else(|| Mistake("expected 'dst ADDRESS [min N] [max N]'".into()))?;
+    Ok(Reservation { dst, range: min..=max })
+}
+
+/// Digits of a hexadecimal word that may be a number. A longer one is a key.
+const DIGITS_OF_A_NUMBER: usize = 8;
+
+/// Where the secrets of an association's text stand: the word behind an algorithm, and all long words in hexadecimal.
+pub fn secrets(text: &str) -> Vec<std::ops::Range<usize>> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_key = |at: &usize| {
+        let follows = at
+            .checked_sub(2)
+            .is_some_and(|before| ["aead", "enc", "auth", "auth-trunc", "comp"].contains(&words[before]));
+        let digits = words[*at].trim_matches(QUOTES).to_ascii_lowercase();
+        let is_long = digits.strip_prefix("0x").is_some_and(|hex| hex.len() > DIGITS_OF_A_NUMBER);
+        (follows && words[*at] != "auth-trunc" && words[*at] != "''") || is_long
+    };
+    let place = |at: usize| {
+        let key = words[at].trim_matches(QUOTES);
+        let start = key.as_ptr().addr() - text.as_ptr().addr();
+        start..start + key.len()
+    };
+    (0..words.len()).filter(is_key).map(place).collect()
 }

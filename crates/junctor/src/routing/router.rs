@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Switch packets with MPLS labels, too, by the labels of FRR.
     #[arg(long, conflicts_with = "bird")]
     mpls: bool,
+    /// Protect packets by IPsec, as policies say that handlers of 'sad' and key daemons add.
+    #[arg(long)]
+    ipsec: bool,
     /// A VRF: interfaces with a routing table of their own; may be repeated. TABLE is Linux's number of it, by default 1001 for the first, 1002 for
     /// the next. The protocols speak on other interfaces; FRR knows the VRF by its name where the kernel has VRF devices.
     #[arg(long, value_name = "NAME[:TABLE]=IF[,IF...]")]
@@ -78,6 +81,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         feed: Some(CHANNEL.into()),
         bfd,
         mpls: args.mpls,
+        ipsec: args.ipsec,
         vrfs: args.vrf.clone(),
     };
     let router = init::described(&args.interfaces, &[], &[], kernel).and_then(|router| {
@@ -259,6 +263,7 @@ mod tests {
             protocols,
             vrrp: Vec::new(),
             mpls: false,
+            ipsec: false,
             vrf: vec!["red:77=none1".into()],
             directory: directory.to_owned(),
             name: None,

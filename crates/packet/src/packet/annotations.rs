@@ -36,6 +36,9 @@ pub mod anno {
     /// EtherType that the packet is to leave with, where it is not that of the element which writes the link header: 2 bytes, network
     /// order, in place of the end of the miscellaneous annotation. Zero for none.
     pub const ETHERTYPE: usize = 46;
+    /// The longest packet, in bytes, that the way of a packet takes that is too long: 4 bytes, host order, in place of the miscellaneous
+    /// annotation.
+    pub const PATH_MTU: usize = MISC_IP;
     /// Pointer of an ICMPv6 parameter problem: 4 bytes, host order, in place of the miscellaneous annotation.
     pub const ICMP6_POINTER: usize = MISC_IP;
 }

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # IPsecDatabase
+//!
+//! `IPsecDatabase([keywords SA, POLICY])`
+//!
+//! Holds IPsec's security associations and security policies for IPsecEncrypt, IPsecDecrypt and IPsecCheck.
+//!
+//! Texts are those of `ip xfrm`. Associations and policies come from the configuration, by handlers, and from a key daemon.
+//!
+//! **Ports:** none.
+//!
+//! **Arguments**
+//! * `SA` an association, as `ip xfrm state add` takes it. May be repeated. A name with a comma in it is to be quoted, or to be written as
+//!   `chacha20-poly1305`, `aes-gcm`, `aes-gmac`, `aes-cbc`, `sha1`, `sha256`, `sha384`, `sha512`. Words beyond those of `ip xfrm`: `df copy|set|clear`, `ttl N` and
+//!   `tfcpad N` for outer headers. `replay-window` is 1024 where it is not given; 0 switches it off.
+//! * `POLICY` a policy, as `ip xfrm policy add` takes it, with one `tmpl` at most. May be repeated. Ports may be ranges, as `dport 1024-65535`.
+//!
+//! A policy's association is the newest that fits its template: mode, ends, `reqid` if it is not 0, `spi` if it is given. While there is none, packets are dropped as
+//! `no-sa`, unless the template says `level use`, and an event asks for one every 5 s.
+//!
+//! A hot swap keeps all associations and policies of the element of the same name, with their sequence numbers and windows, but those that only the old
+//! configuration has. Those that only the new one has are added.
+//!
+//! **Handlers**
+//! * `sas` read: each association on a line, without its keys, and behind a tab what it has carried and refused. `policies` read: each policy on a line.
+//!   `count` read: how many associations there are. `npolicies` read: how many policies.
+//! * `export` read: as `sas`, with keys. A parameter `dst ADDRESS spi NUMBER` names a single one, for `sas` as well.
+//! * `add_sa` write, `update_sa` write: an association. The second one takes the place of one with the same address and SPI, if there is one. `delete_sa` write:
+//!   `dst ADDRESS spi NUMBER`. `flush_sas` write.
+//! * `add_policy` write, `update_policy` write: a policy. The second one takes the place of one with the same direction and selector. `delete_policy`
+//!   write: direction and selector. `flush_policies` write.
+//! * `reserve` read: an SPI that no association has, for 165 s. The parameter is `dst ADDRESS [min N] [max N]`.
+//! * `path_mtu` write: `dst ADDRESS spi NUMBER BYTES`: the longest packet that the association's path takes. It counts for ten minutes.
+//! * `events` read: takes the events that wait, a line each: `acquire`, `expire`, `mapping`. The parameter is how many milliseconds to wait for one, default 0.
+//!   `lost_events` read: how many found no room among the 4,096 that may wait.
+//!
+//! **Drops:** none; IPsecEncrypt, IPsecDecrypt and IPsecCheck drop.
+//!
+//! Keys are secrets: handlers other than `export`, recordings and messages show `***` in their place.
+//!
+//! ```click
+//! db :: IPsecDatabase(
+//!     SA src 192.0.2.1 dst 192.0.2.2 spi 0x100 reqid 1 mode tunnel aead aes-gcm 0x000102030405060708090a0b0c0d0e0f10111213 128,
+//!     SA src 192.0.2.2 dst 192.0.2.1 spi 0x200 reqid 1 mode tunnel aead aes-gcm 0x202122232425262728292a2b2c2d2e2f30313233 128,
+//!     POLICY src 10.1.0.0/16 dst 10.2.0.0/16 dir out tmpl src 192.0.2.1 dst 192.0.2.2 reqid 1 mode tunnel,
+//!     POLICY src 10.2.0.0/16 dst 10.1.0.0/16 dir fwd tmpl src 192.0.2.2 dst 192.0.2.1 reqid 1 mode tunnel);
+//! Idle -> CheckIPHeader -> enc :: IPsecEncrypt(db) -> Discard;
+//! ```
+//!
+//! See also: IPsecEncrypt, IPsecDecrypt, IPsecCheck, ESPTunnel. RFC 4301, RFC 4303
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::args::{Args, FromArg, Names};
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rest, Sharing, Tasks, swap,
+};
+use ipsec::text::{self, Keys};
+use ipsec::{AssociationConfig, Database, Error, Policy};
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("IPsecDatabase", "0/0", || Box::new(IpsecDatabase::default()))
+    .sharing(Sharing::Shared)
+    .secrets(secrets)
+    .handlers(&[
+        Handler::read("sas"),
+        Handler::read("export"),
+        Handler::read("policies"),
+        Handler::read("count"),
+        Handler::read("npolicies"),
+        Handler::read("reserve"),
+        Handler::read("events"),
+        Handler::read("lost_events"),
+        Handler::write("add_sa"),
+        Handler::write("update_sa"),
+        Handler::write("delete_sa"),
+        Handler::write("flush_sas"),
+        Handler::write("add_policy"),
+        Handler::write("update_policy"),
+        Handler::write("delete_policy"),
+        Handler::write("flush_policies"),
+        Handler::write("path_mtu"),
+    ])
+    .file(file!());
+
+/// The timer of what ends by time.
+const ENDS: u32 = 0;
+/// Events that a call takes at most.
+const EVENTS: usize = 256;
+/// The longest that a call waits for an event.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where keys stand in an argument or a message.
+pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
+    text::secrets(text)
+}
+
+/// An argument without its keys.
+pub(super) fn hidden(text: &str) -> String {
+    let mut shown = text.to_owned();
+    secrets(text).into_iter().rev().for_each(|place| shown.replace_range(place, "***"));
+    shown
+}
+
+#[derive(Clone, PartialEq)]
+struct Sa(AssociationConfig);
+
+impl FromArg for Sa {
+    const EXPECTED: &'static str = "an association, as 'ip xfrm state add' takes it";
+
+    fn shown(text: &str) -> std::borrow::Cow<'_, str> {
+        hidden(text).into()
+    }
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        text::parse_association(text).map(Sa).map_err(|why| why.to_string())
+    }
+}
+
+#[derive(Clone, PartialEq)]
+struct Rule(Policy);
+
+impl FromArg for Rule {
+    const EXPECTED: &'static str = "a policy, as 'ip xfrm policy add' takes it";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        text::parse_policy(text).map(Rule).map_err(|why| why.to_string())
+    }
+}
+
+/// Finds the database of an element.
+pub(super) fn find(cx: &mut InitCx<'_>, name: &str) -> Result<Arc<Database>, String> {
+    cx.find::<Database>(name).ok_or_else(|| format!("DATABASE: '{name}' is not an IPsecDatabase"))
+}
+
+#[derive(Clone)]
+struct IpsecDatabase {
+    sas: Arc<[Sa]>,
+    policies: Arc<[Rule]>,
+    database: Arc<Database>,
+    /// Whether the database was another element's, which this one follows.
+    inherits: bool,
+}
+
+impl Default for IpsecDatabase {
+    fn default() -> Self {
+        let database = Arc::new(Database::new(&sync::rcu::Domain::default(), 1));
+        IpsecDatabase { sas: Arc::new([]), policies: Arc::new([]), database, inherits: false }
+    }
+}
+
+impl IpsecDatabase {
+    /// Puts in what the configuration says.
+    fn fill(&self, database: &Database) -> Result<(), String> {
+        for Sa(config) in self.sas.iter() {
+            database.add(config.clone(), false, 0).map_err(|why| format!("SA: {why}"))?;
+        }
+        for Rule(policy) in self.policies.iter() {
+            database
+                .set_policy(policy.clone(), false)
+                .map_err(|why| format!("POLICY {}: {why}", text::show_policy(policy)))?;
+        }
+        Ok(())
+    }
+
+    /// Ends what time has ended, and sets the timer for what comes next.
+    fn tick(&self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        match self.database.tick(now) {
+            Some(at) => cx.set_timer(ENDS, at.max(now + 1)),
+            None => cx.clear_timer(ENDS),
+        }
+    }
+
+    /// Makes the database follow this configuration, after it has followed `old`.
+    fn follow(&self, old: &IpsecDatabase, now_ns: u64) {
+        let gone = old.sas.iter().filter(|sa| !self.sas.contains(sa));
+        let gone: Vec<_> = gone.map(|Sa(config)| config.id()).collect();
+        let come = self.sas.iter().filter(|sa| !old.sas.contains(sa));
+        let database = &self.database;
+        // What is not there any more was taken out by hand.
+        gone.into_iter().for_each(|id| drop(database.remove(id)));
+        come.for_each(|Sa(config)| drop(database.add(config.clone(), true, now_ns)));
+        for Rule(policy) in old.policies.iter().filter(|policy| !self.policies.contains(policy)) {
+            let _ = database.remove_policy(&policy.key());
+        }
+        for Rule(policy) in self.policies.iter().filter(|policy| !old.policies.contains(policy)) {
+            let _ = database.set_policy(policy.clone(), true);
+        }
+    }
+
+    fn show(&self, keys: Keys, param: &str, now_ns: u64) -> Result<String, HandlerError> {
+        let line = |association: &ipsec::Association| text::show_state(association, keys, now_ns) + "\n";
+        if param.is_empty() {
+            return Ok(self.database.associations().iter().map(|association| line(association)).collect());
+        }
+        let id = text::parse_id(param).map_err(|why| HandlerError::Failed(why.to_string()))?;
+        let found = self.database.association(id);
+        found.map(|found| line(&found)).ok_or_else(|| failed(Error::NoAssociation(id)))
+    }
+
+    fn change(&self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let database = &self.database;
+        let mistaken = |why: text::Mistake| HandlerError::Failed(why.to_string());
+        match name {
+            "add_sa" | "update_sa" => {
+                let config = text::parse_association(value).map_err(mistaken)?;
+                database.add(config, name == "update_sa", cx.now()).map_err(failed)?;
+            }
+            "delete_sa" => {
+                database.remove(text::parse_id(value).map_err(mistaken)?).map_err(failed)?;
+            }
+            "flush_sas" => drop(database.flush().map_err(failed)?),
+            "add_policy" | "update_policy" => {
+                let policy = text::parse_policy(value).map_err(mistaken)?;
+                database.set_policy(policy, name == "update_policy").map_err(failed)?;
+            }
+            "delete_policy" => {
+                database.remove_policy(&text::parse_policy_key(value).map_err(mistaken)?).map_err(failed)?;
+            }
+            "flush_policies" => drop(database.flush_policies().map_err(failed)?),
+            _ => {
+                let expected = || HandlerError::Failed("expected 'dst ADDRESS spi NUMBER BYTES'".into());
+                let (id, mtu) = value.trim().rsplit_once(char::is_whitespace).ok_or_else(expected)?;
+                let mtu = mtu.parse().map_err(|_| expected())?;
+                let id = text::parse_id(id).map_err(mistaken)?;
+                let association = database.association(id).ok_or_else(|| failed(Error::NoAssociation(id)))?;
+                association.set_path_mtu(mtu, cx.now());
+            }
+        }
+        self.tick(cx);
+        Ok(())
+    }
+}
+
+fn failed(why: Error) -> HandlerError {
+    HandlerError::Failed(why.to_string())
+}
+
+impl Element for IpsecDatabase {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.sas = args.keyword_all("SA").into();
+        self.policies = args.keyword_all("POLICY").into();
+        self.database = Arc::new(Database::new(&args.rcu, 1));
+        // Filled when the workers are known. What contradicts itself is an error now.
+        if args.errors().is_empty()
+            && let Err(why) = self.fill(&Database::new(&sync::rcu::Domain::default(), 1))
+        {
+            args.error(why);
+        }
+    }
+
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        if let Some(database) = cx.predecessor::<Database>() {
+            (self.database, self.inherits) = (database, true);
+            return Ok(Tasks::None);
+        }
+        self.database.set_workers(cx.workers);
+        self.fill(&self.database)?;
+        Ok(Tasks::None)
+    }
+
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if cx.is_home() && !self.inherits {
+            self.tick(cx);
+        }
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
+        self.tick(cx);
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.database.clone())
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<IpsecDatabase>(old) else { return false };
+        if std::mem::take(&mut self.inherits) {
+            self.follow(old, cx.now());
+            // Other instances of the old one have nothing more to say.
+            (old.sas, old.policies) = (self.sas.clone(), self.policies.clone());
+        }
+        self.tick(cx);
+        true
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
+        let now = cx.now();
+        match name {
+            "sas" => self.show(Keys::Hidden, param, now),
+            "export" => self.show(Keys::Shown, param, now),
+            "policies" => {
+                let rules = self.database.policies();
+                Ok(rules.iter().map(|rule| text::show_policy(&rule.policy) + "\n").collect())
+            }
+            "count" => Ok(self.database.associations().len().to_string()),
+            "npolicies" => Ok(self.database.policies().len().to_string()),
+            "lost_events" => Ok(self.database.events.lost().to_string()),
+            "reserve" => {
+                let wanted =
+                    text::parse_reservation(param).map_err(|why| HandlerError::Failed(why.to_string()))?;
+                let spi = self.database.reserve(wanted.dst, wanted.range, now, || cx.random().u32(..));
+                spi.map(|spi| format!("{spi:#010x}")).map_err(failed)
+            }
+            _ => Ok(events(&self.database, Duration::ZERO)),
+        }
+    }
+
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
+        let (element, now, param) = (self.clone(), cx.now(), param.to_owned());
+        match name {
+            "sas" => Some(Box::new(move || element.show(Keys::Hidden, &param, now))),
+            "export" => Some(Box::new(move || element.show(Keys::Shown, &param, now))),
+            "events" => Some(Box::new(move || {
+                let wait = if param.is_empty() { Ok(0) } else { param.trim().parse() };
+                let wait =
+                    wait.map_err(|_| HandlerError::Failed("expected a number of milliseconds".into()))?;
+                Ok(events(&element.database, Duration::from_millis(wait).min(PATIENCE)))
+            })),
+            _ => None,
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.change(cx, name, value)
+    }
+}
+
+fn events(database: &Database, patience: Duration) -> String {
+    let events = database.events.take(EVENTS, patience);
+    events.iter().map(|event| text::show_event(event) + "\n").collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use crate::testing::Rig;
+
+    /// A gateway between 10.1.0.0/16 and 10.2.0.0/16, behind 192.0.2.2.
+    pub(crate) const POLICIES: &str = "POLICY src 10.1.0.0/16 dst 10.2.0.0/16 dir out tmpl src 192.0.2.1 dst 192.0.2.2 reqid 1 mode tunnel, \
+         POLICY src 10.2.0.0/16 dst 10.1.0.0/16 dir fwd tmpl src 192.0.2.2 dst 192.0.2.1 reqid 1 mode tunnel, \
+         POLICY src 10.66.0.0/16 dst 0.0.0.0/0 dir in action block, \
+         POLICY src 0.0.0.0/0 dst 10.66.0.0/16 dir out action block";
+
+    pub(crate) const KEY: &str = "0x000102030405060708090a0b0c0d0e0f10111213";
+
+    /// Both associations of that gateway, or of its peer: what differs is which is used out.
+    pub(crate) fn associations() -> String {
+        let sa = |src, dst, spi| {
+            format!("SA src {src} dst {dst} spi {spi} reqid 1 mode tunnel aead aes-gcm {KEY} 128")
+        };
+        format!("{}, {}", sa("192.0.2.1", "192.0.2.2", "0x100"), sa("192.0.2.2", "192.0.2.1", "0x200"))
+    }
+
+    /// A UDP packet of `len` bytes.
+    pub(crate) fn packet(src: [u8; 4], dst: [u8; 4], len: usize) -> Vec<u8> {
+        let mut bytes = vec![0x5a; len];
+        let repr = wire::ipv4::Repr {
+            src: src.into(),
+            dst: dst.into(),
+            protocol: wire::Protocol::UDP,
+            payload_len: (len - 20) as u16,
+            ttl: 64,
+            tos: 0,
+            id: 7,
+            fragment: 0,
+        };
+        repr.emit(&mut bytes).unwrap();
+        bytes[20..28].copy_from_slice(&[0, 9, 0, 53, ((len - 20) >> 8) as u8, (len - 20) as u8, 0, 0]);
+        bytes
+    }
+
+    #[test]
+    fn handlers_change_the_databases() {
+        let mut run = Rig::text(&format!("d :: IPsecDatabase({}, {POLICIES});", associations())).run();
+        assert_eq!((run.read("d.count").as_str(), run.read("d.npolicies").as_str()), ("2", "4"));
+        assert!(run.read("d.sas").contains("spi 0x00000100") && !run.read("d.sas").contains(KEY));
+        assert!(run.read("d.export").contains(KEY) && !run.read("d.config").contains(KEY));
+        run.write("d.delete_sa", "dst 192.0.2.2 spi 0x100").unwrap();
+        assert!(run.write("d.delete_sa", "dst 192.0.2.2 spi 0x100").is_err());
+        let other = format!("src 192.0.2.1 dst 192.0.2.2 spi 0x101 aead aes-gcm {KEY} 128");
+        run.write("d.add_sa", &other).unwrap();
+        assert!(run.write("d.add_sa", &other).is_err());
+        run.write("d.update_sa", &other).unwrap();
+        let spi = run.read_with("d.reserve", "dst 192.0.2.1 min 0x200 max 0x201");
+        assert_eq!(spi, "0x00000201", "the other one is in use");
+        run.write("d.delete_policy", "dir in src 10.66.0.0/16").unwrap();
+        run.write("d.path_mtu", "dst 192.0.2.2 spi 0x101 1400").unwrap();
+        assert_eq!((run.read("d.count").as_str(), run.read("d.npolicies").as_str()), ("2", "3"));
+        run.write("d.flush_sas", "").unwrap();
+        run.write("d.flush_policies", "").unwrap();
+        assert_eq!((run.read("d.sas").as_str(), run.read("d.policies").as_str()), ("", ""));
+    }
+
+    #[test]
+    fn mistakes_are_found_before_anything_runs_and_keys_are_not_shown() {
+        let errors = |args: &str| Rig::text(&format!("d :: IPsecDatabase({args});")).errors().join("\n");
+        let why = errors(&format!("SA src 1.1.1.1 dst 1.1.1.2 spi 7 aead aes-gcm {KEY} 128"));
+        assert!(why.contains("SPI 0x7 is reserved") && !why.contains(KEY), "{why}");
+        let why = errors(&format!("SA src 1.1.1.1 dst 1.1.1.2 spi 700 aead aes-gcmx {KEY} 128"));
+        assert!(why.contains("unknown combined algorithm 'aes-gcmx'") && !why.contains(KEY), "{why}");
+        let both = format!("{0}, {0}", associations());
+        assert!(errors(&both).contains("there is an association with SPI 0x100"));
+        assert!(errors("POLICY dir out src 10.0.0.0/8 dst ::/0").contains("two families"));
+    }
+
+    #[test]
+    fn a_swap_keeps_what_both_configurations_have_and_what_came_by_hand() {
+        let config = |more: &str| format!("d :: IPsecDatabase({}{more});", associations());
+        let mut run = Rig::text(&config("")).run();
+        run.write("d.add_sa", &format!("src 1.1.1.1 dst 1.1.1.2 spi 0x300 aead aes-gcm {KEY} 128")).unwrap();
+        run.swap(&config(", POLICY dir out dst 10.9.0.0/16")).unwrap();
+        assert_eq!((run.read("d.count").as_str(), run.read("d.npolicies").as_str()), ("3", "1"));
+        run.swap("d :: IPsecDatabase();").unwrap();
+        assert_eq!((run.read("d.count").as_str(), run.read("d.npolicies").as_str()), ("1", "0"));
+        assert!(run.read("d.sas").contains("spi 0x00000300"));
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # IPsecDecrypt
+//!
+//! `IPsecDecrypt(DATABASE)`
+//!
+//! Opens ESP packets by the associations of an IPsecDatabase, and checks that policies let what was in them come so.
+//!
+//! **Ports:** one push input, for packets to the router's own addresses: protocol 50, and UDP to the port of UDP encapsulation, 4500. Output 0 for the packets that were
+//! protected. Output 1, if connected, for messages of IKE that came by that port: to the key daemon.
+//!
+//! **Arguments**
+//! * `DATABASE` the IPsecDatabase.
+//!
+//! A packet that came by a tunnel needs a policy with `dir in` or `dir fwd` whose template fits the association. In transport mode it needs none, but if there is one, its
+//! template must fit. If the association has a selector (`sel`), the packet must be one of its own. Fragments of ESP packets must be put together before, by IPReassembler or
+//! IP6Reassembler.
+//!
+//! **Metadata:** packets begin with their IP header. Sets the destination annotation to the destination of what was protected.
+//!
+//! **Drops:** `no-sa`, `replayed`, `outside-window`, `bad-icv`, `bad-esp`, `esp-fragment`; `wrong-sa` for packets whose association is not for them, `no-policy` and
+//! `policy-discard`; `esp-dummy` for packets that carry nothing, `discarded` for keep-alives (RFC 3948), `ecn-lost` for congestion that the sender would not understand,
+//! `no-output` for messages of IKE without output 1.
+//!
+//! **Cores:** all workers may use an association. Where packets are steered by SPI, each stays with one worker, and nothing is shared.
+//!
+//! ```click
+//! db :: IPsecDatabase();
+//! Idle -> CheckIPHeader -> c :: IPClassifier(ip proto 50 or dst udp port 4500, -);
+//! c[0] -> dec :: IPsecDecrypt(db) -> Discard; dec[1] -> Discard; c[1] -> Discard;
+//! ```
+//!
+//! See also: IPsecDatabase, IPsecEncrypt, IPsecCheck, ESPTunnel, IPReassembler. RFC 4301 (5.2), RFC 4303, RFC 3948
+
+use std::sync::Arc;
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, InitCx, Reason};
+use ipsec::{Action, Association, Database, Flow, Kind};
+use packet::{Batch, Packet};
+use sync::rcu::Reader;
+
+use super::database;
+use super::inbound::{Here, accept};
+use super::outbound::{AT_ONCE, dispatch};
+
+/// The descriptor.
+pub const CLASS: Class =
+    Class::new("IPsecDecrypt", "1/1-2", || Box::new(IpsecDecrypt::default())).processing("h/h").file(file!());
+
+/// The output for messages of IKE.
+const IKE: usize = 1;
+
+#[derive(Clone, Default)]
+struct IpsecDecrypt {
+    name: String,
+    database: Option<Arc<Database>>,
+}
+
+/// Whether an opened packet may come by its association.
+fn admit(
+    database: &Database,
+    reader: &Reader,
+    packet: &Packet,
+    association: &Association,
+) -> Result<(), Reason> {
+    let flow = Flow::read(packet.data()).ok_or(Reason::BadLength)?;
+    if association.config.selector.as_ref().is_some_and(|selector| !selector.contains(&flow)) {
+        return Err(Reason::WrongAssociation);
+    }
+    let Some(rule) = database.arriving(&flow, reader) else {
+        return if association.kind() == Kind::Transport { Ok(()) } else { Err(Reason::NoPolicy) };
+    };
+    match rule.policy.action {
+        Action::Discard => Err(Reason::PolicyDiscard),
+        _ if Database::admits(rule, association) => Ok(()),
+        _ => Err(Reason::WrongAssociation),
+    }
+}
+
+impl Element for IpsecDecrypt {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.name = args.required("DATABASE");
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.database = Some(database::find(cx, &self.name)?);
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+        let Some(database) = &self.database else { return };
+        let here = Here { worker: cx.worker(), now_ns: cx.now(), ike: IKE };
+        while !batch.is_empty() {
+            let mut some = batch.split_front(AT_ONCE);
+            let reader = cx.rcu();
+            let others = accept(
+                &mut some,
+                database,
+                here,
+                |to, spi| database.inbound(to, spi, reader).map(Arc::as_ref),
+                |packet, association| admit(database, reader, packet, association),
+            );
+            dispatch(cx, others);
+            if !some.is_empty() {
+                cx.push_joined(0, some);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::database::tests::{POLICIES, associations, packet};
+    use super::*;
+    use crate::testing::Rig;
+
+    /// What a peer's gateway makes of packets from 10.2.0.0/16.
+    fn protected(inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let peer = "POLICY src 10.0.0.0/8 dst 10.0.0.0/8 dir out tmpl src 192.0.2.2 dst 192.0.2.1 reqid 1 mode tunnel";
+        let text = format!(
+            "d :: IPsecDatabase({}, {peer}); i :: TestIn -> e :: IPsecEncrypt(d) -> o0 :: TestOut;",
+            associations()
+        );
+        let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        Rig::text(&text).inputs(&inputs).run().bytes("o0")
+    }
+
+    fn open(database: &str, inputs: &[Vec<u8>]) -> crate::testing::Run {
+        let text =
+            format!("d :: IPsecDatabase({database}); i :: TestIn -> e :: IPsecDecrypt(d) -> o0 :: TestOut;");
+        let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        Rig::text(&text).outputs(2).inputs(&inputs).run()
+    }
+
+    #[test]
+    fn what_was_protected_comes_out_once() {
+        let clear: Vec<_> = [60, 1000, 28].map(|len| packet([10, 2, 0, 1], [10, 1, 0, 1], len)).into();
+        let mut inputs = protected(&clear);
+        inputs.push(inputs[1].clone());
+        let mut forged = inputs[0].clone();
+        forged[30] ^= 1;
+        inputs.push(forged);
+        let mut run = open(&format!("{}, {POLICIES}", associations()), &inputs);
+        let out = run.out("o0");
+        assert_eq!(out.iter().map(|packet| packet.data()).collect::<Vec<_>>(), clear);
+        assert_eq!(out[0].dst_ip(), [10, 1, 0, 1]);
+        let mut drops = run.drops("e");
+        drops.sort();
+        assert_eq!(drops, [(Reason::Replayed, 1), (Reason::BadIcv, 1)]);
+        let sas = run.read("d.sas");
+        assert!(sas.contains("packets 3 replayed 1 outside-window 0 bad-icv 1"), "{sas}");
+    }
+
+    #[test]
+    fn policies_must_let_it_come() {
+        let all = |policies: &str| format!("{}, {policies}", associations());
+        let drops = |policies: &str, src| {
+            open(&all(policies), &protected(&[packet(src, [10, 1, 0, 1], 60)])).drops("e")
+        };
+        assert_eq!(drops(POLICIES, [10, 3, 0, 1]), [(Reason::NoPolicy, 1)]);
+        assert_eq!(drops(POLICIES, [10, 66, 0, 1]), [(Reason::PolicyDiscard, 1)]);
+        let open_to_all = "POLICY dir fwd src 10.0.0.0/8 dst 10.0.0.0/8";
+        assert_eq!(drops(open_to_all, [10, 2, 0, 1]), [(Reason::WrongAssociation, 1)]);
+        let other = "POLICY dir fwd src 10.0.0.0/8 dst 10.0.0.0/8 tmpl src 192.0.2.2 dst 192.0.2.1 reqid 2 mode tunnel";
+        assert_eq!(drops(other, [10, 2, 0, 1]), [(Reason::WrongAssociation, 1)]);
+    }
+
+    #[test]
+    fn what_is_no_esp_of_ours_is_named() {
+        let mut esp = protected(&[packet([10, 2, 0, 1], [10, 1, 0, 1], 60)]).remove(0);
+        let udp = |payload: &[u8]| {
+            let mut bytes = packet([192, 0, 2, 2], [192, 0, 2, 1], 28 + payload.len());
+            bytes[28..].copy_from_slice(payload);
+            bytes[20..24].copy_from_slice(&[0x11, 0x94, 0x11, 0x94]);
+            bytes
+        };
+        let cut = esp[..25].to_vec();
+        let ike = udp(&[0, 0, 0, 0, 1, 2, 3]);
+        let forged = {
+            let mut forged = esp.clone();
+            let last = forged.len() - 1;
+            forged[last] ^= 0x80;
+            forged
+        };
+        esp[23] ^= 9;
+        let inputs = [esp, cut, ike.clone(), udp(&[0xff]), forged];
+        let run = open(&format!("{}, {POLICIES}", associations()), &inputs);
+        assert_eq!(run.bytes("o1"), [ike]);
+        let mut drops = run.drops("e");
+        drops.sort();
+        let mut want = vec![
+            (Reason::Discarded, 1),
+            (Reason::NoAssociation, 1),
+            (Reason::BadEsp, 1),
+            (Reason::BadIcv, 1),
+        ];
+        want.sort();
+        assert_eq!(drops, want);
+    }
+}

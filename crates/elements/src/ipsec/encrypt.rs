@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # IPsecEncrypt
+//!
+//! `IPsecEncrypt(DATABASE, [keywords MTU, FOLLOW, DEFAULT])`
+//!
+//! Protects packets by ESP as the policies of an IPsecDatabase say.
+//!
+//! A gateway has it behind its routing table and DecIPTTL. Protected packets have another destination, so they go through the routing table again.
+//!
+//! **Ports:** one push input. Output 0 for protected packets. Output 1 for packets that policies let pass as they are; without it, they leave by output 0. Output 2,
+//! if connected, for packets that would be too long when protected, and must not be fragmented: to ICMPError and ICMP6Error with `PMTU_ANNO true`.
+//!
+//! **Arguments**
+//! * `DATABASE` the IPsecDatabase.
+//! * `MTU` the longest packet in bytes that may leave, protected; default 1500.
+//! * `FOLLOW` elements with devices, as FromDevice or ToHost, separated by spaces. The lowest MTU that these have at the moment takes the place of MTU.
+//! * `DEFAULT` `bypass`, the default, or `discard`: what becomes of packets that no policy is about.
+//!
+//! The best policy with `dir out` counts. ESP packets of the database's own associations pass as they are, and so do messages of IKE (UDP ports 500 and 4500) between the hosts
+//! that the template's associations are between. IPv4 packets that may be fragmented are protected whatever their length, and fragmented behind by IPFragmenter.
+//!
+//! **Metadata:** packets begin with their IP header. Sets the destination annotation to the tunnel's end, and the miscellaneous annotation of packets for output 2 to the longest packet that
+//! would fit.
+//!
+//! **Drops:** `policy-discard`, `no-policy` with `DEFAULT discard`. `no-sa` while a policy's association is missing. `must-fragment` without output 2. `esp-fragment` for fragments in
+//! transport mode. `sequence-exhausted`, `too-long`, `no-memory`, `bad-length`.
+//!
+//! **Cores:** all workers may use an association. A batch takes its sequence numbers at once, by one atomic addition.
+//!
+//! ```click
+//! db :: IPsecDatabase();
+//! Idle -> CheckIPHeader -> enc :: IPsecEncrypt(db, DEFAULT discard) -> Discard;
+//! enc[1] -> Discard;
+//! enc[2] -> ICMPError(192.0.2.1, unreachable, needfrag, PMTU_ANNO true) -> Discard;
+//! ```
+//!
+//! See also: IPsecDatabase, IPsecDecrypt, ESPTunnel. RFC 4301 (5.1, 8), RFC 4303
+
+use std::sync::Arc;
+
+use engine::args::{Args, FromArg, Names};
+use engine::{Class, Cx, Element, InitCx, Reason};
+use ipsec::{Action, Database, Flow};
+use packet::{Batch, Packet};
+use sync::rcu::Reader;
+use wire::Protocol;
+
+use super::database;
+use super::exempt::is_exempt;
+use super::outbound::{AT_ONCE, Choice, Fate, Here, dispatch, protect};
+use crate::io::mtu::LinkMtu;
+
+/// The descriptor.
+pub const CLASS: Class =
+    Class::new("IPsecEncrypt", "1/1-3", || Box::new(IpsecEncrypt::default())).processing("h/h").file(file!());
+
+/// The timer by which links are looked at.
+const LOOK: u32 = 0;
+/// The output for packets that pass as they are.
+const BYPASS: usize = 1;
+/// The output for packets that are too long.
+const TOO_BIG: usize = 2;
+/// MTUs that an IP packet can have, in bytes.
+const MTU_MIN: usize = 576;
+const MTU_MAX: usize = 65535;
+
+/// What becomes of packets that no policy is about.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Unnamed {
+    #[default]
+    Bypass,
+    Discard,
+}
+
+impl FromArg for Unnamed {
+    const EXPECTED: &'static str = "bypass or discard";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        match text {
+            "bypass" => Ok(Unnamed::Bypass),
+            "discard" => Ok(Unnamed::Discard),
+            _ => Err(String::new()),
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct IpsecEncrypt {
+    name: String,
+    database: Option<Arc<Database>>,
+    mtu: usize,
+    follow: LinkMtu,
+    unnamed: Unnamed,
+}
+
+impl IpsecEncrypt {
+    /// What the policies say of a packet.
+    #[inline]
+    fn choose<'a>(
+        &self,
+        packet: &Packet,
+        database: &'a Database,
+        reader: &'a Reader,
+        (now_ns, has_way): (u64, bool),
+    ) -> Choice<'a> {
+        let Some(flow) = Flow::read(packet.data()) else { return Choice::Not(Fate::Drop(Reason::BadLength)) };
+        let bypass = if has_way { Choice::Not(Fate::Leave(BYPASS, Reason::NoOutput)) } else { Choice::Pass };
+        let Some(rule) = database.outbound(&flow, reader) else {
+            return match self.unnamed {
+                Unnamed::Bypass => bypass,
+                Unnamed::Discard => Choice::Not(Fate::Drop(Reason::NoPolicy)),
+            };
+        };
+        let (template, target) = match (&rule.policy.action, &rule.target) {
+            (Action::Protect(template), Some(target)) => (template, target),
+            (Action::Discard, _) => return Choice::Not(Fate::Drop(Reason::PolicyDiscard)),
+            _ => return bypass,
+        };
+        if matches!(flow.protocol, Protocol::ESP | Protocol::UDP)
+            && is_exempt(packet.data(), &flow, template, database, reader)
+        {
+            return bypass;
+        }
+        match target.current(reader) {
+            Some(association) if !association.is_over() => Choice::Protect(association),
+            _ => {
+                database.acquire(rule, &flow, now_ns);
+                if template.is_optional { bypass } else { Choice::Not(Fate::Drop(Reason::NoAssociation)) }
+            }
+        }
+    }
+}
+
+impl Element for IpsecEncrypt {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.name = args.required("DATABASE");
+        self.mtu = args.keyword("MTU", 1500);
+        self.follow = LinkMtu::from_args(args);
+        self.unnamed = args.keyword("DEFAULT", Unnamed::Bypass);
+        if !(MTU_MIN..=MTU_MAX).contains(&self.mtu) {
+            args.error(format!("MTU must lie between {MTU_MIN} and {MTU_MAX} bytes, not {}", self.mtu));
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.database = Some(database::find(cx, &self.name)?);
+        self.follow.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        self.follow.look(cx, timer);
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+        let Some(database) = &self.database else { return };
+        let (now_ns, has_way) = (cx.now(), cx.connected(BYPASS));
+        let here = Here { worker: cx.worker(), now_ns, mtu: self.follow.or(self.mtu), too_big: TOO_BIG };
+        while !batch.is_empty() {
+            let mut some = batch.split_front(AT_ONCE);
+            let reader = cx.rcu();
+            let others = protect(&mut some, database, here, |packet| {
+                self.choose(packet, database, reader, (now_ns, has_way))
+            });
+            dispatch(cx, others);
+            if !some.is_empty() {
+                cx.push_joined(0, some);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::database::tests::{KEY, POLICIES, associations, packet};
+    use super::*;
+    use crate::testing::Rig;
+
+    const CLEAR: [[u8; 4]; 2] = [[10, 1, 0, 1], [10, 2, 0, 1]];
+
+    fn rig(database: &str, outputs: usize) -> Rig {
+        let text =
+            format!("d :: IPsecDatabase({database}); i :: TestIn -> e :: IPsecEncrypt(d) -> o0 :: TestOut;");
+        Rig::text(&text).outputs(outputs)
+    }
+
+    #[test]
+    fn policies_decide() {
+        let [src, dst] = CLEAR;
+        let other = packet([10, 1, 0, 1], [10, 9, 0, 1], 60);
+        let inputs: [&[u8]; 4] =
+            [&packet(src, dst, 60), &other, &packet(src, [10, 66, 0, 1], 60), &[0x45, 0, 0]];
+        let all = format!("{}, {POLICIES}", associations());
+        let run = rig(&all, 2).inputs(&inputs).run();
+        let [protected] = &run.out("o0")[..] else { panic!("one is protected") };
+        assert_eq!((protected.data()[9], protected.dst_ip()), (50, [192, 0, 2, 2]));
+        assert!(run.bytes("o1").iter().eq([&other]));
+        assert_eq!(run.drops("e"), [(Reason::BadLength, 1), (Reason::PolicyDiscard, 1)]);
+        // Without output 1, packets that pass leave with the others.
+        assert_eq!(rig(&all, 1).inputs(&inputs).run().out("o0").len(), 2);
+    }
+
+    #[test]
+    fn order_stays_and_each_output_gets_one_batch() {
+        let [src, dst] = CLEAR;
+        let id = |number: u8, dst| {
+            let mut bytes = packet(src, dst, 60);
+            bytes[28] = number;
+            bytes
+        };
+        let dsts = [dst, [10, 9, 0, 1], [10, 66, 0, 1]];
+        let inputs: Vec<_> = (0..200u8).map(|at| id(at, dsts[usize::from(at) % 3])).collect();
+        let slices: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        let all = format!("{}, {POLICIES}", associations());
+        let text = format!(
+            "d :: IPsecDatabase({all}); i :: TestIn -> e :: IPsecEncrypt(d) -> o0 :: TestOut; e[1] -> o1 :: TestOut;"
+        );
+        let run = Rig::text(&text).burst(256).inputs(&slices).run();
+        let numbers: Vec<u32> =
+            run.bytes("o0").iter().map(|esp| u32::from_be_bytes(esp[24..28].try_into().unwrap())).collect();
+        assert_eq!(numbers, (1..=67).collect::<Vec<_>>());
+        let passed: Vec<u8> = run.bytes("o1").iter().map(|clear| clear[28]).collect();
+        assert_eq!(passed, (0..200).filter(|at| at % 3 == 1).collect::<Vec<_>>());
+        // Where both leave by one output, they keep their order.
+        let run = rig(&all, 1).burst(256).inputs(&slices).run();
+        let kinds: Vec<u8> = run.bytes("o0").iter().map(|out| out[9]).collect();
+        assert_eq!(kinds, (0..200).filter(|at| at % 3 != 2).map(|at| [50, 17][at % 3]).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_missing_association_is_asked_for_once() {
+        let [src, dst] = CLEAR;
+        let clear = packet(src, dst, 60);
+        let mut run = rig(POLICIES, 1).inputs(&[&clear, &clear, &clear]).run();
+        assert_eq!(run.drops("e"), [(Reason::NoAssociation, 3)]);
+        let events = run.read("d.events");
+        assert_eq!(events.lines().count(), 1, "{events}");
+        assert!(events.starts_with(
+            "acquire src 10.1.0.1 dst 10.2.0.1 proto udp sport 9 dport 53 policy src 10.1.0.0/16"
+        ));
+    }
+
+    #[test]
+    fn what_does_not_fit_leaves_with_the_length_that_would() {
+        let [src, dst] = CLEAR;
+        let mut long = packet(src, dst, 1460);
+        let fragmentable = long.clone();
+        wire::ipv4::HeaderMut::from_slice(&mut long).unwrap();
+        long[6] = 0x40;
+        let all = format!("{}, {POLICIES}", associations());
+        let run = rig(&all, 3).inputs(&[&long, &fragmentable]).run();
+        let (too_long, protected) = (run.out("o2"), run.out("o0"));
+        assert_eq!((too_long.len(), protected.len()), (1, 1));
+        // 1500 - 20 (IP) - 8 (ESP) - 8 (IV) - 16 (ICV) = 1448, whole words, of which two bytes are the trailer's.
+        assert_eq!(too_long[0].anno_u32(packet::anno::PATH_MTU), 1446);
+        assert!(protected[0].len() > 1500, "to be fragmented behind");
+        assert_eq!(rig(&all, 1).inputs(&[&long]).run().drops("e"), [(Reason::MustFragment, 1)]);
+    }
+
+    #[test]
+    fn an_association_ends_with_its_packets() {
+        let [src, dst] = CLEAR;
+        let clear = packet(src, dst, 60);
+        let limited = format!(
+            "SA src 192.0.2.1 dst 192.0.2.2 spi 0x100 reqid 1 mode tunnel aead aes-gcm {KEY} 128 limit packet-soft 1 limit packet-hard 2, {POLICIES}"
+        );
+        let mut run = rig(&limited, 1).burst(1).inputs(&[&clear, &clear, &clear]).run();
+        assert_eq!((run.out("o0").len(), run.drops("e")), (2, vec![(Reason::NoAssociation, 1)]));
+        let events = run.read("d.events");
+        let kinds: Vec<&str> = events.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(kinds, ["expire", "expire", "acquire"], "{events}");
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets that pass a policy's demand for protection, since they are the protection: ESP of the database's own associations, and the messages of IKE that negotiate them
+//! (RFC 4301, 4.4.1).
+
+use esp::inbound::{Found, find};
+use ipsec::{Database, Flow, Kind, Template};
+use sync::rcu::Reader;
+use wire::Protocol;
+
+/// UDP ports of IKE (RFC 7296, 2).
+const IKE_PORTS: [u16; 2] = [500, 4500];
+
+/// Whether a packet that a policy with this template is about must pass as it is.
+pub(super) fn is_exempt(
+    packet: &[u8],
+    flow: &Flow,
+    template: &Template,
+    database: &Database,
+    reader: &Reader,
+) -> bool {
+    match flow.protocol {
+        Protocol::ESP => is_protected(packet, flow, database, reader),
+        Protocol::UDP => {
+            is_ike(flow, template) || database.goes_by_udp() && is_protected(packet, flow, database, reader)
+        }
+        _ => false,
+    }
+}
+
+/// Whether it is a message of IKE between the hosts that the template's associations are between.
+fn is_ike(flow: &Flow, template: &Template) -> bool {
+    let is_between = match template.kind {
+        Kind::Tunnel { from, to } => (from, to) == (flow.src, flow.dst),
+        Kind::Transport => true,
+    };
+    is_between && flow.ports.is_some_and(|(src, dst)| IKE_PORTS.contains(&src) || IKE_PORTS.contains(&dst))
+}
+
+/// Whether it is ESP of an association of the database.
+fn is_protected(packet: &[u8], flow: &Flow, database: &Database, reader: &Reader) -> bool {
+    let Ok(Found::Esp(arrived)) = find(packet) else { return false };
+    database.inbound(flow.dst, arrived.spi, reader).is_some_and(|association| {
+        association.config.src == flow.src
+            && association.sa.udp.map(|ports| (ports.from, ports.to)) == arrived.udp
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::database::tests::{KEY, packet};
+    use crate::testing::Rig;
+    use engine::Reason;
+
+    /// Two hosts that protect all between them, in a tunnel or not.
+    fn hosts(mode: &str, tmpl: &str) -> String {
+        let sa =
+            |src, dst, spi| format!("SA src {src} dst {dst} spi {spi} mode {mode} aead aes-gcm {KEY} 128");
+        format!(
+            "{}, {}, POLICY dir out src 192.0.2.1 dst 192.0.2.2 tmpl {}mode {mode}, POLICY dir in src 192.0.2.2 dst 192.0.2.1 tmpl {}mode {mode}",
+            sa("192.0.2.1", "192.0.2.2", "0x100"),
+            sa("192.0.2.2", "192.0.2.1", "0x200"),
+            if tmpl.is_empty() { "" } else { "src 192.0.2.1 dst 192.0.2.2 " },
+            if tmpl.is_empty() { "" } else { "src 192.0.2.2 dst 192.0.2.1 " },
+        )
+    }
+
+    #[test]
+    fn what_is_protected_is_not_protected_again_and_ike_passes() {
+        let data = packet([192, 0, 2, 1], [192, 0, 2, 2], 60);
+        let mut ike = data.clone();
+        ike[20..24].copy_from_slice(&[1, 0xf4, 1, 0xf4]);
+        for (mode, tmpl) in [("tunnel", "ends"), ("transport", "")] {
+            let text = format!(
+                "d :: IPsecDatabase({}); i :: TestIn -> e :: IPsecEncrypt(d) -> f :: IPsecEncrypt(d) -> o0 :: TestOut; e[1] -> o1 :: TestOut;",
+                hosts(mode, tmpl)
+            );
+            let run = Rig::text(&text).inputs(&[&data, &ike]).run();
+            assert!(run.bytes("o1").iter().eq([&ike]), "{mode}");
+            let out = run.out("o0");
+            assert_eq!((out.len(), out[0].data()[9], run.drops("f")), (1, 50, vec![]), "{mode}");
+            let protected = u32::from_be_bytes(out[0].data()[24..28].try_into().unwrap());
+            assert_eq!(protected, 1, "{mode}: once");
+        }
+    }
+
+    #[test]
+    fn esp_and_ike_come_unprotected_and_forged_esp_does_not() {
+        let back = |protocol: u8, ports: [u8; 4]| {
+            let mut bytes = packet([192, 0, 2, 2], [192, 0, 2, 1], 60);
+            bytes[9] = protocol;
+            bytes[20..24].copy_from_slice(&ports);
+            bytes
+        };
+        let (esp, stranger) = (back(50, [0, 0, 2, 0]), back(50, [0, 0, 3, 0]));
+        let (ike, data) = (back(17, [0x11, 0x94, 9, 9]), back(17, [0, 9, 0, 53]));
+        let text = format!(
+            "d :: IPsecDatabase({}); i :: TestIn -> e :: IPsecCheck(d) -> o0 :: TestOut;",
+            hosts("transport", "")
+        );
+        let inputs: [&[u8]; 4] = [&esp, &stranger, &ike, &data];
+        let run = Rig::text(&text).inputs(&inputs).run();
+        assert_eq!(run.bytes("o0"), [esp, ike]);
+        assert_eq!(run.drops("e"), [(Reason::Unprotected, 2)]);
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The way out, for all elements that protect packets: packets get their headers, then the whole batch is encrypted together.
+
+use std::cell::Cell;
+use std::net::IpAddr;
+
+use arrayvec::ArrayVec;
+use engine::{Cx, Reason};
+use esp::header::Header;
+use esp::outbound::{EspAt, encapsulate, finish, inner_mtu, part, tunnelled_len};
+use esp::{Part, Unfit, seal};
+use ipsec::{Association, Database};
+use packet::{Batch, Packet, anno};
+use wire::ipv4;
+
+/// The longest IPv6 packet in bytes that every link takes (RFC 8200, 5).
+const IPV6_MTU: usize = 1280;
+/// Packets that are worked on together.
+pub(super) const AT_ONCE: usize = 64;
+
+/// What becomes of a packet that leaves the usual way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is dropped.
+    Drop(Reason),
+    /// It leaves by an output. If that is not connected, it is dropped.
+    Leave(usize, Reason),
+}
+
+/// What a policy says of a packet.
+pub(super) enum Choice<'a> {
+    /// This association protects it.
+    Protect(&'a Association),
+    /// It leaves with the protected ones, as it is.
+    Pass,
+    /// It leaves another way.
+    Not(Fate),
+}
+
+/// Packets that leave the usual way, in their order.
+pub(super) type Others = ArrayVec<(Fate, Packet), AT_ONCE>;
+
+/// Where, when and for what link packets are protected.
+#[derive(Clone, Copy)]
+pub(super) struct Here {
+    /// The worker.
+    pub worker: usize,
+    /// Nanoseconds since the router started.
+    pub now_ns: u64,
+    /// The longest packet that may leave, in bytes.
+    pub mtu: usize,
+    /// The output for packets that are too long and must not be fragmented.
+    pub too_big: usize,
+}
+
+/// Drops packets, or sends them out by their outputs.
+pub(super) fn dispatch(cx: &mut Cx<'_>, others: Others) {
+    for (fate, packet) in others {
+        match fate {
+            Fate::Drop(reason) => cx.drop(reason, packet),
+            Fate::Leave(output, reason) => cx.push_one_or_drop(output, packet, reason),
+        }
+    }
+}
+
+/// Keeps the packets for which `keep` has a value, and returns the values. The others leave with their fates.
+pub(super) fn sort<T>(
+    batch: &mut Batch,
+    others: &mut Others,
+    mut keep: impl FnMut(&mut Packet) -> Result<T, Fate>,
+) -> ArrayVec<T, AT_ONCE> {
+    let mut kept = ArrayVec::new();
+    let fate = Cell::new(Fate::Drop(Reason::NoOutput));
+    let decide = |packet: &mut Packet| match keep(packet) {
+        Ok(value) => {
+            kept.push(value);
+            true
+        }
+        Err(why) => {
+            fate.set(why);
+            false
+        }
+    };
+    batch.partition(decide, |packet| others.push((fate.get(), packet)));
+    kept
+}
+
+/// Protects the packets of a batch, at most [`AT_ONCE`], by the associations that `choose` names. Those that stay in the batch are protected, or are to pass.
+pub(super) fn protect<'a>(
+    batch: &mut Batch,
+    database: &Database,
+    here: Here,
+    mut choose: impl FnMut(&Packet) -> Choice<'a>,
+) -> Others {
+    let mut others = Others::new();
+    let chosen = sort(batch, &mut others, |packet| match choose(packet) {
+        Choice::Protect(association) => fits(packet, association, here).map(|()| Some(association)),
+        Choice::Pass => Ok(None),
+        Choice::Not(fate) => Err(fate),
+    });
+    let mut each = chosen.iter().copied().zip(numbers(&chosen, database));
+    let ready = sort(batch, &mut others, |packet| match each.next() {
+        Some((Some(association), number)) => {
+            let number = number.ok_or(Fate::Drop(Reason::SequenceExhausted))?;
+            let at = begin(packet, association, number, database, here)?;
+            Ok(Some(Ready { association, number, at }))
+        }
+        _ => Ok(None),
+    });
+    encrypt(batch, &ready);
+    others
+}
+
+/// A packet that has its headers, and is to be encrypted.
+struct Ready<'a> {
+    association: &'a Association,
+    number: u64,
+    at: EspAt,
+}
+
+/// Whether a packet fits the link when it is protected, or may be fragmented afterwards.
+fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<(), Fate> {
+    let sa = &association.sa;
+    let most = usize::from(association.path_mtu(here.now_ns)).min(here.mtu);
+    let header = Header::read(packet.data()).map_err(|why| Fate::Drop(reason(why)))?;
+    if tunnelled_len(sa, header.packet_len) <= most || !header.dont_fragment {
+        return Ok(());
+    }
+    let inner = inner_mtu(sa, most, header.len);
+    // An IPv6 packet that every link takes is not refused. The tunnel's packet is fragmented instead.
+    if header.packet_len <= inner || header.is_six && header.packet_len <= IPV6_MTU {
+        return Ok(());
+    }
+    packet.set_anno_u32(anno::PATH_MTU, inner as u32);
+    Err(Fate::Leave(here.too_big, Reason::MustFragment))
+}
+
+/// Sequence numbers for packets of these associations. A run of packets of one association takes its numbers at once.
+fn numbers(chosen: &[Option<&Association>], database: &Database) -> ArrayVec<Option<u64>, AT_ONCE> {
+    let mut numbers = ArrayVec::new();
+    let address = |association: &Option<&Association>| association.map(std::ptr::from_ref);
+    for run in chosen.chunk_by(|a, b| address(a) == address(b)) {
+        let Some(association) = run[0] else {
+            numbers.extend(run.iter().map(|_| None));
+            continue;
+        };
+        let first = association.sa.take_numbers(run.len() as u32);
+        for at in 0..run.len() as u64 {
+            // Near the end, as many packets as there are numbers still pass.
+            let number = first.map(|first| first + at).or_else(|| association.sa.take_numbers(1));
+            if number.is_none() {
+                database.exhausted(association);
+            }
+            numbers.push(number);
+        }
+    }
+    numbers
+}
+
+/// Gives a packet its headers, and counts it.
+fn begin(
+    packet: &mut Packet,
+    association: &Association,
+    number: u64,
+    database: &Database,
+    here: Here,
+) -> Result<EspAt, Fate> {
+    let len = packet.len();
+    let at = encapsulate(packet, &association.sa, number).map_err(|why| Fate::Drop(reason(why)))?;
+    if !database.count(association, here.worker, len, here.now_ns) {
+        return Err(Fate::Drop(Reason::NoAssociation));
+    }
+    if let esp::Mode::Tunnel { to, .. } = association.sa.mode {
+        set_destination(packet, to);
+        if packet.len() > here.mtu {
+            allow_fragments(packet);
+        }
+    }
+    Ok(at)
+}
+
+/// A tunnel's packet that is too long is there because what it carries is not: it must be fragmented.
+#[cold]
+fn allow_fragments(packet: &mut Packet) {
+    if packet.data().first().is_some_and(|first| first >> 4 == 4)
+        && let Ok(mut header) = ipv4::HeaderMut::from_slice(packet.data_mut())
+    {
+        let fragment = header.as_header().fragment();
+        header.rewrite_fragment(fragment & !ipv4::FLAG_DF);
+    }
+}
+
+fn encrypt(batch: &mut Batch, ready: &[Option<Ready<'_>>]) {
+    let mut parts: ArrayVec<Part<'_>, AT_ONCE> = ArrayVec::new();
+    for (packet, ready) in batch.iter_mut().zip(ready) {
+        let Some(Ready { association, number, at }) = ready else { continue };
+        parts.push(part(packet, &association.sa, *at, *number));
+    }
+    seal(&mut parts);
+    drop(parts);
+    for (packet, ready) in batch.iter_mut().zip(ready) {
+        let Some(Ready { association, at, .. }) = ready else { continue };
+        finish(packet, &association.sa, *at);
+    }
+}
+
+/// Sets the destination annotation.
+pub(super) fn set_destination(packet: &mut Packet, to: IpAddr) {
+    match to {
+        IpAddr::V4(four) => packet.set_dst_ip(four.octets()),
+        IpAddr::V6(six) => packet.set_anno(anno::DST_IP, six.octets()),
+    }
+}
+
+fn reason(why: Unfit) -> Reason {
+    match why {
+        Unfit::NotIp | Unfit::NoTunnel => Reason::BadLength,
+        Unfit::Fragment => Reason::EspFragment,
+        Unfit::TooLong => Reason::TooLong,
+        Unfit::NoMemory => Reason::NoMemory,
+    }
+}

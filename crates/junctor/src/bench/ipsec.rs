@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor bench ipsec`: what protecting and opening a packet costs, as elements do it.
+//!
+//! Three configurations on in-memory devices run in turn: packets pass as they are; IPsecEncrypt protects them; IPsecEncrypt protects and IPsecDecrypt opens them. What one
+//! costs more than the one before is the element's cost: policy, association, headers, encryption, counters.
+
+use std::fmt::Write as _;
+
+use clap::ValueEnum;
+use lang::Graph;
+use serde_json::json;
+
+use super::subject::{Failed, Prepared, Subject, run_together};
+use crate::cli;
+use crate::measure::{self, Measured};
+
+/// Bytes of an Ethernet header.
+const LINK: usize = 14;
+/// Flows of the traffic, over all tunnels.
+const FLOWS: usize = 4096;
+
+/// An algorithm as `ip xfrm` names it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Algorithm {
+    /// AES-128 in Galois counter mode.
+    Aes128Gcm,
+    /// AES-256 in Galois counter mode.
+    Aes256Gcm,
+    /// ChaCha20 with Poly1305.
+    Chacha20Poly1305,
+    /// AES-128 in cipher block chaining mode with HMAC-SHA-256.
+    Aes128CbcSha256,
+    /// Triple DES with HMAC-SHA-1: obsolete, for comparisons with published measurements.
+    #[value(name = "3des-sha1")]
+    TripleDesSha1,
+}
+
+/// Measure what IPsec costs a packet: IPsecEncrypt and IPsecDecrypt with policies and associations, on in-memory devices.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor bench ipsec
+  junctor bench ipsec --algorithm aes256-gcm --length 60 --tunnels 1,1000,100000
+  junctor bench ipsec --scaling --json")]
+pub(crate) struct Args {
+    /// How packets are protected.
+    #[arg(long, value_enum, default_value = "aes128-gcm")]
+    algorithm: Algorithm,
+    /// Lengths of the packets before they are protected, in bytes.
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "60,1436")]
+    length: Vec<usize>,
+    /// Numbers of tunnels, each with a policy of its own. Packets take one at random.
+    #[arg(long, value_name = "NUMBER,...", value_delimiter = ',', default_value = "1,1000")]
+    tunnels: Vec<usize>,
+    /// Measure also two workers next to two programs of one worker each.
+    #[arg(long)]
+    scaling: bool,
+    /// Measured runs of each case.
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    runs: usize,
+    /// Length of a run in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    run_ms: u64,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Algorithm {
+    /// Its words in an association, with a key for tunnel `number`.
+    pub(crate) fn words(self, number: usize) -> String {
+        let key = |bytes: usize| format!("0x{number:0width$x}", width = 2 * bytes);
+        match self {
+            Algorithm::Aes128Gcm => format!("aead aes-gcm {} 128", key(20)),
+            Algorithm::Aes256Gcm => format!("aead aes-gcm {} 128", key(36)),
+            Algorithm::Chacha20Poly1305 => format!("aead chacha20-poly1305 {} 128", key(36)),
+            Algorithm::Aes128CbcSha256 => {
+                format!("enc aes-cbc {} auth-trunc sha256 {} 128", key(16), key(32))
+            }
+            Algorithm::TripleDesSha1 => format!("enc 3des-cbc {} auth-trunc sha1 {} 96", key(24), key(20)),
+        }
+    }
+}
+
+/// How far packets go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Clear,
+    Encrypted,
+    Decrypted,
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    if let Some(bad) = args.length.iter().find(|len| !(28..=9000).contains(*len)) {
+        return cli::usage(format!("--length {bad}: packets have 28 to 9000 bytes"));
+    }
+    if let Some(bad) = args.tunnels.iter().find(|count| !(1..=200_000).contains(*count)) {
+        return cli::usage(format!("--tunnels {bad}: there are 1 to 200000 tunnels"));
+    }
+    let mut results = Vec::new();
+    for tunnels in &args.tunnels {
+        for len in &args.length {
+            match measure(args, *tunnels, *len) {
+                Ok(measured) => results.extend(measured),
+                Err(why) => return cli::fail(why),
+            }
+        }
+    }
+    let conditions = json!({
+        "algorithm": args.algorithm.to_possible_value().map(|value| value.get_name().to_owned()),
+        "mode": "tunnel", "families": "IPv4 in IPv4", "replay_window": 1024, "flows": FLOWS,
+        "workers": 1, "burst": engine::DEFAULT_BURST, "run_ms": args.run_ms,
+    });
+    measure::print("bench ipsec", &conditions, &results, args.json)
+}
+
+/// The network of tunnel `number`: a /24 of 20.0.0.0/6.
+fn network(number: usize) -> String {
+    format!("{}.{}.{}.0/24", 20 + (number >> 16), number >> 8 & 255, number & 255)
+}
+
+/// Associations and policies. The other end has the same associations, and looks at policies for what arrives.
+fn database(args: &Args, tunnels: usize, direction: &str) -> String {
+    let mut arguments = String::new();
+    for number in 0..tunnels {
+        let (reqid, spi, words) = (number + 1, number + 0x1000, args.algorithm.words(number + 1));
+        let ends = "src 192.0.2.1 dst 192.0.2.2";
+        let _ = write!(
+            arguments,
+            "{}SA {ends} spi {spi} reqid {reqid} {words}, POLICY dir {direction} dst {} tmpl {ends} reqid {reqid} mode tunnel",
+            if number == 0 { "" } else { ",\n" },
+            network(number)
+        );
+    }
+    arguments
+}
+
+fn text(args: &Args, tunnels: usize, len: usize, way: Way) -> String {
+    // Networks of the traffic: a power of two that the tunnels cover, so that every packet has one.
+    let covered = tunnels.next_power_of_two() / if tunnels.is_power_of_two() { 1 } else { 2 };
+    let prefix_len = 24 - covered.trailing_zeros();
+    let mut text = format!(
+        "// bench: m0 ether=02:00:00:00:00:01 src=10.1.0.0/16 dst=20.0.0.0/{prefix_len} flows={FLOWS} length={}\n",
+        len + LINK
+    );
+    if way != Way::Clear {
+        text += &format!("here :: IPsecDatabase({});\n", database(args, tunnels, "out"));
+    }
+    if way == Way::Decrypted {
+        text += &format!("there :: IPsecDatabase({});\n", database(args, tunnels, "fwd"));
+    }
+    text += "FromDevice(m0) -> Strip(14) -> MarkIPHeader";
+    if way != Way::Clear {
+        text += " -> IPsecEncrypt(here, MTU 9200)";
+    }
+    if way == Way::Decrypted {
+        text += " -> IPsecDecrypt(there)";
+    }
+    text + " -> EtherEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:9) -> ToDevice(m1);\n"
+}
+
+fn graph(text: &str) -> Result<Graph, String> {
+    let parsed = lang::load_str("bench", text, &elements::options());
+    parsed.graph.ok_or_else(|| format!("{:?}", parsed.diagnostics.first()))
+}
+
+fn failed(why: Failed) -> String {
+    match why {
+        Failed::Configuration(errors) => {
+            errors.first().map_or_else(String::new, |error| error.message.clone())
+        }
+        Failed::Silent => "no packet came out".to_owned(),
+        Failed::Traffic(why) => why,
+    }
+}
+
+fn measure(args: &Args, tunnels: usize, len: usize) -> Result<Vec<Measured>, String> {
+    let ways = [Way::Clear, Way::Encrypted, Way::Decrypted];
+    let texts = ways.map(|way| text(args, tunnels, len, way));
+    let mut prepared: Vec<Prepared> = Vec::new();
+    for text in &texts {
+        let graph = graph(text)?;
+        let subject = Subject::new(&graph, text)?.with_run_ms(args.run_ms);
+        prepared.push(subject.prepare(1).map_err(failed)?);
+    }
+    let mut costs: [Vec<f64>; 2] = Default::default();
+    for _ in 0..args.runs.max(1) {
+        let mut before = None;
+        for (at, router) in prepared.iter_mut().enumerate() {
+            let ns = router.run_surely().map_err(failed)?.ns_per_packet();
+            if let Some(before) = before.replace(ns) {
+                costs[at - 1].push(ns - before);
+            }
+        }
+    }
+    let name = |what: &str| format!("ipsec.{what}.{len}.{tunnels}");
+    let [encrypt, decrypt] = costs;
+    let mut results = vec![
+        Measured::new(name("encrypt_ns"), "ns", encrypt),
+        Measured::new(name("decrypt_ns"), "ns", decrypt),
+    ];
+    if args.scaling {
+        drop(prepared);
+        results.push(Measured::new(name("scaling_2"), "times", scaling(args, &texts[1])?));
+    }
+    Ok(results)
+}
+
+/// The rate of two workers over that of two programs with one worker each.
+fn scaling(args: &Args, text: &str) -> Result<Vec<f64>, String> {
+    let graph = graph(text)?;
+    let subject = Subject::new(&graph, text)?.with_run_ms(args.run_ms);
+    let mut both = [subject.prepare(2).map_err(failed)?];
+    let mut pair = subject.prepare_pair().map_err(failed)?;
+    let mut ratios = Vec::new();
+    for _ in 0..args.runs.max(1) {
+        let rate = |runs: &[super::Run]| runs.iter().map(|run| run.packets() / run.wall_ns).sum::<f64>();
+        let together = rate(&run_together(&mut both).map_err(failed)?);
+        let apart = rate(&run_together(&mut pair).map_err(failed)?);
+        ratios.push(together / apart);
+    }
+    Ok(ratios)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_measures_something() {
+        for algorithm in Algorithm::value_variants() {
+            let args = Args {
+                algorithm: *algorithm,
+                length: vec![60],
+                tunnels: vec![1],
+                scaling: false,
+                runs: 1,
+                run_ms: 5,
+                json: true,
+            };
+            for tunnels in [1, 5] {
+                let measured = measure(&args, tunnels, 60).unwrap();
+                assert_eq!(measured[0].name, format!("ipsec.encrypt_ns.60.{tunnels}"), "{algorithm:?}");
+                assert_eq!(measured[1].runs.len(), 1);
+            }
+        }
+    }
+}
