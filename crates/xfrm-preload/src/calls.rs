@@ -231,7 +231,9 @@ fn sends(socket: &Socket, head: &[u8], call: impl Fn() -> ssize_t) -> ssize_t {
         if !is_gone(why) {
             return fail(why) as ssize_t;
         }
-        socket.lost(generation);
+        if !socket.lost(generation) {
+            return fail(why) as ssize_t;
+        }
     }
 }
 
@@ -327,7 +329,9 @@ unsafe fn receives(
         let got = call();
         let is_end = got == 0 && (len > 0 || flags & libc::MSG_TRUNC != 0);
         if is_end || got < 0 && errno() == libc::ECONNRESET {
-            socket.lost(generation);
+            if !socket.lost(generation) {
+                return fail(libc::ECONNRESET) as ssize_t;
+            }
             continue;
         }
         if got <= 0 || data.is_null() || flags & libc::MSG_PEEK != 0 {

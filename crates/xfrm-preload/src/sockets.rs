@@ -80,7 +80,8 @@ pub fn place() -> Option<&'static CString> {
 
 /// The socket of a descriptor.
 pub fn find(fd: c_int) -> Option<&'static Socket> {
-    if COUNT.load(Ordering::Acquire) == 0 {
+    // A slot that is being filled has -1.
+    if fd < 0 || COUNT.load(Ordering::Acquire) == 0 {
         return None;
     }
     let is_it = |socket: &&Socket| {
@@ -220,19 +221,21 @@ impl Socket {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The server has gone from what was behind the descriptor at `generation`.
-    pub fn lost(&self, generation: u32) {
+    /// The server has gone from what was behind the descriptor at `generation`. Returns whether something else is there by now.
+    pub fn lost(&self, generation: u32) -> bool {
         if self.take(&[CONNECTED]).is_none() {
-            return;
+            return self.generation() != generation;
+        }
+        if self.generation() != generation {
+            self.state.store(CONNECTED, Ordering::Release);
+            return true;
         }
         let mut pair = [-1; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
         // SAFETY: there is room for two numbers.
-        let is_stale = self.generation() != generation
-            || unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) } != 0;
-        if is_stale {
+        if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) } != 0 {
             self.state.store(CONNECTED, Ordering::Release);
-            return;
+            return false;
         }
         let [ours, theirs] = pair;
         let asked = self.asked.swap(0, Ordering::AcqRel);
@@ -243,6 +246,7 @@ impl Socket {
         self.put_behind(theirs);
         self.state.store(LOST, Ordering::Release);
         dial_again();
+        true
     }
 
     /// Waits until the server is there. Returns whether it is.

@@ -26,6 +26,8 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
 };
 
+use zeroize::Zeroize as _;
+
 use crate::event::message_of;
 use crate::kernel::Kernel;
 use crate::netlink::{Builder, Messages, control};
@@ -176,7 +178,10 @@ impl Guest {
             }
             let Some(datagram) = self.waiting.front() else { return };
             match self.socket.send(datagram) {
-                Ok(_) => drop(self.waiting.pop_front()),
+                Ok(_) => {
+                    // Keys may have been in it.
+                    self.waiting.pop_front().unwrap_or_default().zeroize();
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => {
                     self.is_gone = true;
@@ -222,7 +227,7 @@ impl Guest {
             }
         }
         // Keys may have been in it.
-        buffer[..len].fill(0);
+        buffer[..len].zeroize();
     }
 
     fn greet(&mut self, port: u32, body: &[u8]) {
