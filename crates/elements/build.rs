@@ -2,7 +2,7 @@
 //! Collects the manuals: the `//!` header of every element's file.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn main() {
     println!("cargo::rerun-if-changed=src");
@@ -11,7 +11,10 @@ fn main() {
     let mut kinds: Vec<_> = kinds.collect();
     kinds.sort();
     for kind in kinds {
-        let mut files: Vec<_> = std::fs::read_dir(&kind).expect("kind").flatten().map(|e| e.path()).collect();
+        let mut files = entries(&kind);
+        let below = files.iter().filter(|f| f.is_dir()).flat_map(|dir| entries(dir));
+        let below: Vec<_> = below.filter(|f| f.extension().is_some_and(|x| x == "rs")).collect();
+        files.extend(below);
         files.sort();
         for file in files.iter().filter(|f| f.extension().is_some_and(|x| x == "rs")) {
             let text = std::fs::read_to_string(file).expect("element file");
@@ -28,4 +31,8 @@ fn main() {
     table.push(']');
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     std::fs::write(Path::new(&out).join("manuals.rs"), table).expect("manuals.rs");
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(dir).expect("a directory").flatten().map(|e| e.path()).collect()
 }

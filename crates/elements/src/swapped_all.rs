@@ -28,6 +28,12 @@ const GOES_ON: &[&str] = &[
     "FastUDPFlows: i :: TestIn -> o :: TestOut; e :: FastUDPFlows(2, 5, 60, 0:0:0:0:0:0, 1.1.1.1, 0:0:0:0:0:0, 2.2.2.2, 2, 3) -> u :: Unqueue -> Truncate(0) -> o;",
     "ICMPIPEncap: i :: TestIn -> e :: ICMPIPEncap(1.1.1.1, 2.2.2.2, echo) -> o :: TestOut;",
     "ICMPPingEncap: i :: TestIn -> e :: ICMPPingEncap(1.1.1.1, 2.2.2.2) -> o :: TestOut;",
+    "IPsecAuthHMACSHA1: i :: TestIn -> SetIPAddress(10.0.0.1) -> a :: RadixIPsecLookup(0/0 1 234 1111111111111111 2222222222222222 1 64); a[0] -> Discard; a[1] -> e :: IPsecAuthHMACSHA1(0) -> o :: TestOut;",
+    "IPsecAuthSHA1: i :: TestIn -> e :: IPsecAuthSHA1(1) -> Discard; e[1] -> o :: TestOut;",
+    "IPsecEncap: i :: TestIn -> SetIPAddress(9.9.9.9) -> e :: IPsecEncap(50) -> o :: TestOut;",
+    "IPsecRouteTable: i :: TestIn -> SetIPAddress(10.0.0.1) -> e :: IPsecRouteTable(0/0 1 234 1111111111111111 2222222222222222 1 64); e[0] -> Discard; e[1] -> IPsecESPEncap -> Truncate(8) -> o :: TestOut;",
+    "RadixIPsecLookup: i :: TestIn -> SetIPAddress(10.0.0.1) -> e :: RadixIPsecLookup(0/0 1 234 1111111111111111 2222222222222222 1 64); e[0] -> Discard; e[1] -> IPsecESPEncap -> Truncate(8) -> o :: TestOut;",
+    "IPsecESPEncap: i :: TestIn -> e :: IPsecESPEncap(5) -> Truncate(8) -> o :: TestOut;",
     "LinkUnqueue: i :: TestIn -> q :: Queue -> e :: LinkUnqueue(1, 1000) -> o :: TestOut;",
     "SetTimestampDelta: i :: TestIn -> SetTimestamp -> e :: SetTimestampDelta -> o :: TestOut;",
     "TimeRange: i :: TestIn -> SetTimestamp -> e :: TimeRange -> o :: TestOut;",
@@ -182,6 +188,9 @@ const BEGINS_AGAIN: &[(&str, &str)] = &[
 
 /// What does with each packet what its text and handlers say, whatever came before.
 const NOTHING: &[&str] = &[
+    "IPsecAES",
+    "IPsecDES",
+    "IPsecESPUnencap",
     "EraseIPPayload",
     "IP6Encap",
     "ProtocolTranslator46",

@@ -42,6 +42,7 @@ const ANNOTATIONS: &[(&str, usize, usize)] = &[
     ("AGGREGATE", anno::AGGREGATE, 4),
     ("EXTRA_LENGTH", anno::EXTRA_LENGTH, 4),
     ("FIRST_TIMESTAMP", anno::FIRST_TIMESTAMP, 8),
+    ("IPSEC_SPI", anno::IPSEC_SPI, 4),
     ("EXTRA_PACKETS", anno::EXTRA_PACKETS, 4),
     ("SEQUENCE_NUMBER", anno::SEQUENCE, 4),
     ("MISC_IP", anno::MISC_IP, 4),

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod algorithm;
+pub mod click;
 mod front;
 pub mod header;
 pub mod inbound;

@@ -141,6 +141,23 @@ pub(crate) fn encapsulate(packet: &mut Packet, header: &mut ipv4::Repr, step: St
     Ok(())
 }
 
+/// Puts headers in front of the packets of a batch; `dst` gives each one's destination.
+pub(crate) fn encapsulate_all(
+    cx: &mut Cx<'_>,
+    mut batch: Batch,
+    header: &mut ipv4::Repr,
+    step: Step,
+    mut dst: impl FnMut(&mut Packet) -> Ipv4Addr,
+) -> Batch {
+    let why = std::cell::Cell::new(Reason::TooLong);
+    let encap = |p: &mut Packet| {
+        header.dst = dst(p);
+        encapsulate(p, header, step).map_err(|reason| why.set(reason)).is_ok()
+    };
+    batch.partition(encap, |p| cx.drop(why.get(), p));
+    batch
+}
+
 impl Element for IpEncap {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.header.protocol = Protocol(args.required::<ProtocolArg>("PROTO").0);
@@ -167,15 +184,8 @@ impl Element for IpEncap {
         Some(Box::new(self.clone()))
     }
 
-    fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
-        let why = std::cell::Cell::new(Reason::TooLong);
-        let IpEncap { header, dst, step } = self;
-        let encap = |p: &mut Packet| {
-            header.dst = dst.of(p);
-            encapsulate(p, header, *step).map_err(|reason| why.set(reason)).is_ok()
-        };
-        batch.partition(encap, |p| cx.drop(why.get(), p));
-        batch
+    fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
+        encapsulate_all(cx, batch, &mut self.header, self.step, |p| self.dst.of(p))
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! IPsec: ESP by policies or as tunnels.
+//! IPsec: ESP by policies or as tunnels; Click's own elements.
 
 pub mod check;
+mod click;
 pub mod database;
 pub mod decrypt;
 pub mod encrypt;
@@ -16,6 +17,15 @@ use engine::Class;
 #[rustfmt::skip]
 pub(crate) static CLASSES: &[Class] = &[
     check::CLASS,
+    click::ipsec_aes::CLASS,
+    click::ipsec_auth::CLASS,
+    click::ipsec_auth::PLAIN,
+    click::ipsec_des::CLASS,
+    click::ipsec_encap::CLASS,
+    click::ipsec_esp_encap::CLASS,
+    click::ipsec_esp_unencap::CLASS,
+    click::radix_ipsec_lookup::CLASS,
+    click::radix_ipsec_lookup::TABLE,
     database::CLASS,
     decrypt::CLASS,
     encrypt::CLASS,

@@ -23,6 +23,10 @@ pub mod anno {
     pub const EXTRA_LENGTH: usize = 24;
     /// First timestamp: 8 bytes, host order.
     pub const FIRST_TIMESTAMP: usize = 28;
+    /// Number of the security association that the packet belongs to: 4 bytes, host order, in place of the first timestamp. Zero for none.
+    pub const IPSEC_SA: usize = 28;
+    /// The association's index in packets (SPI): 4 bytes, host order, in place of the first timestamp's end.
+    pub const IPSEC_SPI: usize = 32;
     /// Rate of the packet's source, as IPRateMonitor measured it: 4 bytes, host order, in place of the first timestamp's end.
     pub const FORWARD_RATE: usize = 32;
     /// Rate to the packet's destination: 4 bytes, host order, in place of the extra packets.
