@@ -119,13 +119,13 @@ fn packets_to_the_router_part() {
     };
     let run = received(CLICK[1], 64, &[with(&|bytes| bytes[9] = 17)], 32);
     assert_eq!((run.out("host").len(), run.out("o").len()), (1, 0), "another protocol");
-    let unknown: &dyn Fn(&mut Vec<u8>) = &|bytes| bytes[23] ^= 1;
-    let (first, later): (&dyn Fn(&mut Vec<u8>), &dyn Fn(&mut Vec<u8>)) =
-        (&|bytes| bytes[6] = 0x20, &|bytes| bytes[7] = 1);
-    for (change, want) in
-        [(unknown, Reason::NoAssociation), (first, Reason::EspFragment), (later, Reason::EspFragment)]
-    {
-        assert_eq!(drops(&received(CLICK[1], 64, &[with(change)], 32)), [(want, 1)]);
+    let with_byte = |at: usize, value: u8| with(&|bytes| bytes[at] = value);
+    for (bytes, want) in [
+        (with_byte(23, 9), Reason::NoAssociation),
+        (with_byte(6, 0x20), Reason::EspFragment),
+        (with_byte(7, 1), Reason::EspFragment),
+    ] {
+        assert_eq!(drops(&received(CLICK[1], 64, &[bytes], 32)), [(want, 1)]);
     }
     let short = with(&|bytes| {
         bytes.truncate(23);
