@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
 use engine::Reason;
-use esp::inbound::{Arrived, Dropped, Found, decapsulate, find, part};
+use esp::inbound::{Arrived, Dropped, Found, accept as note_numbers, find, part, unpack};
 use esp::{Part, open};
 use ipsec::{Association, Database};
 use packet::{Batch, Packet};
@@ -49,19 +49,14 @@ pub(super) fn accept<'a>(
     admit: impl Fn(&Packet, &Association) -> Result<(), Reason>,
 ) -> Others {
     let mut others = Others::new();
-    let arrived = sort(batch, &mut others, |packet| arrive(packet, here, &association));
-    let opened = decrypt(batch, &arrived);
-    let mut each = arrived.iter().zip(opened);
+    let known = sort(batch, &mut others, |packet| arrive(packet, here, &association));
+    let opened = decrypt(batch, &known);
+    let mut each = known.iter().zip(pass(&known, &opened));
     sort(batch, &mut others, |packet| {
-        let Some(((association, arrived, from), (number, is_genuine))) = each.next() else {
+        let Some((Known { association, arrived, from }, passes)) = each.next() else {
             return Err(Fate::Drop(Reason::BadEsp));
         };
-        let line = association.lines.of(here.worker);
-        if !is_genuine {
-            line.forged.add(1);
-            return Err(Fate::Drop(Reason::BadIcv));
-        }
-        if let Err(why) = decapsulate(packet, &association.sa, arrived, number) {
+        if let Err(why) = passes.and_then(|()| unpack(packet, &association.sa, arrived)) {
             note(association, why, here.worker);
             return Err(Fate::Drop(reason(why)));
         }
@@ -81,7 +76,11 @@ pub(super) fn accept<'a>(
 }
 
 /// An ESP packet, the association that it names, and where it came from.
-type Known<'a> = (&'a Association, Arrived, IpAddr);
+struct Known<'a> {
+    association: &'a Association,
+    arrived: Arrived,
+    from: IpAddr,
+}
 
 fn arrive<'a>(
     packet: &mut Packet,
@@ -94,35 +93,49 @@ fn arrive<'a>(
         Found::KeepAlive => return Err(Fate::Drop(Reason::Discarded)),
     };
     let (from, to) = addresses(packet.data()).ok_or(Fate::Drop(Reason::BadEsp))?;
-    let known = association(to, arrived.spi).ok_or(Fate::Drop(Reason::NoAssociation))?;
-    if known.is_over() {
-        return Err(Fate::Drop(Reason::NoAssociation));
-    }
-    if let Err(why) = part(packet, &known.sa, &arrived) {
-        note(known, why, here.worker);
-        return Err(Fate::Drop(reason(why)));
-    }
-    Ok((known, arrived, from))
+    let known = association(to, arrived.spi).filter(|association| !association.is_over());
+    let association = known.ok_or(Fate::Drop(Reason::NoAssociation))?;
+    Ok(Known { association, arrived, from })
 }
 
-/// Decrypts. Returns each packet's sequence number, and whether it is genuine.
-fn decrypt(batch: &mut Batch, arrived: &[Known<'_>]) -> ArrayVec<(u64, bool), AT_ONCE> {
+/// Decrypts. Returns the sequence numbers of genuine packets.
+fn decrypt(batch: &mut Batch, known: &[Known<'_>]) -> ArrayVec<Result<u64, Dropped>, AT_ONCE> {
     let mut parts: ArrayVec<Part<'_>, AT_ONCE> = ArrayVec::new();
-    // All have passed this check. It asks the window again, which another worker may have moved: such a packet counts as not genuine.
-    let mut is_there: ArrayVec<bool, AT_ONCE> = ArrayVec::new();
-    for (packet, (association, arrived, _)) in batch.iter_mut().zip(arrived) {
-        let part = part(packet, &association.sa, arrived).ok();
-        is_there.push(part.is_some());
-        parts.extend(part);
+    let mut opened = ArrayVec::new();
+    for (packet, Known { association, arrived, .. }) in batch.iter_mut().zip(known) {
+        opened.push(part(packet, &association.sa, arrived).map(|part| {
+            let number = part.number;
+            parts.push(part);
+            number
+        }));
     }
     open(&mut parts);
     let mut parts = parts.iter();
-    is_there
-        .into_iter()
-        .map(|is_there| {
-            is_there.then(|| parts.next()).flatten().map_or((0, false), |p| (p.number, p.is_genuine))
-        })
-        .collect()
+    for opened in opened.iter_mut().filter(|opened: &&mut Result<u64, Dropped>| opened.is_ok()) {
+        if parts.next().is_some_and(|part| !part.is_genuine) {
+            *opened = Err(Dropped::Forged);
+        }
+    }
+    opened
+}
+
+/// Notes the sequence numbers of genuine packets, those of a run of packets of one association together. Returns which packets pass.
+fn pass(known: &[Known<'_>], opened: &[Result<u64, Dropped>]) -> ArrayVec<Result<(), Dropped>, AT_ONCE> {
+    let mut verdicts: ArrayVec<Result<(), Dropped>, AT_ONCE> =
+        opened.iter().map(|opened| opened.map(drop)).collect();
+    let mut first = 0;
+    for run in known.chunk_by(|a, b| std::ptr::eq(a.association, b.association)) {
+        let (mut numbers, mut places) = (ArrayVec::<u64, AT_ONCE>::new(), ArrayVec::<usize, AT_ONCE>::new());
+        for (place, opened) in opened.iter().enumerate().skip(first).take(run.len()) {
+            if let Ok(number) = opened {
+                numbers.push(*number);
+                places.push(place);
+            }
+        }
+        note_numbers(&run[0].association.sa, &numbers, |at, verdict| verdicts[places[at]] = verdict);
+        first += run.len();
+    }
+    verdicts
 }
 
 /// Counts what an association has refused.
@@ -131,6 +144,7 @@ fn note(association: &Association, why: Dropped, worker: usize) {
     match why {
         Dropped::Replayed => line.replayed.add(1),
         Dropped::TooOld => line.too_old.add(1),
+        Dropped::Forged => line.forged.add(1),
         _ => {}
     }
 }

@@ -122,7 +122,12 @@ struct Ready<'a> {
 fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<(), Fate> {
     let sa = &association.sa;
     let most = usize::from(association.path_mtu(here.now_ns)).min(here.mtu);
-    let header = Header::read(packet.data()).map_err(|why| Fate::Drop(reason(why)))?;
+    let header = match sa.mode {
+        // A tunnel carries extension headers as it carries all else.
+        esp::Mode::Tunnel { .. } => Header::read_fixed(packet.data()),
+        esp::Mode::Transport => Header::read(packet.data()),
+    };
+    let header = header.map_err(|why| Fate::Drop(reason(why)))?;
     if tunnelled_len(sa, header.packet_len) <= most || !header.dont_fragment {
         return Ok(());
     }
