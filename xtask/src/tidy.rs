@@ -35,7 +35,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "junctor",
         &[
             "wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports", "profile", "stats",
-            "tester", "lab", "icc", "planes", "feed", "control", "bfd", "ipsec", "xfrm",
+            "tester", "lab", "icc", "planes", "feed", "control", "bfd", "esp", "ipsec", "xfrm",
         ],
     ),
 ];

@@ -11,7 +11,7 @@ use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     affinity, apply, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib, init,
-    lab, parallelize, plan, profile, routing, run, test, top, trace, trial, up,
+    ipsec, lab, parallelize, plan, profile, routing, run, test, top, trace, trial, up,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -46,6 +46,7 @@ enum Command {
     #[command(hide = true)]
     Guest(up::GuestArgs),
     Init(init::Args),
+    Ipsec(ipsec::Args),
     Lab(lab::Args),
     Logs(up::commands::LogsArgs),
     Neighbours(routing::neighbours::Args),
@@ -104,6 +105,7 @@ pub(crate) fn main() -> u8 {
         Command::Fib(args) => fib::main(&args),
         Command::Guest(args) => up::guest(&args),
         Command::Init(args) => init::main(&args),
+        Command::Ipsec(args) => ipsec::main(&args),
         Command::Lab(args) => lab::main(&args),
         Command::Logs(args) => up::commands::logs(&args),
         Command::Neighbours(args) => routing::neighbours::main(&args),

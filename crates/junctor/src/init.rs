@@ -61,7 +61,7 @@ enum What {
         /// Switch packets with MPLS labels, too: those of the control plane, and those that are written to the handlers of 'mpls'.
         #[arg(long)]
         mpls: bool,
-        /// Protect packets by IPsec, as policies say that handlers of 'sad' and key daemons add.
+        /// Protect packets by IPsec, as policies say that handlers of 'ipsec' and key daemons add.
         #[arg(long)]
         ipsec: bool,
         /// A VRF: interfaces with a routing table of their own; may be repeated. With --host, TABLE is Linux's number of it, by default 1001

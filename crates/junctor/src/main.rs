@@ -33,6 +33,7 @@ mod feeds;
 mod fib;
 mod files;
 mod init;
+mod ipsec;
 mod kept;
 mod lab;
 mod liveness;

@@ -31,7 +31,7 @@ fn parallelism_writes_a_page_and_json() {
         "parallelism.router.mpps_1".to_owned(),
         "parallelism.router.modelled_mpps_8".to_owned(),
         "parallelism.router.ns_per_packet".to_owned(),
-        "parallelism.work.mpps_1".to_owned(),
+        "parallelism.ipsec_3des.mpps_1".to_owned(),
         "parallelism.streams.solver_modelled_mpps".to_owned(),
         "parallelism.rewriting.after_modelled_mpps_3".to_owned(),
     ];

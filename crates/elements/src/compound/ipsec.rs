@@ -29,7 +29,7 @@ pub(super) fn rest6(router: &Router) -> &'static str {
 
 /// What checks received packets.
 pub(super) fn check(router: &Router) -> &'static str {
-    if router.ipsec.is_some() { "IPsecCheck(sad) -> " } else { "" }
+    if router.ipsec.is_some() { "IPsecCheck(ipsec) -> " } else { "" }
 }
 
 /// Gives packets the Ethernet header with which the kernel gets them, by the interface of their paint.
@@ -49,8 +49,8 @@ pub(super) fn sorted(router: &Router) -> String {
     let (four, six) = (router.has4(), router.has6());
     let mut text = format!(
         "\n// IPsec: what policies demand is protected by ESP (protocol 50, or UDP port 4500).\n\
-         sad :: IPsecDatabase({});\n\
-         dec :: IPsecDecrypt(sad) -> opened :: {FAMILIES};\nopened[2] -> Discard;\n\
+         ipsec :: IPsecDatabase({});\n\
+         dec :: IPsecDecrypt(ipsec) -> opened :: {FAMILIES};\nopened[2] -> Discard;\n\
          dec[1] -> ike :: {FAMILIES};\nike[2] -> Discard;\n\
          protected :: {FAMILIES};\nprotected[2] -> Discard;\n",
         arguments.iter().map(|text| format!("\n    {text}")).collect::<Vec<_>>().join(","),
@@ -122,7 +122,7 @@ fn out(router: &Router, i: usize, name: &str, error: &str) -> String {
     }
     let (mtu, follow) = (router.interfaces[i].mtu, router.follow(i));
     format!(
-        "-> {name}{i} :: IPsecEncrypt(sad, MTU {mtu}{follow});\n\
+        "-> {name}{i} :: IPsecEncrypt(ipsec, MTU {mtu}{follow});\n\
          {name}{i}[0] -> protected;\n\
          {name}{i}[2] -> {error};\n\
          {name}{i}[1]\n    "
@@ -137,7 +137,7 @@ pub(super) fn said(router: &Router, i: usize) -> String {
     let (mtu, follow) = (router.interfaces[i].mtu, router.follow(i));
     format!(
         "kind{i} :: Classifier(12/0800, 12/86dd, -);\n\
-         kind{i}[0], kind{i}[1] -> Strip(14) -> mine{i} :: IPsecEncrypt(sad, MTU {mtu}{follow});\n\
+         kind{i}[0], kind{i}[1] -> Strip(14) -> mine{i} :: IPsecEncrypt(ipsec, MTU {mtu}{follow});\n\
          mine{i}[0] -> protected;\n\
          mine{i}[1] -> Unstrip(14) -> out{i};\n\
          kind{i}[2] -> out{i};\n"

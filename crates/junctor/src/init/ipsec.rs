@@ -2,9 +2,10 @@
 //! `junctor init ipsec`: two networks joined by a tunnel, with keys for both ends.
 
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use elements::compound::router::{Address, Interface, Router};
 
@@ -33,6 +34,9 @@ pub(crate) struct Gateway {
     /// Next hop for all other destinations, once for each family.
     #[arg(long, value_name = "ADDRESS")]
     default: Vec<String>,
+    /// Take the keys of the other end's configuration, which 'init ipsec' has written, in place of new ones.
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
     /// Let this host's kernel answer what is for the router and all exceptions, on a tap for each interface.
     #[arg(long)]
     host: bool,
@@ -75,8 +79,20 @@ pub(crate) fn gateway(args: &Gateway) -> Result<String, String> {
     let (here, at) = own_end(&router, args.peer)?;
     let locals = locals(&router, at, &args.local)?;
     let remotes: Vec<String> = args.remote.iter().map(|text| network(text)).collect::<Result<_, _>>()?;
-    let mut random = File::open("/dev/urandom").map_err(|why| format!("/dev/urandom: {why}"))?;
-    let ways = [way(here, args.peer, &mut random)?, way(args.peer, here, &mut random)?];
+    let ways = match &args.keys {
+        Some(file) => {
+            let text = fs::read_to_string(file).map_err(|why| format!("{}: {why}", file.display()))?;
+            let of = |from, to| {
+                known(&text, from, to)
+                    .ok_or_else(|| format!("{} has no association from {from} to {to}", file.display()))
+            };
+            [of(here, args.peer)?, of(args.peer, here)?]
+        }
+        None => {
+            let mut random = File::open("/dev/urandom").map_err(|why| format!("/dev/urandom: {why}"))?;
+            [way(here, args.peer, &mut random)?, way(args.peer, here, &mut random)?]
+        }
+    };
     let pairs: Vec<[&str; 2]> = locals
         .iter()
         .flat_map(|local| remotes.iter().map(move |remote| [local.as_str(), remote.as_str()]))
@@ -162,11 +178,28 @@ fn network(text: &str) -> Result<String, String> {
     })
 }
 
+/// The association from one end to the other in a configuration that [`gateway`] wrote.
+fn known(text: &str, from: IpAddr, to: IpAddr) -> Option<Way> {
+    let arguments = text.lines().filter_map(|line| line.trim().strip_prefix("SA "));
+    let mut all = arguments
+        .filter_map(|line| ipsec::text::parse_association(line.trim_end_matches([',', ')', ';'])).ok());
+    let found = all.find(|config| (config.src, config.dst) == (from, to))?;
+    let esp::Spec::Combined { algorithm: esp::algorithm::Aead::AesGcm, key, icv_len: 16 } = &found.esp.spec
+    else {
+        return None;
+    };
+    Some(Way { from, to, spi: found.esp.spi, key: hex(key) })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::from("0x"), |text, byte| format!("{text}{byte:02x}"))
+}
+
 fn way(from: IpAddr, to: IpAddr, random: &mut File) -> Result<Way, String> {
     let mut bytes = [0; KEY_LEN + 4];
     random.read_exact(&mut bytes).map_err(|why| format!("/dev/urandom: {why}"))?;
     let (key, spi) = bytes.split_at(KEY_LEN);
-    let key = key.iter().fold(String::from("0x"), |text, byte| format!("{text}{byte:02x}"));
+    let key = hex(key);
     // Numbers below 256 are reserved.
     let spi = spi.iter().fold(0, |spi: u32, byte| spi << 8 | u32::from(*byte)) | 0x1000;
     Ok(Way { from, to, spi, key })
@@ -186,6 +219,7 @@ mod tests {
             default: Vec::new(),
             host: false,
             netns: None,
+            keys: None,
         }
     }
 
@@ -204,6 +238,28 @@ mod tests {
         let again = gateway(&args(&both, "192.0.2.2", &["10.2.0.0/16"])).unwrap();
         let key = |text: &str| text.split("0x").find(|word| word.len() > KEY_LEN * 2).map(str::to_owned);
         assert_ne!(key(&text), key(&again), "keys are random");
+    }
+
+    #[test]
+    fn the_other_end_takes_the_same_keys() {
+        let text = gateway(&args(&["eth0=192.0.2.1/24", "eth1=10.1.0.1/16"], "192.0.2.2", &["10.2.0.0/16"]))
+            .unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), &text).unwrap();
+        let mut other = args(&["eth0=192.0.2.2/24", "eth1=10.2.0.1/16"], "192.0.2.1", &["10.1.0.0/16"]);
+        other.keys = Some(file.path().to_owned());
+        let other = gateway(&other).unwrap();
+        let sas = |text: &str| {
+            let mut sas: Vec<String> =
+                text.lines().filter_map(|line| line.trim().strip_prefix("SA ")).map(str::to_owned).collect();
+            sas.sort();
+            sas
+        };
+        assert_eq!((sas(&text).len(), sas(&text)), (2, sas(&other)));
+        fs::write(file.path(), "").unwrap();
+        let mut wrong = args(&["eth0=192.0.2.2/24", "eth1=10.2.0.1/16"], "192.0.2.1", &["10.1.0.0/16"]);
+        wrong.keys = Some(file.path().to_owned());
+        assert!(gateway(&wrong).unwrap_err().contains("has no association from 192.0.2.2 to 192.0.2.1"));
     }
 
     #[test]

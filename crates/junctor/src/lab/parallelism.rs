@@ -56,7 +56,6 @@ fn report(setting: Setting<'_>, sections: Vec<Section>) -> Report {
         .into_iter()
         .collect();
     lacks.push("Devices: the study forwarded between network cards and four hosts; here packets are made and end in memory, so that no card and no bus sets a limit.".to_owned());
-    lacks.push("IPsec: the study's gateway encrypts by 3DES; here an element computes for a fixed number of steps on each packet instead; how much that is beside the router's own work stands below.".to_owned());
     let method = vec![
         setting.rounds_in_words("everything in a table"),
         "A rate is packets sent over the processor time of the busiest worker, so that other programs on the machine take nothing from it but caches and clock. Packets have 64 bytes with their checksum.".to_owned(),

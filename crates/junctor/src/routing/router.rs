@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Switch packets with MPLS labels, too, by the labels of FRR.
     #[arg(long, conflicts_with = "bird")]
     mpls: bool,
-    /// Protect packets by IPsec, as policies say that handlers of 'sad' and key daemons add.
+    /// Protect packets by IPsec, as policies say that handlers of 'ipsec' and key daemons add.
     #[arg(long)]
     ipsec: bool,
     /// A VRF: interfaces with a routing table of their own; may be repeated. TABLE is Linux's number of it, by default 1001 for the first, 1002 for

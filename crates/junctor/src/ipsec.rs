@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor ipsec`: security associations and policies of a router, in the words of `ip xfrm`.
+
+use std::fmt::Write as _;
+
+use clap::{Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use crate::ctl::{self, Client, Failure, Which};
+use crate::{cli, exit};
+
+/// Show and change the security associations and policies of a router's IPsecDatabase, in the words of 'ip xfrm'.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor ipsec                                             associations as a table, then policies
+  junctor ipsec state add src 192.0.2.1 dst 192.0.2.2 proto esp spi 0x100 reqid 1 mode tunnel aead aes-gcm 0x... 128
+  junctor ipsec state delete dst 192.0.2.2 spi 0x100
+  junctor ipsec policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out tmpl src 192.0.2.1 dst 192.0.2.2 reqid 1 mode tunnel
+  junctor ipsec monitor                                     events, until interrupted
+
+Keys on a command line are visible to other users: 'junctor ipsec state add -' reads the words from standard input.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// The IPsecDatabase.
+    #[arg(long, value_name = "NAME", default_value = "ipsec", global = true)]
+    element: String,
+    #[command(flatten)]
+    router: Which,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum What {
+    /// Security associations.
+    State(Change),
+    /// Policies.
+    Policy(Change),
+    /// Print events as they come: acquire, expire, mapping.
+    Monitor,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct Change {
+    /// What to do.
+    #[arg(value_enum, default_value = "list")]
+    action: Action,
+    /// Words of 'ip xfrm', or - for those of standard input.
+    #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+    words: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Action {
+    /// List all.
+    List,
+    /// Add one; an error if it is there.
+    Add,
+    /// Add one, or replace the one that is there.
+    Update,
+    /// Take one out.
+    #[value(alias = "del")]
+    Delete,
+    /// Take all out.
+    Flush,
+}
+
+/// How long a call waits for an event, in milliseconds.
+const PATIENCE_MS: u32 = 1000;
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    match run(args) {
+        Ok(code) => code,
+        Err(why) => why.tell(),
+    }
+}
+
+fn run(args: &Args) -> Result<u8, Failure> {
+    let mut client = Client::new(ctl::find(&args.router)?).map_err(ctl::lost)?;
+    let element = &args.element;
+    let (kind, change) = match &args.what {
+        None => {
+            let (sas, policies) =
+                (client.read(&format!("{element}.sas"))?, client.read(&format!("{element}.policies"))?);
+            let text = match args.json {
+                true => format!(
+                    "{:#}\n",
+                    json!({ "associations": associations(&sas), "policies": lines(&policies) })
+                ),
+                false => format!("{}\n{policies}", table(&associations(&sas))),
+            };
+            return Ok(cli::print_or_fail(text.as_bytes()));
+        }
+        Some(What::Monitor) => loop {
+            let events = client.read(&format!("{element}.events {PATIENCE_MS}"))?;
+            if cli::print_or_fail(events.as_bytes()) != exit::SUCCESS {
+                return Ok(exit::FAILURE);
+            }
+        },
+        Some(What::State(change)) => ("sa", change),
+        Some(What::Policy(change)) => ("policy", change),
+    };
+    let handler = match (change.action, kind) {
+        (Action::List, "sa") => {
+            let sas = client.read(&format!("{element}.sas"))?;
+            let text = if args.json { format!("{:#}\n", associations(&sas)) } else { sas };
+            return Ok(cli::print_or_fail(text.as_bytes()));
+        }
+        (Action::List, _) => {
+            let policies = client.read(&format!("{element}.policies"))?;
+            let text = if args.json { format!("{:#}\n", lines(&policies)) } else { policies };
+            return Ok(cli::print_or_fail(text.as_bytes()));
+        }
+        (Action::Flush, "sa") => "flush_sas".to_owned(),
+        (Action::Flush, _) => "flush_policies".to_owned(),
+        (Action::Add, _) => format!("add_{kind}"),
+        (Action::Update, _) => format!("update_{kind}"),
+        (Action::Delete, _) => format!("delete_{kind}"),
+    };
+    client.write(&format!("{element}.{handler}"), &words(&change.words).map_err(Failure::Unreachable)?)?;
+    Ok(exit::SUCCESS)
+}
+
+/// The words of the command line, or of standard input.
+fn words(given: &[String]) -> Result<String, String> {
+    if given == ["-"] {
+        let text = std::io::read_to_string(std::io::stdin());
+        return text
+            .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+            .map_err(|why| format!("standard input: {why}"));
+    }
+    Ok(given.join(" "))
+}
+
+fn lines(text: &str) -> Value {
+    text.lines().collect()
+}
+
+/// Associations as objects. Two lines are one association: its words, and behind a tab what it has carried.
+fn associations(text: &str) -> Value {
+    let mut all = Vec::new();
+    for line in text.lines() {
+        match line.strip_prefix('\t') {
+            None => all.push(object(line)),
+            Some(carried) => {
+                if let Some(last) = all.last_mut() {
+                    last.extend(numbers(carried));
+                }
+            }
+        }
+    }
+    all.into_iter().map(Value::Object).collect()
+}
+
+fn object(line: &str) -> Map<String, Value> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let after = |keyword: &str| {
+        let at = words.iter().position(|word| *word == keyword)?;
+        words.get(at + 1).map(|word| (*word).to_owned())
+    };
+    let names = ["src", "dst", "spi", "reqid", "mode"];
+    let mut object: Map<String, Value> =
+        names.iter().filter_map(|name| Some(((*name).to_owned(), after(name)?.into()))).collect();
+    let algorithm = ["aead", "enc"].iter().find_map(|keyword| after(keyword));
+    let with = after("auth-trunc").map_or(String::new(), |auth| format!(" {auth}"));
+    object.insert("algorithm".into(), (algorithm.unwrap_or_default() + &with).into());
+    object.insert("text".into(), line.into());
+    object
+}
+
+/// Words and numbers in turn.
+fn numbers(text: &str) -> Map<String, Value> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let pairs = words.as_chunks::<2>().0;
+    pairs
+        .iter()
+        .map(|[name, value]| {
+            let value = value.parse::<u64>().map_or_else(|_| Value::from(*value), Value::from);
+            ((*name).replace('-', "_"), value)
+        })
+        .collect()
+}
+
+fn table(associations: &Value) -> String {
+    let mut text = format!(
+        "{:<22} {:<22} {:<10} {:>6} {:<9} {:<30} {:>10} {:>13} {:>8} {:>8}\n",
+        "SOURCE", "DESTINATION", "SPI", "REQID", "MODE", "ALGORITHM", "PACKETS", "BYTES", "REFUSED", "AGE s"
+    );
+    for association in associations.as_array().into_iter().flatten() {
+        let word = |name: &str| association[name].as_str().unwrap_or("-").to_owned();
+        let number = |name: &str| association[name].as_u64().unwrap_or(0);
+        let refused = number("replayed") + number("outside_window") + number("bad_icv");
+        let _ = writeln!(
+            text,
+            "{:<22} {:<22} {:<10} {:>6} {:<9} {:<30} {:>10} {:>13} {:>8} {:>8}",
+            word("src"),
+            word("dst"),
+            word("spi"),
+            word("reqid"),
+            word("mode"),
+            word("algorithm"),
+            number("packets"),
+            number("bytes"),
+            refused,
+            number("age_ns") / 1_000_000_000,
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAS: &str = "src 192.0.2.1 dst 192.0.2.2 proto esp spi 0x00000100 reqid 1 mode tunnel replay-window 1024 enc cbc(aes) *** auth-trunc hmac(sha256) *** 128\n\
+        \tsent 3 top 0 bytes 180 packets 3 replayed 1 outside-window 0 bad-icv 2 age_ns 9000000000\n";
+
+    #[test]
+    fn associations_become_a_table_and_objects() {
+        let all = associations(SAS);
+        assert_eq!((all[0]["spi"].as_str(), all[0]["bad_icv"].as_u64()), (Some("0x00000100"), Some(2)));
+        let table = table(&all);
+        let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+        let want = [
+            "192.0.2.1",
+            "192.0.2.2",
+            "0x00000100",
+            "1",
+            "tunnel",
+            "cbc(aes)",
+            "hmac(sha256)",
+            "3",
+            "180",
+            "3",
+            "9",
+        ];
+        assert_eq!(row, want);
+    }
+
+    #[test]
+    fn words_are_joined() {
+        assert_eq!(words(&["dst".into(), "10.0.0.1".into()]).unwrap(), "dst 10.0.0.1");
+        assert_eq!(numbers("a 1 b two").get("b"), Some(&Value::from("two")));
+    }
+}
