@@ -257,6 +257,24 @@ mod tests {
     }
 
     #[test]
+    fn transport_mode_makes_packets_longer_too() {
+        let hosts = format!(
+            "SA src 192.0.2.1 dst 192.0.2.2 spi 0x100 mode transport aead aes-gcm {KEY} 128, POLICY dir out dst 192.0.2.2 tmpl mode transport"
+        );
+        let of = |len| {
+            let mut bytes = packet([192, 0, 2, 1], [192, 0, 2, 2], len);
+            bytes[6] = 0x40;
+            bytes
+        };
+        // 1500 - 20 (IP) - 8 (ESP) - 8 (IV) - 16 (ICV) - 2 (trailer) = 1446 bytes of payload, behind a header of 20.
+        let mut run = rig(&hosts, 3).inputs(&[&of(1466), &of(1467)]).run();
+        let (too_long, protected) = (run.out("o2"), run.out("o0"));
+        assert_eq!((protected.len(), protected[0].len()), (1, 1500));
+        assert_eq!(too_long[0].anno_u32(packet::anno::PATH_MTU), 1466);
+        assert!(run.read("d.sas").contains("bytes 1446 packets 1"), "the header does not count");
+    }
+
+    #[test]
     fn an_association_ends_with_its_packets() {
         let [src, dst] = CLEAR;
         let clear = packet(src, dst, 60);

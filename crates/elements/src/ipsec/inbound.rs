@@ -11,7 +11,7 @@ use ipsec::{Association, Database};
 use packet::{Batch, Packet};
 use wire::{ipv4, ipv6};
 
-use super::outbound::{AT_ONCE, Fate, Others, set_destination, sort};
+use super::outbound::{AT_ONCE, Fate, Others, carried, set_destination, sort};
 
 /// Where and when packets are opened.
 #[derive(Clone, Copy)]
@@ -60,7 +60,7 @@ pub(super) fn accept<'a>(
             note(association, why, here.worker);
             return Err(Fate::Drop(reason(why)));
         }
-        if !database.count(association, here.worker, packet.len(), here.now_ns) {
+        if !database.count(association, here.worker, carried(packet, association), here.now_ns) {
             return Err(Fate::Drop(Reason::NoAssociation));
         }
         if let Some((port, _)) = arrived.udp {

@@ -128,7 +128,11 @@ fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<()
         esp::Mode::Transport => Header::read(packet.data()),
     };
     let header = header.map_err(|why| Fate::Drop(reason(why)))?;
-    if tunnelled_len(sa, header.packet_len) <= most || !header.dont_fragment {
+    let is_short = match sa.mode {
+        esp::Mode::Tunnel { .. } => tunnelled_len(sa, header.packet_len) <= most,
+        esp::Mode::Transport => header.packet_len <= inner_mtu(sa, most, header.len),
+    };
+    if is_short || !header.dont_fragment {
         return Ok(());
     }
     let inner = inner_mtu(sa, most, header.len);
@@ -170,7 +174,7 @@ fn begin(
     database: &Database,
     here: Here,
 ) -> Result<EspAt, Fate> {
-    let len = packet.len();
+    let len = carried(packet, association);
     let at = encapsulate(packet, &association.sa, number).map_err(|why| Fate::Drop(reason(why)))?;
     if !database.count(association, here.worker, len, here.now_ns) {
         return Err(Fate::Drop(Reason::NoAssociation));
@@ -182,6 +186,15 @@ fn begin(
         }
     }
     Ok(at)
+}
+
+/// Bytes of a packet that count for its association, as Linux counts them: what is protected, but for the trailer.
+pub(super) fn carried(packet: &Packet, association: &Association) -> usize {
+    let header_len = match association.sa.mode {
+        esp::Mode::Tunnel { .. } => 0,
+        esp::Mode::Transport => Header::read(packet.data()).map_or(0, |header| header.len),
+    };
+    packet.len() - header_len
 }
 
 /// A tunnel's packet that is too long is there because what it carries is not: it must be fragmented.
