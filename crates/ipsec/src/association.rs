@@ -2,6 +2,7 @@
 //! Security associations as a router keeps them (RFC 4301, 4.4.2).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use esp::Sa;
@@ -10,7 +11,7 @@ use esp::sa::SaError;
 
 use crate::lifetime::{Limits, Lines, Reached};
 use crate::policy::Kind;
-use crate::selector::Selector;
+use crate::selector::{Flow, Selector};
 
 /// What tells an association from others: the receiver's address and the number that packets carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,7 +67,7 @@ pub struct Association {
     /// What it was made of. `progress` is out of date.
     pub config: AssociationConfig,
     /// What it has carried.
-    pub lines: Lines,
+    pub lines: Arc<Lines>,
     /// When it was made, in nanoseconds.
     pub made_ns: u64,
     /// Tells it from an earlier one of the same identity, and the newer from the older.
@@ -82,6 +83,8 @@ pub struct Association {
 /// A path's MTU is forgotten after this time, in seconds (RFC 1191, 6.3).
 const PATH_SECONDS: u64 = 600;
 const SECOND: u64 = 1_000_000_000;
+/// Sequence numbers that are left out where one association takes the place of another.
+const SPARE_NUMBERS: u64 = 1024;
 
 impl Association {
     /// One that begins now.
@@ -103,7 +106,7 @@ impl Association {
         Ok(Association {
             sa,
             config,
-            lines: Lines::new(workers),
+            lines: Arc::new(Lines::new(workers)),
             made_ns: now_ns,
             generation,
             reached: AtomicU8::new(0),
@@ -146,6 +149,43 @@ impl Association {
     #[inline]
     pub fn is_over(&self) -> bool {
         self.reached() == Some(Reached::Hard)
+    }
+
+    /// Whether it may carry a packet on the way out: its selector, and in transport mode its own hosts, say so.
+    #[inline]
+    pub fn carries(&self, flow: &Flow) -> bool {
+        let is_between = match self.sa.mode {
+            esp::Mode::Tunnel { .. } => true,
+            esp::Mode::Transport => (self.config.src, self.config.dst) == (flow.src, flow.dst),
+        };
+        is_between && self.selects(flow)
+    }
+
+    /// Whether its selector, if it has one, contains a packet.
+    #[inline]
+    pub fn selects(&self, flow: &Flow) -> bool {
+        self.config.selector.as_ref().is_none_or(|selector| selector.contains(flow))
+    }
+
+    /// Ends it: workers that still hold it use it no more.
+    pub(crate) fn end(&self) {
+        self.note(Reached::Hard);
+    }
+
+    /// Goes on with the age and the counts of the association whose place it takes.
+    pub(crate) fn take_counts(&mut self, before: &Association) {
+        (self.lines, self.made_ns) = (before.lines.clone(), before.made_ns);
+    }
+
+    /// Where another association goes on that takes its place with the same keys. Workers may send by this one for another moment, so some numbers are left out.
+    /// If the windows differ in size, all older packets count as received.
+    pub(crate) fn heritage(&self, window: u32) -> Progress {
+        let mut progress = self.progress();
+        progress.sent += if progress.sent > 0 { SPARE_NUMBERS } else { 0 };
+        if window != self.config.esp.window && progress.top > 0 {
+            progress.bitmap = vec![u32::MAX; window.div_ceil(32) as usize];
+        }
+        progress
     }
 
     /// The longest packet that its path takes, in bytes, as far as that is known.

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use esp::sa::{SPI_MIN, SaError};
 use sync::rcu::{Domain, Reader};
 
-use crate::association::{Association, AssociationConfig, Id};
+use crate::association::{Association, AssociationConfig, Id, Progress};
 use crate::buckets::{Buckets, Busy};
 use crate::event::{Event, Events};
-use crate::lifetime::{Limits, Lines, Reached};
+use crate::lifetime::{Limits, Reached};
 use crate::policy::{Action, Direction, Policy, PolicyKey};
 use crate::selector::Flow;
 use crate::spd::{Policies, Rule};
@@ -81,6 +81,8 @@ pub struct Database {
     writer: Mutex<Writer>,
     /// Associations that counts have ended, and which are still in the tables.
     over: Mutex<Vec<Id>>,
+    /// Whether there are such, or templates that are to be settled.
+    is_untidy: AtomicBool,
     /// What a key daemon must hear of.
     pub events: Events,
 }
@@ -93,6 +95,8 @@ struct Writer {
     groups: HashMap<Group, Members>,
     /// Numbers that are promised, and until when.
     reserved: HashMap<Id, u64>,
+    /// Groups whose templates are to be settled.
+    unsettled: Vec<Group>,
     /// When an association is to be looked at.
     ends: BinaryHeap<Reverse<(u64, Id, u64)>>,
     made: u64,
@@ -141,13 +145,15 @@ impl Writer {
         all.into_iter().find(|association| !association.is_over() && key.fits(association))
     }
 
-    /// Settles the templates that an association may serve.
-    fn settle(&self, config: &AssociationConfig, reader: &Reader) -> Result<(), Busy> {
-        for group in Group::of_association(config) {
-            let Some(members) = self.groups.get(&group) else { continue };
-            for key in &members.targets {
-                self.targets[key].target.settle(reader, self.best(key))?;
+    /// Settles the templates of groups that wait for it.
+    fn settle(&mut self, reader: &Reader) -> Result<(), Busy> {
+        while let Some(group) = self.unsettled.last() {
+            if let Some(members) = self.groups.get(group) {
+                for key in &members.targets {
+                    self.targets[key].target.settle(reader, self.best(key))?;
+                }
             }
+            self.unsettled.pop();
         }
         Ok(())
     }
@@ -230,6 +236,7 @@ impl Database {
             policies: [Policies::new(domain), Policies::new(domain)],
             writer: Mutex::default(),
             over: Mutex::default(),
+            is_untidy: AtomicBool::new(false),
             events: Events::default(),
         }
     }
@@ -252,7 +259,7 @@ impl Database {
     /// The association of a packet that came to `dst` under this number.
     #[inline]
     pub fn inbound<'a>(&'a self, dst: IpAddr, spi: u32, reader: &'a Reader) -> Option<&'a Arc<Association>> {
-        let entries = self.associations.of(hash(spi), reader);
+        let entries = self.associations.of(hash(Id { dst, spi }), reader);
         let is_it = |(number, association): &&(u32, Arc<Association>)| {
             *number == spi && association.config.dst == dst
         };
@@ -335,6 +342,7 @@ impl Database {
             let (id, reqid) = (association.id(), association.config.reqid);
             if reached == Reached::Hard {
                 self.over.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+                self.is_untidy.store(true, Ordering::Relaxed);
             }
             self.events.put(Event::Expire { id, reqid, reached });
         }
@@ -362,11 +370,22 @@ impl Database {
             return Err(Error::Exists(id));
         }
         let reader = self.domain.register("ipsec");
-        let association = Association::new(config, self.workers(), now_ns, writer.made + 1)?;
+        let mut config = config;
+        // The same keys go on: no packet passes twice, and no number is used twice.
+        let same = before.as_ref().filter(|before| before.config.esp.spec == config.esp.spec);
+        if let Some(same) = same
+            && config.progress == Progress::default()
+        {
+            config.progress = same.heritage(config.esp.window);
+        }
+        let mut association = Association::new(config, self.workers(), now_ns, writer.made + 1)?;
+        if let Some(same) = same {
+            association.take_counts(same);
+        }
         let association = Arc::new(association);
         let count = writer.associations.len() + 1;
-        self.associations.make_room(count, &reader, |(spi, _)| hash(*spi))?;
-        self.associations.change(hash(id.spi), &reader, |entries| {
+        self.associations.make_room(count, &reader, |(_, association)| hash(association.id()))?;
+        self.associations.change(hash(id), &reader, |entries| {
             entries.retain(|(_, other)| other.id() != id);
             entries.push((id.spi, association.clone()));
         })?;
@@ -378,9 +397,9 @@ impl Database {
         }
         writer.enter(&association);
         if let Some(before) = before {
-            writer.settle(&before.config, &reader)?;
+            writer.unsettled.extend(Group::of_association(&before.config));
         }
-        writer.settle(&association.config, &reader)?;
+        self.settle(&mut writer, &association.config, &reader);
         Ok(association)
     }
 
@@ -399,12 +418,41 @@ impl Database {
     fn take_out(&self, writer: &mut Writer, id: Id) -> Result<Arc<Association>, Error> {
         let association = writer.associations.get(&id).cloned().ok_or(Error::NoAssociation(id))?;
         let reader = self.domain.register("ipsec");
-        self.associations.change(hash(id.spi), &reader, |entries| {
+        self.associations.change(hash(id), &reader, |entries| {
             entries.retain(|(_, other)| other.id() != id);
         })?;
         writer.leave(&association);
-        writer.settle(&association.config, &reader)?;
+        self.settle(writer, &association.config, &reader);
+        association.end();
         Ok(association)
+    }
+
+    /// Settles the templates that an association may have served, or may serve. What must wait for readers is settled by [`tidy`](Self::tidy).
+    fn settle(&self, writer: &mut Writer, config: &AssociationConfig, reader: &Reader) {
+        writer.unsettled.extend(Group::of_association(config));
+        if writer.settle(reader).is_err() {
+            self.is_untidy.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes out what counts have ended, and settles what had to wait. Workers call it after each batch; nearly always it is one load.
+    #[inline]
+    pub fn tidy(&self) {
+        if self.is_untidy.load(Ordering::Relaxed) {
+            self.tidy_up();
+        }
+    }
+
+    #[cold]
+    fn tidy_up(&self) {
+        // Whoever has the lock changes the tables; the next batch tries again.
+        let Ok(mut writer) = self.writer.try_lock() else { return };
+        self.is_untidy.store(false, Ordering::Relaxed);
+        self.take_out_over(&mut writer);
+        let reader = self.domain.register("ipsec");
+        if writer.settle(&reader).is_err() {
+            self.is_untidy.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Takes all associations out. Returns how many there were.
@@ -487,7 +535,7 @@ impl Database {
             }
             Action::Bypass | Action::Discard => None,
         };
-        let rule = Arc::new(Rule { policy, target, lines: Lines::new(self.workers()), order });
+        let rule = Arc::new(Rule::new(policy, target, order));
         let reader = self.domain.register("ipsec");
         let put = self.policies_of(rule.policy.direction).insert(rule.clone(), &reader);
         let released = if put.is_ok() { before.as_deref() } else { Some(&*rule) };
@@ -544,8 +592,7 @@ impl Database {
         all
     }
 
-    /// Ends what time or counts have ended by `now_ns`. Returns when time ends the next one, in nanoseconds, or `None` while it ends none. Counts may end one
-    /// at any time: call again within a second.
+    /// Ends what time or counts have ended by `now_ns`. Returns when time ends the next one, in nanoseconds, or `None` while it ends none.
     pub fn tick(&self, now_ns: u64) -> Option<u64> {
         let mut writer = self.lock();
         while let Some(&Reverse((at, id, generation))) = writer.ends.peek()
@@ -574,6 +621,7 @@ impl Database {
             // Another one may have taken its place.
             let is_over = writer.associations.get(&id).is_some_and(|association| association.is_over());
             if is_over && self.take_out(writer, id).is_err() {
+                self.is_untidy.store(true, Ordering::Relaxed);
                 self.over.lock().unwrap_or_else(PoisonError::into_inner).push(id);
             }
         }
@@ -595,6 +643,10 @@ fn index(direction: Direction, order: u64) -> u32 {
 }
 
 #[inline]
-fn hash(spi: u32) -> u64 {
-    wire::hash::mix(spi.into(), 0, 0x51_7cc1_b727)
+fn hash(Id { dst, spi }: Id) -> u64 {
+    let dst = match dst {
+        IpAddr::V4(four) => four.to_bits().into(),
+        IpAddr::V6(six) => (six.to_bits() >> 64) as u64 ^ six.to_bits() as u64,
+    };
+    wire::hash::mix(dst, spi.into(), 0x51_7cc1_b727)
 }

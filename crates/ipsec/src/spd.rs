@@ -16,15 +16,17 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use sync::rcu::{Cell, Domain, Reader};
 
 use crate::buckets::{Buckets, Busy};
-use crate::lifetime::Lines;
 use crate::policy::{Policy, PolicyKey};
 use crate::selector::{Flow, Prefix, Selector};
 use crate::targets::Target;
+
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 
 /// A policy in the database.
 #[derive(Debug)]
@@ -33,13 +35,31 @@ pub struct Rule {
     pub policy: Policy,
     /// Where its packets find their association, if it protects them.
     pub target: Option<Arc<Target>>,
-    /// What it has met.
-    pub lines: Lines,
+    /// The second in which a packet last met it, plus one; 0 for never.
+    used: AtomicU64,
     /// The order in which policies came.
     pub order: u64,
 }
 
 impl Rule {
+    pub(crate) fn new(policy: Policy, target: Option<Arc<Target>>, order: u64) -> Rule {
+        Rule { policy, target, used: AtomicU64::new(0), order }
+    }
+
+    /// Notes that a packet meets it. Workers write the line once a second.
+    #[inline]
+    pub fn note_use(&self, now_ns: u64) {
+        let second = now_ns / SECOND + 1;
+        if self.used.load(Ordering::Relaxed) != second {
+            self.used.store(second, Ordering::Relaxed);
+        }
+    }
+
+    /// When a packet last met it, in nanoseconds, to the second; `None` for never.
+    pub fn last_use_ns(&self) -> Option<u64> {
+        self.used.load(Ordering::Relaxed).checked_sub(1).map(|second| second * SECOND)
+    }
+
     fn rank(&self) -> (u32, u64) {
         (self.policy.priority, self.order)
     }

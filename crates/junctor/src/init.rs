@@ -231,6 +231,12 @@ pub(crate) fn described(
     router.bfd = (!kernel.bfd.is_empty())
         .then(|| kernel.bfd.into_iter().filter(|session| session != "true").collect());
     router.mpls = kernel.mpls;
+    if kernel.ipsec && (kernel.mpls || !router.vrfs.is_empty()) {
+        return Err(
+            "--ipsec does not go together with --mpls or --vrf: policies know neither labels nor VRFs"
+                .to_owned(),
+        );
+    }
     router.ipsec = kernel.ipsec.then(Vec::new);
     for route in routes {
         let (prefix, hop) =

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Databases in this process.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,42 +16,18 @@ const SECOND: u64 = 1_000_000_000;
 pub struct Local {
     database: Arc<Database>,
     now_ns: Box<dyn Fn() -> u64 + Send>,
-    last: LastUse,
 }
 
 impl Local {
     /// The database, whose time `now_ns` gives.
     pub fn new(database: Arc<Database>, now_ns: impl Fn() -> u64 + Send + 'static) -> Local {
-        Local { database, now_ns: Box::new(now_ns), last: LastUse::default() }
+        Local { database, now_ns: Box::new(now_ns) }
     }
 }
 
 /// Seconds since 1970.
 pub(crate) fn wall() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-/// Finds out when policies were last used, by whether their counts have changed since somebody asked before.
-#[derive(Debug, Default)]
-pub(crate) struct LastUse(HashMap<PolicyKey, (u64, u64)>);
-
-impl LastUse {
-    /// Seconds since 1970 when the last packet came, or up to one question later; 0 for never.
-    pub fn of(&mut self, key: &PolicyKey, packets: u64) -> u64 {
-        let (before, at) = self.0.entry(key.clone()).or_default();
-        if *before != packets {
-            (*before, *at) = (packets, wall());
-        }
-        *at
-    }
-
-    pub fn forget(&mut self, key: &PolicyKey) {
-        self.0.remove(key);
-    }
-
-    pub fn forget_all(&mut self) {
-        self.0.clear();
-    }
 }
 
 fn found(association: &Association, now_ns: u64, wall: u64) -> Found<AssociationConfig> {
@@ -71,8 +46,9 @@ fn found(association: &Association, now_ns: u64, wall: u64) -> Found<Association
     Found { what, carried }
 }
 
-fn found_policy(rule: &Rule) -> Found<Policy> {
-    let carried = Carried { usage: rule.lines.usage(), ..Carried::default() };
+fn found_policy(rule: &Rule, now_ns: u64, wall: u64) -> Found<Policy> {
+    let used = rule.last_use_ns().map_or(0, |used| wall.saturating_sub(now_ns.saturating_sub(used) / SECOND));
+    let carried = Carried { used, ..Carried::default() };
     Found { what: rule.policy.clone(), carried }
 }
 
@@ -125,24 +101,21 @@ impl Kernel for Local {
 
     fn remove_policy(&mut self, key: &PolicyKey) -> Result<(), Refusal> {
         self.database.remove_policy(key)?;
-        self.last.forget(key);
         Ok(())
     }
 
     fn policy(&mut self, key: &PolicyKey) -> Result<Found<Policy>, Refusal> {
         let rule = self.database.policy(key).ok_or(Error::NoPolicy)?;
-        let mut found = found_policy(&rule);
-        found.carried.used = self.last.of(key, found.carried.usage.packets);
-        Ok(found)
+        Ok(found_policy(&rule, (self.now_ns)(), wall()))
     }
 
     fn policies(&mut self) -> Result<All<Policy>, Refusal> {
-        Ok(Box::new(self.database.policies().into_iter().map(|rule| found_policy(&rule))))
+        let (now_ns, wall) = ((self.now_ns)(), wall());
+        Ok(Box::new(self.database.policies().into_iter().map(move |rule| found_policy(&rule, now_ns, wall))))
     }
 
     fn flush_policies(&mut self) -> Result<(), Refusal> {
         self.database.flush_policies()?;
-        self.last.forget_all();
         Ok(())
     }
 }

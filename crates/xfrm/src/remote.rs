@@ -7,7 +7,7 @@ use ipsec::text::{self, Keys};
 use ipsec::{Action, AssociationConfig, Event, Flow, Id, Policy, PolicyKey, Reached, SpiRange};
 
 use crate::kernel::{All, Carried, Found, Kernel, Refusal};
-use crate::local::{LastUse, wall};
+use crate::local::wall;
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
@@ -38,13 +38,12 @@ pub fn refusal_of(why: &str) -> Refusal {
 /// The databases behind an element's handlers.
 pub struct Remote<C> {
     calls: C,
-    last: LastUse,
 }
 
 impl<C: Calls> Remote<C> {
     /// Those that these calls reach.
     pub fn new(calls: C) -> Remote<C> {
-        Remote { calls, last: LastUse::default() }
+        Remote { calls }
     }
 }
 
@@ -147,16 +146,12 @@ impl<C: Calls> Kernel for Remote<C> {
     }
 
     fn remove_policy(&mut self, key: &PolicyKey) -> Result<(), Refusal> {
-        self.calls.write("delete_policy", &key_text(key))?;
-        self.last.forget(key);
-        Ok(())
+        self.calls.write("delete_policy", &key_text(key))
     }
 
     fn policy(&mut self, key: &PolicyKey) -> Result<Found<Policy>, Refusal> {
-        let found = self.policies()?.find(|found| found.what.key() == *key);
-        let mut found = found.ok_or(ipsec::Error::NoPolicy)?;
-        found.carried.used = self.last.of(key, found.carried.usage.packets);
-        Ok(found)
+        let text = self.calls.read("policies", &key_text(key))?;
+        entries(&text).next().ok_or_else(|| ipsec::Error::NoPolicy.into()).and_then(policy_of)
     }
 
     fn policies(&mut self) -> Result<All<Policy>, Refusal> {
@@ -166,9 +161,7 @@ impl<C: Calls> Kernel for Remote<C> {
     }
 
     fn flush_policies(&mut self) -> Result<(), Refusal> {
-        self.calls.write("flush_policies", "")?;
-        self.last.forget_all();
-        Ok(())
+        self.calls.write("flush_policies", "")
     }
 }
 
@@ -250,8 +243,13 @@ mod tests {
                     let found = self.0.association(id).ok_or(ipsec::Error::NoAssociation(id));
                     Ok(show(&*found.map_err(|why| refusal_of(&why.to_string()))?))
                 }
-                "policies" => {
+                "policies" if parameter.is_empty() => {
                     Ok(self.0.policies().iter().map(|rule| text::show_policy(&rule.policy) + "\n").collect())
+                }
+                "policies" => {
+                    let found = self.0.policy(&text::parse_policy_key(parameter).unwrap());
+                    let found = found.ok_or_else(|| refusal_of(&ipsec::Error::NoPolicy.to_string()))?;
+                    Ok(text::show_policy(&found.policy) + "\n\tused_ns 3000000000\n")
                 }
                 _ => Ok("0x00000123\n".to_owned()),
             }

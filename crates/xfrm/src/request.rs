@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests and their answers, as `net/xfrm/xfrm_user.c` has them.
 
-use ipsec::{AssociationConfig, Direction, Policy, PolicyKey};
+use ipsec::{AssociationConfig, Direction, Policy, PolicyKey, Progress};
 
 use crate::association::{check_protocol, config_of, id_of, put_association, put_current, put_window};
 use crate::kernel::{Found, Kernel, Refusal};
@@ -206,9 +206,17 @@ fn set_association(kernel: &mut dyn Kernel, body: &[u8], is_update: bool) -> Res
         Ok(Found { what: before, .. }) => {
             let AssociationConfig { selector, limits, .. } = config;
             let esp = esp::Config { udp: config.esp.udp, ..before.esp };
-            kernel.update(AssociationConfig { esp, selector, limits, ..before })
+            // It goes on where it is at that moment.
+            kernel.update(AssociationConfig {
+                esp,
+                selector,
+                limits,
+                progress: Progress::default(),
+                ..before
+            })
         }
-        Err(_) => kernel.update(config),
+        Err(why) if why.errno == libc::ESRCH => kernel.update(config),
+        Err(why) => Err(why),
     }
 }
 

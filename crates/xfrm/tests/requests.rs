@@ -174,7 +174,7 @@ fn policies_are_added_shown_and_deleted() {
     assert_eq!(std::mem::take(&mut shown.index) & 7, 1, "the kernel's index says the direction");
     assert_eq!(shown, policy);
     // Used since.
-    bench.database.policies()[0].lines.passed(0, 1, 5);
+    bench.database.policies()[0].note_use(5);
     let (_, body) = bench.one(request(message::GETPOLICY, SHOW, &by_selector.bytes()));
     assert!(layout::PolicyInfo::parse(&body).unwrap().curlft.use_time > 0);
     let by_index = layout::PolicyId { index: info.index, dir: 1, ..Default::default() };

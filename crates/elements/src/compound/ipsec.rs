@@ -19,12 +19,20 @@ const ERRORS: &str = "RATE 1000, DST_RATE 10";
 
 /// What is for this router, and is no ESP: an output of what has sorted it.
 pub(super) fn rest4(router: &Router) -> &'static str {
-    if router.ipsec.is_some() { "esp4[1]" } else { bfd::rest4(router) }
+    match (router.ipsec.is_some(), router.host) {
+        (true, true) => "esp4[1]",
+        (true, false) => "esp4[1], joined4[1]",
+        _ => bfd::rest4(router),
+    }
 }
 
 /// The same for IPv6.
 pub(super) fn rest6(router: &Router) -> &'static str {
-    if router.ipsec.is_some() { "esp6[2]" } else { bfd::rest6(router) }
+    match (router.ipsec.is_some(), router.host) {
+        (true, true) => "esp6[3]",
+        (true, false) => "esp6[3], joined6[2]",
+        _ => bfd::rest6(router),
+    }
 }
 
 /// What checks received packets.
@@ -33,12 +41,11 @@ pub(super) fn check(router: &Router) -> &'static str {
 }
 
 /// Gives packets the Ethernet header with which the kernel gets them, by the interface of their paint.
-fn headers(router: &Router, name: &str, ethertype: &str, then: impl Fn(usize) -> String) -> String {
+fn headers(router: &Router, name: &str, ethertype: &str, then: &str) -> String {
     let mut text = format!("{name}[0] -> Discard;\n");
     for (i, port) in router.interfaces.iter().enumerate() {
         let station = &port.station;
-        text +=
-            &format!("{name}[{}] -> EtherEncap({ethertype}, {station}, {station}) -> {};\n", i + 1, then(i));
+        text += &format!("{name}[{}] -> EtherEncap({ethertype}, {station}, {station}) -> {};\n", i + 1, then);
     }
     text
 }
@@ -64,37 +71,53 @@ pub(super) fn sorted(router: &Router) -> String {
             text += &format!("opened[{at}], ike[{at}], protected[{at}] -> Discard;\n");
             continue;
         }
-        text += &format!("protected[{at}] -> Paint(0) -> [0]{table};\n");
+        text += &match family {
+            4 => format!("protected[{at}] -> Paint(0) -> [0]{table};\n"),
+            // Nobody else may fragment an IPv6 packet.
+            _ => format!(
+                "protected[{at}] -> IP6Fragmenter({}, LOCAL true) -> Paint(0) -> [0]{table};\n",
+                shortest(router)
+            ),
+        };
         if router.host {
             // Packets of a tunnel may be for the kernel, or exceptions.
             text += &format!(
                 "opened[{at}] -> link{family} :: PaintSwitch;\nenter{family} :: Strip(14) -> {entry};\n"
             );
-            text += &headers(router, &format!("link{family}"), ethertype, |_| format!("enter{family}"));
-            text += &format!("ike[{at}] -> ike{family} :: PaintSwitch;\n");
-            text += &headers(router, &format!("ike{family}"), ethertype, |i| format!("heard{i}"));
+            text += &headers(router, &format!("link{family}"), ethertype, &format!("enter{family}"));
+            text += &format!("ike[{at}] -> ike{family} :: PaintSwitch;\nike{family}[0] -> Discard;\n");
         } else {
-            text += &format!("opened[{at}] -> Paint(0) -> {entry};\nike[{at}] -> Discard;\n");
+            text += &format!("opened[{at}] -> {entry};\nike[{at}] -> Discard;\n");
         }
     }
-    text += &if four {
-        format!(
-            "{} -> esp4 :: IPClassifier(ip proto 50 or dst udp port 4500, -);\n\
-             esp4[0] -> IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> dec;\n",
+    if four {
+        // Of a fragment but the first, nobody knows the port.
+        text += &format!(
+            "{} -> esp4 :: IPClassifier(ip proto 50 or dst udp port 4500 or (ip proto udp and ip frag), -);\n\
+             esp4[0] -> IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> joined4 :: IPClassifier(ip proto 50 or dst udp port 4500, -);\n\
+             joined4[0] -> dec;\n",
             bfd::rest4(router)
-        )
-    } else {
-        String::new()
-    };
-    text += &if six {
-        format!(
-            "{} -> esp6 :: Classifier(6/32, 6/11 42/1194, -);\nesp6[0], esp6[1] -> dec;\n",
+        );
+        text += if router.host { "joined4[1] -> ike4;\n" } else { "" };
+    }
+    if six {
+        text += &format!(
+            "{} -> esp6 :: Classifier(6/32, 6/11 42/1194, 6/2c, -);\n\
+             esp6[0], esp6[1] -> dec;\n\
+             esp6[2] -> IP6Reassembler -> joined6 :: Classifier(6/32, 6/11 42/1194, -);\n\
+             joined6[0], joined6[1] -> dec;\n",
             bfd::rest6(router)
-        )
-    } else {
-        String::new()
-    };
+        );
+        text += if router.host { "joined6[2] -> ike6;\n" } else { "" };
+    }
     text
+}
+
+/// The lowest MTU of the interfaces, and what follows them.
+fn shortest(router: &Router) -> String {
+    let mtu = router.interfaces.iter().map(|port| port.mtu).min().unwrap_or_default();
+    let devices: String = (0..router.interfaces.len()).map(|i| format!(" in{i}")).collect();
+    format!("{mtu}, FOLLOW{devices}")
 }
 
 /// What protects IPv4 packets that leave by interface `i`, for the middle of a chain.
@@ -129,17 +152,48 @@ fn out(router: &Router, i: usize, name: &str, error: &str) -> String {
     )
 }
 
-/// Where frames go that the kernel sends by interface `i`: its packets are protected, too.
+/// The way of frames that the kernel sends by interface `i`, for the middle of a chain: its packets are protected, too. It hears of those that do not fit.
 pub(super) fn said(router: &Router, i: usize) -> String {
     if router.ipsec.is_none() {
-        return format!("out{i};\n");
+        return String::new();
     }
     let (mtu, follow) = (router.interfaces[i].mtu, router.follow(i));
     format!(
         "kind{i} :: Classifier(12/0800, 12/86dd, -);\n\
          kind{i}[0], kind{i}[1] -> Strip(14) -> mine{i} :: IPsecEncrypt(ipsec, MTU {mtu}{follow});\n\
          mine{i}[0] -> protected;\n\
-         mine{i}[1] -> Unstrip(14) -> out{i};\n\
-         kind{i}[2] -> out{i};\n"
+         mine{i}[1] -> Unstrip(14) -> said{i} :: ControlTraffic(LIMITED false);\n\
+         kind{i}[2]\n    -> "
     )
+}
+
+/// The way of messages of IKE that came in UDP for ESP by interface `i` to the kernel, and what answers packets of the kernel that do not fit.
+pub(super) fn to_kernel(router: &Router, i: usize) -> String {
+    if router.ipsec.is_none() {
+        return String::new();
+    }
+    let port = &router.interfaces[i];
+    let station = &port.station;
+    let four = port.four.first().map_or("Discard;".to_owned(), |(address, _)| {
+        format!(
+            "MarkIPHeader -> ICMPError({address}, unreachable, needfrag, PMTU_ANNO true, {ERRORS})\n    -> EtherEncap(0x0800, {station}, {station}) -> punts{i};"
+        )
+    });
+    let six = port.link_local.map_or("Discard;".to_owned(), |address| {
+        format!(
+            "MarkIP6Header -> ICMP6Error({address}, toobig, PMTU_ANNO true, {ERRORS})\n    -> EtherEncap(0x86dd, {station}, {station}) -> punts{i};"
+        )
+    });
+    let mut text = format!(
+        "mine{i}[2] -> long{i} :: {FAMILIES};\nlong{i}[0] -> {four}\nlong{i}[1] -> {six}\nlong{i}[2] -> Discard;\n"
+    );
+    for (has, family, ethertype) in [(router.has4(), 4, "0x0800"), (router.has6(), 6, "0x86dd")] {
+        if has {
+            text += &format!(
+                "ike{family}[{}] -> EtherEncap({ethertype}, {station}, {station}) -> heard{i};\n",
+                i + 1
+            );
+        }
+    }
+    text
 }

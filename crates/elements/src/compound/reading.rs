@@ -116,6 +116,14 @@ impl Grammar {
         for (n, arg) in request.args.iter().enumerate().filter(|(_, a)| keyword(a, &["ROUTE"]).is_some()) {
             self.route(&mut router, Words::of(arg, n, faults), unread);
         }
+        if router.ipsec.is_some() && (router.mpls || !router.vrfs.is_empty()) {
+            let what = "IPSEC does not go together with MPLS or VRF";
+            faults.push(Fault::new(
+                None,
+                what,
+                "policies know neither labels nor VRFs: use one router for each".to_owned(),
+            ));
+        }
         Some(router)
     }
 

@@ -76,15 +76,14 @@ impl Element for IpsecCheck {
 
 fn check(database: &Database, reader: &Reader, packet: &Packet) -> Result<(), Reason> {
     let flow = Flow::read(packet.data()).ok_or(Reason::BadLength)?;
-    match database.arriving(&flow, reader).map(|rule| &rule.policy.action) {
-        None | Some(Action::Bypass) => Ok(()),
-        Some(Action::Protect(template)) if template.is_optional => Ok(()),
-        Some(Action::Protect(template)) if is_exempt(packet.data(), &flow, template, database, reader) => {
-            Ok(())
-        }
-        Some(Action::Protect(_)) => Err(Reason::Unprotected),
-        Some(Action::Discard) => Err(Reason::PolicyDiscard),
-    }
+    let Some(rule) = database.arriving(&flow, reader) else { return Ok(()) };
+    let refusal = match &rule.policy.action {
+        Action::Bypass => return Ok(()),
+        Action::Protect(template) if template.is_optional => return Ok(()),
+        Action::Protect(_) => Reason::Unprotected,
+        Action::Discard => Reason::PolicyDiscard,
+    };
+    if is_exempt(packet.data(), &flow, Some(rule), database, reader) { Ok(()) } else { Err(refusal) }
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@
 //! configuration has. Those that only the new one has are added.
 //!
 //! **Handlers**
-//! * `sas` read: each association on a line, without its keys, and behind a tab what it has carried and refused. `policies` read: each policy on a line.
+//! * `sas` read: each association on a line, without its keys, and behind a tab what it has carried and refused. `policies` read: each policy on a line, and behind a tab how
+//!   long ago a packet met it, to the second; a parameter with direction and selector names a single one.
 //!   `count` read: how many associations there are. `npolicies` read: how many policies.
 //! * `export` read: as `sas`, with keys. A parameter `dst ADDRESS spi NUMBER` names a single one, for `sas` as well.
 //! * `add_sa` write, `update_sa` write: an association. The second one takes the place of one with the same address and SPI, if there is one. `delete_sa` write:
@@ -115,7 +116,7 @@ impl FromArg for Sa {
     }
 
     fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
-        text::parse_association(text).map(Sa).map_err(|why| why.to_string())
+        text::parse_association(text).map(Sa).map_err(|why| hidden(&why.to_string()))
     }
 }
 
@@ -201,9 +202,21 @@ impl IpsecDatabase {
         found.map(|found| line(&found)).ok_or_else(|| failed(Error::NoAssociation(id)))
     }
 
+    fn show_policies(&self, param: &str, now_ns: u64) -> Result<String, HandlerError> {
+        let line = |rule: &ipsec::Rule| {
+            let used = rule.last_use_ns().map(|used| format!("\tused_ns {}\n", now_ns.saturating_sub(used)));
+            text::show_policy(&rule.policy) + "\n" + &used.unwrap_or_default()
+        };
+        if param.is_empty() {
+            return Ok(self.database.policies().iter().map(|rule| line(rule)).collect());
+        }
+        let key = text::parse_policy_key(param).map_err(|why| HandlerError::Failed(why.to_string()))?;
+        self.database.policy(&key).map(|rule| line(&rule)).ok_or_else(|| failed(Error::NoPolicy))
+    }
+
     fn change(&self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         let database = &self.database;
-        let mistaken = |why: text::Mistake| HandlerError::Failed(why.to_string());
+        let mistaken = |why: text::Mistake| HandlerError::Failed(hidden(&why.to_string()));
         match name {
             "add_sa" | "update_sa" => {
                 let config = text::parse_association(value).map_err(mistaken)?;
@@ -297,10 +310,7 @@ impl Element for IpsecDatabase {
         match name {
             "sas" => self.show(Keys::Hidden, param, now),
             "export" => self.show(Keys::Shown, param, now),
-            "policies" => {
-                let rules = self.database.policies();
-                Ok(rules.iter().map(|rule| text::show_policy(&rule.policy) + "\n").collect())
-            }
+            "policies" => self.show_policies(param, now),
             "count" => Ok(self.database.associations().len().to_string()),
             "npolicies" => Ok(self.database.policies().len().to_string()),
             "lost_events" => Ok(self.database.events.lost().to_string()),

@@ -59,19 +59,22 @@ struct IpsecDecrypt {
 /// Whether an opened packet may come by its association.
 fn admit(
     database: &Database,
-    reader: &Reader,
+    (reader, now_ns): (&Reader, u64),
     packet: &Packet,
     association: &Association,
 ) -> Result<(), Reason> {
     let flow = Flow::read(packet.data()).ok_or(Reason::BadLength)?;
-    if association.config.selector.as_ref().is_some_and(|selector| !selector.contains(&flow)) {
+    if !association.selects(&flow) {
         return Err(Reason::WrongAssociation);
     }
     let Some(rule) = database.arriving(&flow, reader) else {
         return if association.kind() == Kind::Transport { Ok(()) } else { Err(Reason::NoPolicy) };
     };
+    rule.note_use(now_ns);
     match rule.policy.action {
         Action::Discard => Err(Reason::PolicyDiscard),
+        // Transport mode does not change where a packet comes from.
+        Action::Bypass if association.kind() == Kind::Transport => Ok(()),
         _ if Database::admits(rule, association) => Ok(()),
         _ => Err(Reason::WrongAssociation),
     }
@@ -98,13 +101,14 @@ impl Element for IpsecDecrypt {
                 database,
                 here,
                 |to, spi| database.inbound(to, spi, reader).map(Arc::as_ref),
-                |packet, association| admit(database, reader, packet, association),
+                |packet, association| admit(database, (reader, here.now_ns), packet, association),
             );
             dispatch(cx, others);
             if !some.is_empty() {
                 cx.push_joined(0, some);
             }
         }
+        database.tidy();
     }
 }
 

@@ -43,7 +43,6 @@ use engine::{Class, Cx, Element, InitCx, Reason};
 use ipsec::{Action, Database, Flow};
 use packet::{Batch, Packet};
 use sync::rcu::Reader;
-use wire::Protocol;
 
 use super::database;
 use super::exempt::is_exempt;
@@ -105,24 +104,25 @@ impl IpsecEncrypt {
     ) -> Choice<'a> {
         let Some(flow) = Flow::read(packet.data()) else { return Choice::Not(Fate::Drop(Reason::BadLength)) };
         let bypass = if has_way { Choice::Not(Fate::Leave(BYPASS, Reason::NoOutput)) } else { Choice::Pass };
-        let Some(rule) = database.outbound(&flow, reader) else {
-            return match self.unnamed {
-                Unnamed::Bypass => bypass,
-                Unnamed::Discard => Choice::Not(Fate::Drop(Reason::NoPolicy)),
-            };
+        let rule = database.outbound(&flow, reader);
+        let is_exempt = || is_exempt(packet.data(), &flow, rule.map(Arc::as_ref), database, reader);
+        let refuse = |reason| if is_exempt() { bypass } else { Choice::Not(Fate::Drop(reason)) };
+        let Some(rule) = rule else {
+            return if self.unnamed == Unnamed::Bypass { bypass } else { refuse(Reason::NoPolicy) };
         };
+        rule.note_use(now_ns);
         let (template, target) = match (&rule.policy.action, &rule.target) {
             (Action::Protect(template), Some(target)) => (template, target),
-            (Action::Discard, _) => return Choice::Not(Fate::Drop(Reason::PolicyDiscard)),
+            (Action::Discard, _) => return refuse(Reason::PolicyDiscard),
             _ => return bypass,
         };
-        if matches!(flow.protocol, Protocol::ESP | Protocol::UDP)
-            && is_exempt(packet.data(), &flow, template, database, reader)
-        {
+        if is_exempt() {
             return bypass;
         }
         match target.current(reader) {
-            Some(association) if !association.is_over() => Choice::Protect(association),
+            Some(association) if !association.is_over() && association.carries(&flow) => {
+                Choice::Protect(association)
+            }
             _ => {
                 database.acquire(rule, &flow, now_ns);
                 if template.is_optional { bypass } else { Choice::Not(Fate::Drop(Reason::NoAssociation)) }
@@ -166,6 +166,7 @@ impl Element for IpsecEncrypt {
                 cx.push_joined(0, some);
             }
         }
+        database.tidy();
     }
 }
 

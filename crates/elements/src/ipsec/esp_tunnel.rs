@@ -43,14 +43,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks, swap};
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks, swap,
+};
 use ipsec::text::{self, Keys};
-use ipsec::{Association, AssociationConfig, Database, Id};
+use ipsec::{Association, AssociationConfig, Database, Flow, Id};
 use packet::Batch;
 
 use super::database::{hidden, secrets};
 use super::inbound::{self, accept};
-use super::outbound::{self, AT_ONCE, Choice, dispatch, protect};
+use super::outbound::{self, AT_ONCE, Choice, Fate, dispatch, protect};
 use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
@@ -61,7 +63,10 @@ pub const CLASS: Class = Class::new("ESPTunnel", "2/2-3", || Box::new(EspTunnel:
     .handlers(&[Handler::read("sas")])
     .file(file!());
 
+/// The timer by which links are looked at.
 const LOOK: u32 = 0;
+/// The timer of what ends by time.
+const ENDS: u32 = 1;
 /// The output for packets that were opened.
 const OPENED: usize = 1;
 /// The output for packets that are too long.
@@ -130,9 +135,9 @@ impl Tunnel {
 
 fn config(half: &Half, from: IpAddr, to: IpAddr) -> Result<AssociationConfig, String> {
     let words = ["src", "dst", "mode"];
-    if let Some(word) =
-        half.0.split_whitespace().find(|word| words.contains(word)).filter(|_| !half.0.contains("sel "))
-    {
+    // A selector has words of its own.
+    let before = half.0.split(" sel ").next().unwrap_or_default();
+    if let Some(word) = before.split_whitespace().find(|word| words.contains(word)) {
         return Err(format!("leave out '{word}': LOCAL and REMOTE are the ends, and a tunnel is what it is"));
     }
     text::parse_association(&format!("src {from} dst {to} mode tunnel {}", half.0))
@@ -143,7 +148,10 @@ fn outward(cx: &mut Cx<'_>, tunnel: &Tunnel, mtu: usize, mut batch: Batch) {
     let here = outbound::Here { worker: cx.worker(), now_ns: cx.now(), mtu, too_big: TOO_BIG };
     while !batch.is_empty() {
         let mut some = batch.split_front(AT_ONCE);
-        let others = protect(&mut some, &tunnel.database, here, |_| Choice::Protect(&tunnel.out));
+        let others = protect(&mut some, &tunnel.database, here, |packet| match Flow::read(packet.data()) {
+            Some(flow) if !tunnel.out.selects(&flow) => Choice::Not(Fate::Drop(Reason::WrongAssociation)),
+            _ => Choice::Protect(&tunnel.out),
+        });
         dispatch(cx, others);
         if !some.is_empty() {
             cx.push_joined(0, some);
@@ -158,10 +166,27 @@ fn inward(cx: &mut Cx<'_>, tunnel: &Tunnel, mut batch: Batch) {
     while !batch.is_empty() {
         let mut some = batch.split_front(AT_ONCE);
         let find = |dst, spi| (Id { dst, spi } == id).then_some(&*tunnel.inward);
-        let others = accept(&mut some, &tunnel.database, here, find, |_, _| Ok(()));
+        let others =
+            accept(&mut some, &tunnel.database, here, find, |packet, association| {
+                match Flow::read(packet.data()) {
+                    Some(flow) if !association.selects(&flow) => Err(Reason::WrongAssociation),
+                    _ => Ok(()),
+                }
+            });
         dispatch(cx, others);
         if !some.is_empty() {
             cx.push_joined(OPENED, some);
+        }
+    }
+}
+
+impl EspTunnel {
+    /// Ends what time has ended.
+    fn tick(&self, cx: &mut Cx<'_>) {
+        let Some(tunnel) = &self.tunnel else { return };
+        let now = cx.now();
+        if let Some(at) = tunnel.database.tick(now) {
+            cx.set_timer(ENDS, at.max(now + 1));
         }
     }
 }
@@ -206,11 +231,17 @@ impl Element for EspTunnel {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if cx.is_home() {
+            self.tick(cx);
+        }
         self.follow.initialize(cx, LOOK)
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
-        self.follow.look(cx, timer);
+        match timer {
+            LOOK => self.follow.look(cx, timer),
+            _ => self.tick(cx),
+        }
     }
 
     fn provide(&self) -> Option<Provided> {

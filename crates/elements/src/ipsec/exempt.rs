@@ -3,37 +3,42 @@
 //! (RFC 4301, 4.4.1).
 
 use esp::inbound::{Found, find};
-use ipsec::{Database, Flow, Kind, Template};
+use ipsec::{Action, Database, Direction, Flow, Kind, Policy, Rule};
 use sync::rcu::Reader;
 use wire::Protocol;
 
 /// UDP ports of IKE (RFC 7296, 2).
 const IKE_PORTS: [u16; 2] = [500, 4500];
 
-/// Whether a packet that a policy with this template is about must pass as it is.
+/// Whether a packet passes whatever this policy says; `None` for what no policy is about.
+#[inline]
 pub(super) fn is_exempt(
     packet: &[u8],
     flow: &Flow,
-    template: &Template,
+    rule: Option<&Rule>,
     database: &Database,
     reader: &Reader,
 ) -> bool {
     match flow.protocol {
         Protocol::ESP => is_protected(packet, flow, database, reader),
         Protocol::UDP => {
-            is_ike(flow, template) || database.goes_by_udp() && is_protected(packet, flow, database, reader)
+            rule.is_some_and(|rule| is_ike(flow, &rule.policy))
+                || database.goes_by_udp() && is_protected(packet, flow, database, reader)
         }
         _ => false,
     }
 }
 
-/// Whether it is a message of IKE between the hosts that the template's associations are between.
-fn is_ike(flow: &Flow, template: &Template) -> bool {
+/// Whether it is a message of IKE between the hosts that the policy's associations are between, and our end of it is a key daemon.
+fn is_ike(flow: &Flow, policy: &Policy) -> bool {
+    let Action::Protect(template) = &policy.action else { return false };
+    let is_out = policy.direction == Direction::Out;
     let is_between = match template.kind {
         Kind::Tunnel { from, to } => (from, to) == (flow.src, flow.dst),
-        Kind::Transport => true,
+        Kind::Transport if is_out => policy.selector.src.as_host() == Some(flow.src),
+        Kind::Transport => policy.selector.dst.as_host() == Some(flow.dst),
     };
-    is_between && flow.ports.is_some_and(|(src, dst)| IKE_PORTS.contains(&src) || IKE_PORTS.contains(&dst))
+    is_between && flow.ports.is_some_and(|(src, dst)| IKE_PORTS.contains(if is_out { &src } else { &dst }))
 }
 
 /// Whether it is ESP of an association of the database.
@@ -92,7 +97,7 @@ mod tests {
             bytes
         };
         let (esp, stranger) = (back(50, [0, 0, 2, 0]), back(50, [0, 0, 3, 0]));
-        let (ike, data) = (back(17, [0x11, 0x94, 9, 9]), back(17, [0, 9, 0, 53]));
+        let (ike, data) = (back(17, [9, 9, 0x11, 0x94]), back(17, [0x11, 0x94, 0, 161]));
         let text = format!(
             "d :: IPsecDatabase({}); i :: TestIn -> e :: IPsecCheck(d) -> o0 :: TestOut;",
             hosts("transport", "")

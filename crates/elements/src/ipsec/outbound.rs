@@ -28,6 +28,7 @@ pub(super) enum Fate {
 }
 
 /// What a policy says of a packet.
+#[derive(Clone, Copy)]
 pub(super) enum Choice<'a> {
     /// This association protects it.
     Protect(&'a Association),
@@ -98,10 +99,13 @@ pub(super) fn protect<'a>(
         Choice::Pass => Ok(None),
         Choice::Not(fate) => Err(fate),
     });
-    let mut each = chosen.iter().copied().zip(numbers(&chosen, database));
+    let mut each = chosen.iter().copied().zip(numbers(&chosen));
     let ready = sort(batch, &mut others, |packet| match each.next() {
         Some((Some(association), number)) => {
-            let number = number.ok_or(Fate::Drop(Reason::SequenceExhausted))?;
+            let number = number.ok_or_else(|| {
+                database.exhausted(association);
+                Fate::Drop(Reason::SequenceExhausted)
+            })?;
             let at = begin(packet, association, number, database, here)?;
             Ok(Some(Ready { association, number, at }))
         }
@@ -145,7 +149,7 @@ fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<()
 }
 
 /// Sequence numbers for packets of these associations. A run of packets of one association takes its numbers at once.
-fn numbers(chosen: &[Option<&Association>], database: &Database) -> ArrayVec<Option<u64>, AT_ONCE> {
+fn numbers(chosen: &[Option<&Association>]) -> ArrayVec<Option<u64>, AT_ONCE> {
     let mut numbers = ArrayVec::new();
     let address = |association: &Option<&Association>| association.map(std::ptr::from_ref);
     for run in chosen.chunk_by(|a, b| address(a) == address(b)) {
@@ -156,11 +160,7 @@ fn numbers(chosen: &[Option<&Association>], database: &Database) -> ArrayVec<Opt
         let first = association.sa.take_numbers(run.len() as u32);
         for at in 0..run.len() as u64 {
             // Near the end, as many packets as there are numbers still pass.
-            let number = first.map(|first| first + at).or_else(|| association.sa.take_numbers(1));
-            if number.is_none() {
-                database.exhausted(association);
-            }
-            numbers.push(number);
+            numbers.push(first.map(|first| first + at).or_else(|| association.sa.take_numbers(1)));
         }
     }
     numbers

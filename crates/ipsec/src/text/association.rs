@@ -152,7 +152,8 @@ impl Read {
             }
         };
         let count: u64 = words.read(word, "a number")?;
-        list[kind] = Some(count.saturating_mul(unit));
+        // As ip xfrm has it, 0 means no limit.
+        list[kind] = (count > 0).then(|| count.saturating_mul(unit));
         Ok(())
     }
 

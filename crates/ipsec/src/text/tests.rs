@@ -67,6 +67,7 @@ fn mistakes_say_what_is_expected() {
     assert!(why("replay-windw 3").contains("unknown word 'replay-windw'; known are src,"));
     assert!(why(&format!("{GCM} replay-window 70000")).contains("at most 65536"));
     assert!(why("limit bytes 3").contains("-soft or -hard"));
+    assert_eq!(parse_association(&format!("{GCM} limit time-hard 0")).unwrap().limits.age_ns, [None; 2]);
     let why = |text: &str| parse_policy(text).unwrap_err().0;
     assert_eq!(why("src 10.0.0.0/8"), "a policy needs 'dir in', 'dir out' or 'dir fwd'");
     assert!(why("dir out src 10.0.0.0/8 dst ::/0").contains("two families"));

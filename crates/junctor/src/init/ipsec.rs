@@ -107,8 +107,27 @@ pub(crate) fn gateway(args: &Gateway) -> Result<String, String> {
         arguments.push(format!("POLICY {}", out.policy(*pair, "out")));
         arguments.push(format!("POLICY {}", inward.policy([remote, local], "fwd")));
     }
+    remotes.iter().try_for_each(|remote| lead(&mut router, at, args, remote))?;
     router.ipsec = Some(arguments);
     Ok(other_end(&ways, &pairs) + &router_text(&router))
+}
+
+/// Has a network behind the other end routed to where its packets are protected: to the other end, or by the default route.
+fn lead(router: &mut Router, at: usize, args: &Gateway, remote: &str) -> Result<(), String> {
+    let is_six = remote.contains(':');
+    let port = &router.interfaces[at];
+    let is_near = match args.peer {
+        IpAddr::V4(four) => !is_six && port.four.iter().any(|(_, prefix)| prefix.contains(four)),
+        IpAddr::V6(six) => is_six && port.six.iter().any(|(_, prefix)| prefix.contains(six)),
+    };
+    let has_default = args.default.iter().any(|hop| hop.contains(':') == is_six);
+    match (is_near, has_default) {
+        (true, _) => super::add_route(router, remote, &args.peer.to_string()),
+        (false, true) => Ok(()),
+        (false, false) => Err(format!(
+            "no route leads to {remote}, so its packets would not reach the tunnel: give --default, a next hop of its family"
+        )),
+    }
 }
 
 /// What the other end needs, as comments: commands for Linux.
@@ -226,17 +245,23 @@ mod tests {
     #[test]
     fn both_ends_are_written_and_check() {
         let both = ["eth0=192.0.2.1/24", "eth1=10.1.0.1/16,2001:db8:1::1/64"];
-        let text = gateway(&args(&both, "192.0.2.2", &["10.2.0.0/16", "2001:db8:2::/64"])).unwrap();
+        let mut dual = args(&both, "192.0.2.2", &["10.2.0.0/16", "2001:db8:2::/64"]);
+        dual.default = vec!["2001:db8:1::9".to_owned()];
+        let text = gateway(&dual).unwrap();
+        assert!(text.contains("10.2.0.0/16 192.0.2.2 1"), "a route leads to the tunnel");
         assert!(text.contains(
             "//   ip xfrm policy add src 10.2.0.0/16 dst 10.1.0.0/16 dir out tmpl src 192.0.2.2 dst 192.0.2.1"
         ));
         assert!(text.contains(
             "POLICY src 2001:db8:1::/64 dst 2001:db8:2::/64 dir out tmpl src 192.0.2.1 dst 192.0.2.2"
         ));
-        let parsed = lang::load_str("init", &text, &elements::options());
-        assert!(parsed.graph.is_some(), "{:#?}", parsed.diagnostics);
+        let with_kernel = Gateway { host: true, ..args(&both, "192.0.2.2", &["10.2.0.0/16"]) };
+        for text in [&text, &gateway(&with_kernel).unwrap()] {
+            let parsed = lang::load_str("init", text, &elements::options());
+            assert!(parsed.graph.is_some() && parsed.diagnostics.is_empty(), "{:#?}", parsed.diagnostics);
+        }
         let again = gateway(&args(&both, "192.0.2.2", &["10.2.0.0/16"])).unwrap();
-        let key = |text: &str| text.split("0x").find(|word| word.len() > KEY_LEN * 2).map(str::to_owned);
+        let key = |text: &str| text.lines().find(|line| line.trim().starts_with("SA ")).map(str::to_owned);
         assert_ne!(key(&text), key(&again), "keys are random");
     }
 
@@ -271,5 +296,6 @@ mod tests {
         assert!(why(&both, "2001:db8::9", &["10.2.0.0/16"]).contains("eth0 has no address of the family"));
         assert!(why(&both, "192.0.2.2", &["2001:db8::/64"]).contains("of one family"));
         assert!(why(&both, "192.0.2.2", &["10.2"]).contains("should be a network"));
+        assert!(why(&both, "203.0.113.9", &["10.2.0.0/16"]).contains("give --default"));
     }
 }
