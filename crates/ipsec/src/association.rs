@@ -13,7 +13,7 @@ use crate::lifetime::{Limits, Lines, Reached};
 use crate::policy::Kind;
 use crate::selector::{Flow, Selector};
 
-/// What tells an association from others: the receiver's address and the number that packets carry.
+/// The identity of an association: the receiver's address and the number that packets carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id {
     /// The receiver.
@@ -53,7 +53,7 @@ pub struct AssociationConfig {
 }
 
 impl AssociationConfig {
-    /// What tells it from others.
+    /// Its identity.
     pub fn id(&self) -> Id {
         Id { dst: self.dst, spi: self.esp.spi }
     }
@@ -70,8 +70,10 @@ pub struct Association {
     pub lines: Arc<Lines>,
     /// When it was made, in nanoseconds.
     pub made_ns: u64,
-    /// Tells it from an earlier one of the same identity, and the newer from the older.
+    /// Differs from that of an earlier one of the same identity, and is higher.
     pub generation: u64,
+    /// Whether bytes or packets end it, so that each packet must look.
+    pub(crate) is_counted: bool,
     /// The limit that it has reached: 0 none, 1 soft, 2 hard.
     reached: AtomicU8,
     /// The path's MTU in the low 16 bits, and the second in which that was learned above them; 0 for none.
@@ -105,6 +107,7 @@ impl Association {
         }
         Ok(Association {
             sa,
+            is_counted: config.limits.count(),
             config,
             lines: Arc::new(Lines::new(workers)),
             made_ns: now_ns,
@@ -115,7 +118,7 @@ impl Association {
         })
     }
 
-    /// What tells it from others.
+    /// Its identity.
     pub fn id(&self) -> Id {
         self.config.id()
     }
@@ -179,7 +182,7 @@ impl Association {
 
     /// Where another association goes on that takes its place with the same keys. Workers may send by this one for another moment, so some numbers are left out.
     /// If the windows differ in size, all older packets count as received.
-    pub(crate) fn heritage(&self, window: u32) -> Progress {
+    pub(crate) fn successor_progress(&self, window: u32) -> Progress {
         let mut progress = self.progress();
         progress.sent += if progress.sent > 0 { SPARE_NUMBERS } else { 0 };
         if window != self.config.esp.window && progress.top > 0 {

@@ -307,7 +307,7 @@ impl Database {
             return false;
         }
         association.lines.passed(worker, bytes as u64, now_ns);
-        if association.config.limits.count() { self.look_at_count(association) } else { true }
+        if association.is_counted { self.look_at_count(association) } else { true }
     }
 
     #[cold]
@@ -376,7 +376,7 @@ impl Database {
         if let Some(same) = same
             && config.progress == Progress::default()
         {
-            config.progress = same.heritage(config.esp.window);
+            config.progress = same.successor_progress(config.esp.window);
         }
         let mut association = Association::new(config, self.workers(), now_ns, writer.made + 1)?;
         if let Some(same) = same {
@@ -445,7 +445,7 @@ impl Database {
 
     #[cold]
     fn tidy_up(&self) {
-        // Whoever has the lock changes the tables; the next batch tries again.
+        // Another thread is changing the tables; the next batch tries again.
         let Ok(mut writer) = self.writer.try_lock() else { return };
         self.is_untidy.store(false, Ordering::Relaxed);
         self.take_out_over(&mut writer);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The databases of IPsec (RFC 4301, 4.4): security associations and security policies, for a router whose workers read them while others change them.
 //!
-//! * [`Database`]: both, with what belongs to both: which association protects a policy's packets, lifetimes, events for a key daemon;
-//! * [`Association`]: an [`esp::Sa`] with its identity, limits and counters;
-//! * [`Policy`], [`Selector`], [`Flow`]: what is protected, and how;
-//! * [`text`]: both as text, as `ip xfrm` writes it.
+//! * [`Database`] holds both. It finds the association of a policy's packets, ends what has expired, and reports events to a key daemon.
+//! * [`Association`] is an [`esp::Sa`] with its identity, limits and counters.
+//! * [`Policy`], [`Selector`] and [`Flow`] say what is protected, and how.
+//! * [`text`] reads and writes both as `ip xfrm` does.
 //!
 //! Readers never wait: tables are versions that are published under [`sync::rcu`]. A change copies one bucket of a few entries, so its cost
 //! does not grow with the tables. The crate does no I/O, and time is passed in.

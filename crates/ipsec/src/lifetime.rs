@@ -30,7 +30,7 @@ pub enum Reached {
 }
 
 impl Limits {
-    /// Whether bytes or packets end it, so that each batch must look.
+    /// Whether bytes or packets end it, so that each packet must look.
     pub fn count(&self) -> bool {
         self.bytes.iter().chain(&self.packets).any(Option::is_some)
     }

@@ -80,7 +80,7 @@ pub struct Policy {
     pub index: u32,
 }
 
-/// What tells a policy from others: there is one for each direction and selector.
+/// The identity of a policy: there is one for each direction and selector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PolicyKey {
     /// Where it looks.
@@ -90,7 +90,7 @@ pub struct PolicyKey {
 }
 
 impl Policy {
-    /// What tells it from others.
+    /// Its identity.
     pub fn key(&self) -> PolicyKey {
         PolicyKey { direction: self.direction, selector: self.selector.clone() }
     }

@@ -5,7 +5,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use wire::flow::{FlowKey, FlowKey6};
 use wire::{Protocol, ipv4, ipv6};
 
 /// The first bits of an address, of either family.
@@ -95,28 +94,23 @@ impl Flow {
 
     #[inline]
     fn read4(packet: &[u8]) -> Option<Flow> {
-        let key = FlowKey::from_ipv4(packet)?;
         let header = ipv4::Header::from_chunk(packet.first_chunk()?);
-        let is_first = header.is_first_fragment();
-        let ports = match key.proto {
-            Protocol::ICMP if is_first => Some(type_and_code(packet, header.header_len())?),
-            proto if is_first && proto.has_ports() => Some((key.sport, key.dport)),
-            _ => None,
-        };
-        Some(Flow { src: key.src.into(), dst: key.dst.into(), protocol: key.proto, ports })
+        let at = header.header_len();
+        if at < ipv4::HEADER_LEN {
+            return None;
+        }
+        let protocol = header.protocol();
+        let ports = ports(packet, at, (protocol, Protocol::ICMP), header.is_first_fragment())?;
+        Some(Flow { src: header.src().into(), dst: header.dst().into(), protocol, ports })
     }
 
     fn read6(packet: &[u8]) -> Option<Flow> {
-        let key = FlowKey6::from_ipv6(packet)?;
         let header = ipv6::Header::from_chunk(packet.first_chunk()?);
         let upper = ipv6::upper_layer(header.next_header(), packet.get(ipv6::HEADER_LEN..)?).ok()?;
         let is_first = upper.fragment.is_none_or(|fragment| fragment.offset == 0);
-        let ports = match key.proto {
-            Protocol::ICMPV6 if is_first => Some(type_and_code(packet, ipv6::HEADER_LEN + upper.offset)?),
-            proto if is_first && proto.has_ports() => Some((key.sport, key.dport)),
-            _ => None,
-        };
-        Some(Flow { src: key.src.into(), dst: key.dst.into(), protocol: key.proto, ports })
+        let ports =
+            ports(packet, ipv6::HEADER_LEN + upper.offset, (upper.protocol, Protocol::ICMPV6), is_first)?;
+        Some(Flow { src: header.src().into(), dst: header.dst().into(), protocol: upper.protocol, ports })
     }
 
     /// Whether it is of IPv6.
@@ -125,9 +119,27 @@ impl Flow {
     }
 }
 
-fn type_and_code(packet: &[u8], at: usize) -> Option<(u16, u16)> {
-    let &[kind, code] = packet.get(at..)?.first_chunk()?;
-    Some((kind.into(), code.into()))
+/// The ports of what begins at byte `at`, or type and code of the family's `icmp`. `Some(None)` where it has none, `None` where they are cut off.
+#[inline]
+fn ports(
+    packet: &[u8],
+    at: usize,
+    (protocol, icmp): (Protocol, Protocol),
+    is_first: bool,
+) -> Option<Option<(u16, u16)>> {
+    let upper = packet.get(at..);
+    Some(match protocol {
+        _ if !is_first => None,
+        _ if protocol == icmp => {
+            let &[kind, code] = upper?.first_chunk()?;
+            Some((kind.into(), code.into()))
+        }
+        _ if protocol.has_ports() => {
+            let &[src, src_low, dst, dst_low] = upper?.first_chunk()?;
+            Some((u16::from_be_bytes([src, src_low]), u16::from_be_bytes([dst, dst_low])))
+        }
+        _ => None,
+    })
 }
 
 /// Which packets a policy or an association is about.
@@ -206,6 +218,30 @@ mod tests {
         assert!(Prefix::all(true).contains("::1".parse().unwrap()));
         assert_eq!(Prefix::new("10.0.0.1".parse().unwrap(), 33), None);
         assert_eq!(prefix("2001:db8::1", 128).as_host(), Some("2001:db8::1".parse().unwrap()));
+    }
+
+    proptest::proptest! {
+        /// Another reader of the same packets.
+        #[test]
+        fn it_reads_what_flow_keys_read(mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80), is_six: bool) {
+            use wire::flow::{FlowKey, FlowKey6};
+            if let Some(first) = bytes.first_mut() {
+                *first = if is_six { 0x60 } else { 0x40 | *first & 0xf };
+            }
+            let key = match is_six {
+                false => FlowKey::from_ipv4(&bytes).map(|k| (k.src.into(), k.dst.into(), k.proto, (k.sport, k.dport))),
+                true => FlowKey6::from_ipv6(&bytes).map(|k| (k.src.into(), k.dst.into(), k.proto, (k.sport, k.dport))),
+            };
+            let is_icmp = |protocol| matches!(protocol, Protocol::ICMP | Protocol::ICMPV6);
+            match Flow::read(&bytes) {
+                Some(flow) => {
+                    let ports = flow.ports.filter(|_| !is_icmp(flow.protocol)).unwrap_or_default();
+                    proptest::prop_assert_eq!(key, Some((flow.src, flow.dst, flow.protocol, ports)));
+                }
+                // Type and code of ICMP may be cut off.
+                None => proptest::prop_assert!(key.is_none_or(|(_, _, protocol, _): (IpAddr, IpAddr, _, _)| is_icmp(protocol))),
+            }
+        }
     }
 
     #[test]

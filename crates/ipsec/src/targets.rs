@@ -28,8 +28,7 @@ pub(crate) struct TargetKey {
 
 impl TargetKey {
     pub fn of(template: &Template, selector: &Selector) -> TargetKey {
-        let hosts = matches!(template.kind, Kind::Transport).then_some((selector.src, selector.dst));
-        TargetKey { template: template.clone(), hosts }
+        TargetKey { template: template.clone(), hosts: hosts_of(template, selector) }
     }
 
     /// The two hosts between which its associations are, if it says so.
@@ -41,14 +40,24 @@ impl TargetKey {
     }
 
     pub fn fits(&self, association: &Association) -> bool {
-        let Template { kind, reqid, spi, .. } = &self.template;
-        association.kind() == *kind
-            && (*reqid == 0 || *reqid == association.config.reqid)
-            && spi.is_none_or(|spi| spi == association.sa.spi)
-            && self.hosts.is_none_or(|(src, dst)| {
-                src.contains(association.config.src) && dst.contains(association.config.dst)
-            })
+        serves(association, &self.template, self.hosts)
     }
+}
+
+/// In transport mode, the hosts whose packets a policy protects.
+fn hosts_of(template: &Template, selector: &Selector) -> Option<(Prefix, Prefix)> {
+    matches!(template.kind, Kind::Transport).then_some((selector.src, selector.dst))
+}
+
+/// Whether an association is one that a template asks for.
+fn serves(association: &Association, template: &Template, hosts: Option<(Prefix, Prefix)>) -> bool {
+    let Template { kind, reqid, spi, .. } = template;
+    association.kind() == *kind
+        && (*reqid == 0 || *reqid == association.config.reqid)
+        && spi.is_none_or(|spi| spi == association.sa.spi)
+        && hosts.is_none_or(|(src, dst)| {
+            src.contains(association.config.src) && dst.contains(association.config.dst)
+        })
 }
 
 /// Where a policy's packets find their association.
@@ -93,5 +102,5 @@ impl Target {
 
 /// Whether packets that arrived by `association` are those that an inbound policy wants.
 pub(crate) fn admits(policy: &Policy, template: &Template, association: &Association) -> bool {
-    TargetKey::of(template, &policy.selector).fits(association)
+    serves(association, template, hosts_of(template, &policy.selector))
 }

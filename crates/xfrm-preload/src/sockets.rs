@@ -115,7 +115,7 @@ fn dial() -> Result<c_int, c_int> {
     if fd < 0 {
         return Err(next::errno());
     }
-    // SAFETY: the structure is whole, and its length is told.
+    // SAFETY: the structure is whole, and its length is passed.
     let connected =
         unsafe { next::connect(fd, (&raw const addr).cast(), size_of_val(&addr) as libc::socklen_t) };
     if connected != 0 {

@@ -175,7 +175,7 @@ layouts! {
         sport_mask: Port = 38, family: u16 = 40, prefixlen_d: u8 = 42, prefixlen_s: u8 = 43, proto: u8 = 44,
         ifindex: i32 = 48, user: u32 = 52,
     }
-    /// What tells an association from others.
+    /// The identity of an association.
     Id = xfrm_id[24] { daddr: Address = 0, spi: Spi = 16, proto: u8 = 20 }
     /// Limits.
     LifetimeConfig = xfrm_lifetime_cfg[64] {

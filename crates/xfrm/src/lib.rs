@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Linux' interface to IPsec, NETLINK_XFRM (`linux/xfrm.h`), for key daemons that know no other one: they talk to this server and think that it is the kernel.
 //!
-//! * [`netlink`], [`layout`]: messages, attributes and structures, byte by byte;
-//! * [`Kernel`]: what a server needs of databases. [`Local`] is an [`ipsec::Database`] of this process, [`Remote`] one behind the handlers of a router;
-//! * [`answer`]: requests in, answers out, without I/O;
-//! * [`message_of`]: events as the messages that listeners get;
-//! * [`Server`]: clients on a Unix socket, which `libjunctor_xfrm.so` puts in the place of a daemon's netlink socket.
+//! * [`netlink`] and [`layout`] read and write messages, attributes and structures, byte by byte.
+//! * [`Kernel`] is what a server needs of databases. [`Local`] is an [`ipsec::Database`] of this process, [`Remote`] one behind the handlers of a router.
+//! * [`answer`] turns requests into answers, without I/O.
+//! * [`message_of`] turns events into the messages that listeners get.
+//! * [`Server`] serves clients on a Unix socket, which `libjunctor_xfrm.so` puts in the place of a daemon's netlink socket.
 //!
 //! Errors are those of the kernel. What a router does not have (AH, IPComp, marks, interfaces' numbers, hardware offload) is refused, and the extended acknowledgement says
 //! why.

@@ -12,8 +12,8 @@
 use super::bfd;
 use super::router::Router;
 
-/// What tells IPv4 from IPv6.
-const FAMILIES: &str = "Classifier(0/40%f0, 0/60%f0, -)";
+/// Sorts IPv4, IPv6 and the rest.
+pub(super) const FAMILIES: &str = "Classifier(0/40%f0, 0/60%f0, -)";
 /// ICMP errors, as in the rest of the router.
 const ERRORS: &str = "RATE 1000, DST_RATE 10";
 

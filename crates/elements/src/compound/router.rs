@@ -518,8 +518,9 @@ impl Router {
             (_, true, false) => format!("input -> {}", ipv4::ENTRY),
             (_, false, _) => format!("input -> {}", ipv6::ENTRY),
             (..) => format!(
-                "input -> family :: Classifier(0/40%f0, 0/60%f0, -);\n\
+                "input -> family :: {};\n\
                  family[0] -> {}family[1] -> {}family[2] -> Discard;\n",
+                ipsec::FAMILIES,
                 ipv4::ENTRY,
                 ipv6::ENTRY
             ),

@@ -329,6 +329,7 @@ impl Element for IpsecDatabase {
         match name {
             "sas" => Some(Box::new(move || element.show(Keys::Hidden, &param, now))),
             "export" => Some(Box::new(move || element.show(Keys::Shown, &param, now))),
+            "policies" => Some(Box::new(move || element.show_policies(&param, now))),
             "events" => Some(Box::new(move || {
                 let wait = if param.is_empty() { Ok(0) } else { param.trim().parse() };
                 let wait =

@@ -17,9 +17,9 @@
 //!
 //! **Metadata:** packets begin with their IP header. Sets the destination annotation to the destination of what was protected.
 //!
-//! **Drops:** `no-sa`, `replayed`, `outside-window`, `bad-icv`, `bad-esp`, `esp-fragment`; `wrong-sa` for packets whose association is not for them, `no-policy` and
-//! `policy-discard`; `esp-dummy` for packets that carry nothing, `discarded` for keep-alives (RFC 3948), `ecn-lost` for congestion that the sender would not understand,
-//! `no-output` for messages of IKE without output 1.
+//! **Drops:** `no-sa`, `replayed`, `outside-window`, `bad-icv`, `bad-esp`, `esp-fragment`. `wrong-sa` for packets whose association is not for them, `no-policy`,
+//! `policy-discard`. `esp-dummy` for packets that carry nothing, `discarded` for keep-alives (RFC 3948). `ecn-lost` for congestion that the sender would not
+//! understand. `no-output` for messages of IKE without output 1.
 //!
 //! **Cores:** all workers may use an association. Where packets are steered by SPI, each stays with one worker, and nothing is shared.
 //!
@@ -41,7 +41,7 @@ use sync::rcu::Reader;
 
 use super::database;
 use super::inbound::{Here, accept};
-use super::outbound::{AT_ONCE, dispatch};
+use super::outbound::in_parts;
 
 /// The descriptor.
 pub const CLASS: Class =
@@ -90,24 +90,18 @@ impl Element for IpsecDecrypt {
         Ok(())
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         let Some(database) = &self.database else { return };
         let here = Here { worker: cx.worker(), now_ns: cx.now(), ike: IKE };
-        while !batch.is_empty() {
-            let mut some = batch.split_front(AT_ONCE);
-            let reader = cx.rcu();
-            let others = accept(
-                &mut some,
+        in_parts(cx, batch, 0, |part, reader| {
+            accept(
+                part,
                 database,
                 here,
                 |to, spi| database.inbound(to, spi, reader).map(Arc::as_ref),
                 |packet, association| admit(database, (reader, here.now_ns), packet, association),
-            );
-            dispatch(cx, others);
-            if !some.is_empty() {
-                cx.push_joined(0, some);
-            }
-        }
+            )
+        });
         database.tidy();
     }
 }
@@ -167,6 +161,21 @@ mod tests {
         assert_eq!(drops(open_to_all, [10, 2, 0, 1]), [(Reason::WrongAssociation, 1)]);
         let other = "POLICY dir fwd src 10.0.0.0/8 dst 10.0.0.0/8 tmpl src 192.0.2.2 dst 192.0.2.1 reqid 2 mode tunnel";
         assert_eq!(drops(other, [10, 2, 0, 1]), [(Reason::WrongAssociation, 1)]);
+    }
+
+    #[test]
+    fn late_packets_and_dummies_are_named() {
+        let small = associations().replace("mode tunnel", "mode tunnel replay-window 32");
+        let mut inputs = protected(&vec![packet([10, 2, 0, 1], [10, 1, 0, 1], 60); 40]);
+        inputs.rotate_left(1);
+        let run = open(&format!("{small}, {POLICIES}"), &inputs);
+        assert_eq!((run.out("o0").len(), run.drops("e")), (39, vec![(Reason::OutsideWindow, 1)]));
+        let text = associations().split("SA ").nth(2).map(str::to_owned).unwrap();
+        let sa = esp::Sa::new(&ipsec::text::parse_association(&text).unwrap().esp).unwrap();
+        let (mut dummy, at) = esp::outbound::dummy(&sa, 1, 100).unwrap();
+        esp::seal(&mut [esp::outbound::part(&mut dummy, &sa, at, 1)]);
+        let run = open(&format!("{}, {POLICIES}", associations()), &[dummy.data().to_vec()]);
+        assert_eq!(run.drops("e"), [(Reason::EspDummy, 1)]);
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! * `DEFAULT` `bypass`, the default, or `discard`: what becomes of packets that no policy is about.
 //!
 //! The best policy with `dir out` counts. ESP packets of the database's own associations pass as they are, and so do messages of IKE (UDP ports 500 and 4500) between the hosts
-//! that the template's associations are between. IPv4 packets that may be fragmented are protected whatever their length, and fragmented behind by IPFragmenter.
+//! that the template's associations are between. IPv4 packets that may be fragmented of any length are protected, and fragmented behind by IPFragmenter.
 //!
 //! **Metadata:** packets begin with their IP header. Sets the destination annotation to the tunnel's end, and the miscellaneous annotation of packets for output 2 to the longest packet that
 //! would fit.
@@ -46,7 +46,7 @@ use sync::rcu::Reader;
 
 use super::database;
 use super::exempt::is_exempt;
-use super::outbound::{AT_ONCE, Choice, Fate, Here, dispatch, protect};
+use super::outbound::{Choice, Fate, Here, in_parts, protect};
 use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
@@ -151,21 +151,13 @@ impl Element for IpsecEncrypt {
         self.follow.look(cx, timer);
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         let Some(database) = &self.database else { return };
         let (now_ns, has_way) = (cx.now(), cx.connected(BYPASS));
         let here = Here { worker: cx.worker(), now_ns, mtu: self.follow.or(self.mtu), too_big: TOO_BIG };
-        while !batch.is_empty() {
-            let mut some = batch.split_front(AT_ONCE);
-            let reader = cx.rcu();
-            let others = protect(&mut some, database, here, |packet| {
-                self.choose(packet, database, reader, (now_ns, has_way))
-            });
-            dispatch(cx, others);
-            if !some.is_empty() {
-                cx.push_joined(0, some);
-            }
-        }
+        in_parts(cx, batch, 0, |part, reader| {
+            protect(part, database, here, |packet| self.choose(packet, database, reader, (now_ns, has_way)))
+        });
         database.tidy();
     }
 }
@@ -273,6 +265,18 @@ mod tests {
         assert_eq!((protected.len(), protected[0].len()), (1, 1500));
         assert_eq!(too_long[0].anno_u32(packet::anno::PATH_MTU), 1466);
         assert!(run.read("d.sas").contains("bytes 1446 packets 1"), "the header does not count");
+    }
+
+    #[test]
+    fn the_last_sequence_numbers_are_used() {
+        let [src, dst] = CLEAR;
+        let clear = packet(src, dst, 60);
+        let last = format!(
+            "SA src 192.0.2.1 dst 192.0.2.2 spi 0x100 reqid 1 mode tunnel aead aes-gcm {KEY} 128 progress 4294967293 0 0x, {POLICIES}"
+        );
+        let mut run = rig(&last, 1).inputs(&[&clear, &clear, &clear]).run();
+        assert_eq!((run.out("o0").len(), run.drops("e")), (2, vec![(Reason::SequenceExhausted, 1)]));
+        assert_eq!(run.read("d.events"), "expire dst 192.0.2.2 spi 0x00000100 reqid 1 hard\n");
     }
 
     #[test]

@@ -48,11 +48,11 @@ use engine::{
 };
 use ipsec::text::{self, Keys};
 use ipsec::{Association, AssociationConfig, Database, Flow, Id};
-use packet::Batch;
+use packet::{Batch, Packet};
 
 use super::database::{hidden, secrets};
 use super::inbound::{self, accept};
-use super::outbound::{self, AT_ONCE, Choice, Fate, dispatch, protect};
+use super::outbound::{self, Choice, Fate, in_parts, protect};
 use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
@@ -115,7 +115,7 @@ struct EspTunnel {
     follow: LinkMtu,
 }
 
-/// Both associations. The database counts, and holds nothing.
+/// Both associations, and a database of their own, which counts for them.
 struct Tunnel {
     database: Database,
     out: Arc<Association>,
@@ -141,43 +141,38 @@ fn config(half: &Half, from: IpAddr, to: IpAddr) -> Result<AssociationConfig, St
         return Err(format!("leave out '{word}': LOCAL and REMOTE are the ends, and a tunnel is what it is"));
     }
     text::parse_association(&format!("src {from} dst {to} mode tunnel {}", half.0))
-        .map_err(|why| why.to_string())
+        .map_err(|why| hidden(&why.to_string()))
 }
 
-fn outward(cx: &mut Cx<'_>, tunnel: &Tunnel, mtu: usize, mut batch: Batch) {
+/// Whether a direction's selector, if it has one, lets a packet through.
+fn is_selected(association: &Association, packet: &Packet) -> bool {
+    association.config.selector.is_none()
+        || Flow::read(packet.data()).is_none_or(|flow| association.selects(&flow))
+}
+
+fn outward(cx: &mut Cx<'_>, tunnel: &Tunnel, mtu: usize, batch: Batch) {
     let here = outbound::Here { worker: cx.worker(), now_ns: cx.now(), mtu, too_big: TOO_BIG };
-    while !batch.is_empty() {
-        let mut some = batch.split_front(AT_ONCE);
-        let others = protect(&mut some, &tunnel.database, here, |packet| match Flow::read(packet.data()) {
-            Some(flow) if !tunnel.out.selects(&flow) => Choice::Not(Fate::Drop(Reason::WrongAssociation)),
-            _ => Choice::Protect(&tunnel.out),
-        });
-        dispatch(cx, others);
-        if !some.is_empty() {
-            cx.push_joined(0, some);
-        }
-    }
+    in_parts(cx, batch, 0, |part, _| {
+        protect(part, &tunnel.database, here, |packet| match is_selected(&tunnel.out, packet) {
+            true => Choice::Protect(&tunnel.out),
+            false => Choice::Not(Fate::Drop(Reason::WrongAssociation)),
+        })
+    });
 }
 
-fn inward(cx: &mut Cx<'_>, tunnel: &Tunnel, mut batch: Batch) {
+fn inward(cx: &mut Cx<'_>, tunnel: &Tunnel, batch: Batch) {
     // Messages of IKE have nowhere to go: without a connected output they drop.
     let here = inbound::Here { worker: cx.worker(), now_ns: cx.now(), ike: usize::MAX };
     let id = tunnel.inward.id();
-    while !batch.is_empty() {
-        let mut some = batch.split_front(AT_ONCE);
-        let find = |dst, spi| (Id { dst, spi } == id).then_some(&*tunnel.inward);
-        let others =
-            accept(&mut some, &tunnel.database, here, find, |packet, association| {
-                match Flow::read(packet.data()) {
-                    Some(flow) if !association.selects(&flow) => Err(Reason::WrongAssociation),
-                    _ => Ok(()),
-                }
-            });
-        dispatch(cx, others);
-        if !some.is_empty() {
-            cx.push_joined(OPENED, some);
-        }
-    }
+    let find = |dst, spi| (Id { dst, spi } == id).then_some(&*tunnel.inward);
+    in_parts(cx, batch, OPENED, |part, _| {
+        accept(part, &tunnel.database, here, find, |packet, association| {
+            match is_selected(association, packet) {
+                true => Ok(()),
+                false => Err(Reason::WrongAssociation),
+            }
+        })
+    });
 }
 
 impl EspTunnel {

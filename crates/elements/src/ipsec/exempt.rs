@@ -10,7 +10,7 @@ use wire::Protocol;
 /// UDP ports of IKE (RFC 7296, 2).
 const IKE_PORTS: [u16; 2] = [500, 4500];
 
-/// Whether a packet passes whatever this policy says; `None` for what no policy is about.
+/// Whether a packet passes in spite of this policy, or of none.
 #[inline]
 pub(super) fn is_exempt(
     packet: &[u8],

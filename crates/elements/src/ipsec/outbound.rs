@@ -7,10 +7,11 @@ use std::net::IpAddr;
 use arrayvec::ArrayVec;
 use engine::{Cx, Reason};
 use esp::header::Header;
-use esp::outbound::{EspAt, encapsulate, finish, inner_mtu, part, tunnelled_len};
+use esp::outbound::{EspAt, encapsulate, finish, inner_mtu, part};
 use esp::{Part, Unfit, seal};
 use ipsec::{Association, Database};
 use packet::{Batch, Packet, anno};
+use sync::rcu::Reader;
 use wire::ipv4;
 
 /// The longest IPv6 packet in bytes that every link takes (RFC 8200, 5).
@@ -60,6 +61,23 @@ pub(super) fn dispatch(cx: &mut Cx<'_>, others: Others) {
         match fate {
             Fate::Drop(reason) => cx.drop(reason, packet),
             Fate::Leave(output, reason) => cx.push_one_or_drop(output, packet, reason),
+        }
+    }
+}
+
+/// Works on a batch in parts of at most [`AT_ONCE`] packets. `work` returns those that leave another way; what it leaves in its part is sent out by `output`.
+pub(super) fn in_parts(
+    cx: &mut Cx<'_>,
+    mut batch: Batch,
+    output: usize,
+    work: impl Fn(&mut Batch, &Reader) -> Others,
+) {
+    while !batch.is_empty() {
+        let mut part = batch.split_front(AT_ONCE);
+        let others = work(&mut part, cx.rcu());
+        dispatch(cx, others);
+        if !part.is_empty() {
+            cx.push_joined(output, part);
         }
     }
 }
@@ -132,16 +150,10 @@ fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<()
         esp::Mode::Transport => Header::read(packet.data()),
     };
     let header = header.map_err(|why| Fate::Drop(reason(why)))?;
-    let is_short = match sa.mode {
-        esp::Mode::Tunnel { .. } => tunnelled_len(sa, header.packet_len) <= most,
-        esp::Mode::Transport => header.packet_len <= inner_mtu(sa, most, header.len),
-    };
-    if is_short || !header.dont_fragment {
-        return Ok(());
-    }
     let inner = inner_mtu(sa, most, header.len);
     // An IPv6 packet that every link takes is not refused. The tunnel's packet is fragmented instead.
-    if header.packet_len <= inner || header.is_six && header.packet_len <= IPV6_MTU {
+    let is_least = header.is_six && header.packet_len <= IPV6_MTU;
+    if header.packet_len <= inner || !header.dont_fragment || is_least {
         return Ok(());
     }
     packet.set_anno_u32(anno::PATH_MTU, inner as u32);

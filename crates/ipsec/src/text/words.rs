@@ -107,10 +107,7 @@ pub(super) fn bytes(word: &str) -> Option<Vec<u8>> {
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::from("0x");
-    bytes.iter().for_each(|byte| write!(text, "{byte:02x}").expect("a string takes all"));
-    text
+    format!("0x{}", wire::fields::hex(bytes))
 }
 
 fn prefix(word: &str) -> Option<Prefix> {

@@ -72,7 +72,7 @@ impl Way {
 /// The text of a gateway.
 ///
 /// # Errors
-/// What is wrong with the arguments, and how to mend it.
+/// What is wrong with the arguments, and how to fix it.
 pub(crate) fn gateway(args: &Gateway) -> Result<String, String> {
     let kernel = Kernel { answers: args.host, netns: args.netns.clone(), ..Kernel::default() };
     let mut router = described(&args.interfaces, &args.default, &[], kernel)?;
@@ -211,7 +211,7 @@ fn known(text: &str, from: IpAddr, to: IpAddr) -> Option<Way> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::from("0x"), |text, byte| format!("{text}{byte:02x}"))
+    format!("0x{}", wire::fields::hex(bytes))
 }
 
 fn way(from: IpAddr, to: IpAddr, random: &mut File) -> Result<Way, String> {
