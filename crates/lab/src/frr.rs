@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -73,7 +74,8 @@ impl Frr {
             // A killed zebra leaves its socket behind.
             let _ = std::fs::remove_file(&zserv);
         } else {
-            wait_for("zebra's socket", PATIENCE, || zserv.exists())?;
+            // A daemon that finds nobody there tries again only after 10 s.
+            wait_for("zebra's socket", PATIENCE, || UnixStream::connect(&zserv).is_ok())?;
         }
         let (program, pid) = (program(daemon), at(&format!("{daemon}.pid")));
         let text = |path: &Path| path.display().to_string();

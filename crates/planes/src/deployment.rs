@@ -185,12 +185,14 @@ pub enum Restart {
 }
 
 /// When a plane counts as ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// When it says so: `READY=1` to `$NOTIFY_SOCKET` (sd_notify(3)), as `junctor run` does.
     Notified,
     /// When its program has been started.
     Started,
+    /// When somebody listens at this Unix socket: for programs that others connect to, and that do not say when they can.
+    Listens(PathBuf),
 }
 
 impl Kind {
@@ -232,8 +234,16 @@ impl Restart {
 }
 
 impl Ready {
-    pub(crate) const ALL: &'static [(&'static str, Ready)] =
-        &[("notified", Ready::Notified), ("started", Ready::Started)];
+    /// Its forms in deployment files.
+    pub(crate) const FORMS: [&str; 3] = ["notified", "started", "unix:PATH"];
+
+    pub(crate) fn read(text: &str) -> Option<Ready> {
+        match text {
+            "notified" => Some(Ready::Notified),
+            "started" => Some(Ready::Started),
+            _ => text.strip_prefix("unix:").filter(|path| !path.is_empty()).map(|p| Ready::Listens(p.into())),
+        }
+    }
 }
 
 fn word<T: PartialEq>(all: &'static [(&'static str, T)], value: T) -> &'static str {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Readiness and heartbeats by the protocol of sd_notify(3): datagrams of `NAME=VALUE` lines to the socket that `$NOTIFY_SOCKET`
-//! names. systemd speaks it, as do FRR, strongSwan, keepalived and others, so planes need no word of ours.
+//! names. systemd speaks it, as do FRR's watchfrr, strongSwan, keepalived and others, so planes need no word of ours.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;

@@ -39,8 +39,10 @@ use std::time::{Duration, Instant};
 use files::mark;
 pub use files::{Files, Lock};
 pub use process::{stop_left, survivors};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use crate::deployment::{Deployment, Partition, Placement, Plane};
+use crate::deployment::{Deployment, Partition, Placement, Plane, Ready};
 use crate::descriptors::MOST;
 use crate::groups::{Group, Groups};
 use crate::logs::Follower;
@@ -62,6 +64,8 @@ const STALL: Duration = Duration::from_secs(1);
 const MOST_AT_ONCE: usize = 1000;
 /// The pause after an error of a socket: for want of descriptors, for instance.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often a plane that is ready when it listens is tried.
+const KNOCK_EVERY: Duration = Duration::from_millis(20);
 /// Commands that may wait for their end at a time.
 const MOST_CLIENTS: usize = 64;
 /// Lines of a plane's log that are shown when it does not start.
@@ -272,6 +276,14 @@ fn raise_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
+/// Whether somebody listens at a Unix socket. It never waits: one whose queue is full listens, too.
+fn listens(path: &Path) -> bool {
+    let Ok(to) = SocketAddrUnix::new(path) else { return false };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let Ok(socket) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return false };
+    matches!(connect(&socket, &to), Ok(()) | Err(Errno::AGAIN))
+}
+
 /// Where one process of a plane is heard. The next one gets another, so late words of one that was killed do not count for it.
 struct Ear {
     listener: notify::Listener,
@@ -349,6 +361,7 @@ impl Up<'_> {
             let now = self.epoch.elapsed();
             let wait =
                 self.supervisor.deadline().map_or(LOOK_EVERY, |due| due.saturating_sub(now)).min(LOOK_EVERY);
+            let wait = if self.expected().next().is_some() { wait.min(KNOCK_EVERY) } else { wait };
             let message = messages.recv_timeout(wait);
             let late = self.epoch.elapsed().saturating_sub(now + wait);
             if late > STALL {
@@ -368,8 +381,25 @@ impl Up<'_> {
                 }
                 self.tell_manager("WATCHDOG=1");
             }
+            self.knock();
             self.answer_waiting();
         }
+    }
+
+    /// Planes that will be ready when they listen, and where.
+    fn expected(&self) -> impl Iterator<Item = (Id, PathBuf)> {
+        self.deployment.planes.iter().enumerate().filter_map(|(id, plane)| match &plane.ready {
+            Ready::Listens(path) if matches!(self.supervisor.phase(id), Phase::Starting(_)) => {
+                Some((id, self.deployment.directory.join(path)))
+            }
+            _ => None,
+        })
+    }
+
+    /// Finds out which of them listen meanwhile.
+    fn knock(&mut self) {
+        let listen: Vec<Id> = self.expected().filter(|(_, path)| listens(path)).map(|(id, _)| id).collect();
+        listen.into_iter().for_each(|id| self.step(Event::Ready(id)));
     }
 
     /// Takes a message and those that wait behind it. Who was heard of is noted first: silence is judged by what has come.

@@ -277,6 +277,41 @@ fn a_plane_that_hangs_is_replaced() {
     assert_eq!(deployment.pid("two"), two);
 }
 
+/// What comes after a plane that others connect to waits for its socket, whatever an earlier process has left there.
+#[test]
+fn a_plane_is_ready_when_it_listens() {
+    if lab::rig::skip("a_plane_is_ready_when_it_listens") {
+        return;
+    }
+    let home = Namespace::new("up").unwrap();
+    let listen = "import os, socket, time\n\
+                  while not os.path.exists('go'): time.sleep(0.01)\n\
+                  os.path.exists('place') and os.unlink('place')\n\
+                  listener = socket.socket(socket.AF_UNIX)\n\
+                  listener.bind('place')\n\
+                  listener.listen()\n\
+                  time.sleep(100000)\n";
+    let connect = "import socket, time\n\
+                   socket.socket(socket.AF_UNIX).connect('place')\n\
+                   time.sleep(100000)\n";
+    let plane = |name: &str, more: &str| {
+        format!("[planes.{name}]\nkind = \"control\"\ncommand = [\"python3\", \"{name}.py\"]\n{more}")
+    };
+    let first = plane("first", "ready = \"unix:place\"\n");
+    let deployment = Deployment::new(&(first + &plane("second", "after = [\"first\"]\n")), "");
+    let at = |file: &str| deployment.directory.path().join(file);
+    std::fs::write(at("first.py"), listen).unwrap();
+    std::fs::write(at("second.py"), connect).unwrap();
+    drop(std::os::unix::net::UnixListener::bind(at("place")).unwrap());
+    let mut up = deployment.up(&home);
+    wait_for("its process", PATIENCE, || deployment.pid("first").is_some()).unwrap();
+    assert_eq!((&*deployment.state("first"), &*deployment.state("second")), ("starting", "waiting"));
+    std::fs::write(at("go"), "").unwrap();
+    up.wait_for_text("is up: all 2 planes are ready", PATIENCE).unwrap_or_else(|e| panic!("{e}"));
+    assert!(deployment.kill("first") < PATIENCE, "it listens again");
+    assert_eq!(up.interrupt(PATIENCE).unwrap().status.code(), Some(0));
+}
+
 /// A supervisor that is stopped for a while, whose output nobody reads, or that has inherited descriptors does its work.
 #[test]
 fn a_supervisor_bears_what_its_terminal_does() {

@@ -329,6 +329,7 @@ fn plane(
     let heartbeat =
         heartbeat.map_or(is_router.then_some(ROUTER_HEARTBEAT), |(t, _)| (!t.is_zero()).then_some(t));
     let by_default = if is_router { Ready::Notified } else { Ready::Started };
+    let ready = ready(&mut fields, found, partition.map_or(Partition::Process, |(partition, _)| partition));
     let mut time = |key, default, least| {
         let Some((time, at)) = fields.time(found, key) else { return default };
         if time < least {
@@ -382,7 +383,7 @@ fn plane(
         restart: fields.word(found, "restart", Restart::ALL).map_or(Restart::Always, |(restart, _)| restart),
         backoff,
         backoff_max: backoff_max.max(backoff),
-        ready: fields.word(found, "ready", Ready::ALL).map_or(by_default, |(ready, _)| ready),
+        ready: ready.unwrap_or(by_default),
         start_timeout,
         heartbeat,
         stop_timeout,
@@ -390,6 +391,22 @@ fn plane(
     };
     fields.end(found);
     (program.is_some().then_some(plane), places, instances)
+}
+
+/// When a plane counts as ready.
+fn ready(fields: &mut Fields<'_, '_>, found: &mut Findings, partition: Partition) -> Option<Ready> {
+    let (text, at) = fields.text(found, "ready")?;
+    let Some(ready) = Ready::read(text) else {
+        let wrong = format!("`ready` expects one of {}, not \"{text}\"", Ready::FORMS.join(", "));
+        let near = lang::suggest(text, Ready::FORMS.into_iter());
+        found.list.push(Diagnostic::error("E0703", wrong).at(at).did_you_mean(near));
+        return None;
+    };
+    if matches!(ready, Ready::Listens(_)) && partition != Partition::Process {
+        found.wrong_value(at, "the sockets of an operating system instance cannot be reached from here; its program is to say that it is ready (`notified`)");
+        return None;
+    }
+    Some(ready)
 }
 
 /// What a plane runs: `config` or `command`.
@@ -563,6 +580,7 @@ mod tests {
             command = ["zebra", "-f", "zebra.conf"]
             cores = "0"
             after = ["user"]
+            ready = "unix:zserv"
             restart = "on-failure"
             heartbeat = "2s"
             [planes.agent]
@@ -589,9 +607,10 @@ mod tests {
         assert_eq!((&*steer.name, &*steer.plane), ("steer", "user"));
         let [user, control, agent] = &deployment.planes[..] else { panic!("{:?}", deployment.planes) };
         assert_eq!(
-            (user.class, user.memory, user.ready),
-            (Scheduling::Fifo(5), Some(512 << 20), Ready::Notified)
+            (user.class, user.memory, &user.ready),
+            (Scheduling::Fifo(5), Some(512 << 20), &Ready::Notified)
         );
+        assert_eq!((&control.ready, &agent.ready), (&Ready::Listens("zserv".into()), &Ready::Started));
         assert_eq!(user.cores, Cpus::parse_list("1-2"));
         let set = vec![("IN".to_owned(), "eth0".to_owned()), ("N".to_owned(), "3".to_owned())];
         assert_eq!(
@@ -637,6 +656,12 @@ mod tests {
             (&format!("{plane}cores = \"1\""), "but all planes share all cores"),
             (&format!("placement = \"amp\"\n{plane}"), "has no cores of its own"),
             (&format!("{plane}partition = \"xen\""), "expects one of process, uml, kvm"),
+            (&format!("{plane}ready = \"unix:\""), "`ready` expects one of notified, started, unix:PATH"),
+            (&format!("{plane}ready = \"notifed\""), "did you mean `notified`?"),
+            (
+                "[planes.a]\nkind = \"control\"\ncommand = \"x\"\npartition = \"uml\"\nready = \"unix:x\"",
+                "cannot be reached from here",
+            ),
             (&format!("{plane}shared = \"4M\""), "`shared` is for planes with partition"),
             (&format!("{plane}reaches = [\"a\"]"), "`reaches` is for planes with partition"),
             (
