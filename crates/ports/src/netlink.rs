@@ -10,7 +10,7 @@ use crate::sys::{self, check};
 
 mod request;
 
-pub(crate) use request::{CREATE, Request, attribute};
+pub(crate) use request::{CREATE, REPLACE, Request, attribute};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;

@@ -25,6 +25,7 @@ use crate::sys::{self, Aside, Counters, check};
 use crate::vrf::Vrf;
 
 mod again;
+mod announce;
 mod ipv6;
 
 use again::{Current, Kept, Maker};

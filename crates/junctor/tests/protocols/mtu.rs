@@ -50,7 +50,7 @@ fn speak(namespace: &Namespace, interface: &str, number: &str, zebra: (&str, &[&
 
 struct Changing {
     site: Site,
-    _frr: [Frr; 2],
+    frr: [Frr; 2],
 }
 
 impl Changing {
@@ -62,7 +62,7 @@ impl Changing {
         let theirs = speak(b, "b0", "2", ("", &[]));
         let fpm = ("fpm address 127.0.0.1\n", &["-M", "dplane_fpm_nl"][..]);
         let ours = speak(&site.control, "host1", "1", fpm);
-        let changing = Changing { site, _frr: [ours, theirs] };
+        let changing = Changing { site, frr: [ours, theirs] };
         changing.learns();
         changing
     }
@@ -218,8 +218,18 @@ fn interfaces_are_renamed_and_come_again() {
         shown.split_once(':').map(|(index, _)| index.to_owned())
     };
     let before = index();
+    // zebra hears of all that at once.
+    let zebra = changing.frr[0].pid("zebra").unwrap().to_string();
+    let signal = |signal: &str| site.control.run(&["kill", signal, &zebra]).unwrap();
+    signal("-STOP");
     site.control.ip("link del host1").unwrap();
     site.wait("another twin", || index().is_some_and(|now| Some(now) != before));
+    site.wait("its addresses", || {
+        site.control
+            .ip("-o addr show dev host1")
+            .is_ok_and(|shown| ["10.0.2.1", "fd00:2::1"].iter().all(|a| shown.contains(a)))
+    });
+    signal("-CONT");
     changing.learns();
     site.follows(&BEHIND.map(|address| (address, "ospf")), "fpm", "d1");
 }

@@ -7,9 +7,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use super::{BUFFER, messages};
 use crate::sys::{self, check};
 
-/// Flags: a request that is to be acknowledged; it makes something that is not there; it asks for all objects.
+/// Flags: a request that is to be acknowledged; it makes something that is not there; it changes what is there; it asks for all objects.
 const REQUEST: u16 = 1 | 4;
 pub(crate) const CREATE: u16 = 0x400 | 0x200;
+pub(crate) const REPLACE: u16 = 0x100;
 const DUMP: u16 = 0x300;
 
 const ERROR: u16 = 2;

@@ -10,7 +10,7 @@ use crate::keeper::Keeper;
 use crate::link::{Pace, Watch};
 use crate::sys::{Aside, check};
 
-use super::{TapSpec, attach, configure};
+use super::{TapSpec, announce, attach, configure};
 
 /// Under which name a queue's descriptor is kept for another process, until this is dropped.
 pub(super) struct Kept {
@@ -64,6 +64,7 @@ impl Maker {
         let (descriptor, _) =
             attach(self.spec.name.as_deref()?, self.spec.kind, self.spec.queues > 1).ok()?;
         configure(&self.watch, &self.spec, self.follows_mtu).ok()?;
+        announce::later(self.spec.name.as_deref()?, self.namespace.clone());
         Some(descriptor)
     }
 }
