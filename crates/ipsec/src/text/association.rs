@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::num::NonZero;
 
 use esp::algorithm::{Aead, Auth, Cipher};
 use esp::replay;
@@ -12,7 +13,7 @@ use esp::sa::{DontFragment, Rules, UdpPorts};
 use esp::{Config, Mode, Spec};
 
 use super::Keys;
-use super::words::{Mistake, SelectorWords, Words, bytes, hex, mistake, show_selector};
+use super::words::{Mistake, SelectorWords, Words, bytes, hex, mistake, safe, show_selector};
 use crate::association::{AssociationConfig, Progress};
 use crate::lifetime::Limits;
 use crate::selector::Selector;
@@ -93,7 +94,7 @@ impl Read {
                 ];
                 self.rules.dont_fragment = words.one_of(keyword, &choice)?;
             }
-            "ttl" => self.rules.ttl = words.read(keyword, "a number from 1 to 255")?,
+            "ttl" => self.rules.ttl = words.read::<NonZero<u8>>(keyword, "a number from 1 to 255")?.get(),
             "tfcpad" => self.rules.pad_to = words.read(keyword, "a length in bytes, up to 65535")?,
             "sel" => self.selector = Some(selector(words)?),
             "limit" => self.limit(words)?,
@@ -103,8 +104,9 @@ impl Read {
             }
             _ => {
                 return mistake(format!(
-                    "unknown word '{keyword}'; known are src, dst, proto, spi, reqid, mode, aead, enc, auth, auth-trunc, encap, \
-                     replay-window, flag, extra-flag, df, ttl, tfcpad, sel, limit, progress"
+                    "unknown word '{}'; known are src, dst, proto, spi, reqid, mode, aead, enc, auth, auth-trunc, encap, \
+                     replay-window, flag, extra-flag, df, ttl, tfcpad, sel, limit, progress",
+                    safe(keyword)
                 ));
             }
         }
@@ -138,7 +140,10 @@ impl Read {
         let (name, kind) = match word.rsplit_once('-') {
             Some((name, "soft")) => (name, 0),
             Some((name, "hard")) => (name, 1),
-            _ => return mistake(format!("'limit {word}': expected a word that ends with -soft or -hard")),
+            _ => {
+                let word = safe(word);
+                return mistake(format!("'limit {word}': expected a word that ends with -soft or -hard"));
+            }
         };
         let (list, unit) = match name {
             "byte" => (bytes, 1),
@@ -147,13 +152,14 @@ impl Read {
             "time-use" => (usage, SECOND),
             _ => {
                 return mistake(format!(
-                    "'limit {word}': expected byte, packet, time or time-use before -soft or -hard"
+                    "'limit {}': expected byte, packet, time or time-use before -soft or -hard",
+                    safe(word)
                 ));
             }
         };
         let count: u64 = words.read(word, "a number")?;
-        // As ip xfrm has it, 0 means no limit.
-        list[kind] = (count > 0).then(|| count.saturating_mul(unit));
+        // As ip xfrm has it, 0 means no limit. The longest time is whole seconds, too, so that it is written as it was read.
+        list[kind] = (count > 0).then(|| count.min(u64::MAX / unit) * unit);
         Ok(())
     }
 
@@ -194,14 +200,15 @@ impl Read {
     }
 }
 
-fn unknown(why: esp::algorithm::Unknown) -> Mistake {
+fn unknown(mut why: esp::algorithm::Unknown) -> Mistake {
+    why.name = safe(&why.name).to_owned();
     Mistake(why.to_string())
 }
 
 fn icv_len(keyword: &str, words: &mut Words<'_>) -> Result<usize, Mistake> {
-    let bits: usize = words.read(keyword, "bits of the check value, as 128, behind the key")?;
+    let bits: u16 = words.read(keyword, "bits of the check value, as 128, behind the key")?;
     if bits.is_multiple_of(8) {
-        Ok(bits / 8)
+        Ok(usize::from(bits / 8))
     } else {
         mistake(format!("'{keyword}': {bits} bits are no whole bytes"))
     }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use super::words::{Mistake, SelectorWords, Words, mistake, show_selector};
+use super::words::{Mistake, SelectorWords, Words, mistake, safe, show_selector};
 use crate::policy::{Action, Direction, Kind, Policy, PolicyKey, Template};
 
 const DIRECTIONS: &[(&str, Direction)] =
@@ -36,7 +36,8 @@ pub fn parse_policy(text: &str) -> Result<Policy, Mistake> {
             }
             _ => {
                 return mistake(format!(
-                    "unknown word '{keyword}'; known are src, dst, proto, sport, dport, dir, priority, index, action, tmpl"
+                    "unknown word '{}'; known are src, dst, proto, sport, dport, dir, priority, index, action, tmpl",
+                    safe(keyword)
                 ));
             }
         }

@@ -68,6 +68,9 @@ fn mistakes_say_what_is_expected() {
     assert!(why(&format!("{GCM} replay-window 70000")).contains("at most 65536"));
     assert!(why("limit bytes 3").contains("-soft or -hard"));
     assert_eq!(parse_association(&format!("{GCM} limit time-hard 0")).unwrap().limits.age_ns, [None; 2]);
+    let longest = parse_association(&format!("{GCM} limit time-hard {}", u64::MAX)).unwrap().limits.age_ns[1];
+    assert_eq!(longest, Some(u64::MAX / 1_000_000_000 * 1_000_000_000), "whole seconds");
+    assert!(why("ttl 0").contains("expected a number from 1 to 255"));
     let why = |text: &str| parse_policy(text).unwrap_err().0;
     assert_eq!(why("src 10.0.0.0/8"), "a policy needs 'dir in', 'dir out' or 'dir fwd'");
     assert!(why("dir out src 10.0.0.0/8 dst ::/0").contains("two families"));
@@ -78,6 +81,23 @@ fn mistakes_say_what_is_expected() {
     assert!(why("dir sideways").contains("expected one of in, out, fwd"));
     assert_eq!(parse_id("dst 10.0.0.1 proto esp spi 0x100").unwrap().spi, 256);
     assert!(parse_id("dst 10.0.0.1").is_err());
+}
+
+/// Keys that stand where something else should.
+#[test]
+fn no_message_shows_a_key() {
+    let key = "000102030405060708090a0b0c0d0e0f";
+    for key in [key.to_owned(), format!("0x{key}"), format!("aes-gcm0x{key}"), "0x00010203zz05".to_owned()] {
+        for before in
+            ["", "spi ", "aead ", "enc ", "auth ", "mode ", "sel proto ", "limit ", "ttl ", "encap espinudp "]
+        {
+            let why = parse_association(&format!("{before}{key}")).unwrap_err().0;
+            assert!(why.contains("***'"), "{before}: {why}");
+        }
+        assert!(parse_policy(&key).unwrap_err().0.starts_with("unknown word '***'"));
+        assert!(parse_id(&key).unwrap_err().0.starts_with("unknown word '***'"));
+        assert!(parse_reservation(&key).unwrap_err().0.starts_with("unknown word '***'"));
+    }
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl<'a> Words<'a> {
     /// What must follow `keyword`, read.
     pub fn read<T: FromStr>(&mut self, keyword: &str, expected: &str) -> Result<T, Mistake> {
         let word = self.after(keyword, expected)?;
-        word.parse().map_err(|_| Mistake(format!("'{keyword} {word}': expected {expected}")))
+        word.parse().map_err(|_| Mistake(format!("'{keyword} {}': expected {expected}", safe(word))))
     }
 
     pub fn addr(&mut self, keyword: &str) -> Result<IpAddr, Mistake> {
@@ -58,14 +58,15 @@ impl<'a> Words<'a> {
 
     pub fn prefix(&mut self, keyword: &str) -> Result<Prefix, Mistake> {
         let word = self.after(keyword, "a prefix, as 10.0.0.0/8")?;
-        prefix(word).ok_or_else(|| Mistake(format!("'{keyword} {word}': expected a prefix, as 10.0.0.0/8")))
+        prefix(word)
+            .ok_or_else(|| Mistake(format!("'{keyword} {}': expected a prefix, as 10.0.0.0/8", safe(word))))
     }
 
     /// A number, decimal or hexadecimal.
     pub fn number(&mut self, keyword: &str) -> Result<u32, Mistake> {
         let word = self.after(keyword, "a number")?;
         number(word).ok_or_else(|| {
-            Mistake(format!("'{keyword} {word}': expected a number of 32 bits, as 256 or 0x100"))
+            Mistake(format!("'{keyword} {}': expected a number of 32 bits, as 256 or 0x100", safe(word)))
         })
     }
 
@@ -76,7 +77,7 @@ impl<'a> Words<'a> {
         let found = choice.iter().find(|(name, _)| *name == word);
         found
             .map(|(_, value)| *value)
-            .ok_or_else(|| Mistake(format!("'{keyword} {word}': expected one of {all}")))
+            .ok_or_else(|| Mistake(format!("'{keyword} {}': expected one of {all}", safe(word))))
     }
 
     /// Bytes in hexadecimal, as 0x0011.
@@ -85,6 +86,17 @@ impl<'a> Words<'a> {
         // The message must not show the key.
         bytes(word).ok_or_else(|| Mistake(format!("'{keyword}': expected a key in hexadecimal, as 0x0011")))
     }
+}
+
+/// Hexadecimal digits in a row that no message shows: those of a key of eight bytes. No number has so many.
+const DIGITS_OF_A_KEY: usize = 16;
+
+/// A word as a message may show it: not if it may be a key that stands in a wrong place.
+pub(super) fn safe(word: &str) -> &str {
+    let lower = word.to_ascii_lowercase();
+    let is_long = lower.split_once("0x").is_some_and(|(_, rest)| rest.len() > DIGITS_OF_A_NUMBER);
+    let mut runs = lower.split(|c: char| !c.is_ascii_hexdigit());
+    if is_long || runs.any(|run| run.len() >= DIGITS_OF_A_KEY) { "***" } else { word }
 }
 
 pub(super) fn number(word: &str) -> Option<u32> {
@@ -187,7 +199,7 @@ fn protocol(word: &str) -> Result<Option<Protocol>, Mistake> {
         Some(protocol) => Ok(Some(protocol)),
         None => {
             let names = PROTOCOLS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            mistake(format!("'proto {word}': expected a number or one of {names}, any"))
+            mistake(format!("'proto {}': expected a number or one of {names}, any", safe(word)))
         }
     }
 }
@@ -203,7 +215,7 @@ fn ports(keyword: &str, words: &mut Words<'_>) -> Result<RangeInclusive<u16>, Mi
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     match (first.parse(), last.parse()) {
         (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
-        _ => mistake(format!("'{keyword} {word}': expected a port or a range, as 1024-65535")),
+        _ => mistake(format!("'{keyword} {}': expected a port or a range, as 1024-65535", safe(word))),
     }
 }
 
@@ -242,7 +254,8 @@ pub fn parse_id(text: &str) -> Result<Id, Mistake> {
             "proto" => words.one_of(keyword, &[("esp", ())])?,
             _ => {
                 return mistake(format!(
-                    "unknown word '{keyword}'; an association is named by 'dst ADDRESS spi NUMBER'"
+                    "unknown word '{}'; an association is named by 'dst ADDRESS spi NUMBER'",
+                    safe(keyword)
                 ));
             }
         }
@@ -276,7 +289,10 @@ pub fn parse_reservation(text: &str) -> Result<Reservation, Mistake> {
             "proto" => words.one_of(keyword, &[("esp", ())])?,
             "min" => min = words.number(keyword)?,
             "max" => max = words.number(keyword)?,
-            _ => return mistake(format!("unknown word '{keyword}'; expected 'dst ADDRESS [min N] [max N]'")),
+            _ => {
+                let word = safe(keyword);
+                return mistake(format!("unknown word '{word}'; expected 'dst ADDRESS [min N] [max N]'"));
+            }
         }
     }
     let dst = dst.ok_or_else(|| Mistake("expected 'dst ADDRESS [min N] [max N]'".into()))?;

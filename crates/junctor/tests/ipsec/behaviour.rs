@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is more than packets there and back: replays, wrong keys, traffic classes.
+//! What is more than packets there and back: replays, wrong keys, traffic classes, packets that do not fit, fragments, dummies, new keys.
 
-use lab::rig::wait_for;
+use std::collections::BTreeSet;
+use std::net::UdpSocket;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::cases::{CBC, Case, Four, GCM, In, OTHERS, Shape};
+use lab::rig::{skip_without, wait_for};
+
+use crate::cases::{Algorithm, CBC, Case, Four, GATEWAY, GCM, HOST, In, LINUX, OTHERS, Out, Shape, Six};
 use crate::site::{PATIENCE, Site};
 
 const TUNNEL: Shape = Shape::tunnel(Four, Four);
@@ -96,5 +103,236 @@ pub fn traffic_classes(site: &mut Site, spi: u32) {
             site.write(handler, "0");
         }
         assert_eq!(site.drops("dec", "ecn-lost") - lost, u64::from(wanted.is_none()), "{name}");
+    }
+}
+
+/// The MTU that a ping reports.
+fn reported(text: &str) -> Option<usize> {
+    let at = text.split_once("mtu")?.1.trim_start_matches([' ', '=', ':']);
+    at.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// A command that prints the longest packet that Linux sends by this case's association.
+fn fitting(case: &Case<'_>) -> String {
+    let (family, level, option) = if case.shape.inner == Four { (2, 0, 14) } else { (10, 41, 24) };
+    let (from, to) = (case.target(), case.host());
+    format!(
+        "python3 -c 'import socket; s = socket.socket({family}, 2); s.bind((\"{from}\", 0)); s.connect((\"{to}\", 9)); print(s.getsockopt({level}, {option}))'"
+    )
+}
+
+/// Packets that do not fit: Junctor's message names the same length as Linux finds for its own packets. A packet of that length passes.
+pub fn path_mtu(site: &mut Site, spi: u32) {
+    let tunnels = [TUNNEL, TUNNEL.by_udp(), Shape::tunnel(Six, Four), Shape::tunnel(Four, Six)];
+    let shapes = tunnels.into_iter().chain([Shape::transport(Four), Shape::transport(Six)]);
+    let common: [&Algorithm; 2] = [&GCM, &CBC];
+    let rare = [&OTHERS[12], &OTHERS[16]].map(|algorithm| (TUNNEL, algorithm));
+    let all = shapes.flat_map(|shape| common.map(|algorithm| (shape, algorithm))).chain(rare);
+    for (n, (shape, algorithm)) in all.enumerate() {
+        let case = Case::new(algorithm, shape, spi + 2 * n as u32);
+        let headers = if shape.inner == Four { 28 } else { 48 };
+        let target = case.target();
+        let most = 1500 - headers;
+        let theirs = site.set(&case, &fitting(&case));
+        let theirs: usize = theirs.trim().parse().unwrap_or_else(|_| panic!("{}: {theirs}", case.name()));
+        site.host.ip("route flush cache").unwrap();
+        site.host.ip("-6 route flush cache").unwrap();
+        let (text, came) = site.ping(&format!("-c 1 -W 30 -M do -s {most} {target}"));
+        assert!(!came, "{}: {text}", case.name());
+        let ours = reported(&text).unwrap_or_else(|| panic!("{}: {text}", case.name()));
+        assert_eq!(ours, theirs, "{}: what Junctor says fits, and what Linux says", case.name());
+        let (text, came) = site.ping(&format!("-c 1 -W 30 -M do -s {} {target}", ours - headers));
+        assert!(came, "{}: {text}", case.name());
+    }
+}
+
+/// Fragments within tunnels, and fragments of ESP packets.
+pub fn fragments(site: &mut Site, spi: u32) {
+    let joined = |site: &mut Site| site.read("joined4.joined").trim().parse::<u64>().unwrap();
+    for (n, shape) in [TUNNEL, TUNNEL.by_udp()].into_iter().enumerate() {
+        let case = Case::new(&GCM, shape, spi + 2 * n as u32);
+        site.set(&case, "");
+        for size in [1472, 3000] {
+            let (text, came) = site.ping(&format!("-c 1 -W 30 -M dont -s {size} {}", case.target()));
+            assert!(came, "{}: {text}", case.name());
+        }
+    }
+    for (n, shape) in [Shape::transport(Four), Shape::transport(Four).by_udp()].into_iter().enumerate() {
+        let case = Case::new(&CBC, shape, spi + 4 + 2 * n as u32);
+        let before = joined(site);
+        site.write("whole.switch", "1");
+        let (from, to) = (case.target(), case.host());
+        site.set(&case, &format!("ping -n -q -c 2 -i 0.01 -W 30 -M dont -s 3000 -I {from} {to}\n"));
+        site.write("whole.switch", "0");
+        assert!(joined(site) > before, "{}: Linux' ESP packets came in fragments", case.name());
+    }
+}
+
+/// Packets that are longer than they need to be, and packets that are nothing.
+pub fn disguises(site: &mut Site, spi: u32) {
+    let case = Case { ours: ["tfcpad 1000", ""], ..Case::new(&GCM, TUNNEL, spi) };
+    site.set(&case, "");
+    for size in [0, 500, 1400] {
+        site.echo(&case, size);
+        let sent = site.captured("sent.pcap").pop().unwrap();
+        assert!(sent.len() >= 1000, "{size} bytes left in {}", sent.len());
+    }
+    let case = Case::new(&GCM, Shape::transport(Six), spi + 2);
+    let script =
+        |to: &str| format!("import socket; socket.socket(10, 3, 59).sendto(bytes(100), ('{to}', 0))");
+    let before = site.drops("dec", "esp-dummy");
+    site.set(&case, &format!("echo \"{}\" > /run/dummy; python3 /run/dummy\n", script(case.host())));
+    wait_for("a dummy", PATIENCE, || site.drops("dec", "esp-dummy") == before + 1).unwrap();
+    site.host.run(&["python3", "-c", &script(case.target())]).unwrap();
+    site.echo(&case, 100);
+    let theirs = site.in_linux("ip -s xfrm state");
+    let [out, come] = site.carried(&case, &theirs);
+    // Neither counts dummies that it receives.
+    assert_eq!(out.map(|carried| carried.packets), [2, 1]);
+    assert_eq!(come.map(|carried| carried.packets), [1, 2]);
+}
+
+/// Extended sequence numbers across 2^32.
+pub fn long_numbers(site: &mut Site, spi: u32, exchange: fn(&mut Site, &Case<'_>)) {
+    let words = "replay-window 128 flag esn";
+    let far = Case {
+        words,
+        ours: ["progress 4294967290 0 0x", "progress 0 4294967290 0xffffffffffffffffffffffffffffffff"],
+        theirs: ["replay-seq 0xfffffffa", "replay-oseq 0xfffffffa"],
+        ..Case::new(&GCM, TUNNEL, spi)
+    };
+    let later = Case {
+        ours: ["progress 21474836475 0 0x", "progress 0 21474836475 0xffffffffffffffffffffffffffffffff"],
+        theirs: ["replay-seq 0xfffffffb replay-seq-hi 4", "replay-oseq 0xfffffffb replay-oseq-hi 4"],
+        spi: spi + 2,
+        ..far.clone()
+    };
+    let chained = Case { algorithm: &CBC, spi: spi + 4, ..far.clone() };
+    let bare = Case { words, ..Case::new(&CBC, Shape::transport(Six), spi + 6) };
+    for case in [&far, &later, &chained, &bare] {
+        exchange(site, case);
+    }
+    assert_eq!(site.drops("dec", "outside-window"), 0);
+}
+
+/// What became of a steady flow of packets.
+struct Flow {
+    sent: u32,
+    came: BTreeSet<u32>,
+}
+
+/// Sends a numbered packet every 2 ms until it is time to stop, then waits for the echoes of all.
+fn steady(socket: &UdpSocket, target: &str, stop: &AtomicBool) -> Flow {
+    let mut flow = Flow { sent: 0, came: BTreeSet::new() };
+    let mut buffer = [0; 100];
+    socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+    let mut end = None;
+    while end.is_none_or(|end| flow.came.len() < flow.sent as usize && Instant::now() < end) {
+        if end.is_none() {
+            socket.send_to(&flow.sent.to_be_bytes(), (target, 7)).unwrap();
+            flow.sent += 1;
+            end = stop.load(Ordering::Acquire).then(|| Instant::now() + Duration::from_secs(10));
+        }
+        while let Ok(4) = socket.recv(&mut buffer) {
+            flow.came.extend(buffer.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)));
+        }
+    }
+    flow
+}
+
+/// New keys under traffic: no packet is lost.
+pub fn new_keys(site: &mut Site, spi: u32) {
+    let old = Case::new(&GCM, TUNNEL, spi);
+    site.set(&old, "");
+    let socket = site.host.enter(|| UdpSocket::bind((HOST[0], 0))).unwrap().unwrap();
+    let stop = AtomicBool::new(false);
+    let flow = thread::scope(|scope| {
+        let flow = scope.spawn(|| steady(&socket, old.target(), &stop));
+        let mut old = old.clone();
+        for round in 1..4 {
+            let new = Case {
+                algorithm: if round == 2 { &CBC } else { &GCM },
+                spi: spi + 2 * round,
+                seed: 1 + round as u8,
+                ..old.clone()
+            };
+            replace(site, &old, &new);
+            old = new;
+        }
+        stop.store(true, Ordering::Release);
+        flow.join().unwrap()
+    });
+    assert_eq!(flow.came.len(), flow.sent as usize, "packets while keys changed");
+}
+
+/// As key daemons do: first both sides can open, then both send, then the old ones end.
+fn replace(site: &mut Site, old: &Case<'_>, new: &Case<'_>) {
+    let carries = |site: &mut Site, way| {
+        let theirs = site.in_linux("ip -s xfrm state");
+        let [out, come] = site.carried(new, &theirs);
+        let [ours, theirs] = if way == Out { out } else { come };
+        ours.packets.min(theirs.packets) > 10
+    };
+    let delete = |way| {
+        let src = if way == Out { "192.0.2.1" } else { "192.0.2.2" };
+        format!(
+            "ip xfrm state delete src {src} {} proto esp\n",
+            old.id(way).replace(" spi", " proto esp spi")
+        )
+        .replace(" proto esp\n", "\n")
+    };
+    site.write("db.add_sa", &new.our_sa(In));
+    site.in_linux(&new.their_sa(Out));
+    site.write("db.add_sa", &new.our_sa(Out));
+    site.in_linux(&(new.their_sa(In) + &delete(In)));
+    site.write("db.delete_sa", &old.id(Out));
+    wait_for("packets by new keys", PATIENCE, || carries(site, Out) && carries(site, In)).unwrap();
+    site.write("db.delete_sa", &old.id(In));
+    site.in_linux(&delete(Out));
+    wait_for("packets by new keys alone", PATIENCE, || carries(site, Out)).unwrap();
+}
+
+/// A third implementation reads what Junctor has sent: the pings of these cases, of GCM and of CBC.
+pub fn seen_by_tshark(site: &Site, gcm: &Case<'_>, cbc: &Case<'_>) {
+    if skip_without("what tshark decrypts", &["tshark"]) {
+        return;
+    }
+    let keys = |case: &Case<'_>, cipher: &str, key: String, auth: &str, auth_key: &str| {
+        let spi = format!("{:#x}", case.spi);
+        let words = ["IPv4", GATEWAY[0], LINUX[0], &spi, cipher, &key, auth, auth_key];
+        format!("uat:esp_sa:{}", words.map(|word| format!("\"{word}\"")).join(","))
+    };
+    let gcm_keys = keys(gcm, "AES-GCM with 16 octet ICV [RFC4106]", gcm.key(Out, 20), "NULL", "");
+    let auth = "HMAC-SHA-256-128 [RFC4868]";
+    let cbc_keys = keys(cbc, "AES-CBC [RFC3602]", cbc.key(Out, 16), auth, &cbc.key(Out, 32));
+    let filter = format!("esp.spi == {:#x} || esp.spi == {:#x}", gcm.spi, cbc.spi);
+    let options =
+        ["esp.enable_encryption_decode:TRUE", "esp.enable_authentication_check:TRUE", &gcm_keys, &cbc_keys];
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-r", &site.path("sent.pcap"), "-Y", &filter]);
+    for option in options {
+        command.args(["-o", option]);
+    }
+    command.args([
+        "-T",
+        "fields",
+        "-e",
+        "esp.spi",
+        "-e",
+        "icmp.type",
+        "-e",
+        "udp.dstport",
+        "-e",
+        "esp.icv_good",
+    ]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let fields = |line: &str| line.replace("\tTrue", "\t1");
+    for case in [gcm, cbc] {
+        for inner in ["0\t", "\t7"] {
+            let line = format!("{:#010x}\t{inner}\t1", case.spi);
+            let count = text.lines().filter(|found| fields(found) == line).count();
+            assert_eq!(count, 6, "{line} in {text}{}", String::from_utf8_lossy(&output.stderr));
+        }
     }
 }

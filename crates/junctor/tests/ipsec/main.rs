@@ -62,7 +62,22 @@ fn junctor_and_linux_understand_each_other() {
     {
         exchange(&mut site, &Case::new(algorithm, shape, spis.next().unwrap()));
     }
+    let of = |algorithm, spi| Case::new(algorithm, Shape::tunnel(Four, Four), spi);
+    behaviour::seen_by_tshark(&site, &of(&GCM, 0x1000), &of(&CBC, 0x1010));
+}
+
+#[test]
+fn junctor_does_what_linux_does() {
+    if skip("junctor_does_what_linux_does") {
+        return;
+    }
+    let mut site = Site::new();
     behaviour::replays(&mut site, 0x10000);
     behaviour::wrong_keys(&mut site, 0x11000);
     behaviour::traffic_classes(&mut site, 0x12000);
+    behaviour::path_mtu(&mut site, 0x13000);
+    behaviour::fragments(&mut site, 0x14000);
+    behaviour::disguises(&mut site, 0x15000);
+    behaviour::long_numbers(&mut site, 0x16000, exchange);
+    behaviour::new_keys(&mut site, 0x17000);
 }
