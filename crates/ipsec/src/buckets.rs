@@ -16,7 +16,8 @@ use sync::rcu::{Cell, Domain, Reader, Stalled};
 const LOAD: usize = 4;
 const FIRST: usize = 16;
 
-type Row<T> = Box<[Cell<Vec<T>>]>;
+/// All buckets of a table.
+pub(crate) type Row<T> = Box<[Cell<Vec<T>>]>;
 
 /// The table. One thread at a time may change it.
 #[derive(Debug)]
@@ -37,8 +38,12 @@ impl<T> From<Stalled<T>> for Busy {
 
 impl<T: Clone + Send + Sync + 'static> Buckets<T> {
     pub fn new(domain: &Domain) -> Buckets<T> {
-        let row = (0..FIRST).map(|_| Cell::new(domain, Vec::new())).collect();
-        Buckets { row: Cell::new(domain, row), domain: domain.clone() }
+        Buckets::with(domain, 0, std::iter::empty())
+    }
+
+    /// A table of these entries, each behind its hash.
+    pub fn with(domain: &Domain, len: usize, entries: impl Iterator<Item = (u64, T)>) -> Buckets<T> {
+        Buckets { row: Cell::new(domain, filled(domain, len, entries)), domain: domain.clone() }
     }
 
     /// Entries that may have this hash.
@@ -63,15 +68,39 @@ impl<T: Clone + Send + Sync + 'static> Buckets<T> {
         if len <= row.len() * LOAD {
             return Ok(());
         }
-        let count = len.div_ceil(LOAD).next_power_of_two();
-        let mut entries: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
-        for entry in row.iter().flat_map(|cell| cell.read(reader)) {
-            entries[place(hash(entry), count)].push(entry.clone());
-        }
-        let bytes = row.len() * size_of::<Cell<Vec<T>>>();
-        let row = entries.into_iter().map(|entries| Cell::new(&self.domain, entries)).collect();
-        Ok(self.row.publish_sized(row, bytes)?)
+        let entries = row.iter().flat_map(|cell| cell.read(reader));
+        let next = filled(&self.domain, len, entries.map(|entry| (hash(entry), entry.clone())));
+        Ok(self.row.publish_sized(next, bytes(row))?)
     }
+
+    /// Buckets for `len` entries, with these in them.
+    pub fn filled(&self, len: usize, entries: impl Iterator<Item = (u64, T)>) -> Row<T> {
+        filled(&self.domain, len, entries)
+    }
+
+    /// Puts other buckets in the place of all. They are left where they are if they have to wait.
+    pub fn replace(&self, next: &mut Option<Row<T>>, reader: &Reader) -> Result<(), Busy> {
+        let Some(row) = next.take() else { return Ok(()) };
+        self.row.publish_sized(row, bytes(self.row.read(reader))).map_err(|stalled| {
+            *next = Some(stalled.value);
+            Busy
+        })
+    }
+}
+
+fn filled<T: Clone + Send + Sync + 'static>(
+    domain: &Domain,
+    len: usize,
+    entries: impl Iterator<Item = (u64, T)>,
+) -> Row<T> {
+    let count = len.div_ceil(LOAD).next_power_of_two().max(FIRST);
+    let mut buckets: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
+    entries.for_each(|(hash, entry)| buckets[place(hash, count)].push(entry));
+    buckets.into_iter().map(|entries| Cell::new(domain, entries)).collect()
+}
+
+fn bytes<T: Clone + Send + Sync + 'static>(row: &Row<T>) -> usize {
+    row.len() * size_of::<Cell<Vec<T>>>()
 }
 
 /// The bucket of a hash: its high bits, which are the well-mixed ones.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Both databases together, as a router has them.
 
+mod whole;
+mod writer;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,11 +16,13 @@ use sync::rcu::{Domain, Reader};
 use crate::association::{Association, AssociationConfig, Id, Progress};
 use crate::buckets::{Buckets, Busy};
 use crate::event::{Event, Events};
-use crate::lifetime::{Limits, Reached};
+use crate::lifetime::Reached;
 use crate::policy::{Action, Direction, Policy, PolicyKey};
 use crate::selector::Flow;
 use crate::spd::{Policies, Rule};
-use crate::targets::{self, Target, TargetKey};
+use crate::targets;
+pub use whole::Configured;
+use writer::{Group, Writer};
 
 /// SPIs from which one is to be chosen.
 pub type SpiRange = RangeInclusive<u32>;
@@ -27,8 +31,6 @@ pub type SpiRange = RangeInclusive<u32>;
 const RESERVED_NS: u64 = 165_000_000_000;
 /// Attempts to find a free SPI.
 const ATTEMPTS: u32 = 64;
-/// An association that waits for its first packet is looked at this often, in nanoseconds, if its life depends on it.
-const LOOK_NS: u64 = 1_000_000_000;
 
 /// Why a change was not made. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,6 +70,9 @@ impl From<Busy> for Error {
     }
 }
 
+/// An association and its number.
+type Entry = (u32, Arc<Association>);
+
 /// The databases of a router. Workers read them by `outbound`, `inbound` and `admits`; other methods take a lock, and are for threads that change or list.
 #[derive(Debug)]
 pub struct Database {
@@ -75,7 +80,7 @@ pub struct Database {
     workers: AtomicUsize,
     /// Whether an association goes by UDP, or did.
     by_udp: AtomicBool,
-    associations: Buckets<(u32, Arc<Association>)>,
+    associations: Buckets<Entry>,
     /// Policies of packets that leave, and of packets that come or are forwarded.
     policies: [Policies; 2],
     writer: Mutex<Writer>,
@@ -85,143 +90,6 @@ pub struct Database {
     is_untidy: AtomicBool,
     /// What a key daemon must hear of.
     pub events: Events,
-}
-
-#[derive(Debug, Default)]
-struct Writer {
-    associations: BTreeMap<Id, Arc<Association>>,
-    rules: HashMap<PolicyKey, Arc<Rule>>,
-    targets: HashMap<TargetKey, Used>,
-    groups: HashMap<Group, Members>,
-    /// Numbers that are promised, and until when.
-    reserved: HashMap<Id, u64>,
-    /// Groups whose templates are to be settled.
-    unsettled: Vec<Group>,
-    /// When an association is to be looked at.
-    ends: BinaryHeap<Reverse<(u64, Id, u64)>>,
-    made: u64,
-}
-
-#[derive(Debug)]
-struct Used {
-    target: Arc<Target>,
-    users: usize,
-}
-
-/// What templates and associations have in common, so that a change of one finds the others without looking at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Group {
-    Reqid(u32),
-    Ends(IpAddr, IpAddr),
-    Any,
-}
-
-#[derive(Debug, Default)]
-struct Members {
-    targets: Vec<TargetKey>,
-    /// By generation: the newest last.
-    associations: BTreeSet<(u64, Id)>,
-}
-
-impl Group {
-    fn of_target(key: &TargetKey) -> Group {
-        match (key.template.reqid, key.ends()) {
-            (0, None) => Group::Any,
-            (0, Some((from, to))) => Group::Ends(from, to),
-            (reqid, _) => Group::Reqid(reqid),
-        }
-    }
-
-    fn of_association(config: &AssociationConfig) -> [Group; 3] {
-        [Group::Reqid(config.reqid), Group::Ends(config.src, config.dst), Group::Any]
-    }
-}
-
-impl Writer {
-    /// The newest association that fits a template and is not over.
-    fn best(&self, key: &TargetKey) -> Option<&Arc<Association>> {
-        let members = self.groups.get(&Group::of_target(key))?;
-        let all = members.associations.iter().rev().filter_map(|(_, id)| self.associations.get(id));
-        all.into_iter().find(|association| !association.is_over() && key.fits(association))
-    }
-
-    /// Settles the templates of groups that wait for it.
-    fn settle(&mut self, reader: &Reader) -> Result<(), Busy> {
-        while let Some(group) = self.unsettled.last() {
-            if let Some(members) = self.groups.get(group) {
-                for key in &members.targets {
-                    self.targets[key].target.settle(reader, self.best(key))?;
-                }
-            }
-            self.unsettled.pop();
-        }
-        Ok(())
-    }
-
-    fn enter(&mut self, association: &Arc<Association>) {
-        let id = association.id();
-        for group in Group::of_association(&association.config) {
-            self.groups.entry(group).or_default().associations.insert((association.generation, id));
-        }
-        self.associations.insert(id, association.clone());
-        self.look_again(association, association.made_ns);
-    }
-
-    fn leave(&mut self, association: &Association) {
-        let id = association.id();
-        for group in Group::of_association(&association.config) {
-            self.change_group(group, |members| {
-                members.associations.remove(&(association.generation, id));
-            });
-        }
-        self.associations.remove(&id);
-    }
-
-    fn change_group(&mut self, group: Group, change: impl FnOnce(&mut Members)) {
-        let members = self.groups.entry(group).or_default();
-        change(members);
-        if members.targets.is_empty() && members.associations.is_empty() {
-            self.groups.remove(&group);
-        }
-    }
-
-    /// Notes when time may end an association.
-    fn look_again(&mut self, association: &Association, now_ns: u64) {
-        let limits: &Limits = &association.config.limits;
-        let used = association.lines.first_ns();
-        let end = limits.next_end(association.made_ns, used, association.reached());
-        let waits = used.is_none() && limits.use_ns.iter().any(Option::is_some);
-        let look = waits.then_some(now_ns + LOOK_NS);
-        if let Some(at) = end.map(|(at, _)| at).into_iter().chain(look).min() {
-            self.ends.push(Reverse((at, association.id(), association.generation)));
-        }
-    }
-
-    /// The target of a template, made if there is none.
-    fn target(&mut self, key: TargetKey, domain: &Domain) -> Arc<Target> {
-        if let Some(used) = self.targets.get_mut(&key) {
-            used.users += 1;
-            return used.target.clone();
-        }
-        let target = Arc::new(Target::new(domain, self.best(&key).cloned()));
-        self.groups.entry(Group::of_target(&key)).or_default().targets.push(key.clone());
-        self.targets.insert(key, Used { target: target.clone(), users: 1 });
-        target
-    }
-
-    /// A policy no longer uses its template.
-    fn release(&mut self, policy: &Policy) {
-        let Action::Protect(template) = &policy.action else { return };
-        let key = TargetKey::of(template, &policy.selector);
-        let Some(used) = self.targets.get_mut(&key) else { return };
-        used.users -= 1;
-        if used.users == 0 {
-            self.targets.remove(&key);
-            self.change_group(Group::of_target(&key), |members| {
-                members.targets.retain(|other| *other != key)
-            });
-        }
-    }
 }
 
 impl Database {
@@ -260,9 +128,7 @@ impl Database {
     #[inline]
     pub fn inbound<'a>(&'a self, dst: IpAddr, spi: u32, reader: &'a Reader) -> Option<&'a Arc<Association>> {
         let entries = self.associations.of(hash(Id { dst, spi }), reader);
-        let is_it = |(number, association): &&(u32, Arc<Association>)| {
-            *number == spi && association.config.dst == dst
-        };
+        let is_it = |(number, association): &&Entry| *number == spi && association.config.dst == dst;
         entries.iter().find(is_it).map(|(_, association)| association)
     }
 
@@ -358,31 +224,15 @@ impl Database {
         replaces: bool,
         now_ns: u64,
     ) -> Result<Arc<Association>, Error> {
+        check(&config)?;
         let id = config.id();
-        if let esp::Mode::Tunnel { from, to } = config.esp.mode
-            && (from, to) != (config.src, config.dst)
-        {
-            return Err(Error::Ends);
-        }
-        let mut writer = self.lock();
+        let mut writer = self.lock_to_change()?;
         let before = writer.associations.get(&id).cloned();
         if before.is_some() && !replaces {
             return Err(Error::Exists(id));
         }
         let reader = self.domain.register("ipsec");
-        let mut config = config;
-        // The same keys go on: no packet passes twice, and no number is used twice.
-        let same = before.as_ref().filter(|before| before.config.esp.spec == config.esp.spec);
-        if let Some(same) = same
-            && config.progress == Progress::default()
-        {
-            config.progress = same.successor_progress(config.esp.window);
-        }
-        let mut association = Association::new(config, self.workers(), now_ns, writer.made + 1)?;
-        if let Some(same) = same {
-            association.take_counts(same);
-        }
-        let association = Arc::new(association);
+        let association = Arc::new(self.make(config, before.as_ref(), now_ns, writer.made + 1)?);
         let count = writer.associations.len() + 1;
         self.associations.make_room(count, &reader, |(_, association)| hash(association.id()))?;
         self.associations.change(hash(id), &reader, |entries| {
@@ -399,7 +249,29 @@ impl Database {
         if let Some(before) = before {
             writer.unsettled.extend(Group::of_association(&before.config));
         }
-        self.settle(&mut writer, &association.config, &reader);
+        self.settle(&mut writer, &association.config);
+        Ok(association)
+    }
+
+    /// The association that is to take the place of `before`, if there is one.
+    fn make(
+        &self,
+        mut config: AssociationConfig,
+        before: Option<&Arc<Association>>,
+        now_ns: u64,
+        generation: u64,
+    ) -> Result<Association, SaError> {
+        // The same keys go on: no packet passes twice, and no number is used twice.
+        let same = before.filter(|before| before.config.esp.spec == config.esp.spec);
+        if let Some(same) = same
+            && config.progress == Progress::default()
+        {
+            config.progress = same.successor_progress(config.esp.window);
+        }
+        let mut association = Association::new(config, self.workers(), now_ns, generation)?;
+        if let Some(same) = same {
+            association.take_counts(same);
+        }
         Ok(association)
     }
 
@@ -408,7 +280,7 @@ impl Database {
     /// # Errors
     /// There is none, or [`Error::Busy`].
     pub fn remove(&self, id: Id) -> Result<Arc<Association>, Error> {
-        let mut writer = self.lock();
+        let mut writer = self.lock_to_change()?;
         if writer.reserved.remove(&id).is_some() && !writer.associations.contains_key(&id) {
             return Err(Error::NoAssociation(id));
         }
@@ -422,15 +294,15 @@ impl Database {
             entries.retain(|(_, other)| other.id() != id);
         })?;
         writer.leave(&association);
-        self.settle(writer, &association.config, &reader);
+        self.settle(writer, &association.config);
         association.end();
         Ok(association)
     }
 
     /// Settles the templates that an association may have served, or may serve. What must wait for readers is settled by [`tidy`](Self::tidy).
-    fn settle(&self, writer: &mut Writer, config: &AssociationConfig, reader: &Reader) {
+    fn settle(&self, writer: &mut Writer, config: &AssociationConfig) {
         writer.unsettled.extend(Group::of_association(config));
-        if writer.settle(reader).is_err() {
+        if writer.settle().is_err() {
             self.is_untidy.store(true, Ordering::Relaxed);
         }
     }
@@ -449,22 +321,9 @@ impl Database {
         let Ok(mut writer) = self.writer.try_lock() else { return };
         self.is_untidy.store(false, Ordering::Relaxed);
         self.take_out_over(&mut writer);
-        let reader = self.domain.register("ipsec");
-        if writer.settle(&reader).is_err() {
+        if writer.settle().is_err() {
             self.is_untidy.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// Takes all associations out. Returns how many there were.
-    ///
-    /// # Errors
-    /// [`Error::Busy`]; some may have gone.
-    pub fn flush(&self) -> Result<usize, Error> {
-        let mut writer = self.lock();
-        writer.reserved.clear();
-        let all: Vec<Id> = writer.associations.keys().copied().collect();
-        all.iter().try_for_each(|id| self.take_out(&mut writer, *id).map(drop))?;
-        Ok(all.len())
     }
 
     /// The association of this identity.
@@ -512,32 +371,18 @@ impl Database {
     ///
     /// # Errors
     /// Why not.
-    pub fn set_policy(&self, mut policy: Policy, replaces: bool) -> Result<(), Error> {
-        if policy.selector.src.is_six() != policy.selector.dst.is_six() {
-            return Err(Error::Families);
-        }
-        let mut writer = self.lock();
+    pub fn set_policy(&self, policy: Policy, replaces: bool) -> Result<(), Error> {
+        check_policy(&policy)?;
+        let mut writer = self.lock_to_change()?;
         let key = policy.key();
         let before = writer.rules.get(&key).cloned();
         if before.is_some() && !replaces {
             return Err(Error::PolicyExists);
         }
-        writer.made += 1;
-        // One that is replaced keeps its place among equals.
-        let order = before.as_ref().map_or(writer.made, |before| before.order);
-        if policy.index == 0 {
-            policy.index =
-                before.as_ref().map_or(index(policy.direction, order), |before| before.policy.index);
-        }
-        let target = match &policy.action {
-            Action::Protect(template) => {
-                Some(writer.target(TargetKey::of(template, &policy.selector), &self.domain))
-            }
-            Action::Bypass | Action::Discard => None,
-        };
-        let rule = Arc::new(Rule::new(policy, target, order));
+        let rule = writer.make_rule(policy, before.as_deref(), &self.domain);
         let reader = self.domain.register("ipsec");
-        let put = self.policies_of(rule.policy.direction).insert(rule.clone(), &reader);
+        let is_out = rule.policy.direction == Direction::Out;
+        let put = self.policies_of(is_out).insert(rule.clone(), &reader);
         let released = if put.is_ok() { before.as_deref() } else { Some(&*rule) };
         if let Some(released) = released {
             writer.release(&released.policy);
@@ -547,8 +392,8 @@ impl Database {
         Ok(())
     }
 
-    fn policies_of(&self, direction: Direction) -> &Policies {
-        &self.policies[usize::from(direction != Direction::Out)]
+    fn policies_of(&self, is_out: bool) -> &Policies {
+        &self.policies[usize::from(!is_out)]
     }
 
     /// Takes a policy out.
@@ -556,28 +401,13 @@ impl Database {
     /// # Errors
     /// There is none, or [`Error::Busy`].
     pub fn remove_policy(&self, key: &PolicyKey) -> Result<Policy, Error> {
-        let mut writer = self.lock();
-        self.take_policy_out(&mut writer, key)
-    }
-
-    fn take_policy_out(&self, writer: &mut Writer, key: &PolicyKey) -> Result<Policy, Error> {
+        let mut writer = self.lock_to_change()?;
         let rule = writer.rules.get(key).cloned().ok_or(Error::NoPolicy)?;
         let reader = self.domain.register("ipsec");
-        self.policies_of(key.direction).remove(key, &reader)?;
+        self.policies_of(key.direction == Direction::Out).remove(key, &reader)?;
         writer.rules.remove(key);
         writer.release(&rule.policy);
         Ok(rule.policy.clone())
-    }
-
-    /// Takes all policies out. Returns how many there were.
-    ///
-    /// # Errors
-    /// [`Error::Busy`]; some may have gone.
-    pub fn flush_policies(&self) -> Result<usize, Error> {
-        let mut writer = self.lock();
-        let all: Vec<PolicyKey> = writer.rules.keys().cloned().collect();
-        all.iter().try_for_each(|key| self.take_policy_out(&mut writer, key).map(drop))?;
-        Ok(all.len())
     }
 
     /// The policy of this direction and selector.
@@ -616,6 +446,9 @@ impl Database {
 
     /// Takes out what is over. While workers stall it stays, and passes no packet anyway.
     fn take_out_over(&self, writer: &mut Writer) {
+        if self.publish(writer).is_err() {
+            return;
+        }
         let over = std::mem::take(&mut *self.over.lock().unwrap_or_else(PoisonError::into_inner));
         for id in over {
             // Another one may have taken its place.
@@ -630,16 +463,25 @@ impl Database {
     fn lock(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// For a single change, which must not come before tables that wait to be published.
+    fn lock_to_change(&self) -> Result<MutexGuard<'_, Writer>, Busy> {
+        let mut writer = self.lock();
+        self.publish(&mut writer)?;
+        Ok(writer)
+    }
 }
 
-/// A number for a policy, which says its direction in the low bits, as Linux' does.
-fn index(direction: Direction, order: u64) -> u32 {
-    let code = match direction {
-        Direction::In => 0,
-        Direction::Out => 1,
-        Direction::Forward => 2,
-    };
-    (order as u32) << 3 | code
+/// Whether what an association says of its ends fits together.
+fn check(config: &AssociationConfig) -> Result<(), Error> {
+    match config.esp.mode {
+        esp::Mode::Tunnel { from, to } if (from, to) != (config.src, config.dst) => Err(Error::Ends),
+        _ => Ok(()),
+    }
+}
+
+fn check_policy(policy: &Policy) -> Result<(), Error> {
+    if policy.selector.src.is_six() == policy.selector.dst.is_six() { Ok(()) } else { Err(Error::Families) }
 }
 
 #[inline]

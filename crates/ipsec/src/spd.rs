@@ -14,6 +14,7 @@
 //! One hash lookup for each pair of lengths in use. A gateway has few: networks of its own, and those of its peers. A hundred thousand
 //! tunnels between hosts and networks cost as much as one.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -21,9 +22,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sync::rcu::{Cell, Domain, Reader};
 
 use crate::buckets::{Buckets, Busy};
-use crate::policy::{Policy, PolicyKey};
+use crate::policy::{Action, Policy, PolicyKey};
 use crate::selector::{Flow, Prefix, Selector};
-use crate::targets::Target;
+use crate::targets::{Target, TargetKey};
 
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -60,6 +61,20 @@ impl Rule {
         self.used.load(Ordering::Relaxed).checked_sub(1).map(|second| second * SECOND)
     }
 
+    /// The same policy with another target.
+    pub(crate) fn with_target(&self, target: Arc<Target>) -> Rule {
+        let used = AtomicU64::new(self.used.load(Ordering::Relaxed));
+        Rule { policy: self.policy.clone(), target: Some(target), used, order: self.order }
+    }
+
+    /// By what its target is found.
+    pub(crate) fn target_key(&self) -> Option<TargetKey> {
+        match &self.policy.action {
+            Action::Protect(template) => Some(TargetKey::of(template, &self.policy.selector)),
+            Action::Bypass | Action::Discard => None,
+        }
+    }
+
     fn rank(&self) -> (u32, u64) {
         (self.policy.priority, self.order)
     }
@@ -76,7 +91,7 @@ struct Pair {
 type Key = (u128, u128);
 
 /// What is common to policies in one hash table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
     is_six: bool,
     src_len: u8,
@@ -90,7 +105,7 @@ impl Shape {
 }
 
 #[derive(Debug)]
-struct Tuple {
+pub(crate) struct Tuple {
     shape: Shape,
     masks: Key,
     /// No policy here has a lower priority. It may be lower itself, after one has gone.
@@ -128,6 +143,20 @@ impl Tuple {
         Tuple { shape, masks, best, pairs, buckets: Buckets::new(domain) }
     }
 
+    /// One with these policies.
+    fn filled(shape: Shape, pairs: HashMap<Key, Vec<Arc<Rule>>>, domain: &Domain) -> Tuple {
+        let mut tuple = Tuple::new(shape, domain);
+        let priorities = pairs.values().flatten().map(|rule| rule.policy.priority);
+        tuple.best = AtomicU32::new(priorities.min().unwrap_or(u32::MAX));
+        tuple.pairs = AtomicUsize::new(pairs.len());
+        let sorted = |(key, mut rules): (Key, Vec<Arc<Rule>>)| {
+            rules.sort_by_key(|rule| rule.rank());
+            (hash(&key), Pair { key, rules: rules.into() })
+        };
+        tuple.buckets = Buckets::with(domain, pairs.len(), pairs.into_iter().map(sorted));
+        tuple
+    }
+
     #[inline]
     fn find<'a>(&'a self, key: Key, reader: &'a Reader) -> Option<&'a Pair> {
         self.buckets.of(hash(&key), reader).iter().find(|pair| pair.key == key)
@@ -162,10 +191,13 @@ impl Tuple {
     }
 }
 
+/// All tables of a direction.
+pub(crate) type Tuples = Vec<Arc<Tuple>>;
+
 /// The policies of one direction. One thread at a time may change them.
 #[derive(Debug)]
 pub(crate) struct Policies {
-    tuples: Cell<Vec<Arc<Tuple>>>,
+    tuples: Cell<Tuples>,
     domain: Domain,
 }
 
@@ -192,6 +224,26 @@ impl Policies {
             }
         }
         found
+    }
+
+    /// Tables with these policies.
+    pub fn filled(&self, rules: impl Iterator<Item = Arc<Rule>>) -> Tuples {
+        let mut shapes: HashMap<Shape, HashMap<Key, Vec<Arc<Rule>>>> = HashMap::new();
+        for rule in rules {
+            let selector = &rule.policy.selector;
+            let pairs = shapes.entry(Shape::of(selector)).or_default();
+            pairs.entry(key_of(selector)).or_default().push(rule);
+        }
+        shapes.into_iter().map(|(shape, pairs)| Arc::new(Tuple::filled(shape, pairs, &self.domain))).collect()
+    }
+
+    /// Puts other tables in the place of all. They are left where they are if they have to wait.
+    pub fn replace(&self, next: &mut Option<Tuples>) -> Result<(), Busy> {
+        let Some(tuples) = next.take() else { return Ok(()) };
+        self.tuples.publish(tuples).map_err(|stalled| {
+            *next = Some(stalled.value);
+            Busy
+        })
     }
 
     /// Puts a policy in, in the place of one with the same selector.

@@ -60,17 +60,24 @@ fn serves(association: &Association, template: &Template, hosts: Option<(Prefix,
         })
 }
 
+fn generation(association: Option<&Arc<Association>>) -> u64 {
+    association.map_or(0, |association| association.generation)
+}
+
 /// Where a policy's packets find their association.
 #[derive(Debug)]
 pub struct Target {
     current: Cell<Option<Arc<Association>>>,
+    /// The generation of that association; 0 for none. Only those who change it look.
+    leads: AtomicU64,
     /// When one was last asked for, in nanoseconds plus one; 0 for never.
     asked: AtomicU64,
 }
 
 impl Target {
     pub(crate) fn new(domain: &Domain, current: Option<Arc<Association>>) -> Target {
-        Target { current: Cell::new(domain, current), asked: AtomicU64::new(0) }
+        let leads = AtomicU64::new(generation(current.as_ref()));
+        Target { current: Cell::new(domain, current), leads, asked: AtomicU64::new(0) }
     }
 
     /// The association.
@@ -79,12 +86,27 @@ impl Target {
         self.current.read(reader).as_ref()
     }
 
-    pub(crate) fn settle(&self, reader: &Reader, current: Option<&Arc<Association>>) -> Result<(), Busy> {
-        let generation = |association: Option<&Arc<Association>>| association.map(|a| a.generation);
-        if generation(self.current(reader)) == generation(current) {
+    /// The same with another association.
+    pub(crate) fn successor(&self, domain: &Domain, current: Option<Arc<Association>>) -> Target {
+        let asked = if current.is_some() { 0 } else { self.asked.load(Ordering::Relaxed) };
+        Target {
+            leads: AtomicU64::new(generation(current.as_ref())),
+            asked: AtomicU64::new(asked),
+            current: Cell::new(domain, current),
+        }
+    }
+
+    /// Whether this is its association.
+    pub(crate) fn leads_to(&self, current: Option<&Arc<Association>>) -> bool {
+        self.leads.load(Ordering::Relaxed) == generation(current)
+    }
+
+    pub(crate) fn settle(&self, current: Option<&Arc<Association>>) -> Result<(), Busy> {
+        if self.leads_to(current) {
             return Ok(());
         }
         self.current.publish(current.cloned())?;
+        self.leads.store(generation(current), Ordering::Relaxed);
         if current.is_some() {
             self.asked.store(0, Ordering::Relaxed);
         }

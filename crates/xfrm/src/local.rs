@@ -87,7 +87,7 @@ impl Kernel for Local {
     }
 
     fn flush(&mut self) -> Result<(), Refusal> {
-        self.database.flush()?;
+        self.database.flush();
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl Kernel for Local {
     }
 
     fn flush_policies(&mut self) -> Result<(), Refusal> {
-        self.database.flush_policies()?;
+        self.database.flush_policies();
         Ok(())
     }
 }

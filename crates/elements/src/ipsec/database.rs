@@ -51,7 +51,7 @@
 //! See also: IPsecEncrypt, IPsecDecrypt, IPsecCheck, ESPTunnel. RFC 4301, RFC 4303
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
@@ -59,7 +59,7 @@ use engine::{
     Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rest, Sharing, Tasks, swap,
 };
 use ipsec::text::{self, Keys};
-use ipsec::{AssociationConfig, Database, Error, Policy};
+use ipsec::{AssociationConfig, Configured, Database, Error, Policy};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPsecDatabase", "0/0", || Box::new(IpsecDatabase::default()))
@@ -138,32 +138,36 @@ pub(super) fn find(cx: &mut InitCx<'_>, name: &str) -> Result<Arc<Database>, Str
 
 #[derive(Clone)]
 struct IpsecDatabase {
-    sas: Arc<[Sa]>,
-    policies: Arc<[Rule]>,
+    /// What the configuration says, until the database follows it.
+    configured: Arc<Mutex<Option<Configured>>>,
     database: Arc<Database>,
-    /// Whether the database was another element's, which this one follows.
-    inherits: bool,
 }
 
 impl Default for IpsecDatabase {
     fn default() -> Self {
         let database = Arc::new(Database::new(&sync::rcu::Domain::default(), 1));
-        IpsecDatabase { sas: Arc::new([]), policies: Arc::new([]), database, inherits: false }
+        IpsecDatabase { configured: Arc::default(), database }
     }
 }
 
 impl IpsecDatabase {
-    /// Puts in what the configuration says.
-    fn fill(&self, database: &Database) -> Result<(), String> {
-        for Sa(config) in self.sas.iter() {
-            database.add(config.clone(), false, 0).map_err(|why| format!("SA: {why}"))?;
+    /// What the configuration says.
+    fn configured(sas: Vec<Sa>, policies: Vec<Rule>) -> Result<Configured, String> {
+        let mut configured = Configured::default();
+        for Sa(config) in sas {
+            configured.add(config).map_err(|why| format!("SA: {why}"))?;
         }
-        for Rule(policy) in self.policies.iter() {
-            database
-                .set_policy(policy.clone(), false)
-                .map_err(|why| format!("POLICY {}: {why}", text::show_policy(policy)))?;
+        for Rule(policy) in policies {
+            let shown = text::show_policy(&policy);
+            configured.add_policy(policy).map_err(|why| format!("POLICY {shown}: {why}"))?;
         }
-        Ok(())
+        Ok(configured)
+    }
+
+    fn follow(&self, now_ns: u64) -> Result<(), String> {
+        let configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(configured) = configured else { return Ok(()) };
+        self.database.follow(configured, now_ns).map_err(|why| why.to_string())
     }
 
     /// Ends what time has ended, and sets the timer for what comes next.
@@ -172,23 +176,6 @@ impl IpsecDatabase {
         match self.database.tick(now) {
             Some(at) => cx.set_timer(ENDS, at.max(now + 1)),
             None => cx.clear_timer(ENDS),
-        }
-    }
-
-    /// Makes the database follow this configuration, after it has followed `old`.
-    fn follow(&self, old: &IpsecDatabase, now_ns: u64) {
-        let gone = old.sas.iter().filter(|sa| !self.sas.contains(sa));
-        let gone: Vec<_> = gone.map(|Sa(config)| config.id()).collect();
-        let come = self.sas.iter().filter(|sa| !old.sas.contains(sa));
-        let database = &self.database;
-        // What is not there any more was taken out by hand.
-        gone.into_iter().for_each(|id| drop(database.remove(id)));
-        come.for_each(|Sa(config)| drop(database.add(config.clone(), true, now_ns)));
-        for Rule(policy) in old.policies.iter().filter(|policy| !self.policies.contains(policy)) {
-            let _ = database.remove_policy(&policy.key());
-        }
-        for Rule(policy) in self.policies.iter().filter(|policy| !old.policies.contains(policy)) {
-            let _ = database.set_policy(policy.clone(), true);
         }
     }
 
@@ -225,7 +212,7 @@ impl IpsecDatabase {
             "delete_sa" => {
                 database.remove(text::parse_id(value).map_err(mistaken)?).map_err(failed)?;
             }
-            "flush_sas" => drop(database.flush().map_err(failed)?),
+            "flush_sas" => drop(database.flush()),
             "add_policy" | "update_policy" => {
                 let policy = text::parse_policy(value).map_err(mistaken)?;
                 database.set_policy(policy, name == "update_policy").map_err(failed)?;
@@ -233,7 +220,7 @@ impl IpsecDatabase {
             "delete_policy" => {
                 database.remove_policy(&text::parse_policy_key(value).map_err(mistaken)?).map_err(failed)?;
             }
-            "flush_policies" => drop(database.flush_policies().map_err(failed)?),
+            "flush_policies" => drop(database.flush_policies()),
             _ => {
                 let expected = || HandlerError::Failed("expected 'dst ADDRESS spi NUMBER BYTES'".into());
                 let (id, mtu) = value.trim().rsplit_once(char::is_whitespace).ok_or_else(expected)?;
@@ -254,24 +241,24 @@ fn failed(why: Error) -> HandlerError {
 
 impl Element for IpsecDatabase {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.sas = args.keyword_all("SA").into();
-        self.policies = args.keyword_all("POLICY").into();
+        let (sas, policies) = (args.keyword_all("SA"), args.keyword_all("POLICY"));
         self.database = Arc::new(Database::new(&args.rcu, 1));
-        // Filled when the workers are known. What contradicts itself is an error now.
-        if args.errors().is_empty()
-            && let Err(why) = self.fill(&Database::new(&sync::rcu::Domain::default(), 1))
-        {
-            args.error(why);
+        if args.errors().is_empty() {
+            match Self::configured(sas, policies) {
+                Ok(configured) => self.configured = Arc::new(Mutex::new(Some(configured))),
+                Err(why) => args.error(why),
+            }
         }
     }
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         if let Some(database) = cx.predecessor::<Database>() {
-            (self.database, self.inherits) = (database, true);
+            // It follows this configuration when no other one can fail any more.
+            self.database = database;
             return Ok(Tasks::None);
         }
         self.database.set_workers(cx.workers);
-        self.fill(&self.database)?;
+        self.follow(0)?;
         Ok(Tasks::None)
     }
 
@@ -280,7 +267,7 @@ impl Element for IpsecDatabase {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        if cx.is_home() && !self.inherits {
+        if cx.is_home() {
             self.tick(cx);
         }
         Ok(())
@@ -295,12 +282,11 @@ impl Element for IpsecDatabase {
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<IpsecDatabase>(old) else { return false };
-        if std::mem::take(&mut self.inherits) {
-            self.follow(old, cx.now());
-            // Other instances of the old one have nothing more to say.
-            (old.sas, old.policies) = (self.sas.clone(), self.policies.clone());
+        if swap::same::<IpsecDatabase>(old).is_none() {
+            return false;
         }
+        // The configuration was found to be in order before.
+        let _ = self.follow(cx.now());
         self.tick(cx);
         true
     }

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Many changes at once: a configuration that another one follows, and flushing.
+//!
+//! Tables are made anew beside those that workers read, and take their place whole. So workers find either all of the old policies of a direction or all of the new
+//! ones, and however many entries change, three versions are retired.
+//!
+//! Where retired versions wait for a worker that stands still, the new tables wait, too ([`Pending`]): the old ones go on meanwhile, single changes are refused as
+//! [`Error::Busy`], and [`Database::tidy`] tries again.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::writer::{Group, Writer};
+use super::{Database, Entry, Error, hash};
+use crate::association::{Association, AssociationConfig, Id};
+use crate::buckets::{Busy, Row};
+use crate::policy::{Direction, Policy, PolicyKey};
+use crate::spd::{Rule, Tuples};
+
+/// What a configuration puts into the databases.
+#[derive(Clone, Debug, Default)]
+pub struct Configured {
+    associations: BTreeMap<Id, AssociationConfig>,
+    policies: Vec<Policy>,
+    keys: HashSet<PolicyKey>,
+}
+
+impl Configured {
+    /// Adds an association.
+    ///
+    /// # Errors
+    /// It contradicts itself, or there is one of the same identity.
+    pub fn add(&mut self, config: AssociationConfig) -> Result<(), Error> {
+        super::check(&config)?;
+        drop(esp::Sa::new(&config.esp)?);
+        let id = config.id();
+        if self.associations.contains_key(&id) {
+            return Err(Error::Exists(id));
+        }
+        self.associations.insert(id, config);
+        Ok(())
+    }
+
+    /// Adds a policy.
+    ///
+    /// # Errors
+    /// It contradicts itself, or there is one of the same direction and selector.
+    pub fn add_policy(&mut self, policy: Policy) -> Result<(), Error> {
+        super::check_policy(&policy)?;
+        if !self.keys.insert(policy.key()) {
+            return Err(Error::PolicyExists);
+        }
+        self.policies.push(policy);
+        Ok(())
+    }
+
+    /// What must change where `self` was followed, and `next` is to be.
+    fn change_to(&self, next: &Configured) -> Change {
+        let others: HashMap<PolicyKey, &Policy> =
+            self.policies.iter().map(|policy| (policy.key(), policy)).collect();
+        let is_new = |policy: &&Policy| others.get(&policy.key()) != Some(policy);
+        Change {
+            gone: self
+                .associations
+                .keys()
+                .filter(|id| !next.associations.contains_key(id))
+                .copied()
+                .collect(),
+            come: next
+                .associations
+                .iter()
+                .filter(|(id, config)| self.associations.get(id) != Some(config))
+                .map(|(_, config)| config.clone())
+                .collect(),
+            policies_gone: self.keys.difference(&next.keys).cloned().collect(),
+            policies_come: next.policies.iter().filter(is_new).cloned().collect(),
+        }
+    }
+}
+
+/// Changes that are made together.
+#[derive(Debug, Default)]
+struct Change {
+    gone: Vec<Id>,
+    come: Vec<AssociationConfig>,
+    policies_gone: Vec<PolicyKey>,
+    policies_come: Vec<Policy>,
+}
+
+impl Change {
+    fn is_empty(&self) -> bool {
+        self.gone.is_empty()
+            && self.come.is_empty()
+            && self.policies_gone.is_empty()
+            && self.policies_come.is_empty()
+    }
+}
+
+/// Tables that are to take the place of those that workers read.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    associations: Option<Row<Entry>>,
+    policies: [Option<Tuples>; 2],
+    /// Associations that the new tables lack.
+    ended: Vec<Arc<Association>>,
+}
+
+impl Database {
+    /// Follows a configuration after the one that was followed before, if any. What only that one had is taken out; what came by other ways stays, with all
+    /// sequence numbers and windows.
+    ///
+    /// # Errors
+    /// Why the configuration cannot be followed. Nothing has changed.
+    pub fn follow(&self, configured: Configured, now_ns: u64) -> Result<(), Error> {
+        let mut writer = self.lock();
+        let change = writer.configured.change_to(&configured);
+        if !change.is_empty() {
+            self.change_all(&mut writer, change, now_ns)?;
+        }
+        writer.configured = configured;
+        Ok(())
+    }
+
+    /// Takes all associations out. Returns how many there were.
+    pub fn flush(&self) -> usize {
+        let mut writer = self.lock();
+        writer.reserved.clear();
+        let change = Change { gone: writer.associations.keys().copied().collect(), ..Change::default() };
+        let count = change.gone.len();
+        // Only what comes can be wrong.
+        let _ = self.change_all(&mut writer, change, 0);
+        count
+    }
+
+    /// Takes all policies out. Returns how many there were.
+    pub fn flush_policies(&self) -> usize {
+        let mut writer = self.lock();
+        let change = Change { policies_gone: writer.rules.keys().cloned().collect(), ..Change::default() };
+        let count = change.policies_gone.len();
+        let _ = self.change_all(&mut writer, change, 0);
+        count
+    }
+
+    fn change_all(&self, writer: &mut Writer, change: Change, now_ns: u64) -> Result<(), Error> {
+        let mut made = Vec::with_capacity(change.come.len());
+        for config in change.come {
+            let before = writer.associations.get(&config.id());
+            made.push(self.make(config, before, now_ns, writer.made + 1 + made.len() as u64)?);
+        }
+        writer.made += made.len() as u64;
+        let mut ended = Vec::new();
+        let mut groups: HashSet<Group> = std::mem::take(&mut writer.unsettled).into_iter().collect();
+        for id in change.gone {
+            // What is not there any more was taken out by hand.
+            let Some(association) = writer.associations.get(&id).cloned() else { continue };
+            writer.leave(&association);
+            groups.extend(Group::of_association(&association.config));
+            ended.push(association);
+        }
+        for association in made {
+            if let Some(before) = writer.associations.get(&association.id()).cloned() {
+                writer.leave(&before);
+                groups.extend(Group::of_association(&before.config));
+            }
+            groups.extend(Group::of_association(&association.config));
+            self.by_udp.fetch_or(association.sa.udp.is_some(), Ordering::Relaxed);
+            writer.reserved.remove(&association.id());
+            writer.enter(&Arc::new(association));
+        }
+        for key in change.policies_gone {
+            if let Some(rule) = writer.rules.remove(&key) {
+                writer.release(&rule.policy);
+            }
+        }
+        for policy in change.policies_come {
+            let key = policy.key();
+            let before = writer.rules.get(&key).cloned();
+            let rule = writer.make_rule(policy, before.as_deref(), &self.domain);
+            if let Some(before) = before {
+                writer.release(&before.policy);
+            }
+            writer.rules.insert(key, rule);
+        }
+        writer.retarget(&groups, &self.domain);
+        self.make_tables(writer, ended);
+        Ok(())
+    }
+
+    /// Makes tables of all that the writer has, and publishes them as soon as may be.
+    fn make_tables(&self, writer: &mut Writer, ended: Vec<Arc<Association>>) {
+        let entries = writer.associations.values().map(|a| (hash(a.id()), (a.id().spi, a.clone())));
+        let associations = self.associations.filled(writer.associations.len(), entries);
+        let of = |is_out: bool| {
+            let rules = writer.rules.values();
+            rules.filter(move |rule| (rule.policy.direction == Direction::Out) == is_out).cloned()
+        };
+        let policies = [true, false].map(|is_out| Some(self.policies_of(is_out).filled(of(is_out))));
+        let mut pending = writer.pending.take().unwrap_or_default();
+        (pending.associations, pending.policies) = (Some(associations), policies);
+        pending.ended.extend(ended);
+        writer.pending = Some(pending);
+        let _ = self.publish(writer);
+    }
+
+    /// Publishes what waits for it.
+    pub(super) fn publish(&self, writer: &mut Writer) -> Result<(), Busy> {
+        let Some(mut pending) = writer.pending.take() else { return Ok(()) };
+        if let Err(left) = self.publish_tables(&mut pending) {
+            writer.pending = Some(pending);
+            self.is_untidy.store(true, Ordering::Relaxed);
+            return Err(left);
+        }
+        pending.ended.iter().for_each(|association| association.end());
+        Ok(())
+    }
+
+    /// Associations first: a policy is not to lead to one that packets cannot come back by.
+    fn publish_tables(&self, pending: &mut Pending) -> Result<(), Busy> {
+        let reader = self.domain.register("ipsec");
+        self.associations.replace(&mut pending.associations, &reader)?;
+        for (is_out, tuples) in [true, false].into_iter().zip(&mut pending.policies) {
+            self.policies_of(is_out).replace(tuples)?;
+        }
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// Gives the templates of these groups whose best association is another now new targets, and their policies new rules.
+    fn retarget(&mut self, groups: &HashSet<Group>, domain: &sync::rcu::Domain) {
+        let mut changed = HashSet::new();
+        for group in groups {
+            let keys = self.groups.get(group).map_or_else(Vec::new, |members| members.targets.clone());
+            for key in keys {
+                let best = self.best(&key).cloned();
+                let used = self.targets.get_mut(&key);
+                if let Some(used) = used
+                    && !used.target.leads_to(best.as_ref())
+                {
+                    used.target = Arc::new(used.target.successor(domain, best));
+                    changed.insert(key);
+                }
+            }
+        }
+        if changed.is_empty() {
+            return;
+        }
+        for rule in self.rules.values_mut() {
+            if let Some(key) = rule.target_key().filter(|key| changed.contains(key)) {
+                *rule = Arc::new(Rule::with_target(rule, self.targets[&key].target.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Configurations that follow each other, flushing, and what becomes of both while workers stand still. A list that is searched from its beginning is the oracle.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use junctor_ipsec::text::{parse_association, parse_policy};
+use junctor_ipsec::{AssociationConfig, Configured, Database, Error, Flow, Id, Policy, Rule};
+use sync::rcu::{Domain, Limits, Reader};
+
+const KEY: &str = "0x000102030405060708090a0b0c0d0e0f10111213";
+
+fn host(n: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(0xc000_0200 + (n << 8))
+}
+
+/// The association of tunnel `n`, which ends after so many bytes.
+fn association(n: u32, bytes: u64) -> AssociationConfig {
+    let (spi, dst) = (0x1000 + n, host(n));
+    let text = format!(
+        "src 192.0.2.1 dst {dst} spi {spi} mode tunnel aead aes-gcm {KEY} 128 limit byte-hard {bytes}"
+    );
+    parse_association(&text).unwrap()
+}
+
+/// The policy of tunnel `n`: its networks are 10.`n`.
+fn policy(n: u32, direction: &str, priority: u32) -> Policy {
+    let (dst, [_, _, third, fourth]) = (host(n), n.to_be_bytes());
+    let text = format!(
+        "src 10.0.0.0/8 dst 172.{third}.{fourth}.0/24 dir {direction} priority {priority} tmpl src 192.0.2.1 dst {dst} mode tunnel"
+    );
+    parse_policy(&text).unwrap()
+}
+
+fn flow(n: u32) -> Flow {
+    let [_, _, third, fourth] = n.to_be_bytes();
+    let mut packet = [0u8; 28];
+    packet[0] = 0x45;
+    (packet[3], packet[8], packet[9]) = (28, 64, 17);
+    packet[12..16].copy_from_slice(&[10, 1, 1, 1]);
+    packet[16..20].copy_from_slice(&[172, third, fourth, 9]);
+    Flow::read(&packet).unwrap()
+}
+
+fn configured(
+    associations: impl IntoIterator<Item = AssociationConfig>,
+    policies: impl IntoIterator<Item = Policy>,
+) -> Configured {
+    let mut configured = Configured::default();
+    associations.into_iter().for_each(|one| configured.add(one).unwrap());
+    policies.into_iter().for_each(|one| configured.add_policy(one).unwrap());
+    configured
+}
+
+/// The SPI of the association that protects tunnel `n`.
+fn protects(database: &Database, n: u32, reader: &Reader) -> Option<u32> {
+    let rule: &Rule = database.outbound(&flow(n), reader)?;
+    rule.target.as_ref()?.current(reader).map(|association| association.id().spi)
+}
+
+fn id(n: u32) -> Id {
+    Id { dst: IpAddr::V4(host(n)), spi: 0x1000 + n }
+}
+
+#[test]
+fn a_configuration_follows_another_one() {
+    const MANY: u32 = 10_000;
+    let domain = Domain::default();
+    let database = Database::new(&domain, 1);
+    let outs = |range: std::ops::Range<u32>, priority| range.map(move |n| policy(n, "out", priority));
+    database.follow(configured((0..MANY).map(|n| association(n, 1000)), outs(0..MANY, 7)), 0).unwrap();
+    // By hand, as a key daemon would.
+    database.add(association(60_000, 5), false, 0).unwrap();
+    database.set_policy(policy(60_000, "out", 7), false).unwrap();
+    let reader = domain.register("worker");
+    for n in (0..MANY).chain([60_000]) {
+        assert_eq!(protects(&database, n, &reader), Some(0x1000 + n));
+    }
+    database.association(id(1)).unwrap().sa.take_numbers(77);
+    database.association(id(2)).unwrap().sa.take_numbers(77);
+    let kept = database.association(id(2)).unwrap();
+    // All but one end otherwise; a third goes, as many come.
+    let next = (MANY / 3..MANY).chain([1]).chain(20_000..22_000).map(|n| association(n, 2000 + u64::from(n)));
+    let next = configured(
+        next.chain([association(2, 1000)]),
+        outs(1..3, 7).chain(outs(MANY / 3..MANY, 9)).chain(outs(20_000..22_000, 9)),
+    );
+    database.follow(next, 0).unwrap();
+    assert_eq!(database.associations().len() as u32, MANY - MANY / 3 + 2 + 2000 + 1);
+    drop(reader);
+    let reader = domain.register("worker");
+    for n in (MANY / 3..MANY).chain(20_000..22_000).chain([1, 2, 60_000]) {
+        assert_eq!(protects(&database, n, &reader), Some(0x1000 + n), "{n}");
+        assert!(database.inbound(host(n).into(), 0x1000 + n, &reader).is_some());
+    }
+    assert!((3..MANY / 3).all(|n| database.outbound(&flow(n), &reader).is_none()));
+    assert!(database.inbound(host(5).into(), 0x1005, &reader).is_none());
+    assert!(std::ptr::eq(&*kept, &*database.association(id(2)).unwrap()), "nothing about it has changed");
+    let goes_on = database.association(id(1)).unwrap();
+    assert!(
+        goes_on.sa.sent() >= 77 && goes_on.config.limits.bytes[1] == Some(2001),
+        "{:?}",
+        goes_on.config.limits
+    );
+    // What came by hand stays when a configuration without anything follows.
+    database.follow(Configured::default(), 0).unwrap();
+    assert_eq!((database.associations().len(), database.policies().len()), (1, 1));
+    assert_eq!(protects(&database, 60_000, &domain.register("worker")), Some(0x1000 + 60_000));
+    assert_eq!((database.flush(), database.flush_policies()), (1, 1));
+    assert!(database.associations().is_empty() && database.policies().is_empty());
+}
+
+#[test]
+fn what_cannot_be_followed_changes_nothing() {
+    let database = Database::new(&Domain::default(), 1);
+    database.follow(configured([association(1, 9)], [policy(1, "out", 0)]), 0).unwrap();
+    let mut twice = configured([association(2, 9)], []);
+    assert_eq!(twice.add(association(2, 10)), Err(Error::Exists(id(2))));
+    let mut reserved = association(3, 9);
+    reserved.esp.spi = 7;
+    assert!(twice.add(reserved).is_err());
+    let mut twice = configured([], [policy(1, "out", 0)]);
+    assert_eq!(twice.add_policy(policy(1, "out", 5)), Err(Error::PolicyExists));
+    assert!(twice.add_policy(policy(1, "in", 5)).is_ok());
+    assert_eq!((database.associations().len(), database.policies().len()), (1, 1));
+}
+
+/// Workers that stand still keep old tables; the new ones wait, and come by themselves.
+#[test]
+fn tables_wait_for_workers() {
+    let domain = Domain::new(Limits { objects: 4, bytes: 1 << 30 });
+    let database = Database::new(&domain, 1);
+    let mut reader = domain.register("worker");
+    let both = |n: u32| configured([association(n, 9)], [policy(n, "out", 0)]);
+    database.follow(both(1), 0).unwrap();
+    reader.quiescent();
+    domain.reclaim();
+    database.follow(both(2), 0).unwrap();
+    // Whole or not at all: associations come before policies that lead to them, and go after these.
+    let seen = |database: &Database, reader: &Reader| {
+        let there = [1, 2, 3].map(|n| database.inbound(host(n).into(), 0x1000 + n, reader).is_some());
+        let led = [1, 2, 3].map(|n| protects(database, n, reader).is_some());
+        (there, led)
+    };
+    assert_eq!(seen(&database, &reader), ([false, true, false], [false, true, false]));
+    database.follow(both(3), 0).unwrap();
+    assert_ne!(
+        seen(&database, &reader),
+        ([false, false, true], [false, false, true]),
+        "three more versions do not fit"
+    );
+    assert_eq!(database.add(association(9, 9), false, 0).unwrap_err(), Error::Busy);
+    assert_eq!(database.set_policy(policy(9, "out", 0), false), Err(Error::Busy));
+    assert_eq!(database.associations().len(), 1, "those who list see what is to be");
+    for _ in 0..8 {
+        reader.quiescent();
+        domain.reclaim();
+        database.tidy();
+    }
+    assert_eq!(seen(&database, &reader), ([false, false, true], [false, false, true]));
+    database.add(association(9, 9), false, 0).unwrap();
+}
