@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! IPsec with Linux' own ESP at the other end, in a User Mode Linux guest: every algorithm, mode, family, ESP in UDP, and what goes wrong.
+//! IPsec with Linux' own ESP at the other end, in a User Mode Linux guest: every algorithm, mode, family, ESP in UDP, and what goes wrong. Sequence numbers and floods
+//! have a peer within the process.
 
 mod behaviour;
 mod cases;
+mod flood;
 mod hostile;
+mod numbers;
+mod peer;
 mod site;
 
 use lab::rig::skip_without;
