@@ -54,7 +54,10 @@ fn algorithms() -> Vec<Algorithm> {
         separate(Cipher::AesCbc, 32, "AES-CBC", Auth::HmacSha384, 48, "SHA2-384-192"),
         separate(Cipher::AesCbc, 16, "AES-CBC", Auth::HmacSha512, 64, "SHA2-512-256"),
         separate(Cipher::TripleDesCbc, 24, "3DES", Auth::HmacSha1, 20, "HMAC-SHA1-96"),
+        separate(Cipher::Null, 0, "NULL", Auth::HmacSha1, 20, "HMAC-SHA1-96"),
         separate(Cipher::Null, 0, "NULL", Auth::HmacSha256, 32, "SHA2-256-128"),
+        separate(Cipher::Null, 0, "NULL", Auth::HmacSha384, 48, "SHA2-384-192"),
+        separate(Cipher::Null, 0, "NULL", Auth::HmacSha512, 64, "SHA2-512-256"),
     ]
 }
 
@@ -142,13 +145,7 @@ fn cases() -> Vec<Case> {
     for algorithm in algorithms() {
         for mode in [four, six, Mode::Transport] {
             for is_six in [false, true] {
-                for (has_udp, is_extended) in [(false, false), (true, false), (false, true)] {
-                    // scapy puts UDP into IPv4 only.
-                    let outer_six = matches!(mode, Mode::Tunnel { to, .. } if to.is_ipv6())
-                        || (mode == Mode::Transport && is_six);
-                    if has_udp && outer_six {
-                        continue;
-                    }
+                for (has_udp, is_extended) in [(false, false), (true, false), (false, true), (true, true)] {
                     let len = 1 + cases.len() * 7 % 1300;
                     cases.push(case(&algorithm, mode, has_udp, is_extended, clear(is_six, len)));
                 }

@@ -59,17 +59,31 @@ for line in open(sys.argv[1]):
     extra = {}
     if extended == "1":
         extra = dict(esn_en=True, esn=number >> 32)
+    sent, outer = packet(unhex(ours)), packet(unhex(ours))
+    six_by_udp = nat == "udp" and sent.version == 6
+    if six_by_udp:
+        # scapy does not look for ESP behind UDP there.
+        outer = IPv6(bytes(sent)[:40])
+        outer.nh, outer.plen = 50, len(sent[UDP].payload)
+        outer = IPv6(bytes(outer) + bytes(sent[UDP].payload))
+        found = sent[UDP].chksum
+        del sent[UDP].chksum
+        assert found == IPv6(bytes(sent))[UDP].chksum, "the UDP checksum, which IPv6 demands"
     association = SecurityAssociation(
         ESP, spi=int(spi), crypt_algo=crypt, crypt_key=unhex(key), auth_algo=auth, auth_key=unhex(auth_key),
         crypt_icv_size=int(icv) if auth == "NULL" else None, tunnel_header=header,
-        nat_t_header=UDP(sport=4500, dport=4500) if nat == "udp" else None, **extra)
+        nat_t_header=UDP(sport=4500, dport=4500) if nat == "udp" and not six_by_udp else None, **extra)
     if extended == "1":
         # scapy leaves the high half out of what separate algorithms authenticate (RFC 4303, 2.2.1).
         association.auth_algo = copy.copy(association.auth_algo)
         association.auth_algo.new_mac = with_high_half(association.auth_algo.new_mac, number >> 32)
-    opened = association.decrypt(packet(unhex(ours)))
+    opened = association.decrypt(outer)
     sealed = association.encrypt(packet(unhex(clear)), seq_num=number & 0xffffffff)
-    if nat == "udp":
+    if six_by_udp:
+        esp, sealed = bytes(sealed[ESP]), IPv6(bytes(sealed)[:40])
+        sealed.nh, sealed.plen = 17, 8 + len(esp)
+        sealed = sealed / UDP(sport=4500, dport=4500, chksum=0) / esp
+    elif nat == "udp":
         # scapy computes it before ESP is there.
         sealed[UDP].len = 8 + len(sealed[ESP])
     print(bytes(opened).hex(), bytes(sealed).hex())
