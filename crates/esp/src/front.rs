@@ -2,6 +2,7 @@
 //! What an association puts in front of each packet, made once: a tunnel's IP header, UDP, SPI. A packet copies it and fills in what differs.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use wire::{Protocol, checksum, ipv4, ipv6, udp};
 
@@ -17,7 +18,7 @@ const SPI_LEN: usize = 4;
 /// The headers that packets of an association have in common, from the outer IP header (in tunnel mode) to the sequence number.
 ///
 /// One cache line has all that packets need on the way out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Front {
     bytes: [u8; LEN_MAX],
@@ -32,6 +33,8 @@ pub(crate) struct Front {
     sum: u16,
     /// The length to which payloads are padded; 0 in transport mode.
     pad_to: u16,
+    /// UDP ports as they stand in packets, in the machine's byte order. They may change while workers send.
+    ports: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Front>() == 64);
@@ -43,9 +46,7 @@ impl Front {
         let rules = &config.rules;
         let ip_len = write_ip(&mut bytes, config.mode, carried, rules.ttl);
         let mut at = ip_len;
-        if let Some(UdpPorts { from, to }) = config.udp {
-            bytes[at..at + 2].copy_from_slice(&from.to_be_bytes());
-            bytes[at + 2..at + 4].copy_from_slice(&to.to_be_bytes());
+        if config.udp.is_some() {
             at += udp::HEADER_LEN;
         }
         bytes[at..at + SPI_LEN].copy_from_slice(&config.spi.to_be_bytes());
@@ -57,7 +58,19 @@ impl Front {
             dont_fragment: rules.dont_fragment,
             sum: checksum::sum(&bytes[..ip_len]),
             pad_to: if config.mode == Mode::Transport { 0 } else { rules.pad_to },
+            ports: AtomicU32::new(config.udp.map_or(0, word_of)),
         }
+    }
+
+    /// The UDP ports.
+    pub(crate) fn ports(&self) -> UdpPorts {
+        let [a, b, c, d] = self.ports.load(Ordering::Relaxed).to_ne_bytes();
+        UdpPorts { from: u16::from_be_bytes([a, b]), to: u16::from_be_bytes([c, d]) }
+    }
+
+    /// Packets have these UDP ports from now on.
+    pub(crate) fn set_ports(&self, ports: UdpPorts) {
+        self.ports.store(word_of(ports), Ordering::Relaxed);
     }
 
     /// Bytes of these headers.
@@ -107,7 +120,9 @@ impl Front {
         if self.has_udp() {
             // The checksum stays zero: IPv4 needs none (RFC 3948, 2.1), and for IPv6 `finish` fills it.
             let len = (all - self.ip_len()) as u16;
-            let at = self.ip_len() + udp::field::LEN;
+            let at = self.ip_len();
+            bytes[at..at + 4].copy_from_slice(&self.ports.load(Ordering::Relaxed).to_ne_bytes());
+            let at = at + udp::field::LEN;
             bytes[at..at + 2].copy_from_slice(&len.to_be_bytes());
         }
     }
@@ -142,6 +157,12 @@ impl Front {
         let word = 6 << 28 | u32::from(inner.class & self.class_mask) << 20;
         ipv6::HeaderMut::from_chunk(ip).set_version_class_flow(word).set_payload_len(len);
     }
+}
+
+/// Ports as they stand in packets.
+fn word_of(UdpPorts { from, to }: UdpPorts) -> u32 {
+    let ([a, b], [c, d]) = (from.to_be_bytes(), to.to_be_bytes());
+    u32::from_ne_bytes([a, b, c, d])
 }
 
 /// Writes what the IP headers of a tunnel have in common, and returns their length; 0 in transport mode.

@@ -148,7 +148,7 @@ fn find_in(packet: &[u8], outer: &Header) -> Result<Found, Dropped> {
 pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, arrived: &Arrived) -> Result<Part<'a>, Dropped> {
     let number = sa.window.passing(arrived.low)?;
     let (at, end) = (arrived.at(), arrived.end());
-    if sa.udp.is_some() != arrived.udp.is_some() {
+    if sa.by_udp != arrived.udp.is_some() {
         return Err(Dropped::WrongMode);
     }
     if !sa.suite.fits(end - at) {

@@ -121,8 +121,8 @@ pub struct Sa {
     pub spi: u32,
     /// What it carries.
     pub mode: Mode,
-    /// Ports, if it goes by UDP.
-    pub udp: Option<UdpPorts>,
+    /// Whether it goes by UDP.
+    pub by_udp: bool,
     /// Whether sequence numbers have 64 bits.
     pub is_extended: bool,
     /// How headers are made and read.
@@ -158,7 +158,7 @@ impl Sa {
         Ok(Sa {
             spi: config.spi,
             mode: config.mode,
-            udp: config.udp,
+            by_udp: config.udp.is_some(),
             is_extended: config.is_extended,
             rules: config.rules,
             front: Front::new(config),
@@ -166,6 +166,18 @@ impl Sa {
             sent: Sent::default(),
             window: Window::new(config.window, config.is_extended),
         })
+    }
+
+    /// Ports, if it goes by UDP.
+    pub fn udp(&self) -> Option<UdpPorts> {
+        self.by_udp.then(|| self.front.ports())
+    }
+
+    /// Packets go by these ports from now on, if they go by UDP: a translator on the way has changed its mind.
+    pub fn set_udp_ports(&self, ports: UdpPorts) {
+        if self.by_udp {
+            self.front.set_ports(ports);
+        }
     }
 
     /// The highest sequence number that it may use. A daemon makes a new association long before.

@@ -3,13 +3,13 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use esp::Sa;
 use esp::replay::Window;
-use esp::sa::SaError;
+use esp::sa::{SaError, UdpPorts};
 
-use crate::lifetime::{Limits, Lines, Reached};
+use crate::lifetime::{Bounds, Limits, Lines, Reached};
 use crate::policy::Kind;
 use crate::selector::{Flow, Selector};
 
@@ -64,7 +64,7 @@ impl AssociationConfig {
 pub struct Association {
     /// What protects and opens packets.
     pub sa: Sa,
-    /// What it was made of. `progress` is out of date.
+    /// What it was made of. `progress`, `limits` and `esp.udp` may be out of date: [`current`](Self::current) has the latter two, and [`progress`](Self::progress) the first.
     pub config: AssociationConfig,
     /// What it has carried.
     pub lines: Arc<Lines>,
@@ -72,8 +72,12 @@ pub struct Association {
     pub made_ns: u64,
     /// Differs from that of an earlier one of the same identity, and is higher.
     pub generation: u64,
+    /// What ends it now.
+    limits: Bounds,
     /// Whether bytes or packets end it, so that each packet must look.
-    pub(crate) is_counted: bool,
+    is_counted: AtomicBool,
+    /// When time is to look at it next, in nanoseconds.
+    look: AtomicU64,
     /// The limit that it has reached: 0 none, 1 soft, 2 hard.
     reached: AtomicU8,
     /// The path's MTU in the low 16 bits, and the second in which that was learned above them; 0 for none.
@@ -107,7 +111,9 @@ impl Association {
         }
         Ok(Association {
             sa,
-            is_counted: config.limits.count(),
+            limits: Bounds::new(&config.limits),
+            is_counted: AtomicBool::new(config.limits.count()),
+            look: AtomicU64::new(0),
             config,
             lines: Arc::new(Lines::new(workers)),
             made_ns: now_ns,
@@ -136,6 +142,44 @@ impl Association {
         let window = &self.sa.window;
         let bitmap = if window.top() == 0 { Vec::new() } else { window.bitmap() };
         Progress { sent: self.sa.sent(), top: window.top(), bitmap }
+    }
+
+    /// What it is made of now, but for its progress.
+    pub fn current(&self) -> AssociationConfig {
+        let esp = esp::Config { udp: self.sa.udp(), ..self.config.esp.clone() };
+        AssociationConfig { esp, limits: self.limits.get(), progress: Progress::default(), ..self.config.clone() }
+    }
+
+    /// What ends it.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits.get()
+    }
+
+    /// Whether bytes or packets end it.
+    #[inline]
+    pub(crate) fn is_counted(&self) -> bool {
+        self.is_counted.load(Ordering::Relaxed)
+    }
+
+    /// It has these limits and ports from now on. A soft limit that was reached may be reached again.
+    pub(crate) fn adjust(&self, limits: &Limits, ports: Option<UdpPorts>) {
+        self.limits.set(limits);
+        self.is_counted.store(limits.count(), Ordering::Relaxed);
+        if let Some(ports) = ports {
+            self.sa.set_udp_ports(ports);
+        }
+        let soft = 1 + Reached::Soft as u8;
+        let _ = self.reached.compare_exchange(soft, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Time is to look at it then, and at no other moment.
+    pub(crate) fn look_at(&self, at_ns: u64) {
+        self.look.store(at_ns, Ordering::Relaxed);
+    }
+
+    /// Whether time is to look at it at this very moment.
+    pub(crate) fn looks_at(&self, at_ns: u64) -> bool {
+        self.look.load(Ordering::Relaxed) == at_ns
     }
 
     /// The limit that it has reached.

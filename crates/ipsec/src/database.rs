@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Both databases together, as a router has them.
 
+mod adjust;
 mod whole;
 mod writer;
 
@@ -47,6 +48,9 @@ pub enum Error {
     /// There is none.
     #[error("there is no policy of this direction and selector")]
     NoPolicy,
+    /// UDP around ESP cannot be added to an association, or be taken away.
+    #[error("the association with SPI {:#x} to {} keeps UDP around ESP, or has none: make a new one", .0.spi, .0.dst)]
+    Encapsulation(Id),
     /// A tunnel's ends differ from the association's.
     #[error("the tunnel's ends are not the association's")]
     Ends,
@@ -173,12 +177,12 @@ impl Database {
             return false;
         }
         association.lines.passed(worker, bytes as u64, now_ns);
-        if association.is_counted { self.look_at_count(association) } else { true }
+        if association.is_counted() { self.look_at_count(association) } else { true }
     }
 
     #[cold]
     fn look_at_count(&self, association: &Association) -> bool {
-        if let Some(reached) = association.config.limits.reached(association.lines.usage()) {
+        if let Some(reached) = association.limits().reached(association.lines.usage()) {
             self.note(association, reached);
         }
         // The packet that reaches a limit still passes.
@@ -195,7 +199,7 @@ impl Database {
     #[inline]
     pub fn came_from(&self, association: &Association, from: (IpAddr, u16), now_ns: u64) {
         let config = &association.config;
-        let Some(ports) = config.esp.udp else { return };
+        let Some(ports) = association.sa.udp() else { return };
         let before = (config.src, ports.from);
         if before != from && association.say_moved(now_ns) {
             self.events.put(Event::Mapping { id: config.id(), reqid: config.reqid, before, after: from });
@@ -239,7 +243,7 @@ impl Database {
             entries.retain(|(_, other)| other.id() != id);
             entries.push((id.spi, association.clone()));
         })?;
-        self.by_udp.fetch_or(association.sa.udp.is_some(), Ordering::Relaxed);
+        self.by_udp.fetch_or(association.sa.by_udp, Ordering::Relaxed);
         writer.made += 1;
         writer.reserved.remove(&id);
         if let Some(before) = &before {
@@ -429,10 +433,10 @@ impl Database {
             && at <= now_ns
         {
             writer.ends.pop();
-            let association = writer.associations.get(&id).filter(|a| a.generation == generation).cloned();
-            let Some(association) = association else { continue };
+            let is_due = |a: &&Arc<Association>| a.generation == generation && a.looks_at(at);
+            let Some(association) = writer.associations.get(&id).filter(is_due).cloned() else { continue };
             let used = association.lines.first_ns();
-            let end = association.config.limits.next_end(association.made_ns, used, association.reached());
+            let end = association.limits().next_end(association.made_ns, used, association.reached());
             if let Some((_, reached)) = end.filter(|(at, _)| *at <= now_ns) {
                 self.note(&association, reached);
             }

@@ -2,6 +2,7 @@
 //! How long an association or a policy lives, and how much has passed by it (RFC 4301, 4.4.2.1).
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sync::percore::Counter;
 
@@ -59,6 +60,32 @@ impl Limits {
         let soft = end(0).map(|at| (at, Reached::Soft)).filter(|_| after.is_none());
         let hard = end(1).map(|at| (at, Reached::Hard)).filter(|_| after != Some(Reached::Hard));
         soft.into_iter().chain(hard).min()
+    }
+}
+
+/// Limits that may change while workers read them, each by itself. None stands for the largest number.
+#[derive(Debug)]
+pub(crate) struct Bounds([[AtomicU64; 2]; 4]);
+
+impl Bounds {
+    pub(crate) fn new(limits: &Limits) -> Bounds {
+        let bounds = Bounds(Default::default());
+        bounds.set(limits);
+        bounds
+    }
+
+    pub(crate) fn set(&self, limits: &Limits) {
+        let Limits { bytes, packets, age_ns, use_ns } = limits;
+        let all = [bytes, packets, age_ns, use_ns].into_iter().flatten();
+        for (bound, limit) in self.0.iter().flatten().zip(all) {
+            bound.store(limit.unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn get(&self) -> Limits {
+        let limit = |bound: &AtomicU64| Some(bound.load(Ordering::Relaxed)).filter(|limit| *limit != u64::MAX);
+        let [bytes, packets, age_ns, use_ns] = self.0.each_ref().map(|pair| pair.each_ref().map(limit));
+        Limits { bytes, packets, age_ns, use_ns }
     }
 }
 

@@ -42,7 +42,7 @@ impl From<ipsec::Error> for Refusal {
             E::Exists(_) | E::PolicyExists => libc::EEXIST,
             E::NoAssociation(_) => libc::ESRCH,
             E::NoPolicy | E::NoSpi(_) => libc::ENOENT,
-            E::Ends | E::Families | E::Sa(_) => libc::EINVAL,
+            E::Ends | E::Families | E::Encapsulation(_) | E::Sa(_) => libc::EINVAL,
             // charon(8) tries again on its own.
             E::Busy => libc::EBUSY,
         };
@@ -84,7 +84,8 @@ pub type All<T> = Box<dyn Iterator<Item = Found<T>> + Send>;
 pub trait Kernel: Send {
     /// Adds an association: `EEXIST` if there is one.
     fn add(&mut self, config: AssociationConfig) -> Result<(), Refusal>;
-    /// Adds one whose number was reserved, or replaces one: `ESRCH` if there is neither.
+    /// Adds one whose number was reserved, or gives one its limits and UDP ports and lets all else be: `ESRCH` if there is neither, `EINVAL` if only one of both goes
+    /// by UDP.
     fn update(&mut self, config: AssociationConfig) -> Result<(), Refusal>;
     /// Takes an association out, or gives a number back: `ESRCH` if there is none.
     fn remove(&mut self, id: Id) -> Result<(), Refusal>;

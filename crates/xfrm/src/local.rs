@@ -31,8 +31,7 @@ pub(crate) fn wall() -> u64 {
 }
 
 fn found(association: &Association, now_ns: u64, wall: u64) -> Found<AssociationConfig> {
-    let mut what = association.config.clone();
-    what.progress = association.progress();
+    let what = AssociationConfig { progress: association.progress(), ..association.current() };
     let ago = |then: u64| wall.saturating_sub(now_ns.saturating_sub(then) / SECOND);
     let sum = |counter: fn(&ipsec::Line) -> u64| association.lines.sum(counter);
     let carried = Carried {
@@ -59,20 +58,14 @@ impl Kernel for Local {
     }
 
     fn update(&mut self, config: AssociationConfig) -> Result<(), Refusal> {
-        let (id, now_ns) = (config.id(), (self.now_ns)());
-        if self.database.association(id).is_none() && !self.database.is_reserved(id, now_ns) {
-            return Err(Error::NoAssociation(id).into());
-        }
-        self.database.add(config, true, now_ns)?;
-        Ok(())
+        Ok(self.database.adjust(config, (self.now_ns)())?)
     }
 
     fn remove(&mut self, id: Id) -> Result<(), Refusal> {
-        let was_reserved = self.database.is_reserved(id, (self.now_ns)());
-        match self.database.remove(id) {
-            Err(Error::NoAssociation(_)) if was_reserved => Ok(()),
-            removed => Ok(removed.map(drop)?),
+        if !self.database.give_back(id, (self.now_ns)()) {
+            self.database.remove(id)?;
         }
+        Ok(())
     }
 
     fn association(&mut self, id: Id) -> Result<Found<AssociationConfig>, Refusal> {

@@ -45,6 +45,26 @@ impl<C: Calls> Remote<C> {
     pub fn new(calls: C) -> Remote<C> {
         Remote { calls }
     }
+
+    /// Whether there is this very association, wherever it is by now.
+    fn has(&mut self, mut config: AssociationConfig) -> bool {
+        self.association(config.id()).is_ok_and(|Found { mut what, .. }| {
+            (what.progress, config.progress) = Default::default();
+            what == config
+        })
+    }
+
+    /// Whether there is this very policy, whatever number it has.
+    fn has_policy(&mut self, mut policy: Policy) -> bool {
+        self.policy(&policy.key()).is_ok_and(|Found { mut what, .. }| {
+            (what.index, policy.index) = (0, 0);
+            what == policy
+        })
+    }
+}
+
+fn exists(why: &Refusal) -> bool {
+    why.errno == libc::EEXIST
 }
 
 fn garbled(line: &str) -> Refusal {
@@ -108,11 +128,13 @@ fn key_text(key: &PolicyKey) -> String {
 
 impl<C: Calls> Kernel for Remote<C> {
     fn add(&mut self, config: AssociationConfig) -> Result<(), Refusal> {
-        self.calls.write("add_sa", &text::show_association(&config, Keys::Shown))
+        let done = self.calls.write("add_sa", &text::show_association(&config, Keys::Shown));
+        // A request whose answer was lost is sent again.
+        done.or_else(|why| if exists(&why) && self.has(config) { Ok(()) } else { Err(why) })
     }
 
     fn update(&mut self, config: AssociationConfig) -> Result<(), Refusal> {
-        self.calls.write("update_sa", &text::show_association(&config, Keys::Shown))
+        self.calls.write("adjust_sa", &text::show_association(&config, Keys::Shown))
     }
 
     fn remove(&mut self, id: Id) -> Result<(), Refusal> {
@@ -142,7 +164,9 @@ impl<C: Calls> Kernel for Remote<C> {
     }
 
     fn set_policy(&mut self, policy: Policy, replaces: bool) -> Result<(), Refusal> {
-        self.calls.write(if replaces { "update_policy" } else { "add_policy" }, &text::show_policy(&policy))
+        let handler = if replaces { "update_policy" } else { "add_policy" };
+        let done = self.calls.write(handler, &text::show_policy(&policy));
+        done.or_else(|why| if exists(&why) && self.has_policy(policy) { Ok(()) } else { Err(why) })
     }
 
     fn remove_policy(&mut self, key: &PolicyKey) -> Result<(), Refusal> {
@@ -258,10 +282,11 @@ mod tests {
         fn write(&mut self, handler: &str, value: &str) -> Result<(), Refusal> {
             let failed = |why: ipsec::Error| refusal_of(&format!("db.{handler}: {why}"));
             match handler {
-                "add_sa" | "update_sa" => {
+                "add_sa" => {
                     let config = text::parse_association(value).unwrap();
-                    self.0.add(config, handler == "update_sa", 0).map(drop).map_err(failed)
+                    self.0.add(config, false, 0).map(drop).map_err(failed)
                 }
+                "adjust_sa" => self.0.adjust(text::parse_association(value).unwrap(), 0).map_err(failed),
                 "delete_sa" => self.0.remove(text::parse_id(value).unwrap()).map(drop).map_err(failed),
                 "add_policy" | "update_policy" => self
                     .0
@@ -293,7 +318,6 @@ mod tests {
         let text = "src 192.0.2.1 dst 198.51.100.1 spi 256 reqid 7 aead aes-gcm 0x000102030405060708090a0b0c0d0e0f10111213 128";
         let config = text::parse_association(text).unwrap();
         remote.add(config.clone()).unwrap();
-        assert_eq!(remote.add(config.clone()).unwrap_err().errno, libc::EEXIST);
         remote.update(config.clone()).unwrap();
         database.associations()[0].lines.passed(0, 100, 1);
         let found = remote.association(config.id()).unwrap();
@@ -307,13 +331,34 @@ mod tests {
         let policy = "src 10.1.0.0/16 dst 10.2.0.0/16 dir out priority 5 tmpl src 192.0.2.1 dst 198.51.100.1 reqid 7 mode tunnel";
         let policy = text::parse_policy(policy).unwrap();
         remote.set_policy(policy.clone(), false).unwrap();
-        assert_eq!(remote.set_policy(policy.clone(), false).unwrap_err().errno, libc::EEXIST);
         remote.set_policy(policy.clone(), true).unwrap();
         assert_eq!(remote.policy(&policy.key()).unwrap().what.action, policy.action);
         remote.remove_policy(&policy.key()).unwrap();
         assert_eq!(remote.remove_policy(&policy.key()).unwrap_err().errno, libc::ENOENT);
         remote.flush().unwrap();
         remote.flush_policies().unwrap();
+    }
+
+    /// As when the answer to the first request was lost: the second one changes nothing, and succeeds.
+    #[test]
+    fn the_same_again_is_no_error() {
+        let (mut remote, database) = remote();
+        let config = |more: &str| {
+            let text = "src 192.0.2.1 dst 198.51.100.1 spi 256 aead aes-gcm 0x000102030405060708090a0b0c0d0e0f1011121";
+            text::parse_association(&format!("{text}{more}")).unwrap()
+        };
+        remote.add(config("3 128")).unwrap();
+        let association = database.associations().remove(0);
+        association.sa.take_numbers(3).unwrap();
+        remote.add(config("3 128")).unwrap();
+        assert_eq!(database.associations()[0].sa.sent(), 3, "it goes on");
+        for other in ["4 128", "3 96", "3 128 limit time-hard 9", "3 128 reqid 7"] {
+            assert_eq!(remote.add(config(other)).unwrap_err().errno, libc::EEXIST, "{other}");
+        }
+        let policy = |text: &str| text::parse_policy(&format!("src 10.1.0.0/16 dst 10.2.0.0/16 dir out {text}")).unwrap();
+        remote.set_policy(policy("priority 5"), false).unwrap();
+        remote.set_policy(policy("priority 5"), false).unwrap();
+        assert_eq!(remote.set_policy(policy("priority 6"), false).unwrap_err().errno, libc::EEXIST);
     }
 
     /// The words of each error lead to the number that it has in one process.
@@ -327,6 +372,7 @@ mod tests {
             E::PolicyExists,
             E::NoPolicy,
             E::Ends,
+            E::Encapsulation(id),
             E::Families,
             E::NoSpi(1..=2),
             E::Busy,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests and their answers, as `net/xfrm/xfrm_user.c` has them.
 
-use ipsec::{AssociationConfig, Direction, Policy, PolicyKey, Progress};
+use ipsec::{Direction, Policy, PolicyKey};
 
 use crate::association::{check_protocol, config_of, id_of, put_association, put_current, put_window};
-use crate::kernel::{Found, Kernel, Refusal};
+use crate::kernel::{Kernel, Refusal};
 use crate::layout::{self, LifetimeConfig, NO_LIMIT, Spi, attribute, message};
 use crate::netlink::{Attributes, Builder, HEADER_LEN, Message, control, flag};
 use crate::policy::{Which, policy_of, put_policy, which_of};
@@ -198,26 +198,7 @@ fn meant(body: &[u8]) -> Result<ipsec::Id, Refusal> {
 fn set_association(kernel: &mut dyn Kernel, body: &[u8], is_update: bool) -> Result<(), Refusal> {
     let sa = layout::Sa::parse(body).ok_or_else(short)?;
     let config = config_of(&sa, Attributes(layout::Sa::rest(body)))?;
-    if !is_update {
-        return kernel.add(config);
-    }
-    // Of one in use, the kernel changes these three things only.
-    match kernel.association(config.id()) {
-        Ok(Found { what: before, .. }) => {
-            let AssociationConfig { selector, limits, .. } = config;
-            let esp = esp::Config { udp: config.esp.udp, ..before.esp };
-            // It goes on where it is at that moment.
-            kernel.update(AssociationConfig {
-                esp,
-                selector,
-                limits,
-                progress: Progress::default(),
-                ..before
-            })
-        }
-        Err(why) if why.errno == libc::ESRCH => kernel.update(config),
-        Err(why) => Err(why),
-    }
+    if is_update { kernel.update(config) } else { kernel.add(config) }
 }
 
 fn reserve(kernel: &mut dyn Kernel, body: &[u8], mut message: Builder) -> Result<Builder, Refusal> {

@@ -136,17 +136,35 @@ fn a_number_is_reserved_and_then_used() {
     assert_eq!(bench.errno(request(message::DELSA, CHANGE, &sa_id(0x200, 50))), libc::ESRCH, "expired");
 }
 
-/// As `xfrm_state_update` has it: keys stay.
+/// As `xfrm_state_update` has it: keys, numbers and selector stay, and UDP neither comes nor goes.
 #[test]
 fn an_update_changes_ports_and_limits_only() {
     let mut bench = Bench::new();
-    let config = parse_association(GCM).unwrap();
+    let with = |more: &str| parse_association(&format!("{GCM} {more}")).unwrap();
+    let config = with("encap espinudp 4500 4500 0.0.0.0 sel src 10.0.0.0/8 dst 10.2.0.0/16");
     bench.errno(sa_request(message::NEWSA, &config));
-    let other = GCM.replace("0x0001", "0xffff");
-    let other = parse_association(&format!("{other} encap espinudp 1 2 0.0.0.0 limit time-hard 60")).unwrap();
+    let association = bench.database.association(id()).unwrap();
+    association.sa.take_numbers(17).unwrap();
+    association.sa.window.accept(40).unwrap();
+    let before = association.progress();
+    bench.now_ns.fetch_add(9_000_000_000, Ordering::Relaxed);
+    let other = GCM.replace("0x0001", "0xffff").replace("reqid 7", "reqid 8");
+    let other = format!("{other} encap espinudp 4500 61001 0.0.0.0 limit time-hard 60 flag noecn");
+    let other = parse_association(&other).unwrap();
     assert_eq!(bench.errno(sa_request(message::UPDSA, &other)), 0);
-    let now = bench.database.association(id()).unwrap().config.clone();
-    assert!(now.esp.spec == config.esp.spec && now.esp.udp == other.esp.udp && now.limits == other.limits);
+    let now = bench.kernel.association(id()).unwrap();
+    assert_eq!((now.what.esp.udp, now.what.limits, &now.what.progress), (other.esp.udp, other.limits, &before));
+    let rest = AssociationConfig { limits: config.limits, progress: Default::default(), ..now.what.clone() };
+    let rest = AssociationConfig { esp: esp::Config { udp: config.esp.udp, ..rest.esp }, ..rest };
+    assert_eq!(rest, config);
+    assert_eq!(bench.kernel.association(id()).unwrap().carried.made, now.carried.made, "nor is it younger");
+    assert_eq!(bench.errno(sa_request(message::UPDSA, &with("limit time-hard 9"))), libc::EINVAL, "UDP goes");
+    assert_eq!(bench.kernel.association(id()).unwrap().what, now.what);
+    bench.kernel.remove(id()).unwrap();
+    bench.errno(sa_request(message::NEWSA, &with("")));
+    assert_eq!(bench.errno(sa_request(message::UPDSA, &config)), libc::EINVAL, "UDP comes");
+    let refused = with("encap espinudp 1 2 0.0.0.0").esp.spec.clone();
+    assert!(bench.database.association(id()).unwrap().config.esp.spec == refused, "and it is the one before");
 }
 
 #[test]

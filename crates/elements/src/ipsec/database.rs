@@ -26,8 +26,9 @@
 //!   long ago a packet met it, to the second; a parameter with direction and selector names a single one.
 //!   `count` read: how many associations there are. `npolicies` read: how many policies.
 //! * `export` read: as `sas`, with keys. A parameter `dst ADDRESS spi NUMBER` names a single one, for `sas` as well.
-//! * `add_sa` write, `update_sa` write: an association. The second one takes the place of one with the same address and SPI, if there is one. `delete_sa` write:
-//!   `dst ADDRESS spi NUMBER`. `flush_sas` write.
+//! * `add_sa` write, `update_sa` write: an association. The second one takes the place of one with the same address and SPI, if there is one. `adjust_sa` write: an
+//!   association, whose limits and UDP ports the one with the same address and SPI gets; keys, sequence numbers, window and counts stay. It is added only if its SPI was
+//!   reserved. `delete_sa` write: `dst ADDRESS spi NUMBER`, of an association or a reserved SPI. `flush_sas` write.
 //! * `add_policy` write, `update_policy` write: a policy. The second one takes the place of one with the same direction and selector. `delete_policy`
 //!   write: direction and selector. `flush_policies` write.
 //! * `reserve` read: an SPI that no association has, for 165 s. The parameter is `dst ADDRESS [min N] [max N]`.
@@ -76,6 +77,7 @@ pub const CLASS: Class = Class::new("IPsecDatabase", "0/0", || Box::new(IpsecDat
         Handler::read("lost_events"),
         Handler::write("add_sa"),
         Handler::write("update_sa"),
+        Handler::write("adjust_sa"),
         Handler::write("delete_sa"),
         Handler::write("flush_sas"),
         Handler::write("add_policy"),
@@ -209,8 +211,15 @@ impl IpsecDatabase {
                 let config = text::parse_association(value).map_err(mistaken)?;
                 database.add(config, name == "update_sa", cx.now()).map_err(failed)?;
             }
+            "adjust_sa" => {
+                let config = text::parse_association(value).map_err(mistaken)?;
+                database.adjust(config, cx.now()).map_err(failed)?;
+            }
             "delete_sa" => {
-                database.remove(text::parse_id(value).map_err(mistaken)?).map_err(failed)?;
+                let id = text::parse_id(value).map_err(mistaken)?;
+                if !database.give_back(id, cx.now()) {
+                    database.remove(id).map_err(failed)?;
+                }
             }
             "flush_sas" => drop(database.flush()),
             "add_policy" | "update_policy" => {
@@ -386,8 +395,13 @@ pub(super) mod tests {
         run.write("d.add_sa", &other).unwrap();
         assert!(run.write("d.add_sa", &other).is_err());
         run.write("d.update_sa", &other).unwrap();
+        run.write("d.adjust_sa", &format!("{other} limit time-hard 60")).unwrap();
+        assert!(run.read("d.sas").contains("limit time-hard 60"));
+        assert!(run.write("d.adjust_sa", &other.replace("0x101", "0x102")).is_err(), "it is not there");
         let spi = run.read_with("d.reserve", "dst 192.0.2.1 min 0x200 max 0x201");
         assert_eq!(spi, "0x00000201", "the other one is in use");
+        run.write("d.delete_sa", "dst 192.0.2.1 spi 0x201").unwrap();
+        assert!(run.write("d.delete_sa", "dst 192.0.2.1 spi 0x201").is_err(), "it was given back");
         run.write("d.delete_policy", "dir in src 10.66.0.0/16").unwrap();
         run.write("d.path_mtu", "dst 192.0.2.2 spi 0x101 1400").unwrap();
         assert_eq!((run.read("d.count").as_str(), run.read("d.npolicies").as_str()), ("2", "3"));

@@ -46,7 +46,7 @@ fn is_protected(packet: &[u8], flow: &Flow, database: &Database, reader: &Reader
     let Ok(Found::Esp(arrived)) = find(packet) else { return false };
     database.inbound(flow.dst, arrived.spi, reader).is_some_and(|association| {
         association.config.src == flow.src
-            && association.sa.udp.map(|ports| (ports.from, ports.to)) == arrived.udp
+            && association.sa.udp().map(|ports| (ports.from, ports.to)) == arrived.udp
     })
 }
 

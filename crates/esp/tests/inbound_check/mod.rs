@@ -69,7 +69,7 @@ pub fn check(data: &[u8]) -> Result<(), Dropped> {
     if rest.len() < 2 || rest.len() > 4000 {
         return Ok(());
     }
-    let udp_len = if sa.udp.is_some() { 8 } else { 0 };
+    let udp_len = if sa.by_udp { 8 } else { 0 };
     let at = ipv4::HEADER_LEN + udp_len;
     let text = at + HEADER_LEN + sa.suite.iv_len();
     let padded = rest.len().next_multiple_of(sa.suite.align());
@@ -77,13 +77,13 @@ pub fn check(data: &[u8]) -> Result<(), Dropped> {
     bytes.extend_from_slice(rest);
     bytes.extend(std::iter::repeat_n(0, sa.suite.icv_len()));
     let repr = ipv4::Repr {
-        protocol: if sa.udp.is_some() { Protocol::UDP } else { Protocol::ESP },
+        protocol: if sa.by_udp { Protocol::UDP } else { Protocol::ESP },
         payload_len: (bytes.len() - ipv4::HEADER_LEN) as u16,
         tos: *flags >> 4 & 3,
         ..Default::default()
     };
     repr.emit(&mut bytes).expect("it fits");
-    if sa.udp.is_some() {
+    if sa.by_udp {
         let len = (bytes.len() - ipv4::HEADER_LEN) as u16;
         bytes[ipv4::HEADER_LEN + 4..][..2].copy_from_slice(&len.to_be_bytes());
     }

@@ -11,7 +11,6 @@ use sync::rcu::Domain;
 use super::whole::{Configured, Pending};
 use crate::association::{Association, AssociationConfig, Id};
 use crate::buckets::Busy;
-use crate::lifetime::Limits;
 use crate::policy::{Action, Direction, Policy, PolicyKey};
 use crate::spd::Rule;
 use crate::targets::{Target, TargetKey};
@@ -123,12 +122,13 @@ impl Writer {
 
     /// Notes when time may end an association.
     pub fn look_again(&mut self, association: &Association, now_ns: u64) {
-        let limits: &Limits = &association.config.limits;
+        let limits = association.limits();
         let used = association.lines.first_ns();
         let end = limits.next_end(association.made_ns, used, association.reached());
         let waits = used.is_none() && limits.use_ns.iter().any(Option::is_some);
         let look = waits.then_some(now_ns + LOOK_NS);
         if let Some(at) = end.map(|(at, _)| at).into_iter().chain(look).min() {
+            association.look_at(at);
             self.ends.push(Reverse((at, association.id(), association.generation)));
         }
     }

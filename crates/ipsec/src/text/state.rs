@@ -14,7 +14,7 @@ use crate::lifetime::Reached;
 /// before `now_ns`; `used_ns` is missing before the first packet. With its keys, the association has its progress, too.
 pub fn show_state(association: &Association, keys: Keys, now_ns: u64) -> String {
     let progress = if keys == Keys::Shown { association.progress() } else { Progress::default() };
-    let config = AssociationConfig { progress, ..association.config.clone() };
+    let config = AssociationConfig { progress, ..association.current() };
     let mut text = show_association(&config, keys);
     let (lines, usage) = (&association.lines, association.lines.usage());
     let _ = write!(
