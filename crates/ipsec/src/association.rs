@@ -147,7 +147,12 @@ impl Association {
     /// What it is made of now, but for its progress.
     pub fn current(&self) -> AssociationConfig {
         let esp = esp::Config { udp: self.sa.udp(), ..self.config.esp.clone() };
-        AssociationConfig { esp, limits: self.limits.get(), progress: Progress::default(), ..self.config.clone() }
+        AssociationConfig {
+            esp,
+            limits: self.limits.get(),
+            progress: Progress::default(),
+            ..self.config.clone()
+        }
     }
 
     /// What ends it.

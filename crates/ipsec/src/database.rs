@@ -162,12 +162,12 @@ impl Database {
         let (Some(target), Action::Protect(template)) = (&rule.target, &rule.policy.action) else {
             return false;
         };
-        target.ask(now_ns)
-            && self.events.put(Event::Acquire {
-                flow: *flow,
-                policy: rule.policy.clone(),
-                template: template.clone(),
-            })
+        let asks = target.ask(now_ns);
+        if asks {
+            let (policy, template) = (rule.policy.clone(), template.clone());
+            self.events.put(Event::Acquire { flow: *flow, policy, template });
+        }
+        asks
     }
 
     /// Counts a packet of an association. Returns false if it is over, and the packet must not pass.

@@ -83,7 +83,8 @@ impl Bounds {
     }
 
     pub(crate) fn get(&self) -> Limits {
-        let limit = |bound: &AtomicU64| Some(bound.load(Ordering::Relaxed)).filter(|limit| *limit != u64::MAX);
+        let limit =
+            |bound: &AtomicU64| Some(bound.load(Ordering::Relaxed)).filter(|limit| *limit != u64::MAX);
         let [bytes, packets, age_ns, use_ns] = self.0.each_ref().map(|pair| pair.each_ref().map(limit));
         Limits { bytes, packets, age_ns, use_ns }
     }

@@ -38,7 +38,7 @@ enum What {
     State(Change),
     /// Policies.
     Policy(Change),
-    /// Print events as they come: acquire, expire, mapping.
+    /// Print events as they come: acquire, expire, mapping; 'lost N' where N came too fast.
     Monitor,
 }
 
@@ -94,12 +94,7 @@ fn run(args: &Args) -> Result<u8, Failure> {
             };
             return Ok(cli::print_or_fail(text.as_bytes()));
         }
-        Some(What::Monitor) => loop {
-            let events = client.read(&format!("{element}.events {PATIENCE_MS}"))?;
-            if cli::print_or_fail(events.as_bytes()) != exit::SUCCESS {
-                return Ok(exit::FAILURE);
-            }
-        },
+        Some(What::Monitor) => return monitor(&mut client, element),
         Some(What::State(change)) => ("sa", change),
         Some(What::Policy(change)) => ("policy", change),
     };
@@ -122,6 +117,29 @@ fn run(args: &Args) -> Result<u8, Failure> {
     };
     client.write(&format!("{element}.{handler}"), &words(&change.words).map_err(Failure::Unreachable)?)?;
     Ok(exit::SUCCESS)
+}
+
+/// Prints events from now on. Others who read them, as a key daemon, get them all the same.
+fn monitor(client: &mut Client, element: &str) -> Result<u8, Failure> {
+    let mut cursor = "now".to_owned();
+    loop {
+        let text = client.read(&format!("{element}.events {PATIENCE_MS} {cursor}"))?;
+        let (events, next) = split_cursor(&text);
+        if cli::print_or_fail(events.as_bytes()) != exit::SUCCESS {
+            return Ok(exit::FAILURE);
+        }
+        next.clone_into(&mut cursor);
+    }
+}
+
+/// Events, and the cursor on the last line.
+fn split_cursor(text: &str) -> (&str, &str) {
+    let text = text.trim_end();
+    let at = text.rfind('\n').map_or(0, |at| at + 1);
+    match text[at..].strip_prefix("next ") {
+        Some(cursor) => (&text[..at], cursor),
+        None => (text, "now"),
+    }
 }
 
 /// The words of the command line, or of standard input.
@@ -238,6 +256,13 @@ mod tests {
             "9",
         ];
         assert_eq!(row, want);
+    }
+
+    #[test]
+    fn the_cursor_stands_behind_events() {
+        assert_eq!(split_cursor("lost 3\nexpire a\nnext 17\n"), ("lost 3\nexpire a\n", "17"));
+        assert_eq!(split_cursor("next 17"), ("", "17"));
+        assert_eq!(split_cursor("something"), ("something", "now"));
     }
 
     #[test]

@@ -243,3 +243,45 @@ fn the_control_socket_removes_nothing_that_is_not_its_own() {
     assert_eq!(ctl(&socket, &["c.class"]).0, "Counter\n");
     drop(router);
 }
+
+/// Monitors of IPsec's events and a key daemon hear of the same events.
+#[test]
+fn monitors_take_no_events_from_a_key_daemon() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let _router = Running::start(&socket, "ipsec :: IPsecDatabase;");
+    let sa =
+        "src 192.0.2.1 dst 192.0.2.2 spi 0x100 aead aes-gcm 0x000102030405060708090a0b0c0d0e0f10111213 128";
+    let ask = |args: &[&str]| {
+        let (out, err, status) = ctl(&socket, args);
+        assert_eq!((err.as_str(), status), ("", 0), "{args:?}");
+        out
+    };
+    ask(&["ipsec.add_sa", sa]);
+    let monitor = |name: &str| {
+        let file = dir.path().join(name);
+        let child = Command::new(env!("CARGO_BIN_EXE_junctor"))
+            .args(["ipsec", "--socket", socket.to_str().unwrap(), "monitor"])
+            .stdout(std::fs::File::create(&file).unwrap())
+            .spawn()
+            .expect("junctor ipsec monitor");
+        (Running(child), file)
+    };
+    let monitors = [monitor("one"), monitor("other")];
+    let heard =
+        || monitors.each_ref().map(|(_, file)| std::fs::read_to_string(file).unwrap().lines().count());
+    // When the association is a second old, each change leads to an event.
+    let (give_up, mut daemon) = (Instant::now() + Duration::from_secs(60), String::new());
+    while heard().iter().any(|count| *count < 3) {
+        assert!(Instant::now() < give_up, "no events: {daemon}");
+        ask(&["ipsec.adjust_sa", &format!("{sa} limit time-soft 1")]);
+        daemon += &ask(&["--read", "ipsec.take_events", "0"]);
+    }
+    let lines: Vec<&str> = daemon.lines().filter(|line| !line.is_empty()).collect();
+    for (_, file) in &monitors {
+        let text = std::fs::read_to_string(file).unwrap();
+        let last = &lines[lines.len().saturating_sub(text.lines().count())..];
+        assert_eq!(text.lines().collect::<Vec<_>>(), last);
+    }
+    assert!(lines.iter().all(|line| *line == "expire dst 192.0.2.2 spi 0x00000100 reqid 0 soft"), "{daemon}");
+}

@@ -8,11 +8,11 @@ use ipsec::{AssociationConfig, Event, Flow, Id, Kind, Policy, Prefix, Reached, S
 use crate::association::put_sa;
 use crate::kernel::{Carried, Found};
 use crate::layout::{self, Acquire, Expire, Mapping, Port, Spi, attribute, group, message};
-use crate::netlink::Builder;
+use crate::netlink::{Builder, Bytes};
 use crate::policy::{only, put_info, put_selector, put_template};
 
 /// The message of an event, and the group of those who get it. `found` is the association that it is about, if that is there still.
-pub fn message_of(event: &Event, found: Option<&Found<AssociationConfig>>) -> (u32, Vec<u8>) {
+pub fn message_of(event: &Event, found: Option<&Found<AssociationConfig>>) -> (u32, Bytes) {
     match event {
         Event::Acquire { flow, policy, template } => (group::ACQUIRE, acquire(flow, policy, template)),
         Event::Expire { id, reqid, reached } => (group::EXPIRE, expire(*id, *reqid, *reached, found)),
@@ -29,7 +29,7 @@ fn selector_of(flow: &Flow) -> Selector {
     Selector { src, dst, protocol: Some(flow.protocol), sports, dports }
 }
 
-fn acquire(flow: &Flow, policy: &Policy, template: &Template) -> Vec<u8> {
+fn acquire(flow: &Flow, policy: &Policy, template: &Template) -> Bytes {
     let (src, dst) = match template.kind {
         Kind::Tunnel { from, to } => (from, to),
         Kind::Transport => (flow.src, flow.dst),
@@ -51,7 +51,7 @@ fn acquire(flow: &Flow, policy: &Policy, template: &Template) -> Vec<u8> {
     message.finish()
 }
 
-fn expire(id: Id, reqid: u32, reached: Reached, found: Option<&Found<AssociationConfig>>) -> Vec<u8> {
+fn expire(id: Id, reqid: u32, reached: Reached, found: Option<&Found<AssociationConfig>>) -> Bytes {
     let bare = layout::Sa {
         id: layout::Id { daddr: id.dst.into(), spi: Spi(id.spi), proto: layout::ESP },
         family: layout::family_of(id.dst),
@@ -64,7 +64,7 @@ fn expire(id: Id, reqid: u32, reached: Reached, found: Option<&Found<Association
     message.finish()
 }
 
-fn mapping(id: Id, reqid: u32, before: (IpAddr, u16), after: (IpAddr, u16)) -> Vec<u8> {
+fn mapping(id: Id, reqid: u32, before: (IpAddr, u16), after: (IpAddr, u16)) -> Bytes {
     let mapping = Mapping {
         id: layout::SaId {
             daddr: id.dst.into(),

@@ -93,6 +93,8 @@ pub trait Kernel: Send {
     fn association(&mut self, id: Id) -> Result<Found<AssociationConfig>, Refusal>;
     /// All associations.
     fn associations(&mut self) -> Result<All<AssociationConfig>, Refusal>;
+    /// How many associations there are.
+    fn count(&mut self) -> Result<usize, Refusal>;
     /// Takes all associations out.
     fn flush(&mut self) -> Result<(), Refusal>;
     /// Promises a number: `ENOENT` if none is free.

@@ -28,6 +28,6 @@ pub use event::message_of;
 pub use kernel::{Carried, Found, Kernel, Refusal};
 pub use local::Local;
 pub use policy::{policy_of, put_policy};
-pub use remote::{Calls, Remote, events_of, refusal_of};
+pub use remote::{Calls, Remote, heard_of, refusal_of};
 pub use request::{Answer, Client, answer};
 pub use server::{Server, hello};

@@ -79,6 +79,10 @@ impl Kernel for Local {
         Ok(Box::new(all.map(move |association| found(&association, now_ns, wall))))
     }
 
+    fn count(&mut self) -> Result<usize, Refusal> {
+        Ok(self.database.associations().len())
+    }
+
     fn flush(&mut self) -> Result<(), Refusal> {
         self.database.flush();
         Ok(())

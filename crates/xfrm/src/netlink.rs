@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Netlink's messages and attributes (RFC 3549; `linux/netlink.h`). Numbers are in the machine's byte order.
 
+use zeroize::Zeroizing;
+
+/// Bytes of messages. They are erased when they are dropped, for keys may be in them.
+pub type Bytes = Zeroizing<Vec<u8>>;
+
 /// Bytes of a message's header.
 pub const HEADER_LEN: usize = 16;
 /// Bytes of an attribute's header.
@@ -14,6 +19,8 @@ pub mod control {
     pub const DONE: u16 = 3;
     /// Messages were lost.
     pub const OVERRUN: u16 = 4;
+    /// Ours: messages that a client of the Unix socket wants to get back. Linux has no message of this kind.
+    pub const ECHO: u16 = 14;
     /// Ours: what a client of the Unix socket says about itself. Linux has no message of this kind.
     pub const HELLO: u16 = 15;
 }
@@ -68,6 +75,25 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 #[derive(Clone, Debug)]
 pub struct Messages<'a>(pub &'a [u8]);
 
+impl<'a> Messages<'a> {
+    /// The first one without its body, even if it is cut off.
+    pub fn head(self) -> Option<Message<'a>> {
+        let header: &'a [u8; HEADER_LEN] = self.0.first_chunk()?;
+        Some(message(header, header))
+    }
+}
+
+fn message<'a>(header: &[u8; HEADER_LEN], whole: &'a [u8]) -> Message<'a> {
+    Message {
+        kind: u16_at(header, 4),
+        flags: u16_at(header, 6),
+        sequence: u32_at(header, 8),
+        port: u32_at(header, 12),
+        body: &whole[HEADER_LEN..],
+        whole,
+    }
+}
+
 impl<'a> Iterator for Messages<'a> {
     type Item = Message<'a>;
 
@@ -76,14 +102,7 @@ impl<'a> Iterator for Messages<'a> {
         let len = u32_at(header, 0) as usize;
         let whole = self.0.get(..len).filter(|_| len >= HEADER_LEN)?;
         self.0 = self.0.get(align(len)..).unwrap_or_default();
-        Some(Message {
-            kind: u16_at(header, 4),
-            flags: u16_at(header, 6),
-            sequence: u32_at(header, 8),
-            port: u32_at(header, 12),
-            body: &whole[HEADER_LEN..],
-            whole,
-        })
+        Some(message(header, whole))
     }
 }
 
@@ -116,27 +135,35 @@ impl<'a> Attributes<'a> {
     }
 }
 
+/// Adds bytes. Where they need another place in memory, the former one is erased.
+pub(crate) fn append(to: &mut Bytes, bytes: &[u8]) {
+    if to.capacity() - to.len() < bytes.len() {
+        let mut larger = Bytes::new(Vec::with_capacity(2 * (to.len() + bytes.len())));
+        larger.extend_from_slice(to);
+        *to = larger;
+    }
+    to.extend_from_slice(bytes);
+}
+
 /// A message in the making.
-#[derive(Debug)]
-pub struct Builder(Vec<u8>);
+pub struct Builder(Bytes);
 
 impl Builder {
     /// One with this header.
     pub fn new(kind: u16, flags: u16, sequence: u32, port: u32) -> Builder {
-        let mut bytes = Vec::with_capacity(512);
+        let mut bytes = Vec::with_capacity(1024);
         bytes.extend([0; 4]);
         bytes.extend(kind.to_ne_bytes());
         bytes.extend(flags.to_ne_bytes());
         bytes.extend(sequence.to_ne_bytes());
         bytes.extend(port.to_ne_bytes());
-        Builder(bytes)
+        Builder(Bytes::new(bytes))
     }
 
     /// Adds bytes, and zeros behind them up to a multiple of four.
     pub fn put(&mut self, bytes: &[u8]) -> &mut Builder {
-        self.0.extend(bytes);
-        self.0.resize(align(self.0.len()), 0);
-        self
+        append(&mut self.0, bytes);
+        self.fill()
     }
 
     /// Adds an attribute.
@@ -148,15 +175,20 @@ impl Builder {
     pub fn attribute_of(&mut self, kind: u16, parts: &[&[u8]]) -> &mut Builder {
         let len = parts.iter().map(|part| part.len()).sum::<usize>() + ATTRIBUTE_HEADER_LEN;
         let Ok(len) = u16::try_from(len) else { return self };
-        self.0.extend(len.to_ne_bytes());
-        self.0.extend(kind.to_ne_bytes());
-        parts.iter().for_each(|part| self.0.extend(*part));
-        self.0.resize(align(self.0.len()), 0);
+        append(&mut self.0, &len.to_ne_bytes());
+        append(&mut self.0, &kind.to_ne_bytes());
+        parts.iter().for_each(|part| append(&mut self.0, part));
+        self.fill()
+    }
+
+    fn fill(&mut self) -> &mut Builder {
+        let zeros = align(self.0.len()) - self.0.len();
+        append(&mut self.0, &[0; 3][..zeros]);
         self
     }
 
     /// The message.
-    pub fn finish(mut self) -> Vec<u8> {
+    pub fn finish(mut self) -> Bytes {
         let len = self.0.len() as u32;
         self.0[..4].copy_from_slice(&len.to_ne_bytes());
         self.0
@@ -176,7 +208,7 @@ mod tests {
             .attribute_of(6, &[&[1], &[2, 3, 4]])
             .attribute(5, &[8]);
         let mut both = first.finish();
-        both.extend(Builder::new(0x11, 0, 8, 99).finish());
+        both.extend_from_slice(&Builder::new(0x11, 0, 8, 99).finish());
         let messages: Vec<_> = Messages(&both).collect();
         assert_eq!(messages.len(), 2);
         assert_eq!((messages[0].kind, messages[0].sequence, messages[0].port), (0x10, 7, 99));
@@ -195,6 +227,7 @@ mod tests {
         let message = message.finish();
         for len in 0..message.len() {
             assert_eq!(Messages(&message[..len]).next(), None);
+            assert_eq!(Messages(&message[..len]).head().map(|head| head.kind), (len >= 16).then_some(0x10));
             let rest = &message[HEADER_LEN.min(len)..len];
             assert_eq!(Attributes(rest).next(), None);
         }

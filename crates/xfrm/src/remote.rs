@@ -4,7 +4,8 @@
 use std::net::IpAddr;
 
 use ipsec::text::{self, Keys};
-use ipsec::{Action, AssociationConfig, Event, Flow, Id, Policy, PolicyKey, Reached, SpiRange};
+use ipsec::{Action, AssociationConfig, Event, Flow, Heard, Id, Policy, PolicyKey, Reached, SpiRange};
+use zeroize::Zeroizing;
 
 use crate::kernel::{All, Carried, Found, Kernel, Refusal};
 use crate::local::wall;
@@ -54,7 +55,7 @@ impl<C: Calls> Remote<C> {
         })
     }
 
-    /// Whether there is this very policy, whatever number it has.
+    /// Whether there is this very policy. Its number does not matter.
     fn has_policy(&mut self, mut policy: Policy) -> bool {
         self.policy(&policy.key()).is_ok_and(|Found { mut what, .. }| {
             (what.index, policy.index) = (0, 0);
@@ -67,12 +68,12 @@ fn exists(why: &Refusal) -> bool {
     why.errno == libc::EEXIST
 }
 
-fn garbled(line: &str) -> Refusal {
-    // Keys may be in it.
-    Refusal::new(
-        libc::EPROTO,
-        format!("the router's database speaks another language: '{}...'", line.get(..20).unwrap_or(line)),
-    )
+/// What cannot be read is not shown: keys may be in it.
+fn garbled(handler: &str) -> Refusal {
+    let why = format!(
+        "the router's database speaks another language: its handler {handler} says something unknown; update the older one of both"
+    );
+    Refusal::new(libc::EPROTO, why)
 }
 
 /// Lines, each with what stands behind a tab on the next one.
@@ -107,13 +108,18 @@ fn carried_of(words: &str) -> Carried {
 }
 
 fn association_of((line, more): (&str, &str)) -> Result<Found<AssociationConfig>, Refusal> {
-    let what = text::parse_association(line).map_err(|_| garbled(line))?;
+    let what = text::parse_association(line).map_err(|_| garbled("export"))?;
     Ok(Found { what, carried: carried_of(more) })
 }
 
 fn policy_of((line, more): (&str, &str)) -> Result<Found<Policy>, Refusal> {
-    let what = text::parse_policy(line).map_err(|_| garbled(line))?;
+    let what = text::parse_policy(line).map_err(|_| garbled("policies"))?;
     Ok(Found { what, carried: carried_of(more) })
+}
+
+/// An association with its keys, for as long as they are needed.
+fn words_of(config: &AssociationConfig) -> Zeroizing<String> {
+    Zeroizing::new(text::show_association(config, Keys::Shown))
 }
 
 fn name_of(id: Id) -> String {
@@ -128,13 +134,13 @@ fn key_text(key: &PolicyKey) -> String {
 
 impl<C: Calls> Kernel for Remote<C> {
     fn add(&mut self, config: AssociationConfig) -> Result<(), Refusal> {
-        let done = self.calls.write("add_sa", &text::show_association(&config, Keys::Shown));
+        let done = self.calls.write("add_sa", &words_of(&config));
         // A request whose answer was lost is sent again.
         done.or_else(|why| if exists(&why) && self.has(config) { Ok(()) } else { Err(why) })
     }
 
     fn update(&mut self, config: AssociationConfig) -> Result<(), Refusal> {
-        self.calls.write("adjust_sa", &text::show_association(&config, Keys::Shown))
+        self.calls.write("adjust_sa", &words_of(&config))
     }
 
     fn remove(&mut self, id: Id) -> Result<(), Refusal> {
@@ -142,14 +148,18 @@ impl<C: Calls> Kernel for Remote<C> {
     }
 
     fn association(&mut self, id: Id) -> Result<Found<AssociationConfig>, Refusal> {
-        let text = self.calls.read("export", &name_of(id))?;
+        let text = Zeroizing::new(self.calls.read("export", &name_of(id))?);
         entries(&text).next().ok_or_else(|| ipsec::Error::NoAssociation(id).into()).and_then(association_of)
     }
 
     fn associations(&mut self) -> Result<All<AssociationConfig>, Refusal> {
-        let text = self.calls.read("export", "")?;
+        let text = Zeroizing::new(self.calls.read("export", "")?);
         let all = entries(&text).map(association_of).collect::<Result<Vec<_>, _>>()?;
         Ok(Box::new(all.into_iter()))
+    }
+
+    fn count(&mut self) -> Result<usize, Refusal> {
+        self.calls.read("count", "")?.trim().parse().map_err(|_| garbled("count"))
     }
 
     fn flush(&mut self) -> Result<(), Refusal> {
@@ -159,8 +169,8 @@ impl<C: Calls> Kernel for Remote<C> {
     fn reserve(&mut self, dst: IpAddr, range: SpiRange) -> Result<u32, Refusal> {
         let wanted = format!("dst {dst} min {} max {}", range.start(), range.end());
         let spi = self.calls.read("reserve", &wanted)?;
-        let digits = spi.trim().strip_prefix("0x").ok_or_else(|| garbled(&spi))?;
-        u32::from_str_radix(digits, 16).map_err(|_| garbled(&spi))
+        let digits = spi.trim().strip_prefix("0x").ok_or_else(|| garbled("reserve"))?;
+        u32::from_str_radix(digits, 16).map_err(|_| garbled("reserve"))
     }
 
     fn set_policy(&mut self, policy: Policy, replaces: bool) -> Result<(), Refusal> {
@@ -189,9 +199,10 @@ impl<C: Calls> Kernel for Remote<C> {
     }
 }
 
-/// Reads the events that a router's database has, each on a line. Lines that say something else are passed over.
-pub fn events_of(text: &str) -> impl Iterator<Item = Event> {
-    text.lines().filter_map(event_of)
+/// Reads the events that a router's database has, each on a line, and `lost N` where some were lost. Lines that say something else are passed over.
+pub fn heard_of(text: &str) -> Heard {
+    let lost = text.lines().filter_map(|line| line.strip_prefix("lost ")?.parse::<u64>().ok()).sum();
+    Heard { lost, events: text.lines().filter_map(event_of).collect(), next: 0 }
 }
 
 fn event_of(line: &str) -> Option<Event> {
@@ -275,6 +286,7 @@ mod tests {
                     let found = found.ok_or_else(|| refusal_of(&ipsec::Error::NoPolicy.to_string()))?;
                     Ok(text::show_policy(&found.policy) + "\n\tused_ns 3000000000\n")
                 }
+                "count" => Ok(format!("{}\n", self.0.associations().len())),
                 _ => Ok("0x00000123\n".to_owned()),
             }
         }
@@ -323,7 +335,7 @@ mod tests {
         let found = remote.association(config.id()).unwrap();
         assert_eq!((found.what, found.carried.usage), (config.clone(), Usage { packets: 1, bytes: 100 }));
         assert!(found.carried.made <= wall() - 5);
-        assert_eq!(remote.associations().unwrap().count(), 1);
+        assert_eq!((remote.associations().unwrap().count(), remote.count().unwrap()), (1, 1));
         remote.remove(config.id()).unwrap();
         assert_eq!(remote.remove(config.id()).unwrap_err().errno, libc::ESRCH);
         assert_eq!(remote.association(config.id()).unwrap_err().errno, libc::ESRCH);
@@ -337,6 +349,30 @@ mod tests {
         assert_eq!(remote.remove_policy(&policy.key()).unwrap_err().errno, libc::ENOENT);
         remote.flush().unwrap();
         remote.flush_policies().unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_shown() {
+        struct Liar;
+        impl Calls for Liar {
+            fn read(&mut self, _: &str, _: &str) -> Result<String, Refusal> {
+                Ok("0x000102030405060708090a0b0c0d0e0f10111213 is a key".to_owned())
+            }
+            fn write(&mut self, _: &str, _: &str) -> Result<(), Refusal> {
+                Ok(())
+            }
+        }
+        let mut remote = Remote::new(Liar);
+        let all = [
+            remote.associations().err(),
+            remote.association(Id { dst: [192, 0, 2, 1].into(), spi: 256 }).err(),
+            remote.policies().err(),
+            remote.count().err(),
+            remote.reserve([192, 0, 2, 1].into(), 1..=2).err(),
+        ];
+        for why in all.map(Option::unwrap) {
+            assert!(why.errno == libc::EPROTO && !why.why.contains("0001"), "{why}");
+        }
     }
 
     /// As when the answer to the first request was lost: the second one changes nothing, and succeeds.
@@ -355,7 +391,9 @@ mod tests {
         for other in ["4 128", "3 96", "3 128 limit time-hard 9", "3 128 reqid 7"] {
             assert_eq!(remote.add(config(other)).unwrap_err().errno, libc::EEXIST, "{other}");
         }
-        let policy = |text: &str| text::parse_policy(&format!("src 10.1.0.0/16 dst 10.2.0.0/16 dir out {text}")).unwrap();
+        let policy = |text: &str| {
+            text::parse_policy(&format!("src 10.1.0.0/16 dst 10.2.0.0/16 dir out {text}")).unwrap()
+        };
         remote.set_policy(policy("priority 5"), false).unwrap();
         remote.set_policy(policy("priority 5"), false).unwrap();
         assert_eq!(remote.set_policy(policy("priority 6"), false).unwrap_err().errno, libc::EEXIST);
@@ -384,14 +422,15 @@ mod tests {
 
     #[test]
     fn events_are_read() {
-        let text = "acquire src 10.1.0.9 dst 10.2.0.9 proto udp sport 4000 dport 53 policy src 10.1.0.0/16 dst 10.2.0.0/16 dir out priority 5 index 9 tmpl src 192.0.2.1 dst 198.51.100.1 proto esp reqid 7 mode tunnel\n\
+        let text = "lost 17\n\
+                    acquire src 10.1.0.9 dst 10.2.0.9 proto udp sport 4000 dport 53 policy src 10.1.0.0/16 dst 10.2.0.0/16 dir out priority 5 index 9 tmpl src 192.0.2.1 dst 198.51.100.1 proto esp reqid 7 mode tunnel\n\
                     acquire src 10.1.0.9 dst 10.2.0.9 proto gre policy src 10.1.0.0/16 dst 10.2.0.0/16 dir out priority 5 tmpl proto esp reqid 7 mode transport\n\
                     expire dst 198.51.100.1 spi 0x00000100 reqid 7 soft\n\
                     something new\n\
                     mapping dst 198.51.100.1 spi 0x00000100 reqid 7 from 192.0.2.1 4500 to 192.0.2.9 61000\n\
                     expire dst 2001:db8::1 spi 0xc0000001 reqid 7 hard\n";
-        let events: Vec<Event> = events_of(text).collect();
-        assert_eq!(events.len(), 5);
+        let Heard { lost, events, .. } = heard_of(text);
+        assert_eq!((lost, events.len()), (17, 5));
         let Event::Acquire { flow, template, .. } = &events[0] else { panic!("acquire") };
         assert_eq!((flow.ports, template.reqid), (Some((4000, 53)), 7));
         assert!(matches!(&events[1], Event::Acquire { flow: Flow { ports: None, .. }, .. }));

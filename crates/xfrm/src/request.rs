@@ -6,7 +6,7 @@ use ipsec::{Direction, Policy, PolicyKey};
 use crate::association::{check_protocol, config_of, id_of, put_association, put_current, put_window};
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{self, LifetimeConfig, NO_LIMIT, Spi, attribute, message};
-use crate::netlink::{Attributes, Builder, HEADER_LEN, Message, control, flag};
+use crate::netlink::{Attributes, Builder, Bytes, HEADER_LEN, Message, append, control, flag};
 use crate::policy::{Which, policy_of, put_policy, which_of};
 
 /// How long a number stays reserved, in seconds, as Linux says it.
@@ -36,9 +36,9 @@ pub struct Client {
 #[derive(Default)]
 pub struct Answer {
     /// Datagrams, in order.
-    pub datagrams: Vec<Vec<u8>>,
+    pub datagrams: Vec<Bytes>,
     /// More of them, made one by one as the client takes them.
-    pub dump: Option<Box<dyn Iterator<Item = Vec<u8>> + Send>>,
+    pub dump: Option<Box<dyn Iterator<Item = Bytes> + Send>>,
 }
 
 /// What a request leads to.
@@ -48,7 +48,7 @@ enum Done {
     /// A message.
     Shown(Builder),
     /// Messages.
-    All(Box<dyn Iterator<Item = Vec<u8>> + Send>),
+    All(Box<dyn Iterator<Item = Bytes> + Send>),
 }
 
 /// Carries out a request.
@@ -74,8 +74,18 @@ pub fn answer(kernel: &mut dyn Kernel, client: &Client, request: &Message<'_>) -
     answer
 }
 
+/// Whether a request asks for a list.
+pub(crate) fn is_list(request: &Message<'_>) -> bool {
+    request.flags & flag::DUMP == flag::DUMP && matches!(request.kind, message::GETSA | message::GETPOLICY)
+}
+
+/// The answer to a request that is not carried out.
+pub(crate) fn refused(client: &Client, request: &Message<'_>, why: Refusal) -> Bytes {
+    acknowledgement(client, request, Some(why))
+}
+
 /// `struct nlmsgerr`, for good or bad (`netlink_ack` in `net/netlink/af_netlink.c`).
-fn acknowledgement(client: &Client, request: &Message<'_>, refusal: Option<Refusal>) -> Vec<u8> {
+fn acknowledgement(client: &Client, request: &Message<'_>, refusal: Option<Refusal>) -> Bytes {
     let is_whole = refusal.is_some() && !client.wants_heads;
     let words = refusal.as_ref().filter(|_| client.wants_words).map(|refusal| refusal.why.as_bytes());
     let flags = if is_whole { 0 } else { flag::CAPPED } | if words.is_some() { flag::ACK_TLVS } else { 0 };
@@ -89,7 +99,7 @@ fn acknowledgement(client: &Client, request: &Message<'_>, refusal: Option<Refus
     message.finish()
 }
 
-fn end(client: &Client, request: &Message<'_>) -> Vec<u8> {
+fn end(client: &Client, request: &Message<'_>) -> Bytes {
     let mut message = Builder::new(control::DONE, flag::MULTI, request.sequence, client.port);
     message.put(&[0; 4]);
     message.finish()
@@ -97,22 +107,22 @@ fn end(client: &Client, request: &Message<'_>) -> Vec<u8> {
 
 /// Messages, as many in a datagram as have room.
 struct Dump {
-    messages: Box<dyn Iterator<Item = Vec<u8>> + Send>,
-    next: Option<Vec<u8>>,
-    end: Option<Vec<u8>>,
+    messages: Box<dyn Iterator<Item = Bytes> + Send>,
+    next: Option<Bytes>,
+    end: Option<Bytes>,
 }
 
 impl Iterator for Dump {
-    type Item = Vec<u8>;
+    type Item = Bytes;
 
-    fn next(&mut self) -> Option<Vec<u8>> {
+    fn next(&mut self) -> Option<Bytes> {
         let mut datagram = self.next.take().unwrap_or_default();
         while let Some(message) = self.messages.next().or_else(|| self.end.take()) {
             if !datagram.is_empty() && datagram.len() + message.len() > DATAGRAM_LEN {
                 self.next = Some(message);
                 break;
             }
-            datagram.extend(message);
+            append(&mut datagram, &message);
         }
         Some(datagram).filter(|datagram| !datagram.is_empty())
     }
@@ -123,7 +133,7 @@ fn short() -> Refusal {
 }
 
 fn carry_out(kernel: &mut dyn Kernel, client: &Client, request: &Message<'_>) -> Result<Done, Refusal> {
-    let is_dump = request.flags & flag::DUMP == flag::DUMP;
+    let is_dump = is_list(request);
     let reply = |kind: u16| Builder::new(kind, 0, request.sequence, client.port);
     let body = request.body;
     match request.kind {
@@ -176,9 +186,14 @@ fn carry_out(kernel: &mut dyn Kernel, client: &Client, request: &Message<'_>) ->
             return Ok(Done::Shown(message));
         }
         message::MIGRATE => {
-            return Err(Refusal::new(libc::ENOPROTOOPT, "associations are not moved: add new ones"));
+            let why = "associations are not migrated: delete one, and add it with its other addresses and XFRMA_REPLAY_ESN_VAL";
+            return Err(Refusal::new(libc::EOPNOTSUPP, why));
         }
-        message::NEWAE | message::SETDEFAULT | message::REPORT => {
+        message::NEWAE => {
+            let why = "sequence numbers and windows of associations in use are not changed: add one with XFRMA_REPLAY_ESN_VAL";
+            return Err(Refusal::new(libc::EOPNOTSUPP, why));
+        }
+        message::SETDEFAULT | message::REPORT => {
             return Err(Refusal::new(libc::EOPNOTSUPP, "that request is not supported"));
         }
         _ => return Err(Refusal::new(libc::EINVAL, "that is no request")),
@@ -290,7 +305,7 @@ fn count_associations(
     mut message: Builder,
 ) -> Result<Builder, Refusal> {
     message.put(&count_flags(body)?);
-    let count = kernel.associations()?.count() as u32;
+    let count = kernel.count()? as u32;
     message.attribute(attribute::SAD_CNT, &count.to_ne_bytes());
     message.attribute(attribute::SAD_HINFO, &layout::SadHashInfo::default().bytes());
     Ok(message)

@@ -43,7 +43,7 @@ impl Bench {
         let bytes = request.finish();
         let request = Messages(&bytes).next().unwrap();
         let answer = answer(&mut self.kernel, &self.client, &request);
-        let datagrams: Vec<Vec<u8>> =
+        let datagrams: Vec<_> =
             answer.datagrams.into_iter().chain(answer.dump.into_iter().flatten()).collect();
         let messages = datagrams.iter().flat_map(|datagram| Messages(datagram));
         let reply = |message: junctor_xfrm::netlink::Message<'_>| {
@@ -153,7 +153,10 @@ fn an_update_changes_ports_and_limits_only() {
     let other = parse_association(&other).unwrap();
     assert_eq!(bench.errno(sa_request(message::UPDSA, &other)), 0);
     let now = bench.kernel.association(id()).unwrap();
-    assert_eq!((now.what.esp.udp, now.what.limits, &now.what.progress), (other.esp.udp, other.limits, &before));
+    assert_eq!(
+        (now.what.esp.udp, now.what.limits, &now.what.progress),
+        (other.esp.udp, other.limits, &before)
+    );
     let rest = AssociationConfig { limits: config.limits, progress: Default::default(), ..now.what.clone() };
     let rest = AssociationConfig { esp: esp::Config { udp: config.esp.udp, ..rest.esp }, ..rest };
     assert_eq!(rest, config);
@@ -259,7 +262,9 @@ fn errors_show_the_request_and_say_why() {
     for kind in [message::NEWSA, message::DELSA, message::ALLOCSPI, message::NEWPOLICY, message::GETAE] {
         assert_eq!(bench.errno(request(kind, CHANGE, &[0; 8])), libc::EINVAL, "{kind:#x} is short");
     }
-    assert_eq!(bench.errno(request(message::MIGRATE, CHANGE, &[0; 64])), libc::ENOPROTOOPT);
+    for kind in [message::MIGRATE, message::NEWAE, message::SETDEFAULT] {
+        assert_eq!(bench.errno(request(kind, CHANGE, &[0; 64])), libc::EOPNOTSUPP, "{kind:#x}");
+    }
     assert_eq!(bench.errno(request(0x40, CHANGE, &[])), libc::EINVAL);
     assert_eq!(bench.ask(request(message::FLUSHPOLICY, 0, &[])), [], "no request");
     let ask = || request(message::GETSA, SHOW, &sa_id(0x100, 50));

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipsec::{Database, Event, Id, Reached};
+use ipsec::{Database, Event, Heard, Id, Reached};
 use junctor_xfrm::layout::{Expire, Spi, message};
-use junctor_xfrm::netlink::{Builder, Messages, control, flag};
+use junctor_xfrm::netlink::{Builder, Bytes, Messages, control, flag};
 use junctor_xfrm::{Client, Local, Server, hello};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use sync::rcu::{Domain, Limits};
@@ -59,7 +59,7 @@ fn receive(client: &UnixDatagram) -> Vec<u8> {
     bytes
 }
 
-fn ask(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+fn ask(kind: u16, flags: u16, body: &[u8]) -> Bytes {
     let mut request = Builder::new(kind, flag::REQUEST | flags, 5, 0);
     request.put(body);
     request.finish()
@@ -83,7 +83,7 @@ fn events_come_in_order_to_those_who_listen() {
     settle(&other);
     let id = |spi: u32| Id { dst: [192, 0, 2, 1].into(), spi };
     for spi in 1000..1300 {
-        assert!(bench.database.events.put(Event::Expire { id: id(spi), reqid: 1, reached: Reached::Soft }));
+        bench.database.events.put(Event::Expire { id: id(spi), reqid: 1, reached: Reached::Soft });
     }
     for spi in 1000..1300 {
         let datagram = receive(&listener);
@@ -103,7 +103,8 @@ fn who_is_too_slow_hears_that_events_were_lost() {
     let mut sent = 0;
     while sent < 20_000 {
         let id = Id { dst: [192, 0, 2, 1].into(), spi: sent };
-        if bench.database.events.put(Event::Expire { id, reqid: 1, reached: Reached::Hard }) {
+        if bench.database.events.untaken() < 1024 {
+            bench.database.events.put(Event::Expire { id, reqid: 1, reached: Reached::Hard });
             sent += 1;
         } else {
             settle(&other);
@@ -150,6 +151,102 @@ fn who_does_not_read_makes_nobody_wait() {
     assert_eq!(shown, 3 * 3744);
 }
 
+/// Events that the databases had to forget before anybody took them.
+#[test]
+fn listeners_hear_that_events_were_lost_before() {
+    let database = Arc::new(Database::new(&Domain::new(Limits::default()), 1));
+    let directory = tempfile::tempdir().unwrap();
+    let (sender, heard) = std::sync::mpsc::channel::<Heard>();
+    let events = move || heard.recv_timeout(Duration::from_millis(50)).unwrap_or_default();
+    let path = directory.path().join("xfrm");
+    let server = Server::start(&path, Local::new(database.clone(), || 0), events).unwrap();
+    let bench = Bench { directory, database, _server: server };
+    let (listener, other) = (bench.client(2), bench.client(0));
+    settle(&listener);
+    settle(&other);
+    let event =
+        Event::Expire { id: Id { dst: [192, 0, 2, 1].into(), spi: 7 }, reqid: 1, reached: Reached::Soft };
+    sender.send(Heard { lost: 3, events: vec![event.clone()], next: 0 }).unwrap();
+    assert_eq!(Messages(&receive(&listener)).next().unwrap().kind, control::OVERRUN);
+    settle(&listener);
+    sender.send(Heard { lost: 0, events: vec![event], next: 0 }).unwrap();
+    assert_eq!(Messages(&receive(&listener)).next().unwrap().kind, message::EXPIRE);
+    settle(&other);
+    other.set_nonblocking(true).unwrap();
+    assert_eq!(other.recv(&mut [0; 9]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+}
+
+/// A list among them does not keep the others from being answered.
+#[test]
+fn several_requests_may_be_in_one_datagram() {
+    let bench = Bench::new();
+    let client = bench.client(0);
+    let one = |kind: u16, flags: u16, number: u32| {
+        let mut request = Builder::new(kind, flag::REQUEST | flags, number, 0);
+        request.put(&[0; 4]);
+        request.finish().to_vec()
+    };
+    let all = [
+        one(message::FLUSHPOLICY, flag::ACK, 1),
+        one(message::GETSA, flag::DUMP, 2),
+        one(message::GETSADINFO, 0, 3),
+        one(message::GETPOLICY, flag::DUMP, 4),
+        one(message::FLUSHSA, flag::ACK, 5),
+    ];
+    client.send(&all.concat()).unwrap();
+    let mut answers = Vec::new();
+    while answers.len() < 5 {
+        for message in Messages(&receive(&client)) {
+            let number = message.body.first_chunk().map_or(0, |number| i32::from_ne_bytes(*number));
+            answers.push((
+                message.sequence,
+                message.kind,
+                if message.kind == control::ERROR { -number } else { 0 },
+            ));
+        }
+    }
+    answers.sort_unstable();
+    let want = [
+        (1, control::ERROR, 0),
+        (2, control::DONE, 0),
+        (3, message::NEWSADINFO, 0),
+        (4, control::ERROR, libc::EBUSY),
+        (5, control::ERROR, 0),
+    ];
+    assert_eq!(answers, want);
+}
+
+#[test]
+fn a_datagram_that_is_too_long_is_refused() {
+    let bench = Bench::new();
+    let client = bench.client(0);
+    let text =
+        "src 192.0.2.1 dst 192.0.2.2 spi 256 aead aes-gcm 0x000102030405060708090a0b0c0d0e0f10111213 128";
+    bench.database.add(ipsec::text::parse_association(text).unwrap(), false, 0).unwrap();
+    let flush = ask(message::FLUSHSA, flag::ACK, &[0; 4]);
+    let [most, longer] = [0, 1].map(|more| flush.repeat((1 << 16) / flush.len() + more));
+    client.send(&longer).unwrap();
+    let answer = receive(&client);
+    let error = Messages(&answer).next().unwrap();
+    assert_eq!((error.kind, error.sequence), (control::ERROR, 5));
+    assert_eq!(error.body[..4], (-libc::EMSGSIZE).to_ne_bytes());
+    assert_eq!((bench.database.associations().len(), Messages(&answer).count()), (1, 1));
+    client.send(&most).unwrap();
+    settle(&client);
+    assert!(bench.database.associations().is_empty());
+}
+
+#[test]
+fn a_client_gets_back_what_it_wants_to() {
+    let bench = Bench::new();
+    let client = bench.client(0);
+    let wanted = ask(message::GETSA, 0, &[7; 24]);
+    let mut echo = Builder::new(control::ECHO, 0, 0, 0);
+    echo.put(&wanted);
+    client.send(&echo.finish()).unwrap();
+    assert_eq!(receive(&client), *wanted);
+}
+
 #[test]
 fn broken_clients_harm_nobody() {
     let bench = Bench::new();
@@ -165,15 +262,35 @@ fn broken_clients_harm_nobody() {
 
 #[test]
 fn a_place_has_one_server() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     let why = start(&bench.path(), &bench.database).unwrap_err();
     assert_eq!(why.kind(), io::ErrorKind::AddrInUse);
     settle(&bench.client(0));
     // A socket that nobody serves makes way; a file does not.
     let left = bench.directory.path().join("left");
     drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
+    drop(start(&left, &bench.database).unwrap());
+    assert!(!left.exists(), "a server takes its socket away");
     let file = bench.directory.path().join("file");
     std::fs::write(&file, "precious").unwrap();
     assert!(start(&file, &bench.database).is_err());
     assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+    // A server that ends leaves the socket of its successor alone.
+    for _ in 0..50 {
+        let (path, database) = (bench.path(), bench.database.clone());
+        let successor = std::thread::spawn(move || {
+            loop {
+                match start(&path, &database) {
+                    Ok(server) => return server,
+                    Err(why) => assert_eq!(why.kind(), io::ErrorKind::AddrInUse),
+                }
+            }
+        });
+        let (started, directory) = (bench.directory.path().to_owned(), bench.database.clone());
+        let former =
+            std::mem::replace(&mut bench._server, start(&started.join("other"), &directory).unwrap());
+        drop(former);
+        bench._server = successor.join().unwrap();
+        settle(&bench.client(0));
+    }
 }

@@ -33,8 +33,11 @@
 //!   write: direction and selector. `flush_policies` write.
 //! * `reserve` read: an SPI that no association has, for 165 s. The parameter is `dst ADDRESS [min N] [max N]`.
 //! * `path_mtu` write: `dst ADDRESS spi NUMBER BYTES`: the longest packet that the association's path takes. It counts for ten minutes.
-//! * `events` read: takes the events that wait, a line each: `acquire`, `expire`, `mapping`. The parameter is how many milliseconds to wait for one, default 0.
-//!   `lost_events` read: how many found no room among the 4,096 that may wait.
+//! * `events` read: events, a line each: `acquire`, `expire`, `mapping`. The parameter is `[MS [CURSOR]]`: how many milliseconds to wait for one, default 0, and which
+//!   event is the first. The last line is `next CURSOR`, for the next call. `now`, the default, stands for the next event that happens. The latest 4,096 are kept; if
+//!   some before them are wanted, the first line is `lost N`. A call gives 256 at most.
+//! * `take_events` read: the same for the key daemon, `[MS]`: events that this handler has not given yet. `lost_events` read: how many made way for others before they were
+//!   taken.
 //!
 //! **Drops:** none; IPsecEncrypt, IPsecDecrypt and IPsecCheck drop.
 //!
@@ -74,6 +77,7 @@ pub const CLASS: Class = Class::new("IPsecDatabase", "0/0", || Box::new(IpsecDat
         Handler::read("npolicies"),
         Handler::read("reserve"),
         Handler::read("events"),
+        Handler::read("take_events"),
         Handler::read("lost_events"),
         Handler::write("add_sa"),
         Handler::write("update_sa"),
@@ -315,7 +319,7 @@ impl Element for IpsecDatabase {
                 let spi = self.database.reserve(wanted.dst, wanted.range, now, || cx.random().u32(..));
                 spi.map(|spi| format!("{spi:#010x}")).map_err(failed)
             }
-            _ => Ok(events(&self.database, Duration::ZERO)),
+            _ => events(&self.database, name, param, Duration::ZERO),
         }
     }
 
@@ -325,12 +329,10 @@ impl Element for IpsecDatabase {
             "sas" => Some(Box::new(move || element.show(Keys::Hidden, &param, now))),
             "export" => Some(Box::new(move || element.show(Keys::Shown, &param, now))),
             "policies" => Some(Box::new(move || element.show_policies(&param, now))),
-            "events" => Some(Box::new(move || {
-                let wait = if param.is_empty() { Ok(0) } else { param.trim().parse() };
-                let wait =
-                    wait.map_err(|_| HandlerError::Failed("expected a number of milliseconds".into()))?;
-                Ok(events(&element.database, Duration::from_millis(wait).min(PATIENCE)))
-            })),
+            "events" => Some(Box::new(move || events(&element.database, "events", &param, PATIENCE))),
+            "take_events" => {
+                Some(Box::new(move || events(&element.database, "take_events", &param, PATIENCE)))
+            }
             _ => None,
         }
     }
@@ -340,9 +342,24 @@ impl Element for IpsecDatabase {
     }
 }
 
-fn events(database: &Database, patience: Duration) -> String {
-    let events = database.events.take(EVENTS, patience);
-    events.iter().map(|event| text::show_event(event) + "\n").collect()
+/// What `events` and `take_events` give.
+fn events(database: &Database, name: &str, param: &str, longest: Duration) -> Result<String, HandlerError> {
+    let mut words = param.split_whitespace();
+    let number = |word: &str| {
+        word.parse::<u64>().map_err(|_| HandlerError::Failed("expected '[MILLISECONDS [CURSOR]]'".into()))
+    };
+    let wait = words.next().map_or(Ok(0), number)?;
+    let wait = Duration::from_millis(wait).min(longest);
+    let takes = name == "take_events";
+    let heard = match words.next().unwrap_or("now") {
+        _ if takes => database.events.take(EVENTS, wait),
+        "now" => database.events.read(database.events.end(), EVENTS, wait),
+        cursor => database.events.read(number(cursor)?, EVENTS, wait),
+    };
+    let lost = if heard.lost > 0 { format!("lost {}\n", heard.lost) } else { String::new() };
+    let lines: String = heard.events.iter().map(|event| text::show_event(event) + "\n").collect();
+    let next = if takes { String::new() } else { format!("next {}\n", heard.next) };
+    Ok(lost + &lines + &next)
 }
 
 #[cfg(test)]
@@ -408,6 +425,25 @@ pub(super) mod tests {
         run.write("d.flush_sas", "").unwrap();
         run.write("d.flush_policies", "").unwrap();
         assert_eq!((run.read("d.sas").as_str(), run.read("d.policies").as_str()), ("", ""));
+    }
+
+    /// A packet finds no association, and its flow wants one.
+    #[test]
+    fn each_reader_hears_of_all_events() {
+        let text = format!("d :: IPsecDatabase({POLICIES}); i :: TestIn -> IPsecEncrypt(d) -> o :: TestOut;");
+        let run = Rig::text(&text).inputs(&[&packet([10, 1, 0, 1], [10, 2, 0, 1], 60)]);
+        let mut run = run.run();
+        let asked = "acquire src 10.1.0.1 dst 10.2.0.1 proto udp sport 9 dport 53 policy ";
+        let first = run.read_with("d.events", "0 0");
+        assert!(first.starts_with(asked) && first.ends_with("\nnext 1\n"), "{first}");
+        let taken = run.read("d.take_events");
+        assert_eq!(taken + "next 1\n", first);
+        assert_eq!((run.read("d.take_events").as_str(), run.read("d.lost_events").as_str()), ("", "0"));
+        assert_eq!(run.read_with("d.events", "0 0"), first, "it is still there");
+        assert_eq!(
+            (run.read("d.events").as_str(), run.read_with("d.events", "0 1").as_str()),
+            ("next 1\n", "next 1\n")
+        );
     }
 
     #[test]

@@ -225,7 +225,7 @@ mod tests {
         let clear = packet(src, dst, 60);
         let mut run = rig(POLICIES, 1).inputs(&[&clear, &clear, &clear]).run();
         assert_eq!(run.drops("e"), [(Reason::NoAssociation, 3)]);
-        let events = run.read("d.events");
+        let events = run.read("d.take_events");
         assert_eq!(events.lines().count(), 1, "{events}");
         assert!(events.starts_with(
             "acquire src 10.1.0.1 dst 10.2.0.1 proto udp sport 9 dport 53 policy src 10.1.0.0/16"
@@ -276,7 +276,7 @@ mod tests {
         );
         let mut run = rig(&last, 1).inputs(&[&clear, &clear, &clear]).run();
         assert_eq!((run.out("o0").len(), run.drops("e")), (2, vec![(Reason::SequenceExhausted, 1)]));
-        assert_eq!(run.read("d.events"), "expire dst 192.0.2.2 spi 0x00000100 reqid 1 hard\n");
+        assert_eq!(run.read("d.take_events"), "expire dst 192.0.2.2 spi 0x00000100 reqid 1 hard\n");
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
         );
         let mut run = rig(&limited, 1).burst(1).inputs(&[&clear, &clear, &clear]).run();
         assert_eq!((run.out("o0").len(), run.drops("e")), (2, vec![(Reason::NoAssociation, 1)]));
-        let events = run.read("d.events");
+        let events = run.read("d.take_events");
         let kinds: Vec<&str> = events.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!(kinds, ["expire", "expire", "acquire"], "{events}");
     }

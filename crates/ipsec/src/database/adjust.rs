@@ -34,7 +34,8 @@ impl Database {
     /// Gives a promised number back. Returns whether it was promised, and no association had it.
     pub fn give_back(&self, id: Id, now_ns: u64) -> bool {
         let mut writer = self.lock();
-        !writer.associations.contains_key(&id) && writer.reserved.remove(&id).is_some_and(|until| until > now_ns)
+        !writer.associations.contains_key(&id)
+            && writer.reserved.remove(&id).is_some_and(|until| until > now_ns)
     }
 }
 
@@ -60,7 +61,7 @@ mod tests {
             Event::Expire { reached, .. } => reached,
             other => panic!("{other:?}"),
         };
-        database.events.take(9, Duration::ZERO).into_iter().map(reached).collect()
+        database.events.take(9, Duration::ZERO).events.into_iter().map(reached).collect()
     }
 
     #[test]
@@ -77,7 +78,10 @@ mod tests {
         database.adjust(other.clone(), 9).unwrap();
         let now = database.association(config("").id()).unwrap();
         assert!(std::sync::Arc::ptr_eq(&now, &association), "workers have the same one");
-        assert_eq!((now.sa.sent(), now.sa.window.top(), now.lines.usage().bytes, now.made_ns), (17, 40, 100, 5));
+        assert_eq!(
+            (now.sa.sent(), now.sa.window.top(), now.lines.usage().bytes, now.made_ns),
+            (17, 40, 100, 5)
+        );
         let shown = now.current();
         assert_eq!((shown.esp.udp, shown.limits), (other.esp.udp, other.limits));
         assert_eq!((shown.reqid, shown.selector), (7, config("").selector));

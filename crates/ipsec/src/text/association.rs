@@ -13,7 +13,7 @@ use esp::sa::{DontFragment, Rules, UdpPorts};
 use esp::{Config, Mode, Spec};
 
 use super::Keys;
-use super::words::{Mistake, SelectorWords, Words, bytes, hex, mistake, safe, show_selector};
+use super::words::{Mistake, SelectorWords, Words, bytes, mistake, put_hex, safe, show_selector};
 use crate::association::{AssociationConfig, Progress};
 use crate::lifetime::Limits;
 use crate::selector::Selector;
@@ -22,6 +22,9 @@ use crate::selector::Selector;
 const SECOND: u64 = 1_000_000_000;
 /// Bits of a check value where a text says no number, as Linux' `auth` has it.
 const AUTH_BITS: usize = 96;
+
+/// Room for all words of an association, with the longest keys, but for the window's bits.
+const WORDS_LEN: usize = 2048;
 
 /// What has been read so far.
 #[derive(Default)]
@@ -272,20 +275,35 @@ fn progress(words: &mut Words<'_>) -> Result<Progress, Mistake> {
 pub fn show_association(config: &AssociationConfig, keys: Keys) -> String {
     let AssociationConfig { src, dst, esp, reqid, selector, limits, progress } = config;
     let mode = if esp.mode == Mode::Transport { "transport" } else { "tunnel" };
-    let mut text = format!(
+    // The text keeps its place in memory, so that no copy of a key is left elsewhere.
+    let mut text = String::with_capacity(WORDS_LEN + 8 * progress.bitmap.len());
+    let _ = write!(
+        text,
         "src {src} dst {dst} proto esp spi {:#010x} reqid {reqid} mode {mode} replay-window {}",
         esp.spi, esp.window
     );
-    let key = |key: &[u8]| if keys == Keys::Shown { hex(key) } else { "***".to_owned() };
-    let _ = match &esp.spec {
-        Spec::Combined { algorithm, key: secret, icv_len } => {
-            write!(text, " aead {algorithm} {} {}", key(secret), icv_len * 8)
-        }
-        Spec::Separate { cipher, key: secret, auth, auth_key, icv_len } => {
-            let secret = if *cipher == Cipher::Null { "''".to_owned() } else { key(secret) };
-            write!(text, " enc {cipher} {secret} auth-trunc {auth} {} {}", key(auth_key), icv_len * 8)
-        }
+    let put = |text: &mut String, key: &[u8]| match keys {
+        Keys::Shown => put_hex(text, key),
+        Keys::Hidden => text.push_str("***"),
     };
+    match &esp.spec {
+        Spec::Combined { algorithm, key, icv_len } => {
+            let _ = write!(text, " aead {algorithm} ");
+            put(&mut text, key);
+            let _ = write!(text, " {}", icv_len * 8);
+        }
+        Spec::Separate { cipher, key, auth, auth_key, icv_len } => {
+            let _ = write!(text, " enc {cipher} ");
+            if *cipher == Cipher::Null {
+                text.push_str("''");
+            } else {
+                put(&mut text, key);
+            }
+            let _ = write!(text, " auth-trunc {auth} ");
+            put(&mut text, auth_key);
+            let _ = write!(text, " {}", icv_len * 8);
+        }
+    }
     if let Some(UdpPorts { from, to }) = esp.udp {
         let _ = write!(text, " encap espinudp {from} {to} 0.0.0.0");
     }
@@ -296,7 +314,8 @@ pub fn show_association(config: &AssociationConfig, keys: Keys) -> String {
     show_limits(&mut text, limits);
     if *progress != Progress::default() {
         let bitmap: Vec<u8> = progress.bitmap.iter().flat_map(|word| word.to_be_bytes()).collect();
-        let _ = write!(text, " progress {} {} {}", progress.sent, progress.top, hex(&bitmap));
+        let _ = write!(text, " progress {} {} ", progress.sent, progress.top);
+        put_hex(&mut text, &bitmap);
     }
     text
 }

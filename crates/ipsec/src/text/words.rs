@@ -115,11 +115,19 @@ pub(super) fn bytes(word: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     let (pairs, rest) = digits.as_chunks::<2>();
     let both = |&[high, low]: &[u8; 2]| Some(digit(high)? << 4 | digit(low)?);
-    if rest.is_empty() { pairs.iter().map(both).collect() } else { None }
+    // Room for all, so that no copy of a key is left elsewhere.
+    let mut bytes = Vec::with_capacity(pairs.len());
+    for pair in pairs.iter().filter(|_| rest.is_empty()) {
+        bytes.push(both(pair)?);
+    }
+    rest.is_empty().then_some(bytes)
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
-    format!("0x{}", wire::fields::hex(bytes))
+/// Adds bytes in hexadecimal.
+pub(super) fn put_hex(text: &mut String, bytes: &[u8]) {
+    text.push_str("0x");
+    let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or_default();
+    text.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
 }
 
 fn prefix(word: &str) -> Option<Prefix> {

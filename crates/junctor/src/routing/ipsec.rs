@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ipsec::Event;
-use xfrm::{Calls, Refusal, Remote, Server, events_of, refusal_of};
+use ipsec::Heard;
+use xfrm::{Calls, Refusal, Remote, Server, heard_of, refusal_of};
 
 use crate::calls;
 use crate::connection::Connection;
@@ -48,14 +48,14 @@ pub(super) fn serve(options: &Options) -> Result<Option<Server>, String> {
     server.map(Some).map_err(|why| format!("--xfrm {}: {why}", socket.display()))
 }
 
-fn wait_for_events(router: &Mutex<Router>, is_shared: bool) -> Vec<Event> {
+fn wait_for_events(router: &Mutex<Router>, is_shared: bool) -> Heard {
     let wait = if is_shared { 0 } else { WAIT_MS };
-    let text = lock(router).read("events", &wait.to_string());
-    let events: Vec<Event> = text.as_deref().map(|text| events_of(text).collect()).unwrap_or_default();
-    if text.is_err() || is_shared && events.is_empty() {
+    let text = lock(router).read("take_events", &wait.to_string());
+    let is_idle = text.as_ref().map_or(true, |text| is_shared && text.is_empty());
+    if is_idle {
         std::thread::sleep(PAUSE);
     }
-    events
+    text.as_deref().map(heard_of).unwrap_or_default()
 }
 
 /// The router whose handlers are called.

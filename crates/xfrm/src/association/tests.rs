@@ -8,7 +8,7 @@ use ipsec::text::parse_association;
 const GCM: &str = "src 192.0.2.1 dst 198.51.100.1 proto esp spi 0x100 reqid 7 mode tunnel replay-window 1024 \
                    aead rfc4106(gcm(aes)) 0x000102030405060708090a0b0c0d0e0f10111213 128";
 
-fn bytes_of(config: &AssociationConfig) -> Vec<u8> {
+fn bytes_of(config: &AssociationConfig) -> crate::netlink::Bytes {
     let mut message = Builder::new(layout::message::NEWSA, 0, 0, 0);
     put_association(&mut message, &Found { what: config.clone(), carried: Carried::default() });
     message.finish()
