@@ -224,6 +224,11 @@ impl Association {
         self.note(Reached::Hard);
     }
 
+    /// Whether another one is to have its keys.
+    pub(crate) fn has_keys_of(&self, config: &AssociationConfig) -> bool {
+        self.config.esp.spec == config.esp.spec
+    }
+
     /// Goes on with the age and the counts of the association whose place it takes.
     pub(crate) fn take_counts(&mut self, before: &Association) {
         (self.lines, self.made_ns) = (before.lines.clone(), before.made_ns);

@@ -266,7 +266,7 @@ impl Database {
         generation: u64,
     ) -> Result<Association, SaError> {
         // The same keys go on: no packet passes twice, and no number is used twice.
-        let same = before.filter(|before| before.config.esp.spec == config.esp.spec);
+        let same = before.filter(|before| before.has_keys_of(&config));
         if let Some(same) = same
             && config.progress == Progress::default()
         {

@@ -124,6 +124,30 @@ fn what_cannot_be_followed_changes_nothing() {
     assert_eq!((database.associations().len(), database.policies().len()), (1, 1));
 }
 
+/// A worker that stands still sees the old association for long. It must not use numbers that the new one uses.
+#[test]
+fn keys_have_one_user_at_a_time() {
+    let domain = Domain::new(Limits { objects: 1, bytes: 1 << 30 });
+    let database = Database::new(&domain, 1);
+    let with = |n: u32, bytes: u64| configured([association(n, bytes)], [policy(n, "out", 0)]);
+    database.follow(with(1, 9000), 0).unwrap();
+    for _ in 0..4 {
+        domain.reclaim();
+        database.tidy();
+    }
+    let reader = domain.register("worker");
+    let before = database.association(id(1)).unwrap();
+    before.sa.take_numbers(5).unwrap();
+    database.follow(with(1, 9001), 0).unwrap();
+    database.follow(with(1, 9002), 0).unwrap();
+    let rule = database.outbound(&flow(1), &reader).unwrap();
+    let seen = rule.target.as_ref().unwrap().current(&reader).unwrap();
+    let after = database.association(id(1)).unwrap();
+    assert!(!std::ptr::eq(&**seen, &*after), "the tables wait");
+    assert!(seen.is_over() && before.is_over() && !after.is_over());
+    assert!(!database.count(seen, 0, 60, 0) && after.sa.sent() >= 5);
+}
+
 /// Workers that stand still keep old tables; the new ones wait, and come by themselves.
 #[test]
 fn tables_wait_for_workers() {

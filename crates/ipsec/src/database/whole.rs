@@ -146,6 +146,8 @@ impl Database {
         let mut made = Vec::with_capacity(change.come.len());
         for config in change.come {
             let before = writer.associations.get(&config.id());
+            // Tables take time to make. Until they are published, workers must not use numbers that the successor uses, or accept what it accepts.
+            before.filter(|before| before.has_keys_of(&config)).into_iter().for_each(|before| before.end());
             made.push(self.make(config, before, now_ns, writer.made + 1 + made.len() as u64)?);
         }
         writer.made += made.len() as u64;
