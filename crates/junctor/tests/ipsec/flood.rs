@@ -89,7 +89,7 @@ fn flood(name: &str, forge: Forge, words: &str, burst: usize) {
     let drops = router.drops().into_iter().filter(|(_, count)| *count > 0);
     assert_eq!(drops.collect::<BTreeMap<_, _>>(), wanted, "{name}, burst {burst}");
     router.check().unwrap();
-    assert_eq!(router.read("db.events"), "", "outsiders make no event");
+    assert_eq!(router.read("db.take_events"), "", "outsiders make no event");
     let line = router.read("db.sas");
     let forged = wanted.get("bad-icv").copied().unwrap_or(0);
     assert!(line.contains(&format!(" replayed 0 outside-window 0 bad-icv {forged} ")), "{line}");

@@ -200,7 +200,7 @@ fn an_association_stops_at_its_last_number() {
         let named = ["sequence-exhausted", "no-sa"].map(|name| drops.get(name).copied().unwrap_or(0));
         assert!(named[0] > 0 && named[0] + named[1] == 35, "burst {burst}: {drops:?}");
         assert_eq!(send(&mut router, 3), []);
-        let events = router.read("db.events");
+        let events = router.read("db.take_events");
         assert!(events.starts_with("expire dst 192.0.2.2 spi 0x00000100 reqid 1 hard\n"), "{events}");
         assert_eq!(events.matches("acquire").count(), 1, "{events}");
         router.write("db.add_sa", &format!("{OUT} spi 0x101"));
