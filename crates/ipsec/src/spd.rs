@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sync::rcu::{Cell, Domain, Reader};
 
 use crate::buckets::{Buckets, Busy};
-use crate::policy::{Action, Policy, PolicyKey};
+use crate::policy::{Policy, PolicyKey};
 use crate::selector::{Flow, Prefix, Selector};
-use crate::targets::{Target, TargetKey};
+use crate::targets::Target;
 
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -65,14 +65,6 @@ impl Rule {
     pub(crate) fn with_target(&self, target: Arc<Target>) -> Rule {
         let used = AtomicU64::new(self.used.load(Ordering::Relaxed));
         Rule { policy: self.policy.clone(), target: Some(target), used, order: self.order }
-    }
-
-    /// By what its target is found.
-    pub(crate) fn target_key(&self) -> Option<TargetKey> {
-        match &self.policy.action {
-            Action::Protect(template) => Some(TargetKey::of(template, &self.policy.selector)),
-            Action::Bypass | Action::Discard => None,
-        }
     }
 
     fn rank(&self) -> (u32, u64) {

@@ -12,7 +12,7 @@ use sync::rcu::{Cell, Domain, Reader};
 
 use crate::association::Association;
 use crate::buckets::Busy;
-use crate::policy::{Kind, Policy, Template};
+use crate::policy::{Action, Kind, Policy, Template};
 use crate::selector::{Prefix, Selector};
 
 /// After a request for an association, the next one of the same template comes this much later, in nanoseconds.
@@ -27,8 +27,10 @@ pub(crate) struct TargetKey {
 }
 
 impl TargetKey {
-    pub fn of(template: &Template, selector: &Selector) -> TargetKey {
-        TargetKey { template: template.clone(), hosts: hosts_of(template, selector) }
+    /// That of a policy, if it protects packets.
+    pub fn of(policy: &Policy) -> Option<TargetKey> {
+        let Action::Protect(template) = &policy.action else { return None };
+        Some(TargetKey { template: template.clone(), hosts: hosts_of(template, &policy.selector) })
     }
 
     /// The two hosts between which its associations are, if it says so.
@@ -89,11 +91,7 @@ impl Target {
     /// The same with another association.
     pub(crate) fn successor(&self, domain: &Domain, current: Option<Arc<Association>>) -> Target {
         let asked = if current.is_some() { 0 } else { self.asked.load(Ordering::Relaxed) };
-        Target {
-            leads: AtomicU64::new(generation(current.as_ref())),
-            asked: AtomicU64::new(asked),
-            current: Cell::new(domain, current),
-        }
+        Target { asked: AtomicU64::new(asked), ..Target::new(domain, current) }
     }
 
     /// Whether this is its association.

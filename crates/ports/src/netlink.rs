@@ -14,8 +14,9 @@ pub(crate) use request::{CREATE, REPLACE, Request, attribute};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
-const RTM_NEWADDR: u16 = 20;
+pub(crate) const RTM_NEWADDR: u16 = 20;
 const RTM_DELADDR: u16 = 21;
+pub(crate) const RTM_GETADDR: u16 = 22;
 const RTMGRP_LINK: u32 = 1;
 const RTMGRP_IPV4_IFADDR: u32 = 0x10;
 const RTMGRP_IPV6_IFADDR: u32 = 0x100;
@@ -29,6 +30,7 @@ const IFLA_CARRIER_DOWN_COUNT: u16 = 48;
 const IFLA_INFO_KIND: u16 = 1;
 const HEADER: usize = 16;
 const LINK_HEADER: usize = 16;
+pub(crate) const ADDRESS_HEADER: usize = 8;
 /// Room for some messages of the kernel's, which are seldom longer than 2 KiB.
 const BUFFER: usize = 32 * 1024;
 
@@ -146,7 +148,6 @@ impl AddressEvents {
 
     /// Asks for all addresses; the answers come as events.
     pub(crate) fn ask_for_all(&self) -> io::Result<()> {
-        const RTM_GETADDR: u16 = 22;
         dump(&self.0, RTM_GETADDR)
     }
 
@@ -221,7 +222,6 @@ fn link(body: &[u8], gone: bool) -> Option<LinkEvent> {
 
 /// struct ifaddrmsg: family, prefix length, flags, scope, index; then attributes.
 fn address(body: &[u8], gone: bool) -> Option<AddressEvent> {
-    const ADDRESS_HEADER: usize = 8;
     // The kernel speaks by none of these if it has another one. Temporary addresses of IPv6 count as secondary.
     const LESS: u8 = (libc::IFA_F_SECONDARY | libc::IFA_F_DEPRECATED | libc::IFA_F_TENTATIVE) as u8;
     let read = |value: &[u8]| match value.len() {

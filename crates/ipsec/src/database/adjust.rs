@@ -14,9 +14,8 @@ impl Database {
         let id = config.id();
         let mut writer = self.lock();
         let Some(association) = writer.associations.get(&id).filter(|there| !there.is_over()).cloned() else {
-            let is_promised = writer.reserved.get(&id).is_some_and(|until| *until > now_ns);
             drop(writer);
-            return if is_promised {
+            return if self.is_reserved(id, now_ns) {
                 self.add(config, false, now_ns).map(drop)
             } else {
                 Err(Error::NoAssociation(id))

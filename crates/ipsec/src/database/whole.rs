@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many changes at once: a configuration that another one follows, and flushing.
 //!
-//! Tables are made anew beside those that workers read, and take their place whole. So workers find either all of the old policies of a direction or all of the new
-//! ones, and however many entries change, three versions are retired.
+//! New tables are made while workers read the old ones, and take their place whole. So workers find either all of the old policies of a direction or all of the new
+//! ones. Three versions are retired, however many entries change.
 //!
 //! Where retired versions wait for a worker that stands still, the new tables wait, too ([`Pending`]): the old ones go on meanwhile, single changes are refused as
 //! [`Error::Busy`], and [`Database::tidy`] tries again.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::hash_map::Entry as Place;
+use std::collections::{BTreeMap, HashMap, HashSet, btree_map};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,13 +18,15 @@ use crate::association::{Association, AssociationConfig, Id};
 use crate::buckets::{Busy, Row};
 use crate::policy::{Direction, Policy, PolicyKey};
 use crate::spd::{Rule, Tuples};
+use crate::targets::TargetKey;
 
 /// What a configuration puts into the databases.
 #[derive(Clone, Debug, Default)]
 pub struct Configured {
     associations: BTreeMap<Id, AssociationConfig>,
     policies: Vec<Policy>,
-    keys: HashSet<PolicyKey>,
+    /// Where each policy is.
+    places: HashMap<PolicyKey, usize>,
 }
 
 impl Configured {
@@ -35,10 +38,10 @@ impl Configured {
         super::check(&config)?;
         drop(esp::Sa::new(&config.esp)?);
         let id = config.id();
-        if self.associations.contains_key(&id) {
-            return Err(Error::Exists(id));
-        }
-        self.associations.insert(id, config);
+        match self.associations.entry(id) {
+            btree_map::Entry::Occupied(_) => return Err(Error::Exists(id)),
+            btree_map::Entry::Vacant(place) => place.insert(config),
+        };
         Ok(())
     }
 
@@ -48,33 +51,25 @@ impl Configured {
     /// It contradicts itself, or there is one of the same direction and selector.
     pub fn add_policy(&mut self, policy: Policy) -> Result<(), Error> {
         super::check_policy(&policy)?;
-        if !self.keys.insert(policy.key()) {
-            return Err(Error::PolicyExists);
-        }
+        let Place::Vacant(place) = self.places.entry(policy.key()) else { return Err(Error::PolicyExists) };
+        place.insert(self.policies.len());
         self.policies.push(policy);
         Ok(())
     }
 
     /// What must change where `self` was followed, and `next` is to be.
     fn change_to(&self, next: &Configured) -> Change {
-        let others: HashMap<PolicyKey, &Policy> =
-            self.policies.iter().map(|policy| (policy.key(), policy)).collect();
-        let is_new = |policy: &&Policy| others.get(&policy.key()) != Some(policy);
+        let stays = |id: &&Id| next.associations.contains_key(id);
+        let had = |config: &&AssociationConfig| self.associations.get(&config.id()) == Some(config);
+        let policy_stays = |key: &&PolicyKey| next.places.contains_key(key);
+        let had_policy = |policy: &&Policy| {
+            self.places.get(&policy.key()).is_some_and(|place| self.policies[*place] == **policy)
+        };
         Change {
-            gone: self
-                .associations
-                .keys()
-                .filter(|id| !next.associations.contains_key(id))
-                .copied()
-                .collect(),
-            come: next
-                .associations
-                .iter()
-                .filter(|(id, config)| self.associations.get(id) != Some(config))
-                .map(|(_, config)| config.clone())
-                .collect(),
-            policies_gone: self.keys.difference(&next.keys).cloned().collect(),
-            policies_come: next.policies.iter().filter(is_new).cloned().collect(),
+            gone: self.associations.keys().filter(|id| !stays(id)).copied().collect(),
+            come: next.associations.values().filter(|config| !had(config)).cloned().collect(),
+            policies_gone: self.places.keys().filter(|key| !policy_stays(key)).cloned().collect(),
+            policies_come: next.policies.iter().filter(|policy| !had_policy(policy)).cloned().collect(),
         }
     }
 }
@@ -249,7 +244,7 @@ impl Writer {
             return;
         }
         for rule in self.rules.values_mut() {
-            if let Some(key) = rule.target_key().filter(|key| changed.contains(key)) {
+            if let Some(key) = TargetKey::of(&rule.policy).filter(|key| changed.contains(key)) {
                 *rule = Arc::new(Rule::with_target(rule, self.targets[&key].target.clone()));
             }
         }

@@ -11,7 +11,7 @@ use sync::rcu::Domain;
 use super::whole::{Configured, Pending};
 use crate::association::{Association, AssociationConfig, Id};
 use crate::buckets::Busy;
-use crate::policy::{Action, Direction, Policy, PolicyKey};
+use crate::policy::{Direction, Policy, PolicyKey};
 use crate::spd::Rule;
 use crate::targets::{Target, TargetKey};
 
@@ -153,17 +153,13 @@ impl Writer {
         if policy.index == 0 {
             policy.index = before.map_or(index(policy.direction, order), |before| before.policy.index);
         }
-        let target = match &policy.action {
-            Action::Protect(template) => Some(self.target(TargetKey::of(template, &policy.selector), domain)),
-            Action::Bypass | Action::Discard => None,
-        };
+        let target = TargetKey::of(&policy).map(|key| self.target(key, domain));
         Arc::new(Rule::new(policy, target, order))
     }
 
     /// A policy no longer uses its template.
     pub fn release(&mut self, policy: &Policy) {
-        let Action::Protect(template) = &policy.action else { return };
-        let key = TargetKey::of(template, &policy.selector);
+        let Some(key) = TargetKey::of(policy) else { return };
         let Some(used) = self.targets.get_mut(&key) else { return };
         used.users -= 1;
         if used.users == 0 {

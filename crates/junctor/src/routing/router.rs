@@ -239,7 +239,7 @@ fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs
             let words: Vec<String> = command.iter().map(quoted).collect();
             // A zebra that is started again gets their routes only when they are, too.
             let bound = if *after == "zebra" { "bound_to = [\"zebra\"]\n" } else { "" };
-            // A daemon that finds no zebra tries again after 10 s. What bgpd wants of bfdd before that is never told.
+            // A daemon that finds no zebra tries again after 10 s. What bgpd asks of bfdd before that is lost.
             let ready = match daemon.as_str() {
                 "zebra" => format!("ready = {}\n", quoted(format!("unix:{at}/zserv"))),
                 _ => String::new(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A peer on the wire, which seals its packets itself: with any sequence number, from whatever it likes.
+//! A peer on the wire, which seals its packets itself: with any sequence number, from any address.
 
 use std::time::Duration;
 

@@ -277,7 +277,7 @@ fn a_plane_that_hangs_is_replaced() {
     assert_eq!(deployment.pid("two"), two);
 }
 
-/// What comes after a plane that others connect to waits for its socket, whatever an earlier process has left there.
+/// What comes after a plane that others connect to waits for its socket. One that an earlier process has left does not count.
 #[test]
 fn a_plane_is_ready_when_it_listens() {
     if lab::rig::skip("a_plane_is_ready_when_it_listens") {

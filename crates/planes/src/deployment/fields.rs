@@ -22,6 +22,19 @@ impl Findings {
         Span { file: self.file, start: range.start as u32, end: range.end as u32 }
     }
 
+    /// A word that is none of those that `key` expects.
+    pub(super) fn unknown_word<'w>(
+        &mut self,
+        (text, at): Placed<&str>,
+        key: &str,
+        words: impl Iterator<Item = &'w str> + Clone,
+    ) {
+        let all: Vec<&str> = words.clone().collect();
+        let wrong = format!("`{key}` expects one of {}, not \"{text}\"", all.join(", "));
+        let near = lang::suggest(text, words);
+        self.list.push(Diagnostic::error("E0703", wrong).at(at).did_you_mean(near));
+    }
+
     pub(super) fn wrong_value(&mut self, at: Span, message: impl Into<String>) {
         self.list.push(Diagnostic::error("E0703", message).at(at));
     }
@@ -125,10 +138,7 @@ impl<'t, 'i> Fields<'t, 'i> {
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Some((*value, at));
         }
-        let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        let wrong = format!("`{key}` expects one of {}, not \"{text}\"", all.join(", "));
-        let near = lang::suggest(text, all.into_iter());
-        found.list.push(Diagnostic::error("E0703", wrong).at(at).did_you_mean(near));
+        found.unknown_word((text, at), key, words.iter().map(|(word, _)| *word));
         None
     }
 

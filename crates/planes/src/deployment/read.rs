@@ -397,9 +397,7 @@ fn plane(
 fn ready(fields: &mut Fields<'_, '_>, found: &mut Findings, partition: Partition) -> Option<Ready> {
     let (text, at) = fields.text(found, "ready")?;
     let Some(ready) = Ready::read(text) else {
-        let wrong = format!("`ready` expects one of {}, not \"{text}\"", Ready::FORMS.join(", "));
-        let near = lang::suggest(text, Ready::FORMS.into_iter());
-        found.list.push(Diagnostic::error("E0703", wrong).at(at).did_you_mean(near));
+        found.unknown_word((text, at), "ready", Ready::FORMS.into_iter());
         return None;
     };
     if matches!(ready, Ready::Listens(_)) && partition != Partition::Process {

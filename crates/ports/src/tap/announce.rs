@@ -11,15 +11,11 @@ use std::time::Duration;
 
 use super::again::enter;
 use crate::link::Interfaces;
-use crate::netlink::{REPLACE, Request, word};
+use crate::netlink::{ADDRESS_HEADER, REPLACE, RTM_GETADDR, RTM_NEWADDR, Request, word};
 use crate::sys;
 
 /// The pauses before each, in seconds.
 const PAUSES_S: [u64; 4] = [1, 3, 9, 27];
-
-const RTM_NEWADDR: u16 = 20;
-const RTM_GETADDR: u16 = 22;
-const ADDRESS_HEADER: usize = 8;
 
 /// Has another thread announce the addresses of the interface of this name, until it has another index.
 pub(super) fn later(name: &str, namespace: Option<Arc<File>>) {
@@ -41,7 +37,7 @@ pub(super) fn later(name: &str, namespace: Option<Arc<File>>) {
     });
 }
 
-/// Replaces the interface's addresses by themselves, of which the kernel tells everybody.
+/// Replaces each address of the interface by itself, which the kernel reports as it reports a new one.
 fn announce(socket: &OwnedFd, index: u32) -> std::io::Result<()> {
     let mut addresses: Vec<Vec<u8>> = Vec::new();
     Request::new(RTM_GETADDR, 0, &[0; ADDRESS_HEADER]).ask_for_all(socket, |body| {

@@ -13,20 +13,17 @@ use std::time::Instant;
 
 use super::TapSpec;
 use crate::link::Watch;
-use crate::netlink::{CREATE, Request, attributes, word};
+use crate::netlink::{ADDRESS_HEADER, CREATE, RTM_GETADDR, RTM_NEWADDR, Request, attributes, word};
 use crate::sys;
 
 /// The least MTU of an interface with IPv6, in bytes.
 const LEAST_MTU: usize = 1280;
 
-const RTM_NEWADDR: u16 = 20;
-const RTM_GETADDR: u16 = 22;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_GETROUTE: u16 = 26;
 const IFA_ADDRESS: u16 = 1;
 const IFA_CACHEINFO: u16 = 6;
 const IFA_F_TEMPORARY: u8 = 1;
-const ADDRESS_HEADER: usize = 8;
 const RTA_OIF: u16 = 4;
 const RTA_MULTIPATH: u16 = 9;
 const RTPROT_BOOT: u8 = 3;
