@@ -36,8 +36,15 @@ fn parallelism_writes_a_page_and_json() {
         "parallelism.rewriting.after_modelled_mpps_3".to_owned(),
     ];
     if cores > 1 {
-        let more =
-            ["router.mpps_2", "ipsec_3des.scaling_2", "move_ns", "streams.solver_share", "rewriting.gain_2"];
+        let more = [
+            "router.mpps_2",
+            "ipsec_3des.scaling_2",
+            "move_ns",
+            "paying.work_0.apart_2",
+            "paying.gcm_1436.shared_2",
+            "streams.solver_share",
+            "rewriting.gain_2",
+        ];
         names.extend(more.map(|name| format!("parallelism.{name}")));
     }
     for name in names {

@@ -6,6 +6,7 @@
 //! is a section here, and a file.
 
 mod moving;
+mod paying;
 mod rewriting;
 mod streams;
 mod workers;
@@ -43,9 +44,10 @@ pub(super) fn run(common: &Common) -> Result<Report, Wrong> {
     let distance = moving::measure(&mut setting)?;
     let (scaling, packet_ns) = workers::run(&mut setting)?;
     let moving = moving::section(&mut setting, &packet_ns, distance);
+    let paying = paying::run(&mut setting)?;
     let streams = streams::run(&mut setting)?;
     let rewriting = rewriting::run(&mut setting)?;
-    let sections = vec![scaling, moving, streams, rewriting];
+    let sections = vec![scaling, moving, paying, streams, rewriting];
     Ok(report(setting, sections))
 }
 

@@ -49,10 +49,13 @@ pub(crate) struct InTurn {
 }
 
 impl InTurn {
-    /// Whether something was timed on each of both workers that has tasks, of which these are the homes; in a short run perhaps not.
-    pub(super) fn tells_of(&self, homes: &[usize]) -> bool {
-        let timed = |tasks: &Vec<f64>| tasks.iter().sum::<f64>().is_normal();
-        (0..2).all(|worker| !homes.contains(&worker) || timed(&self.tasks[worker]))
+    /// Whether enough was timed on both workers to tell of tasks with these homes, where a packet costs so much on one. In a short run
+    /// perhaps nothing was, or only those tasks that have many runs and little to do.
+    pub(super) fn tells_of(&self, homes: &[usize], ns_per_packet: f64) -> bool {
+        let timed = |worker: usize| self.tasks[worker].iter().sum::<f64>();
+        let all = timed(0) + timed(1);
+        let each = (0..2).all(|worker| !homes.contains(&worker) || timed(worker).is_normal());
+        each && all >= TIMED_LEAST * ns_per_packet
     }
 }
 
@@ -68,6 +71,9 @@ pub(super) struct Measures {
 
 /// How many times its median an element's cost in a round may be before an interruption must be in it.
 const INTERRUPTED: f64 = 3.0;
+
+/// What two workers that take turns must have spent at least, as a part of what one does: moving makes nothing much cheaper.
+const TIMED_LEAST: f64 = 0.5;
 
 /// Gives each round the mean of what elements by themselves cost in all, as shares of what all tasks did: a round times few of their
 /// passes.

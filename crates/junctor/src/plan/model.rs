@@ -47,7 +47,8 @@ impl Prediction {
         }
         let links = links(costs, elements, &items, &mut parts, handoff);
         let mut problem = Problem { items: parts, links, frame_costs: handoff.memory_ns, workers };
-        let tried = costs.in_turn.as_ref().filter(|tried| workers > 1 && tried.tells_of(&homes));
+        let tried =
+            costs.in_turn.as_ref().filter(|tried| workers > 1 && tried.tells_of(&homes, costs.ns_per_packet));
         tried.into_iter().for_each(|tried| correct(&mut problem, &items, costs, tried));
         // Cores share a cache and a memory, and are not all as fast.
         let slower = costs.slower(workers);
@@ -280,6 +281,17 @@ mod tests {
             });
             assert!((found.mpps() - 1e3 / 70.0).abs() < 0.01, "{unknown}: {}", found.mpps());
         }
+    }
+
+    #[test]
+    fn what_was_hardly_timed_in_turn_makes_no_task_cheap() {
+        let found = prediction("s :: InfiniteSource -> Discard", 4, |shared: &Shared| {
+            // Only a few short runs of a task that takes 6 µs a packet were timed.
+            let tasks = [0, 1].map(|_| vec![2.0; shared.elements.len()]);
+            let in_turn = Some(InTurn { tasks, elements: vec![0.0; shared.elements.len()] });
+            Costs { in_turn, ..Costs::made_up(shared, &[("s", 6000.0)]) }
+        });
+        assert!(found.loads.iter().sum::<f64>() > 5999.0, "{:?}", found.loads);
     }
 
     #[test]

@@ -13,10 +13,10 @@ const ROUTER: &str = include_str!("../../../../../conf/ip-router.click");
 const PASS: (&str, &str) =
     ("GetIPAddress(16) -> [0]rt;", "GetIPAddress(16) -> IPsecEncrypt(ipsec, DEFAULT discard) -> [0]rt;");
 /// The study's cipher, with keys of no secrecy.
-const TRIPLE_DES: &str = "enc 3des-cbc 0x0123456789abcdef23456789abcdef01456789abcdef0123 auth-trunc sha1 \
+pub(super) const TRIPLE_DES: &str = "enc 3des-cbc 0x0123456789abcdef23456789abcdef01456789abcdef0123 auth-trunc sha1 \
                           0x000102030405060708090a0b0c0d0e0f10111213 96";
 /// A cipher of today.
-const AES_GCM: &str = "aead aes-gcm 0x000102030405060708090a0b0c0d0e0f10111213 128";
+pub(super) const AES_GCM: &str = "aead aes-gcm 0x000102030405060708090a0b0c0d0e0f10111213 128";
 /// Cores up to which the model is shown, if there are fewer.
 const MODELLED: [usize; 6] = [1, 2, 3, 4, 6, 8];
 
