@@ -95,6 +95,7 @@ reasons! {
     WrongAssociation "wrong-sa" "The packet came by a security association that is not for such packets.";
     BadEsp "bad-esp" "An ESP packet is truncated or malformed.";
     EspFragment "esp-fragment" "A fragment that IPsec must not take: reassemble ESP packets first.";
+    AmbiguousFragment "ambiguous-fragment" "A later fragment, whose ports are unknown, could be of a security policy for ports.";
     Replayed "replayed" "An ESP packet with this sequence number has come before.";
     OutsideWindow "outside-window" "An ESP packet's sequence number is older than the anti-replay window.";
     BadIcv "bad-icv" "An ESP packet failed its integrity check.";

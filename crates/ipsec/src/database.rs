@@ -148,6 +148,20 @@ impl Database {
         self.policies[1].find(flow, reader)
     }
 
+    /// Whether a better policy than `found`, one that `differs`, could be about a later fragment: only the first fragment of a packet has ports, which would tell. Of other packets
+    /// it is known, so they are not ambiguous.
+    #[inline]
+    pub fn is_ambiguous(
+        &self,
+        (flow, direction): (&Flow, Direction),
+        found: Option<&Rule>,
+        reader: &Reader,
+        differs: impl Fn(&Rule) -> bool,
+    ) -> bool {
+        let policies = &self.policies[usize::from(direction != Direction::Out)];
+        flow.lacks_ports() && policies.has_rival(flow, found, reader, differs)
+    }
+
     /// Whether packets of this policy may arrive by `association`.
     #[inline]
     pub fn admits(rule: &Rule, association: &Association) -> bool {

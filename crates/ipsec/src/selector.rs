@@ -117,6 +117,21 @@ impl Flow {
     pub fn is_six(&self) -> bool {
         self.dst.is_ipv6()
     }
+
+    /// Whether it is of a later fragment, so that its ports are unknown, or even its protocol.
+    #[inline]
+    pub fn lacks_ports(&self) -> bool {
+        self.ports.is_none()
+            && (self.protocol.has_ports()
+                || self.protocol == if self.is_six() { Protocol::ICMPV6 } else { Protocol::ICMP }
+                || self.lacks_protocol())
+    }
+
+    /// Whether it is of a later fragment behind whose first part there are extension headers, before the protocol's.
+    #[inline]
+    fn lacks_protocol(&self) -> bool {
+        self.is_six() && ipv6::is_extension(self.protocol)
+    }
 }
 
 /// The ports of what begins at byte `at`, or type and code of the family's `icmp`. `Some(None)` where it has none, `None` where they are cut off.
@@ -181,6 +196,12 @@ impl Selector {
         self.protocol.is_none_or(|protocol| protocol == flow.protocol)
             && ports(&self.sports, flow.ports.map(|(src, _)| src))
             && ports(&self.dports, flow.ports.map(|(_, dst)| dst))
+    }
+
+    /// Whether a packet without ports, whose addresses are, could be one of them if it had.
+    pub fn could_contain_upper(&self, flow: &Flow) -> bool {
+        flow.lacks_ports()
+            && (flow.lacks_protocol() || self.protocol.is_none_or(|protocol| protocol == flow.protocol))
     }
 }
 

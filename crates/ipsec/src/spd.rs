@@ -26,6 +26,8 @@ use crate::policy::{Policy, PolicyKey};
 use crate::selector::{Flow, Prefix, Selector};
 use crate::targets::Target;
 
+mod fragment;
+
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 

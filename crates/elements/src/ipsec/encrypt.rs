@@ -19,11 +19,14 @@
 //! The best policy with `dir out` counts. ESP packets of the database's own associations pass as they are, and so do messages of IKE (UDP ports 500 and 4500) between the hosts
 //! that the template's associations are between. IPv4 packets that may be fragmented of any length are protected, and fragmented behind by IPFragmenter.
 //!
+//! Only the first fragment of a packet has ports. A later one is dropped if a policy for ports, which is better than that of the fragment and does something else, could be about
+//! it, unless that lets packets pass as they are. An IPReassembler before avoids that.
+//!
 //! **Metadata:** packets begin with their IP header. Sets the destination annotation to the tunnel's end, and the miscellaneous annotation of packets for output 2 to the longest packet that
 //! would fit.
 //!
 //! **Drops:** `policy-discard`, `no-policy` with `DEFAULT discard`. `no-sa` while a policy's association is missing. `must-fragment` without output 2. `esp-fragment` for fragments in
-//! transport mode. `sequence-exhausted`, `too-long`, `no-memory`, `bad-length`.
+//! transport mode, `ambiguous-fragment` for those that have no ports. `sequence-exhausted`, `too-long`, `no-memory`, `bad-length`.
 //!
 //! **Cores:** all workers may use an association. A batch takes its sequence numbers at once, by one atomic addition.
 //!
@@ -40,7 +43,7 @@ use std::sync::Arc;
 
 use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, InitCx, Reason};
-use ipsec::{Action, Database, Flow};
+use ipsec::{Action, Database, Direction, Flow, Rule};
 use packet::{Batch, Packet};
 use sync::rcu::Reader;
 
@@ -104,8 +107,11 @@ impl IpsecEncrypt {
     ) -> Choice<'a> {
         let Some(flow) = Flow::read(packet.data()) else { return Choice::Not(Fate::Drop(Reason::BadLength)) };
         let bypass = if has_way { Choice::Not(Fate::Leave(BYPASS, Reason::NoOutput)) } else { Choice::Pass };
-        let rule = database.outbound(&flow, reader);
-        let is_exempt = || is_exempt(packet.data(), &flow, rule.map(Arc::as_ref), database, reader);
+        let rule = database.outbound(&flow, reader).map(Arc::as_ref);
+        if is_ambiguous(database, &flow, rule, reader) {
+            return Choice::Not(Fate::Drop(Reason::AmbiguousFragment));
+        }
+        let is_exempt = || is_exempt(packet.data(), &flow, rule, database, reader);
         let refuse = |reason| if is_exempt() { bypass } else { Choice::Not(Fate::Drop(reason)) };
         let Some(rule) = rule else {
             return if self.unnamed == Unnamed::Bypass { bypass } else { refuse(Reason::NoPolicy) };
@@ -129,6 +135,17 @@ impl IpsecEncrypt {
             }
         }
     }
+}
+
+/// Whether the ports of a later fragment would decide that it is discarded, or protected otherwise than its policy says. Where they would let it pass as it is, its policy counts.
+#[inline]
+fn is_ambiguous(database: &Database, flow: &Flow, rule: Option<&Rule>, reader: &Reader) -> bool {
+    let action = rule.map(|rule| &rule.policy.action);
+    let differs = |rival: &Rule| {
+        let wants = &rival.policy.action;
+        *wants != Action::Bypass && Some(wants) != action
+    };
+    database.is_ambiguous((flow, Direction::Out), rule, reader, differs)
 }
 
 impl Element for IpsecEncrypt {
