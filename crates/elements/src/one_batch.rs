@@ -134,6 +134,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("IPsecRouteTable", "as RadixIPsecLookup"),
     ("IPAddrPairRewriter", "as IPAddrRewriter"),
     ("ESPTunnel", "as IPsecEncrypt"),
+    ("IPsecCheck", "as IPsecEncrypt"),
     ("IPsecDecrypt", "as IPsecEncrypt"),
     ("IPsecEncrypt", "what it encrypts is different each time; a test of its own in its file"),
     ("Idle", "it has no packets"),

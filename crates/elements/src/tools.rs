@@ -43,6 +43,7 @@ const ANNOTATIONS: &[(&str, usize, usize)] = &[
     ("EXTRA_LENGTH", anno::EXTRA_LENGTH, 4),
     ("FIRST_TIMESTAMP", anno::FIRST_TIMESTAMP, 8),
     ("IPSEC_SPI", anno::IPSEC_SPI, 4),
+    ("OPENED", anno::OPENED, 1),
     ("EXTRA_PACKETS", anno::EXTRA_PACKETS, 4),
     ("SEQUENCE_NUMBER", anno::SEQUENCE, 4),
     ("MISC_IP", anno::MISC_IP, 4),

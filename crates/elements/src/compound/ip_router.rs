@@ -30,8 +30,8 @@
 //! * `NETNS` the network namespace for the twins; implies HOST.
 //! * `FEED CHANNEL` the channel by which a control plane ('junctor control') sends routes, see RouteFeed; implies HOST.
 //! * `BFD SESSION` watches a neighbour, as BFD's SESSION says; may be repeated. `BFD true` watches those that handlers or daemons name.
-//! * `IPSEC` boolean, default false: packets are protected by IPsec as the policies of `ipsec` say, an IPsecDatabase. Packets of the kernel (HOST) are protected,
-//!   too; multicast packets are not. Not together with MPLS or VRF. `SA` an association and `POLICY` a policy of `ipsec`, as IPsecDatabase takes them; each may be repeated, and implies IPSEC.
+//! * `IPSEC` boolean, default false: packets are protected by IPsec as the policies of `ipsec` say, an IPsecDatabase. Packets of the kernel (HOST) and
+//!   copies of multicast packets are protected, too. Not together with MPLS or VRF. `SA` an association and `POLICY` a policy of `ipsec`, as IPsecDatabase takes them; each may be repeated, and implies IPSEC.
 //! * `MPLS` boolean, default false: labelled packets are switched, too: by labels of a control plane (FEED), and by those that are written to the
 //!   handlers of `mpls`, a LookupMPLS. Its output 2 i leads to the IPv4 neighbours of interface i, and 2 i + 1 to its IPv6 neighbours.
 //! * `VRF NAME[:TABLE] DEVICE [DEVICE ...]` gives interfaces a routing table of their own; may be repeated. Packets that come by them are looked up there,

@@ -11,6 +11,7 @@
 
 use super::bfd;
 use super::router::Router;
+use super::{ipv4, ipv6};
 
 /// Sorts IPv4, IPv6 and the rest.
 pub(super) const FAMILIES: &str = "Classifier(0/40%f0, 0/60%f0, -)";
@@ -19,35 +20,57 @@ const ERRORS: &str = "RATE 1000, DST_RATE 10";
 
 /// What is for this router, and is no ESP: an output of what has sorted it.
 pub(super) fn rest4(router: &Router) -> &'static str {
-    match (router.ipsec.is_some(), router.host) {
-        (true, true) => "esp4[1]",
-        (true, false) => "esp4[1], joined4[1]",
-        _ => bfd::rest4(router),
-    }
+    if router.ipsec.is_some() { "esp4[1]" } else { bfd::rest4(router) }
 }
 
 /// The same for IPv6.
 pub(super) fn rest6(router: &Router) -> &'static str {
-    match (router.ipsec.is_some(), router.host) {
-        (true, true) => "esp6[3]",
-        (true, false) => "esp6[3], joined6[2]",
-        _ => bfd::rest6(router),
-    }
+    if router.ipsec.is_some() { "esp6[3]" } else { bfd::rest6(router) }
 }
 
-/// What checks received packets.
-pub(super) fn check(router: &Router) -> &'static str {
-    if router.ipsec.is_some() { "IPsecCheck(ipsec) -> " } else { "" }
+/// What checks received packets of a family, and names what does.
+pub(super) fn check(router: &Router, family: u8) -> String {
+    if router.ipsec.is_none() {
+        return String::new();
+    }
+    let addresses = router.interfaces.iter().flat_map(|port| port.addresses());
+    let own: String =
+        addresses.filter(|own| own.is_ipv4() == (family == 4)).map(|own| format!(" {own}")).collect();
+    let own = if own.is_empty() { own } else { format!(", LOCAL{own}") };
+    format!("chk{family} :: IPsecCheck(ipsec{own}{}) -> ", router.owned(0..router.interfaces.len()))
 }
 
-/// Gives packets the Ethernet header with which the kernel gets them, by the interface of their paint.
-fn headers(router: &Router, name: &str, ethertype: &str, then: &str) -> String {
-    let mut text = format!("{name}[0] -> Discard;\n");
-    for (i, port) in router.interfaces.iter().enumerate() {
-        let station = &port.station;
-        text += &format!("{name}[{}] -> EtherEncap({ethertype}, {station}, {station}) -> {};\n", i + 1, then);
+/// The element that copies packets which came by the interface that they leave by, so that their senders hear of a better way.
+#[derive(Clone, Copy)]
+pub(super) struct Redirect<'a> {
+    /// Its name, without the interface's number.
+    pub name: &'a str,
+    /// The interface.
+    pub i: usize,
+}
+
+impl Redirect<'_> {
+    fn tee(self) -> String {
+        let Redirect { name, i } = self;
+        format!("-> {name}{i} :: PaintTee({})\n    ", i + 1)
     }
-    text
+
+    /// Where it stands without IPsec.
+    pub fn first(self, router: &Router) -> String {
+        if router.ipsec.is_some() { String::new() } else { self.tee() }
+    }
+
+    /// Where it stands with IPsec: nobody is led around a tunnel.
+    fn behind(self) -> String {
+        self.tee()
+    }
+
+    /// Which copies make a redirect: none of what came by a tunnel.
+    pub fn copies(self, router: &Router) -> String {
+        let Redirect { name, i } = self;
+        let fresh = if router.ipsec.is_some() { "CheckPaint(0, OPENED) -> " } else { "" };
+        format!("{name}{i}[1] -> {fresh}")
+    }
 }
 
 /// The databases, and what is for this router.
@@ -63,10 +86,10 @@ pub(super) fn sorted(router: &Router) -> String {
         arguments.iter().map(|text| format!("\n    {text}")).collect::<Vec<_>>().join(","),
     );
     let families = [
-        (four, 4, "0x0800", "CheckIPHeader -> GetIPAddress(16) -> [0]rt", "rt"),
-        (six, 6, "0x86dd", "CheckIP6Header -> GetIP6Address(24) -> [0]rt6", "rt6"),
+        (four, 4, "IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16)", "rt"),
+        (six, 6, "IP6Reassembler", "rt6"),
     ];
-    for (at, (has, family, ethertype, entry, table)) in families.into_iter().enumerate() {
+    for (at, (has, family, reassembler, table)) in families.into_iter().enumerate() {
         if !has {
             text += &format!("opened[{at}], ike[{at}], protected[{at}] -> Discard;\n");
             continue;
@@ -79,36 +102,61 @@ pub(super) fn sorted(router: &Router) -> String {
                 shortest(router)
             ),
         };
-        if router.host {
-            // Packets of a tunnel may be for the kernel, or exceptions.
-            text += &format!(
-                "opened[{at}] -> link{family} :: PaintSwitch;\nenter{family} :: Strip(14) -> {entry};\n"
-            );
-            text += &headers(router, &format!("link{family}"), ethertype, &format!("enter{family}"));
-            text += &format!("ike[{at}] -> ike{family} :: PaintSwitch;\nike{family}[0] -> Discard;\n");
-        } else {
-            text += &format!("opened[{at}] -> {entry};\nike[{at}] -> Discard;\n");
-        }
+        text += &entry(router, family);
+        text += &format!(
+            "// Opened packets go through all checks but that of policies. Fragments for this router become whole before that.\n\
+             opened[{at}] -> SetAnnoByte(OPENED, 1) -> link{family};\n\
+             chk{family}[1] -> join{family} :: {reassembler} -> IPsecCheck(ipsec) -> link{family};\n"
+        );
+        text += &match router.host {
+            true => format!("ike[{at}] -> ike{family} :: PaintSwitch;\nike{family}[0] -> Discard;\n"),
+            false => format!("ike[{at}] -> Discard;\n"),
+        };
     }
     if four {
-        // Of a fragment but the first, nobody knows the port.
         text += &format!(
-            "{} -> esp4 :: IPClassifier(ip proto 50 or dst udp port 4500 or (ip proto udp and ip frag), -);\n\
-             esp4[0] -> IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> joined4 :: IPClassifier(ip proto 50 or dst udp port 4500, -);\n\
-             joined4[0] -> dec;\n",
+            "{} -> esp4 :: IPClassifier(ip proto 50 or dst udp port 4500, -);\n\
+             esp4[0] -> IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> dec;\n",
             bfd::rest4(router)
         );
-        text += if router.host { "joined4[1] -> ike4;\n" } else { "" };
     }
     if six {
         text += &format!(
-            "{} -> esp6 :: Classifier(6/32, 6/11 42/1194, 6/2c, -);\n\
-             esp6[0], esp6[1] -> dec;\n\
-             esp6[2] -> IP6Reassembler -> joined6 :: Classifier(6/32, 6/11 42/1194, -);\n\
-             joined6[0], joined6[1] -> dec;\n",
+            "{} -> esp6 :: Classifier(6/32, 6/11 42/1194, 6/3c 40/32, -);\nesp6[0], esp6[1], esp6[2] -> dec;\n",
             bfd::rest6(router)
         );
-        text += if router.host { "joined6[2] -> ike6;\n" } else { "" };
+    }
+    text
+}
+
+/// The way of packets that the configuration around sends.
+pub(super) fn entry4(router: &Router) -> &'static str {
+    if router.ipsec.is_some() { "CheckIPHeader -> Paint(0) -> chk4;\n" } else { ipv4::ENTRY }
+}
+
+/// The same for IPv6.
+pub(super) fn entry6(router: &Router) -> &'static str {
+    if router.ipsec.is_some() { "CheckIP6Header -> Paint(0) -> chk6;\n" } else { ipv6::ENTRY }
+}
+
+/// The way of packets of a family that come from a tunnel or have been put together, `link4` or `link6`. Where the kernel answers, it may get them.
+fn entry(router: &Router, family: u8) -> String {
+    let (ethertype, checks) = match family {
+        4 => ("0x0800", ipv4::checks(router, 0) + " -> GetIPAddress(16) -> [0]rt"),
+        _ => ("0x86dd", ipv6::checks(router, 0) + " -> hop6"),
+    };
+    if !router.host {
+        return format!("link{family} :: {checks};\n");
+    }
+    let mut text = format!(
+        "link{family} :: PaintSwitch;\nlink{family}[0] -> Discard;\nenter{family} :: Strip(14) -> {checks};\n"
+    );
+    for (i, port) in router.interfaces.iter().enumerate() {
+        let station = &port.station;
+        text += &format!(
+            "link{family}[{}] -> EtherEncap({ethertype}, {station}, {station}) -> enter{family};\n",
+            i + 1
+        );
     }
     text
 }
@@ -122,34 +170,66 @@ fn shortest(router: &Router) -> String {
 
 /// What protects IPv4 packets that leave by interface `i`, for the middle of a chain.
 pub(super) fn out4(router: &Router, i: usize) -> String {
-    out(
-        router,
-        i,
-        "ipsec",
-        &format!(
-            "ICMPError({}, unreachable, needfrag, PMTU_ANNO true, TOS copy, {ERRORS}{}) -> [0]rt",
-            router.interfaces[i].speaker4(),
-            router.owned([i])
-        ),
-    )
+    let error = format!(
+        "ICMPError({}, unreachable, needfrag, PMTU_ANNO true, TOS copy, {ERRORS}{}) -> [0]rt",
+        router.interfaces[i].speaker4(),
+        router.owned([i])
+    );
+    out(router, Redirect { name: "redirect", i }, "ipsec", &error)
 }
 
 /// The same for IPv6; `error` is what answers packets that are too long.
 pub(super) fn out6(router: &Router, i: usize, error: &str) -> String {
-    out(router, i, "ipsec6", error)
+    out(router, Redirect { name: "onlink", i }, "ipsec6", error)
 }
 
-fn out(router: &Router, i: usize, name: &str, error: &str) -> String {
+fn out(router: &Router, redirect: Redirect<'_>, name: &str, error: &str) -> String {
     if router.ipsec.is_none() {
         return String::new();
     }
-    let (mtu, follow) = (router.interfaces[i].mtu, router.follow(i));
+    let i = redirect.i;
+    let encrypt = encrypt(router, i);
     format!(
-        "-> {name}{i} :: IPsecEncrypt(ipsec, MTU {mtu}{follow});\n\
+        "-> {name}{i} :: {encrypt};\n\
          {name}{i}[0] -> protected;\n\
          {name}{i}[2] -> {error};\n\
-         {name}{i}[1]\n    "
+         {name}{i}[1]\n    {}",
+        redirect.behind()
     )
+}
+
+fn encrypt(router: &Router, i: usize) -> String {
+    format!("IPsecEncrypt(ipsec, MTU {}{})", router.interfaces[i].mtu, router.follow(i))
+}
+
+/// What protects packets that leave by interface `i` whatever routes say, between `from` and `to`: those to groups or on the link. Those that a tunnel carries go
+/// where it ends. `here` are the patterns of the others, and `error` is what answers packets that are too long, if anything does.
+pub(super) fn direct(
+    router: &Router,
+    i: usize,
+    (from, name, to): (&str, &str, &str),
+    here: &[&str],
+    error: Option<&str>,
+) -> String {
+    if router.ipsec.is_none() {
+        return format!("{from} -> {to};\n");
+    }
+    let name = format!("{name}{i}");
+    let (patterns, stays) = (here.join(", "), 0..here.len());
+    let stays: Vec<String> = stays.map(|at| format!("{name}to[{at}]")).collect();
+    let mut text = format!(
+        "{from} -> {name} :: {};\n\
+         {name}[0] -> {name}to :: Classifier({patterns}, -);\n\
+         {}, {name}[1] -> {to};\n\
+         {name}to[{}] -> protected;\n",
+        encrypt(router, i),
+        stays.join(", "),
+        here.len()
+    );
+    if let Some(error) = error {
+        text += &format!("{name}[2] -> {error}");
+    }
+    text
 }
 
 /// The way of frames that the kernel sends by interface `i`, for the middle of a chain: its packets are protected, too. It hears of those that do not fit.

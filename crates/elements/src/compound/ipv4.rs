@@ -78,24 +78,32 @@ pub(super) fn table(router: &Router) -> String {
         arguments.join(",\n    "),
     );
     for table in router.tables() {
-        let members: Vec<_> = router.members(table).filter(|(_, port)| port.has4()).collect();
-        if members.is_empty() {
+        if !router.members(table).any(|(_, port)| port.has4()) {
             continue;
         }
-        let networks = members.iter().flat_map(|(_, port)| &port.four);
-        let networks: String = networks.map(|(a, p)| format!(" {a}/{}", p.len())).collect();
-        let interfaces = if networks.is_empty() { networks } else { format!("INTERFACES{networks}") };
-        let owned = router.owned(members.iter().map(|(i, _)| *i));
-        let all = format!("{interfaces}{owned}");
         text += &format!(
-            "ip{1} :: Strip(14) -> CheckIPHeader({0}) -> CheckIPAddresses({0}{2})\n    -> {3}GetIPAddress(16) -> rt;\n",
-            all.trim_start_matches(", "),
+            "ip{} :: Strip(14) -> {}\n    -> {}GetIPAddress(16) -> rt;\n",
             vrf::suffix(table, "_vrf"),
-            bfd::returned(router),
-            ipsec::check(router),
+            checks(router, table),
+            ipsec::check(router, 4),
         );
     }
     text
+}
+
+/// What checks the headers of packets for a table, for the middle of a chain.
+pub(super) fn checks(router: &Router, table: usize) -> String {
+    let members: Vec<_> = router.members(table).filter(|(_, port)| port.has4()).collect();
+    let networks = members.iter().flat_map(|(_, port)| &port.four);
+    let networks: String = networks.map(|(a, p)| format!(" {a}/{}", p.len())).collect();
+    let interfaces = if networks.is_empty() { networks } else { format!("INTERFACES{networks}") };
+    let owned = router.owned(members.iter().map(|(i, _)| *i));
+    let all = format!("{interfaces}{owned}");
+    format!(
+        "CheckIPHeader({0}) -> CheckIPAddresses({0}{1})",
+        all.trim_start_matches(", "),
+        bfd::returned(router)
+    )
 }
 
 /// What is for the router, where it answers by itself.
@@ -108,9 +116,10 @@ pub(super) fn local(router: &Router) -> String {
     let mut text = format!(
         "\n// Packets for this router: it answers pings. Of others the sender is told that nobody takes them.\n\
          {} -> whole :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16) -> local :: IPClassifier(icmp type echo, {kinds});\n\
-         whole[1] -> {}\
+         whole[1]{} -> {}\
          local[0] -> ICMPPingResponder -> [0]rt;\n",
         ipsec::rest4(router),
+        if router.ipsec.is_some() { ", join4[1]" } else { "" },
         error("timeexceeded, reassembly"),
     );
     text += &if router.joined[1] {
@@ -208,22 +217,24 @@ pub(super) fn output(router: &Router, i: usize) -> String {
         // There are none yet, so nobody is redirected.
         networks.push("255.255.255.255/32".to_owned());
     }
+    let redirect = ipsec::Redirect { name: "redirect", i };
     let mut text = format!(
         r"
 // What leaves by {name}: RFC 1812's checks in order, each exception to {}.
 rt[{output}] -> DropBroadcasts
-    -> redirect{i} :: PaintTee({output})
-    -> options{i} :: IPGWOptions({address}{owned})
+    {first}-> options{i} :: IPGWOptions({address}{owned})
     -> FixIPSrc({address}{owned})
     -> ttl{i} :: DecIPTTL
     {protected}-> mtu{i} :: IPFragmenter({mtu}{follow})
     -> arp{i} -> {};
-redirect{i}[1] -> ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}{owned}) -> [0]rt;
+{copies}ICMPError({address}, redirect, host, ONLINK {}, {ERRORS}{owned}) -> [0]rt;
 ",
         router.answers(),
         bfd::out(router, i),
         networks.join(" "),
         owned = router.owned([i]),
+        first = redirect.first(router),
+        copies = redirect.copies(router),
         protected = ipsec::out4(router, i),
     );
     text += &if router.host {

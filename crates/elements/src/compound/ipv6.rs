@@ -23,6 +23,8 @@ pub(super) const PATTERNS: [&str; 4] =
     ["12/86dd 20/3a 54/87", "12/86dd 20/3a 54/88", "12/86dd 20/3a 54/85", "12/86dd"];
 /// The way of packets that do not come from an interface.
 pub(super) const ENTRY: &str = "CheckIP6Header -> Paint(0) -> [0]rt6;\n";
+/// What packets from or to link-local addresses have.
+const LINK_LOCAL: [&str; 2] = ["8/fe80%ffc0", "24/fe80%ffc0"];
 /// How ICMPv6 errors are sent: at a rate that neither a flood nor a scan exceeds (RFC 4443, 2.4 f).
 const ERRORS: &str = "RATE 1000, DST_RATE 10";
 
@@ -156,19 +158,24 @@ pub(super) fn table(router: &Router) -> String {
         router.legend(),
         arguments.join(",\n    "),
     );
-    let first = format!("{}hop6 :: IP6HopByHop -> [0]rt6", ipsec::check(router));
+    let first = format!("{}hop6 :: IP6HopByHop -> [0]rt6", ipsec::check(router, 6));
     let mut then = first.as_str();
     for table in router.tables().filter(|table| members(router, *table).next().is_some()) {
-        let addresses = members(router, table).flat_map(|(_, port)| &port.six);
-        let own: String = addresses.map(|(a, _)| format!(" {a}")).collect();
-        let own = if own.is_empty() { own } else { format!(", OWN{own}{}", bfd::returned(router)) };
-        let own = own + &router.owned(members(router, table).map(|(i, _)| i));
         let name = vrf::suffix(table, "_vrf");
-        let _ = writeln!(text, "ip6{name} :: Strip(14) -> CheckIP6Header(\"::1\"{own}) -> {then};");
+        let _ = writeln!(text, "ip6{name} :: Strip(14) -> {} -> {then};", checks(router, table));
         then = "hop6";
     }
     let _ = writeln!(text, "rt6[{never}] -> Discard;");
     text
+}
+
+/// What checks the headers of packets for a table, for the middle of a chain.
+pub(super) fn checks(router: &Router, table: usize) -> String {
+    let addresses = members(router, table).flat_map(|(_, port)| &port.six);
+    let own: String = addresses.map(|(a, _)| format!(" {a}")).collect();
+    let own = if own.is_empty() { own } else { format!(", OWN{own}{}", bfd::returned(router)) };
+    let own = own + &router.owned(members(router, table).map(|(i, _)| i));
+    format!("CheckIP6Header(\"::1\"{own})")
 }
 
 /// What is for the router, and its answers, where it answers by itself.
@@ -197,7 +204,7 @@ pub(super) fn local(router: &Router) -> String {
         "}}\n\n\
          // Packets that we make are no longer than any link carries, for nobody here listens to what paths carry (RFC 8201, 1).\n\
          // They go to the routing table, unpainted; those from or for a link-local address go back to the link that caused them.\n\
-         made6 :: IP6Fragmenter({MTU_MIN}, LOCAL true) -> mine6 :: Classifier(8/fe80%ffc0, 24/fe80%ffc0, -);\n\
+         made6 :: IP6Fragmenter({MTU_MIN}, LOCAL true) -> mine6 :: Classifier({3}, -);\n\
          mine6[0], mine6[1] -> back6 :: PaintSwitch;\n\
          mine6[2] -> Paint(0) -> [0]rt6;\n\
          back6[0] -> Discard;\n\n\
@@ -214,17 +221,28 @@ pub(super) fn local(router: &Router) -> String {
             anycast_output(router)
         )),
         ipsec::rest6(router),
+        LINK_LOCAL.join(", "),
     );
     text += match router.joined[1] {
         true => "upper6[2] -> output;\n",
         false => "upper6[2] -> Answer6(unreachable, port, true) -> made6;\n",
     };
-    text += "field6 :: Answer6(parameterproblem, header, true) -> made6;\n\
-             upper6[1] -> field6;\n\
-             whole6[1] -> Answer6(timeexceeded, reassembly, true) -> made6;\n\
-             whole6[2] -> field6;\n\
-             whole6[3] -> Answer6(parameterproblem, chain, true) -> made6;\n\
-             headers6[1] -> field6;\n\
+    let joined = |output: usize| match router.ipsec {
+        Some(_) => format!("whole6[{output}], join6[{output}]"),
+        None => format!("whole6[{output}]"),
+    };
+    let _ = write!(
+        text,
+        "field6 :: Answer6(parameterproblem, header, true) -> made6;\n\
+         upper6[1] -> field6;\n\
+         {} -> Answer6(timeexceeded, reassembly, true) -> made6;\n\
+         {} -> field6;\n\
+         {} -> Answer6(parameterproblem, chain, true) -> made6;\n",
+        joined(1),
+        joined(2),
+        joined(3)
+    );
+    text += "headers6[1] -> field6;\n\
              headers6[2] -> Answer6(parameterproblem, nextheader, true) -> made6;\n\
              headers6[3] -> Answer6(parameterproblem, option, true) -> made6;\n\n\
              // Exceptions on the way, from whatever interface: the sender is told.\n\
@@ -350,16 +368,16 @@ pub(super) fn output(router: &Router, i: usize) -> String {
     let long = format!("ICMP6Error({}, toobig, PMTU_ANNO true, {ERRORS}) -> {way}", speaker(router, i));
     // Neighbours are told of better ways only, and all neighbours have an address on the link (RFC 4861, 8.2).
     let networks: Vec<String> = six.iter().map(|(_, p)| p.to_string()).collect();
+    let redirect = ipsec::Redirect { name: "onlink", i };
     let mut text = format!(
         r"
 // What leaves by {name}: the checks in order, each exception to {}.
 rt6[{output}] -> DropBroadcasts
     -> scope{i} :: CheckIP6Scope
-    -> onlink{i} :: PaintTee({output})
-    -> hlim{i} :: DecIP6HLIM
+    {first}-> hlim{i} :: DecIP6HLIM
     {protected}-> big{i} :: IP6Fragmenter({mtu}{follow})
     -> nd{i} -> {};
-onlink{i}[1] -> ICMP6Error({link_local}, redirect, ONLINK {}, {ERRORS}{owned}) -> [0]nd{i};
+{copies}ICMP6Error({link_local}, redirect, ONLINK {}, {ERRORS}{owned}) -> [0]nd{i};
 scope{i}[1] -> beyond6;
 hlim{i}[1] -> expired6;
 nd{i}[1] -> out{i};
@@ -369,6 +387,8 @@ nd{i}[1] -> out{i};
         [&["fe80::/10".to_owned()][..], &networks].concat().join(" "),
         link_local = link_local(interface),
         owned = router.owned([i]),
+        first = redirect.first(router),
+        copies = redirect.copies(router),
         protected = ipsec::out6(router, i, &long),
     );
     text += &if router.host {
@@ -379,9 +399,16 @@ nd{i}[1] -> out{i};
         format!(
             "big{i}[1] -> ICMP6Error({speaker}, toobig, MTU {mtu}{follow}, {ERRORS}) -> made6;\n\
              nd{i}[2] -> nobody6;\n\
-             back6[{output}] -> [0]nd{i};\n\
+             {}\
              local6[{output}] -> pong{i} :: ICMP6PingResponder({pong}, ANYCAST {speaker}) -> made6;\n\
              pong{i}[1] -> {};\n",
+            ipsec::direct(
+                router,
+                i,
+                (&format!("back6[{output}]"), "links", &format!("[0]nd{i}")),
+                &LINK_LOCAL,
+                None
+            ),
             rest(router)
         )
     };

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use super::router::{Interface, Router};
-use super::{ipv4, ipv6};
+use super::{ipsec, ipv4, ipv6};
 
 /// How ICMP errors are sent.
 const ERRORS: &str = "RATE 1000, DST_RATE 10";
@@ -66,12 +66,20 @@ pub(super) fn port(router: &Router, i: usize) -> String {
         return text;
     }
     if router.interfaces[i].has4() {
-        let _ = writeln!(text, "mroute[{output}] -> IPFragmenter({mtu}{follow}) -> [0]arp{i};");
+        let ways =
+            (&*format!("mroute[{output}]"), "copies", &*format!("IPFragmenter({mtu}{follow}) -> [0]arp{i}"));
+        text += &ipsec::direct(router, i, ways, &["16/e0%f0"], None);
     } else if router.has4() {
         let _ = writeln!(text, "mroute[{output}] -> Discard;");
     }
     if router.interfaces[i].has6() {
-        let _ = writeln!(text, "mroute6[{output}] -> mbig{i} :: IP6Fragmenter({mtu}{follow}) -> [0]nd{i};");
+        let long = ipv6::speaker_of(router, 0).map(|address| {
+            let owned = router.owned(0..router.interfaces.len());
+            format!("ICMP6Error({address}, toobig, PMTU_ANNO true, {ERRORS}{owned}) -> {}", ipv6::ENTRY)
+        });
+        let way = format!("mbig{i} :: IP6Fragmenter({mtu}{follow}) -> [0]nd{i}");
+        let ways = (&*format!("mroute6[{output}]"), "copies6", &*way);
+        text += &ipsec::direct(router, i, ways, &["24/ff"], long.as_deref());
         text += &router.by_table(&format!("mbig{i}[1]"), &format!("mtable{i}"), |table| {
             ipv6::too_big(router, table, i, ERRORS)
         });

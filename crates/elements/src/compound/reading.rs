@@ -155,7 +155,7 @@ impl Grammar {
             },
             // The element knows what they can be.
             "SA" | "POLICY" => {
-                let text: Vec<String> = std::iter::from_fn(|| words.next()).collect();
+                let text: Vec<String> = std::iter::from_fn(|| words.next()).map(quoted).collect();
                 router.ipsec.get_or_insert_default().push(format!("{key} {}", text.join(" ")));
                 return;
             }
@@ -287,6 +287,12 @@ impl Grammar {
             add = Router::add_hop;
         }
     }
+}
+
+/// A word as the element gets it: a comma in it ends no argument, as in `rfc7539esp(chacha20,poly1305)`.
+fn quoted(word: String) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:/-()".contains(c);
+    if word.chars().all(is_plain) { word } else { lang::config::quote(&word) }
 }
 
 /// Reads a VRF. Where interfaces are `missing` because they were wrong, nothing is said about those not found.

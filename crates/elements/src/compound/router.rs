@@ -515,17 +515,16 @@ impl Router {
     fn entry(&self) -> String {
         let way = match (self.joined[0], self.has4(), self.has6()) {
             (false, ..) => return String::new(),
-            (_, true, false) => format!("input -> {}", ipv4::ENTRY),
-            (_, false, _) => format!("input -> {}", ipv6::ENTRY),
+            (_, true, false) => format!("input -> {}", ipsec::entry4(self)),
+            (_, false, _) => format!("input -> {}", ipsec::entry6(self)),
             (..) => format!(
                 "input -> family :: {};\n\
                  family[0] -> {}family[1] -> {}family[2] -> Discard;\n",
                 ipsec::FAMILIES,
-                ipv4::ENTRY,
-                ipv6::ENTRY
+                ipsec::entry4(self),
+                ipsec::entry6(self)
             ),
         };
-        let way = way.replace("input -> ", &format!("input -> {}", ipsec::check(self)));
         let way = if self.vrfs.is_empty() {
             way
         } else {

@@ -12,12 +12,13 @@
 //! * `DATABASE` the IPsecDatabase.
 //!
 //! A packet that came by a tunnel needs a policy with `dir in` or `dir fwd` whose template fits the association. In transport mode it needs none, but if there is one, its
-//! template must fit. If the association has a selector (`sel`), the packet must be one of its own. Fragments of ESP packets must be put together before, by IPReassembler or
-//! IP6Reassembler.
+//! template must fit, and its source must be the association's, unless that is 0.0.0.0 or `::`, or the packet came by UDP (Linux compares
+//! sources only with `sel`). If the association has a selector (`sel`), the packet must be one of its own. Fragments of ESP packets must be put together before, by IPReassembler or
+//! IP6Reassembler. Later fragments that were in a tunnel drop if a better policy, one with ports, could refuse them.
 //!
 //! **Metadata:** packets begin with their IP header. Sets the destination annotation to the destination of what was protected.
 //!
-//! **Drops:** `no-sa`, `replayed`, `outside-window`, `bad-icv`, `bad-esp`, `esp-fragment`. `wrong-sa` for packets whose association is not for them, `no-policy`,
+//! **Drops:** `no-sa`, `replayed`, `outside-window`, `bad-icv`, `bad-esp`, `esp-fragment`. `wrong-sa` for packets whose association is not for them, `no-policy`, `ambiguous-fragment`,
 //! `policy-discard`. `esp-dummy` for packets that carry nothing, `discarded` for keep-alives (RFC 3948). `ecn-lost` for congestion that the sender would not
 //! understand. `no-output` for messages of IKE without output 1.
 //!
@@ -35,7 +36,7 @@ use std::sync::Arc;
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, InitCx, Reason};
-use ipsec::{Action, Association, Database, Flow, Kind};
+use ipsec::{Action, Association, Database, Direction, Flow, Kind, Rule};
 use packet::{Batch, Packet};
 use sync::rcu::Reader;
 
@@ -64,13 +65,26 @@ fn admit(
     association: &Association,
 ) -> Result<(), Reason> {
     let flow = Flow::read(packet.data()).ok_or(Reason::BadLength)?;
-    if !association.selects(&flow) {
+    // ESP does not protect the outer header. In transport mode, that is the packet's own: its hosts are the association's, but behind a translator, and where any host may send.
+    let is_anybodys = association.sa.by_udp || association.config.src.is_unspecified();
+    let is_its = if is_anybodys { association.selects(&flow) } else { association.carries(&flow) };
+    if !is_its {
         return Err(Reason::WrongAssociation);
     }
-    let Some(rule) = database.arriving(&flow, reader) else {
+    let Some(rule) = database.arriving(&flow, reader).map(Arc::as_ref) else {
         return if association.kind() == Kind::Transport { Ok(()) } else { Err(Reason::NoPolicy) };
     };
     rule.note_use(now_ns);
+    may_come(rule, association)?;
+    let refuses = |rival: &Rule| may_come(rival, association).is_err();
+    if database.is_ambiguous((&flow, Direction::In), Some(rule), reader, refuses) {
+        return Err(Reason::AmbiguousFragment);
+    }
+    Ok(())
+}
+
+/// Whether packets of a policy may come by this association.
+fn may_come(rule: &Rule, association: &Association) -> Result<(), Reason> {
     match rule.policy.action {
         Action::Discard => Err(Reason::PolicyDiscard),
         // Transport mode does not change where a packet comes from.
@@ -108,7 +122,7 @@ impl Element for IpsecDecrypt {
 
 #[cfg(test)]
 mod tests {
-    use super::super::database::tests::{POLICIES, associations, packet};
+    use super::super::database::tests::{KEY, POLICIES, associations, packet};
     use super::*;
     use crate::testing::Rig;
 
@@ -161,6 +175,28 @@ mod tests {
         assert_eq!(drops(open_to_all, [10, 2, 0, 1]), [(Reason::WrongAssociation, 1)]);
         let other = "POLICY dir fwd src 10.0.0.0/8 dst 10.0.0.0/8 tmpl src 192.0.2.2 dst 192.0.2.1 reqid 2 mode tunnel";
         assert_eq!(drops(other, [10, 2, 0, 1]), [(Reason::WrongAssociation, 1)]);
+    }
+
+    #[test]
+    fn in_transport_mode_nobody_sends_for_another() {
+        let between = |src: &str, policy: &str| {
+            format!(
+                "SA src {src} dst 192.0.2.1 spi 0x200 mode transport aead aes-gcm {KEY} 128, POLICY src 192.0.2.0/24 dst 192.0.2.1 {policy} tmpl mode transport"
+            )
+        };
+        let came = |known: &str, from: u8| {
+            let text = format!(
+                "d :: IPsecDatabase({}); i :: TestIn -> e :: IPsecEncrypt(d) -> o0 :: TestOut;",
+                between("192.0.2.2", "dir out")
+            );
+            let clear = packet([192, 0, 2, 2], [192, 0, 2, 1], 60);
+            let mut esp = Rig::text(&text).inputs(&[&clear]).run().bytes("o0").remove(0);
+            esp[15] = from;
+            open(&between(known, "dir in"), &[esp]).drops("e")
+        };
+        assert_eq!(came("192.0.2.2", 2), []);
+        assert_eq!(came("192.0.2.2", 3), [(Reason::WrongAssociation, 1)]);
+        assert_eq!(came("0.0.0.0", 3), [(Reason::WrongAssociation, 1)], "it is not of the policy's hosts");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod flood;
 mod hostile;
 mod numbers;
 mod peer;
+mod routers;
 mod site;
 
 use lab::rig::skip_without;

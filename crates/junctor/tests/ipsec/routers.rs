@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Ready routers with IPsec, on wires within the process: nothing goes around the policies, in neither direction.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use lab::account::Accounted;
+use lab::rig::{Namespace, skip_without};
+use lab::{hostile, hostile6};
+use wire::{Protocol, checksum, ipv4, ipv6};
+
+const KEY: &str = "0x000102030405060708090a0b0c0d0e0f10111213";
+/// Outer addresses: the router's, and its peer's.
+const ENDS: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
+const ENDS6: [&str; 2] = ["2001:db8:9::1", "2001:db8:9::2"];
+/// Networks behind them.
+const NETS: [&str; 2] = ["10.1.0.0/16", "10.2.0.0/16"];
+const NETS6: [&str; 2] = ["2001:db8:1::/64", "2001:db8:2::/64"];
+
+/// The associations of a tunnel: out by 0x100, in by 0x200.
+fn sas([here, there]: [&str; 2]) -> String {
+    let sa = |src, dst, spi| {
+        format!("SA src {src} dst {dst} spi {spi} reqid 1 mode tunnel aead aes-gcm {KEY} 128,\n")
+    };
+    sa(here, there, "0x100") + &sa(there, here, "0x200")
+}
+
+/// Policies that lead all between two networks into the tunnel.
+fn policies([here, there]: [&str; 2], [near, far]: [&str; 2]) -> String {
+    let policy = |src, dst, direction, from, to| {
+        format!("POLICY src {src} dst {dst} dir {direction} tmpl src {from} dst {to} reqid 1 mode tunnel,\n")
+    };
+    policy(near, far, "out", here, there)
+        + &policy(far, near, "fwd", there, here)
+        + &policy(far, near, "in", there, here)
+}
+
+/// A router of both families between a peer's link, m0, and a network of hosts, m1; and what is added to its arguments.
+fn dual(more: &str) -> String {
+    format!(
+        "r :: DualRouter(m0 192.0.2.1/24 2001:db8:9::1/64 MTU 1500 ETHER 02:00:00:00:00:01,
+            m1 10.1.0.1/16 2001:db8:1::1/64 MTU 1500 ETHER 02:00:00:00:00:02,
+            ROUTE 0.0.0.0/0 192.0.2.2, ROUTE ::/0 fe80::2 m0, ADVERTISE false, {more} IPSEC true);"
+    )
+}
+
+/// A router of both families on one wire for each interface, whose neighbours answer.
+struct Wired {
+    router: Accounted,
+    has_kernel: bool,
+}
+
+impl Wired {
+    fn new(text: &str) -> Wired {
+        let router = Accounted::new(text, 32).unwrap_or_else(|why| panic!("{why}"));
+        Wired { router, has_kernel: text.contains("HOST true") }
+    }
+
+    /// Sends IP packets to an interface. Returns what leaves, without neighbour discovery: the device's number and the packet.
+    fn send(&mut self, at: usize, packets: &[Vec<u8>]) -> Vec<(usize, Vec<u8>)> {
+        for packet in packets {
+            let ethertype: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+            let frame =
+                [&[2, 0, 0, 0, 0, at as u8 + 1][..], &[2, 0, 0, 9, 0, 9], &ethertype, packet].concat();
+            assert!(self.router.inject(at, &frame));
+        }
+        let mut sent = Vec::new();
+        for _ in 0..4 {
+            self.router.run(Duration::from_millis(1));
+            for (at, frame) in self.router.collect() {
+                match hostile::arp_reply(&frame).or_else(|| hostile6::reply(&frame)) {
+                    Some(reply) => assert!(self.router.inject(at, &reply)),
+                    None => sent.push((at, frame[14..].to_vec())),
+                }
+            }
+        }
+        // What the kernel has is in no account.
+        if !self.has_kernel {
+            self.router.check().unwrap_or_else(|why| panic!("{why}"));
+        }
+        sent
+    }
+
+    fn drops(&self, reason: &str) -> u64 {
+        self.router.drops().get(reason).copied().unwrap_or(0)
+    }
+}
+
+/// A packet of this protocol from a host to another.
+fn packet(src: &str, dst: &str, protocol: Protocol, payload: &[u8]) -> Vec<u8> {
+    let payload_len = payload.len() as u16;
+    match (src.parse().unwrap(), dst.parse().unwrap()) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let mut bytes = vec![0; 20 + payload.len()];
+            let repr = ipv4::Repr { src, dst, protocol, payload_len, ttl: 64, tos: 0, id: 7, fragment: 0 };
+            repr.emit(&mut bytes).unwrap();
+            bytes[20..].copy_from_slice(payload);
+            bytes
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let mut bytes = vec![0; 40 + payload.len()];
+            let repr = ipv6::Repr {
+                src,
+                dst,
+                next_header: protocol,
+                payload_len,
+                hop_limit: 64,
+                ..Default::default()
+            };
+            repr.emit(&mut bytes).unwrap();
+            bytes[40..].copy_from_slice(payload);
+            bytes
+        }
+        _ => panic!("{src} and {dst} are of two families"),
+    }
+}
+
+/// UDP of so many bytes behind its header, to a port.
+fn udp(src: &str, dst: &str, port: u16, len: usize) -> Vec<u8> {
+    let mut payload = vec![0x5a; 8 + len];
+    payload[..2].copy_from_slice(&[4, 0]);
+    payload[2..4].copy_from_slice(&port.to_be_bytes());
+    payload[4..6].copy_from_slice(&(8 + len as u16).to_be_bytes());
+    payload[6..8].fill(0);
+    packet(src, dst, Protocol::UDP, &payload)
+}
+
+/// What a packet is: its protocol, and where it goes.
+fn kind(packet: &[u8]) -> (u8, IpAddr) {
+    match packet[0] >> 4 {
+        4 => (packet[9], Ipv4Addr::from(*packet[16..].first_chunk().unwrap()).into()),
+        _ => (packet[6], Ipv6Addr::from(*packet[24..].first_chunk::<16>().unwrap()).into()),
+    }
+}
+
+fn to(address: &str) -> IpAddr {
+    address.parse().unwrap()
+}
+
+const ESP: u8 = 50;
+const UDP: u8 = 17;
+const ICMP: u8 = 1;
+const ICMP6: u8 = 58;
+
+/// Sends packets, and compares what leaves: interface, protocol, destination.
+fn check(router: &mut Wired, at: usize, packets: &[Vec<u8>], want: &[(usize, u8, &str)]) {
+    let mut sent: Vec<_> = router.send(at, packets).iter().map(|(at, out)| (*at, kind(out))).collect();
+    let mut want: Vec<_> = want.iter().map(|(at, protocol, dst)| (*at, (*protocol, to(dst)))).collect();
+    sent.sort();
+    want.sort();
+    assert_eq!(sent, want, "{:?}", router.router.drops());
+}
+
+/// The tunnel begins behind the interface by which the packet came. Without IPsec, the host would hear of a shorter way.
+#[test]
+fn nobody_is_led_around_a_tunnel() {
+    let link = ["192.0.2.0/24", "2001:db8:9::/64"];
+    let all =
+        sas(ENDS) + &sas(ENDS6) + &policies(ENDS, [link[0], NETS[1]]) + &policies(ENDS6, [link[1], NETS6[1]]);
+    let mut router = Wired::new(&dual(&all));
+    let [four, six] = ["192.0.2.50", "2001:db8:9::50"];
+    let inside = [udp(four, "10.2.0.9", 7, 20), udp(six, "2001:db8:2::9", 7, 20)];
+    check(&mut router, 0, &inside, &[(0, ESP, ENDS[1]), (0, ESP, ENDS6[1])]);
+    // Outside the tunnel there is a better way.
+    let outside = [udp(four, "10.3.0.9", 7, 20), udp(six, "2001:db8:3::9", 7, 20)];
+    let both = [(0, UDP, "10.3.0.9"), (0, UDP, "2001:db8:3::9"), (0, ICMP, four), (0, ICMP6, six)];
+    check(&mut router, 0, &outside, &both);
+}
+
+/// What a peer with these databases makes of packets.
+fn sealed(database: &str, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let text = format!(
+        "db :: IPsecDatabase({database});
+        FromDevice(m0) -> Strip(14) -> IPsecEncrypt(db) -> Unstrip(14) -> Queue -> ToDevice(m0);"
+    );
+    let mut peer = Accounted::new(&text, 32).unwrap_or_else(|why| panic!("{why}"));
+    for packet in packets {
+        assert!(peer.inject(0, &[&[0; 14], &packet[..]].concat()));
+    }
+    peer.run(Duration::from_millis(1));
+    let out: Vec<_> = peer.collect().into_iter().map(|(_, frame)| frame[14..].to_vec()).collect();
+    assert_eq!(out.len(), packets.len(), "{:?}", peer.drops());
+    out
+}
+
+/// The tunnel's other end, for packets of any addresses.
+fn peer(ends: [&str; 2], all: &str) -> String {
+    let [here, there] = ends;
+    format!("{}POLICY src {all} dst {all} dir out tmpl src {there} dst {here} reqid 1 mode tunnel", sas(ends))
+}
+
+/// The two fragments of a packet, of which the first has `len` bytes behind the IP header. In IPv6, what follows says it is a `next`.
+fn fragments(whole: &[u8], len: usize) -> [Vec<u8>; 2] {
+    let (header, four) = if whole[0] >> 4 == 4 { (20, true) } else { (40, false) };
+    [(0, len, true), (len, whole.len() - header, false)].map(|(from, end, more)| {
+        let data = &whole[header + from..header + end];
+        let mut bytes = whole[..header].to_vec();
+        if four {
+            bytes[2..4].copy_from_slice(&(20 + data.len() as u16).to_be_bytes());
+            let word = (from / 8) as u16 | if more { 0x2000 } else { 0 };
+            bytes[6..8].copy_from_slice(&word.to_be_bytes());
+            bytes[10..12].fill(0);
+            let sum = checksum::internet(&bytes);
+            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        } else {
+            bytes[4..6].copy_from_slice(&(8 + data.len() as u16).to_be_bytes());
+            bytes.extend([whole[6], 0]);
+            bytes[6] = 44;
+            bytes.extend((from as u16 | u16::from(more)).to_be_bytes());
+            bytes.extend([0, 0, 0, 7]);
+        }
+        bytes.extend(data);
+        bytes
+    })
+}
+
+/// Ports of a later fragment are unknown. It passes if no policy for ports could want something else.
+#[test]
+fn later_fragments_do_not_go_around_policies_for_ports() {
+    let policies = "
+        POLICY src 10.1.0.0/16 dst 10.3.0.0/16 proto udp dport 53 dir out action block,
+        POLICY src 10.1.0.0/16 dst 10.4.0.0/16 proto udp dport 53 dir out,
+        POLICY src 10.3.0.0/16 dst 10.1.0.0/16 proto udp dport 53 dir fwd tmpl src 192.0.2.2 dst 192.0.2.1 mode tunnel,
+        POLICY src 2001:db8:1::/64 dst 2001:db8:3::/64 proto udp dport 53 dir out action block,
+        POLICY src 2001:db8:3::/64 dst 2001:db8:1::/64 proto udp dport 53 dir fwd tmpl src 2001:db8:9::2 dst 2001:db8:9::1 mode tunnel,";
+    let mut router = Wired::new(&dual(policies));
+    let hosts = [("10.1.0.9", "10.3.0.9", "10.4.0.9"), ("2001:db8:1::9", "2001:db8:3::9", "2001:db8:4::9")];
+    for (n, (near, far, other)) in hosts.into_iter().enumerate() {
+        let protocol = [UDP, 44][n];
+        let parts = |src, dst, port| fragments(&udp(src, dst, port, 80), 40);
+        let before = router.drops("ambiguous-fragment");
+        check(&mut router, 1, &parts(near, other, 9), &[(0, protocol, other); 2]);
+        // The first has its ports, the second may have any.
+        check(&mut router, 1, &parts(near, far, 9), &[(0, protocol, far)]);
+        check(&mut router, 0, &parts(far, near, 9), &[(1, protocol, near)]);
+        check(&mut router, 0, &parts(other, near, 9), &[(1, protocol, near); 2]);
+        assert_eq!(router.drops("ambiguous-fragment") - before, 2);
+        check(&mut router, 1, &parts(near, far, 53)[..1], &[]);
+        check(&mut router, 0, &parts(far, near, 53)[..1], &[]);
+    }
+    assert_eq!((router.drops("policy-discard"), router.drops("unprotected")), (2, 2));
+    // Of IPv6, even the protocol may be unknown.
+    let options = [&[17, 0, 1, 4, 0, 0, 0, 0][..], &udp("::", "::", 53, 80)[40..]].concat();
+    let whole = packet("2001:db8:1::9", "2001:db8:3::9", Protocol(60), &options);
+    check(&mut router, 1, &fragments(&whole, 40), &[]);
+    assert_eq!((router.drops("policy-discard"), router.drops("ambiguous-fragment")), (3, 5));
+    // Of another protocol.
+    let tcp = packet("10.1.0.9", "10.3.0.9", Protocol::TCP, &[0; 80]);
+    check(&mut router, 1, &fragments(&tcp, 40), &[(0, 6, "10.3.0.9"); 2]);
+}
+
+/// Those for the router become whole before policies are asked: ports are known then, and ESP is found.
+#[test]
+fn fragments_for_the_router_are_checked_as_a_whole() {
+    let all = "
+        POLICY src 192.0.2.0/24 dst 192.0.2.1/32 proto udp dport 161 dir in action block priority 1,
+        POLICY src 192.0.2.9/32 dst 192.0.2.1/32 proto udp dir in priority 2,
+        POLICY src 0.0.0.0/0 dst 0.0.0.0/0 dir in tmpl src 192.0.2.2 dst 192.0.2.1 reqid 1 mode tunnel priority 9,
+        POLICY src ::/0 dst ::/0 dir in tmpl src 2001:db8:9::2 dst 2001:db8:9::1 reqid 1 mode tunnel priority 9,";
+    let inside = [
+        sealed(&peer(ENDS, "0.0.0.0/0"), &[udp("10.2.0.9", "10.1.0.9", 7, 80)]),
+        sealed(&peer(ENDS6, "::/0"), &[udp("2001:db8:2::9", "2001:db8:1::9", 7, 80)]),
+    ];
+    let mut router = Wired::new(&dual(&(sas(ENDS) + &sas(ENDS6) + all)));
+    for esp in inside.iter().flatten() {
+        let inner = if esp[0] >> 4 == 4 { "10.1.0.9" } else { "2001:db8:1::9" };
+        check(&mut router, 0, &fragments(esp, 40), &[(1, UDP, inner)]);
+        assert_eq!(router.router.drops().get("unprotected"), None);
+    }
+    // A port that nobody hears, and one that is blocked.
+    check(&mut router, 0, &fragments(&udp("192.0.2.9", ENDS[0], 9, 80), 40), &[(0, ICMP, "192.0.2.9")]);
+    check(&mut router, 0, &fragments(&udp("192.0.2.9", ENDS[0], 161, 80), 40), &[]);
+    assert_eq!(router.drops("policy-discard"), 1);
+    // What looks like ESP and is nobody's, what is neither ESP nor IKE, and what is behind IKE's ports.
+    for (src, dst, icmp) in [(ENDS[1], ENDS[0], ICMP), (ENDS6[1], ENDS6[0], ICMP6)] {
+        let before = [router.drops("unprotected"), router.drops("no-sa")];
+        check(&mut router, 0, &fragments(&packet(src, dst, Protocol::ESP, &[9; 80]), 40), &[]);
+        check(&mut router, 0, &fragments(&packet(src, dst, Protocol::ICMP, &[8; 80]), 40), &[]);
+        check(&mut router, 0, &fragments(&udp(src, dst, 4501, 80), 40), &[]);
+        check(&mut router, 0, &fragments(&udp(src, dst, 4500, 80), 40), &[]);
+        assert_eq!([router.drops("unprotected") - before[0], router.drops("no-sa") - before[1]], [3, 1]);
+        check(&mut router, 0, &fragments(&udp(src, dst, 500, 80), 40), &[(0, icmp, src)]);
+    }
+}
+
+/// Nobody sends by a tunnel what nobody may send by a link.
+#[test]
+fn opened_packets_are_checked_as_others_are() {
+    let all = "
+        POLICY src 0.0.0.0/0 dst 0.0.0.0/0 dir fwd tmpl src 192.0.2.2 dst 192.0.2.1 reqid 1 mode tunnel,
+        POLICY src ::/0 dst ::/0 dir fwd tmpl src 2001:db8:9::2 dst 2001:db8:9::1 reqid 1 mode tunnel,";
+    // The last asks for a message to the sender about an option that nobody knows.
+    let unknown = [&[17, 0, 0x9e, 4, 0, 0, 0, 0][..], &udp("::", "::", 7, 80)[40..]].concat();
+    let four = ["127.0.0.1", "10.1.0.1", "10.2.0.9"].map(|src| udp(src, "10.1.0.9", 7, 80));
+    let six = ["::1", "2001:db8:1::1", "2001:db8:2::9"].map(|src| udp(src, "2001:db8:1::9", 7, 80));
+    let hop = packet("2001:db8:9::50", "2001:db8:1::9", Protocol::HOP_BY_HOP, &unknown);
+    let four = sealed(&peer(ENDS, "0.0.0.0/0"), &four);
+    let six = sealed(&peer(ENDS6, "::/0"), &[&six[..], &[hop]].concat());
+    let mut router = Wired::new(&dual(&(sas(ENDS) + &sas(ENDS6) + all)));
+    check(&mut router, 0, &four, &[(1, UDP, "10.1.0.9")]);
+    check(&mut router, 0, &six, &[(1, UDP, "2001:db8:1::9"), (0, ICMP6, "2001:db8:9::50")]);
+    assert_eq!(["martian-source", "bad-source", "own-source"].map(|reason| router.drops(reason)), [1, 1, 2]);
+}
+
+/// Packets of the configuration around the router are received packets, and packets that leave.
+#[test]
+fn packets_of_the_configuration_around_go_through_policies() {
+    let all = sas(ENDS) + &sas(ENDS6) + &policies(ENDS, NETS) + &policies(ENDS6, NETS6);
+    let mut router = Wired::new(&(dual(&all) + "FromDevice(m2) -> Strip(14) -> r;"));
+    // Elements of the configuration around come first, and so do their devices.
+    let [around, link, hosts] = [0, 1, 2];
+    for ([far, near, other], end) in [
+        (["10.2.0.9", "10.1.0.9", "10.3.0.9"], ENDS[1]),
+        (["2001:db8:2::9", "2001:db8:1::9", "2001:db8:3::9"], ENDS6[1]),
+    ] {
+        let before = router.drops("unprotected");
+        check(&mut router, around, &[udp(far, near, 7, 20)], &[]);
+        assert_eq!(router.drops("unprotected") - before, 1);
+        check(&mut router, around, &[udp(near, far, 7, 20)], &[(link, ESP, end)]);
+        check(&mut router, around, &[udp(other, near, 7, 20)], &[(hosts, UDP, near)]);
+    }
+}
+
+/// Copies for groups leave by the interfaces of their entries, whatever routes say.
+#[test]
+fn copies_of_multicast_packets_go_through_policies() {
+    if skip_without("copies_of_multicast_packets_go_through_policies", &["ip"]) {
+        return;
+    }
+    let kernel = Namespace::new("k").unwrap();
+    let [four, six] = [["239.1.1.1", "239.1.1.2"], ["ff1e::1", "ff1e::2"]];
+    let into = |[here, there]: [&str; 2], group: &str| {
+        format!("POLICY dst {group} dir out tmpl src {here} dst {there} reqid 1 mode tunnel,\n")
+    };
+    let all = [sas(ENDS), sas(ENDS6), into(ENDS, four[0]), into(ENDS6, six[0])].concat();
+    let host = format!("{all} HOST true, NETNS {},", kernel.name());
+    let mut router = Wired::new(&dual(&host));
+    for (table, source, groups) in [("mroute", "10.1.0.9", four), ("mroute6", "2001:db8:1::9", six)] {
+        for group in groups {
+            router.router.write(&format!("r/{table}.set"), &format!("{source} {group} 2 1"));
+        }
+    }
+    for (source, groups, end) in [("10.1.0.9", four, ENDS[1]), ("2001:db8:1::9", six, ENDS6[1])] {
+        let copies = router.send(1, &groups.map(|group| udp(source, group, 7, 20)));
+        // The kernel speaks, too: ARP, and reports about groups.
+        let kinds = copies.iter().map(|(at, packet)| (*at, kind(packet)));
+        let mut kinds: Vec<_> = kinds.filter(|(_, (protocol, _))| [ESP, UDP].contains(protocol)).collect();
+        kinds.sort();
+        assert_eq!(kinds, [(0, (UDP, to(groups[1]))), (0, (ESP, to(end)))], "{:?}", router.router.drops());
+    }
+}
