@@ -477,6 +477,16 @@ impl OpenCx<'_> {
         self.holdings.predecessor(self.name, self.class)?.downcast().ok()
     }
 
+    /// State of type `T` that any element of the running router in whose place this one will come provides, whatever its name and class.
+    pub fn predecessors<T: Send + Sync + 'static>(&self) -> Vec<Arc<T>> {
+        self.holdings.predecessors()
+    }
+
+    /// Whether another router runs until this one takes its place.
+    pub fn is_swap(&self) -> bool {
+        self.holdings.is_heir()
+    }
+
     /// Whether a running router has this very element, of the same configuration string, in whose place this one will
     /// come: what is open there (a file, a socket) is then left to [`Element::take_state`](crate::Element::take_state).
     pub fn inherits(&self) -> bool {

@@ -2,6 +2,7 @@
 //! Security associations: what two hosts agreed on about one direction (RFC 4301, 4.4.2).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::front::Front;
@@ -131,8 +132,8 @@ pub struct Sa {
     pub(crate) front: Front,
     /// What protects its packets.
     pub suite: Suite,
-    /// The number of the last packet that was sent, on a cache line of its own.
-    sent: Sent,
+    /// The number of the last packet that was sent, on a cache line of its own. Associations with the same keys may share it.
+    sent: Arc<Sent>,
     /// What has been received.
     pub window: Window,
 }
@@ -163,7 +164,7 @@ impl Sa {
             rules: config.rules,
             front: Front::new(config),
             suite: Suite::new(&config.spec)?,
-            sent: Sent::default(),
+            sent: Arc::default(),
             window: Window::new(config.window, config.is_extended),
         })
     }
@@ -206,9 +207,15 @@ impl Sa {
         self.sent.0.load(Ordering::Relaxed).min(self.last_number())
     }
 
-    /// Goes on after this number, as after a restart.
+    /// Goes on after this number, as after a restart, unless it has come further.
     pub fn set_sent(&self, number: u64) {
-        self.sent.0.store(number.min(self.last_number()), Ordering::Relaxed);
+        self.sent.0.fetch_max(number.min(self.last_number()), Ordering::Relaxed);
+    }
+
+    /// Takes its numbers from where an association with the same keys takes them. Both may go on: no number and no initialisation vector is used twice.
+    pub fn share_numbers(&mut self, other: &Sa) {
+        self.sent = other.sent.clone();
+        self.suite.share_vectors(&other.suite);
     }
 }
 

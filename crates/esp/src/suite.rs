@@ -66,6 +66,16 @@ pub enum Spec {
     },
 }
 
+impl Spec {
+    /// The key by which receivers find packets genuine. As long as it stays, sequence numbers and windows must go on.
+    pub fn authentic_key(&self) -> &[u8] {
+        match self {
+            Spec::Combined { key, .. } => key,
+            Spec::Separate { auth_key, .. } => auth_key,
+        }
+    }
+}
+
 /// Why there is no suite.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SuiteError {
@@ -220,6 +230,11 @@ impl Suite {
     #[inline]
     pub(crate) fn padding(&self, payload_len: usize) -> usize {
         (payload_len + 2).wrapping_neg() & (self.align - 1)
+    }
+
+    /// Counts its initialisation vectors as a suite with the same keys does.
+    pub(crate) fn share_vectors(&mut self, other: &Suite) {
+        self.first_iv = other.first_iv;
     }
 
     /// Where identifications of outer IPv4 headers begin: random bits.

@@ -89,8 +89,6 @@ pub struct Association {
 /// A path's MTU is forgotten after this time, in seconds (RFC 1191, 6.3).
 const PATH_SECONDS: u64 = 600;
 const SECOND: u64 = 1_000_000_000;
-/// Sequence numbers that are left out where one association takes the place of another.
-const SPARE_NUMBERS: u64 = 1024;
 
 impl Association {
     /// One that begins now.
@@ -224,24 +222,29 @@ impl Association {
         self.note(Reached::Hard);
     }
 
-    /// Whether another one is to have its keys.
+    /// Whether receivers find packets of another one genuine by the same key.
     pub(crate) fn has_keys_of(&self, config: &AssociationConfig) -> bool {
-        self.config.esp.spec == config.esp.spec
+        self.config.esp.spec.authentic_key() == config.esp.spec.authentic_key()
     }
 
-    /// Goes on with the age and the counts of the association whose place it takes.
-    pub(crate) fn take_counts(&mut self, before: &Association) {
+    /// Goes on with the age, the counts and the sequence numbers of the association with the same keys whose place it takes. Workers may send by both for a moment:
+    /// they take their numbers from one counter.
+    pub(crate) fn take_place_of(&mut self, before: &Association) {
         (self.lines, self.made_ns) = (before.lines.clone(), before.made_ns);
+        self.sa.share_numbers(&before.sa);
+        self.sa.set_sent(self.config.progress.sent);
     }
 
-    /// Where another association goes on that takes its place with the same keys. Workers may send by this one for another moment, so some numbers are left out.
+    /// Where an association of this configuration goes on that takes its place with the same keys: what the configuration says counts only if it is further.
     /// If the windows differ in size, all older packets count as received.
-    pub(crate) fn successor_progress(&self, window: u32) -> Progress {
-        let mut progress = self.progress();
-        progress.sent += if progress.sent > 0 { SPARE_NUMBERS } else { 0 };
-        if window != self.config.esp.window && progress.top > 0 {
-            progress.bitmap = vec![u32::MAX; window.div_ceil(32) as usize];
+    pub(crate) fn successor_progress(&self, config: &AssociationConfig) -> Progress {
+        let (mut progress, wanted) = (self.progress(), &config.progress);
+        if wanted.top > progress.top {
+            (progress.top, progress.bitmap) = (wanted.top, wanted.bitmap.clone());
+        } else if config.esp.window != self.config.esp.window && progress.top > 0 {
+            progress.bitmap = vec![u32::MAX; config.esp.window.div_ceil(32) as usize];
         }
+        progress.sent = progress.sent.max(wanted.sent);
         progress
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use esp::sa::{SPI_MIN, SaError};
 use sync::rcu::{Domain, Reader};
 
-use crate::association::{Association, AssociationConfig, Id, Progress};
+use crate::association::{Association, AssociationConfig, Id};
 use crate::buckets::{Buckets, Busy};
 use crate::event::{Event, Events};
 use crate::lifetime::Reached;
@@ -281,14 +281,12 @@ impl Database {
     ) -> Result<Association, SaError> {
         // The same keys go on: no packet passes twice, and no number is used twice.
         let same = before.filter(|before| before.has_keys_of(&config));
-        if let Some(same) = same
-            && config.progress == Progress::default()
-        {
-            config.progress = same.successor_progress(config.esp.window);
+        if let Some(same) = same {
+            config.progress = same.successor_progress(&config);
         }
         let mut association = Association::new(config, self.workers(), now_ns, generation)?;
         if let Some(same) = same {
-            association.take_counts(same);
+            association.take_place_of(same);
         }
         Ok(association)
     }

@@ -148,6 +148,48 @@ fn keys_have_one_user_at_a_time() {
     assert!(!database.count(seen, 0, 60, 0) && after.sa.sent() >= 5);
 }
 
+/// A worker in the midst of a batch uses the old association once more. Neither that has sent nothing so far nor another configuration's numbers make a number come twice.
+#[test]
+fn an_association_and_its_successor_count_together() {
+    let database = Database::new(&Domain::default(), 1);
+    let before = database.add(association(1, 9000), false, 0).unwrap();
+    let after = database.add(association(1, 9001), true, 0).unwrap();
+    assert_eq!([&before, &after, &before].map(|one| one.sa.take_numbers(3)), [1, 4, 7].map(Some));
+    // What it is told counts if it is further.
+    let mut other = association(1, 9002);
+    other.progress.sent = 5;
+    assert_eq!(database.add(other.clone(), true, 0).unwrap().sa.sent(), 9);
+    (other.progress.sent, other.progress.top) = (50, 20);
+    let last = database.add(other, true, 0).unwrap();
+    assert_eq!((before.sa.take_numbers(1), last.sa.window.top()), (Some(51), 20));
+}
+
+/// Keys that go to another receiver, or to another database.
+#[test]
+fn who_has_the_keys_goes_on() {
+    let domain = Domain::default();
+    let database = Database::new(&domain, 1);
+    database.follow(configured([association(1, 0)], []), 0).unwrap();
+    let before = database.association(id(1)).unwrap();
+    before.sa.take_numbers(7);
+    before.sa.window.accept(30).unwrap();
+    let moved = AssociationConfig { dst: host(9).into(), ..association(1, 0) };
+    let mode = esp::Mode::Tunnel { from: moved.src, to: moved.dst };
+    let moved = AssociationConfig { esp: esp::Config { mode, ..moved.esp.clone() }, ..moved };
+    database.follow(configured([moved.clone()], []), 0).unwrap();
+    let there = database.association(moved.id()).unwrap();
+    assert_eq!((there.sa.take_numbers(1), there.sa.window.top()), (Some(8), 30));
+    assert!(before.is_over());
+    let other = Database::new(&domain, 1);
+    let mut next = configured([association(1, 0), association(2, 0)], []);
+    next.goes_on_from(database.associations());
+    other.follow(next, 0).unwrap();
+    let [goes_on, new] = [1, 2].map(|n| other.association(id(n)).unwrap());
+    assert_eq!((goes_on.sa.take_numbers(1), goes_on.sa.window.top()), (Some(9), 30));
+    assert_eq!((new.sa.take_numbers(1), new.sa.window.top()), (Some(1), 0), "it has another SPI");
+    assert!(!there.is_over(), "the other database has it still");
+}
+
 /// Workers that stand still keep old tables; the new ones wait, and come by themselves.
 #[test]
 fn tables_wait_for_workers() {

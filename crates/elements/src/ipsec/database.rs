@@ -19,7 +19,8 @@
 //! `no-sa`, unless the template says `level use`, and an event asks for one every 5 s.
 //!
 //! A hot swap keeps all associations and policies of the element of the same name, with their sequence numbers and windows, but those that only the old
-//! configuration has. Those that only the new one has are added.
+//! configuration has. Those that only the new one has are added. One whose SPI and key the old configuration has elsewhere goes on from that: for another address, or in an element of
+//! another name, also an ESPTunnel.
 //!
 //! **Handlers**
 //! * `sas` read: each association on a line, without its keys, and behind a tab what it has carried and refused. `policies` read: each policy on a line, and behind a tab how
@@ -55,15 +56,16 @@
 //! See also: IPsecEncrypt, IPsecDecrypt, IPsecCheck, ESPTunnel. RFC 4301, RFC 4303
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::args::{Args, FromArg, Names};
-use engine::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rest, Sharing, Tasks, swap,
-};
+use engine::swap::{self, Depot};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rest, Sharing, Tasks};
 use ipsec::text::{self, Keys};
 use ipsec::{AssociationConfig, Configured, Database, Error, Policy};
+
+use super::following::Following;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPsecDatabase", "0/0", || Box::new(IpsecDatabase::default()))
@@ -144,15 +146,19 @@ pub(super) fn find(cx: &mut InitCx<'_>, name: &str) -> Result<Arc<Database>, Str
 
 #[derive(Clone)]
 struct IpsecDatabase {
-    /// What the configuration says, until the database follows it.
-    configured: Arc<Mutex<Option<Configured>>>,
+    following: Following,
     database: Arc<Database>,
 }
 
 impl Default for IpsecDatabase {
     fn default() -> Self {
-        let database = Arc::new(Database::new(&sync::rcu::Domain::default(), 1));
-        IpsecDatabase { configured: Arc::default(), database }
+        Following::new(&sync::rcu::Domain::default(), Configured::default()).into()
+    }
+}
+
+impl From<Following> for IpsecDatabase {
+    fn from(following: Following) -> Self {
+        IpsecDatabase { database: following.database.clone(), following }
     }
 }
 
@@ -170,10 +176,10 @@ impl IpsecDatabase {
         Ok(configured)
     }
 
-    fn follow(&self, now_ns: u64) -> Result<(), String> {
-        let configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(configured) = configured else { return Ok(()) };
-        self.database.follow(configured, now_ns).map_err(|why| why.to_string())
+    /// Follows the configuration, which was found to be in order before.
+    fn go_on(&self, cx: &mut Cx<'_>) {
+        let _ = self.following.follow(cx.now());
+        self.tick(cx);
     }
 
     /// Ends what time has ended, and sets the timer for what comes next.
@@ -255,23 +261,17 @@ fn failed(why: Error) -> HandlerError {
 impl Element for IpsecDatabase {
     fn configure(&mut self, args: &mut Args<'_>) {
         let (sas, policies) = (args.keyword_all("SA"), args.keyword_all("POLICY"));
-        self.database = Arc::new(Database::new(&args.rcu, 1));
         if args.errors().is_empty() {
             match Self::configured(sas, policies) {
-                Ok(configured) => self.configured = Arc::new(Mutex::new(Some(configured))),
+                Ok(configured) => *self = Following::new(&args.rcu, configured).into(),
                 Err(why) => args.error(why),
             }
         }
     }
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        if let Some(database) = cx.predecessor::<Database>() {
-            // It follows this configuration when no other one can fail any more.
-            self.database = database;
-            return Ok(Tasks::None);
-        }
-        self.database.set_workers(cx.workers);
-        self.follow(0)?;
+        self.following.open(cx, cx.predecessor::<Database>())?;
+        self.database = self.following.database.clone();
         Ok(Tasks::None)
     }
 
@@ -298,10 +298,12 @@ impl Element for IpsecDatabase {
         if swap::same::<IpsecDatabase>(old).is_none() {
             return false;
         }
-        // The configuration was found to be in order before.
-        let _ = self.follow(cx.now());
-        self.tick(cx);
+        self.go_on(cx);
         true
+    }
+
+    fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
+        self.go_on(cx);
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {

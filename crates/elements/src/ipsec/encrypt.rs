@@ -49,7 +49,7 @@ use sync::rcu::Reader;
 
 use super::database;
 use super::exempt::is_exempt;
-use super::outbound::{Choice, Fate, Here, in_parts, protect};
+use super::outbound::{Choice, Fate, Here, MTUS, in_parts, protect};
 use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
@@ -62,9 +62,6 @@ const LOOK: u32 = 0;
 const BYPASS: usize = 1;
 /// The output for packets that are too long.
 const TOO_BIG: usize = 2;
-/// MTUs that an IP packet can have, in bytes.
-const MTU_MIN: usize = 576;
-const MTU_MAX: usize = 65535;
 
 /// What becomes of packets that no policy is about.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -151,12 +148,9 @@ fn is_ambiguous(database: &Database, flow: &Flow, rule: Option<&Rule>, reader: &
 impl Element for IpsecEncrypt {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.name = args.required("DATABASE");
-        self.mtu = args.keyword("MTU", 1500);
+        self.mtu = args.keyword_in("MTU", 1500, MTUS);
         self.follow = LinkMtu::from_args(args);
         self.unnamed = args.keyword("DEFAULT", Unnamed::Bypass);
-        if !(MTU_MIN..=MTU_MAX).contains(&self.mtu) {
-            args.error(format!("MTU must lie between {MTU_MIN} and {MTU_MAX} bytes, not {}", self.mtu));
-        }
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {

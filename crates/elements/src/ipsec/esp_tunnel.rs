@@ -15,15 +15,19 @@
 //! * `LOCAL`, `REMOTE` addresses of this end and of the other one.
 //! * `OUT`, `IN` the associations of both directions, as `ip xfrm state add` takes them, without `src`, `dst` and `mode`: `spi`, algorithms with keys, and more, as in
 //!   IPsecDatabase.
-//! * `MTU` the longest packet in bytes that may leave, protected; default 1500. `FOLLOW` elements with devices, whose lowest MTU takes its place.
+//! * `MTU` the longest packet in bytes that may leave, protected, from 576 to 65535; default 1500. `FOLLOW` elements with devices, whose lowest MTU takes its place.
 //!
 //! The tunnel carries packets of both families. Manual keys never change by themselves: after a restart sequence numbers begin again, so the other end must be restarted, too, or have no
 //! anti-replay window. Use a key for one direction only.
 //!
+//! A hot swap carries each direction over by itself. As long as SPI and key stay, its sequence numbers, window, age and counts go on, whatever else changes: an address, limits, ports,
+//! the element's name, or whether it is an IPsecDatabase that has the association.
+//!
 //! **Metadata:** packets begin with their IP header. Sets the destination annotation: to REMOTE, or to the destination of what was protected. Packets for output 2 have
 //! the longest length that would fit in the miscellaneous annotation.
 //!
-//! **Drops:** those of IPsecEncrypt and IPsecDecrypt, without those of policies.
+//! **Drops:** those of IPsecEncrypt and IPsecDecrypt, without those of policies. If a direction has a selector (`sel`), `wrong-sa` for packets that it does not contain, and
+//! `bad-length` for those whose addresses or ports cannot be read.
 //!
 //! **Handlers**
 //! * `sas` read: both associations, without keys, with what they have carried and refused, as in IPsecDatabase.
@@ -43,14 +47,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::args::{Args, FromArg, Names};
-use engine::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks, swap,
-};
+use engine::swap::{self, Depot};
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks};
 use ipsec::text::{self, Keys};
-use ipsec::{Association, AssociationConfig, Database, Flow, Id};
+use ipsec::{Association, AssociationConfig, Configured, Database, Flow, Id};
 use packet::{Batch, Packet};
 
 use super::database::{hidden, secrets};
+use super::following::{Following, Tunnel};
 use super::inbound::{self, accept};
 use super::outbound::{self, Choice, Fate, in_parts, protect};
 use crate::io::mtu::LinkMtu;
@@ -108,81 +112,101 @@ impl FromArg for End {
 
 #[derive(Clone, Default)]
 struct EspTunnel {
-    /// Both directions: out and in.
-    configs: Option<Arc<[AssociationConfig; 2]>>,
-    tunnel: Option<Arc<Tunnel>>,
+    /// Which associations are those of both directions: out and in.
+    ids: Option<[Id; 2]>,
+    following: Option<Following>,
     mtu: usize,
     follow: LinkMtu,
 }
 
-/// Both associations, and a database of their own, which counts for them.
-struct Tunnel {
-    database: Database,
-    out: Arc<Association>,
-    inward: Arc<Association>,
-}
-
-impl Tunnel {
-    fn new(configs: &[AssociationConfig; 2], workers: usize) -> Result<Tunnel, String> {
-        let database = Database::new(&sync::rcu::Domain::default(), workers);
-        let add = |config: &AssociationConfig, name| {
-            database.add(config.clone(), false, 0).map_err(|why| format!("{name}: {why}"))
-        };
-        let (out, inward) = (add(&configs[0], "OUT")?, add(&configs[1], "IN")?);
-        Ok(Tunnel { database, out, inward })
-    }
-}
-
+/// Reads the association of one direction.
 fn config(half: &Half, from: IpAddr, to: IpAddr) -> Result<AssociationConfig, String> {
-    let words = ["src", "dst", "mode"];
+    let left_out = |word: &str| {
+        Err(format!("leave out '{word}': LOCAL and REMOTE are the ends, and a tunnel is what it is"))
+    };
     // A selector has words of its own.
     let before = half.0.split(" sel ").next().unwrap_or_default();
-    if let Some(word) = before.split_whitespace().find(|word| words.contains(word)) {
-        return Err(format!("leave out '{word}': LOCAL and REMOTE are the ends, and a tunnel is what it is"));
+    if let Some(word) = before.split_whitespace().find(|word| ["src", "dst", "mode"].contains(word)) {
+        return left_out(word);
     }
-    text::parse_association(&format!("src {from} dst {to} mode tunnel {}", half.0))
-        .map_err(|why| hidden(&why.to_string()))
+    let config = text::parse_association(&format!("src {from} dst {to} mode tunnel {}", half.0))
+        .map_err(|why| hidden(&why.to_string()))?;
+    match config.esp.mode {
+        esp::Mode::Transport => left_out("mode"),
+        esp::Mode::Tunnel { .. } if (config.src, config.dst) != (from, to) => left_out("src' and 'dst"),
+        esp::Mode::Tunnel { .. } => Ok(config),
+    }
+}
+
+/// Both associations, and what they are called.
+fn both(halves: [Result<AssociationConfig, String>; 2]) -> Result<([Id; 2], Configured), Vec<String>> {
+    let mut configured = Configured::default();
+    let mut add = |name: &str, half: Result<AssociationConfig, String>| {
+        let config = half.map_err(|why| format!("{name}: {why}"))?;
+        let id = config.id();
+        configured.add(config).map(|()| id).map_err(|why| format!("{name}: {why}"))
+    };
+    let [out, inward] = halves;
+    match (add("OUT", out), add("IN", inward)) {
+        (Ok(out), Ok(inward)) => Ok(([out, inward], configured)),
+        (out, inward) => Err([out, inward].into_iter().filter_map(Result::err).collect()),
+    }
 }
 
 /// Whether a direction's selector, if it has one, lets a packet through.
-fn is_selected(association: &Association, packet: &Packet) -> bool {
-    association.config.selector.is_none()
-        || Flow::read(packet.data()).is_none_or(|flow| association.selects(&flow))
+fn select(association: &Association, packet: &Packet) -> Result<(), Reason> {
+    if association.config.selector.is_none() {
+        return Ok(());
+    }
+    let flow = Flow::read(packet.data()).ok_or(Reason::BadLength)?;
+    if association.selects(&flow) { Ok(()) } else { Err(Reason::WrongAssociation) }
 }
 
-fn outward(cx: &mut Cx<'_>, tunnel: &Tunnel, mtu: usize, batch: Batch) {
+/// How a packet leaves, if the association for the way out is there.
+fn choose<'a>(association: Option<&'a Association>, packet: &Packet) -> Choice<'a> {
+    let there = association.filter(|association| !association.is_over());
+    let usable = there.ok_or(Reason::NoAssociation);
+    match usable.and_then(|usable| select(usable, packet).map(|()| usable)) {
+        Ok(usable) => Choice::Protect(usable),
+        Err(why) => Choice::Not(Fate::Drop(why)),
+    }
+}
+
+fn outward(cx: &mut Cx<'_>, database: &Database, id: Id, mtu: usize, batch: Batch) {
     let here = outbound::Here { worker: cx.worker(), now_ns: cx.now(), mtu, too_big: TOO_BIG };
-    in_parts(cx, batch, 0, |part, _| {
-        protect(part, &tunnel.database, here, |packet| match is_selected(&tunnel.out, packet) {
-            true => Choice::Protect(&tunnel.out),
-            false => Choice::Not(Fate::Drop(Reason::WrongAssociation)),
-        })
+    in_parts(cx, batch, 0, |part, reader| {
+        let association = database.inbound(id.dst, id.spi, reader).map(Arc::as_ref);
+        protect(part, database, here, |packet| choose(association, packet))
     });
 }
 
-fn inward(cx: &mut Cx<'_>, tunnel: &Tunnel, batch: Batch) {
+fn inward(cx: &mut Cx<'_>, database: &Database, id: Id, batch: Batch) {
     // Messages of IKE have nowhere to go: without a connected output they drop.
     let here = inbound::Here { worker: cx.worker(), now_ns: cx.now(), ike: usize::MAX };
-    let id = tunnel.inward.id();
-    let find = |dst, spi| (Id { dst, spi } == id).then_some(&*tunnel.inward);
-    in_parts(cx, batch, OPENED, |part, _| {
-        accept(part, &tunnel.database, here, find, |packet, association| {
-            match is_selected(association, packet) {
-                true => Ok(()),
-                false => Err(Reason::WrongAssociation),
-            }
-        })
+    in_parts(cx, batch, OPENED, |part, reader| {
+        let association = database.inbound(id.dst, id.spi, reader).map(Arc::as_ref);
+        let find = |dst, spi| association.filter(|_| Id { dst, spi } == id);
+        accept(part, database, here, find, |packet, association| select(association, packet))
     });
 }
 
 impl EspTunnel {
     /// Ends what time has ended.
     fn tick(&self, cx: &mut Cx<'_>) {
-        let Some(tunnel) = &self.tunnel else { return };
+        let Some(following) = &self.following else { return };
         let now = cx.now();
-        if let Some(at) = tunnel.database.tick(now) {
-            cx.set_timer(ENDS, at.max(now + 1));
+        match following.database.tick(now) {
+            Some(at) => cx.set_timer(ENDS, at.max(now + 1)),
+            None => cx.clear_timer(ENDS),
         }
+    }
+
+    /// Follows the configuration, which was found to be in order before.
+    fn go_on(&self, cx: &mut Cx<'_>) {
+        if let Some(following) = &self.following {
+            let _ = following.follow(cx.now());
+        }
+        self.tick(cx);
     }
 }
 
@@ -190,33 +214,22 @@ impl Element for EspTunnel {
     fn configure(&mut self, args: &mut Args<'_>) {
         let (End(local), End(remote)) = (args.required("LOCAL"), args.required("REMOTE"));
         let (out, inward): (Half, Half) = (args.keyword_required("OUT"), args.keyword_required("IN"));
-        self.mtu = args.keyword("MTU", 1500);
+        self.mtu = args.keyword_in("MTU", 1500, outbound::MTUS);
         self.follow = LinkMtu::from_args(args);
         if !args.errors().is_empty() {
             return;
         }
-        let configs = [("OUT", out, local, remote), ("IN", inward, remote, local)]
-            .map(|(name, half, from, to)| config(&half, from, to).map_err(|why| format!("{name}: {why}")));
-        match configs {
-            [Ok(out), Ok(inward)] => {
-                let configs = [out, inward];
-                match Tunnel::new(&configs, 1) {
-                    Ok(_) => self.configs = Some(Arc::new(configs)),
-                    Err(why) => args.error(why),
-                }
+        match both([config(&out, local, remote), config(&inward, remote, local)]) {
+            Ok((ids, configured)) => {
+                (self.ids, self.following) = (Some(ids), Some(Following::new(&args.rcu, configured)));
             }
-            configs => configs.into_iter().filter_map(Result::err).for_each(|why| args.error(why)),
+            Err(errors) => errors.into_iter().for_each(|why| args.error(why)),
         }
     }
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        let Some(configs) = &self.configs else { return Ok(Tasks::None) };
-        self.tunnel = Some(Arc::new(Tunnel::new(configs, cx.workers)?));
-        // The same tunnel goes on: its numbers must not come twice.
-        if let Some(before) = cx.predecessor::<Tunnel>()
-            && [&before.out.config, &before.inward.config] == [&configs[0], &configs[1]]
-        {
-            self.tunnel = Some(before);
+        if let Some(following) = &mut self.following {
+            following.open(cx, cx.predecessor::<Tunnel>().map(|tunnel| tunnel.0.clone()))?;
         }
         Ok(Tasks::None)
     }
@@ -240,26 +253,39 @@ impl Element for EspTunnel {
     }
 
     fn provide(&self) -> Option<Provided> {
-        self.tunnel.clone().map(|tunnel| tunnel as Provided)
+        let following = self.following.as_ref()?;
+        Some(Arc::new(Tunnel(following.database.clone())))
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        swap::same::<EspTunnel>(old).is_some()
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let is_one = swap::same::<EspTunnel>(old).is_some();
+        if is_one {
+            self.go_on(cx);
+        }
+        is_one
+    }
+
+    fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
+        self.go_on(cx);
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
-        let Some(tunnel) = &self.tunnel else { return };
+        let (Some(Following { database, .. }), Some([out, inner])) = (&self.following, self.ids) else {
+            return;
+        };
         if port == 0 {
-            outward(cx, tunnel, self.follow.or(self.mtu), batch)
+            outward(cx, database, out, self.follow.or(self.mtu), batch)
         } else {
-            inward(cx, tunnel, batch)
+            inward(cx, database, inner, batch)
         }
+        database.tidy();
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        let now = cx.now();
-        let show = |association: &Arc<Association>| text::show_state(association, Keys::Hidden, now) + "\n";
-        Ok(self.tunnel.as_ref().map_or_else(String::new, |tunnel| show(&tunnel.out) + &show(&tunnel.inward)))
+        let (now, ids) = (cx.now(), self.ids.into_iter().flatten());
+        let Some(Following { database, .. }) = &self.following else { return Ok(String::new()) };
+        let there = ids.filter_map(|id| database.association(id));
+        Ok(there.map(|association| text::show_state(&association, Keys::Hidden, now) + "\n").collect())
     }
 }
 
@@ -329,6 +355,17 @@ mod tests {
         let text =
             why(&format!("1.1.1.1, 1.1.1.2, OUT spi 0x900 mode transport {half}, IN spi 0x200 {half}"));
         assert!(text.contains("leave out 'mode'"), "{text}");
+        let sel = format!("OUT spi 0x900 sel dst 10.0.0.0/8 {half} mode transport, IN spi 0x200 {half}");
+        let text = why(&format!("1.1.1.1, 1.1.1.2, {sel}"));
+        assert!(text.contains("leave out 'mode'"), "{text}");
+        let sel = sel.replace("mode transport", "src 1.1.1.3");
+        let text = why(&format!("1.1.1.1, 1.1.1.2, {sel}"));
+        assert!(text.contains("OUT: leave out 'src' and 'dst'"), "{text}");
+        for mtu in ["0", "575", "65536"] {
+            let text =
+                why(&format!("1.1.1.1, 1.1.1.2, OUT spi 0x900 {half}, IN spi 0x200 {half}, MTU {mtu}"));
+            assert!(text.contains("MTU") && text.contains("576") && text.contains("65535"), "{text}");
+        }
         let text = why(&format!("1.1.1.1, 1.1.1.2, OUT spi 0x900 {half}"));
         assert!(text.contains("IN"), "{text}");
     }

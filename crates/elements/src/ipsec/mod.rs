@@ -8,6 +8,7 @@ pub mod decrypt;
 pub mod encrypt;
 pub mod esp_tunnel;
 mod exempt;
+mod following;
 mod inbound;
 mod outbound;
 

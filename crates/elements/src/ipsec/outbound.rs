@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use arrayvec::ArrayVec;
 use engine::{Cx, Reason};
@@ -16,6 +17,8 @@ use wire::ipv4;
 
 /// The longest IPv6 packet in bytes that every link takes (RFC 8200, 5).
 const IPV6_MTU: usize = 1280;
+/// Lengths in bytes that the longest packet of a link may have.
+pub(super) const MTUS: RangeInclusive<usize> = 576..=65535;
 /// Packets that are worked on together.
 pub(super) const AT_ONCE: usize = 64;
 

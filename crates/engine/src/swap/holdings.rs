@@ -143,6 +143,11 @@ impl Holdings {
         shared.provided(index)
     }
 
+    /// All state of type `T` that elements of the running configuration provide.
+    pub(crate) fn predecessors<T: Send + Sync + 'static>(&self) -> Vec<Arc<T>> {
+        lock(&self.heritage).as_ref().map_or_else(Vec::new, |h| h.shared.all_provided())
+    }
+
     /// Whether the running configuration has an element of this name, class and configuration string.
     pub(crate) fn inherits(&self, name: &str, class: &Class, config: &str) -> bool {
         lock(&self.heritage).as_ref().is_some_and(|h| {

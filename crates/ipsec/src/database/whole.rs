@@ -27,6 +27,8 @@ pub struct Configured {
     policies: Vec<Policy>,
     /// Where each policy is.
     places: HashMap<PolicyKey, usize>,
+    /// Associations of other databases that its own may go on from.
+    others: Vec<Arc<Association>>,
 }
 
 impl Configured {
@@ -55,6 +57,14 @@ impl Configured {
         place.insert(self.policies.len());
         self.policies.push(policy);
         Ok(())
+    }
+
+    /// Those of its associations that have SPI and keys of one of `others`, which are in use in another database, go on with the sequence numbers, window, age and counts of
+    /// these.
+    pub fn goes_on_from(&mut self, others: impl IntoIterator<Item = Arc<Association>>) {
+        let spis: HashSet<u32> = self.associations.keys().map(|id| id.spi).collect();
+        let fits = |other: &Arc<Association>| spis.contains(&other.sa.spi) && !other.is_over();
+        self.others.extend(others.into_iter().filter(fits));
     }
 
     /// What must change where `self` was followed, and `next` is to be.
@@ -107,11 +117,12 @@ impl Database {
     ///
     /// # Errors
     /// Why the configuration cannot be followed. Nothing has changed.
-    pub fn follow(&self, configured: Configured, now_ns: u64) -> Result<(), Error> {
+    pub fn follow(&self, mut configured: Configured, now_ns: u64) -> Result<(), Error> {
+        let others = std::mem::take(&mut configured.others);
         let mut writer = self.lock();
         let change = writer.configured.change_to(&configured);
         if !change.is_empty() {
-            self.change_all(&mut writer, change, now_ns)?;
+            self.change_all(&mut writer, change, others, now_ns)?;
         }
         writer.configured = configured;
         Ok(())
@@ -124,7 +135,7 @@ impl Database {
         let change = Change { gone: writer.associations.keys().copied().collect(), ..Change::default() };
         let count = change.gone.len();
         // Only what comes can be wrong.
-        let _ = self.change_all(&mut writer, change, 0);
+        let _ = self.change_all(&mut writer, change, Vec::new(), 0);
         count
     }
 
@@ -133,18 +144,18 @@ impl Database {
         let mut writer = self.lock();
         let change = Change { policies_gone: writer.rules.keys().cloned().collect(), ..Change::default() };
         let count = change.policies_gone.len();
-        let _ = self.change_all(&mut writer, change, 0);
+        let _ = self.change_all(&mut writer, change, Vec::new(), 0);
         count
     }
 
-    fn change_all(&self, writer: &mut Writer, change: Change, now_ns: u64) -> Result<(), Error> {
-        let mut made = Vec::with_capacity(change.come.len());
-        for config in change.come {
-            let before = writer.associations.get(&config.id());
-            // Tables take time to make. Until they are published, workers must not use numbers that the successor uses, or accept what it accepts.
-            before.filter(|before| before.has_keys_of(&config)).into_iter().for_each(|before| before.end());
-            made.push(self.make(config, before, now_ns, writer.made + 1 + made.len() as u64)?);
-        }
+    fn change_all(
+        &self,
+        writer: &mut Writer,
+        change: Change,
+        others: Vec<Arc<Association>>,
+        now_ns: u64,
+    ) -> Result<(), Error> {
+        let made = self.make_all(writer, &change.gone, change.come, &others, now_ns)?;
         writer.made += made.len() as u64;
         let mut ended = Vec::new();
         let mut groups: HashSet<Group> = std::mem::take(&mut writer.unsettled).into_iter().collect();
@@ -182,6 +193,30 @@ impl Database {
         writer.retarget(&groups, &self.domain);
         self.make_tables(writer, ended);
         Ok(())
+    }
+
+    /// Makes associations, which go on from those whose keys they have: of their own identity, of another receiver that goes with this change, or of another database.
+    fn make_all(
+        &self,
+        writer: &Writer,
+        gone: &[Id],
+        come: Vec<AssociationConfig>,
+        others: &[Arc<Association>],
+        now_ns: u64,
+    ) -> Result<Vec<Association>, Error> {
+        let goes = gone.iter().filter_map(|id| writer.associations.get(id));
+        let moved: HashMap<_, _> =
+            others.iter().chain(goes).map(|a| ((a.sa.spi, a.config.esp.spec.authentic_key()), a)).collect();
+        let mut made = Vec::with_capacity(come.len());
+        for config in come {
+            let there = writer.associations.get(&config.id()).filter(|there| there.has_keys_of(&config));
+            let before =
+                there.or_else(|| moved.get(&(config.esp.spi, config.esp.spec.authentic_key())).copied());
+            // Tables take time to make. Until they are published, workers must not accept what the successor accepts.
+            before.filter(|before| writer.has(before)).into_iter().for_each(|before| before.end());
+            made.push(self.make(config, before, now_ns, writer.made + 1 + made.len() as u64)?);
+        }
+        Ok(made)
     }
 
     /// Makes tables of all that the writer has, and publishes them as soon as may be.

@@ -93,6 +93,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Whether it has this very association.
+    pub fn has(&self, association: &Arc<Association>) -> bool {
+        self.associations.get(&association.id()).is_some_and(|there| Arc::ptr_eq(there, association))
+    }
+
     pub fn enter(&mut self, association: &Arc<Association>) {
         let id = association.id();
         for group in Group::of_association(&association.config) {
