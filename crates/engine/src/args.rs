@@ -366,6 +366,7 @@ impl<'a> Args<'a> {
             .collect::<Vec<_>>();
         let mut click = self.click;
         let errors = self.errors.into_iter().enumerate().map(|(i, message)| {
+            let message = crate::secrets::message(class, &message);
             let text = named(&message);
             let error = found(Diagnostic::error("E0301", text), click.remove(&i).unwrap_or(message));
             match &help {

@@ -29,6 +29,11 @@ pub(crate) fn shown<'a>(class: &Class, config: &'a str) -> Cow<'a, str> {
     hidden.join(", ").into()
 }
 
+/// A message about an element of a class, without its secrets.
+pub(crate) fn message(class: &Class, message: &str) -> String {
+    class.secrets.map_or_else(|| message.to_owned(), |find| hide(message, find))
+}
+
 fn hide(argument: &str, find: Find) -> String {
     let (mut text, mut from) = (String::new(), 0);
     for secret in find(argument) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor ctl`: reads and writes handlers of a running router.
 
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::io::{BufRead as _, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::connection::Connection;
 use crate::{calls, cli, control, exit};
@@ -31,11 +32,16 @@ pub(crate) const BUILDING: Duration = Duration::from_secs(300);
   junctor ctl stop
   junctor ctl hotconfig new.click    another configuration, if it was started with -R (see also junctor apply)
   junctor ctl --pid 4711 --json q.length
-  junctor ctl --channel steer c.count   by a channel of the deployment that started this program")]
+  junctor ctl --channel steer c.count   by a channel of the deployment that started this program
+  junctor ctl ipsec.add_sa @sa.txt   the value is in a file
+  junctor ctl ipsec.add_sa -         the value comes by standard input
+
+Other users see the words of a command line. So keys and other secrets belong into a file, or come by standard input.")]
 pub(crate) struct Args {
     /// The handler: element.handler, or a name alone for one of the router itself.
     handler: String,
-    /// The value to write; several words are joined by spaces. For hotconfig the text of a configuration, or its file.
+    /// The value to write; several words are joined by spaces. - alone stands for standard input, @FILE alone for the text of a file; the line's end behind either is
+    /// left out. For hotconfig the text of a configuration, or its file.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     value: Vec<String>,
     /// Read, with the value as parameter.
@@ -143,7 +149,12 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(Done::Written(said)) if said.is_empty() => status,
         Ok(Done::Read(value) | Done::Written(value)) => {
             let end = if value.is_empty() || value.ends_with('\n') { "" } else { "\n" };
-            cli::print_or_fail(format!("{value}{end}").as_bytes())
+            // It may have keys.
+            let mut text = value.into_bytes();
+            text.extend_from_slice(end.as_bytes());
+            let status = cli::print_or_fail(&text);
+            text.zeroize();
+            status
         }
         Err((_, (why, _))) => {
             errln!("junctor: {why}{}", advice(args, &why));
@@ -297,14 +308,51 @@ impl std::io::Read for Patient {
     }
 }
 
-/// A conversation with a router.
-pub(crate) struct Client(BufReader<Patient>);
+/// Bytes that are read at once.
+const AT_ONCE: usize = 8192;
+
+/// A buffered reader that leaves nothing of what it has read in memory.
+struct Forgetful {
+    from: Patient,
+    held: Zeroizing<Vec<u8>>,
+    at: usize,
+}
+
+impl std::io::Read for Forgetful {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.fill_buf()?.read(into)?;
+        self.consume(n);
+        Ok(n)
+    }
+}
+
+impl std::io::BufRead for Forgetful {
+    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
+        if self.at == self.held.len() {
+            self.at = 0;
+            self.held.zeroize();
+            self.held.resize(AT_ONCE, 0);
+            let read = self.from.read(&mut self.held);
+            self.held.truncate(read.as_ref().map_or(0, |n| *n));
+            read?;
+        }
+        Ok(&self.held[self.at..])
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.at += n;
+    }
+}
+
+/// A conversation with a router. What is said may have keys: it is erased, but for what callers get.
+pub(crate) struct Client(Forgetful);
 
 impl Client {
     /// Waits for the router's greeting.
     pub(crate) fn new(stream: impl Into<Connection>) -> std::io::Result<Client> {
         let stream = stream.into();
-        let mut client = Client(BufReader::new(Patient { stream, patience: PATIENCE }));
+        let from = Patient { stream, patience: PATIENCE };
+        let mut client = Client(Forgetful { from, held: Zeroizing::default(), at: 0 });
         let greeting = client.line()?;
         if !greeting.starts_with("Click::ControlSocket/1.") {
             let why = format!("it does not speak the control protocol, but '{}'", greeting.escape_debug());
@@ -315,7 +363,7 @@ impl Client {
 
     /// Waits longer for answers.
     pub(crate) fn be_patient(&mut self) {
-        self.0.get_mut().patience = BUILDING;
+        self.0.from.patience = BUILDING;
     }
 
     /// Reads a handler.
@@ -345,7 +393,12 @@ impl Client {
 
     /// Sends a command with its data; returns the code and text of the answer.
     fn ask(&mut self, command: &str, data: &str) -> std::io::Result<(u16, String)> {
-        self.0.get_mut().stream.write_all(format!("{command}\r\n{data}").as_bytes())?;
+        // Room for all, so that no copy is left elsewhere.
+        let mut request = Zeroizing::new(Vec::with_capacity(command.len() + 2 + data.len()));
+        for part in [command, "\r\n", data] {
+            request.extend_from_slice(part.as_bytes());
+        }
+        self.0.from.stream.write_all(&request)?;
         let mut text = Vec::new();
         loop {
             let line = self.line()?;
@@ -363,15 +416,24 @@ impl Client {
         let line = self.line()?;
         let bad = || std::io::Error::new(ErrorKind::InvalidData, format!("unexpected answer '{line}'"));
         let len: usize = line.strip_prefix("DATA ").and_then(|n| n.parse().ok()).ok_or_else(bad)?;
-        let mut data = Vec::new();
-        (&mut self.0).take(len as u64).read_to_end(&mut data)?;
-        if data.len() < len {
-            Err(ErrorKind::UnexpectedEof.into())
-        } else {
-            Ok(String::from_utf8_lossy(&data).into())
+        let mut data = Zeroizing::new(Vec::with_capacity(len.min(LONGEST)));
+        while data.len() < len {
+            let there = self.0.fill_buf()?;
+            if there.is_empty() {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            let n = there.len().min(len - data.len());
+            data.extend_from_slice(&there[..n]);
+            self.0.consume(n);
         }
+        // Text is handed on as it is, without a copy.
+        Ok(String::from_utf8(std::mem::take(&mut *data))
+            .unwrap_or_else(|why| String::from_utf8_lossy(&Zeroizing::new(why.into_bytes())).into()))
     }
 }
+
+/// Bytes for which room is made before they come.
+const LONGEST: usize = 1 << 20;
 
 /// The conversation broke off.
 pub(crate) fn lost(e: std::io::Error) -> Failure {
@@ -398,6 +460,22 @@ fn text_of(path: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("{path}: not text in UTF-8"))
 }
 
+/// The words of a command line; standard input for `-` alone, and a file's text for `@FILE` alone. The command line itself is seen by other users.
+///
+/// # Errors
+/// Nothing can be read there.
+pub(crate) fn given(words: &[String]) -> Result<Zeroizing<String>, String> {
+    let (name, text) = match words {
+        [word] if word == "-" => ("standard input", std::io::read_to_string(std::io::stdin())),
+        [word] if word.starts_with('@') => (&word[1..], std::fs::read_to_string(&word[1..])),
+        _ => return Ok(Zeroizing::new(words.join(" "))),
+    };
+    let mut text = Zeroizing::new(text.map_err(|why| format!("{name}: {why}"))?);
+    let len = text.strip_suffix('\n').map_or(text.len(), |text| text.trim_end_matches('\r').len());
+    text.truncate(len);
+    Ok(text)
+}
+
 /// Makes the call.
 fn call(args: &Args, stream: Connection) -> Result<Done, Failure> {
     let name = &args.handler;
@@ -405,11 +483,11 @@ fn call(args: &Args, stream: Connection) -> Result<Done, Failure> {
         return Err(Failure::Unclear(format!("'{name}' is no name of a handler")));
     }
     let mut client = Client::new(stream).map_err(lost)?;
-    let mut value = args.value.join(" ");
+    let mut value = given(&args.value).map_err(Failure::Unclear)?;
     if name == "hotconfig" {
         client.be_patient();
         if is_path(&value) {
-            value = text_of(&value).map_err(Failure::Unclear)?;
+            value = text_of(&value).map_err(Failure::Unclear)?.into();
         }
     }
     let mut write = args.write || (!args.read && !args.value.is_empty());
@@ -446,6 +524,18 @@ mod tests {
         }
         assert!(text_of("/no/where").unwrap_err().contains("No such file"));
         assert!(text_of("/tmp").unwrap_err().contains("a directory"));
+    }
+
+    #[test]
+    fn values_come_from_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, "spi 0x100\r\n").unwrap();
+        let file = format!("@{}", path.display());
+        assert_eq!(*given(std::slice::from_ref(&file)).unwrap(), "spi 0x100");
+        assert_eq!(*given(&["-".into(), file]).unwrap(), format!("- @{}", path.display()));
+        assert!(given(&["@/no/where".into()]).unwrap_err().starts_with("/no/where: No such file"));
+        assert_eq!(*given(&[]).unwrap(), "");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
+use zeroize::Zeroizing;
 
 use crate::ctl::{self, Client, Failure, Which};
 use crate::{cli, exit};
@@ -18,7 +19,7 @@ use crate::{cli, exit};
   junctor ipsec policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out tmpl src 192.0.2.1 dst 192.0.2.2 reqid 1 mode tunnel
   junctor ipsec monitor                                     events, until interrupted
 
-Keys on a command line are visible to other users: 'junctor ipsec state add -' reads the words from standard input.")]
+Keys on a command line are visible to other users: 'junctor ipsec state add -' reads the words from standard input, and 'junctor ipsec state add @FILE' from a file.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
@@ -47,7 +48,7 @@ struct Change {
     /// What to do.
     #[arg(value_enum, default_value = "list")]
     action: Action,
-    /// Words of 'ip xfrm', or - for those of standard input.
+    /// Words of 'ip xfrm', - for those of standard input, or @FILE for those of a file. Lines may be broken anywhere.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     words: Vec<String>,
 }
@@ -142,15 +143,18 @@ fn split_cursor(text: &str) -> (&str, &str) {
     }
 }
 
-/// The words of the command line, or of standard input.
-fn words(given: &[String]) -> Result<String, String> {
-    if given == ["-"] {
-        let text = std::io::read_to_string(std::io::stdin());
-        return text
-            .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
-            .map_err(|why| format!("standard input: {why}"));
+/// The words of the command line, of standard input or of a file, on one line.
+fn words(given: &[String]) -> Result<Zeroizing<String>, String> {
+    let text = ctl::given(given)?;
+    // Room for all, so that no copy of a key is left elsewhere.
+    let mut line = Zeroizing::new(String::with_capacity(text.len()));
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
     }
-    Ok(given.join(" "))
+    Ok(line)
 }
 
 fn lines(text: &str) -> Value {
@@ -267,7 +271,7 @@ mod tests {
 
     #[test]
     fn words_are_joined() {
-        assert_eq!(words(&["dst".into(), "10.0.0.1".into()]).unwrap(), "dst 10.0.0.1");
+        assert_eq!(*words(&["dst".into(), " 10.0.0.1\nspi".into()]).unwrap(), "dst 10.0.0.1 spi");
         assert_eq!(numbers("a 1 b two").get("b"), Some(&Value::from("two")));
     }
 }

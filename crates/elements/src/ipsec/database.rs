@@ -134,8 +134,12 @@ struct Rule(Policy);
 impl FromArg for Rule {
     const EXPECTED: &'static str = "a policy, as 'ip xfrm policy add' takes it";
 
+    fn shown(text: &str) -> std::borrow::Cow<'_, str> {
+        hidden(text).into()
+    }
+
     fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
-        text::parse_policy(text).map(Rule).map_err(|why| why.to_string())
+        text::parse_policy(text).map(Rule).map_err(|why| hidden(&why.to_string()))
     }
 }
 
@@ -196,7 +200,7 @@ impl IpsecDatabase {
         if param.is_empty() {
             return Ok(self.database.associations().iter().map(|association| line(association)).collect());
         }
-        let id = text::parse_id(param).map_err(|why| HandlerError::Failed(why.to_string()))?;
+        let id = text::parse_id(param).map_err(mistaken)?;
         let found = self.database.association(id);
         found.map(|found| line(&found)).ok_or_else(|| failed(Error::NoAssociation(id)))
     }
@@ -209,13 +213,12 @@ impl IpsecDatabase {
         if param.is_empty() {
             return Ok(self.database.policies().iter().map(|rule| line(rule)).collect());
         }
-        let key = text::parse_policy_key(param).map_err(|why| HandlerError::Failed(why.to_string()))?;
+        let key = text::parse_policy_key(param).map_err(mistaken)?;
         self.database.policy(&key).map(|rule| line(&rule)).ok_or_else(|| failed(Error::NoPolicy))
     }
 
     fn change(&self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         let database = &self.database;
-        let mistaken = |why: text::Mistake| HandlerError::Failed(hidden(&why.to_string()));
         match name {
             "add_sa" | "update_sa" => {
                 let config = text::parse_association(value).map_err(mistaken)?;
@@ -252,6 +255,10 @@ impl IpsecDatabase {
         self.tick(cx);
         Ok(())
     }
+}
+
+fn mistaken(why: text::Mistake) -> HandlerError {
+    HandlerError::Failed(hidden(&why.to_string()))
 }
 
 fn failed(why: Error) -> HandlerError {
@@ -316,8 +323,7 @@ impl Element for IpsecDatabase {
             "npolicies" => Ok(self.database.policies().len().to_string()),
             "lost_events" => Ok(self.database.events.lost().to_string()),
             "reserve" => {
-                let wanted =
-                    text::parse_reservation(param).map_err(|why| HandlerError::Failed(why.to_string()))?;
+                let wanted = text::parse_reservation(param).map_err(mistaken)?;
                 let spi = self.database.reserve(wanted.dst, wanted.range, now, || cx.random().u32(..));
                 spi.map(|spi| format!("{spi:#010x}")).map_err(failed)
             }

@@ -100,6 +100,50 @@ fn no_message_shows_a_key() {
     }
 }
 
+/// Keys in any place of an association or a policy, instead of a word or before it.
+#[test]
+fn no_place_makes_a_message_show_a_key() {
+    let digits = "0f1e2d3c4b5a69788796a5b4c3d2e1f0aabbccdd";
+    let keys =
+        ["{}", "0x{}", "'0x{}'", "0x{}z", "key=0x{}", "{},", "0X{}"].map(|form| form.replace("{}", digits));
+    let more = "flag esn df set ttl 9 tfcpad 1400 encap espinudp 4500 4501 0.0.0.0 sel src 10.0.0.0/8 proto udp dport 53-54 \
+                limit byte-soft 1000 progress 17 12 0x00000007 extra-flag dont-encap-dscp";
+    let policy = "src 10.1.0.0/16 dst 10.2.0.0/16 proto udp sport 5-6 dir out priority 5 index 9 action allow tmpl src 192.0.2.1 \
+                  dst 198.51.100.1 proto esp spi 256 reqid 7 mode tunnel level use";
+    let association = format!("{GCM} {more}");
+    let mut refused = 0;
+    for text in [&association, policy, "dst 10.0.0.1 spi 0x100 min 1 max 2"] {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        for (at, key) in (0..=words.len()).flat_map(|at| keys.iter().map(move |key| (at, key))) {
+            for kept in [at, (at + 1).min(words.len())] {
+                let text = [&words[..at], &[key], &words[kept..]].concat().join(" ");
+                let errors = [
+                    parse_association(&text).err(),
+                    parse_policy(&text).err(),
+                    parse_policy_key(&text).err(),
+                    parse_id(&text).err(),
+                    parse_reservation(&text).err(),
+                ];
+                for Mistake(why) in errors.into_iter().flatten() {
+                    let lower = why.to_lowercase();
+                    let part = (0..=digits.len() - 8)
+                        .map(|at| &digits[at..at + 8])
+                        .find(|part| lower.contains(part));
+                    assert_eq!(part, None, "{text}: {why}");
+                    refused += 1;
+                }
+                let found = secrets(&text);
+                let at = text.to_lowercase().find(digits).unwrap();
+                assert!(
+                    found.iter().any(|place| place.start <= at && at + digits.len() <= place.end),
+                    "{text}"
+                );
+            }
+        }
+    }
+    assert!(refused > 1000, "{refused}");
+}
+
 #[test]
 fn secrets_are_found() {
     fn hidden(text: &str) -> Vec<&str> {
@@ -109,5 +153,7 @@ fn secrets_are_found() {
     assert_eq!(hidden("enc cbc(aes) 'secret' auth-trunc sha256 0x22 96 sel src 1.1.1.1"), ["secret", "0x22"]);
     assert_eq!(hidden("enc null auth-trunc sha256 0x22 96"), ["0x22"]);
     assert_eq!(hidden("'0x00112233445566778899'"), ["0x00112233445566778899"]);
+    assert_eq!(hidden("not 'aabbccddeeff00112233445566778899'"), ["aabbccddeeff00112233445566778899"]);
+    assert!(hidden("should be a whole number, not '18446744073709551616',").is_empty());
     assert!(hidden("src 10.0.0.0/8 dst 10.0.0.1 dir out tmpl spi 0x12345678 mode transport").is_empty());
 }

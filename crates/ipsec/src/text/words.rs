@@ -309,17 +309,22 @@ pub fn parse_reservation(text: &str) -> Result<Reservation, Mistake> {
 
 /// Digits of a hexadecimal word that may be a number. A longer one is a key.
 const DIGITS_OF_A_NUMBER: usize = 8;
+/// Digits of a decimal word that may be a number of 64 bits.
+const DIGITS_OF_A_LONG_NUMBER: usize = 20;
 
-/// Where the secrets of an association's text stand: the word behind an algorithm, and all long words in hexadecimal.
+/// Where the secrets of an association's text stand: the word behind an algorithm, and all words that no message shows.
 pub fn secrets(text: &str) -> Vec<std::ops::Range<usize>> {
     let words: Vec<&str> = text.split_whitespace().collect();
+    let is_decimal = |word: &str| {
+        let digits = word.trim_matches(|c: char| c.is_ascii_punctuation());
+        digits.len() <= DIGITS_OF_A_LONG_NUMBER && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
     let is_key = |at: &usize| {
         let follows = at
             .checked_sub(2)
             .is_some_and(|before| ["aead", "enc", "auth", "auth-trunc", "comp"].contains(&words[before]));
-        let digits = words[*at].trim_matches(QUOTES).to_ascii_lowercase();
-        let is_long = digits.strip_prefix("0x").is_some_and(|hex| hex.len() > DIGITS_OF_A_NUMBER);
-        (follows && words[*at] != "auth-trunc" && words[*at] != "''") || is_long
+        (follows && words[*at] != "auth-trunc" && words[*at] != "''")
+            || safe(words[*at]) != words[*at] && !is_decimal(words[*at])
     };
     let place = |at: usize| {
         let key = words[at].trim_matches(QUOTES);

@@ -12,7 +12,8 @@
 //!
 //! **Arguments**
 //! * `ENCRYPT` 0 decrypts, 1 and 2 encrypt.
-//! * `KEY` for all packets, instead of the first 8 bytes of the association's ENCRYPT_KEY: 16 hexadecimal digits, or 48 for triple DES.
+//! * `KEY` for all packets, instead of the first 8 bytes of the association's ENCRYPT_KEY: 16 hexadecimal digits, or 48 for triple DES. Or the 8 or 24 bytes themselves, in
+//!   quotation marks or as `\\<hex>`.
 //! * `IGNORE` bytes at the end to leave as they are, default 12: the digest, if that is appended before this element encrypts.
 //! * `IV` is read and not used: old versions of Click began the first packet with it. With it, IGNORE is 0, and bytes at the end that fill no block stay
 //!   as they are.
@@ -24,6 +25,7 @@
 //! # Differences from Click
 //! * Packets of odd lengths are dropped. Click reads and writes behind them.
 //! * Each packet has an initialisation vector of its own, with any arguments.
+//! * Keys as bytes need quotation marks, so that no message or handler shows them.
 //!
 //! ```click
 //! Idle -> IPsecESPEncap(1) -> IPsecAuthSHA1(0)
@@ -75,11 +77,14 @@ impl Default for IpsecDes {
     }
 }
 
+/// What bytes that are no digits begin with.
+const MARKS: [char; 3] = ['\\', '"', '\''];
+
 /// A key, or an initialisation vector.
 struct Key(DesKey);
 
 impl FromArg for Key {
-    const EXPECTED: &'static str = "16 or 48 hexadecimal digits";
+    const EXPECTED: &'static str = "16 or 48 hexadecimal digits, or 8 or 24 bytes in quotation marks";
 
     fn shown(_: &str) -> Cow<'_, str> {
         HIDDEN.into()
@@ -92,7 +97,8 @@ impl FromArg for Key {
             let pairs = digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8);
             DesKey::new(&pairs.collect::<Vec<u8>>()).filter(|_| digits.len().is_multiple_of(2))
         };
-        DesKey::new(&bytes).or_else(|| digits.and_then(from_digits)).map(Key).ok_or_else(String::new)
+        let raw = text.trim_start().starts_with(MARKS).then(|| DesKey::new(&bytes)).flatten();
+        raw.or_else(|| digits.and_then(from_digits)).map(Key).ok_or_else(String::new)
     }
 }
 
@@ -117,15 +123,36 @@ impl FromArg for Third {
     }
 }
 
-/// The keys among arguments: those that look like one.
+/// The keys in an argument, or in a message that shows some: what looks like one, and in this element's parentheses all that is not a short number.
 fn secrets(text: &str) -> Vec<Range<usize>> {
-    let start = if text.starts_with("KEY ") { 4 } else { 0 };
-    let word = text[start..].trim();
-    let is_key = word.len() >= 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
-        || word.starts_with(['\\', '"']);
-    let is_key = start > 0 || is_key && !word.contains(char::is_whitespace);
-    let start = text.len() - text[start..].trim_start().len();
-    is_key.then(|| start..start + word.len()).into_iter().collect()
+    let named = text.strip_prefix("KEY ").map(str::trim);
+    let is_word = |text: &&str| text.starts_with(MARKS) && !text.contains(char::is_whitespace);
+    let whole = named.or_else(|| Some(text.trim()).filter(is_word));
+    let is_key = |word: &&str| word.len() >= 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_key).filter(|_| whole.is_none());
+    let in_parentheses = text.match_indices("IPsecDES(").flat_map(|(at, name)| {
+        let behind = &text[at + name.len()..];
+        behind.split(')').next().unwrap_or_default().split([',', '\n']).map(str::trim)
+    });
+    let is_long = |word: &&str| word.len() > 5 || !word.bytes().all(|byte| byte.is_ascii_digit());
+    let mut found: Vec<Range<usize>> = words
+        .chain(in_parentheses.filter(is_long))
+        .chain(whole)
+        .map(|word| {
+            let start = word.as_ptr().addr() - text.as_ptr().addr();
+            start..start + word.len()
+        })
+        .collect();
+    found.sort_by_key(|place| (place.start, std::cmp::Reverse(place.end)));
+    // One may lie within the one before it.
+    let mut end = 0;
+    found.retain(|place| {
+        place.start >= end && {
+            end = place.end.max(end);
+            true
+        }
+    });
+    found
 }
 
 impl Element for IpsecDes {
@@ -212,7 +239,7 @@ mod tests {
             Rig::new("IPsecDES(3, 0123456789abcde, secret)").errors(),
             [
                 "e: ENCRYPT must lie between 0 and 2, not 3",
-                "e: argument KEY should be 16 or 48 hexadecimal digits, not '***'",
+                "e: argument KEY should be 16 or 48 hexadecimal digits, or 8 or 24 bytes in quotation marks, not '***'",
                 "e: argument IGNORE should be a number of bytes between 0 and 65535, or a key, not '***'",
             ]
         );
@@ -225,6 +252,15 @@ mod tests {
                 && shown("IGNORE 12").is_empty()
                 && shown("a message of some words").is_empty()
         );
+        assert_eq!(shown("5 | -> IPsecDES(1, zyxwvuts, 7) -> IPsecDES"), ["zyxwvuts"]);
+        assert_eq!(shown("IPsecDES(\n6 |  hush,\n"), ["6 |  hush"]);
+        assert_eq!(shown("IPsecDES(1, hush1234) -> IPsecDES(0, 0123456789abcdef)"), ["hush1234", KEY]);
+        assert_eq!(shown("not '0123456789abcdef' (it"), [KEY]);
+        let why = Rig::new(&format!("IPsecDES({KEY}, 1, {KEY}, {KEY})")).errors().join(" ");
+        assert!(why.contains("ENCRYPT should be a whole number, not '***'") && !why.contains(KEY), "{why}");
+        // Bytes without marks could not be told from words.
+        assert_eq!(Rig::new("IPsecDES(1, zyxwvuts)").errors().len(), 1);
+        Rig::new("IPsecDES(1, \"zyxwvuts\")").run();
         let mut run = Rig::new(&format!("IPsecDES(1, KEY {KEY})")).run();
         assert_eq!(run.read("e.config"), "1, KEY ***");
     }

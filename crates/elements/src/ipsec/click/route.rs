@@ -4,6 +4,7 @@
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
+use engine::HIDDEN;
 use engine::args::{FromArg, Names};
 use esp::click::{KEY_LEN, Material};
 use lang::config::{split_words, unquote};
@@ -50,7 +51,9 @@ pub(super) fn read(text: &str, noutputs: usize, names: &Names, removing: bool) -
         ["-", rest @ ..] => (Ipv4Addr::UNSPECIFIED, rest),
         [word, rest @ ..] => match Ipv4Addr::from_arg(word, names) {
             Ok(gateway) => (gateway, rest),
-            Err(_) if word.contains('.') => return Err(format!("'{word}' is not a gateway's address")),
+            Err(_) if word.contains('.') => {
+                return Err(format!("'{}' is not a gateway's address", safe(word)));
+            }
             Err(_) => (Ipv4Addr::UNSPECIFIED, &words[1..]),
         },
         [] => return Err(format!("the route for {prefix} lacks an output: it is {FORM}")),
@@ -81,18 +84,25 @@ pub(super) fn read(text: &str, noutputs: usize, names: &Names, removing: bool) -
 }
 
 fn read_prefix(word: &str, names: &Names) -> Result<Prefix4, String> {
-    let wrong = || format!("'{word}' is not a prefix (ADDRESS/LENGTH)");
+    let wrong = || format!("'{}' is not a prefix (ADDRESS/LENGTH)", safe(word));
     let named = || names.net4_or_host(word).map(|net| net.to_string());
     let given: AddrMask4 = word.parse().ok().or_else(|| named()?.parse().ok()).ok_or_else(wrong)?;
     let len = given.prefix_len().ok_or_else(wrong)?;
     Prefix4::new(given.addr.to_bits(), len).ok_or_else(wrong)
 }
 
+/// A word as a message may show it: a short one, or numbers with dots. Others may be keys that stand in a wrong place.
+fn safe(word: &str) -> &str {
+    let is_address =
+        word.contains('.') && word.bytes().all(|byte| byte.is_ascii_digit() || b"./".contains(&byte));
+    if word.len() < 8 || is_address { word } else { HIDDEN }
+}
+
 fn read_output(word: &str, noutputs: usize) -> Result<u32, String> {
     match word.parse::<usize>() {
         Ok(output) if output < noutputs => Ok(output as u32),
-        Ok(output) => Err(format!("there is no output {output} ({noutputs} are connected)")),
-        Err(_) => Err(format!("'{word}' is not an output number")),
+        Ok(_) => Err(format!("there is no output {} ({noutputs} are connected)", safe(word))),
+        Err(_) => Err(format!("'{}' is not an output number", safe(word))),
     }
 }
 
@@ -215,6 +225,19 @@ mod tests {
         );
         let odd = format!("1.0.0.0/8 1 234 {}x {} 300 64", &KEYS[..31], &KEYS[33..]);
         check(&odd, "ENCRYPT_KEY of the route for 1.0.0.0/8 must be 16 bytes");
+    }
+
+    #[test]
+    fn no_place_makes_a_message_show_a_key() {
+        let (key, raw) = ("aBCDEFFF001DEFD2354550FE40CD708E", "a.raw-key/16byte");
+        let words = ["18.26.8.0/24", "18.26.4.1", "1", "234", raw, key, "300", "64"];
+        for (at, secret) in (0..=words.len()).flat_map(|at| [key, raw].map(|secret| (at, secret))) {
+            for kept in [at, (at + 1).min(words.len())] {
+                let text = [&words[..at], &[secret], &words[kept..]].concat().join(" ");
+                let Err(why) = ours(&text) else { continue };
+                assert!(!why.contains("aBCDEF") && !why.contains("raw-key"), "{text}: {why}");
+            }
+        }
     }
 
     #[test]

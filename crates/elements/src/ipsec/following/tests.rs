@@ -186,7 +186,7 @@ fn each_direction_has_its_own_life() {
 fn selectors_hold_for_packets_that_cannot_be_read() {
     let inward = Half { more: "sel dst 10.1.0.0/16", ..IN };
     let out = Half { more: "sel dst 10.2.0.0/16 proto udp", ..OUT };
-    let mut run = Rig::text(&tunnel("t", "192.0.2.2", out, inward)).run();
+    let run = Rig::text(&tunnel("t", "192.0.2.2", out, inward)).run();
     let (other, mut cut) =
         (packet([10, 1, 0, 1], [10, 3, 0, 1], 60), packet([10, 1, 0, 1], [10, 2, 0, 1], 60));
     // Its ports are cut off.
