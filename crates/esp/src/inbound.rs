@@ -158,6 +158,13 @@ pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, arrived: &Arrived) -> Result
     Ok(Part { suite: &sa.suite, number, is_extended: sa.is_extended, bytes, is_genuine: false })
 }
 
+/// What an opened packet of a tunnel carries, with what is behind it: only to look ahead, since nothing is checked.
+#[inline]
+pub fn peek<'a>(packet: &'a Packet, sa: &Sa, arrived: &Arrived) -> Option<&'a [u8]> {
+    let is_tunnel = matches!(sa.mode, Mode::Tunnel { .. });
+    packet.data().get(arrived.at() + HEADER_LEN + sa.suite.iv_len()..).filter(|_| is_tunnel)
+}
+
 /// Makes of a packet that was opened and found genuine what it was: the packet that the tunnel carried, or the one with the outer header. It begins
 /// with its IP header again.
 ///

@@ -68,11 +68,12 @@ pub fn tunnelled_len(sa: &Sa, len: usize) -> usize {
 
 /// The longest packet that has at most `most` bytes when it is protected: what a sender should be told of a path's MTU. In transport
 /// mode, its IP header has `header_len` bytes.
+#[inline]
 pub fn inner_mtu(sa: &Sa, most: usize, header_len: usize) -> usize {
     let kept = if sa.mode == Mode::Transport { header_len } else { 0 };
     let room = most.saturating_sub(kept + before(sa) + sa.suite.icv_len());
-    // Whole blocks, of which the last has pad length and next header.
-    let payload = (room / sa.suite.align() * sa.suite.align()).saturating_sub(2);
+    // Whole blocks, of which the last has pad length and next header. The size of a block is a power of two: no division.
+    let payload = (room & !(sa.suite.align() - 1)).saturating_sub(2);
     kept + if payload < sa.front.pad_to() { 0 } else { payload }
 }
 

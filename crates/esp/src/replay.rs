@@ -102,6 +102,12 @@ impl Window {
         if word >> 32 == block_of(near) { near.max(near / BLOCK * BLOCK + highest) } else { near }
     }
 
+    /// The cache line that remembers a packet with these low bits of its number, as an address, which is only for asking for it ahead.
+    #[inline]
+    pub fn line_of(&self, low: u32) -> *const u8 {
+        if self.ring.is_empty() { std::ptr::null() } else { std::ptr::from_ref(self.word(low.into())).cast() }
+    }
+
     /// Packets that the window covers.
     pub fn size(&self) -> u32 {
         self.size

@@ -115,8 +115,9 @@ pub enum SaError {
     Suite(#[from] SuiteError),
 }
 
-/// A security association with its state. All workers may use it at once.
+/// A security association with its state. All workers may use it at once. Packets that leave need the first lines, and packets that came the last.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Sa {
     /// Its number.
     pub spi: u32,
@@ -128,12 +129,12 @@ pub struct Sa {
     pub is_extended: bool,
     /// How headers are made and read.
     pub rules: Rules,
+    /// The number of the last packet that was sent, on a cache line of its own. Associations with the same keys may share it.
+    sent: Arc<Sent>,
     /// What its packets begin with.
     pub(crate) front: Front,
     /// What protects its packets.
     pub suite: Suite,
-    /// The number of the last packet that was sent, on a cache line of its own. Associations with the same keys may share it.
-    sent: Arc<Sent>,
     /// What has been received.
     pub window: Window,
 }
@@ -181,6 +182,26 @@ impl Sa {
         }
     }
 
+    /// The cache lines that a packet that leaves with so many bytes of payload needs, as addresses, which are only for asking for them ahead.
+    #[inline]
+    pub fn lines_to_send(&self, payload_len: usize) -> impl Iterator<Item = *const u8> {
+        let own = [line_of(&self.spi), line_of(&self.front)];
+        own.into_iter().chain(self.suite.lines_for(payload_len))
+    }
+
+    /// The cache line of its sequence numbers, in the same way.
+    #[inline]
+    pub fn line_of_numbers(&self) -> *const u8 {
+        line_of(&*self.sent)
+    }
+
+    /// The same lines for a packet that came. Where its number is noted, [`Window::line_of`] says.
+    #[inline]
+    pub fn lines_to_open(&self, payload_len: usize) -> impl Iterator<Item = *const u8> {
+        let own = [line_of(&self.spi), line_of(&self.window)];
+        own.into_iter().chain(self.suite.lines_for(payload_len))
+    }
+
     /// The highest sequence number that it may use. A daemon makes a new association long before.
     ///
     /// Extended numbers end 2^48 early: workers that find the last numbers taken may each have added 2^31, and that must not turn the counter over.
@@ -217,6 +238,10 @@ impl Sa {
         self.sent = other.sent.clone();
         self.suite.share_vectors(&other.suite);
     }
+}
+
+fn line_of<T>(part: &T) -> *const u8 {
+    std::ptr::from_ref(part).cast()
 }
 
 #[cfg(test)]

@@ -195,6 +195,16 @@ impl Suite {
         Suite { kind, salt: [0; SALT_LEN], iv_len, icv_len, overhead, align, first_iv }
     }
 
+    /// The cache lines that a packet with so many bytes of payload needs, as addresses, which are only for asking for them ahead.
+    #[inline]
+    pub(crate) fn lines_for(&self, payload_len: usize) -> impl Iterator<Item = *const u8> {
+        let key = match &self.kind {
+            Kind::Gcm(key) => Some(key.lines_for(payload_len)),
+            Kind::Other(_) => None,
+        };
+        [std::ptr::from_ref(&self.iv_len).cast()].into_iter().chain(key.into_iter().flatten())
+    }
+
     /// Bytes of the initialisation vector that each packet carries.
     #[inline]
     pub fn iv_len(&self) -> usize {

@@ -105,6 +105,17 @@ impl Key {
         Ok(Self { inner })
     }
 
+    /// The cache lines that a text of so many bytes needs of it, as addresses, which are only for asking for them ahead.
+    #[inline]
+    pub fn lines_for(&self, text_len: usize) -> impl Iterator<Item = *const u8> {
+        let (first, len) = match &self.inner {
+            #[cfg(target_arch = "x86_64")]
+            Inner::Wide(key) => key.bytes_for(text_len),
+            Inner::Portable(key) => (std::ptr::from_ref(key).cast(), 1),
+        };
+        (0..len).step_by(64).map(move |at| first.wrapping_add(at))
+    }
+
     /// Who works with this key.
     pub fn implementation(&self) -> Implementation {
         match self.inner {

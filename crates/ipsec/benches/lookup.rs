@@ -9,11 +9,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use junctor_ipsec::text::{parse_association, parse_policy};
-use junctor_ipsec::{Configured, Database, Flow};
+use junctor_ipsec::{Configured, Database, Flow, Id};
 use sync::rcu::{Domain, Reader};
 
 const PACKETS: usize = 1 << 18;
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 const ROUNDS: usize = 7;
 const SIZES: [u32; 4] = [1, 100, 1000, 50_000];
 
@@ -61,6 +61,7 @@ fn gateway(domain: &Domain, count: u32) -> Database {
 
 fn outbound(database: &Database, flows: &[Flow], reader: &mut Reader) {
     for batch in flows.chunks(BATCH) {
+        database.fetch_outbound(batch.iter().map(|flow| (*flow, 60)), reader);
         for flow in batch {
             let rule = database.outbound(flow, reader).expect("a policy");
             rule.note_use(5);
@@ -76,6 +77,7 @@ fn outbound(database: &Database, flows: &[Flow], reader: &mut Reader) {
 
 fn inbound(database: &Database, names: &[(IpAddr, u32)], reader: &mut Reader) {
     for batch in names.chunks(BATCH) {
+        database.fetch_inbound(batch.iter().map(|(dst, spi)| (Id { dst: *dst, spi: *spi }, 1, 60)), reader);
         for (to, spi) in batch {
             let association = database.inbound(*to, *spi, reader).expect("an association");
             black_box(association.sa.window.top());

@@ -60,31 +60,38 @@ impl AssociationConfig {
 }
 
 /// An association in use. All workers may use it at once.
+///
+/// It is laid out by access: what each packet needs is on the first line and in `sa`; what few need comes last.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Association {
-    /// What protects and opens packets.
-    pub sa: Sa,
-    /// What it was made of. `progress`, `limits` and `esp.udp` may be out of date: [`current`](Self::current) has the latter two, and [`progress`](Self::progress) the first.
-    pub config: AssociationConfig,
+    /// The limit that it has reached: 0 none, 1 soft, 2 hard.
+    reached: AtomicU8,
+    /// Whether bytes or packets end it, so that each packet must look.
+    is_counted: AtomicBool,
+    /// Whether it has a selector, which is among what few need.
+    is_selective: bool,
+    /// The path's MTU in the low 16 bits, and the second in which that was learned above them; 0 for none.
+    path: AtomicU64,
     /// What it has carried.
     pub lines: Arc<Lines>,
     /// When it was made, in nanoseconds.
     pub made_ns: u64,
     /// Differs from that of an earlier one of the same identity, and is higher.
     pub generation: u64,
-    /// What ends it now.
-    limits: Bounds,
-    /// Whether bytes or packets end it, so that each packet must look.
-    is_counted: AtomicBool,
     /// When time is to look at it next, in nanoseconds.
     look: AtomicU64,
-    /// The limit that it has reached: 0 none, 1 soft, 2 hard.
-    reached: AtomicU8,
-    /// The path's MTU in the low 16 bits, and the second in which that was learned above them; 0 for none.
-    path: AtomicU64,
     /// When the peer was last found elsewhere, in nanoseconds plus one; 0 for never.
     moved: AtomicU64,
+    /// What protects and opens packets.
+    pub sa: Sa,
+    /// What it was made of. `progress`, `limits` and `esp.udp` may be out of date: [`current`](Self::current) has the latter two, and [`progress`](Self::progress) the first.
+    pub config: AssociationConfig,
+    /// What ends it now.
+    limits: Bounds,
 }
+
+const _: () = assert!(std::mem::offset_of!(Association, sa) == 64);
 
 /// A path's MTU is forgotten after this time, in seconds (RFC 1191, 6.3).
 const PATH_SECONDS: u64 = 600;
@@ -111,6 +118,7 @@ impl Association {
             sa,
             limits: Bounds::new(&config.limits),
             is_counted: AtomicBool::new(config.limits.count()),
+            is_selective: config.selector.is_some(),
             look: AtomicU64::new(0),
             config,
             lines: Arc::new(Lines::new(workers)),
@@ -214,7 +222,7 @@ impl Association {
     /// Whether its selector, if it has one, contains a packet.
     #[inline]
     pub fn selects(&self, flow: &Flow) -> bool {
-        self.config.selector.as_ref().is_none_or(|selector| selector.contains(flow))
+        !self.is_selective || self.config.selector.as_ref().is_none_or(|selector| selector.contains(flow))
     }
 
     /// Ends it: workers that still hold it use it no more.

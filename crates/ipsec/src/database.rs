@@ -2,6 +2,7 @@
 //! Both databases together, as a router has them.
 
 mod adjust;
+mod ahead;
 mod whole;
 mod writer;
 
@@ -15,13 +16,14 @@ use esp::sa::{SPI_MIN, SaError};
 use sync::rcu::{Domain, Reader};
 
 use crate::association::{Association, AssociationConfig, Id};
-use crate::buckets::{Buckets, Busy};
+use crate::buckets::{Bucket, Buckets, Busy};
 use crate::event::{Event, Events};
 use crate::lifetime::Reached;
 use crate::policy::{Action, Direction, Policy, PolicyKey};
 use crate::selector::Flow;
 use crate::spd::{Policies, Rule};
 use crate::targets;
+pub use ahead::AHEAD;
 pub use whole::Configured;
 use writer::{Group, Writer};
 
@@ -74,8 +76,10 @@ impl From<Busy> for Error {
     }
 }
 
-/// An association and its number.
-type Entry = (u32, Arc<Association>);
+/// An association and its identity, so that a lookup compares that without a look at the association.
+type Entry = (Id, Arc<Association>);
+
+const _: () = assert!(size_of::<Bucket<Entry>>() == 64);
 
 /// The databases of a router. Workers read them by `outbound`, `inbound` and `admits`; other methods take a lock, and are for threads that change or list.
 #[derive(Debug)]
@@ -131,9 +135,9 @@ impl Database {
     /// The association of a packet that came to `dst` under this number.
     #[inline]
     pub fn inbound<'a>(&'a self, dst: IpAddr, spi: u32, reader: &'a Reader) -> Option<&'a Arc<Association>> {
-        let entries = self.associations.of(hash(Id { dst, spi }), reader);
-        let is_it = |(number, association): &&Entry| *number == spi && association.config.dst == dst;
-        entries.iter().find(is_it).map(|(_, association)| association)
+        let wanted = Id { dst, spi };
+        let entries = self.associations.of(hash(wanted), reader);
+        entries.into_iter().find(|(id, _)| *id == wanted).map(|(_, association)| association)
     }
 
     /// The policy for a packet that leaves.
@@ -252,10 +256,10 @@ impl Database {
         let reader = self.domain.register("ipsec");
         let association = Arc::new(self.make(config, before.as_ref(), now_ns, writer.made + 1)?);
         let count = writer.associations.len() + 1;
-        self.associations.make_room(count, &reader, |(_, association)| hash(association.id()))?;
+        self.associations.make_room(count, &reader, |(id, _)| hash(*id))?;
         self.associations.change(hash(id), &reader, |entries| {
-            entries.retain(|(_, other)| other.id() != id);
-            entries.push((id.spi, association.clone()));
+            entries.retain(|(other, _)| *other != id);
+            entries.push((id, association.clone()));
         })?;
         self.by_udp.fetch_or(association.sa.by_udp, Ordering::Relaxed);
         writer.made += 1;
@@ -307,7 +311,7 @@ impl Database {
         let association = writer.associations.get(&id).cloned().ok_or(Error::NoAssociation(id))?;
         let reader = self.domain.register("ipsec");
         self.associations.change(hash(id), &reader, |entries| {
-            entries.retain(|(_, other)| other.id() != id);
+            entries.retain(|(other, _)| *other != id);
         })?;
         writer.leave(&association);
         self.settle(writer, &association.config);

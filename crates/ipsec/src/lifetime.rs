@@ -2,9 +2,10 @@
 //! How long an association or a policy lives, and how much has passed by it (RFC 4301, 4.4.2.1).
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sync::percore::Counter;
+use sync::prefetch::prefetch;
 
 /// What ends an association. Each limit is `None` for never.
 ///
@@ -117,20 +118,43 @@ pub struct Line {
     pub forged: Counter,
 }
 
-/// Lines of all workers. One is made when its worker first counts, since most associations stay with one worker.
+/// Lines of all workers. Most associations stay with one worker: the first one that counts has its line here. For others one is made when they first count.
 #[derive(Debug)]
-pub struct Lines(Box<[OnceLock<Box<Line>>]>);
+#[repr(C)]
+pub struct Lines {
+    /// The worker whose line is here, plus one; 0 for none yet.
+    owner: AtomicUsize,
+    others: Box<[OnceLock<Box<Line>>]>,
+    own: Line,
+}
 
 impl Lines {
     /// Lines for `workers` workers.
     pub fn new(workers: usize) -> Lines {
-        Lines((0..workers.max(1)).map(|_| OnceLock::new()).collect())
+        let others = (0..workers.max(1)).map(|_| OnceLock::new()).collect();
+        Lines { owner: AtomicUsize::new(0), others, own: Line::default() }
     }
 
     /// The line of a worker. Another number than those of the workers there are counts as the last one.
     #[inline]
     pub fn of(&self, worker: usize) -> &Line {
-        self.0[worker.min(self.0.len() - 1)].get_or_init(Box::default)
+        let worker = worker.min(self.others.len() - 1);
+        if self.owner.load(Ordering::Relaxed) == worker + 1 { &self.own } else { self.of_other(worker) }
+    }
+
+    /// The line of a worker that may not have one yet. Who has one of the others keeps it, so no worker has two.
+    #[cold]
+    fn of_other(&self, worker: usize) -> &Line {
+        let is_first = self.others[worker].get().is_none()
+            && self.owner.compare_exchange(0, worker + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_first { &self.own } else { self.others[worker].get_or_init(Box::default) }
+    }
+
+    /// Asks for the line of a worker ahead of its use.
+    #[inline]
+    pub fn fetch(&self) {
+        prefetch(self);
+        prefetch(&self.own);
     }
 
     /// Counts a packet that passed at `now_ns`.
@@ -160,7 +184,7 @@ impl Lines {
     }
 
     fn made(&self) -> impl Iterator<Item = &Line> {
-        self.0.iter().filter_map(|line| line.get().map(Box::as_ref))
+        self.others.iter().filter_map(|line| line.get().map(Box::as_ref)).chain([&self.own])
     }
 }
 
@@ -196,5 +220,7 @@ mod tests {
         lines.passed(99, 1, 11);
         assert_eq!(lines.usage(), Usage { packets: 4, bytes: 152 });
         assert_eq!(lines.first_ns(), Some(7));
+        let is_one = |worker| std::ptr::eq(lines.of(worker), lines.of(worker));
+        assert!(is_one(0) && is_one(1) && !std::ptr::eq(lines.of(0), lines.of(1)));
     }
 }

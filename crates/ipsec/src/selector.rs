@@ -83,7 +83,8 @@ pub struct Flow {
 
 impl Flow {
     /// Reads it from the packet at the front of `packet`. `None` if that is no whole IP header, or its ports are missing.
-    #[inline]
+    // Inlined where it is used: a copy of what was just written in small pieces waits until they have left the processor.
+    #[inline(always)]
     pub fn read(packet: &[u8]) -> Option<Flow> {
         match packet.first()? >> 4 {
             4 => Flow::read4(packet),
@@ -92,7 +93,7 @@ impl Flow {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn read4(packet: &[u8]) -> Option<Flow> {
         let header = ipv4::Header::from_chunk(packet.first_chunk()?);
         let at = header.header_len();
@@ -104,6 +105,7 @@ impl Flow {
         Some(Flow { src: header.src().into(), dst: header.dst().into(), protocol, ports })
     }
 
+    #[inline(never)]
     fn read6(packet: &[u8]) -> Option<Flow> {
         let header = ipv6::Header::from_chunk(packet.first_chunk()?);
         let upper = ipv6::upper_layer(header.next_header(), packet.get(ipv6::HEADER_LEN..)?).ok()?;
@@ -135,7 +137,7 @@ impl Flow {
 }
 
 /// The ports of what begins at byte `at`, or type and code of the family's `icmp`. `Some(None)` where it has none, `None` where they are cut off.
-#[inline]
+#[inline(always)]
 fn ports(
     packet: &[u8],
     at: usize,

@@ -19,9 +19,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use arrayvec::ArrayVec;
+use sync::prefetch::prefetch;
 use sync::rcu::{Cell, Domain, Reader};
 
-use crate::buckets::{Buckets, Busy};
+use crate::buckets::{Bucket, Buckets, Busy};
+use crate::database::AHEAD;
 use crate::policy::{Policy, PolicyKey};
 use crate::selector::{Flow, Prefix, Selector};
 use crate::targets::Target;
@@ -31,22 +34,23 @@ mod fragment;
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// A policy in the database.
+/// A policy in the database. What packets need of it comes first, on two lines.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Rule {
-    /// The policy.
-    pub policy: Policy,
     /// Where its packets find their association, if it protects them.
     pub target: Option<Arc<Target>>,
     /// The second in which a packet last met it, plus one; 0 for never.
     used: AtomicU64,
     /// The order in which policies came.
     pub order: u64,
+    /// The policy.
+    pub policy: Policy,
 }
 
 impl Rule {
     pub(crate) fn new(policy: Policy, target: Option<Arc<Target>>, order: u64) -> Rule {
-        Rule { policy, target, used: AtomicU64::new(0), order }
+        Rule { target, used: AtomicU64::new(0), order, policy }
     }
 
     /// Notes that a packet meets it. Workers write the line once a second.
@@ -66,7 +70,14 @@ impl Rule {
     /// The same policy with another target.
     pub(crate) fn with_target(&self, target: Arc<Target>) -> Rule {
         let used = AtomicU64::new(self.used.load(Ordering::Relaxed));
-        Rule { policy: self.policy.clone(), target: Some(target), used, order: self.order }
+        Rule { target: Some(target), used, order: self.order, policy: self.policy.clone() }
+    }
+
+    /// Asks for it ahead of its use.
+    #[inline]
+    fn fetch(&self) {
+        prefetch(self);
+        prefetch(&self.policy.action);
     }
 
     fn rank(&self) -> (u32, u64) {
@@ -74,11 +85,31 @@ impl Rule {
     }
 }
 
-/// Policies of one pair of prefixes, the best first.
+/// Policies of one pair of prefixes, the best first. It fits a [bucket](Buckets)'s line.
 #[derive(Clone, Debug)]
 struct Pair {
     key: Key,
-    rules: Arc<[Arc<Rule>]>,
+    first: Arc<Rule>,
+    /// The others; `None` where the first is the only one.
+    others: Option<Arc<Vec<Arc<Rule>>>>,
+}
+
+const _: () = assert!(size_of::<Bucket<Pair>>() == 64);
+
+impl Pair {
+    /// `None` for no policies.
+    fn new(key: Key, mut rules: Vec<Arc<Rule>>) -> Option<Pair> {
+        rules.sort_by_key(|rule| rule.rank());
+        let mut rules = rules.into_iter();
+        let first = rules.next()?;
+        let others: Vec<_> = rules.collect();
+        Some(Pair { key, first, others: (!others.is_empty()).then(|| Arc::new(others)) })
+    }
+
+    #[inline]
+    fn rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
+        std::iter::once(&self.first).chain(self.others.iter().flat_map(|others| others.iter()))
+    }
 }
 
 /// Masked addresses of source and destination.
@@ -143,17 +174,38 @@ impl Tuple {
         let priorities = pairs.values().flatten().map(|rule| rule.policy.priority);
         tuple.best = AtomicU32::new(priorities.min().unwrap_or(u32::MAX));
         tuple.pairs = AtomicUsize::new(pairs.len());
-        let sorted = |(key, mut rules): (Key, Vec<Arc<Rule>>)| {
-            rules.sort_by_key(|rule| rule.rank());
-            (hash(&key), Pair { key, rules: rules.into() })
-        };
-        tuple.buckets = Buckets::with(domain, pairs.len(), pairs.into_iter().map(sorted));
+        let sorted = |(key, rules): (Key, Vec<Arc<Rule>>)| Some((hash(&key), Pair::new(key, rules)?));
+        tuple.buckets = Buckets::with(domain, pairs.len(), pairs.into_iter().filter_map(sorted));
         tuple
     }
 
     #[inline]
     fn find<'a>(&'a self, key: Key, reader: &'a Reader) -> Option<&'a Pair> {
-        self.buckets.of(hash(&key), reader).iter().find(|pair| pair.key == key)
+        self.buckets.of(hash(&key), reader).into_iter().find(|pair| pair.key == key)
+    }
+
+    /// Asks for the buckets of flows, and then for the first policy of each.
+    fn fetch<'a>(
+        &'a self,
+        flows: &[(Flow, usize)],
+        reader: &'a Reader,
+        rules: &mut ArrayVec<(&'a Rule, usize), AHEAD>,
+    ) {
+        let mut wanted: ArrayVec<(Key, u64, usize), AHEAD> = ArrayVec::new();
+        for (flow, len) in flows.iter().take(AHEAD).filter(|(flow, _)| flow.is_six() == self.shape.is_six) {
+            let key = (bits(flow.src) & self.masks.0, bits(flow.dst) & self.masks.1);
+            let hash = hash(&key);
+            self.buckets.fetch_cell(hash, reader);
+            wanted.push((key, hash, *len));
+        }
+        wanted.iter().for_each(|(_, hash, _)| self.buckets.fetch_bucket(*hash, reader));
+        for (key, hash, len) in wanted {
+            let mut pairs = self.buckets.of(hash, reader).into_iter();
+            let Some(pair) = pairs.find(|pair| pair.key == key) else { continue };
+            pair.first.fetch();
+            // Of flows that have a policy in several tables, some may find no place. They are looked up all the same.
+            let _ = rules.try_push((&*pair.first, len));
+        }
     }
 
     /// Changes the policies of a pair of prefixes.
@@ -164,21 +216,19 @@ impl Tuple {
         change: impl FnOnce(&mut Vec<Arc<Rule>>),
     ) -> Result<(), Busy> {
         let before = self.find(key, reader);
-        let mut rules = before.map(|pair| pair.rules.to_vec()).unwrap_or_default();
+        let mut rules = before.map(|pair| pair.rules().cloned().collect()).unwrap_or_default();
         change(&mut rules);
-        rules.sort_by_key(|rule| rule.rank());
-        let pairs = self.pairs.load(Ordering::Relaxed) - usize::from(before.is_some())
-            + usize::from(!rules.is_empty());
+        let after = Pair::new(key, rules);
+        let pairs =
+            self.pairs.load(Ordering::Relaxed) - usize::from(before.is_some()) + usize::from(after.is_some());
         self.buckets.make_room(pairs, reader, |pair| hash(&pair.key))?;
-        if let Some(first) = rules.first() {
+        if let Some(after) = &after {
             // Before readers see the policy, so that none passes its table over.
-            self.best.fetch_min(first.policy.priority, Ordering::Release);
+            self.best.fetch_min(after.first.policy.priority, Ordering::Release);
         }
         self.buckets.change(hash(&key), reader, |entries| {
             entries.retain(|pair| pair.key != key);
-            if !rules.is_empty() {
-                entries.push(Pair { key, rules: rules.into() });
-            }
+            entries.extend(after);
         })?;
         self.pairs.store(pairs, Ordering::Relaxed);
         Ok(())
@@ -212,12 +262,33 @@ impl Policies {
                 continue;
             }
             let Some(pair) = tuple.find((src & tuple.masks.0, dst & tuple.masks.1), reader) else { continue };
-            let rule = pair.rules.iter().find(|rule| rule.policy.selector.contains_upper(flow));
+            let rule = pair.rules().find(|rule| rule.policy.selector.contains_upper(flow));
             if rule.is_some_and(|rule| found.is_none_or(|found| rule.rank() < found.rank())) {
                 found = rule;
             }
         }
         found
+    }
+
+    /// Whether it has a table that is worth asking for ahead.
+    #[inline]
+    pub fn is_large(&self, reader: &Reader) -> bool {
+        self.tuples.read(reader).iter().any(|tuple| tuple.buckets.is_large(reader))
+    }
+
+    /// Asks for the policies of flows ahead of their use, each with the length of its packet. Returns those that are likely to count, of [`AHEAD`] flows at most.
+    #[inline]
+    pub fn fetch<'a>(
+        &'a self,
+        flows: &[(Flow, usize)],
+        reader: &'a Reader,
+    ) -> ArrayVec<(&'a Rule, usize), AHEAD> {
+        let mut rules = ArrayVec::new();
+        let tuples = self.tuples.read(reader).iter();
+        tuples
+            .filter(|tuple| tuple.buckets.is_large(reader))
+            .for_each(|tuple| tuple.fetch(flows, reader, &mut rules));
+        rules
     }
 
     /// Tables with these policies.

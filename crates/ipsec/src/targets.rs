@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sync::prefetch::prefetch;
 use sync::rcu::{Cell, Domain, Reader};
 
 use crate::association::Association;
@@ -86,6 +87,12 @@ impl Target {
     #[inline]
     pub fn current<'a>(&'a self, reader: &'a Reader) -> Option<&'a Arc<Association>> {
         self.current.read(reader).as_ref()
+    }
+
+    /// Asks for where the association is, ahead of its use.
+    #[inline]
+    pub(crate) fn fetch(&self, reader: &Reader) {
+        prefetch(self.current.read(reader));
     }
 
     /// The same with another association.

@@ -41,7 +41,7 @@ use packet::{Batch, Packet};
 use sync::rcu::Reader;
 
 use super::database;
-use super::inbound::{Here, accept};
+use super::inbound::{Here, accept, named};
 use super::outbound::in_parts;
 
 /// The descriptor.
@@ -108,9 +108,10 @@ impl Element for IpsecDecrypt {
         let Some(database) = &self.database else { return };
         let here = Here { worker: cx.worker(), now_ns: cx.now(), ike: IKE };
         in_parts(cx, batch, 0, |part, reader| {
+            database.fetch_inbound(part.iter().filter_map(named), reader);
             accept(
                 part,
-                database,
+                (database, reader),
                 here,
                 |to, spi| database.inbound(to, spi, reader).map(Arc::as_ref),
                 |packet, association| admit(database, (reader, here.now_ns), packet, association),
@@ -161,6 +162,39 @@ mod tests {
         assert_eq!(drops, [(Reason::Replayed, 1), (Reason::BadIcv, 1)]);
         let sas = run.read("d.sas");
         assert!(sas.contains("packets 3 replayed 1 outside-window 0 bad-icv 1"), "{sas}");
+    }
+
+    #[test]
+    fn each_of_many_tunnels_has_its_own_key_and_counters() {
+        let tunnels = 300;
+        let database = |dir: &str| {
+            let of = |n: usize| {
+                let ends = "src 192.0.2.2 dst 192.0.2.1";
+                let (high, low, reqid) = (n >> 8, n & 255, n + 1);
+                format!(
+                    "SA {ends} spi {} reqid {reqid} mode tunnel aead aes-gcm 0x{n:040x} 128, POLICY dir {dir} dst 10.{high}.{low}.0/24 tmpl {ends} reqid {reqid} mode tunnel",
+                    n + 0x1000
+                )
+            };
+            (0..tunnels).map(of).collect::<Vec<_>>().join(", ")
+        };
+        let to = |n: usize| packet([10, 9, 0, 1], [10, (n >> 8) as u8, n as u8, 1], 60 + n);
+        let mut clear: Vec<_> = (0..tunnels).chain(0..tunnels).map(to).collect();
+        // Some without a tunnel.
+        clear.push(packet([10, 9, 0, 1], [10, 3, 0, 1], 60));
+        let inputs: Vec<&[u8]> = clear.iter().map(Vec::as_slice).collect();
+        let text = format!(
+            "d :: IPsecDatabase({}); f :: IPsecDatabase({}); i :: TestIn -> e :: IPsecEncrypt(d, DEFAULT discard) -> x :: IPsecDecrypt(f) -> o0 :: TestOut;",
+            database("out"),
+            database("fwd")
+        );
+        let mut run = Rig::text(&text).burst(256).inputs(&inputs).run();
+        clear.pop();
+        assert!(run.bytes("o0") == clear);
+        assert_eq!((run.drops("e"), run.drops("x")), (vec![(Reason::NoPolicy, 1)], vec![]));
+        for sas in [run.read("d.sas"), run.read("f.sas")] {
+            assert_eq!(sas.matches(" packets 2 ").count(), tunnels);
+        }
     }
 
     #[test]

@@ -167,6 +167,8 @@ impl Element for IpsecEncrypt {
         let (now_ns, has_way) = (cx.now(), cx.connected(BYPASS));
         let here = Here { worker: cx.worker(), now_ns, mtu: self.follow.or(self.mtu), too_big: TOO_BIG };
         in_parts(cx, batch, 0, |part, reader| {
+            let flow = |packet: &Packet| Some((Flow::read(packet.data())?, packet.len()));
+            database.fetch_outbound(part.iter().filter_map(flow), reader);
             protect(part, database, here, |packet| self.choose(packet, database, reader, (now_ns, has_way)))
         });
         database.tidy();

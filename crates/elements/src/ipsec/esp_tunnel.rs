@@ -186,7 +186,7 @@ fn inward(cx: &mut Cx<'_>, database: &Database, id: Id, batch: Batch) {
     in_parts(cx, batch, OPENED, |part, reader| {
         let association = database.inbound(id.dst, id.spi, reader).map(Arc::as_ref);
         let find = |dst, spi| association.filter(|_| Id { dst, spi } == id);
-        accept(part, database, here, find, |packet, association| select(association, packet))
+        accept(part, (database, reader), here, find, |packet, association| select(association, packet))
     });
 }
 

@@ -31,6 +31,9 @@ pub(super) fn is_exempt(
 
 /// Whether it is a message of IKE between the hosts that the policy's associations are between, and our end of it is a key daemon.
 fn is_ike(flow: &Flow, policy: &Policy) -> bool {
+    // First what most packets lack, and what is at hand.
+    let is_ikes = |port: &u16| IKE_PORTS.contains(port);
+    let Some((src, dst)) = flow.ports.filter(|(src, dst)| is_ikes(src) || is_ikes(dst)) else { return false };
     let Action::Protect(template) = &policy.action else { return false };
     let is_out = policy.direction == Direction::Out;
     let is_between = match template.kind {
@@ -38,7 +41,7 @@ fn is_ike(flow: &Flow, policy: &Policy) -> bool {
         Kind::Transport if is_out => policy.selector.src.as_host() == Some(flow.src),
         Kind::Transport => policy.selector.dst.as_host() == Some(flow.dst),
     };
-    is_between && flow.ports.is_some_and(|(src, dst)| IKE_PORTS.contains(if is_out { &src } else { &dst }))
+    is_between && is_ikes(if is_out { &src } else { &dst })
 }
 
 /// Whether it is ESP of an association of the database.

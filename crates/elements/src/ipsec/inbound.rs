@@ -5,10 +5,11 @@ use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
 use engine::Reason;
-use esp::inbound::{Arrived, Dropped, Found, accept as note_numbers, find, part, unpack};
+use esp::inbound::{Arrived, Dropped, Found, accept as note_numbers, find, part, peek, unpack};
 use esp::{Part, open};
-use ipsec::{Association, Database};
+use ipsec::{Association, Database, Flow, Id};
 use packet::{Batch, Packet};
+use sync::rcu::Reader;
 use wire::{ipv4, ipv6};
 
 use super::outbound::{AT_ONCE, Fate, Others, carried, set_destination, sort};
@@ -43,7 +44,7 @@ pub(super) fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
 /// come by its association. Those that stay in the batch are what their senders protected.
 pub(super) fn accept<'a>(
     batch: &mut Batch,
-    database: &Database,
+    (database, reader): (&Database, &Reader),
     here: Here,
     association: impl Fn(IpAddr, u32) -> Option<&'a Association>,
     admit: impl Fn(&Packet, &Association) -> Result<(), Reason>,
@@ -51,6 +52,10 @@ pub(super) fn accept<'a>(
     let mut others = Others::new();
     let known = sort(batch, &mut others, |packet| arrive(packet, here, &association));
     let opened = decrypt(batch, &known);
+    let carried_flow = |(packet, known): (&Packet, &Known<'_>)| {
+        Flow::read(peek(packet, &known.association.sa, &known.arrived)?)
+    };
+    database.fetch_arriving(batch.iter().zip(&known).filter_map(carried_flow), reader);
     let mut each = known.iter().zip(pass(&known, &opened));
     sort(batch, &mut others, |packet| {
         let Some((Known { association, arrived, from }, passes)) = each.next() else {
@@ -80,6 +85,13 @@ struct Known<'a> {
     association: &'a Association,
     arrived: Arrived,
     from: IpAddr,
+}
+
+/// The association that a packet names, the low bits of its number, and its length: only to look ahead.
+pub(super) fn named(packet: &Packet) -> Option<(Id, u32, usize)> {
+    let Ok(Found::Esp(arrived)) = find(packet.data()) else { return None };
+    let (_, dst) = addresses(packet.data())?;
+    Some((Id { dst, spi: arrived.spi }, arrived.low, packet.len()))
 }
 
 fn arrive<'a>(

@@ -75,6 +75,16 @@ impl Key {
         self.kind == Kind::Aes256
     }
 
+    /// Where it has what a text of so many bytes needs, and how many bytes that are: powers of H, and all behind them.
+    #[inline]
+    pub(crate) fn bytes_for(&self, text_len: usize) -> (*const u8, usize) {
+        let vectors = super::vectors(text_len).min(LONGEST);
+        // Whole lines, and no round of longer keys than this one.
+        let unused = (HIGHEST - 1 - 4 * vectors) * 16 / 64 * 64;
+        let len = size_of::<Key>() - if self.is_256() { 0 } else { 64 };
+        (std::ptr::from_ref(self).cast::<u8>().wrapping_add(unused), len - unused)
+    }
+
     /// The key of a round; 0 is the one before the first.
     #[inline]
     pub(super) fn round(&self, round: usize) -> &[u8; 16] {

@@ -221,7 +221,7 @@ impl Database {
 
     /// Makes tables of all that the writer has, and publishes them as soon as may be.
     fn make_tables(&self, writer: &mut Writer, ended: Vec<Arc<Association>>) {
-        let entries = writer.associations.values().map(|a| (hash(a.id()), (a.id().spi, a.clone())));
+        let entries = writer.associations.values().map(|a| (hash(a.id()), (a.id(), a.clone())));
         let associations = self.associations.filled(writer.associations.len(), entries);
         let of = |is_out: bool| {
             let rules = writer.rules.values();

@@ -22,7 +22,7 @@ impl Policies {
         let mut pairs =
             tuples.filter_map(|tuple| tuple.find((src & tuple.masks.0, dst & tuple.masks.1), reader));
         pairs.any(|pair| {
-            let mut better = pair.rules.iter().take_while(|rule| is_better(rule));
+            let mut better = pair.rules().take_while(|rule| is_better(rule));
             better.any(|rule| rule.policy.selector.could_contain_upper(flow) && wanted(rule))
         })
     }
