@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control plane's commands: `junctor control` runs it, `junctor routes` asks it, and `junctor router` writes a deployment with it. `junctor
-//! neighbours` asks routers and kernels. The crate `control` does the work. [`inside`] is for benchmarks and labs, which have both planes in one
+//! neighbours` asks routers and kernels, and `junctor charon` starts a key daemon. The crate `control` does the work. [`inside`] is for benchmarks and labs, which have both planes in one
 //! process.
 
 pub(crate) mod bfd;
+pub(crate) mod charon;
 mod count;
 mod daemons;
 mod dhcp;
@@ -15,6 +16,7 @@ pub(crate) mod plane;
 pub(crate) mod router;
 pub(crate) mod routes;
 mod served;
+mod strongswan;
 mod vrrp;
 
 use std::path::PathBuf;

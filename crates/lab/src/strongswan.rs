@@ -15,6 +15,8 @@ const PROGRAMS: [&str; 3] =
 /// What it loads.
 const PLUGINS: &str = "random nonce aes sha1 sha2 hmac kdf gcm chapoly curve25519 openssl pem pkcs1 pkcs8 pubkey x509 \
                        constraints kernel-netlink socket-default vici";
+/// What it loads in addition to have ESP of its own.
+const OWN_ESP: &str = "/usr/lib/ipsec/plugins/libstrongswan-kernel-libipsec.so";
 /// Runs a program with a directory in the place of `/run`, where charon writes its process' number whatever it is told.
 const OWN_RUN: &str = "mount --bind \"$1\" /run; shift; exec \"$@\"";
 /// How long it may take to listen.
@@ -25,6 +27,12 @@ pub struct Strongswan {
     directory: tempfile::TempDir,
     daemon: Option<Process>,
     environment: Vec<(String, String)>,
+}
+
+/// Whether daemons can have ESP of their own here.
+#[must_use]
+pub fn has_own_esp() -> bool {
+    Path::new(OWN_ESP).exists() && Path::new("/dev/net/tun").exists()
 }
 
 /// The daemon's program, if it is there.
@@ -40,11 +48,24 @@ impl Strongswan {
     /// # Errors
     /// The directory cannot be made.
     pub fn new(environment: &[(&str, &str)], settings: &str) -> Result<Strongswan, RigError> {
+        Strongswan::loading(PLUGINS, environment, settings)
+    }
+
+    /// A place for a daemon that protects packets itself, with ESP in UDP, and sends them through a device `ipsec0` of its namespace: see [`has_own_esp`].
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn with_own_esp(settings: &str) -> Result<Strongswan, RigError> {
+        let plugins = PLUGINS.replace("kernel-netlink", "kernel-libipsec kernel-netlink");
+        Strongswan::loading(&plugins, &[], &format!("install_routes = yes\n {settings}"))
+    }
+
+    fn loading(plugins: &str, environment: &[(&str, &str)], settings: &str) -> Result<Strongswan, RigError> {
         let failed = |why: std::io::Error| RigError::new(format!("a directory for strongSwan: {why}"));
         let directory = tempfile::tempdir().map_err(failed)?;
         let place = directory.path().display();
         let text = format!(
-            "charon {{\n load = {PLUGINS}\n piddir = {place}\n install_virtual_ip = no\n install_routes = no\n \
+            "charon {{\n load = {plugins}\n piddir = {place}\n install_virtual_ip = no\n install_routes = no\n \
              {settings}\n plugins {{\n vici {{\n socket = unix://{place}/vici\n }}\n }}\n \
              filelog {{\n stdout {{\n default = 1\n knl = 2\n flush_line = yes\n }}\n }}\n}}\n\
              swanctl {{\n load = random pem pkcs1 pkcs8 pubkey x509 openssl\n}}\n"

@@ -11,7 +11,7 @@ use elements::compound::router::Router;
 use elements::compound::vrf::Vrf;
 
 use super::daemons::{self, Daemon, Protocols, twins};
-use super::{dhcp, vrrp};
+use super::{dhcp, strongswan, vrrp};
 use crate::init::{self, Kernel};
 use crate::{cli, exit};
 
@@ -29,6 +29,7 @@ const CHANNEL: &str = "routes";
   junctor router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24 --bgp 65001 --directory r1
   junctor router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24 --isis --rip --directory r1
   junctor router eth0=dhcp eth1=10.0.1.1/24 --directory r1
+  junctor router eth0=192.0.2.1/24 eth1=10.1.0.1/16 --ipsec --directory r1
   junctor router eth0=10.0.0.1/24 eth1=10.0.1.1/24 --vrrp eth0=7:10.0.0.254 --ospf --bird --directory r1
   junctor up r1/deployment.toml
   junctor routes
@@ -47,7 +48,7 @@ pub(crate) struct Args {
     /// Switch packets with MPLS labels, too, by the labels of FRR.
     #[arg(long, conflicts_with = "bird")]
     mpls: bool,
-    /// Protect packets by IPsec, as policies say that handlers of 'ipsec' and key daemons add.
+    /// Protect packets by IPsec, with keys of strongSwan (charon-systemd). Connections are to be written to strongswan/swanctl.conf, which has examples.
     #[arg(long)]
     ipsec: bool,
     /// A VRF: interfaces with a routing table of their own; may be repeated. TABLE is Linux's number of it, by default 1001 for the first, 1002 for
@@ -150,6 +151,11 @@ fn write(args: &Args, name: &str, router: &Router) -> Result<(), String> {
     let place = whole.join("dhcp");
     let clients = dhcp::clients(router, &place)?;
     groups.push((place, clients));
+    if args.ipsec {
+        let place = whole.join("strongswan");
+        let daemon = strongswan::daemon(&twins, &place)?;
+        groups.push((place, vec![daemon]));
+    }
     put(whole.join("deployment.toml"), &deployment(name, is_bird, &groups, &router.vrfs))
 }
 
@@ -186,6 +192,11 @@ fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs
         Some((at, _)) if !is_bird => ("FRR", format!(", \"--vty-socket\", {}", quoted(at.display()))),
         _ => ("BIRD", ", \"--fpm\", \"none\"".to_owned()),
     };
+    let keys =
+        groups.iter().find(|(_, daemons)| daemons.iter().any(|daemon| daemon.name == strongswan::PLANE));
+    let keys = keys.map_or_else(String::new, |(at, _)| {
+        format!(", \"--xfrm\", {}, \"--calls\", \"{}\"", quoted(strongswan::socket(at)), strongswan::CHANNEL)
+    });
     let mut text = format!(
         "# A router whose routes come from {whose}. Run it with: junctor up FILE\n\
          name = \"{name}\"\n\
@@ -198,7 +209,7 @@ fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs
          # Brings routes of the daemons and of the kernel into the user plane's tables.\n\
          [planes.routes]\n\
          kind = \"control\"\n\
-         command = [\"junctor\", \"control\", \"{CHANNEL}\", \"--netns\", \"{name}\"{fpm}{vrfs}]\n\
+         command = [\"junctor\", \"control\", \"{CHANNEL}\", \"--netns\", \"{name}\"{fpm}{vrfs}{keys}]\n\
          after = [\"user\"]\n\
          \n\
          [channels.{CHANNEL}]\n\
@@ -234,14 +245,28 @@ fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs
                      after = [\"user\"]\n\n",
                     quoted(format!("{at}/bfd.sock"))
                 ),
+                strongswan::PLANE => format!(
+                    "# strongSwan's key daemon. Its tunnels are those of {at}/swanctl.conf.\n\
+                     # 'swanctl --list-sas --uri unix://{at}/vici' shows them.\n\
+                     [channels.{channel}]\n\
+                     kind = \"calls\"\n\
+                     plane = \"user\"\n\n",
+                    channel = strongswan::CHANNEL
+                ),
                 _ => String::new(),
             };
             let words: Vec<String> = command.iter().map(quoted).collect();
             // A zebra that is started again gets their routes only when they are, too.
-            let bound = if *after == "zebra" { "bound_to = [\"zebra\"]\n" } else { "" };
+            let bound = match daemon.as_str() {
+                _ if *after == "zebra" => "bound_to = [\"zebra\"]\n",
+                // Another router has none of its associations.
+                strongswan::PLANE => "bound_to = [\"user\"]\n",
+                _ => "",
+            };
             // A daemon that finds no zebra tries again after 10 s. What bgpd asks of bfdd before that is lost.
             let ready = match daemon.as_str() {
                 "zebra" => format!("ready = {}\n", quoted(format!("unix:{at}/zserv"))),
+                strongswan::PLANE => "ready = \"notified\"\n".to_owned(),
                 _ => String::new(),
             };
             let _ = write!(
@@ -348,6 +373,32 @@ mod tests {
         }
         let mode = fs::metadata(directory.join("dhcp/lease")).unwrap().permissions().mode();
         assert_eq!(mode & 0o111, 0o111);
+    }
+
+    #[test]
+    fn charon_has_the_control_plane_as_its_kernel() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("r4");
+        let mut args = args(&directory, Protocols::default());
+        args.ipsec = true;
+        assert_eq!(main(&args), exit::USAGE, "policies do not know VRFs");
+        args.vrf.clear();
+        let read: toml::Table = written(&args).parse().unwrap();
+        let words = |plane: &str| {
+            let all = read["planes"][plane]["command"].as_array().unwrap().iter();
+            all.filter_map(toml::Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let socket = fs::canonicalize(&directory).unwrap().join("strongswan/xfrm").display().to_string();
+        assert!(words("routes").ends_with(&[
+            "--xfrm".into(),
+            socket.clone(),
+            "--calls".into(),
+            "keys".into()
+        ]));
+        assert!(words("charon").starts_with(&["junctor".into(), "charon".into(), "--xfrm".into(), socket]));
+        assert!(
+            fs::read_to_string(directory.join("router.click")).unwrap().contains("ipsec :: IPsecDatabase")
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod deployed;
 mod fed;
 mod flood;
 mod gobgp;
+mod keys;
 mod labels;
 mod mtu;
 mod multicast;

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A written deployment with strongSwan: its charon and a peer's make a tunnel, and packets go through it. The peer has ESP of its own (libipsec).
+
+use std::collections::BTreeSet;
+
+use lab::process::Process;
+use lab::rig::skip_without;
+use lab::strongswan::{self, Strongswan};
+
+use crate::site::{PATIENCE, Site};
+
+/// A host behind the peer.
+const BEHIND: &str = "10.9.0.1";
+const SECRETS: &str = "secrets {\n ike-site {\n secret = \"a long secret\"\n }\n}\n";
+
+/// The example of the written file as the user changes it.
+fn filled_in(text: &str) -> String {
+    let (before, example) = text.split_once("    # site {\n").unwrap();
+    let (example, after) = example.split_once("\n\n").unwrap();
+    let example = format!("site {{\n{example}").replace("# ", "").replace("10.0.1.1", "10.0.2.1");
+    let example = example.replace("203.0.113.2", "10.0.2.2").replace("10.0.2.0/24", "10.0.1.0/24");
+    let example = example.replace("10.2.0.0/16", "10.9.0.0/16");
+    format!("{before}{example}\n\n{after}{SECRETS}")
+}
+
+/// The peer's side of the example.
+const PEER: &str = "connections {
+ site {
+  version = 2
+  local_addrs = 10.0.2.2
+  remote_addrs = 10.0.2.1
+  local {
+   auth = psk
+   id = two.example.org
+  }
+  remote {
+   auth = psk
+   id = one.example.org
+  }
+  children {
+   net {
+    local_ts = 10.9.0.0/16
+    remote_ts = 10.0.1.0/24
+    esp_proposals = aes256gcm16-x25519
+   }
+  }
+ }
+}
+";
+
+/// Packets numbered by ping, and the answers that came.
+struct Stream(Process);
+
+impl Stream {
+    fn start(site: &Site) -> Stream {
+        let stream = site.rig.a.spawn(&["ping", "-n", "-i", "0.01", BEHIND]).unwrap();
+        site.wait("answers", || stream.stdout().lines().count() > 10);
+        Stream(stream)
+    }
+
+    /// How many were sent, and the numbers of those without an answer. The last one may be on its way.
+    fn end(self) -> (usize, Vec<usize>) {
+        let said = self.0.interrupt(PATIENCE).unwrap().stdout;
+        let number = |line: &str| line.split_once("icmp_seq=")?.1.split(' ').next()?.parse().ok();
+        let answered: Vec<usize> = said.lines().filter_map(number).collect();
+        let set: BTreeSet<usize> = answered.iter().copied().collect();
+        assert_eq!(set.len(), answered.len(), "nothing comes twice: {said}");
+        let last = set.last().copied().unwrap_or_default();
+        (last, (1..=last).filter(|number| !set.contains(number)).collect())
+    }
+}
+
+fn spis(site: &Site) -> BTreeSet<String> {
+    let all = site.ctl("ipsec.sas").unwrap_or_default();
+    all.lines().filter_map(|line| line.split_once(" spi ")?.1.split(' ').next().map(str::to_owned)).collect()
+}
+
+/// The process of the router's charon.
+fn pid(site: &Site) -> String {
+    let record = std::fs::read_to_string(format!("/run/junctor/{}/charon.pid", site.control.name()));
+    record.unwrap_or_default().split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// What the router's charon says.
+fn log(site: &Site) -> String {
+    std::fs::read_to_string(format!("/run/junctor/{}/charon.log", site.control.name())).unwrap_or_default()
+}
+
+#[test]
+fn charon_of_a_written_deployment_makes_a_tunnel_and_may_be_killed() {
+    const NAME: &str = "charon_of_a_written_deployment_makes_a_tunnel_and_may_be_killed";
+    // Asked for its version, it would begin.
+    let is_here = std::path::Path::new("/usr/sbin/charon-systemd").exists();
+    if !is_here || strongswan::program().is_none() || !strongswan::has_own_esp() {
+        println!("{NAME}: skipped: charon-systemd, charon or its plugin kernel-libipsec is not installed");
+        return;
+    }
+    if skip_without(NAME, &["swanctl", "ping"]) {
+        return;
+    }
+    let mut site = Site::bare(1500);
+    site.rig.b.ip(&format!("addr add {BEHIND}/32 dev lo")).unwrap();
+    let mut peer = Strongswan::with_own_esp("").unwrap();
+    peer.start(&site.rig.b).unwrap();
+    peer.load(&site.rig.b, &format!("{PEER}{SECRETS}")).unwrap();
+    site.deploy(&["--ipsec"], |file, text| match file {
+        "strongswan/swanctl.conf" => filled_in(&text),
+        _ => text,
+    });
+    site.control.ip("route add 10.9.0.0/16 via 10.0.2.2").unwrap();
+    site.wait("answers through the tunnel", || {
+        site.rig.a.run(&["ping", "-n", "-c1", "-W1", BEHIND]).is_ok() && spis(&site).len() == 2
+    });
+    let first = spis(&site);
+    assert_eq!(first.len(), 2, "{:?}", site.ctl("ipsec.sas"));
+
+    // Another charon does not start yet. The tunnel goes on.
+    let settings = site.path("deployment/strongswan/strongswan.conf");
+    let aside = format!("{settings}.aside");
+    std::fs::rename(&settings, &aside).unwrap();
+    site.rig.dut.run(&["kill", "-9", &pid(&site)]).unwrap();
+    site.wait("a failed start", || log(&site).contains("strongswan.conf: No such file or directory"));
+    let said = site.rig.a.run(&["ping", "-n", "-c", "100", "-i", "0.01", BEHIND]).unwrap();
+    assert!(said.contains(" 0% packet loss"), "{said}");
+    assert_eq!(spis(&site), first);
+
+    // Another one makes associations of its own. As it says that it has none, the peer ends the old ones before it answers: packets are lost until the answer is here.
+    let stream = Stream::start(&site);
+    std::fs::rename(&aside, &settings).unwrap();
+    site.wait("its associations", || spis(&site).difference(&first).count() == 2);
+    let said = site.rig.a.run(&["ping", "-n", "-c", "100", "-i", "0.01", BEHIND]).unwrap();
+    assert!(said.contains(" 0% packet loss"), "{said}");
+    let (sent, lost) = stream.end();
+    eprintln!("a new charon: {} of {sent} packets lost: {lost:?}", lost.len());
+    if let [first, .., last] = lost[..] {
+        assert_eq!(last - first + 1, lost.len(), "there is one gap: {lost:?}");
+    }
+    site.undeploy();
+}
