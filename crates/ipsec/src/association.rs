@@ -9,7 +9,7 @@ use esp::Sa;
 use esp::replay::Window;
 use esp::sa::{SaError, UdpPorts};
 
-use crate::lifetime::{Bounds, Limits, Lines, Reached};
+use crate::lifetime::{Bounds, Life, Limits, Lines, Reached};
 use crate::policy::Kind;
 use crate::selector::{Flow, Selector};
 
@@ -31,6 +31,8 @@ pub struct Progress {
     pub top: u64,
     /// Which packets below it were, as [`Window::bitmap`] has it.
     pub bitmap: Vec<u32>,
+    /// What it had carried, and for how long, when it was put in.
+    pub life: Life,
 }
 
 /// All that an association is made of.
@@ -109,7 +111,7 @@ impl Association {
         generation: u64,
     ) -> Result<Association, SaError> {
         let mut sa = Sa::new(&config.esp)?;
-        let Progress { sent, top, bitmap } = &config.progress;
+        let Progress { sent, top, bitmap, life } = &config.progress;
         sa.set_sent(*sent);
         if *top > 0 {
             sa.window = Window::restored(config.esp.window, config.esp.is_extended, *top, bitmap);
@@ -120,9 +122,9 @@ impl Association {
             is_counted: AtomicBool::new(config.limits.count()),
             is_selective: config.selector.is_some(),
             look: AtomicU64::new(0),
+            lines: Arc::new(Lines::going_on(workers, life, now_ns)),
+            made_ns: now_ns.saturating_sub(life.age_ns),
             config,
-            lines: Arc::new(Lines::new(workers)),
-            made_ns: now_ns,
             generation,
             reached: AtomicU8::new(0),
             path: AtomicU64::new(0),
@@ -147,7 +149,7 @@ impl Association {
     pub fn progress(&self) -> Progress {
         let window = &self.sa.window;
         let bitmap = if window.top() == 0 { Vec::new() } else { window.bitmap() };
-        Progress { sent: self.sa.sent(), top: window.top(), bitmap }
+        Progress { sent: self.sa.sent(), top: window.top(), bitmap, life: Life::default() }
     }
 
     /// What it is made of now, but for its progress.

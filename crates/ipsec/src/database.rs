@@ -351,6 +351,11 @@ impl Database {
         self.lock().associations.get(&id).cloned()
     }
 
+    /// How many associations there are.
+    pub fn association_count(&self) -> usize {
+        self.lock().associations.len()
+    }
+
     /// All associations, by receiver and number.
     pub fn associations(&self) -> Vec<Arc<Association>> {
         self.lock().associations.values().cloned().collect()
@@ -433,6 +438,11 @@ impl Database {
     /// The policy of this direction and selector.
     pub fn policy(&self, key: &PolicyKey) -> Option<Arc<Rule>> {
         self.lock().rules.get(key).cloned()
+    }
+
+    /// How many policies there are.
+    pub fn policy_count(&self) -> usize {
+        self.lock().rules.len()
     }
 
     /// All policies, in the order in which they count.

@@ -24,7 +24,7 @@ pub mod text;
 pub use association::{Association, AssociationConfig, Id, Progress};
 pub use database::{AHEAD, Configured, Database, Error, SpiRange};
 pub use event::{Event, Events, Heard};
-pub use lifetime::{Limits, Line, Lines, Reached, Usage};
+pub use lifetime::{Life, Limits, Line, Lines, Reached, Usage};
 pub use policy::{Action, Direction, Kind, Policy, PolicyKey, Template};
 pub use selector::{ANY_PORT, Flow, Prefix, Selector};
 pub use spd::Rule;

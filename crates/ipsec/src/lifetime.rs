@@ -100,6 +100,17 @@ pub struct Usage {
     pub bytes: u64,
 }
 
+/// The life of an association so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Life {
+    /// What has passed.
+    pub usage: Usage,
+    /// Nanoseconds since it was made.
+    pub age_ns: u64,
+    /// Nanoseconds since its first packet, if there was one.
+    pub used_ns: Option<u64>,
+}
+
 /// What a worker counts: one cache line, which it alone writes.
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -118,6 +129,9 @@ pub struct Line {
     pub forged: Counter,
 }
 
+/// The most that may have passed before, so that sums never turn over.
+const MOST: u64 = 1 << 62;
+
 /// Lines of all workers. Most associations stay with one worker: the first one that counts has its line here. For others one is made when they first count.
 #[derive(Debug)]
 #[repr(C)]
@@ -133,6 +147,19 @@ impl Lines {
     pub fn new(workers: usize) -> Lines {
         let others = (0..workers.max(1)).map(|_| OnceLock::new()).collect();
         Lines { owner: AtomicUsize::new(0), others, own: Line::default() }
+    }
+
+    /// Lines of an association that had a life before. Neither age may be more than `now_ns`: what was before that is not known.
+    pub(crate) fn going_on(workers: usize, life: &Life, now_ns: u64) -> Lines {
+        let lines = Lines::new(workers);
+        if *life != Life::default() {
+            // Not the line that the first worker is to have.
+            let line = lines.others[lines.others.len() - 1].get_or_init(Box::default);
+            line.packets.add(life.usage.packets.min(MOST));
+            line.bytes.add(life.usage.bytes.min(MOST));
+            line.first.set(life.used_ns.map_or(0, |used| now_ns.saturating_sub(used) + 1));
+        }
+        lines
     }
 
     /// The line of a worker. Another number than those of the workers there are counts as the last one.
@@ -222,5 +249,9 @@ mod tests {
         assert_eq!(lines.first_ns(), Some(7));
         let is_one = |worker| std::ptr::eq(lines.of(worker), lines.of(worker));
         assert!(is_one(0) && is_one(1) && !std::ptr::eq(lines.of(0), lines.of(1)));
+        let life = Life { usage: Usage { packets: 3, bytes: 90 }, age_ns: 50, used_ns: Some(40) };
+        let lines = Lines::going_on(2, &life, 100);
+        lines.passed(1, 10, 101);
+        assert_eq!((lines.usage(), lines.first_ns()), (Usage { packets: 4, bytes: 100 }, Some(60)));
     }
 }

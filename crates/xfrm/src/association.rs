@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use esp::replay;
 use esp::sa::{DontFragment, Rules, UdpPorts};
-use ipsec::{AssociationConfig, Id, Limits, Progress};
+use ipsec::{AssociationConfig, Id, Life, Limits, Progress, Usage};
 
 use crate::algorithm::{put_spec, spec_of};
 use crate::kernel::{Carried, Found, Refusal};
@@ -132,7 +132,7 @@ fn window_of(sa: &Sa, attributes: Attributes<'_>) -> Result<(u32, Progress), Ref
         let bitmap = words.iter().take(head.bmp_len as usize).map(|word| u32::from_ne_bytes(*word)).collect();
         let whole = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         let (sent, top) = (whole(head.oseq_hi, head.oseq), whole(head.seq_hi, head.seq));
-        let progress = Progress { sent, top, bitmap };
+        let progress = Progress { sent, top, bitmap, ..Progress::default() };
         let is_fresh = sent == 0 && top == 0;
         return Ok((head.replay_window, if is_fresh { Progress::default() } else { progress }));
     }
@@ -149,7 +149,7 @@ fn window_of(sa: &Sa, attributes: Attributes<'_>) -> Result<(u32, Progress), Ref
         let (word, bit) = ring_bit(top, age, size);
         bitmap[word] |= 1 << bit;
     }
-    let progress = Progress { sent: old.oseq.into(), top, bitmap };
+    let progress = Progress { sent: old.oseq.into(), top, bitmap, ..Progress::default() };
     let is_fresh = progress.sent == 0 && top == 0;
     Ok((size, if is_fresh { Progress::default() } else { progress }))
 }
@@ -161,7 +161,7 @@ fn is_new_form(esp: &esp::Config) -> bool {
 
 /// Adds the attribute that says where a window is.
 pub(crate) fn put_window(message: &mut Builder, config: &AssociationConfig) {
-    let (esp, Progress { sent, top, bitmap }) = (&config.esp, &config.progress);
+    let (esp, Progress { sent, top, bitmap, .. }) = (&config.esp, &config.progress);
     if is_new_form(esp) {
         let words = esp.window.div_ceil(32);
         let head = layout::ReplayEsn {
@@ -222,9 +222,21 @@ fn ends_of(sa: &Sa) -> Result<(IpAddr, IpAddr), Refusal> {
     end(sa.saddr).zip(end(sa.id.daddr)).ok_or_else(|| invalid("the family must be that of IPv4 or IPv6"))
 }
 
+/// The life of an association before it was added (`XFRMA_LTIME_VAL`), as a key daemon says it of one that it moves. `wall` is now, in seconds since 1970.
+pub(crate) fn life_of(attributes: Attributes<'_>, wall: u64) -> Life {
+    let Some(current) = attributes.find(a::LTIME_VAL).and_then(LifetimeCurrent::parse) else {
+        return Life::default();
+    };
+    // No time is said by 0.
+    let ago = |then: u64| (then != 0).then(|| wall.saturating_sub(then).saturating_mul(SECOND));
+    Life {
+        usage: Usage { packets: current.packets, bytes: current.bytes },
+        age_ns: ago(current.add_time).unwrap_or(0),
+        used_ns: ago(current.use_time),
+    }
+}
+
 /// What a request to add an association asks for.
-///
-/// Counts of bytes and packets (`XFRMA_LTIME_VAL`) are not taken over: they begin anew.
 ///
 /// # Errors
 /// What is wrong, or not supported.

@@ -80,7 +80,7 @@ impl Kernel for Local {
     }
 
     fn count(&mut self) -> Result<usize, Refusal> {
-        Ok(self.database.associations().len())
+        Ok(self.database.association_count())
     }
 
     fn flush(&mut self) -> Result<(), Refusal> {

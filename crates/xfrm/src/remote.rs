@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use ipsec::text::{self, Keys};
 use ipsec::{Action, AssociationConfig, Event, Flow, Heard, Id, Policy, PolicyKey, Reached, SpiRange};
+use wire::Protocol;
 use zeroize::Zeroizing;
 
 use crate::kernel::{All, Carried, Found, Kernel, Refusal};
@@ -240,7 +241,8 @@ fn acquire_of(packet: &str, policy: &str) -> Option<Event> {
     let flow = Flow {
         src,
         dst,
-        protocol: selector.protocol?,
+        // The number 0 is written as any other, and read as any protocol.
+        protocol: selector.protocol.unwrap_or(Protocol(0)),
         ports: only(&selector.sports).zip(only(&selector.dports)),
     };
     let policy = text::parse_policy(policy).ok()?;
@@ -428,9 +430,11 @@ mod tests {
                     expire dst 198.51.100.1 spi 0x00000100 reqid 7 soft\n\
                     something new\n\
                     mapping dst 198.51.100.1 spi 0x00000100 reqid 7 from 192.0.2.1 4500 to 192.0.2.9 61000\n\
-                    expire dst 2001:db8::1 spi 0xc0000001 reqid 7 hard\n";
+                    expire dst 2001:db8::1 spi 0xc0000001 reqid 7 hard\n\
+                    acquire src 10.1.0.9 dst 10.2.0.9 proto 0 policy src 10.1.0.0/16 dst 10.2.0.0/16 dir out priority 5 tmpl proto esp reqid 7 mode transport\n";
         let Heard { lost, events, .. } = heard_of(text);
-        assert_eq!((lost, events.len()), (17, 5));
+        assert_eq!((lost, events.len()), (17, 6));
+        assert!(matches!(&events[5], Event::Acquire { flow: Flow { protocol: Protocol(0), .. }, .. }));
         let Event::Acquire { flow, template, .. } = &events[0] else { panic!("acquire") };
         assert_eq!((flow.ports, template.reqid), (Some((4000, 53)), 7));
         assert!(matches!(&events[1], Event::Acquire { flow: Flow { ports: None, .. }, .. }));

@@ -3,9 +3,12 @@
 
 use ipsec::{Direction, Policy, PolicyKey};
 
-use crate::association::{check_protocol, config_of, id_of, put_association, put_current, put_window};
+use crate::association::{
+    check_protocol, config_of, id_of, life_of, put_association, put_current, put_window,
+};
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{self, LifetimeConfig, NO_LIMIT, Spi, attribute, message};
+use crate::local::wall;
 use crate::netlink::{Attributes, Builder, Bytes, HEADER_LEN, Message, append, control, flag};
 use crate::policy::{Which, policy_of, put_policy, which_of};
 
@@ -212,7 +215,9 @@ fn meant(body: &[u8]) -> Result<ipsec::Id, Refusal> {
 
 fn set_association(kernel: &mut dyn Kernel, body: &[u8], is_update: bool) -> Result<(), Refusal> {
     let sa = layout::Sa::parse(body).ok_or_else(short)?;
-    let config = config_of(&sa, Attributes(layout::Sa::rest(body)))?;
+    let attributes = Attributes(layout::Sa::rest(body));
+    let mut config = config_of(&sa, attributes)?;
+    config.progress.life = life_of(attributes, wall());
     if is_update { kernel.update(config) } else { kernel.add(config) }
 }
 

@@ -245,6 +245,34 @@ fn progress_is_shown() {
     assert_eq!(AeventId::parse(&body).unwrap().reqid, 7);
 }
 
+/// As charon(8) adds it under its new addresses, with the life that it had.
+#[test]
+fn a_moved_association_is_as_old_as_before() {
+    let mut bench = Bench::new();
+    bench.now_ns.store(100_000_000_000, Ordering::Relaxed);
+    let config = parse_association(&format!("{GCM} limit time-hard 60 limit byte-soft 1000")).unwrap();
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let life =
+        |add_time, use_time| layout::LifetimeCurrent { bytes: 900, packets: 9, add_time, use_time }.bytes();
+    let mut request = sa_request(message::NEWSA, &config);
+    request.attribute(attribute::LTIME_VAL, &life(now - 50, now - 40));
+    assert_eq!(bench.errno(request), 0);
+    let there = bench.database.association(config.id()).unwrap();
+    let (age_s, usage) = ((100_000_000_000 - there.made_ns) / 1_000_000_000, there.lines.usage());
+    assert!((50..=80).contains(&age_s) && (usage.bytes, usage.packets) == (900, 9), "{age_s} {usage:?}");
+    assert!(there.lines.first_ns().is_some_and(|first| first > there.made_ns));
+    assert!(bench.database.count(&there, 0, 100, 100_000_000_000));
+    assert_eq!(there.reached(), Some(ipsec::Reached::Soft), "1,000 bytes in all");
+    bench.database.tick(110_000_000_000);
+    assert!(bench.database.association(config.id()).is_none(), "its 60 s are over");
+    // Times that are not said.
+    let mut request = sa_request(message::NEWSA, &config);
+    request.attribute(attribute::LTIME_VAL, &life(0, 0));
+    assert_eq!(bench.errno(request), 0);
+    let there = bench.database.association(config.id()).unwrap();
+    assert_eq!((there.made_ns, there.lines.first_ns()), (100_000_000_000, None));
+}
+
 #[test]
 fn thresholds_are_those_that_charon_would_set() {
     let mut bench = Bench::new();

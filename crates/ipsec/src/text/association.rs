@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Associations as `ip xfrm state` has them.
 //!
-//! Beyond its words: `df copy|set|clear`, `ttl N` and `tfcpad N` for outer headers, and `progress` for one that goes on where another was.
+//! Beyond its words: `df copy|set|clear`, `ttl N` and `tfcpad N` for outer headers, and `progress` and `carried` for one that goes on where another was.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use esp::{Config, Mode, Spec};
 use super::Keys;
 use super::words::{Mistake, SelectorWords, Words, bytes, mistake, put_hex, safe, show_selector};
 use crate::association::{AssociationConfig, Progress};
-use crate::lifetime::Limits;
+use crate::lifetime::{Life, Limits, Usage};
 use crate::selector::Selector;
 
 /// Nanoseconds in a second.
@@ -101,14 +101,15 @@ impl Read {
             "tfcpad" => self.rules.pad_to = words.read(keyword, "a length in bytes, up to 65535")?,
             "sel" => self.selector = Some(selector(words)?),
             "limit" => self.limit(words)?,
-            "progress" => self.progress = progress(words)?,
+            "progress" => self.progress = Progress { life: self.progress.life, ..progress(words)? },
+            "carried" => self.progress.life = life(words)?,
             "mark" | "output-mark" | "if_id" | "offload" | "coa" | "ctx" | "comp" | "auth-comp" => {
                 return mistake(format!("'{keyword}' is not supported"));
             }
             _ => {
                 return mistake(format!(
                     "unknown word '{}'; known are src, dst, proto, spi, reqid, mode, aead, enc, auth, auth-trunc, encap, \
-                     replay-window, flag, extra-flag, df, ttl, tfcpad, sel, limit, progress",
+                     replay-window, flag, extra-flag, df, ttl, tfcpad, sel, limit, progress, carried",
                     safe(keyword)
                 ));
             }
@@ -268,7 +269,19 @@ fn progress(words: &mut Words<'_>) -> Result<Progress, Mistake> {
     let all =
         all.ok_or_else(|| Mistake("'progress': expected whole words of 32 bits in hexadecimal".into()))?;
     let bitmap = all.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word)).collect();
-    Ok(Progress { sent, top, bitmap })
+    Ok(Progress { sent, top, bitmap, life: Life::default() })
+}
+
+fn life(words: &mut Words<'_>) -> Result<Life, Mistake> {
+    let bytes = words.read("carried", "bytes that passed")?;
+    let packets = words.read("carried", "packets that passed")?;
+    let age: u64 = words.read("carried", "seconds since it was made")?;
+    let used = words.peek().and_then(|word| word.parse::<u64>().ok());
+    if used.is_some() {
+        words.next();
+    }
+    let ns = |seconds: u64| seconds.min(u64::MAX / SECOND) * SECOND;
+    Ok(Life { usage: Usage { packets, bytes }, age_ns: ns(age), used_ns: used.map(ns) })
 }
 
 /// Writes an association so that [`parse_association`] reads the same, if keys are shown.
@@ -312,10 +325,17 @@ pub fn show_association(config: &AssociationConfig, keys: Keys) -> String {
         let _ = write!(text, " sel {}", show_selector(selector));
     }
     show_limits(&mut text, limits);
-    if *progress != Progress::default() {
-        let bitmap: Vec<u8> = progress.bitmap.iter().flat_map(|word| word.to_be_bytes()).collect();
-        let _ = write!(text, " progress {} {} ", progress.sent, progress.top);
+    let Progress { sent, top, bitmap, life } = progress;
+    if (*sent, *top) != (0, 0) || !bitmap.is_empty() {
+        let bitmap: Vec<u8> = bitmap.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let _ = write!(text, " progress {sent} {top} ");
         put_hex(&mut text, &bitmap);
+    }
+    if *life != Life::default() {
+        let _ = write!(text, " carried {} {} {}", life.usage.bytes, life.usage.packets, life.age_ns / SECOND);
+        if let Some(used) = life.used_ns {
+            let _ = write!(text, " {}", used / SECOND);
+        }
     }
     text
 }

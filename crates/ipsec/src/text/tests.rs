@@ -24,6 +24,8 @@ fn associations_go_out_as_they_come_in() {
         "sel src 10.0.0.0/8 dst 10.2.0.0/16 proto udp dport 53",
         "limit byte-soft 1000 limit byte-hard 2000 limit time-hard 3600 limit time-use-soft 5 limit packet-hard 9",
         "progress 17 12 0x0000000700000001",
+        "carried 1000 10 3600 3500 progress 17 12 0x0000000700000001",
+        "carried 1000 10 3600",
         "extra-flag dont-encap-dscp",
         "flag nopmtudisc",
     ] {

@@ -55,7 +55,7 @@ fn the_old_form_of_a_window_is_linux() {
     for number in [1, 2, 5, 37, 40] {
         window.accept(number).unwrap();
     }
-    let progress = Progress { sent: 3, top: window.top(), bitmap: window.bitmap() };
+    let progress = Progress { sent: 3, top: window.top(), bitmap: window.bitmap(), ..Progress::default() };
     let bytes = bytes_of(&AssociationConfig { progress, ..config });
     let old = Attributes(&bytes[HEADER_LEN + 224..]).find(a::REPLAY_VAL).unwrap();
     let old = layout::Replay::parse(old).unwrap();
