@@ -136,6 +136,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("ESPTunnel", "as IPsecEncrypt"),
     ("IPsecCheck", "as IPsecEncrypt"),
     ("IPsecDecrypt", "as IPsecEncrypt"),
+    ("IPsecPathMTU", "as IPsecEncrypt"),
     ("IPsecEncrypt", "what it encrypts is different each time; a test of its own in its file"),
     ("Idle", "it has no packets"),
     ("KernelTap", "a device"),

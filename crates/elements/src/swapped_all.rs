@@ -34,6 +34,7 @@ const GOES_ON: &[&str] = &[
     "IPsecRouteTable: i :: TestIn -> SetIPAddress(10.0.0.1) -> e :: IPsecRouteTable(0/0 1 234 1111111111111111 2222222222222222 1 64); e[0] -> Discard; e[1] -> IPsecESPEncap -> Truncate(8) -> o :: TestOut;",
     "RadixIPsecLookup: i :: TestIn -> SetIPAddress(10.0.0.1) -> e :: RadixIPsecLookup(0/0 1 234 1111111111111111 2222222222222222 1 64); e[0] -> Discard; e[1] -> IPsecESPEncap -> Truncate(8) -> o :: TestOut;",
     "IPsecESPEncap: i :: TestIn -> e :: IPsecESPEncap(5) -> Truncate(8) -> o :: TestOut;",
+    "IPsecPathMTU: db :: IPsecDatabase; i :: TestIn -> e :: IPsecPathMTU(db) -> o :: TestOut;",
     "LinkUnqueue: i :: TestIn -> q :: Queue -> e :: LinkUnqueue(1, 1000) -> o :: TestOut;",
     "SetTimestampDelta: i :: TestIn -> SetTimestamp -> e :: SetTimestampDelta -> o :: TestOut;",
     "TimeRange: i :: TestIn -> SetTimestamp -> e :: TimeRange -> o :: TestOut;",

@@ -271,7 +271,7 @@ impl Accounted {
             "ARPQuerier" | "IP6NDSolicitor" => ("queries", 1),
             "IP6NDRouterAdvertiser" => ("sent", 1),
             "IPReassembler" | "IP6Reassembler" => ("joined", -1),
-            "IPFragmenter" | "IP6Fragmenter" => return None,
+            "IPFragmenter" | "IP6Fragmenter" | "IPsecEncrypt" => return None,
             _ => return Some(0),
         };
         let number: i64 =

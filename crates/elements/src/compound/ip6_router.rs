@@ -2,7 +2,7 @@
 //! # IP6Router
 //!
 //! `IP6Router(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS] [ADVERTISE BOOL] [PREFIX ADDR/LEN], ... [, keywords ROUTE, MTU,
-//! QUEUE, METHOD, HOST, NETNS, FEED, BFD, IPSEC, SA, POLICY, MPLS, VRF, ADVERTISE, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED, OTHER, PREFERENCE,
+//! QUEUE, METHOD, HOST, NETNS, FEED, BFD, IPSEC, SA, POLICY, FRAGMENT, MPLS, VRF, ADVERTISE, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED, OTHER, PREFERENCE,
 //! REACHABLE_TIME])`
 //!
 //! A whole IPv6 router in one line, with any number of interfaces. It is a compound of ordinary elements, which
@@ -36,6 +36,7 @@
 //! * `BFD SESSION` watches a neighbour, as BFD's SESSION says; may be repeated. `BFD true` watches those that handlers or daemons name.
 //! * `IPSEC` boolean, default false: packets are protected by IPsec as the policies of `ipsec` say, an IPsecDatabase. Packets of the kernel (HOST) and
 //!   copies of multicast packets are protected, too. Not together with MPLS or VRF. `SA` an association and `POLICY` a policy of `ipsec`, as IPsecDatabase takes them; each may be repeated, and implies IPSEC.
+//! * `FRAGMENT` `after`, the default, or `before`: when IPv4 packets are fragmented that a tunnel makes too long, as IPsecEncrypt says.
 //! * `MPLS` boolean, default false: labelled packets are switched, too: by labels of a control plane (FEED), and by those that are written to the
 //!   handlers of `mpls`, a LookupMPLS. Its output 2 i leads to the IPv4 neighbours of interface i, and 2 i + 1 to its IPv6 neighbours.
 //! * `ADVERTISE` boolean: whether interfaces that do not say otherwise send router advertisements; default true without HOST.

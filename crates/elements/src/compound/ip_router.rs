@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPRouter
 //!
-//! `IPRouter(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS], ... [, keywords ROUTE, MTU, QUEUE, METHOD, HOST, NETNS, FEED, BFD, IPSEC, SA, POLICY, MPLS, VRF])`
+//! `IPRouter(DEVICE ADDR/LEN [MTU BYTES] [ETHER ADDRESS], ... [, keywords ROUTE, MTU, QUEUE, METHOD, HOST, NETNS, FEED, BFD, IPSEC, SA, POLICY, FRAGMENT, MPLS, VRF])`
 //!
 //! A whole IPv4 router in one line, with any number of interfaces. It is a compound of ordinary elements, which
 //! 'junctor check --flat' prints: the same that 'junctor init router' writes. Their handlers are those of ROUTER/rt,
@@ -32,6 +32,7 @@
 //! * `BFD SESSION` watches a neighbour, as BFD's SESSION says; may be repeated. `BFD true` watches those that handlers or daemons name.
 //! * `IPSEC` boolean, default false: packets are protected by IPsec as the policies of `ipsec` say, an IPsecDatabase. Packets of the kernel (HOST) and
 //!   copies of multicast packets are protected, too. Not together with MPLS or VRF. `SA` an association and `POLICY` a policy of `ipsec`, as IPsecDatabase takes them; each may be repeated, and implies IPSEC.
+//! * `FRAGMENT` `after`, the default, or `before`: when IPv4 packets are fragmented that a tunnel makes too long, as IPsecEncrypt says.
 //! * `MPLS` boolean, default false: labelled packets are switched, too: by labels of a control plane (FEED), and by those that are written to the
 //!   handlers of `mpls`, a LookupMPLS. Its output 2 i leads to the IPv4 neighbours of interface i, and 2 i + 1 to its IPv6 neighbours.
 //! * `VRF NAME[:TABLE] DEVICE [DEVICE ...]` gives interfaces a routing table of their own; may be repeated. Packets that come by them are looked up there,

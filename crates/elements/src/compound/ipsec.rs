@@ -18,14 +18,14 @@ pub(super) const FAMILIES: &str = "Classifier(0/40%f0, 0/60%f0, -)";
 /// ICMP errors, as in the rest of the router.
 const ERRORS: &str = "RATE 1000, DST_RATE 10";
 
-/// What is for this router, and is no ESP: an output of what has sorted it.
+/// What is for this router, and is no ESP: the end of a chain that has sorted it.
 pub(super) fn rest4(router: &Router) -> &'static str {
-    if router.ipsec.is_some() { "esp4[1]" } else { bfd::rest4(router) }
+    if router.ipsec.is_some() { "esp4[1] -> path4 :: IPsecPathMTU(ipsec)" } else { bfd::rest4(router) }
 }
 
 /// The same for IPv6.
 pub(super) fn rest6(router: &Router) -> &'static str {
-    if router.ipsec.is_some() { "esp6[3]" } else { bfd::rest6(router) }
+    if router.ipsec.is_some() { "esp6[3] -> path6 :: IPsecPathMTU(ipsec)" } else { bfd::rest6(router) }
 }
 
 /// What checks received packets of a family, and names what does.
@@ -98,7 +98,7 @@ pub(super) fn sorted(router: &Router) -> String {
             4 => format!("protected[{at}] -> Paint(0) -> [0]{table};\n"),
             // Nobody else may fragment an IPv6 packet.
             _ => format!(
-                "protected[{at}] -> IP6Fragmenter({}, LOCAL true) -> Paint(0) -> [0]{table};\n",
+                "protected[{at}] -> IP6Fragmenter({}, LOCAL true, MTU_ANNO true) -> Paint(0) -> [0]{table};\n",
                 shortest(router)
             ),
         };
@@ -199,7 +199,8 @@ fn out(router: &Router, redirect: Redirect<'_>, name: &str, error: &str) -> Stri
 }
 
 fn encrypt(router: &Router, i: usize) -> String {
-    format!("IPsecEncrypt(ipsec, MTU {}{})", router.interfaces[i].mtu, router.follow(i))
+    let fragment = if router.splits { ", FRAGMENT before" } else { "" };
+    format!("IPsecEncrypt(ipsec, MTU {}{}{fragment})", router.interfaces[i].mtu, router.follow(i))
 }
 
 /// What protects packets that leave by interface `i` whatever routes say, between `from` and `to`: those to groups or on the link. Those that a tunnel carries go
@@ -237,10 +238,10 @@ pub(super) fn said(router: &Router, i: usize) -> String {
     if router.ipsec.is_none() {
         return String::new();
     }
-    let (mtu, follow) = (router.interfaces[i].mtu, router.follow(i));
+    let encrypt = encrypt(router, i);
     format!(
         "kind{i} :: Classifier(12/0800, 12/86dd, -);\n\
-         kind{i}[0], kind{i}[1] -> Strip(14) -> mine{i} :: IPsecEncrypt(ipsec, MTU {mtu}{follow});\n\
+         kind{i}[0], kind{i}[1] -> Strip(14) -> mine{i} :: {encrypt};\n\
          mine{i}[0] -> protected;\n\
          mine{i}[1] -> Unstrip(14) -> said{i} :: ControlTraffic(LIMITED false);\n\
          kind{i}[2]\n    -> "
@@ -256,7 +257,9 @@ pub(super) fn to_kernel(router: &Router, i: usize) -> String {
     let station = &port.station;
     let four = port.four.first().map_or("Discard;".to_owned(), |(address, _)| {
         format!(
-            "MarkIPHeader -> ICMPError({address}, unreachable, needfrag, PMTU_ANNO true, {ERRORS})\n    -> EtherEncap(0x0800, {station}, {station}) -> punts{i};"
+            "MarkIPHeader -> ICMPError({address}, unreachable, needfrag, PMTU_ANNO true, {ERRORS})\n    \
+             // The kernel believes no packet from an address of its own: it comes from where its packet would have gone.\n    \
+             -> GetIPAddress(44) -> StoreIPAddress(src) -> EtherEncap(0x0800, {station}, {station}) -> punts{i};"
         )
     });
     let six = port.link_local.map_or("Discard;".to_owned(), |address| {

@@ -27,8 +27,9 @@ pub(super) struct Grammar {
 }
 
 /// Keywords of every router.
-const COMMON: [&str; 13] = [
-    "ROUTE", "VRF", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED", "BFD", "MPLS", "IPSEC", "SA", "POLICY",
+const COMMON: [&str; 14] = [
+    "ROUTE", "VRF", "MTU", "QUEUE", "METHOD", "HOST", "NETNS", "FEED", "BFD", "MPLS", "IPSEC", "SA",
+    "POLICY", "FRAGMENT",
 ];
 /// Keywords of IPv6 routers, which their advertisements have.
 const ADVERTISING: [&str; 9] = [
@@ -159,6 +160,11 @@ impl Grammar {
                 router.ipsec.get_or_insert_default().push(format!("{key} {}", text.join(" ")));
                 return;
             }
+            "FRAGMENT" => match words.next().as_deref() {
+                Some("before") => router.splits = true,
+                Some("after") => router.splits = false,
+                _ => words.fault("FRAGMENT is neither before nor after", "write `FRAGMENT before`"),
+            },
             "MPLS" => router.mpls = words.boolean("MPLS").unwrap_or(false),
             "METHOD" => router.method = words.next().filter(|m| is_interface_name(m)),
             "ADVERTISE" => router.advertise = words.boolean("ADVERTISE"),

@@ -285,6 +285,8 @@ pub struct Router {
     pub bfd: Option<Vec<String>>,
     /// Whether it protects packets by IPsec, with these associations and policies and those of handlers and daemons: `SA ...`, `POLICY ...`.
     pub ipsec: Option<Vec<String>>,
+    /// Whether IPv4 packets that a tunnel makes too long are fragmented before they are protected, and not afterwards.
+    pub splits: bool,
     /// Whether it switches labelled packets, too.
     pub mpls: bool,
     /// Whether interfaces that do not say otherwise send router advertisements; by default, where the kernel does not
@@ -311,6 +313,7 @@ impl Router {
             feed: None,
             bfd: None,
             ipsec: None,
+            splits: false,
             mpls: false,
             advertise: None,
             advertisements: Vec::new(),

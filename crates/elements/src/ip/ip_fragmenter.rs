@@ -95,7 +95,9 @@ impl IpFragmenter {
             self.refused += 1;
             return cx.push_one_or_drop(1, packet, Reason::MustFragment);
         }
-        match fragments(&packet, header_len, (mtu, self.headroom)) {
+        let ip = packet.network().unwrap_or_default();
+        let before = &packet.data()[..packet.len() - ip.len()];
+        match fragments((before, ip), &packet, header_len, (mtu, self.headroom)) {
             Some(batch) => {
                 self.fragments += batch.len() as u64;
                 cx.took(1);
@@ -107,10 +109,20 @@ impl IpFragmenter {
     }
 }
 
+/// The fragments of an IPv4 packet that begins at the front; `None` when memory runs out, or if nothing of it would fit.
+pub(crate) fn fragments_of(packet: &Packet, mtu: usize) -> Option<Batch> {
+    let header_len = usize::from(packet.data().first()? & 15) * 4;
+    let unit_fits = header_len >= 20 && header_len + 8 <= mtu && header_len <= packet.len();
+    if unit_fits { fragments((&[], packet.data()), packet, header_len, (mtu, HEADROOM)) } else { None }
+}
+
 /// The fragments of a packet whose header has this length (RFC 791, 3.2); `None` when memory runs out.
-fn fragments(packet: &Packet, header_len: usize, (mtu, headroom): (usize, usize)) -> Option<Batch> {
-    let ip = packet.network()?;
-    let before = &packet.data()[..packet.len() - ip.len()];
+fn fragments(
+    (before, ip): (&[u8], &[u8]),
+    packet: &Packet,
+    header_len: usize,
+    (mtu, headroom): (usize, usize),
+) -> Option<Batch> {
     let (header, payload) = ip.split_at(header_len);
     let later = later_header(header);
     let field = u16::from_be_bytes([header[6], header[7]]);

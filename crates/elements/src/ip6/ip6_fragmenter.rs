@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IP6Fragmenter
 //!
-//! `IP6Fragmenter(MTU, [keywords LOCAL, FOLLOW])`
+//! `IP6Fragmenter(MTU, [keywords LOCAL, FOLLOW, MTU_ANNO])`
 //!
 //! Lets IPv6 packets pass that a link can carry. Longer ones leave by output 1, because no router may fragment an IPv6
 //! packet; packets that this host itself sends are split with LOCAL.
@@ -14,6 +14,8 @@
 //! * `LOCAL` boolean, default false: the packets are this host's own, so longer ones are fragmented.
 //! * `FOLLOW` elements with devices, as FromDevice or ToHost, separated by spaces. The lowest MTU that these have at the moment takes the
 //!   place of MTU. It counts as 1,280 at least. Where it cannot change, as in files, MTU stays.
+//! * `MTU_ANNO` boolean, default false: the miscellaneous annotation of a packet, where it is not 0, lowers the MTU for this packet. IPsecEncrypt sets it to what the
+//!   packet's path takes.
 //!
 //! **Metadata:** network header position read; fragments carry the packet's annotations.
 //!
@@ -34,7 +36,7 @@
 
 use engine::args::Args;
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
-use packet::{Batch, HEADROOM, Packet};
+use packet::{Batch, HEADROOM, Packet, anno};
 use wire::{Protocol, ipv6};
 
 use super::{HEADER_LEN, header};
@@ -57,6 +59,7 @@ const FRAGMENT_HEADER_LEN: usize = 8;
 pub(crate) struct Ip6Fragmenter {
     mtu: usize,
     local: bool,
+    by_anno: bool,
     follow: LinkMtu,
     refused: u64,
     fragments: u64,
@@ -151,6 +154,15 @@ impl Ip6Fragmenter {
         self.follow.or(self.mtu).max(MTU_MIN)
     }
 
+    /// The same for a packet, where the MTU of links is `mtu`.
+    #[inline]
+    fn mtu_of(&self, packet: &Packet, mtu: usize) -> usize {
+        match packet.anno_u32(anno::PATH_MTU) as usize {
+            path if self.by_anno && path != 0 => path.clamp(MTU_MIN, mtu),
+            _ => mtu,
+        }
+    }
+
     #[cold]
     fn handle_long(&mut self, cx: &mut Cx<'_>, packet: Packet, mtu: usize) {
         let cut = if self.local { cut(&packet, mtu) } else { None };
@@ -174,6 +186,7 @@ impl Element for Ip6Fragmenter {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.mtu = args.required("MTU");
         self.local = args.keyword("LOCAL", false);
+        self.by_anno = args.keyword("MTU_ANNO", false);
         self.follow = LinkMtu::from_args(args);
         if args.errors().is_empty() && self.mtu < MTU_MIN {
             args.error(format!("MTU must be {MTU_MIN} bytes or more, not {}", self.mtu));
@@ -194,11 +207,12 @@ impl Element for Ip6Fragmenter {
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let mtu = self.mtu();
-        if batch.iter().all(|p| ip_length(p) <= mtu) {
+        if batch.iter().all(|p| ip_length(p) <= self.mtu_of(p, mtu)) {
             return cx.push(0, batch);
         }
         // Long packets leave in their place among the others.
         for packet in batch.drain(..) {
+            let mtu = self.mtu_of(&packet, mtu);
             match ip_length(&packet) <= mtu {
                 true => cx.push_one(0, packet),
                 false => self.handle_long(cx, packet, mtu),

@@ -14,7 +14,7 @@
 //! A packet that came by a tunnel needs a policy with `dir in` or `dir fwd` whose template fits the association. In transport mode it needs none, but if there is one, its
 //! template must fit, and its source must be the association's, unless that is 0.0.0.0 or `::`, or the packet came by UDP (Linux compares
 //! sources only with `sel`). If the association has a selector (`sel`), the packet must be one of its own. Fragments of ESP packets must be put together before, by IPReassembler or
-//! IP6Reassembler. Later fragments that were in a tunnel drop if a better policy, one with ports, could refuse them.
+//! IP6Reassembler. An ICMP error that no policy is about may come by the tunnel of the packets that it reports. Later fragments that were in a tunnel drop if a better policy, one with ports, could refuse them.
 //!
 //! **Metadata:** packets begin with their IP header. Sets the destination annotation to the destination of what was protected.
 //!
@@ -43,6 +43,7 @@ use sync::rcu::Reader;
 use super::database;
 use super::inbound::{Here, accept, named};
 use super::outbound::in_parts;
+use super::quoted::reversed;
 
 /// The descriptor.
 pub const CLASS: Class =
@@ -65,19 +66,39 @@ fn admit(
     association: &Association,
 ) -> Result<(), Reason> {
     let flow = Flow::read(packet.data()).ok_or(Reason::BadLength)?;
+    let came = may_flow(database, (reader, now_ns), &flow, association);
+    // An ICMP error may come by the tunnel of the packets that it reports.
+    let is_elsewhere = matches!(came, Err(Reason::NoPolicy | Reason::WrongAssociation));
+    if is_elsewhere
+        && association.kind() != Kind::Transport
+        && database.arriving(&flow, reader).is_none()
+        && let Some(reversed) = reversed(packet.data(), &flow)
+    {
+        return may_flow(database, (reader, now_ns), &reversed, association);
+    }
+    came
+}
+
+/// Whether packets of a flow may come by this association.
+fn may_flow(
+    database: &Database,
+    (reader, now_ns): (&Reader, u64),
+    flow: &Flow,
+    association: &Association,
+) -> Result<(), Reason> {
     // ESP does not protect the outer header. In transport mode, that is the packet's own: its hosts are the association's, but behind a translator, and where any host may send.
     let is_anybodys = association.sa.by_udp || association.config.src.is_unspecified();
-    let is_its = if is_anybodys { association.selects(&flow) } else { association.carries(&flow) };
+    let is_its = if is_anybodys { association.selects(flow) } else { association.carries(flow) };
     if !is_its {
         return Err(Reason::WrongAssociation);
     }
-    let Some(rule) = database.arriving(&flow, reader).map(Arc::as_ref) else {
+    let Some(rule) = database.arriving(flow, reader).map(Arc::as_ref) else {
         return if association.kind() == Kind::Transport { Ok(()) } else { Err(Reason::NoPolicy) };
     };
     rule.note_use(now_ns);
     may_come(rule, association)?;
     let refuses = |rival: &Rule| may_come(rival, association).is_err();
-    if database.is_ambiguous((&flow, Direction::In), Some(rule), reader, refuses) {
+    if database.is_ambiguous((flow, Direction::In), Some(rule), reader, refuses) {
         return Err(Reason::AmbiguousFragment);
     }
     Ok(())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPsecEncrypt
 //!
-//! `IPsecEncrypt(DATABASE, [keywords MTU, FOLLOW, DEFAULT])`
+//! `IPsecEncrypt(DATABASE, [keywords MTU, FOLLOW, DEFAULT, FRAGMENT])`
 //!
 //! Protects packets by ESP as the policies of an IPsecDatabase say.
 //!
@@ -15,15 +15,22 @@
 //! * `MTU` the longest packet in bytes that may leave, protected; default 1500.
 //! * `FOLLOW` elements with devices, as FromDevice or ToHost, separated by spaces. The lowest MTU that these have at the moment takes the place of MTU.
 //! * `DEFAULT` `bypass`, the default, or `discard`: what becomes of packets that no policy is about.
+//! * `FRAGMENT` `after`, the default, or `before`: when IPv4 packets are fragmented that a tunnel makes too long. After: they are protected whole, and the tunnel's packet is
+//!   fragmented behind, so the other gateway must join its fragments. Before: the tunnel carries fragments, which the packet's receiver joins.
 //!
 //! The best policy with `dir out` counts. ESP packets of the database's own associations pass as they are, and so do messages of IKE (UDP ports 500 and 4500) between the hosts
-//! that the template's associations are between. IPv4 packets that may be fragmented of any length are protected, and fragmented behind by IPFragmenter.
+//! that the template's associations are between.
+//!
+//! An ICMP error that no policy is about goes by the tunnel, if there is one, of the packets from the destination that it quotes to the source that it quotes.
+//!
+//! **Long packets:** a packet may be as long as the link and the association's path allow, when protected. The path's MTU is what IPsecPathMTU or the handler `path_mtu` of the database noted.
+//! Longer packets that must not be fragmented leave by output 2; IPv6 packets up to 1280 bytes never do. What is still longer is fragmented behind, by IPFragmenter and by IP6Fragmenter with `LOCAL true, MTU_ANNO true`.
 //!
 //! Only the first fragment of a packet has ports. A later one is dropped if a policy for ports, which is better than that of the fragment and does something else, could be about
 //! it, unless that lets packets pass as they are. An IPReassembler before avoids that.
 //!
-//! **Metadata:** packets begin with their IP header. Sets the destination annotation to the tunnel's end, and the miscellaneous annotation of packets for output 2 to the longest packet that
-//! would fit.
+//! **Metadata:** packets begin with their IP header. Sets the destination annotation to the tunnel's end. Sets the miscellaneous annotation of protected packets to the longest packet that link and path
+//! take, and that of packets for output 2 to the longest one that would fit.
 //!
 //! **Drops:** `policy-discard`, `no-policy` with `DEFAULT discard`. `no-sa` while a policy's association is missing. `must-fragment` without output 2. `esp-fragment` for fragments in
 //! transport mode, `ambiguous-fragment` for those that have no ports. `sequence-exhausted`, `too-long`, `no-memory`, `bad-length`.
@@ -43,13 +50,14 @@ use std::sync::Arc;
 
 use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, InitCx, Reason};
-use ipsec::{Action, Database, Direction, Flow, Rule};
+use ipsec::{Action, Association, Database, Direction, Flow, Kind, Rule};
 use packet::{Batch, Packet};
 use sync::rcu::Reader;
 
 use super::database;
 use super::exempt::is_exempt;
 use super::outbound::{Choice, Fate, Here, MTUS, in_parts, protect};
+use super::quoted::reversed;
 use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
@@ -83,6 +91,26 @@ impl FromArg for Unnamed {
     }
 }
 
+/// When packets are fragmented that a tunnel makes too long.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Fragment {
+    #[default]
+    After,
+    Before,
+}
+
+impl FromArg for Fragment {
+    const EXPECTED: &'static str = "before or after";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
+        match text {
+            "after" => Ok(Fragment::After),
+            "before" => Ok(Fragment::Before),
+            _ => Err(String::new()),
+        }
+    }
+}
+
 #[derive(Clone, Default)]
 struct IpsecEncrypt {
     name: String,
@@ -90,6 +118,7 @@ struct IpsecEncrypt {
     mtu: usize,
     follow: LinkMtu,
     unnamed: Unnamed,
+    fragment: Fragment,
 }
 
 impl IpsecEncrypt {
@@ -105,6 +134,11 @@ impl IpsecEncrypt {
         let Some(flow) = Flow::read(packet.data()) else { return Choice::Not(Fate::Drop(Reason::BadLength)) };
         let bypass = if has_way { Choice::Not(Fate::Leave(BYPASS, Reason::NoOutput)) } else { Choice::Pass };
         let rule = database.outbound(&flow, reader).map(Arc::as_ref);
+        if rule.is_none()
+            && let Some(association) = of_quoted(packet.data(), &flow, database, reader)
+        {
+            return Choice::Protect(association);
+        }
         if is_ambiguous(database, &flow, rule, reader) {
             return Choice::Not(Fate::Drop(Reason::AmbiguousFragment));
         }
@@ -145,12 +179,27 @@ fn is_ambiguous(database: &Database, flow: &Flow, rule: Option<&Rule>, reader: &
     database.is_ambiguous((flow, Direction::Out), rule, reader, differs)
 }
 
+/// The tunnel of an ICMP error that no policy is about: that of the packets which it reports.
+#[inline]
+fn of_quoted<'a>(
+    packet: &[u8],
+    flow: &Flow,
+    database: &'a Database,
+    reader: &'a Reader,
+) -> Option<&'a Association> {
+    let flow = reversed(packet, flow)?;
+    let association = database.outbound(&flow, reader)?.target.as_ref()?.current(reader)?;
+    let is_tunnel = association.kind() != Kind::Transport;
+    (is_tunnel && !association.is_over() && association.selects(&flow)).then_some(association)
+}
+
 impl Element for IpsecEncrypt {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.name = args.required("DATABASE");
         self.mtu = args.keyword_in("MTU", 1500, MTUS);
         self.follow = LinkMtu::from_args(args);
         self.unnamed = args.keyword("DEFAULT", Unnamed::Bypass);
+        self.fragment = args.keyword("FRAGMENT", Fragment::After);
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
@@ -165,7 +214,13 @@ impl Element for IpsecEncrypt {
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         let Some(database) = &self.database else { return };
         let (now_ns, has_way) = (cx.now(), cx.connected(BYPASS));
-        let here = Here { worker: cx.worker(), now_ns, mtu: self.follow.or(self.mtu), too_big: TOO_BIG };
+        let here = Here {
+            worker: cx.worker(),
+            now_ns,
+            mtu: self.follow.or(self.mtu),
+            too_big: TOO_BIG,
+            splits: self.fragment == Fragment::Before,
+        };
         in_parts(cx, batch, 0, |part, reader| {
             let flow = |packet: &Packet| Some((Flow::read(packet.data())?, packet.len()));
             database.fetch_outbound(part.iter().filter_map(flow), reader);

@@ -11,6 +11,8 @@ mod exempt;
 mod following;
 mod inbound;
 mod outbound;
+pub mod path_mtu;
+mod quoted;
 
 use engine::Class;
 
@@ -31,4 +33,5 @@ pub(crate) static CLASSES: &[Class] = &[
     decrypt::CLASS,
     encrypt::CLASS,
     esp_tunnel::CLASS,
+    path_mtu::CLASS,
 ];

@@ -15,6 +15,8 @@ use packet::{Batch, Packet, anno};
 use sync::rcu::Reader;
 use wire::ipv4;
 
+use crate::ip::ip_fragmenter::fragments_of as fragments;
+
 /// The longest IPv6 packet in bytes that every link takes (RFC 8200, 5).
 const IPV6_MTU: usize = 1280;
 /// Lengths in bytes that the longest packet of a link may have.
@@ -29,6 +31,8 @@ pub(super) enum Fate {
     Drop(Reason),
     /// It leaves by an output. If that is not connected, it is dropped.
     Leave(usize, Reason),
+    /// Fragments of it, of so many bytes at most, are protected in its place.
+    Split(usize),
 }
 
 /// What a policy says of a packet.
@@ -56,6 +60,8 @@ pub(super) struct Here {
     pub mtu: usize,
     /// The output for packets that are too long and must not be fragmented.
     pub too_big: usize,
+    /// Whether IPv4 packets that a tunnel makes too long are fragmented before, and not after.
+    pub splits: bool,
 }
 
 /// Drops packets, or sends them out by their outputs.
@@ -64,6 +70,7 @@ pub(super) fn dispatch(cx: &mut Cx<'_>, others: Others) {
         match fate {
             Fate::Drop(reason) => cx.drop(reason, packet),
             Fate::Leave(output, reason) => cx.push_one_or_drop(output, packet, reason),
+            Fate::Split(_) => cx.drop(Reason::MustFragment, packet),
         }
     }
 }
@@ -77,7 +84,9 @@ pub(super) fn in_parts(
 ) {
     while !batch.is_empty() {
         let mut part = batch.split_front(AT_ONCE);
+        let came = part.len();
         let others = work(&mut part, cx.rcu());
+        cx.made((part.len() + others.len()).saturating_sub(came));
         dispatch(cx, others);
         if !part.is_empty() {
             cx.push_joined(output, part);
@@ -115,8 +124,15 @@ pub(super) fn protect<'a>(
     mut choose: impl FnMut(&Packet) -> Choice<'a>,
 ) -> Others {
     let mut others = Others::new();
+    let mut long: ArrayVec<&Association, AT_ONCE> = ArrayVec::new();
     let chosen = sort(batch, &mut others, |packet| match choose(packet) {
-        Choice::Protect(association) => fits(packet, association, here).map(|()| Some(association)),
+        Choice::Protect(association) => {
+            let fits = fits(packet, association, here).map(|()| Some(association));
+            if let Err(Fate::Split(_)) = fits {
+                long.push(association);
+            }
+            fits
+        }
         Choice::Pass => Ok(None),
         Choice::Not(fate) => Err(fate),
     });
@@ -133,7 +149,39 @@ pub(super) fn protect<'a>(
         _ => Ok(None),
     });
     encrypt(batch, &ready);
+    if !long.is_empty() {
+        split(batch, &mut others, &long, database, here);
+    }
     others
+}
+
+/// Protects fragments of packets that are too `long` for their associations. They leave behind the rest of the batch.
+#[cold]
+fn split(batch: &mut Batch, others: &mut Others, long: &[&Association], database: &Database, here: Here) {
+    let mut associations = long.iter();
+    for (fate, packet) in std::mem::take(others) {
+        let Fate::Split(most) = fate else {
+            others.push((fate, packet));
+            continue;
+        };
+        let Some((association, mut fragments)) = associations.next().zip(fragments(&packet, most)) else {
+            others.push((Fate::Drop(Reason::NoMemory), packet));
+            continue;
+        };
+        let mut refused = None;
+        while refused.is_none() && !fragments.is_empty() {
+            let mut part = fragments.split_front(AT_ONCE);
+            // They fit, so they are not split again.
+            let whole = Here { splits: false, ..here };
+            let fates = protect(&mut part, database, whole, |_| Choice::Protect(association));
+            refused = fates.into_iter().map(|(fate, _)| fate).next();
+            batch.append(&mut part);
+        }
+        // Without one of its fragments, the packet is lost.
+        if let Some(fate) = refused {
+            others.push((fate, packet));
+        }
+    }
 }
 
 /// A packet that has its headers, and is to be encrypted.
@@ -143,10 +191,16 @@ struct Ready<'a> {
     at: EspAt,
 }
 
-/// Whether a packet fits the link when it is protected, or may be fragmented afterwards.
+/// The longest packet that link and path take, in bytes.
+#[inline]
+fn longest(association: &Association, here: Here) -> usize {
+    usize::from(association.path_mtu(here.now_ns)).min(here.mtu)
+}
+
+/// Whether a packet fits link and path when it is protected, or may be fragmented afterwards.
 fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<(), Fate> {
     let sa = &association.sa;
-    let most = usize::from(association.path_mtu(here.now_ns)).min(here.mtu);
+    let most = longest(association, here);
     let header = match sa.mode {
         // A tunnel carries extension headers as it carries all else.
         esp::Mode::Tunnel { .. } => Header::read_fixed(packet.data()),
@@ -156,8 +210,12 @@ fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<()
     let inner = inner_mtu(sa, most, header.len);
     // An IPv6 packet that every link takes is not refused. The tunnel's packet is fragmented instead.
     let is_least = header.is_six && header.packet_len <= IPV6_MTU;
-    if header.packet_len <= inner || !header.dont_fragment || is_least {
+    if header.packet_len <= inner || is_least {
         return Ok(());
+    }
+    if !header.dont_fragment {
+        let is_tunnel = matches!(sa.mode, esp::Mode::Tunnel { .. });
+        return if here.splits && is_tunnel { Err(Fate::Split(inner)) } else { Ok(()) };
     }
     packet.set_anno_u32(anno::PATH_MTU, inner as u32);
     Err(Fate::Leave(here.too_big, Reason::MustFragment))
@@ -194,12 +252,14 @@ fn begin(
     if !database.count(association, here.worker, len, here.now_ns) {
         return Err(Fate::Drop(Reason::NoAssociation));
     }
+    let most = longest(association, here);
     if let esp::Mode::Tunnel { to, .. } = association.sa.mode {
         set_destination(packet, to);
-        if packet.len() > here.mtu {
+        if packet.len() > most {
             allow_fragments(packet);
         }
     }
+    packet.set_anno_u32(anno::PATH_MTU, most as u32);
     Ok(at)
 }
 

@@ -6,10 +6,12 @@ mod behaviour;
 mod cases;
 mod flood;
 mod hostile;
+mod long;
 mod numbers;
 mod peer;
 mod routers;
 mod site;
+mod wired;
 
 use lab::rig::skip_without;
 use lab::uml;
