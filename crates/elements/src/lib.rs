@@ -42,6 +42,7 @@ pub mod testing;
 pub mod threads;
 mod ticks;
 mod tools;
+pub mod wireguard;
 
 /// All element classes.
 pub fn registry() -> Registry {
@@ -84,6 +85,7 @@ static KINDS: &[&[Class]] = &[
     spanning::CLASSES,
     tcpudp::CLASSES,
     threads::CLASSES,
+    wireguard::CLASSES,
 ];
 
 fn all() -> impl Iterator<Item = &'static Class> {

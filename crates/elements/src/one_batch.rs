@@ -138,6 +138,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("IPsecDecrypt", "as IPsecEncrypt"),
     ("IPsecPathMTU", "as IPsecEncrypt"),
     ("IPsecEncrypt", "what it encrypts is different each time; a test of its own in its file"),
+    ("WireGuard", "as IPsecEncrypt"),
     ("Idle", "it has no packets"),
     ("KernelTap", "a device"),
     ("KernelTun", "a device"),

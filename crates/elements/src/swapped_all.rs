@@ -160,6 +160,7 @@ const GOES_ON_ELSEWHERE: &[&str] = &[
     "ToDump",
     "ToHost",
     "ToIPSummaryDump",
+    "WireGuard",
 ];
 
 /// What happens over time begins again with the new configuration, as it would at a start; each says why that is right.

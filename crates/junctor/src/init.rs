@@ -3,6 +3,7 @@
 
 pub(crate) mod ipsec;
 pub(crate) mod present;
+mod wireguard;
 
 use std::fmt::Write as _;
 
@@ -20,6 +21,7 @@ use crate::cli;
   junctor init router eth0=10.0.0.1/24,2001:db8::1/64 eth1=10.0.1.1/24,2001:db8:1::1/64 --default fe80::9%eth1
   junctor init router eth0=10.0.0.1/24 eth1=10.0.0.1/24 eth2=10.0.1.1/24 eth3=10.0.1.1/24 --vrf red=eth0,eth2 --vrf blue=eth1,eth3
   junctor init ipsec eth0=192.0.2.1/24 eth1=10.1.0.1/16 --peer 192.0.2.2 --remote 10.2.0.0/16 > gateway.click
+  junctor init wireguard --peer 'PUBLICKEY endpoint 192.0.2.2:51820 allowed-ips 10.2.0.0/16' > wg0.conf
   junctor init bridge eth0 eth1 eth2 > bridge.click
   junctor init reflector eth0 > reflector.click")]
 pub(crate) struct Args {
@@ -71,6 +73,9 @@ enum What {
     },
     /// An IPsec gateway: a router that joins networks by a tunnel, with new keys, and the commands for Linux at the other end.
     Ipsec(ipsec::Gateway),
+    /// A file for a WireGuard element, in the form of 'wg setconf', with a fresh private key.
+    #[command(name = "wireguard")]
+    WireGuard(wireguard::Device),
     /// A learning Ethernet bridge.
     Bridge {
         /// Interfaces.
@@ -109,6 +114,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             }
         }
         What::Ipsec(args) => ipsec::gateway(args),
+        What::WireGuard(args) => wireguard::device(args),
         What::Bridge { interfaces } => names(interfaces).map(|()| bridge(interfaces)),
         What::Reflector { interfaces } => names(interfaces).map(|()| reflector(interfaces)),
     };

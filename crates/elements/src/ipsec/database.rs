@@ -371,7 +371,7 @@ fn events(database: &Database, name: &str, param: &str, longest: Duration) -> Re
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use crate::testing::Rig;
 
     /// A gateway between 10.1.0.0/16 and 10.2.0.0/16, behind 192.0.2.2.

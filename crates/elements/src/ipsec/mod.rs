@@ -10,7 +10,7 @@ pub mod esp_tunnel;
 mod exempt;
 mod following;
 mod inbound;
-mod outbound;
+pub(crate) mod outbound;
 pub mod path_mtu;
 mod quoted;
 

@@ -22,11 +22,11 @@ const IPV6_MTU: usize = 1280;
 /// Lengths in bytes that the longest packet of a link may have.
 pub(super) const MTUS: RangeInclusive<usize> = 576..=65535;
 /// Packets that are worked on together.
-pub(super) const AT_ONCE: usize = 64;
+pub(crate) const AT_ONCE: usize = 64;
 
 /// What becomes of a packet that leaves the usual way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// It is dropped.
     Drop(Reason),
     /// It leaves by an output. If that is not connected, it is dropped.
@@ -47,7 +47,7 @@ pub(super) enum Choice<'a> {
 }
 
 /// Packets that leave the usual way, in their order.
-pub(super) type Others = ArrayVec<(Fate, Packet), AT_ONCE>;
+pub(crate) type Others = ArrayVec<(Fate, Packet), AT_ONCE>;
 
 /// Where, when and for what link packets are protected.
 #[derive(Clone, Copy)]
@@ -65,7 +65,7 @@ pub(super) struct Here {
 }
 
 /// Drops packets, or sends them out by their outputs.
-pub(super) fn dispatch(cx: &mut Cx<'_>, others: Others) {
+pub(crate) fn dispatch(cx: &mut Cx<'_>, others: Others) {
     for (fate, packet) in others {
         match fate {
             Fate::Drop(reason) => cx.drop(reason, packet),
@@ -76,7 +76,7 @@ pub(super) fn dispatch(cx: &mut Cx<'_>, others: Others) {
 }
 
 /// Works on a batch in parts of at most [`AT_ONCE`] packets. `work` returns those that leave another way; what it leaves in its part is sent out by `output`.
-pub(super) fn in_parts(
+pub(crate) fn in_parts(
     cx: &mut Cx<'_>,
     mut batch: Batch,
     output: usize,
@@ -95,7 +95,7 @@ pub(super) fn in_parts(
 }
 
 /// Keeps the packets for which `keep` has a value, and returns the values. The others leave with their fates.
-pub(super) fn sort<T>(
+pub(crate) fn sort<T>(
     batch: &mut Batch,
     others: &mut Others,
     mut keep: impl FnMut(&mut Packet) -> Result<T, Fate>,
@@ -298,7 +298,7 @@ fn encrypt(batch: &mut Batch, ready: &[Option<Ready<'_>>]) {
 }
 
 /// Sets the destination annotation.
-pub(super) fn set_destination(packet: &mut Packet, to: IpAddr) {
+pub(crate) fn set_destination(packet: &mut Packet, to: IpAddr) {
     match to {
         IpAddr::V4(four) => packet.set_dst_ip(four.octets()),
         IpAddr::V6(six) => packet.set_anno(anno::DST_IP, six.octets()),

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # WireGuard
+//!
+//! `WireGuard([FILE], keywords ADDRESS, PRIVATE_KEY, PORT, PEER [, HANDSHAKES, MTU, FOLLOW])`
+//!
+//! Carries IP packets to WireGuard peers and back.
+//!
+//! It does what an interface of Linux' WireGuard does: handshakes, keys that change, roaming peers, and the check that each peer sends only from its own addresses. Routes, firewalls and
+//! addresses are up to the elements around it.
+//!
+//! **Ports:** two push inputs: 0 for packets to be sent through the tunnel, 1 for UDP packets from outside. Output 0 for UDP packets to the outside, output 1 for packets that
+//! came through the tunnel. Output 2, if connected, for packets that would be too long and must not be fragmented: to ICMPError and ICMP6Error with `PMTU_ANNO true`.
+//!
+//! **Arguments**
+//! * `FILE` a file in the form of `wg setconf` and `wg showconf`, with `[Interface]` and `[Peer]` sections. Words of `wg-quick` are mistakes: `wg-quick strip` takes them out.
+//! * `ADDRESS` this side's outside address, from which datagrams are sent; one of each family may be given. Answers leave from the address to which the peer has sent.
+//! * `PRIVATE_KEY` the private key, in place of the file's. `PORT` the UDP port, in place of the file's; default 51820.
+//! * `PEER` a peer in the words of `wg set`: `KEY [preshared-key KEY] [endpoint ADDRESS:PORT] [persistent-keepalive SECONDS] [allowed-ips A/N,B/N]`. May be repeated. Quote it if
+//!   it has a comma.
+//! * `HANDSHAKES` handshakes in a second that the router works on at most; default 400. Beyond a quarter of them, senders must prove their addresses by cookies.
+//! * `MTU` the longest packet in bytes that may leave; default 1500. `FOLLOW` elements with devices, whose lowest MTU takes its place.
+//!
+//! There can be 32,766 peers. A packet without a session drops as `no-session`, and begins a handshake. Outer headers have TTL 64, no DSCP, the inner packet's ECN,
+//! and may be fragmented.
+//!
+//! A hot swap keeps sessions, and peers that handlers have added, if the private key is the same. No counter is ever used twice with a key.
+//!
+//! **Metadata:** packets begin with their IP header. Sets the destination annotation: to the peer's address, or to the destination of what came through the tunnel. Packets for
+//! output 2 have the longest length that would fit in the miscellaneous annotation.
+//!
+//! **Drops:** on the way out `no-peer`, `no-session`, `no-endpoint`, `must-fragment`, `too-long`, `bad-length`, `sequence-exhausted`, `no-memory`. On the way in `bad-wireguard`,
+//! `not-for-us` (another port), `bad-fragment`, `no-session`, `replayed`, `outside-window`, `bad-icv`, `not-allowed`, `handshake-refused`, `handshake-limited`.
+//!
+//! **Handlers**
+//! * `peers` read: each peer on a line in the form of `wg show INTERFACE dump`: public key, `(hidden)` or `(none)` for the preshared key, endpoint, allowed IPs, latest handshake in
+//!   seconds since 1970, bytes received, bytes sent, keepalive; separated by tabs. `count` read: how many there are.
+//! * `public_key` read: this side's. `port` read.
+//! * `set_peer` write: as the argument PEER. A new peer is added; of one that is there, what is said changes. `remove_peer` write: its key.
+//!
+//! Keys are secrets: handlers, recordings and messages show `***` in their place.
+//!
+//! ```click
+//! wg :: WireGuard(ADDRESS 192.0.2.1, PRIVATE_KEY dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=,
+//!     PEER "3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08= endpoint 192.0.2.2:51820 allowed-ips 10.2.0.0/16");
+//! Idle -> CheckIPHeader -> wg -> Discard;
+//! Idle -> CheckIPHeader -> [1]wg[1] -> Discard;
+//! ```
+//!
+//! See also: ESPTunnel, IPsecDatabase
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::args::Args;
+use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks, swap};
+use packet::Batch;
+use wireguard::device::{Error, Shown};
+use wireguard::gate::DEFAULT_LIMIT;
+use wireguard::{Device, config};
+
+use super::arguments::{self, Told};
+use super::inward::inward;
+use super::outward::outward;
+use super::send::{TICK, tick, wake};
+use crate::io::mtu::LinkMtu;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("WireGuard", "2/2-3", || Box::new(WireGuard::default()))
+    .processing("h/h")
+    .sharing(Sharing::Shared)
+    .secrets(config::secrets)
+    .handlers(&[
+        Handler::read("peers"),
+        Handler::read("count"),
+        Handler::read("public_key"),
+        Handler::read("port"),
+        Handler::write("set_peer"),
+        Handler::write("remove_peer"),
+    ])
+    .file(file!());
+
+/// The timer by which links are looked at.
+const LOOK: u32 = 0;
+
+#[derive(Clone, Default)]
+struct WireGuard {
+    /// What the configuration says, until the device follows it.
+    told: Arc<Mutex<Option<Told>>>,
+    domain: sync::rcu::Domain,
+    device: Option<Arc<Device>>,
+    limit: u32,
+    mtu: usize,
+    follow: LinkMtu,
+}
+
+impl WireGuard {
+    /// Has the device do as the configuration says.
+    fn follow(&self) -> Result<(), String> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (Some(told), Some(device)) = (told, &self.device) else { return Ok(()) };
+        device.set_limit(self.limit);
+        device.set_local(told.local).map_err(text)?;
+        device.follow(&told.config).map_err(text)
+    }
+
+    fn device(&self) -> Result<&Arc<Device>, HandlerError> {
+        self.device.as_ref().ok_or_else(|| HandlerError::Failed("the router does not run".into()))
+    }
+}
+
+fn text(why: Error) -> String {
+    why.to_string()
+}
+
+fn failed(why: impl ToString) -> HandlerError {
+    HandlerError::Failed(why.to_string())
+}
+
+/// A peer as `wg show INTERFACE dump` has it.
+fn line(peer: &Shown) -> String {
+    let or_none = |text: String| if text.is_empty() { "(none)".to_owned() } else { text };
+    let networks: Vec<String> = peer.allowed.iter().map(ToString::to_string).collect();
+    let (rx, tx) = peer.bytes;
+    format!(
+        "{}\t{}\t{}\t{}\t{}\t{rx}\t{tx}\t{}\n",
+        peer.key,
+        if peer.has_preshared { "(hidden)" } else { "(none)" },
+        or_none(peer.endpoint.map(|endpoint| endpoint.to_string()).unwrap_or_default()),
+        or_none(networks.join(",")),
+        peer.handshake_wall_ns / 1_000_000_000,
+        if peer.keepalive == 0 { "off".to_owned() } else { peer.keepalive.to_string() },
+    )
+}
+
+impl Element for WireGuard {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let told = arguments::read(args);
+        self.limit = args.keyword_in("HANDSHAKES", DEFAULT_LIMIT, 1..=1_000_000);
+        self.mtu = args.keyword("MTU", 1500);
+        self.follow = LinkMtu::from_args(args);
+        self.domain = args.rcu.clone();
+        if let Some(told) = &told
+            && told.config.peers.iter().any(|peer| peer.key == told.key.public())
+        {
+            args.error("a peer has the public key of this device itself");
+        }
+        self.told = Arc::new(Mutex::new(told));
+    }
+
+    fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
+        let key = {
+            let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.as_ref().map(|told| told.key.clone())
+        };
+        let Some(key) = key else { return Ok(Tasks::None) };
+        if let Some(before) = cx.predecessor::<Device>().filter(|before| before.has_key(&key)) {
+            // It follows this configuration when no other one can fail any more.
+            self.device = Some(before);
+            return Ok(Tasks::None);
+        }
+        self.device = Some(Arc::new(Device::new(key, &self.domain, cx.workers).map_err(text)?));
+        self.follow()?;
+        Ok(Tasks::None)
+    }
+
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if cx.is_home()
+            && let Some(device) = &self.device
+        {
+            wake(cx, device);
+        }
+        self.follow.initialize(cx, LOOK)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        match (timer, &self.device) {
+            (TICK, Some(device)) => tick(cx, device),
+            _ => self.follow.look(cx, timer),
+        }
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        self.device.clone().map(|device| device as Provided)
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        if swap::same::<WireGuard>(old).is_none() {
+            return false;
+        }
+        // The configuration was found to be in order before.
+        let _ = self.follow();
+        if let Some(device) = &self.device {
+            wake(cx, device);
+        }
+        true
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
+        let Some(device) = &self.device else { return };
+        match port {
+            0 => outward(cx, device, self.follow.or(self.mtu), batch),
+            _ => inward(cx, device, batch),
+        }
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let device = self.device()?;
+        Ok(match name {
+            "peers" => device.show(cx.rcu()).iter().map(line).collect(),
+            "count" => device.count().to_string(),
+            "port" => device.local(cx.rcu()).port.to_string(),
+            _ => device.public().to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let device = self.device()?;
+        match name {
+            "set_peer" => device.set_peer(&config::parse_peer(value).map_err(failed)?).map_err(failed)?,
+            _ => device.remove_peer(&value.trim().parse().map_err(failed)?).map_err(failed)?,
+        }
+        wake(cx, device);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The way in: datagrams are opened, and handshake messages are worked on.
+
+use arrayvec::ArrayVec;
+use engine::{Cx, Reason};
+use packet::{Batch, Packet};
+use wireguard::Device;
+use wireguard::message::Message;
+use wireguard::open::{Datagram, Dropped, Known, destination};
+use wireguard::shake::{Here, Refusal};
+
+use super::send::{speak, wake};
+use crate::ipsec::outbound::{AT_ONCE, Fate, Others, dispatch, set_destination, sort};
+
+/// The output for packets that were opened.
+const OPENED: usize = 1;
+/// Handshake messages of a batch that are worked on at most.
+const SHAKES: usize = 8;
+
+/// A mark on packets that are handshake messages, and on those that carry nothing: they do not leave by the usual way.
+const SHAKE: Fate = Fate::Leave(usize::MAX, Reason::HandshakeLimited);
+const EMPTY: Fate = Fate::Leave(usize::MAX, Reason::Discarded);
+
+/// Opens a batch.
+pub(super) fn inward(cx: &mut Cx<'_>, device: &Device, mut batch: Batch) {
+    let mut left = SHAKES;
+    while !batch.is_empty() {
+        let mut part = batch.split_front(AT_ONCE);
+        let (now_ns, wall_ns, worker) = (cx.now(), cx.wall(), cx.worker());
+        let here = Here { reader: cx.rcu(), worker, now_ns, wall_ns };
+        let mut others = open(&mut part, device, &here);
+        finish(cx, device, &mut others, &mut left);
+        dispatch(cx, others);
+        if !part.is_empty() {
+            cx.push_joined(OPENED, part);
+        }
+    }
+}
+
+/// Opens the packets of a batch, at most [`AT_ONCE`]. Those that stay in it are what was sealed.
+fn open(batch: &mut Batch, device: &Device, here: &Here<'_>) -> Others {
+    let mut others = Others::new();
+    let port = device.local(here.reader).port;
+    let known = sort(batch, &mut others, |packet| recognise(packet, device, port, here));
+    let mut numbers: ArrayVec<Result<u64, Dropped>, AT_ONCE> = ArrayVec::new();
+    for (packet, known) in batch.iter_mut().zip(&known) {
+        numbers.push(device.decrypt(packet, known).map(|()| known.counter + 1));
+    }
+    let mut each = known.iter().zip(accept(&known, &numbers));
+    sort(batch, &mut others, |packet| {
+        let (known, passes) = each.next().ok_or(Fate::Drop(Reason::BadWireGuard))?;
+        passes.map_err(fate)?;
+        if !device.unpack(packet, known, here).map_err(fate)? {
+            return Err(EMPTY);
+        }
+        if let Some(to) = destination(packet.data()) {
+            set_destination(packet, to);
+        }
+        Ok(())
+    });
+    others
+}
+
+fn recognise<'a>(packet: &Packet, device: &'a Device, port: u16, here: &Here<'a>) -> Result<Known<'a>, Fate> {
+    let datagram = Datagram::read(packet.data()).map_err(fate)?;
+    if datagram.port != port {
+        return Err(Fate::Drop(Reason::NotForUs));
+    }
+    match datagram.message(packet.data()) {
+        Some(Message::Data(data)) => {
+            device.recognise(here, datagram, (data.receiver, data.counter)).map_err(fate)
+        }
+        Some(_) => Err(SHAKE),
+        None => Err(Fate::Drop(Reason::BadWireGuard)),
+    }
+}
+
+/// Notes the numbers of genuine packets, those of a run of packets of one session together. Returns which packets pass.
+fn accept(known: &[Known<'_>], numbers: &[Result<u64, Dropped>]) -> ArrayVec<Result<(), Dropped>, AT_ONCE> {
+    let mut verdicts: ArrayVec<Result<(), Dropped>, AT_ONCE> =
+        numbers.iter().map(|number| number.map(drop)).collect();
+    let mut first = 0;
+    for run in known.chunk_by(|a, b| std::ptr::eq(a.session, b.session)) {
+        let (mut genuine, mut places) = (ArrayVec::<u64, AT_ONCE>::new(), ArrayVec::<usize, AT_ONCE>::new());
+        for (place, number) in numbers.iter().enumerate().skip(first).take(run.len()) {
+            if let Ok(number) = number {
+                genuine.push(*number);
+                places.push(place);
+            }
+        }
+        let mut at = 0;
+        while at < genuine.len() {
+            match run[0].session.accept_first(&genuine[at..]) {
+                Ok(count) => at += count.max(1),
+                Err(why) => {
+                    verdicts[places[at]] = Err(why.into());
+                    at += 1;
+                }
+            }
+        }
+        first += run.len();
+    }
+    verdicts
+}
+
+/// Works on handshake messages, and ends what carries nothing. The others stay.
+fn finish(cx: &mut Cx<'_>, device: &Device, others: &mut Others, left: &mut usize) {
+    let mut at = 0;
+    while at < others.len() {
+        match others[at].0 {
+            SHAKE if *left > 0 => {
+                *left -= 1;
+                let (_, packet) = others.remove(at);
+                shake(cx, device, packet);
+            }
+            SHAKE => {
+                others[at].0 = Fate::Drop(Reason::HandshakeLimited);
+                at += 1;
+            }
+            EMPTY => {
+                let (_, packet) = others.remove(at);
+                cx.absorbed(&packet);
+            }
+            _ => at += 1,
+        }
+    }
+}
+
+fn shake(cx: &mut Cx<'_>, device: &Device, packet: Packet) {
+    let result = speak(cx, |here, send| {
+        let datagram = Datagram::read(packet.data()).map_err(|_| Refusal::Forged)?;
+        let message = datagram.message(packet.data()).ok_or(Refusal::Forged)?;
+        device.shake(&message, datagram.path, here, send)
+    });
+    match result {
+        Ok(()) => {
+            cx.absorbed(&packet);
+            wake(cx, device);
+        }
+        Err(Refusal::Limited) => cx.drop(Reason::HandshakeLimited, packet),
+        Err(Refusal::Busy) => cx.drop(Reason::NoMemory, packet),
+        Err(_) => cx.drop(Reason::HandshakeRefused, packet),
+    }
+}
+
+fn fate(why: Dropped) -> Fate {
+    Fate::Drop(match why {
+        Dropped::Malformed | Dropped::BadInner => Reason::BadWireGuard,
+        Dropped::Fragment => Reason::BadFragment,
+        Dropped::NoSession => Reason::NoSession,
+        Dropped::Replayed => Reason::Replayed,
+        Dropped::TooOld => Reason::OutsideWindow,
+        Dropped::Forged => Reason::BadIcv,
+        Dropped::NotAllowed => Reason::NotAllowed,
+    })
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The way out: packets find their peers, and are sealed together.
+
+use arrayvec::ArrayVec;
+use engine::{Cx, Reason};
+use packet::{Batch, anno};
+use sync::rcu::Reader;
+use wireguard::Device;
+use wireguard::seal::{Chosen, Unsealed};
+
+use super::send::{OUTSIDE, speak, wake};
+use crate::ipsec::outbound::{AT_ONCE, Fate, Others, dispatch, set_destination, sort};
+
+/// The output for packets that are too long.
+const TOO_BIG: usize = 2;
+/// Handshakes that a batch begins at most. The others wait for the next tick.
+const HURRIES: usize = 2;
+
+/// Peers that packets of a batch want handshakes with.
+type Wanted = ArrayVec<u32, HURRIES>;
+
+/// Where and when packets are sealed, and how long they may be.
+#[derive(Clone, Copy)]
+pub(super) struct Here {
+    pub worker: usize,
+    pub now_ns: u64,
+    pub mtu: usize,
+}
+
+/// Seals a batch, and sends it outside.
+pub(super) fn outward(cx: &mut Cx<'_>, device: &Device, mtu: usize, mut batch: Batch) {
+    let here = Here { worker: cx.worker(), now_ns: cx.now(), mtu };
+    let mut wanted = Wanted::new();
+    let mut is_woken = false;
+    while !batch.is_empty() {
+        let mut part = batch.split_front(AT_ONCE);
+        let others = seal(&mut part, device, cx.rcu(), here, &mut wanted);
+        is_woken |= others.iter().any(|(fate, _)| *fate == Fate::Drop(Reason::NoSession));
+        dispatch(cx, others);
+        if !part.is_empty() {
+            cx.push_joined(OUTSIDE, part);
+        }
+    }
+    for number in wanted {
+        speak(cx, |here, send| device.hurry(number, here, send));
+    }
+    if is_woken {
+        wake(cx, device);
+    }
+}
+
+/// Seals the packets of a batch, at most [`AT_ONCE`]. Those that stay in it are sealed.
+fn seal(batch: &mut Batch, device: &Device, reader: &Reader, here: Here, wanted: &mut Wanted) -> Others {
+    let mut others = Others::new();
+    let chosen = sort(batch, &mut others, |packet| {
+        device.choose(reader, packet.data(), here.mtu, here.now_ns).map_err(|why| {
+            match why {
+                Unsealed::NoSession(number) if !wanted.contains(&number) => drop(wanted.try_push(number)),
+                Unsealed::TooBig(longest) => packet.set_anno_u32(anno::PATH_MTU, longest as u32),
+                _ => {}
+            }
+            fate(why)
+        })
+    });
+    let mut each = chosen.iter().zip(counters(&chosen));
+    sort(batch, &mut others, |packet| {
+        let (chosen, counter) = each.next().ok_or(Fate::Drop(Reason::NoSession))?;
+        let counter = counter.ok_or_else(|| fate(Unsealed::Exhausted))?;
+        let to = device.seal(reader, packet, chosen, counter, (here.worker, here.now_ns)).map_err(fate)?;
+        set_destination(packet, to);
+        Ok(())
+    });
+    others
+}
+
+/// Counters for packets. A run of packets of one session takes its counters at once.
+fn counters(chosen: &[Chosen<'_>]) -> ArrayVec<Option<u64>, AT_ONCE> {
+    let mut counters = ArrayVec::new();
+    for run in chosen.chunk_by(|a, b| std::ptr::eq(a.session, b.session)) {
+        let first = run[0].session.take_counters(run.len() as u32);
+        for at in 0..run.len() as u64 {
+            // Near the end, as many packets as there are counters still pass.
+            counters.push(first.map(|first| first + at).or_else(|| run[0].session.take_counters(1)));
+        }
+    }
+    counters
+}
+
+fn fate(why: Unsealed) -> Fate {
+    Fate::Drop(match why {
+        Unsealed::NotIp => Reason::BadLength,
+        Unsealed::NoPeer => Reason::NoPeer,
+        Unsealed::NoEndpoint => Reason::NoEndpoint,
+        Unsealed::NoSession(_) => Reason::NoSession,
+        Unsealed::TooBig(_) => return Fate::Leave(TOO_BIG, Reason::MustFragment),
+        Unsealed::TooLong => Reason::TooLong,
+        Unsealed::NoMemory => Reason::NoMemory,
+        Unsealed::Exhausted => Reason::SequenceExhausted,
+    })
+}

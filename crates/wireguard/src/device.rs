@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A device: a private key, a port, and the peers.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sync::rcu::{Cell, Domain, Reader};
+
+use crate::allowed::{self, Allowed, PEERS_MAX, Prefix};
+use crate::config::{Config, PeerConfig};
+use crate::cookie::Receiver;
+use crate::endpoint::Local;
+use crate::gate::Gate;
+use crate::key::{PublicKey, Secret};
+use crate::peer::Peer;
+use crate::session::Session;
+
+/// Why a device cannot be as it should.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There are too many peers.
+    #[error("more than {PEERS_MAX} peers")]
+    TooManyPeers,
+    /// A peer has this device's own key.
+    #[error("a peer has the public key of this device itself")]
+    OwnKey,
+    /// No peer has this key.
+    #[error("no peer has the key {0}")]
+    Unknown(PublicKey),
+    /// Networks cannot be given to peers.
+    #[error(transparent)]
+    Allowed(#[from] allowed::Refused),
+    /// Workers have stood still for long.
+    #[error("workers still use earlier tables; try again")]
+    Busy,
+}
+
+/// Peers by their numbers.
+pub(crate) type Table = Box<[Option<Arc<Peer>>]>;
+
+/// A device. All workers use it at once.
+pub struct Device {
+    pub(crate) key: Secret,
+    public: PublicKey,
+    pub(crate) receiver: Receiver,
+    local: Cell<Local>,
+    pub(crate) allowed: Allowed,
+    table: Cell<Table>,
+    editor: Mutex<Editor>,
+    pub(crate) gate: Mutex<Gate>,
+    domain: Domain,
+    workers: usize,
+    /// Where the next tick goes on.
+    pub(crate) swept: AtomicUsize,
+    /// When it is due, in nanoseconds.
+    pub(crate) due: AtomicU64,
+    /// How many peers in a row were found without anything that may happen.
+    pub(crate) quiet: AtomicUsize,
+}
+
+/// What changes peers.
+struct Editor {
+    peers: Vec<Option<Arc<Peer>>>,
+    numbers: HashMap<PublicKey, u32>,
+    free: BTreeSet<u32>,
+    writer: allowed::Writer,
+    /// Peers that the configuration has, so that others stay when it changes.
+    configured: BTreeSet<PublicKey>,
+}
+
+/// Networks that peers lose, and that they get.
+#[derive(Default)]
+struct Changes {
+    gone: Vec<(Prefix, Option<u32>)>,
+    given: Vec<(Prefix, Option<u32>)>,
+}
+
+/// What a peer is now, for lists.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Its key.
+    pub key: PublicKey,
+    /// Whether there is a preshared key.
+    pub has_preshared: bool,
+    /// Where it is.
+    pub endpoint: Option<std::net::SocketAddr>,
+    /// Its networks.
+    pub allowed: Vec<Prefix>,
+    /// When the latest handshake was, in nanoseconds since 1970; 0 for never.
+    pub handshake_wall_ns: u64,
+    /// Bytes received and sent.
+    pub bytes: (u64, u64),
+    /// Seconds between keepalives; 0 for none.
+    pub keepalive: u16,
+}
+
+impl Device {
+    /// A device with this key, whose workers are readers of `domain`. There are no peers yet.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn new(key: Secret, domain: &Domain, workers: usize) -> Result<Device, Error> {
+        let public = key.public();
+        let writer = allowed::Writer::new(domain)?;
+        Ok(Device {
+            key,
+            public,
+            receiver: Receiver::new(&public),
+            local: Cell::new(domain, Local::default()),
+            allowed: writer.reader(),
+            table: Cell::new(domain, Box::default()),
+            editor: Mutex::new(Editor {
+                peers: Vec::new(),
+                numbers: HashMap::new(),
+                free: BTreeSet::new(),
+                writer,
+                configured: BTreeSet::new(),
+            }),
+            gate: Mutex::new(Gate::new(crate::gate::DEFAULT_LIMIT)),
+            domain: domain.clone(),
+            workers,
+            swept: AtomicUsize::new(0),
+            due: AtomicU64::new(0),
+            quiet: AtomicUsize::new(0),
+        })
+    }
+
+    /// Its public key.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    /// Whether this is its private key.
+    pub fn has_key(&self, key: &Secret) -> bool {
+        self.key == *key
+    }
+
+    /// Its port and addresses.
+    #[inline]
+    pub fn local<'a>(&'a self, reader: &'a Reader) -> &'a Local {
+        self.local.read(reader)
+    }
+
+    #[inline]
+    pub(crate) fn table<'a>(&'a self, reader: &'a Reader) -> &'a Table {
+        self.table.read(reader)
+    }
+
+    /// A peer by its number.
+    #[inline]
+    pub fn peer<'a>(&'a self, reader: &'a Reader, number: u32) -> Option<&'a Arc<Peer>> {
+        self.table(reader).get(number as usize)?.as_ref()
+    }
+
+    /// The session that messages call by this index, and its peer.
+    #[inline]
+    pub(crate) fn session<'a>(&'a self, reader: &'a Reader, index: u32) -> Option<(&'a Peer, &'a Session)> {
+        let (number, place) = crate::peer::place_of(index);
+        let peer = self.table(reader).get(number)?.as_ref()?;
+        let session = peer.at(reader, place).filter(|session| session.local == index)?;
+        Some((peer, session))
+    }
+
+    /// A peer by its key.
+    pub(crate) fn find(&self, key: &PublicKey) -> Option<Arc<Peer>> {
+        let editor = self.edit();
+        let number = *editor.numbers.get(key)?;
+        editor.peers[number as usize].clone()
+    }
+
+    fn edit(&self) -> MutexGuard<'_, Editor> {
+        self.editor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many peers there are.
+    pub fn count(&self) -> usize {
+        self.edit().numbers.len()
+    }
+
+    /// Lets so many handshakes through in a second.
+    pub fn set_limit(&self, limit: u32) {
+        self.gate().set_limit(limit);
+    }
+
+    /// Sends from this port and these addresses.
+    ///
+    /// # Errors
+    /// [`Error::Busy`].
+    pub fn set_local(&self, local: Local) -> Result<(), Error> {
+        self.local.publish(local).map_err(|_| Error::Busy)
+    }
+
+    /// Has the peers of a configuration: takes away those that only the one before had, and adds or changes the others. Peers that were added otherwise stay, and
+    /// so do sessions.
+    ///
+    /// # Errors
+    /// What is wrong with a peer. Those before it are changed.
+    pub fn follow(&self, config: &Config) -> Result<(), Error> {
+        let wanted: BTreeSet<PublicKey> = config.peers.iter().map(|peer| peer.key).collect();
+        let mut editor = self.edit();
+        let gone: Vec<PublicKey> = editor.configured.difference(&wanted).copied().collect();
+        for key in gone {
+            self.take_out(&mut editor, &key)?;
+        }
+        let changed = self.put_all(&mut editor, &config.peers);
+        self.publish(&editor)?;
+        changed?;
+        editor.configured = wanted;
+        Ok(())
+    }
+
+    /// Adds a peer, or changes it as the words say that were given.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn set_peer(&self, config: &PeerConfig) -> Result<(), Error> {
+        let mut editor = self.edit();
+        let changed = self.put_all(&mut editor, std::slice::from_ref(config));
+        self.publish(&editor)?;
+        changed
+    }
+
+    /// Takes a peer away.
+    ///
+    /// # Errors
+    /// There is no such peer, or workers stand still.
+    pub fn remove_peer(&self, key: &PublicKey) -> Result<(), Error> {
+        let mut editor = self.edit();
+        if !editor.numbers.contains_key(key) {
+            return Err(Error::Unknown(*key));
+        }
+        self.take_out(&mut editor, key)?;
+        editor.configured.remove(key);
+        self.publish(&editor)
+    }
+
+    fn publish(&self, editor: &Editor) -> Result<(), Error> {
+        self.table.publish(editor.peers.clone().into()).map_err(|_| Error::Busy)
+    }
+
+    fn take_out(&self, editor: &mut Editor, key: &PublicKey) -> Result<(), Error> {
+        let Some(number) = editor.numbers.get(key).copied() else { return Ok(()) };
+        let gone: Vec<(Prefix, Option<u32>)> =
+            editor.writer.of(number).map(|prefix| (prefix, None)).collect();
+        editor.writer.change(&gone)?;
+        editor.numbers.remove(key);
+        editor.free.insert(number);
+        if let Some(peer) = editor.peers[number as usize].take() {
+            let mut state = peer.state();
+            state.is_gone = true;
+            peer.erase(&mut state, None, 0);
+        }
+        Ok(())
+    }
+
+    fn put_all(&self, editor: &mut Editor, peers: &[PeerConfig]) -> Result<(), Error> {
+        let mut changes = Changes::default();
+        let mut result = Ok(());
+        for config in peers {
+            match self.put(editor, config, &mut changes) {
+                Ok(()) => {}
+                Err(why) => {
+                    result = Err(why);
+                    break;
+                }
+            }
+        }
+        // A network that changes its owner is taken from the old one before the new one has it.
+        let Changes { mut gone, given } = changes;
+        gone.extend(given);
+        editor.writer.change(&gone)?;
+        result
+    }
+
+    fn put(&self, editor: &mut Editor, config: &PeerConfig, changes: &mut Changes) -> Result<(), Error> {
+        if config.key == self.public {
+            return Err(Error::OwnKey);
+        }
+        let peer = match editor.numbers.get(&config.key) {
+            Some(number) => editor.peers[*number as usize].clone().ok_or(Error::Unknown(config.key))?,
+            None => self.make(editor, config)?,
+        };
+        {
+            let mut state = peer.state();
+            if let Some(preshared) = &config.preshared {
+                state.preshared = preshared.clone();
+            }
+            if let Some(keepalive) = config.keepalive {
+                state.keepalive = keepalive;
+            }
+        }
+        if let Some(remote) = config.endpoint {
+            peer.place_at(remote);
+        }
+        if config.replaces_allowed {
+            changes.gone.extend(editor.writer.of(peer.number).map(|prefix| (prefix, None)));
+        }
+        changes.given.extend(config.allowed.iter().map(|prefix| (*prefix, Some(peer.number))));
+        Ok(())
+    }
+
+    fn make(&self, editor: &mut Editor, config: &PeerConfig) -> Result<Arc<Peer>, Error> {
+        let number = editor.free.pop_first().unwrap_or(editor.peers.len() as u32);
+        if number as usize > PEERS_MAX {
+            return Err(Error::TooManyPeers);
+        }
+        let none = Secret::new([0; 32]);
+        let peer = Arc::new(Peer::new(&self.domain, number, config.key, none, self.workers));
+        if number as usize == editor.peers.len() {
+            editor.peers.push(None);
+        }
+        editor.peers[number as usize] = Some(peer.clone());
+        editor.numbers.insert(config.key, number);
+        Ok(peer)
+    }
+
+    /// All peers, in the order of their numbers.
+    pub fn show(&self, reader: &Reader) -> Vec<Shown> {
+        let editor = self.edit();
+        let shown = |peer: &Arc<Peer>| {
+            let state = peer.state();
+            Shown {
+                key: peer.key,
+                has_preshared: !state.preshared.is_zero(),
+                endpoint: peer.endpoint(reader).map(|endpoint| endpoint.remote),
+                allowed: editor.writer.of(peer.number).collect(),
+                handshake_wall_ns: state.handshake_wall_ns,
+                bytes: peer.bytes(),
+                keepalive: state.keepalive,
+            }
+        };
+        editor.peers.iter().flatten().map(shown).collect()
+    }
+}
