@@ -254,7 +254,10 @@ const SENDER: &str = "
 import socket, sys, time
 family, level, discover, option, headers = [(2, 0, 10, 14, 28), (10, 41, 23, 24, 48)][':' in sys.argv[1]]
 s = socket.socket(family, 2)
-s.bind((sys.argv[1], 0))
+while s.getsockname()[1] == 0:
+    # The kernel has just got the address, and may still ask whether somebody else has it.
+    try: s.bind((sys.argv[1], 0))
+    except OSError: time.sleep(0.01)
 s.setsockopt(level, discover, 2)
 s.connect((sys.argv[2], 7))
 while s.getsockopt(level, option) == 1500:
