@@ -140,7 +140,9 @@ fn restore(packets: &mut [Packet], sas: &[Arc<Sa>]) {
     let mut at = 0;
     for run in arrived.chunk_by(|(_, one, _), (_, other, _)| std::ptr::eq(*one, *other)) {
         let end = at + run.len();
-        inbound::accept(run[0].1, &numbers[at..end], |_, verdict| verdict.expect("it is new"));
+        inbound::accept(&run[0].1.window, &numbers[at..end], |_, verdict: Result<(), inbound::Dropped>| {
+            verdict.expect("it is new")
+        });
         at = end;
     }
     for (packet, (arrived, sa, _)) in packets.iter_mut().zip(&arrived) {

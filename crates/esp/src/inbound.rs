@@ -5,7 +5,7 @@ use packet::Packet;
 use wire::{Protocol, checksum, ipv4, ipv6, udp};
 
 use crate::header::{Header, Unfit};
-use crate::replay::Refused;
+use crate::replay::{Refused, Window};
 use crate::sa::{Mode, Sa};
 use crate::suite::{HEADER_LEN, LENT, Part};
 use crate::tunnel;
@@ -179,16 +179,20 @@ pub fn decapsulate(packet: &mut Packet, sa: &Sa, arrived: &Arrived, number: u64)
     unpack(packet, sa, arrived)
 }
 
-/// Notes the numbers of genuine packets of one association, in their order, and calls `verdict` with the place of each and whether it passes. Each that does must
+/// Notes the numbers of genuine packets of one window, in their order, and calls `verdict` with the place of each and whether it passes. Each that does must
 /// then be [unpacked](unpack). The two are [`decapsulate`] for many packets, with fewer atomic operations.
 #[inline]
-pub fn accept(sa: &Sa, numbers: &[u64], mut verdict: impl FnMut(usize, Result<(), Dropped>)) {
+pub fn accept<E: From<Refused>>(
+    window: &Window,
+    numbers: &[u64],
+    mut verdict: impl FnMut(usize, Result<(), E>),
+) {
     if let [number] = numbers {
-        return verdict(0, sa.window.accept(*number).map_err(Dropped::from));
+        return verdict(0, window.accept(*number).map_err(E::from));
     }
     let mut at = 0;
     while at < numbers.len() {
-        match sa.window.accept_first(&numbers[at..]) {
+        match window.accept_first(&numbers[at..]) {
             Ok(count) => {
                 (at..at + count).for_each(|place| verdict(place, Ok(())));
                 at += count;

@@ -226,7 +226,7 @@ fn a_batch_is_accepted_at_once() {
         let numbers: Vec<u64> = parts.iter().map(|part| part.number).collect();
         drop(parts);
         let mut verdicts = Vec::new();
-        inbound::accept(&theirs, &numbers, |place, verdict| {
+        inbound::accept(&theirs.window, &numbers, |place, verdict: Result<(), inbound::Dropped>| {
             assert_eq!(place, verdicts.len());
             verdicts.push(verdict);
         });

@@ -53,6 +53,7 @@ pub mod hash;
 pub mod icmpv4;
 pub mod icmpv6;
 pub mod igmp;
+pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 pub mod link;

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use esp::header::Header;
 use esp::replay::Refused;
 use packet::Packet;
+use wire::ip::addresses;
 use wire::{Protocol, udp};
 
 use crate::device::Device;
@@ -13,7 +14,6 @@ use crate::endpoint::inner_class;
 use crate::limits::REKEY_RECEIVING;
 use crate::message::{DATA_HEADER_LEN, Message, TAG_LEN};
 use crate::peer::{Peer, place_of};
-use crate::seal::addresses;
 use crate::session::Session;
 use crate::shake::{Here, Path};
 

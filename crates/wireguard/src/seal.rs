@@ -3,7 +3,7 @@
 
 use esp::header::Header;
 use packet::Packet;
-use wire::{ipv4, ipv6};
+use wire::ip::addresses;
 
 use std::net::IpAddr;
 
@@ -56,22 +56,6 @@ pub struct Chosen<'a> {
 /// Bytes by which a packet to this endpoint grows, without padding.
 pub fn overhead(endpoint: &Endpoint) -> usize {
     header_len(&endpoint.remote) + DATA_HEADER_LEN + TAG_LEN
-}
-
-/// Source and destination of a packet that begins with its IP header.
-#[inline]
-pub(crate) fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
-    match packet.first()? >> 4 {
-        4 => {
-            let header = ipv4::Header::from_chunk(packet.first_chunk()?);
-            Some((header.src().into(), header.dst().into()))
-        }
-        6 => {
-            let header = ipv6::Header::from_chunk(packet.first_chunk()?);
-            Some((header.src().into(), header.dst().into()))
-        }
-        _ => None,
-    }
 }
 
 impl Device {

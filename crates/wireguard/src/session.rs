@@ -134,6 +134,12 @@ impl Session {
         self.window.check(counter + 1)
     }
 
+    /// What remembers the numbers of packets that came, which are their counters plus one.
+    #[inline]
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
     /// Notes genuine packets with these numbers, which are counters plus one, as [`Window::accept_first`] does.
     ///
     /// # Errors

@@ -50,6 +50,7 @@ pub(super) struct Redirect<'a> {
 }
 
 impl Redirect<'_> {
+    /// The element. With IPsec it stands behind it: nobody is led around a tunnel.
     fn tee(self) -> String {
         let Redirect { name, i } = self;
         format!("-> {name}{i} :: PaintTee({})\n    ", i + 1)
@@ -58,11 +59,6 @@ impl Redirect<'_> {
     /// Where it stands without IPsec.
     pub fn first(self, router: &Router) -> String {
         if router.ipsec.is_some() { String::new() } else { self.tee() }
-    }
-
-    /// Where it stands with IPsec: nobody is led around a tunnel.
-    fn behind(self) -> String {
-        self.tee()
     }
 
     /// Which copies make a redirect: none of what came by a tunnel.
@@ -194,7 +190,7 @@ fn out(router: &Router, redirect: Redirect<'_>, name: &str, error: &str) -> Stri
          {name}{i}[0] -> protected;\n\
          {name}{i}[2] -> {error};\n\
          {name}{i}[1]\n    {}",
-        redirect.behind()
+        redirect.tee()
     )
 }
 

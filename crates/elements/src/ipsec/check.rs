@@ -41,11 +41,11 @@ use engine::{Class, Cx, Element, InitCx, Reason};
 use ipsec::{Action, Database, Direction, Flow, Rule};
 use packet::{Batch, Packet};
 use sync::rcu::Reader;
+use wire::ip::addresses;
 use wire::{Protocol, ipv4, ipv6};
 
 use super::database;
 use super::exempt::is_exempt;
-use super::inbound::addresses;
 use super::outbound::{AT_ONCE, Fate, Others, dispatch, sort};
 use crate::io::addresses::LinkAddresses;
 

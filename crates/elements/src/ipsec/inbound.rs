@@ -6,11 +6,12 @@ use std::net::IpAddr;
 use arrayvec::ArrayVec;
 use engine::Reason;
 use esp::inbound::{Arrived, Dropped, Found, accept as note_numbers, find, part, peek, unpack};
+use esp::replay::{Refused, Window};
 use esp::{Part, open};
 use ipsec::{Association, Database, Flow, Id};
 use packet::{Batch, Packet};
 use sync::rcu::Reader;
-use wire::{ipv4, ipv6};
+use wire::ip::addresses;
 
 use super::outbound::{AT_ONCE, Fate, Others, carried, set_destination, sort};
 
@@ -23,21 +24,6 @@ pub(super) struct Here {
     pub now_ns: u64,
     /// The output for messages of IKE that came by UDP.
     pub ike: usize,
-}
-
-/// Source and destination address of the packet that begins here.
-pub(super) fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
-    match packet.first()? >> 4 {
-        4 => {
-            let header = ipv4::Header::from_chunk(packet.first_chunk()?);
-            Some((header.src().into(), header.dst().into()))
-        }
-        6 => {
-            let header = ipv6::Header::from_chunk(packet.first_chunk()?);
-            Some((header.src().into(), header.dst().into()))
-        }
-        _ => None,
-    }
 }
 
 /// Opens the packets of a batch, at most [`AT_ONCE`]. `association` finds an association by address and number; `admit` says of an opened packet whether it may
@@ -56,7 +42,7 @@ pub(super) fn accept<'a>(
         Flow::read(peek(packet, &known.association.sa, &known.arrived)?)
     };
     database.fetch_arriving(batch.iter().zip(&known).filter_map(carried_flow), reader);
-    let mut each = known.iter().zip(pass(&known, &opened));
+    let mut each = known.iter().zip(pass(&known, &opened, |known| &known.association.sa.window));
     sort(batch, &mut others, |packet| {
         let Some((Known { association, arrived, from }, passes)) = each.next() else {
             return Err(Fate::Drop(Reason::BadEsp));
@@ -131,12 +117,16 @@ fn decrypt(batch: &mut Batch, known: &[Known<'_>]) -> ArrayVec<Result<u64, Dropp
     opened
 }
 
-/// Notes the sequence numbers of genuine packets, those of a run of packets of one association together. Returns which packets pass.
-fn pass(known: &[Known<'_>], opened: &[Result<u64, Dropped>]) -> ArrayVec<Result<(), Dropped>, AT_ONCE> {
-    let mut verdicts: ArrayVec<Result<(), Dropped>, AT_ONCE> =
+/// Notes the numbers of genuine packets, those of a run of packets of one window together. Returns which packets pass.
+pub(crate) fn pass<K, E: Copy + From<Refused>>(
+    known: &[K],
+    opened: &[Result<u64, E>],
+    window: impl Fn(&K) -> &Window,
+) -> ArrayVec<Result<(), E>, AT_ONCE> {
+    let mut verdicts: ArrayVec<Result<(), E>, AT_ONCE> =
         opened.iter().map(|opened| opened.map(drop)).collect();
     let mut first = 0;
-    for run in known.chunk_by(|a, b| std::ptr::eq(a.association, b.association)) {
+    for run in known.chunk_by(|a, b| std::ptr::eq(window(a), window(b))) {
         let (mut numbers, mut places) = (ArrayVec::<u64, AT_ONCE>::new(), ArrayVec::<usize, AT_ONCE>::new());
         for (place, opened) in opened.iter().enumerate().skip(first).take(run.len()) {
             if let Ok(number) = opened {
@@ -144,7 +134,7 @@ fn pass(known: &[Known<'_>], opened: &[Result<u64, Dropped>]) -> ArrayVec<Result
                 places.push(place);
             }
         }
-        note_numbers(&run[0].association.sa, &numbers, |at, verdict| verdicts[places[at]] = verdict);
+        note_numbers(window(&run[0]), &numbers, |at, verdict| verdicts[places[at]] = verdict);
         first += run.len();
     }
     verdicts

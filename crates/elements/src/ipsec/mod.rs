@@ -9,7 +9,7 @@ pub mod encrypt;
 pub mod esp_tunnel;
 mod exempt;
 mod following;
-mod inbound;
+pub(crate) mod inbound;
 pub(crate) mod outbound;
 pub mod path_mtu;
 mod quoted;

@@ -10,6 +10,7 @@ use wireguard::open::{Datagram, Dropped, Known, destination};
 use wireguard::shake::{Here, Refusal};
 
 use super::send::{speak, wake};
+use crate::ipsec::inbound::pass;
 use crate::ipsec::outbound::{AT_ONCE, Fate, Others, dispatch, set_destination, sort};
 
 /// The output for packets that were opened.
@@ -46,7 +47,7 @@ fn open(batch: &mut Batch, device: &Device, here: &Here<'_>) -> Others {
     for (packet, known) in batch.iter_mut().zip(&known) {
         numbers.push(device.decrypt(packet, known).map(|()| known.counter + 1));
     }
-    let mut each = known.iter().zip(accept(&known, &numbers));
+    let mut each = known.iter().zip(pass(&known, &numbers, |known| known.session.window()));
     sort(batch, &mut others, |packet| {
         let (known, passes) = each.next().ok_or(Fate::Drop(Reason::BadWireGuard))?;
         passes.map_err(fate)?;
@@ -73,34 +74,6 @@ fn recognise<'a>(packet: &Packet, device: &'a Device, port: u16, here: &Here<'a>
         Some(_) => Err(SHAKE),
         None => Err(Fate::Drop(Reason::BadWireGuard)),
     }
-}
-
-/// Notes the numbers of genuine packets, those of a run of packets of one session together. Returns which packets pass.
-fn accept(known: &[Known<'_>], numbers: &[Result<u64, Dropped>]) -> ArrayVec<Result<(), Dropped>, AT_ONCE> {
-    let mut verdicts: ArrayVec<Result<(), Dropped>, AT_ONCE> =
-        numbers.iter().map(|number| number.map(drop)).collect();
-    let mut first = 0;
-    for run in known.chunk_by(|a, b| std::ptr::eq(a.session, b.session)) {
-        let (mut genuine, mut places) = (ArrayVec::<u64, AT_ONCE>::new(), ArrayVec::<usize, AT_ONCE>::new());
-        for (place, number) in numbers.iter().enumerate().skip(first).take(run.len()) {
-            if let Ok(number) = number {
-                genuine.push(*number);
-                places.push(place);
-            }
-        }
-        let mut at = 0;
-        while at < genuine.len() {
-            match run[0].session.accept_first(&genuine[at..]) {
-                Ok(count) => at += count.max(1),
-                Err(why) => {
-                    verdicts[places[at]] = Err(why.into());
-                    at += 1;
-                }
-            }
-        }
-        first += run.len();
-    }
-    verdicts
 }
 
 /// Works on handshake messages, and ends what carries nothing. The others stay.

@@ -191,8 +191,7 @@ fn each_protocol_of_a_written_deployment_learns_routes() {
         read("bird.log").contains("Graceful restart done")
     });
     site.wait_for_truth();
-    // One of the others may go twice: when the new BIRD has nothing of it yet, and when BFD ends its new session.
     let others = by_bird.len() - awaited.len();
     let gone = site.count("feed.removed") - removed;
-    assert!(gone <= 2 * others as u64, "{gone} routes were removed");
+    assert!(gone <= others as u64, "{gone} routes were removed");
 }

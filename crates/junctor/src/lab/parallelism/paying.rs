@@ -51,7 +51,6 @@ struct Speedup {
 struct Found {
     computation: Computation,
     /// Processor time for a packet on one core that moves none.
-    alone_ns: f64,
     alone: Measured,
     /// The better layout for each number of cores.
     speedups: Vec<Speedup>,
@@ -185,7 +184,7 @@ fn measure(setting: &mut Setting<'_>, computation: Computation) -> Result<Found,
             None => speedups.push(Speedup { cores, layout, times }),
         }
     }
-    Ok(Found { computation, alone_ns: alone.median(), alone, speedups })
+    Ok(Found { computation, alone, speedups })
 }
 
 /// The time for a packet at which a line through points passes a height for good, between two points by their logarithms; `None` if
@@ -205,7 +204,7 @@ fn line(found: &[Found], cores: usize) -> Vec<(f64, f64)> {
         .filter(|f| f.computation.is_stand_in())
         .filter_map(|f| {
             let speedup = f.speedups.iter().find(|s| s.cores == cores)?;
-            Some((f.alone_ns, speedup.times.median()))
+            Some((f.alone.median(), speedup.times.median()))
         })
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -259,7 +258,7 @@ fn find(setting: &mut Setting<'_>, found: &[Found], cores: usize) {
             Some(format!(
                 "{} takes {:.0} ns and gains {:.2} times",
                 f.computation.name,
-                f.alone_ns,
+                f.alone.median(),
                 speedup.times.median()
             ))
         })
