@@ -345,7 +345,11 @@ impl Namespace {
     pub fn wait_for_link(&self, interface: &str) -> Result<(), RigError> {
         wait_for(&format!("the link of {interface}"), COMMAND_TIMEOUT, || {
             self.ip(&format!("-o link show {interface}"))
-                .is_ok_and(|line| line.contains("LOWER_UP") && line.contains("state UP"))
+                // A TAP whose carrier has not changed yet is in an unknown state.
+                .is_ok_and(|line| {
+                    line.contains("LOWER_UP")
+                        && ["state UP", "state UNKNOWN"].iter().any(|s| line.contains(s))
+                })
         })
     }
 

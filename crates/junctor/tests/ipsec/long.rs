@@ -269,7 +269,6 @@ print(s.getsockopt(level, option))
 
 /// The kernel's own packets are protected, too. It hears as hosts do what fits, though it takes no message from an address of its own.
 #[test]
-#[ignore = "next to other tests it hangs in some runs; the cause is not known yet"]
 fn the_kernel_believes_what_it_hears() {
     if skip_without("the_kernel_believes_what_it_hears", &["ip", "python3"]) {
         return;

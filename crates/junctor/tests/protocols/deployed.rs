@@ -101,6 +101,10 @@ const NETWORKS: [(&str, &str, &str); 7] = [
     ("n3", "192.88.99.1/24", "bgp"),
 ];
 
+fn address(network: &'static str) -> &'static str {
+    network.split_once('/').map_or(network, |(address, _)| address)
+}
+
 fn neighbour(site: &Site) -> Frr {
     let b = &site.rig.b;
     for name in ["n0", "n1", "n2", "n3"] {
@@ -125,7 +129,7 @@ fn each_protocol_of_a_written_deployment_learns_routes() {
         return;
     }
     let mut site = Site::bare(1500);
-    let _theirs = neighbour(&site);
+    let theirs = neighbour(&site);
     let all = ["--ospf", "--ospf6", "--rip", "--ripng", "--isis", "--bgp", "65001", "--bfd"];
     site.deploy(&all, |file, text| match file {
         // On a network of more than two routers, OSPF would wait for 40 seconds. Hellos each second find neighbours sooner.
@@ -150,10 +154,11 @@ fn each_protocol_of_a_written_deployment_learns_routes() {
     let sessions = || site.ctl("bfd.json").unwrap_or_default();
     site.wait("BFD", || sessions().contains("10.0.2.2") && sessions().contains("\"up\""));
     site.wait_for_truth();
-    let address = |network: &'static str| network.split_once('/').map_or(network, |(address, _)| address);
     let routes = NETWORKS.map(|(_, network, protocol)| (address(network), protocol));
     site.follows(&routes, "fpm", "d1");
     site.undeploy();
+    // The sessions of the router that is gone do not end those of the next one. They would: BFD is what ends them.
+    watch(&site, &theirs, false);
     let without_isis = ["--ospf", "--ospf6", "--rip", "--ripng", "--bgp", "65001", "--bfd", "--bird"];
     site.deploy(&without_isis, |file, text| match file {
         "bird/bird.conf" => text
@@ -178,9 +183,27 @@ fn each_protocol_of_a_written_deployment_learns_routes() {
         .map(|(address, _)| (address, "bird"))
         .collect();
     site.follows(&by_bird, "kernel", "d1");
-    // A BIRD that is killed takes no route along but those of RIP, which the next one does not wait for, and those of BGP where BFD ends
-    // the new session once more.
-    let awaited = NETWORKS.iter().filter(|(_, _, protocol)| *protocol == "ospf");
+    a_killed_bird_takes_no_route_along(&site, by_bird.len());
+    // BIRD's own BFD understands theirs.
+    watch(&site, &theirs, true);
+    let peers = || theirs.vtysh(&site.rig.b, &["show bfd peers json"]).unwrap_or_default();
+    site.wait("BFD of BIRD", || peers().contains("\"status\":\"up\""));
+}
+
+/// B begins to watch the router by BFD, or ends it.
+fn watch(site: &Site, theirs: &Frr, is_watched: bool) {
+    let lines: &[&str] = if is_watched {
+        &["ip ospf bfd", "ip ospf bfd profile fast", "router bgp 65002", "neighbor 10.0.2.1 bfd profile fast"]
+    } else {
+        &["no ip ospf bfd", "router bgp 65002", "no neighbor 10.0.2.1 bfd"]
+    };
+    theirs.vtysh(&site.rig.b, &[&["configure terminal", "interface b0"], lines].concat()).unwrap();
+}
+
+/// A BIRD that is killed takes no route along but those of RIP, which the next one does not wait for.
+fn a_killed_bird_takes_no_route_along(site: &Site, routes: usize) {
+    let awaited =
+        NETWORKS.iter().filter(|(_, _, protocol)| *protocol != "isis" && !protocol.starts_with("rip"));
     let awaited: Vec<&str> = awaited.map(|(_, network, _)| address(network)).collect();
     let (removed, files) = (site.count("feed.removed"), format!("/run/junctor/{}", site.control.name()));
     let read = |name: &str| std::fs::read_to_string(format!("{files}/{name}")).unwrap_or_default();
@@ -191,7 +214,7 @@ fn each_protocol_of_a_written_deployment_learns_routes() {
         read("bird.log").contains("Graceful restart done")
     });
     site.wait_for_truth();
-    let others = by_bird.len() - awaited.len();
+    let others = routes - awaited.len();
     let gone = site.count("feed.removed") - removed;
     assert!(gone <= others as u64, "{gone} routes were removed");
 }
