@@ -79,8 +79,12 @@ pub unsafe extern "C-unwind" fn bind(fd: c_int, addr: *const sockaddr, len: sock
         socket.port.store(addr.nl_pid, Ordering::Relaxed);
     }
     socket.groups.store(addr.nl_groups, Ordering::Relaxed);
-    socket.changed();
-    0
+    changed(socket)
+}
+
+/// Says to the server what has changed.
+fn changed(socket: &Socket) -> c_int {
+    if socket.changed() { 0 } else { fail(libc::ENOBUFS) }
 }
 
 /// # Safety
@@ -210,28 +214,27 @@ fn set_netlink(socket: &Socket, name: c_int, value: u32) -> c_int {
         // Of the others none changes what is sent.
         _ => return 0,
     }
-    socket.changed();
-    0
+    changed(socket)
 }
 
-/// Sends a datagram whose first bytes are `head`, by `call`.
-fn sends(socket: &Socket, head: &[u8], call: impl Fn() -> ssize_t) -> ssize_t {
+/// Sends a datagram of `len` bytes, whose first ones are `head`, by `call`.
+fn sends(socket: &Socket, head: &[u8], len: size_t, call: impl Fn() -> ssize_t) -> ssize_t {
     loop {
         if !socket.wait() {
             return fail(libc::ECONNREFUSED) as ssize_t;
         }
         let generation = socket.generation();
-        socket.asks(head);
+        let asked = socket.asks(head);
         let sent = call();
-        if sent >= 0 {
+        let why = errno();
+        if sent >= 0 && socket.is_still(generation) {
             return sent;
         }
-        let why = errno();
-        socket.asked_nothing();
-        if !is_gone(why) {
-            return fail(why) as ssize_t;
+        // Who found that the server has gone has answered the request, if it was noted before. If not, it went where nobody reads it.
+        if asked.is_some_and(|asked| !asked.take_back()) {
+            return len as ssize_t;
         }
-        if !socket.lost(generation) {
+        if sent < 0 && (!is_gone(why) || !socket.lost(generation)) {
             return fail(why) as ssize_t;
         }
     }
@@ -258,7 +261,7 @@ pub unsafe extern "C-unwind" fn send(fd: c_int, data: *const c_void, len: size_t
         return unsafe { next::send(fd, data, len, flags) };
     };
     // SAFETY: the caller's.
-    sends(socket, unsafe { head(data, len) }, || unsafe {
+    sends(socket, unsafe { head(data, len) }, len, || unsafe {
         next::send(fd, data, len, flags | libc::MSG_NOSIGNAL)
     })
 }
@@ -297,7 +300,9 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
     // SAFETY: the caller's.
     let head = unsafe { first_part(&bare).map_or(&[][..], |(data, len)| head(data, len)) };
     // SAFETY: the caller's.
-    sends(socket, head, || unsafe { next::sendmsg(fd, &raw const bare, flags | libc::MSG_NOSIGNAL) })
+    let len = unsafe { whole_len(&bare) };
+    // SAFETY: the caller's.
+    sends(socket, head, len, || unsafe { next::sendmsg(fd, &raw const bare, flags | libc::MSG_NOSIGNAL) })
 }
 
 /// The first of the parts that a message has.
@@ -345,6 +350,19 @@ unsafe fn receives(
         socket.heard(datagram);
         return got;
     }
+}
+
+/// Bytes of all parts of a message.
+///
+/// # Safety
+/// The message is a good one.
+unsafe fn whole_len(message: &msghdr) -> size_t {
+    if message.msg_iov.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller's.
+    let parts = unsafe { std::slice::from_raw_parts(message.msg_iov, message.msg_iovlen) };
+    parts.iter().map(|part| part.iov_len).sum()
 }
 
 /// # Safety

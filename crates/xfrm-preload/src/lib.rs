@@ -16,8 +16,9 @@
 //!
 //! # When the server goes away
 //! The descriptor keeps its number. What is behind it is put in its place by `dup3(2)`: at first one end of a pair of sockets, so that nobody who polls it wakes; and the new
-//! connection when a thread of this library has made one. A request whose answer was lost gets `EBUSY`, upon which charon(8) sends it once more. Sending waits ten seconds
-//! for a server, then fails with `ECONNREFUSED`.
+//! connection when a thread of this library has made one. Requests whose answers were lost get `EBUSY` (of each socket the last 128), upon which charon(8) sends them once
+//! more. Where such an answer has not been read when the new connection is there, the new server sends it back by that one. Sending waits ten seconds for a server, then
+//! fails with `ECONNREFUSED`.
 
 #![allow(unsafe_code, reason = "it stands in the place of functions of the C library")]
 

@@ -67,3 +67,29 @@ pub fn fail(errno: c_int) -> c_int {
     unsafe { *libc::__errno_location() = errno };
     -1
 }
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE`.
+const DISABLE: c_int = 1;
+
+/// As long as this is there, this thread is not cancelled: it must not end while it changes something that others wait for.
+pub struct Uncancelled(c_int);
+
+impl Uncancelled {
+    pub fn new() -> Uncancelled {
+        let mut before = 0;
+        // SAFETY: the pointer is to a variable here.
+        unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
+        Uncancelled(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: the former state is one that the function has returned, and a null pointer is allowed.
+        unsafe { pthread_setcancelstate(self.0, std::ptr::null_mut()) };
+    }
+}

@@ -8,12 +8,13 @@
 //! FREE --> BUSY --> CONNECTED --> BUSY --> LOST --> BUSY --> CONNECTED     and from CONNECTED or LOST: close() --> BUSY --> FREE
 //! ```
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_int};
 use std::os::unix::ffi::OsStringExt as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::next::Uncancelled;
 use crate::{next, wire};
 
 /// Sockets at once.
@@ -22,9 +23,6 @@ const MOST: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between attempts to reach it.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long the answer that was made up for a lost one may wait to be read.
-const READING: Duration = Duration::from_millis(500);
-
 const FREE: u32 = 0;
 const BUSY: u32 = 1;
 const CONNECTED: u32 = 2;
@@ -34,20 +32,39 @@ const LOST: u32 = 3;
 const FURTHER_PORTS: u32 = 0xffff_e000;
 /// Set in [`Socket::asked`] where there is a number.
 const ASKED: u64 = 1 << 32;
+/// Set there, too, if the answer is known: `EBUSY`.
+const REFUSED: u64 = 1 << 33;
+/// Requests of one socket that are noted. charon sends one at a time, and with `parallel_xfrm = yes` one by each of its threads.
+const MOST_ASKED: usize = 128;
 
 /// One of them.
 pub struct Socket {
     state: AtomicU32,
     fd: AtomicI32,
-    /// Our end of the pair whose other one is behind the descriptor, while the server is away.
+    /// Our end of the pair whose other one is behind the descriptor. Not -1 only while it is there, so that what is read from the descriptor is ours.
     peer: AtomicI32,
     /// Changes whenever something else is put behind the descriptor.
     generation: AtomicU32,
     pub port: AtomicU32,
     pub groups: AtomicU32,
     pub options: AtomicU32,
-    /// The number of the request whose answer has not come yet.
-    asked: AtomicU64,
+    /// The numbers of requests whose answers have not come yet, in any order.
+    asked: [AtomicU64; MOST_ASKED],
+    /// Where the next one goes if all places are taken.
+    turn: AtomicUsize,
+}
+
+/// A request that was noted.
+pub struct Asked<'a> {
+    place: &'a AtomicU64,
+    value: u64,
+}
+
+impl Asked<'_> {
+    /// Forgets it. Returns whether it was noted until now: if not, it has been answered.
+    pub fn take_back(&self) -> bool {
+        self.place.compare_exchange(self.value, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
 }
 
 static SOCKETS: [Socket; MOST] = [const {
@@ -59,7 +76,8 @@ static SOCKETS: [Socket; MOST] = [const {
         port: AtomicU32::new(0),
         groups: AtomicU32::new(0),
         options: AtomicU32::new(0),
-        asked: AtomicU64::new(0),
+        asked: [const { AtomicU64::new(0) }; MOST_ASKED],
+        turn: AtomicUsize::new(0),
     }
 }; MOST];
 /// How many are in use, so that other descriptors cost one load.
@@ -90,6 +108,30 @@ pub fn find(fd: c_int) -> Option<&'static Socket> {
     SOCKETS.iter().find(is_it)
 }
 
+/// In a child of `fork(2)`: other threads are gone, and with them what they were about to do. Outstanding requests are the parent's.
+extern "C" fn in_child() {
+    DIALLING.store(false, Ordering::Release);
+    for socket in SOCKETS.iter().filter(|socket| socket.state.load(Ordering::Acquire) != FREE) {
+        socket.asked.iter().for_each(|asked| asked.store(0, Ordering::Release));
+        // The parent uses the pair. This end of it stays open, until the child starts another program.
+        socket.peer.store(-1, Ordering::Release);
+        if socket.state.load(Ordering::Acquire) == BUSY {
+            // What is behind the descriptor is not known.
+            let is_open = socket.fd.load(Ordering::Acquire) >= 0;
+            socket.state.store(if is_open { LOST } else { FREE }, Ordering::Release);
+        }
+    }
+}
+
+/// Has [`in_child`] called in children.
+fn watch_forks() {
+    static ONCE: AtomicBool = AtomicBool::new(false);
+    if !ONCE.swap(true, Ordering::AcqRel) {
+        // SAFETY: the function is there as long as this library, which is never unloaded, and calls nothing but atomic operations.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    }
+}
+
 /// Closes a descriptor of ours.
 fn shut(fd: c_int) {
     if fd >= 0 {
@@ -98,7 +140,7 @@ fn shut(fd: c_int) {
     }
 }
 
-/// A connection to the server, or the number of an error.
+/// A connection to the server, which blocks nobody, or the number of an error.
 fn dial() -> Result<c_int, c_int> {
     let path = place().ok_or(libc::ENOENT)?.as_bytes();
     // SAFETY: zeros are a value of this structure.
@@ -110,8 +152,9 @@ fn dial() -> Result<c_int, c_int> {
     for (to, from) in addr.sun_path.iter_mut().zip(path) {
         *to = *from as libc::c_char;
     }
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointers.
-    let fd = unsafe { next::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
+    let fd = unsafe { next::socket(libc::AF_UNIX, kind, 0) };
     if fd < 0 {
         return Err(next::errno());
     }
@@ -126,14 +169,23 @@ fn dial() -> Result<c_int, c_int> {
     Ok(fd)
 }
 
-/// Sends bytes that are ours.
+/// Sends bytes that are ours, if there is room.
 fn put(fd: c_int, bytes: &[u8]) -> bool {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     // SAFETY: the bytes are there during the call.
-    unsafe { next::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) == bytes.len() as isize }
+    unsafe { next::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) == bytes.len() as isize }
+}
+
+/// Lets calls wait on a descriptor, or not.
+fn block(fd: c_int, waits: bool) {
+    // SAFETY: no pointers.
+    unsafe { libc::fcntl(fd, libc::F_SETFL, if waits { 0 } else { libc::O_NONBLOCK }) };
 }
 
 /// Makes a socket. Returns its descriptor, or the number of an error.
 pub fn open(kind: c_int) -> Result<c_int, c_int> {
+    watch_forks();
+    let _whole = Uncancelled::new();
     let claim = |socket: &&Socket| {
         socket.state.compare_exchange(FREE, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     };
@@ -143,7 +195,8 @@ pub fn open(kind: c_int) -> Result<c_int, c_int> {
         match dial() {
             Ok(fd) => break fd,
             Err(errno)
-                if start.elapsed() > PATIENCE || !matches!(errno, libc::ENOENT | libc::ECONNREFUSED) =>
+                if start.elapsed() > PATIENCE
+                    || !matches!(errno, libc::ENOENT | libc::ECONNREFUSED | libc::EAGAIN) =>
             {
                 socket.state.store(FREE, Ordering::Release);
                 return Err(errno);
@@ -151,10 +204,7 @@ pub fn open(kind: c_int) -> Result<c_int, c_int> {
             Err(_) => std::thread::sleep(PAUSE),
         }
     };
-    if kind & libc::SOCK_NONBLOCK != 0 {
-        // SAFETY: no pointers.
-        unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) };
-    }
+    block(fd, kind & libc::SOCK_NONBLOCK == 0);
     let port = match MADE.fetch_add(1, Ordering::Relaxed) {
         0 => std::process::id(),
         more => FURTHER_PORTS.wrapping_add(more),
@@ -163,9 +213,9 @@ pub fn open(kind: c_int) -> Result<c_int, c_int> {
     for zero in [&socket.groups, &socket.options] {
         zero.store(0, Ordering::Relaxed);
     }
-    socket.asked.store(0, Ordering::Relaxed);
-    socket.fd.store(fd, Ordering::Release);
+    socket.asked.iter().for_each(|asked| asked.store(0, Ordering::Relaxed));
     COUNT.fetch_add(1, Ordering::AcqRel);
+    socket.fd.store(fd, Ordering::Release);
     socket.greet(fd);
     socket.state.store(CONNECTED, Ordering::Release);
     Ok(fd)
@@ -197,11 +247,10 @@ impl Socket {
         put(fd, &wire::hello(port, groups, options))
     }
 
-    /// The same, after a change. While the server is away, it will hear when it is back.
-    pub fn changed(&self) {
-        if self.state.load(Ordering::Acquire) == CONNECTED {
-            self.greet(self.fd());
-        }
+    /// The same, after a change. A server that is away hears it when it is back. Returns whether there was room for it.
+    pub fn changed(&self) -> bool {
+        let is_there = self.state.load(Ordering::Acquire) == CONNECTED;
+        !is_there || self.greet(self.fd()) || next::errno() != libc::EAGAIN
     }
 
     pub fn generation(&self) -> u32 {
@@ -213,8 +262,7 @@ impl Socket {
         let fd = self.fd();
         // SAFETY: no pointers. The descriptor is the caller's as long as the slot is not free, which it cannot become now.
         unsafe {
-            let flags = libc::fcntl(fd, libc::F_GETFL);
-            libc::fcntl(new, libc::F_SETFL, flags & libc::O_NONBLOCK);
+            block(new, libc::fcntl(fd, libc::F_GETFL) & libc::O_NONBLOCK == 0);
             libc::dup3(new, fd, libc::O_CLOEXEC);
         }
         shut(new);
@@ -223,6 +271,7 @@ impl Socket {
 
     /// The server has gone from what was behind the descriptor at `generation`. Returns whether something else is there by now.
     pub fn lost(&self, generation: u32) -> bool {
+        let _whole = Uncancelled::new();
         if self.take(&[CONNECTED]).is_none() {
             return self.generation() != generation;
         }
@@ -238,15 +287,22 @@ impl Socket {
             return false;
         }
         let [ours, theirs] = pair;
-        let asked = self.asked.swap(0, Ordering::AcqRel);
-        if asked & ASKED != 0 {
-            put(ours, &wire::error(asked as u32, self.port.load(Ordering::Relaxed), libc::EBUSY));
-        }
-        self.peer.store(ours, Ordering::Release);
         self.put_behind(theirs);
+        self.peer.store(ours, Ordering::Release);
+        self.refuse_asked(ours);
         self.state.store(LOST, Ordering::Release);
         dial_again();
         true
+    }
+
+    /// Answers all requests that were noted with `EBUSY`. So many small datagrams have room at a new end of a pair.
+    fn refuse_asked(&self, fd: c_int) {
+        for asked in &self.asked {
+            let asked = asked.swap(0, Ordering::AcqRel);
+            if asked & ASKED != 0 {
+                put(fd, &wire::error(asked as u32, self.port.load(Ordering::Relaxed), libc::EBUSY));
+            }
+        }
     }
 
     /// Waits until the server is there. Returns whether it is.
@@ -257,33 +313,56 @@ impl Socket {
                 CONNECTED => return true,
                 FREE => return false,
                 _ if start.elapsed() > PATIENCE => return false,
-                _ => std::thread::sleep(Duration::from_millis(2)),
+                state => {
+                    // The thread that reaches it could not be made, or was the parent's.
+                    if state == LOST && !DIALLING.load(Ordering::Acquire) {
+                        dial_again();
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
+                }
             }
         }
     }
 
-    /// Notes a request that is about to be sent.
-    pub fn asks(&self, datagram: &[u8]) {
-        if let Some(sequence) = wire::request(datagram) {
-            self.asked.store(ASKED | u64::from(sequence), Ordering::Release);
-        }
+    /// Notes a request that is about to be sent. Returns its place, if an answer is expected.
+    pub fn asks(&self, datagram: &[u8]) -> Option<Asked<'_>> {
+        let value = ASKED | u64::from(wire::request(datagram)?);
+        Some(Asked { place: self.note(value), value })
     }
 
-    /// Nothing was sent.
-    pub fn asked_nothing(&self) {
-        self.asked.store(0, Ordering::Release);
+    fn note(&self, value: u64) -> &AtomicU64 {
+        let claim = |place: &&AtomicU64| {
+            place.compare_exchange(0, value, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        self.asked.iter().find(claim).unwrap_or_else(|| {
+            // Some have sent requests and wait for no answer: one of these is forgotten.
+            let place = &self.asked[self.turn.fetch_add(1, Ordering::Relaxed) % MOST_ASKED];
+            place.store(value, Ordering::Release);
+            place
+        })
     }
 
     /// Notes a datagram that has come.
     pub fn heard(&self, datagram: &[u8]) {
-        let asked = self.asked.load(Ordering::Acquire);
-        if asked & ASKED != 0 && wire::answers(datagram, asked as u32) {
-            let _ = self.asked.compare_exchange(asked, 0, Ordering::AcqRel, Ordering::Relaxed);
+        for place in &self.asked {
+            let value = place.load(Ordering::Acquire);
+            if value & ASKED != 0 && wire::answers(datagram, value as u32) {
+                (Asked { place, value }).take_back();
+            }
         }
+    }
+
+    /// Whether the server of this generation is still behind the descriptor. Waits for a thread that changes that.
+    pub fn is_still(&self, generation: u32) -> bool {
+        while self.state.load(Ordering::Acquire) == BUSY {
+            std::thread::yield_now();
+        }
+        self.state.load(Ordering::Acquire) == CONNECTED && self.generation() == generation
     }
 
     /// Forgets it, before its descriptor is closed.
     pub fn forget(&self) {
+        let _whole = Uncancelled::new();
         if self.take(&[CONNECTED, LOST]).is_none() {
             return;
         }
@@ -293,32 +372,43 @@ impl Socket {
         self.state.store(FREE, Ordering::Release);
     }
 
-    /// Whether what was put into our end of the pair has been read.
-    fn is_read(&self) -> bool {
-        let mut left: c_int = 0;
-        // SAFETY: there is room for a number.
-        unsafe {
-            libc::ioctl(self.peer.load(Ordering::Acquire), libc::TIOCOUTQ, (&raw mut left).cast::<c_void>())
-        };
-        left == 0
-    }
-
     /// Puts a new connection behind the descriptor.
     fn redial(&self) {
         let Ok(new) = dial() else { return };
-        let start = Instant::now();
-        while !self.is_read() && start.elapsed() < READING {
-            std::thread::sleep(Duration::from_millis(1));
-        }
         if self.take(&[LOST]).is_none() {
             shut(new);
             return;
         }
+        let peer = self.peer.swap(-1, Ordering::AcqRel);
         self.greet(new);
+        if peer >= 0 {
+            self.pass_on(new);
+        }
         self.put_behind(new);
-        // Who polls the pair wakes, and finds the new one.
-        shut(self.peer.swap(-1, Ordering::AcqRel));
+        if peer >= 0 {
+            // Who waits at the pair wakes, and finds the new one; even if a child has a copy of this end.
+            // SAFETY: no pointers.
+            unsafe { libc::shutdown(peer, libc::SHUT_RDWR) };
+            shut(peer);
+        }
         self.state.store(CONNECTED, Ordering::Release);
+    }
+
+    /// Lets the server send what was put into our end of the pair and has not been read.
+    fn pass_on(&self, new: c_int) {
+        let mut datagram = [0; wire::ERROR_LEN];
+        loop {
+            // SAFETY: there is so much room.
+            let got = unsafe {
+                next::recv(self.fd(), datagram.as_mut_ptr().cast(), datagram.len(), libc::MSG_DONTWAIT)
+            };
+            if got != datagram.len() as isize {
+                return;
+            }
+            // If this server goes, too, the answer is made once more.
+            self.note(ASKED | REFUSED | u64::from(wire::sequence(&datagram)));
+            put(new, &wire::echo(&datagram));
+        }
     }
 }
 

@@ -3,10 +3,13 @@
 
 /// Bytes of a message's header.
 pub const HEADER_LEN: usize = 16;
+/// Bytes of an [`error`].
+pub const ERROR_LEN: usize = 36;
 
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const OVERRUN: u16 = 4;
+const ECHO: u16 = 14;
 const HELLO: u16 = 15;
 const REQUEST: u16 = 1;
 const MULTI: u16 = 2;
@@ -77,13 +80,27 @@ pub fn is_overrun(datagram: &[u8]) -> bool {
     Header::read(datagram).is_some_and(|header| header.kind == OVERRUN)
 }
 
+/// The number of the request that an [`error`] answers.
+pub fn sequence(error: &[u8; ERROR_LEN]) -> u32 {
+    Header::read(error).map_or(0, |header| header.sequence)
+}
+
 /// An error, as the answer to a request.
-pub fn error(sequence: u32, port: u32, errno: i32) -> [u8; 36] {
-    let mut bytes = [0; 36];
-    let header = Header { len: 36, kind: ERROR, flags: 0, sequence, port };
+pub fn error(sequence: u32, port: u32, errno: i32) -> [u8; ERROR_LEN] {
+    let mut bytes = [0; ERROR_LEN];
+    let header = Header { len: ERROR_LEN as u32, kind: ERROR, flags: 0, sequence, port };
     bytes[..16].copy_from_slice(&header.bytes());
     bytes[16..20].copy_from_slice(&(-errno).to_ne_bytes());
     let asked = Header { len: 16, kind: 0, flags: REQUEST, sequence, port };
     bytes[20..].copy_from_slice(&asked.bytes());
+    bytes
+}
+
+/// What makes the server send an [`error`] back as it is.
+pub fn echo(error: &[u8; ERROR_LEN]) -> [u8; HEADER_LEN + ERROR_LEN] {
+    let mut bytes = [0; HEADER_LEN + ERROR_LEN];
+    let header = Header { len: bytes.len() as u32, kind: ECHO, flags: 0, sequence: 0, port: 0 };
+    bytes[..HEADER_LEN].copy_from_slice(&header.bytes());
+    bytes[HEADER_LEN..].copy_from_slice(error);
     bytes
 }

@@ -3,6 +3,8 @@
 
 mod bench;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -115,6 +117,13 @@ fn a_long_list_is_whole() {
     assert!(bench.database.associations().is_empty());
 }
 
+/// What is behind the sockets of a process, by descriptor.
+fn sockets(process: &Process) -> BTreeMap<PathBuf, PathBuf> {
+    let all = std::fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap().flatten();
+    let links = all.filter_map(|entry| Some((entry.path(), std::fs::read_link(entry.path()).ok()?)));
+    links.filter(|(_, to)| to.to_string_lossy().starts_with("socket:")).collect()
+}
+
 #[test]
 fn monitors_hear_of_events_before_and_after_the_server_was_away() {
     if skip("monitors_hear_of_events_before_and_after_the_server_was_away") {
@@ -136,8 +145,9 @@ fn monitors_hear_of_events_before_and_after_the_server_was_away() {
     };
     hears(&bench, &mut monitor, 0).unwrap();
     assert!(monitor.stdout().contains("hard 0"), "{}", monitor.stdout());
+    let connected = sockets(&monitor);
     bench.stop();
-    std::thread::sleep(Duration::from_millis(100));
+    lab::rig::wait_for("the monitor to notice", patience, || sockets(&monitor) != connected).unwrap();
     bench.start();
     let before = monitor.stdout().matches("Expired").count();
     hears(&bench, &mut monitor, before).unwrap();

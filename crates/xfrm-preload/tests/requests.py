@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Has many requests outstanding on a socket of NETLINK_XFRM while its server goes away, twice, and reads the answers only then.
+import os
+import select
+import socket
+import struct
+import sys
+
+AF_NETLINK, NETLINK_XFRM, COUNT = 16, 6, int(sys.argv[1])
+NLMSG_ERROR, NEWSADINFO, GETSADINFO, REQUEST, EBUSY = 2, 0x22, 0x23, 1, 16
+
+
+def connected():
+    new = socket.socket(AF_NETLINK, socket.SOCK_RAW, NETLINK_XFRM)
+    new.bind((0, 0))
+    return new
+
+
+def ask(sequence):
+    xfrm.send(struct.pack("=IHHIII", 20, GETSADINFO, REQUEST, sequence, 0, 0xFFFFFFFF))
+
+
+def answer():
+    data = xfrm.recv(4096)
+    _, kind, _, sequence = struct.unpack_from("=IHHI", data)
+    return sequence, kind, -struct.unpack_from("=i", data, 16)[0] if kind == NLMSG_ERROR else 0
+
+
+def until_it_hangs_up():
+    poll = select.poll()
+    poll.register(xfrm, 0)
+    poll.poll()
+
+
+xfrm = connected()
+for sequence in range(COUNT):
+    ask(sequence)
+for sequence in COUNT, COUNT + 1:
+    until_it_hangs_up()
+    ask(sequence)
+answers = [answer() for _ in range(COUNT + 2)]
+assert sorted(sequence for sequence, _, _ in answers) == list(range(COUNT + 2)), answers
+for sequence, kind, errno in answers:
+    assert (kind, errno) == ((NEWSADINFO, 0) if sequence > COUNT else (NLMSG_ERROR, EBUSY)), answers
+
+child = os.fork()
+if child == 0:
+    xfrm.close()
+    xfrm = connected()
+    ask(7)
+    os._exit(answer() != (7, NEWSADINFO, 0))
+assert os.waitpid(child, 0)[1] == 0
+ask(8)
+assert answer() == (8, NEWSADINFO, 0)
