@@ -33,6 +33,8 @@ charon {
     # The router has its own routes, and addresses of its own.
     install_routes = no
     install_virtual_ip = no
+    # Workers of the router may take packets of one association side by side, and so out of order.
+    replay_window = 1024
     plugins {
         vici {
             socket = "unix://AT/vici"
@@ -95,7 +97,9 @@ connections {
     #     }
     # }
 
-    # Road warriors, each of whom gets an address of the pool 'road'. They may be behind the same NAT.
+    # Road warriors, each of whom gets an address of the pool 'road'. They may be behind the same NAT. For IPv6 as well, add a pool of such addresses (pools = road, road6) and
+    # a network to local_ts. Packets for an address that nobody has at the moment follow the routes, unprotected, unless a policy in router.click drops them:
+    #     ipsec :: IPsecDatabase(POLICY dst 10.9.0.0/24 dir out priority 4000000000 action block);
     # road {
     #     version = 2
     #     local_addrs = OWN

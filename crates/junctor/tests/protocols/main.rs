@@ -15,3 +15,4 @@ mod services;
 mod site;
 mod tutorial;
 mod vrrp;
+mod warriors;
