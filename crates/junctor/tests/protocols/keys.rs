@@ -11,7 +11,7 @@ use crate::site::{PATIENCE, Site};
 
 /// A host behind the peer.
 const BEHIND: &str = "10.9.0.1";
-const SECRETS: &str = "secrets {\n ike-site {\n secret = \"a long secret\"\n }\n}\n";
+pub const SECRETS: &str = "secrets {\n ike-site {\n secret = \"a long secret\"\n }\n}\n";
 
 /// The example of the written file as the user changes it.
 fn filled_in(text: &str) -> String {
@@ -82,17 +82,33 @@ fn pid(site: &Site) -> String {
 }
 
 /// What the router's charon says.
-fn log(site: &Site) -> String {
+pub fn log(site: &Site) -> String {
     std::fs::read_to_string(format!("/run/junctor/{}/charon.log", site.control.name())).unwrap_or_default()
+}
+
+/// Whether a deployment's charon cannot start here; if so, says why.
+pub fn skip(name: &str) -> bool {
+    // Asked for its version, it would begin.
+    let is_here = std::path::Path::new("/usr/sbin/charon-systemd").exists();
+    if !is_here {
+        println!("{name}: skipped: charon-systemd is not installed");
+    }
+    !is_here
+}
+
+/// Whether a peer can have ESP of its own here; if not, says why.
+pub fn has_own_esp(name: &str) -> bool {
+    let has = strongswan::program().is_some() && strongswan::has_own_esp();
+    if !has {
+        println!("{name}: skipped: charon or its plugin kernel-libipsec is not installed");
+    }
+    has
 }
 
 #[test]
 fn charon_of_a_written_deployment_makes_a_tunnel_and_may_be_killed() {
     const NAME: &str = "charon_of_a_written_deployment_makes_a_tunnel_and_may_be_killed";
-    // Asked for its version, it would begin.
-    let is_here = std::path::Path::new("/usr/sbin/charon-systemd").exists();
-    if !is_here || strongswan::program().is_none() || !strongswan::has_own_esp() {
-        println!("{NAME}: skipped: charon-systemd, charon or its plugin kernel-libipsec is not installed");
+    if skip(NAME) || !has_own_esp(NAME) {
         return;
     }
     if skip_without(NAME, &["swanctl", "ping"]) {

@@ -9,7 +9,7 @@
 //! ```
 //! Network N (1 to 3) is 10.0.N.0/24 and fd00:N::/64; the router is host 1 there, and the other end host 2.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,7 +25,7 @@ pub use crate::fed::JUNCTOR;
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The router's interfaces and addresses.
-const INTERFACES: [&str; 3] =
+pub const INTERFACES: [&str; 3] =
     ["d0=10.0.1.1/24,fd00:1::1/64", "d1=10.0.2.1/24,fd00:2::1/64", "d2=10.0.3.1/24,fd00:3::1/64"];
 
 pub struct Site {
@@ -192,12 +192,20 @@ impl Site {
 
     /// Packets that the router has dropped for a reason.
     pub fn drops(&self, reason: &str) -> u64 {
+        self.all_drops().get(reason).copied().unwrap_or_default()
+    }
+
+    /// Packets that the router has dropped, by reason.
+    pub fn all_drops(&self) -> BTreeMap<String, u64> {
         let output =
             Command::new(JUNCTOR).args(["drops", "--json", "--socket", &self.socket]).output().unwrap();
         let drops: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        let of_reason = |drop: &&Value| drop["reason"] == reason;
-        let all = drops["drops"].as_array().into_iter().flatten();
-        all.filter(of_reason).filter_map(|drop| drop["packets"].as_u64()).sum()
+        let mut all = BTreeMap::new();
+        for drop in drops["drops"].as_array().into_iter().flatten() {
+            let packets = drop["packets"].as_u64().unwrap_or_default();
+            *all.entry(drop["reason"].as_str().unwrap_or_default().to_owned()).or_default() += packets;
+        }
+        all
     }
 
     /// What `junctor routes` says.
