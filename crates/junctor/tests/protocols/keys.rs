@@ -3,23 +3,24 @@
 
 use std::collections::BTreeSet;
 
-use lab::process::Process;
 use lab::rig::skip_without;
 use lab::strongswan::{self, Strongswan};
 
-use crate::site::{PATIENCE, Site};
+use crate::site::Site;
+use crate::stream::Stream;
 
 /// A host behind the peer.
 const BEHIND: &str = "10.9.0.1";
 pub const SECRETS: &str = "secrets {\n ike-site {\n secret = \"a long secret\"\n }\n}\n";
 
-/// The example of the written file as the user changes it.
+/// The example of the written file as the user changes it; and a new charon is not to have old tunnels ended.
 fn filled_in(text: &str) -> String {
     let (before, example) = text.split_once("    # site {\n").unwrap();
     let (example, after) = example.split_once("\n\n").unwrap();
     let example = format!("site {{\n{example}").replace("# ", "").replace("10.0.1.1", "10.0.2.1");
     let example = example.replace("203.0.113.2", "10.0.2.2").replace("10.0.2.0/24", "10.0.1.0/24");
-    let example = example.replace("10.2.0.0/16", "10.9.0.0/16");
+    let example =
+        example.replace("10.2.0.0/16", "10.9.0.0/16").replace("version = 2", "version = 2\nunique = never");
     format!("{before}{example}\n\n{after}{SECRETS}")
 }
 
@@ -47,28 +48,6 @@ const PEER: &str = "connections {
  }
 }
 ";
-
-/// Packets numbered by ping, and the answers that came.
-struct Stream(Process);
-
-impl Stream {
-    fn start(site: &Site) -> Stream {
-        let stream = site.rig.a.spawn(&["ping", "-n", "-i", "0.01", BEHIND]).unwrap();
-        site.wait("answers", || stream.stdout().lines().count() > 10);
-        Stream(stream)
-    }
-
-    /// How many were sent, and the numbers of those without an answer. The last one may be on its way.
-    fn end(self) -> (usize, Vec<usize>) {
-        let said = self.0.interrupt(PATIENCE).unwrap().stdout;
-        let number = |line: &str| line.split_once("icmp_seq=")?.1.split(' ').next()?.parse().ok();
-        let answered: Vec<usize> = said.lines().filter_map(number).collect();
-        let set: BTreeSet<usize> = answered.iter().copied().collect();
-        assert_eq!(set.len(), answered.len(), "nothing comes twice: {said}");
-        let last = set.last().copied().unwrap_or_default();
-        (last, (1..=last).filter(|number| !set.contains(number)).collect())
-    }
-}
 
 fn spis(site: &Site) -> BTreeSet<String> {
     let all = site.ctl("ipsec.sas").unwrap_or_default();
@@ -140,16 +119,17 @@ fn charon_of_a_written_deployment_makes_a_tunnel_and_may_be_killed() {
     assert!(said.contains(" 0% packet loss"), "{said}");
     assert_eq!(spis(&site), first);
 
-    // Another one makes associations of its own. As it says that it has none, the peer ends the old ones before it answers: packets are lost until the answer is here.
-    let stream = Stream::start(&site);
+    // Another one makes associations of its own. Old ones carry all that goes to the peer, until it has new ones. The peer uses new ones as soon as it has them: what comes before its
+    // answer is known here is lost.
+    let (dropped, stream) = (site.drops("no-sa"), Stream::start(&site.rig.a, &site.rig.b, BEHIND));
     std::fs::rename(&aside, &settings).unwrap();
     site.wait("its associations", || spis(&site).difference(&first).count() == 2);
-    let said = site.rig.a.run(&["ping", "-n", "-c", "100", "-i", "0.01", BEHIND]).unwrap();
-    assert!(said.contains(" 0% packet loss"), "{said}");
-    let (sent, lost) = stream.end();
-    eprintln!("a new charon: {} of {sent} packets lost: {lost:?}", lost.len());
-    if let [first, .., last] = lost[..] {
-        assert_eq!(last - first + 1, lost.len(), "there is one gap: {lost:?}");
-    }
+    stream.goes_on(1000);
+    let account = stream.end();
+    let [there, back] = &account.lost;
+    eprintln!("a new charon: of {} packets {} were lost on the way back", account.sent, back.len());
+    assert!(there.is_empty() && account.doubled.iter().all(Vec::is_empty), "{account:?}");
+    assert_eq!(site.drops("no-sa") - dropped, back.len() as u64);
+    assert!(back.windows(2).all(|pair| pair[1] == pair[0] + 1), "there is one gap: {back:?}");
     site.undeploy();
 }
