@@ -7,11 +7,15 @@ mod deployed;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use lab::rig::{Cable, Namespace, wait_for};
 use lab::strongswan::{Strongswan, program};
 
 use deployed::{Deployment, JUNCTOR, PATIENCE, said};
+
+/// Road warriors that set up a tunnel at the same time.
+const AT_ONCE: usize = 6;
 
 /// A packet from 10.1.0.9 to 10.2.0.9 stands ready.
 const ROUTER: &str = r"ipsec :: IPsecDatabase;
@@ -40,7 +44,7 @@ struct Host {
 }
 
 impl Host {
-    fn new(kind: &str) -> Host {
+    fn new(kind: &str, settings: &str) -> Host {
         let place = tempfile::tempdir().unwrap();
         let socket = place.path().join("xfrm").display().to_string();
         let text = format!(
@@ -64,7 +68,7 @@ plane = "user"
         let deployment = Deployment::start(kind, &text, ROUTER);
         let library = library().display().to_string();
         let environment = [("LD_PRELOAD", &*library), ("JUNCTOR_XFRM", &*socket)];
-        let charon = Strongswan::new(&environment, "delete_rekeyed_delay = 1").unwrap();
+        let charon = Strongswan::new(&environment, settings).unwrap();
         Host { place, deployment, namespace: Namespace::new(kind).unwrap(), charon }
     }
 
@@ -106,6 +110,21 @@ plane = "user"
     }
 }
 
+/// Two hosts next to each other, with daemons that run.
+fn pair(settings: &str) -> [Host; 2] {
+    let mut both = ["keysa", "keysb"].map(|kind| Host::new(kind, settings));
+    let [a, b] = &both;
+    Cable::default().lay(&a.namespace, "eth0", &b.namespace, "eth0").unwrap();
+    for (host, number) in both.iter_mut().zip([1, 2]) {
+        host.namespace.ip(&format!("addr add 192.0.2.{number}/24 dev eth0")).unwrap();
+        host.namespace.wait_for_link("eth0").unwrap();
+        let socket = host.socket();
+        wait_for("the control plane", PATIENCE, || socket.exists()).unwrap();
+        host.charon.start(&host.namespace).unwrap();
+    }
+    both
+}
+
 /// An association's line without what the two sides have differently: windows and reqids.
 fn common(line: &str) -> String {
     let is_own = |word: &&str| word.starts_with("reqid") || word.contains("(0x000");
@@ -136,25 +155,20 @@ fn key(line: &str) -> Vec<&str> {
     line.split(' ').filter(is_part).collect()
 }
 
+fn skip(name: &str) -> bool {
+    if program().is_none() {
+        println!("{name}: skipped: strongSwan's charon is not installed");
+        return true;
+    }
+    lab::rig::skip_without(name, &["swanctl"])
+}
+
 #[test]
 fn tunnels_outlive_daemons_and_control_planes() {
-    const NAME: &str = "tunnels_outlive_daemons_and_control_planes";
-    if program().is_none() {
-        println!("{NAME}: skipped: strongSwan's charon is not installed");
+    if skip("tunnels_outlive_daemons_and_control_planes") {
         return;
     }
-    if lab::rig::skip_without(NAME, &["swanctl"]) {
-        return;
-    }
-    let (mut a, mut b) = (Host::new("keysa"), Host::new("keysb"));
-    Cable::default().lay(&a.namespace, "eth0", &b.namespace, "eth0").unwrap();
-    for (host, number) in [(&mut a, 1), (&mut b, 2)] {
-        host.namespace.ip(&format!("addr add 192.0.2.{number}/24 dev eth0")).unwrap();
-        host.namespace.wait_for_link("eth0").unwrap();
-        let socket = host.socket();
-        wait_for("the control plane", PATIENCE, || socket.exists()).unwrap();
-        host.charon.start(&host.namespace).unwrap();
-    }
+    let [mut a, b] = pair("delete_rekeyed_delay = 1");
     b.load(2, 1, "");
     a.load(1, 2, "start_action = trap");
     wait_for("the trap", PATIENCE, || a.ip_xfrm("policy").len() == 3).unwrap();
@@ -194,4 +208,92 @@ fn tunnels_outlive_daemons_and_control_planes() {
     assert_eq!(a.ctl(&["ipsec.count"]).trim(), "4");
     a.swanctl(&["--terminate", "--ike", "gw"]);
     wait_for("the new ones' end", PATIENCE, || a.ctl(&["ipsec.count"]).trim() == "2").unwrap();
+}
+
+/// Seconds for which a process has had a processor, and mebibytes that it has in memory.
+fn costs(pid: u32) -> (f64, u64) {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap();
+    let stat = read("stat");
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks: u64 =
+        fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
+    let pages: u64 = read("statm").split(' ').nth(1).unwrap().parse().unwrap();
+    // The kernel counts in hundredths of a second, and pages have 4 KiB.
+    (ticks as f64 / 100.0, pages / 256)
+}
+
+/// The processes of a host.
+fn processes(host: &Host) -> [(&'static str, u32); 3] {
+    let plane = |name: &str| host.deployment.pid(name).parse().unwrap();
+    [("charon", host.charon.pid().unwrap()), ("control plane", plane("keys")), ("router", plane("user"))]
+}
+
+/// Gives both a connection for road warriors, who get addresses of a pool. All of them are in the first host's daemon.
+fn load_warriors([a, b]: &[Host; 2]) {
+    let ends = [
+        (a, 1, 2, "vips = 0.0.0.0", "remote_ts = 10.2.0.0/16"),
+        (b, 2, 1, "pools = road", "local_ts = 10.2.0.0/16"),
+    ];
+    for (host, me, other, connection, child) in ends {
+        let text = format!(
+            "connections {{\n gw {{\n version = 2\n proposals = aes128-sha256-x25519\n mobike = no\n unique = never\n \
+             local_addrs = 192.0.2.{me}\n remote_addrs = 192.0.2.{other}\n {connection}\n \
+             local {{\n auth = psk\n id = host{me}\n }}\n remote {{\n auth = psk\n id = host{other}\n }}\n \
+             children {{\n net {{\n {child}\n esp_proposals = aes128gcm16\n }}\n }}\n }}\n}}\n\
+             pools {{\n road {{\n addrs = 10.64.0.0/16\n }}\n}}\n\
+             secrets {{\n ike-1 {{\n secret = \"a long secret\"\n }}\n}}\n"
+        );
+        host.charon.load(&host.namespace, &text).unwrap();
+    }
+}
+
+/// Has so many road warriors set up a tunnel each, with an address of its own. Says how fast, and what each process took for it. Then all are listed.
+fn set_up(count: usize) {
+    let both = pair(
+        "threads = 24\n dos_protection = no\n reuse_ikesa = no\n ikesa_table_size = 16384\n \
+         ikesa_table_segments = 64\n filelog {\n stdout {\n default = 0\n knl = 0\n }\n }",
+    );
+    load_warriors(&both);
+    let before = both.each_ref().map(|host| processes(host).map(|(_, pid)| costs(pid).0));
+    let start = Instant::now();
+    both[0].charon.initiate("net", count, AT_ONCE).unwrap();
+    let all = (2 * count).to_string();
+    let have_all = || both.iter().all(|host| host.ctl(&["ipsec.count"]).trim() == all);
+    wait_for("all associations", PATIENCE, have_all).unwrap();
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "{count} IKE_SAs with a CHILD_SA each in {seconds:.1} s: {:.0} a second",
+        count as f64 / seconds
+    );
+    for (host, before) in both.iter().zip(before) {
+        for ((name, pid), before) in processes(host).into_iter().zip(before) {
+            let (processor, memory) = costs(pid);
+            println!("{:7.2} s of a processor, {memory:3} MiB: {name}", processor - before);
+        }
+    }
+    for host in &both {
+        let start = Instant::now();
+        let by_router = host.ctl(&["ipsec.sas"]).lines().filter(|line| !line.starts_with('\t')).count();
+        let seconds = start.elapsed().as_secs_f64();
+        let shown = [by_router, host.ip_xfrm("state").len()];
+        println!("listed in {seconds:.2} s, by ip xfrm in {:.2} s", start.elapsed().as_secs_f64() - seconds);
+        assert_eq!(shown, [2 * count; 2]);
+    }
+}
+
+#[test]
+fn three_hundred_road_warriors_at_once() {
+    if !skip("three_hundred_road_warriors_at_once") {
+        set_up(300);
+    }
+}
+
+/// By hand: `cargo nextest run --workspace --test ipsec_keys --run-ignored only --no-capture`.
+#[test]
+#[ignore = "takes minutes: it measures"]
+fn ten_thousand_road_warriors_at_once() {
+    let count = std::env::var("JUNCTOR_IKE_SAS").ok().and_then(|count| count.parse().ok());
+    if !skip("ten_thousand_road_warriors_at_once") {
+        set_up(count.unwrap_or(10_000));
+    }
 }

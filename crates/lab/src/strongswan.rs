@@ -2,8 +2,10 @@
 //! strongSwan's key daemon, charon, in a network namespace, with its files in a directory of its own. Its plugins are named one by one, so nothing of the machine's own
 //! configuration is read.
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::process::Process;
@@ -66,8 +68,8 @@ impl Strongswan {
         let place = directory.path().display();
         let text = format!(
             "charon {{\n load = {plugins}\n piddir = {place}\n install_virtual_ip = no\n install_routes = no\n \
-             {settings}\n plugins {{\n vici {{\n socket = unix://{place}/vici\n }}\n }}\n \
-             filelog {{\n stdout {{\n default = 1\n knl = 2\n flush_line = yes\n }}\n }}\n}}\n\
+             plugins {{\n vici {{\n socket = unix://{place}/vici\n }}\n }}\n \
+             filelog {{\n stdout {{\n default = 1\n knl = 2\n flush_line = yes\n }}\n }}\n {settings}\n}}\n\
              swanctl {{\n load = random pem pkcs1 pkcs8 pubkey x509 openssl\n}}\n"
         );
         std::fs::write(directory.path().join("strongswan.conf"), text).map_err(failed)?;
@@ -143,6 +145,26 @@ impl Strongswan {
         self.swanctl(namespace, &["--load-all", "--noprompt", "--file", &file])
     }
 
+    /// Has a child made so often, at most `at_once` of them at the same time: as `swanctl --initiate` does, without a process for each.
+    ///
+    /// # Errors
+    /// One was not made, or the daemon does not answer.
+    pub fn initiate(&self, child: &str, count: usize, at_once: usize) -> std::io::Result<()> {
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let caller = || -> std::io::Result<()> {
+                let mut stream = UnixStream::connect(self.at("vici"))?;
+                while next.fetch_add(1, Ordering::Relaxed) < count {
+                    initiate(&mut stream, child)?;
+                }
+                Ok(())
+            };
+            let callers: Vec<_> = (0..at_once).map(|_| scope.spawn(caller)).collect();
+            let failed = || std::io::Error::other("a caller panicked");
+            callers.into_iter().try_for_each(|caller| caller.join().map_err(|_| failed())?)
+        })
+    }
+
     /// Runs swanctl(8), and returns what it writes.
     ///
     /// # Errors
@@ -156,4 +178,27 @@ impl Strongswan {
         command.extend(["--uri", &uri]);
         namespace.run(&command)
     }
+}
+
+/// Has a child made by the protocol of strongSwan's plugin vici, and waits for it.
+fn initiate(stream: &mut UnixStream, child: &str) -> std::io::Result<()> {
+    const REQUEST: u8 = 0;
+    const KEY_AND_VALUE: u8 = 3;
+    const COMMAND: &str = "initiate";
+    let mut packet = vec![REQUEST, COMMAND.len() as u8];
+    packet.extend(COMMAND.bytes());
+    for (key, value) in [("child", child), ("timeout", "0"), ("loglevel", "-1")] {
+        packet.extend([KEY_AND_VALUE, key.len() as u8]);
+        packet.extend(key.bytes());
+        packet.extend((value.len() as u16).to_be_bytes());
+        packet.extend(value.bytes());
+    }
+    stream.write_all(&(packet.len() as u32).to_be_bytes())?;
+    stream.write_all(&packet)?;
+    let mut len = [0; 4];
+    stream.read_exact(&mut len)?;
+    let mut answer = vec![0; u32::from_be_bytes(len) as usize];
+    stream.read_exact(&mut answer)?;
+    let text = String::from_utf8_lossy(&answer);
+    if text.contains("success\0\x03yes") { Ok(()) } else { Err(std::io::Error::other(text)) }
 }
