@@ -109,7 +109,7 @@ fn protect(packets: &mut [Packet], sas: &[Arc<Sa>], picks: &[usize]) {
     let mut parts = ArrayVec::<Part<'_>, BATCH>::new();
     let mut places = ArrayVec::<EspAt, BATCH>::new();
     for (packet, (sa, number)) in packets.iter_mut().zip(&chosen) {
-        let at = outbound::encapsulate(packet, sa, *number).expect("it fits");
+        let at = outbound::encapsulate(packet, sa, *number, 1500).expect("it fits");
         parts.push(outbound::part(packet, sa, at, *number));
         places.push(at);
     }

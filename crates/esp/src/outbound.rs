@@ -27,9 +27,10 @@ struct Trailer {
 }
 
 impl Trailer {
+    /// Payloads are padded to `pad_to` bytes with zeros.
     #[inline]
-    fn of(sa: &Sa, payload_len: usize) -> Trailer {
-        let zeros = sa.front.pad_to().saturating_sub(payload_len);
+    fn of(sa: &Sa, payload_len: usize, pad_to: usize) -> Trailer {
+        let zeros = pad_to.saturating_sub(payload_len);
         let padding = sa.suite.padding(payload_len + zeros);
         Trailer { zeros, padding, len: zeros + padding + 2 + sa.suite.icv_len() }
     }
@@ -58,14 +59,6 @@ impl Trailer {
     }
 }
 
-/// The length that a packet of `len` bytes has in a tunnel.
-pub fn tunnelled_len(sa: &Sa, len: usize) -> usize {
-    if sa.mode == Mode::Transport {
-        return len;
-    }
-    before(sa) + len + Trailer::of(sa, len).len
-}
-
 /// The longest packet that has at most `most` bytes when it is protected: what a sender should be told of a path's MTU. In transport
 /// mode, its IP header has `header_len` bytes.
 #[inline]
@@ -73,8 +66,16 @@ pub fn inner_mtu(sa: &Sa, most: usize, header_len: usize) -> usize {
     let kept = if sa.mode == Mode::Transport { header_len } else { 0 };
     let room = most.saturating_sub(kept + before(sa) + sa.suite.icv_len());
     // Whole blocks, of which the last has pad length and next header. The size of a block is a power of two: no division.
-    let payload = (room & !(sa.suite.align() - 1)).saturating_sub(2);
-    kept + if payload < sa.front.pad_to() { 0 } else { payload }
+    kept + (room & !(sa.suite.align() - 1)).saturating_sub(2)
+}
+
+/// The length to which a tunnel's payloads are padded so that no packet has more than `most` bytes.
+#[inline]
+fn pad_to(sa: &Sa, most: usize) -> usize {
+    match sa.front.pad_to() {
+        0 => 0,
+        pad_to => pad_to.min(inner_mtu(sa, most, 0)),
+    }
 }
 
 /// Bytes that are put in front of the payload.
@@ -86,23 +87,26 @@ fn before(sa: &Sa) -> usize {
 /// Puts ESP around a packet that begins with its IP header: headers, padding and room for the check value. Nothing is encrypted yet. Bytes behind the
 /// packet's own length, as Ethernet pads short frames, are cut off.
 ///
+/// Link and path take packets of `most` bytes. Padding that hides lengths makes no packet longer, as Linux and libreswan have it.
+///
 /// # Errors
 /// Why it is unfit. The packet's bytes are as they were.
 #[inline]
-pub fn encapsulate(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, Unfit> {
+pub fn encapsulate(packet: &mut Packet, sa: &Sa, number: u64, most: usize) -> Result<EspAt, Unfit> {
     if sa.front.ip_len() == 0 {
         return enter_transport(packet, sa, number);
     }
     let inner = Header::read_fixed(packet.data())?;
-    enter_tunnel(packet, sa, number, &inner, inner.as_payload())
+    let trailer = Trailer::of(sa, inner.packet_len, pad_to(sa, most));
+    enter_tunnel(packet, sa, number, &inner, (trailer, inner.as_payload()))
 }
 
 /// Makes a dummy packet with `len` zeros, which the receiver drops: it hides how much is sent (RFC 4303, 2.6). It is for tunnels. In transport mode,
-/// [encapsulate] an IP packet whose next header is 59.
+/// [encapsulate] an IP packet whose next header is 59. It is padded as other packets are, to `most` bytes at most.
 ///
 /// # Errors
 /// [`Unfit::NoTunnel`], [`Unfit::TooLong`] or [`Unfit::NoMemory`].
-pub fn dummy(sa: &Sa, number: u64, len: usize) -> Result<(Packet, EspAt), Unfit> {
+pub fn dummy(sa: &Sa, number: u64, len: usize, most: usize) -> Result<(Packet, EspAt), Unfit> {
     if sa.mode == Mode::Transport {
         return Err(Unfit::NoTunnel);
     }
@@ -111,7 +115,9 @@ pub fn dummy(sa: &Sa, number: u64, len: usize) -> Result<(Packet, EspAt), Unfit>
     }
     let mut packet = Packet::alloc(packet::HEADROOM, len).ok_or(Unfit::NoMemory)?;
     packet.data_mut().fill(0);
-    let at = enter_tunnel(&mut packet, sa, number, &Header::of_dummy(len), Protocol::IPV6_NO_NEXT)?;
+    let trailer = Trailer::of(sa, len, pad_to(sa, most));
+    let at =
+        enter_tunnel(&mut packet, sa, number, &Header::of_dummy(len), (trailer, Protocol::IPV6_NO_NEXT))?;
     Ok((packet, at))
 }
 
@@ -122,9 +128,8 @@ fn enter_tunnel(
     sa: &Sa,
     number: u64,
     inner: &Header,
-    next: Protocol,
+    (trailer, next): (Trailer, Protocol),
 ) -> Result<EspAt, Unfit> {
-    let trailer = Trailer::of(sa, inner.packet_len);
     let bytes = make_room(packet, inner.packet_len, before(sa), trailer.len)?;
     let end = bytes.len();
     trailer.write(&mut bytes[end - trailer.len..], next);
@@ -143,7 +148,7 @@ fn enter_transport(packet: &mut Packet, sa: &Sa, number: u64) -> Result<EspAt, U
         return Err(Unfit::Fragment);
     }
     let (len, before) = (header.packet_len, before(sa));
-    let trailer = Trailer::of(sa, len - header.len);
+    let trailer = Trailer::of(sa, len - header.len, 0);
     let bytes = make_room(packet, len, before, trailer.len)?;
     let whole = bytes.len();
     trailer.write(&mut bytes[whole - trailer.len..], header.next);

@@ -57,7 +57,8 @@ pub struct Rules {
     pub decap_dscp: bool,
     /// Whether congestion is signalled through the tunnel (RFC 6040).
     pub ecn: bool,
-    /// The length to which payloads are padded with zeros, in bytes, so that it tells nothing (RFC 4303, 2.7). For tunnels.
+    /// The length to which payloads are padded with zeros, in bytes, so that it tells nothing (RFC 4303, 2.7): but never so far that a packet is longer than
+    /// its path takes. For tunnels.
     pub pad_to: u16,
 }
 

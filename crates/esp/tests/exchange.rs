@@ -64,10 +64,18 @@ fn packet(is_six: bool, class: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// The longest packet that a path takes.
+const MOST: usize = 65_535;
+
 fn sealed(sa: &Sa, clear: &[u8]) -> Packet {
+    sealed_for(sa, clear, MOST)
+}
+
+/// For a path that takes packets of `most` bytes.
+fn sealed_for(sa: &Sa, clear: &[u8], most: usize) -> Packet {
     let number = sa.take_numbers(1).expect("there are numbers");
     let mut packet = Packet::copy_of(clear).unwrap();
-    let at = outbound::encapsulate(&mut packet, sa, number).unwrap();
+    let at = outbound::encapsulate(&mut packet, sa, number, most).unwrap();
     seal(&mut [outbound::part(&mut packet, sa, at, number)]);
     outbound::finish(&mut packet, sa, at);
     packet
@@ -108,7 +116,8 @@ proptest! {
         let udp = has_udp.then_some(UdpPorts { from: 4500, to: 4501 });
         let rules = Rules { pad_to, ..Rules::default() };
         let spec = specs().swap_remove(spec);
-        let (ours, theirs) = pair(&Config { udp, is_extended, rules, ..config(mode, spec) });
+        let config = Config { udp, is_extended, rules, ..config(mode, spec) };
+        let ((ours, theirs), third) = (pair(&config), Sa::new(&config).unwrap());
         // The last before the high half changes.
         for sa in [&ours, &theirs] {
             sa.set_sent(0xffff_fffe);
@@ -117,10 +126,11 @@ proptest! {
         let clear = packet(is_six, class, &payload);
         let mut whole = sealed(&ours, &clear);
         if mode != Mode::Transport {
-            prop_assert_eq!(whole.len(), outbound::tunnelled_len(&ours, clear.len()));
             let longest = outbound::inner_mtu(&ours, whole.len(), 0);
-            prop_assert!(longest >= clear.len() && outbound::tunnelled_len(&ours, longest) == whole.len());
-            prop_assert!(outbound::inner_mtu(&ours, whole.len() - 1, 0) < clear.len());
+            prop_assert!(longest >= clear.len().max(pad_to.into()));
+            let filler = packet(is_six, class, &vec![0; longest - if is_six { 40 } else { 20 }]);
+            prop_assert_eq!(sealed(&third, &filler).len(), whole.len());
+            prop_assert!(outbound::inner_mtu(&ours, whole.len() - 1, 0) < clear.len().max(pad_to.into()));
         }
         prop_assert_eq!(opened(&theirs, &mut whole), Ok(clear.clone()));
         if is_extended {
@@ -185,7 +195,7 @@ fn many_packets_of_many_associations_at_once() {
     for (at, packet) in packets.iter_mut().enumerate() {
         let sa = &ends[at % ends.len()].0;
         let number = sa.take_numbers(1).unwrap();
-        ready.push((outbound::encapsulate(packet, sa, number).unwrap(), number));
+        ready.push((outbound::encapsulate(packet, sa, number, MOST).unwrap(), number));
     }
     let mut parts: Vec<_> = packets
         .iter_mut()
@@ -366,7 +376,7 @@ fn translated(is_six: bool, next: Protocol, payload: &[u8]) -> Vec<u8> {
     let udp = Some(UdpPorts { from: 4500, to: 4500 });
     let (ours, theirs) = pair(&Config { udp, ..config(Mode::Transport, gcm()) });
     let mut whole = Packet::copy_of(&packet(is_six, 0, payload)).unwrap();
-    let at = outbound::encapsulate(&mut whole, &ours, 1).unwrap();
+    let at = outbound::encapsulate(&mut whole, &ours, 1, MOST).unwrap();
     // A peer may send what our own sender refuses.
     let next_at = whole.len() - ours.suite.icv_len() - 1;
     whole.data_mut()[next_at] = next.0;
@@ -413,7 +423,7 @@ fn padding_may_be_anything() {
             let (ours, theirs) = pair(&config(tunnel(), spec.clone()));
             let (clear, number) = (packet(false, 0, b"padded"), ours.take_numbers(1).unwrap());
             let mut whole = Packet::copy_of(&clear).unwrap();
-            let at = outbound::encapsulate(&mut whole, &ours, number).unwrap();
+            let at = outbound::encapsulate(&mut whole, &ours, number, MOST).unwrap();
             // The same trailer by hand, with `zeros` bytes more in front of it and 16 bytes of padding.
             let trailer_at = at.0 + 8 + ours.suite.iv_len() + clear.len();
             let len = trailer_at + zeros;
@@ -469,15 +479,17 @@ fn dummies_are_dropped() {
         for (len, pad_to) in [(0, 0), (1, 0), (1000, 0), (5, 400)] {
             let rules = Rules { pad_to, ..Rules::default() };
             let (ours, theirs) = pair(&Config { udp, rules, ..config(mode, gcm()) });
-            let (mut dummy, at) = outbound::dummy(&ours, 1, len).unwrap();
-            assert_eq!(dummy.len(), outbound::tunnelled_len(&ours, len));
+            let (mut dummy, at) = outbound::dummy(&ours, 1, len, MOST).unwrap();
+            let before = if mode == tunnel() { 20 } else { 40 } + 8 + 8 + 8;
+            let expected = before + (len.max(pad_to.into()) + 2).next_multiple_of(4) + 16;
+            assert_eq!(dummy.len(), expected);
             seal(&mut [outbound::part(&mut dummy, &ours, at, 1)]);
             outbound::finish(&mut dummy, &ours, at);
             assert_eq!(opened(&theirs, &mut dummy), Err(Dropped::Dummy), "{len}");
             assert_eq!(theirs.window.top(), 1);
         }
     }
-    let why = |mode, len| outbound::dummy(&Sa::new(&config(mode, gcm())).unwrap(), 1, len).map(drop);
+    let why = |mode, len| outbound::dummy(&Sa::new(&config(mode, gcm())).unwrap(), 1, len, MOST).map(drop);
     assert_eq!(why(Mode::Transport, 9), Err(Unfit::NoTunnel));
     assert_eq!(why(tunnel(), 65_500), Err(Unfit::TooLong));
     assert_eq!(why(tunnel(), usize::MAX), Err(Unfit::TooLong));
@@ -490,7 +502,7 @@ fn what_is_no_packet_of_an_association() {
     ipv4::HeaderMut::from_slice(&mut fragment).unwrap().set_fragment(ipv4::FLAG_MF);
     let refused = |bytes: &[u8], sa: &Sa| {
         let mut packet = Packet::copy_of(bytes).unwrap();
-        let why = outbound::encapsulate(&mut packet, sa, 1).map(drop);
+        let why = outbound::encapsulate(&mut packet, sa, 1, MOST).map(drop);
         assert_eq!(packet.data(), bytes);
         why
     };
@@ -546,17 +558,35 @@ fn a_tunnel_carries_odd_extension_headers() {
     }
 }
 
-/// No packet fits if each is padded to more than there is room for.
+/// Padding that hides lengths fills the path, and no more.
 #[test]
-fn padding_leaves_no_room() {
-    let rules = Rules { pad_to: 1400, ..Rules::default() };
-    let (ours, _) = pair(&Config { rules, ..config(tunnel(), gcm()) });
-    let whole = sealed(&ours, &packet(false, 0, b"x")).len();
-    assert_eq!(outbound::inner_mtu(&ours, whole, 0), 1402, "two bytes of padding are left for the payload");
-    assert_eq!(outbound::inner_mtu(&ours, whole - 1, 0), 0);
+fn padding_ends_with_the_path() {
+    for (mode, spec) in specs().into_iter().flat_map(|spec| [(tunnel(), spec.clone()), (tunnel6(), spec)]) {
+        let rules = Rules { pad_to: u16::MAX, ..Rules::default() };
+        let (ours, theirs) = pair(&Config { rules, ..config(mode, spec.clone()) });
+        let plain = Sa::new(&config(mode, spec)).unwrap();
+        let longest = outbound::inner_mtu(&ours, 1400, 0);
+        let mut lens: Vec<usize> = Vec::new();
+        for payload in [0, 1, 700, longest - ipv4::HEADER_LEN] {
+            let clear = packet(false, 0, &vec![7; payload]);
+            let mut whole = sealed_for(&ours, &clear, 1400);
+            lens.push(whole.len());
+            assert_eq!(opened(&theirs, &mut whole), Ok(clear));
+        }
+        lens.dedup();
+        assert_eq!(lens.len(), 1, "all are of one length");
+        assert!(lens[0] <= 1400 && lens[0] + ours.suite.align() > 1400, "{lens:?}");
+        // A longer one is for others to fragment.
+        let long = packet(false, 0, &vec![7; 1400]);
+        assert_eq!(sealed_for(&ours, &long, 1400).len(), sealed(&plain, &long).len());
+        let (dummy, _) = outbound::dummy(&ours, 9, 0, 1400).unwrap();
+        assert_eq!(dummy.len(), lens[0]);
+    }
     // Only tunnels are padded.
+    let rules = Rules { pad_to: 1400, ..Rules::default() };
     let (ours, _) = pair(&Config { rules, ..config(Mode::Transport, gcm()) });
     assert_eq!(outbound::inner_mtu(&ours, 100, 20), 66);
+    assert_eq!(sealed(&ours, &packet(false, 0, b"ab")).len(), 20 + 8 + 8 + 4 + 16);
 }
 
 #[test]

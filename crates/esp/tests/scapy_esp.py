@@ -2,8 +2,8 @@
 """Opens packets that we sealed, and seals packets for us to open.
 
 Each line of the file that is named holds: SPI, sequence number, whether numbers are extended (0 or 1), encryption algorithm, its key,
-authentication algorithm or NULL, its key or -, length of the check value, tunnel ends or "-", UDP or "-", the packet in the clear, the packet
-that we sealed. For each there is one line of output: what our packet is in the clear, and the packet as scapy seals it.
+authentication algorithm or NULL, its key or -, length of the check value, tunnel ends or "-", UDP or "-", the packet in the clear with the zeros
+behind it that hide its length, the packet that we sealed. For each there is one line of output: what our packet is in the clear, and the packet as scapy seals it.
 """
 import copy
 import sys

@@ -248,11 +248,11 @@ fn begin(
     here: Here,
 ) -> Result<EspAt, Fate> {
     let len = carried(packet, association);
-    let at = encapsulate(packet, &association.sa, number).map_err(|why| Fate::Drop(reason(why)))?;
+    let most = longest(association, here);
+    let at = encapsulate(packet, &association.sa, number, most).map_err(|why| Fate::Drop(reason(why)))?;
     if !database.count(association, here.worker, len, here.now_ns) {
         return Err(Fate::Drop(Reason::NoAssociation));
     }
-    let most = longest(association, here);
     if let esp::Mode::Tunnel { to, .. } = association.sa.mode {
         set_destination(packet, to);
         if packet.len() > most {

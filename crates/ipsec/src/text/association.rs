@@ -189,6 +189,11 @@ impl Read {
         if self.window.is_some_and(|window| window > replay::MOST) {
             return mistake(format!("'replay-window': at most {} packets", replay::MOST));
         }
+        if self.is_transport && self.rules.pad_to > 0 {
+            return mistake(
+                "'tfcpad' needs mode tunnel: in transport mode, a receiver could not tell padding from payload",
+            );
+        }
         let mode = if self.is_transport { Mode::Transport } else { Mode::Tunnel { from: src, to: dst } };
         let esp = Config {
             spi,

@@ -172,11 +172,18 @@ pub fn fragments(site: &mut Site, spi: u32) {
 pub fn disguises(site: &mut Site, spi: u32) {
     let case = Case { ours: ["tfcpad 1000", ""], ..Case::new(&GCM, TUNNEL, spi) };
     site.set(&case, "");
-    for size in [0, 500, 1400] {
-        site.echo(&case, size);
-        let sent = site.captured("sent.pcap").pop().unwrap();
-        assert!(sent.len() >= 1000, "{size} bytes left in {}", sent.len());
-    }
+    let lens = |site: &mut Site, case: &Case<'_>, sizes: [usize; 3]| {
+        sizes.map(|size| {
+            site.echo(case, size);
+            site.captured("sent.pcap").pop().unwrap().len()
+        })
+    };
+    let [empty, short, long] = lens(site, &case, [0, 500, 1400]);
+    assert!(empty == short && empty > 1000 && long > 1400, "{empty} {short} {long}");
+    // As much as the path takes: no packet is fragmented, and all are of one length.
+    let case = Case { ours: ["tfcpad 65535", ""], ..Case::new(&GCM, TUNNEL.by_udp(), spi + 4) };
+    site.set(&case, "");
+    assert_eq!(lens(site, &case, [0, 500, 1400]), [1500; 3]);
     let case = Case::new(&GCM, Shape::transport(Six), spi + 2);
     let script =
         |to: &str| format!("import socket; socket.socket(10, 3, 59).sendto(bytes(100), ('{to}', 0))");

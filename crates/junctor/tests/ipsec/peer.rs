@@ -24,7 +24,7 @@ impl Peer {
     /// A frame of this sequence number, which is in what it carries, too.
     pub fn frame(&self, number: u64) -> Vec<u8> {
         let mut packet = Packet::copy_of(&clear(number)[14..]).unwrap();
-        let at = outbound::encapsulate(&mut packet, &self.0, number).unwrap();
+        let at = outbound::encapsulate(&mut packet, &self.0, number, 1500).unwrap();
         seal(&mut [outbound::part(&mut packet, &self.0, at, number)]);
         outbound::finish(&mut packet, &self.0, at);
         let mut frame = clear(number)[..14].to_vec();

@@ -47,6 +47,18 @@ fn associations_come_back() {
     assert_eq!(read(&bytes_of(&config)).unwrap(), config);
 }
 
+/// strongSwan's `tfc_padding = mtu` arrives as the highest number: as much as the path takes.
+#[test]
+fn padding_may_be_as_long_as_the_path_takes() {
+    let config = parse_association(&format!("{GCM} tfcpad 65535")).unwrap();
+    let mut message = Builder::new(layout::message::NEWSA, 0, 0, 0);
+    put_association(&mut message, &Found { what: config.clone(), carried: Carried::default() });
+    let mut bytes = message.finish().to_vec();
+    let at = bytes.windows(4).rposition(|word| word == 65535u32.to_ne_bytes()).unwrap();
+    bytes[at..at + 4].fill(0xff);
+    assert_eq!(read(&bytes).unwrap(), config);
+}
+
 /// The bit of the old form for a number is its distance from the top.
 #[test]
 fn the_old_form_of_a_window_is_linux() {

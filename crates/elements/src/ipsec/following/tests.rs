@@ -104,7 +104,7 @@ impl Peer {
     fn send(&mut self, mut run: Run) -> Run {
         for _ in 0..3 {
             let (mut packet, number) = (clear(), self.sa.take_numbers(1).unwrap());
-            let at = encapsulate(&mut packet, &self.sa, number).unwrap();
+            let at = encapsulate(&mut packet, &self.sa, number, 1500).unwrap();
             esp::seal(&mut [part(&mut packet, &self.sa, at, number)]);
             finish(&mut packet, &self.sa, at);
             self.recorded.push(packet);
