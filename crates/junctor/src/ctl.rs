@@ -251,7 +251,7 @@ fn choose(directory: &Path, pid: Option<u32>) -> Result<(PathBuf, UnixStream), F
 }
 
 /// Live sockets with their processes, by number: of routers by themselves, and of planes, whose deployments have directories of their
-/// own. Those that a process left behind are removed.
+/// own. Those that a process left behind are removed. Control planes have a directory, too, but no router listens there.
 fn sockets(directory: &Path) -> Vec<(u32, PathBuf, UnixStream)> {
     let paths = |directory: &Path| {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -264,8 +264,10 @@ fn sockets(directory: &Path) -> Vec<(u32, PathBuf, UnixStream)> {
         .into_iter()
         .filter_map(|path| {
             let name = path.file_name()?.to_str()?.strip_suffix(".sock")?;
-            let of_a_plane = || Some(planes::record::Record::living(&path.with_extension("pid"))?.pid);
-            let pid = name.parse().ok().or_else(of_a_plane)?;
+            let pid = match path.parent() == Some(directory) {
+                true => name.parse().ok()?,
+                false => planes::record::Record::living(&path.with_extension("pid"))?.pid,
+            };
             match UnixStream::connect(&path) {
                 Ok(stream) => Some((pid, path, stream)),
                 Err(_) => {
@@ -546,6 +548,11 @@ mod tests {
             Err(why) => why.into_words().0,
             Ok(_) => String::new(),
         };
+        assert!(why(choose(dir.path(), None)).contains("no router is running"));
+
+        let control_planes = dir.path().join("control");
+        std::fs::create_dir(&control_planes).unwrap();
+        let _control_plane = UnixListener::bind(control_planes.join("7.sock")).unwrap();
         assert!(why(choose(dir.path(), None)).contains("no router is running"));
 
         let first = UnixListener::bind(path(11)).unwrap();

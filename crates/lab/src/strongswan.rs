@@ -69,7 +69,7 @@ impl Strongswan {
         let text = format!(
             "charon {{\n load = {plugins}\n piddir = {place}\n install_virtual_ip = no\n install_routes = no\n \
              plugins {{\n vici {{\n socket = unix://{place}/vici\n }}\n }}\n \
-             filelog {{\n stdout {{\n default = 1\n knl = 2\n flush_line = yes\n }}\n }}\n {settings}\n}}\n\
+             filelog {{\n stderr {{\n default = 1\n knl = 2\n }}\n }}\n {settings}\n}}\n\
              swanctl {{\n load = random pem pkcs1 pkcs8 pubkey x509 openssl\n}}\n"
         );
         std::fs::write(directory.path().join("strongswan.conf"), text).map_err(failed)?;

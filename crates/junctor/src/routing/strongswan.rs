@@ -43,12 +43,11 @@ charon {
     start-scripts {
         connections = SWANCTL --load-all --noprompt
     }
-    # 'junctor logs charon' shows it.
+    # 'junctor logs charon' shows it. What goes to stdout would come late: charon buffers it.
     filelog {
-        stdout {
+        stderr {
             default = 1
             ike_name = yes
-            flush_line = yes
         }
     }
 }
