@@ -2,10 +2,10 @@
 //! The book's router with OSPF in five minutes, as a new user types it: the commands come from the page itself.
 
 use lab::frr::{self, Frr};
-use lab::process::{Output, Process};
 use lab::rig::{Cable, Namespace, skip_without, wait_for};
 
-use crate::site::{JUNCTOR, PATIENCE};
+use crate::machine::{Machine, Up, lines};
+use crate::site::PATIENCE;
 
 const PAGE: &str = include_str!("../../../../docs/book/src/guide/routing.md");
 
@@ -14,13 +14,6 @@ fn section(heading: &str) -> &'static str {
     let (_, below) =
         PAGE.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("no '{heading}'"));
     below.split("\n## ").next().unwrap_or(below)
-}
-
-/// Lines of the blocks of a language.
-fn blocks<'a>(section: &'a str, language: &str) -> Vec<&'a str> {
-    let begin = format!("```{language}\n");
-    let inside = section.split(&*begin).skip(1).filter_map(|rest| rest.split("```").next());
-    inside.flat_map(str::lines).filter(|line| !line.is_empty()).collect()
 }
 
 /// Whole commands of `junctor` in the text itself.
@@ -33,69 +26,6 @@ fn spans(section: &str) -> Vec<&str> {
             words[0] == "junctor" && words.len() > 2
         })
         .collect()
-}
-
-/// A machine of its own: a namespace, and a place for what runs.
-struct Machine {
-    namespace: Namespace,
-    /// Has `/run` to itself, as long as it lives.
-    holder: Process,
-    files: tempfile::TempDir,
-}
-
-impl Machine {
-    fn new(namespace: Namespace) -> Machine {
-        let mount = "mount -t tmpfs none /run && echo ready && exec sleep 3600";
-        let mut holder = namespace.spawn(&["unshare", "-m", "sh", "-c", mount]).unwrap();
-        holder.wait_for_text("ready", PATIENCE).unwrap();
-        let files = tempfile::tempdir().unwrap();
-        let open = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
-        // FRR's daemons are another user's.
-        std::fs::set_permissions(files.path(), open(0o755)).unwrap();
-        // Root needs no sudo, and a container may have none.
-        let sudo = files.path().join("sudo");
-        std::fs::write(&sudo, "#!/bin/sh\nexec \"$@\"\n").unwrap();
-        std::fs::set_permissions(&sudo, open(0o755)).unwrap();
-        std::os::unix::fs::symlink(JUNCTOR, files.path().join("junctor")).unwrap();
-        Machine { namespace, holder, files }
-    }
-
-    /// The words that run a line of the page.
-    fn words(&self, line: &str) -> [String; 5] {
-        let at = self.files.path().display();
-        let mount = format!("--mount=/proc/{}/ns/mnt", self.holder.id());
-        let script = format!("cd {at} && PATH={at}:$PATH && exec {line}");
-        ["nsenter".into(), mount, "sh".into(), "-c".into(), script]
-    }
-
-    fn run(&self, line: &str) -> Result<String, String> {
-        let words = self.words(line);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.namespace.run(&words).map_err(|why| why.to_string())
-    }
-
-    fn start(&self, line: &str) -> Process {
-        let words = self.words(line);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.namespace.spawn(&words).unwrap()
-    }
-}
-
-/// A deployment that runs: a supervisor that is killed would leave its planes.
-struct Up(Option<Process>);
-
-impl Up {
-    fn end(&mut self) -> Option<Output> {
-        self.0.take().map(|process| process.interrupt(PATIENCE).unwrap())
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        if let Some(process) = self.0.take() {
-            let _ = process.interrupt(PATIENCE);
-        }
-    }
 }
 
 /// The page's neighbour: 10.0.2.2, which has 192.0.2.0/24 behind it. It is the designated router before the user comes, so nobody waits
@@ -141,9 +71,9 @@ fn ospf_in_five_minutes_as_written() {
     let _frr = neighbour(&b);
     let machine = Machine::new(dut);
     let tutorial = section("A router with OSPF in five minutes");
-    let mut lines = blocks(tutorial, "sh").into_iter();
+    let mut commands = lines(tutorial, "sh").into_iter();
     let mut up = None;
-    for line in lines.by_ref() {
+    for line in commands.by_ref() {
         if line.contains("junctor up") {
             let mut process = machine.start(line);
             let ready = process.wait_for_text("is up: all 4 planes are ready", PATIENCE);
@@ -157,18 +87,18 @@ fn ospf_in_five_minutes_as_written() {
     // The user looks until the neighbour is there.
     wait_for("the route", PATIENCE, || machine.run("junctor routes 192.0.2.1").is_ok()).unwrap();
     let mut said = String::new();
-    for line in lines {
+    for line in commands {
         said += &machine.run(line).unwrap_or_else(|why| panic!("{line}: {why}"));
     }
     assert!(said.contains("Full/"), "{said}");
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let shown: Vec<Vec<String>> = said.lines().map(words).collect();
-    for line in blocks(tutorial, "text") {
+    for line in lines(tutorial, "text") {
         assert!(shown.contains(&words(line)), "the page shows '{line}', and the machine\n{said}");
     }
     let ping = || a.run(&["ping", "-n", "-c", "1", "-W", "1", "192.0.2.1"]).is_ok();
     wait_for("answers from 192.0.2.1", PATIENCE, ping).unwrap();
-    let truth = blocks(section("Is it true?"), "sh");
+    let truth = lines(section("Is it true?"), "sh");
     assert_eq!(truth, ["sudo junctor routes diff"]);
     let same = || machine.run(truth[0]).is_ok_and(|said| said.contains("nothing differs"));
     wait_for("routes diff", PATIENCE, same).unwrap();

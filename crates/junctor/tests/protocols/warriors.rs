@@ -247,7 +247,8 @@ fn until(site: &Site, what: &str, peer: &Strongswan, condition: impl FnMut() -> 
     });
 }
 
-fn skip(name: &str) -> bool {
+/// Whether what these tests need is missing here; says so.
+pub fn skip(name: &str) -> bool {
     // Asked for its version, it would begin.
     let is_here = std::path::Path::new("/usr/sbin/charon-systemd").exists();
     if !is_here || strongswan::program().is_none() || !strongswan::has_own_esp() {
@@ -300,6 +301,8 @@ fn road_warriors_behind_one_translator_have_virtual_addresses() {
         }
         peers(&site, 2).is_some_and(|peers| peers.iter().all(|(_, port)| *port >= 40000))
     });
+    let events = site.ctl("ipsec.events 0 0").unwrap();
+    assert!(events.contains("mapping dst 10.0.1.1 "), "{events}");
     warriors.iter().for_each(|warrior| warrior.reaches(&site));
 
     // One of them moves, and tells so by MOBIKE.
