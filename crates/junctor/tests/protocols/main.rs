@@ -8,6 +8,7 @@ mod flood;
 mod gobgp;
 mod keys;
 mod labels;
+mod linux;
 mod machine;
 mod mtu;
 mod multicast;

@@ -12,19 +12,20 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use lab::rig::{Cable, Namespace, skip_without, wait_for};
-use lab::strongswan::{self, Strongswan};
+use lab::strongswan::Strongswan;
 
+use crate::keys;
 use crate::site::{PATIENCE, Site, speak_ipv6};
 
-const GATEWAY: &str = "10.0.1.1";
+pub const GATEWAY: &str = "10.0.1.1";
 /// The inner host.
 const INNER: [&str; 2] = ["10.0.2.2", "fd00:2::2"];
 /// Virtual addresses that nobody has.
 const UNHELD: [&str; 2] = ["10.9.0.77", "fd00:9::77"];
 /// A host of the other site.
-const BEHIND: &str = "10.2.0.1";
+pub const BEHIND: &str = "10.2.0.1";
 const WARRIORS: [&str; 2] = ["anna", "bert"];
-const SECRETS: &str = "secrets {
+pub const SECRETS: &str = "secrets {
  ike-site {
   id = one.example.org
   secret = \"take a long one, of 'openssl rand -base64 32'\"
@@ -74,7 +75,7 @@ fn policies() -> String {
 }
 
 /// A deployment whose first interface leads out, to the translator and by default.
-fn deployed() -> Site {
+pub fn deployed() -> Site {
     let mut site = Site::bare(1500);
     for (family, way) in [("-4", "10.0.2.1"), ("-6", "fd00:2::1")] {
         site.rig.b.ip(&format!("{family} route add default via {way}")).unwrap();
@@ -185,7 +186,7 @@ impl Warrior {
     }
 }
 
-fn pings(from: &Namespace, to: &str) -> bool {
+pub fn pings(from: &Namespace, to: &str) -> bool {
     from.run(&["ping", "-n", "-c", "3", "-i", "0.05", "-W", "1", to]).is_ok()
 }
 
@@ -241,21 +242,14 @@ fn peers(site: &Site, count: usize) -> Option<BTreeSet<(String, u16)>> {
 /// Waits for a condition; where it is in vain, says what the peer's charon and the gateway's have to say.
 fn until(site: &Site, what: &str, peer: &Strongswan, condition: impl FnMut() -> bool) {
     wait_for(what, PATIENCE, condition).unwrap_or_else(|why| {
-        let log = format!("/run/junctor/{}/charon.log", site.control.name());
-        let log = std::fs::read_to_string(log).unwrap_or_default();
-        panic!("{why}: {:?}\n{}\n--- the gateway\n{log}", site.ctl("ipsec.sas"), peer.log())
+        let (sas, gateway) = (site.ctl("ipsec.sas"), keys::log(site));
+        panic!("{why}: {sas:?}\n{}\n--- the gateway\n{gateway}", peer.log())
     });
 }
 
 /// Whether what these tests need is missing here; says so.
 pub fn skip(name: &str) -> bool {
-    // Asked for its version, it would begin.
-    let is_here = std::path::Path::new("/usr/sbin/charon-systemd").exists();
-    if !is_here || strongswan::program().is_none() || !strongswan::has_own_esp() {
-        println!("{name}: skipped: charon-systemd, charon or its plugin kernel-libipsec is not installed");
-        return true;
-    }
-    skip_without(name, &["swanctl", "ping", "nft"])
+    keys::skip(name) || !keys::has_own_esp(name) || skip_without(name, &["swanctl", "ping", "nft"])
 }
 
 #[test]
