@@ -251,7 +251,7 @@ fn load_warriors([a, b]: &[Host; 2]) {
 fn set_up(count: usize) {
     let both = pair(
         "threads = 24\n dos_protection = no\n reuse_ikesa = no\n ikesa_table_size = 16384\n \
-         ikesa_table_segments = 64\n filelog {\n stdout {\n default = 0\n knl = 0\n }\n }",
+         ikesa_table_segments = 64\n filelog {\n stderr {\n default = 0\n knl = 0\n }\n }",
     );
     load_warriors(&both);
     let before = both.each_ref().map(|host| processes(host).map(|(_, pid)| costs(pid).0));
