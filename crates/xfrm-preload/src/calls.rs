@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
-use libc::{msghdr, size_t, sockaddr, sockaddr_nl, socklen_t, ssize_t};
+use libc::{epoll_event, msghdr, size_t, sockaddr, sockaddr_nl, socklen_t, ssize_t};
 
 use crate::next::{self, errno, fail};
 use crate::sockets::{self, Socket, find};
@@ -54,9 +54,32 @@ pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_i
 pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     if let Some(socket) = find(fd) {
         socket.forget();
+    } else if fd >= 0 {
+        sockets::closes(fd);
     }
     // SAFETY: the caller's.
     unsafe { next::close(fd) }
+}
+
+/// # Safety
+/// See above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn epoll_ctl(
+    watcher: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    // SAFETY: the caller's.
+    let done = unsafe { next::epoll_ctl(watcher, operation, fd, event) };
+    let Some(socket) = find(fd).filter(|_| done == 0) else { return done };
+    if operation == libc::EPOLL_CTL_DEL {
+        socket.unwatched();
+    } else if !event.is_null() {
+        // SAFETY: the call has succeeded, so the event is there.
+        socket.watched(watcher, unsafe { event.read_unaligned() });
+    }
+    done
 }
 
 /// # Safety
@@ -269,6 +292,18 @@ pub unsafe extern "C-unwind" fn send(fd: c_int, data: *const c_void, len: size_t
 /// # Safety
 /// See above.
 #[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn write(fd: c_int, data: *const c_void, len: size_t) -> ssize_t {
+    if find(fd).is_some() {
+        // SAFETY: the caller's.
+        return unsafe { send(fd, data, len, 0) };
+    }
+    // SAFETY: the caller's.
+    unsafe { next::write(fd, data, len) }
+}
+
+/// # Safety
+/// See above.
+#[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendto(
     fd: c_int,
     data: *const c_void,
@@ -375,6 +410,18 @@ pub unsafe extern "C-unwind" fn recv(fd: c_int, data: *mut c_void, len: size_t, 
     };
     // SAFETY: the caller's.
     unsafe { receives(socket, data, len, flags, || next::recv(fd, data, len, flags)) }
+}
+
+/// # Safety
+/// See above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn read(fd: c_int, data: *mut c_void, len: size_t) -> ssize_t {
+    if find(fd).is_some() {
+        // SAFETY: the caller's.
+        return unsafe { recv(fd, data, len, 0) };
+    }
+    // SAFETY: the caller's.
+    unsafe { next::read(fd, data, len) }
 }
 
 /// # Safety

@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{epoll_event, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 macro_rules! next {
     ($($name:ident($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {$(
@@ -52,8 +52,25 @@ next! {
     recv(fd: c_int, data: *mut c_void, len: size_t, flags: c_int) -> ssize_t;
     recvfrom(fd: c_int, data: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr, addr_len: *mut socklen_t) -> ssize_t;
     recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
+    write(fd: c_int, data: *const c_void, len: size_t) -> ssize_t;
+    read(fd: c_int, data: *mut c_void, len: size_t) -> ssize_t;
+    epoll_ctl(watcher: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int;
     close(fd: c_int) -> c_int;
 }
+
+/// Finds the functions that signal handlers call, for these may not look for them. The loader calls it before the program begins.
+extern "C" fn find_early() {
+    // SAFETY: no file has this number, so nothing is read or written.
+    unsafe {
+        write(-1, std::ptr::null(), 0);
+        read(-1, std::ptr::null_mut(), 0);
+        close(-1);
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static FIND_EARLY: extern "C" fn() = find_early;
 
 /// The number of the last error in this thread.
 pub fn errno() -> c_int {

@@ -48,6 +48,10 @@ pub struct Socket {
     pub port: AtomicU32,
     pub groups: AtomicU32,
     pub options: AtomicU32,
+    /// The epoll descriptor that watches it, or -1; for what, and with what that is returned.
+    watcher: AtomicI32,
+    watched_for: AtomicU32,
+    watched_as: AtomicU64,
     /// The numbers of requests whose answers have not come yet, in any order.
     asked: [AtomicU64; MOST_ASKED],
     /// Where the next one goes if all places are taken.
@@ -76,12 +80,17 @@ static SOCKETS: [Socket; MOST] = [const {
         port: AtomicU32::new(0),
         groups: AtomicU32::new(0),
         options: AtomicU32::new(0),
+        watcher: AtomicI32::new(-1),
+        watched_for: AtomicU32::new(0),
+        watched_as: AtomicU64::new(0),
         asked: [const { AtomicU64::new(0) }; MOST_ASKED],
         turn: AtomicUsize::new(0),
     }
 }; MOST];
 /// How many are in use, so that other descriptors cost one load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// How many of the first ones have been in use at some time: others are not searched.
+static TOUCHED: AtomicUsize = AtomicUsize::new(0);
 static MADE: AtomicU32 = AtomicU32::new(0);
 /// Whether a thread tries to reach the server.
 static DIALLING: AtomicBool = AtomicBool::new(false);
@@ -105,7 +114,7 @@ pub fn find(fd: c_int) -> Option<&'static Socket> {
     let is_it = |socket: &&Socket| {
         socket.fd.load(Ordering::Acquire) == fd && socket.state.load(Ordering::Acquire) != FREE
     };
-    SOCKETS.iter().find(is_it)
+    SOCKETS[..TOUCHED.load(Ordering::Acquire)].iter().find(is_it)
 }
 
 /// In a child of `fork(2)`: other threads are gone, and with them what they were about to do. Outstanding requests are the parent's.
@@ -129,6 +138,13 @@ fn watch_forks() {
     if !ONCE.swap(true, Ordering::AcqRel) {
         // SAFETY: the function is there as long as this library, which is never unloaded, and calls nothing but atomic operations.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    }
+}
+
+/// A descriptor is about to be closed: if it is of epoll, it watches nothing any more.
+pub fn closes(fd: c_int) {
+    for socket in &SOCKETS[..TOUCHED.load(Ordering::Acquire)] {
+        let _ = socket.watcher.compare_exchange(fd, -1, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
@@ -186,10 +202,12 @@ fn block(fd: c_int, waits: bool) {
 pub fn open(kind: c_int) -> Result<c_int, c_int> {
     watch_forks();
     let _whole = Uncancelled::new();
-    let claim = |socket: &&Socket| {
+    let claim = |socket: &Socket| {
         socket.state.compare_exchange(FREE, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     };
-    let socket = SOCKETS.iter().find(claim).ok_or(libc::EMFILE)?;
+    let index = SOCKETS.iter().position(claim).ok_or(libc::EMFILE)?;
+    TOUCHED.fetch_max(index + 1, Ordering::AcqRel);
+    let socket = &SOCKETS[index];
     let start = Instant::now();
     let fd = loop {
         match dial() {
@@ -210,6 +228,7 @@ pub fn open(kind: c_int) -> Result<c_int, c_int> {
         more => FURTHER_PORTS.wrapping_add(more),
     };
     socket.port.store(port, Ordering::Relaxed);
+    socket.watcher.store(-1, Ordering::Relaxed);
     for zero in [&socket.groups, &socket.options] {
         zero.store(0, Ordering::Relaxed);
     }
@@ -266,7 +285,32 @@ impl Socket {
             libc::dup3(new, fd, libc::O_CLOEXEC);
         }
         shut(new);
+        self.watch_again(fd);
         self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// No epoll descriptor watches it any more.
+    pub fn unwatched(&self) {
+        self.watcher.store(-1, Ordering::Release);
+    }
+
+    /// An epoll descriptor watches it from now on.
+    pub fn watched(&self, by: c_int, event: libc::epoll_event) {
+        self.watched_for.store(event.events, Ordering::Relaxed);
+        self.watched_as.store(event.u64, Ordering::Relaxed);
+        self.watcher.store(by, Ordering::Release);
+    }
+
+    /// An epoll descriptor watches files, not descriptors, so it knows nothing of a new one.
+    fn watch_again(&self, fd: c_int) {
+        let watcher = self.watcher.load(Ordering::Acquire);
+        let (events, u64) =
+            (self.watched_for.load(Ordering::Relaxed), self.watched_as.load(Ordering::Relaxed));
+        let mut event = libc::epoll_event { events, u64 };
+        if watcher >= 0 {
+            // SAFETY: the pointer is to a variable here. If there is no such descriptor any more, nothing happens.
+            unsafe { next::epoll_ctl(watcher, libc::EPOLL_CTL_ADD, fd, &raw mut event) };
+        }
     }
 
     /// The server has gone from what was behind the descriptor at `generation`. Returns whether something else is there by now.

@@ -17,13 +17,15 @@ def connected():
 
 
 def ask(sequence):
-    xfrm.send(struct.pack("=IHHIII", 20, GETSADINFO, REQUEST, sequence, 0, 0xFFFFFFFF))
+    request = struct.pack("=IHHIII", 20, GETSADINFO, REQUEST, sequence, 0, 0xFFFFFFFF)
+    assert (os.write(xfrm.fileno(), request) if sequence % 2 else xfrm.send(request)) == len(request)
 
 
 def answer():
-    data = xfrm.recv(4096)
+    data = os.read(xfrm.fileno(), 4096) if len(answers) % 2 else xfrm.recv(4096)
     _, kind, _, sequence = struct.unpack_from("=IHHI", data)
-    return sequence, kind, -struct.unpack_from("=i", data, 16)[0] if kind == NLMSG_ERROR else 0
+    answers.append((sequence, kind, -struct.unpack_from("=i", data, 16)[0] if kind == NLMSG_ERROR else 0))
+    return answers[-1]
 
 
 def until_it_hangs_up():
@@ -32,13 +34,18 @@ def until_it_hangs_up():
     poll.poll()
 
 
-xfrm = connected()
+xfrm, answers = connected(), []
+watcher = select.epoll()
+watcher.register(xfrm, select.EPOLLIN)
 for sequence in range(COUNT):
     ask(sequence)
 for sequence in COUNT, COUNT + 1:
     until_it_hangs_up()
     ask(sequence)
-answers = [answer() for _ in range(COUNT + 2)]
+# It watches what is behind the descriptor by now.
+assert watcher.poll(60) == [(xfrm.fileno(), select.EPOLLIN)]
+for _ in range(COUNT + 2):
+    answer()
 assert sorted(sequence for sequence, _, _ in answers) == list(range(COUNT + 2)), answers
 for sequence, kind, errno in answers:
     assert (kind, errno) == ((NEWSADINFO, 0) if sequence > COUNT else (NLMSG_ERROR, EBUSY)), answers

@@ -3,6 +3,7 @@
 
 #[path = "../bench/mod.rs"]
 mod bench;
+mod libreswan;
 mod pair;
 
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ use esp::algorithm::{Aead, Auth, Cipher};
 use esp::sa::UdpPorts;
 use esp::{Mode, Spec};
 use ipsec::Direction::{Forward, In, Out};
-use ipsec::{Action, Event, Flow, Kind};
+use ipsec::{Action, Event, Kind};
 use pair::{PLAIN, Pair, Way, skip};
 
 /// SPIs that swanctl shows: of packets in, of packets out.
@@ -137,16 +138,9 @@ fn a_packet_makes_a_tunnel() {
     pair.connect(Way { initiator: "start_action = trap", ..PLAIN });
     let database = &pair.a.bench.database;
     pair.until("the trap", || pair.a.directions() == [In, Out, Forward]);
-    let flow = Flow {
-        src: [10, 1, 0, 9].into(),
-        dst: [10, 2, 0, 9].into(),
-        protocol: wire::Protocol::UDP,
-        ports: Some((4000, 53)),
-    };
-    let reader = pair.a.bench.domain.register("test");
-    let rule = database.outbound(&flow, &reader).expect("a policy").clone();
-    assert!(database.acquire(&rule, &flow, 1));
+    let flow = pair.a.acquire();
     pair.await_pairs(1);
+    let reader = pair.a.bench.domain.register("test");
     assert!(database.outbound(&flow, &reader).unwrap().target.as_ref().unwrap().current(&reader).is_some());
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipsec::{Association, Direction};
+use ipsec::{Association, Direction, Flow};
 use lab::rig::{Cable, Namespace, wait_for};
 use lab::strongswan::{Strongswan, program};
 
@@ -45,8 +45,40 @@ impl Host {
             .unwrap_or_else(|why| panic!("{why}\n{}", self.charon.log()))
     }
 
+    /// Gives its daemon the connection of [`Pair::connect`], as the host `me` to the host `other`.
+    pub fn connect(&self, [me, other]: [u8; 2], way: Way<'_>, more: &str) {
+        let Way { net, connection, child, .. } = way;
+        let networks = if child.contains("local_ts") || child.contains("mode = transport") {
+            String::new()
+        } else {
+            format!("local_ts = 10.{me}.0.0/16\n remote_ts = 10.{other}.0.0/16")
+        };
+        let text = format!(
+            "connections {{\n gw {{\n version = 2\n proposals = aes128-sha256-x25519\n mobike = no\n \
+             local_addrs = {net}{me}\n remote_addrs = {net}{other}\n {connection}\n \
+             local {{\n auth = psk\n id = host{me}\n }}\n remote {{\n auth = psk\n id = host{other}\n }}\n \
+             children {{\n net {{\n {networks}\n {child}\n {more}\n }}\n }}\n }}\n}}\n\
+             secrets {{\n ike-1 {{\n secret = \"a long secret\"\n }}\n}}\n"
+        );
+        self.charon.load(&self.namespace, &text).unwrap_or_else(|why| panic!("{why}\n{}", self.charon.log()));
+    }
+
     pub fn associations(&self) -> Vec<Arc<Association>> {
         self.bench.database.associations()
+    }
+
+    /// Lets a packet from network 1 to network 2 ask for an association.
+    pub fn acquire(&self) -> Flow {
+        let flow = Flow {
+            src: [10, 1, 0, 9].into(),
+            dst: [10, 2, 0, 9].into(),
+            protocol: wire::Protocol::UDP,
+            ports: Some((4000, 53)),
+        };
+        let (database, reader) = (&self.bench.database, self.bench.domain.register("test"));
+        let rule = database.outbound(&flow, &reader).expect("a policy").clone();
+        assert!(database.acquire(&rule, &flow, 1));
+        flow
     }
 
     /// Directions of the policies, in order.
@@ -102,24 +134,8 @@ impl Pair {
 
     /// Gives both daemons a connection `gw` with a child `net`, between 10.1.0.0/16 and 10.2.0.0/16 unless the child says otherwise.
     pub fn connect(&self, way: Way<'_>) {
-        for (host, me, other, more) in [(&self.a, 1, 2, way.initiator), (&self.b, 2, 1, "")] {
-            let Way { net, connection, child, .. } = way;
-            let networks = if child.contains("local_ts") || child.contains("mode = transport") {
-                String::new()
-            } else {
-                format!("local_ts = 10.{me}.0.0/16\n remote_ts = 10.{other}.0.0/16")
-            };
-            let text = format!(
-                "connections {{\n gw {{\n version = 2\n proposals = aes128-sha256-x25519\n mobike = no\n \
-                 local_addrs = {net}{me}\n remote_addrs = {net}{other}\n {connection}\n \
-                 local {{\n auth = psk\n id = host{me}\n }}\n remote {{\n auth = psk\n id = host{other}\n }}\n \
-                 children {{\n net {{\n {networks}\n {child}\n {more}\n }}\n }}\n }}\n}}\n\
-                 secrets {{\n ike-1 {{\n secret = \"a long secret\"\n }}\n}}\n"
-            );
-            host.charon
-                .load(&host.namespace, &text)
-                .unwrap_or_else(|why| panic!("{why}\n{}", host.charon.log()));
-        }
+        self.a.connect([1, 2], way, way.initiator);
+        self.b.connect([2, 1], way, "");
     }
 
     /// Makes the first host connect to the second one as so many peers, each with a network of its own.
