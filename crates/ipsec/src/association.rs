@@ -237,27 +237,6 @@ impl Association {
         self.config.esp.spec.authentic_key() == config.esp.spec.authentic_key()
     }
 
-    /// Goes on with the age, the counts and the sequence numbers of the association with the same keys whose place it takes. Workers may send by both for a moment:
-    /// they take their numbers from one counter.
-    pub(crate) fn take_place_of(&mut self, before: &Association) {
-        (self.lines, self.made_ns) = (before.lines.clone(), before.made_ns);
-        self.sa.share_numbers(&before.sa);
-        self.sa.set_sent(self.config.progress.sent);
-    }
-
-    /// Where an association of this configuration goes on that takes its place with the same keys: what the configuration says counts only if it is further.
-    /// If the windows differ in size, all older packets count as received.
-    pub(crate) fn successor_progress(&self, config: &AssociationConfig) -> Progress {
-        let (mut progress, wanted) = (self.progress(), &config.progress);
-        if wanted.top > progress.top {
-            (progress.top, progress.bitmap) = (wanted.top, wanted.bitmap.clone());
-        } else if config.esp.window != self.config.esp.window && progress.top > 0 {
-            progress.bitmap = vec![u32::MAX; config.esp.window.div_ceil(32) as usize];
-        }
-        progress.sent = progress.sent.max(wanted.sent);
-        progress
-    }
-
     /// The longest packet that its path takes, in bytes, as far as that is known.
     #[inline]
     pub fn path_mtu(&self, now_ns: u64) -> u16 {

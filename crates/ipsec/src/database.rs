@@ -20,6 +20,7 @@ use crate::buckets::{Bucket, Buckets, Busy};
 use crate::event::{Event, Events};
 use crate::lifetime::Reached;
 use crate::policy::{Action, Direction, Policy, PolicyKey};
+use crate::predecessor::Predecessor;
 use crate::selector::Flow;
 use crate::spd::{Policies, Rule};
 use crate::targets;
@@ -253,8 +254,10 @@ impl Database {
         if before.is_some() && !replaces {
             return Err(Error::Exists(id));
         }
+        let same = before.as_ref().filter(|before| before.has_keys_of(&config));
         let reader = self.domain.register("ipsec");
-        let association = Arc::new(self.make(config, before.as_ref(), now_ns, writer.made + 1)?);
+        let association =
+            Arc::new(self.make(config, same.map(Predecessor::from), now_ns, writer.made + 1)?);
         let count = writer.associations.len() + 1;
         self.associations.make_room(count, &reader, |(id, _)| hash(*id))?;
         self.associations.change(hash(id), &reader, |entries| {
@@ -275,22 +278,21 @@ impl Database {
         Ok(association)
     }
 
-    /// The association that is to take the place of `before`, if there is one.
+    /// The association that goes on from `before`, which has the same keys, if there is one.
     fn make(
         &self,
         mut config: AssociationConfig,
-        before: Option<&Arc<Association>>,
+        before: Option<Predecessor<'_>>,
         now_ns: u64,
         generation: u64,
     ) -> Result<Association, SaError> {
         // The same keys go on: no packet passes twice, and no number is used twice.
-        let same = before.filter(|before| before.has_keys_of(&config));
-        if let Some(same) = same {
-            config.progress = same.successor_progress(&config);
+        if let Some(before) = before {
+            config.progress = before.progress(&config);
         }
         let mut association = Association::new(config, self.workers(), now_ns, generation)?;
-        if let Some(same) = same {
-            association.take_place_of(same);
+        if let Some(before) = before {
+            before.hand_over(&mut association);
         }
         Ok(association)
     }

@@ -16,6 +16,7 @@ mod database;
 mod event;
 mod lifetime;
 mod policy;
+mod predecessor;
 mod selector;
 mod spd;
 mod targets;

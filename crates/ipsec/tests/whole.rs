@@ -164,6 +164,68 @@ fn an_association_and_its_successor_count_together() {
     assert_eq!((before.sa.take_numbers(1), last.sa.window.top()), (Some(51), 20));
 }
 
+/// A worker in the midst of a batch accepts once more by the old association. Nobody accepts the same packet by the new one.
+#[test]
+fn an_association_and_its_successor_remember_together() {
+    let database = Database::new(&Domain::default(), 1);
+    let before = database.add(association(1, 9000), false, 0).unwrap();
+    before.sa.window.accept(5).unwrap();
+    let after = database.add(association(1, 9001), true, 0).unwrap();
+    before.sa.window.accept(9).unwrap();
+    after.sa.window.accept(10).unwrap();
+    for number in [5, 9, 10] {
+        for one in [&before, &after] {
+            assert!(one.sa.window.accept(number).is_err(), "{number}");
+        }
+    }
+    // Where the size of the window changes, the new one has a copy, in which all is old.
+    let mut other = association(1, 9002);
+    other.esp.window = 64;
+    let last = database.add(other, true, 0).unwrap();
+    assert_eq!((1..20).find(|number| last.sa.window.accept(*number).is_ok()), Some(11));
+}
+
+/// Both ends of a tunnel have one SPI and key. A successor of either goes on from what both know.
+#[test]
+fn of_associations_with_one_key_the_furthest_counts() {
+    let domain = Domain::default();
+    let ends = [(); 2].map(|()| Database::new(&domain, 1));
+    let [sends, receives] = ends.each_ref().map(|end| end.add(association(1, 0), false, 0).unwrap());
+    sends.sa.take_numbers(7);
+    receives.sa.window.accept(30).unwrap();
+    for order in [[&sends, &receives], [&receives, &sends]] {
+        let database = Database::new(&domain, 1);
+        let mut next = configured([association(1, 0)], []);
+        next.goes_on_from(order.map(Clone::clone));
+        database.follow(next, 0).unwrap();
+        let there = database.association(id(1)).unwrap();
+        assert_eq!(there.sa.window.accept(30), Err(esp::replay::Refused::Replayed));
+        assert_eq!(there.sa.take_numbers(1).unwrap(), sends.sa.sent());
+    }
+    assert_eq!(sends.sa.sent(), 9);
+}
+
+/// What changes is found out before. What happened in between counts.
+#[test]
+fn plans_are_made_ahead() {
+    let database = Database::new(&Domain::default(), 1);
+    let follow = |mut next: Configured, between: Option<Configured>| {
+        next.plan(&database);
+        between.into_iter().for_each(|between| drop(database.follow(between, 0).unwrap()));
+        database.follow(next, 0).unwrap();
+        let there: Vec<u32> = database.associations().iter().map(|one| one.sa.spi - 0x1000).collect();
+        there
+    };
+    let of = |ns: &[u32]| {
+        configured(ns.iter().map(|n| association(*n, 9)), ns.iter().map(|n| policy(*n, "out", 0)))
+    };
+    assert_eq!(follow(of(&[1, 2]), None), [1, 2]);
+    assert_eq!(follow(of(&[2, 3]), None), [2, 3]);
+    assert_eq!(follow(of(&[2, 4]), Some(of(&[5, 3]))), [2, 4]);
+    assert_eq!(follow(of(&[2, 4]), None), [2, 4]);
+    assert_eq!(database.policy_count(), 2);
+}
+
 /// Keys that go to another receiver, or to another database.
 #[test]
 fn who_has_the_keys_goes_on() {

@@ -181,8 +181,8 @@ impl IpsecDatabase {
     }
 
     /// Follows the configuration, which was found to be in order before.
-    fn go_on(&self, cx: &mut Cx<'_>) {
-        let _ = self.following.follow(cx.now());
+    fn go_on(&self, cx: &mut Cx<'_>, before: Option<&Following>) {
+        let _ = self.following.follow(cx.now(), before);
         self.tick(cx);
     }
 
@@ -302,15 +302,15 @@ impl Element for IpsecDatabase {
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        if swap::same::<IpsecDatabase>(old).is_none() {
-            return false;
+        let before = swap::same::<IpsecDatabase>(old);
+        if let Some(before) = &before {
+            self.go_on(cx, Some(&before.following));
         }
-        self.go_on(cx);
-        true
+        before.is_some()
     }
 
     fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
-        self.go_on(cx);
+        self.go_on(cx, None);
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {

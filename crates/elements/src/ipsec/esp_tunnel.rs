@@ -202,9 +202,9 @@ impl EspTunnel {
     }
 
     /// Follows the configuration, which was found to be in order before.
-    fn go_on(&self, cx: &mut Cx<'_>) {
+    fn go_on(&self, cx: &mut Cx<'_>, before: Option<&Following>) {
         if let Some(following) = &self.following {
-            let _ = following.follow(cx.now());
+            let _ = following.follow(cx.now(), before);
         }
         self.tick(cx);
     }
@@ -258,15 +258,15 @@ impl Element for EspTunnel {
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let is_one = swap::same::<EspTunnel>(old).is_some();
-        if is_one {
-            self.go_on(cx);
+        let before = swap::same::<EspTunnel>(old);
+        if let Some(before) = &before {
+            self.go_on(cx, before.following.as_ref());
         }
-        is_one
+        before.is_some()
     }
 
     fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
-        self.go_on(cx);
+        self.go_on(cx, None);
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {

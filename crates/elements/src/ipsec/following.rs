@@ -5,7 +5,7 @@
 //! parked. Where there is none, a new one goes on from the associations of all other databases of the running configuration, at that same moment: an element may have
 //! got another name, or an association may have moved.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::OpenCx;
 use ipsec::{Configured, Database};
@@ -19,12 +19,14 @@ pub(super) struct Following {
     pub database: Arc<Database>,
     /// What the configuration says, until the database follows it.
     configured: Arc<Mutex<Option<Configured>>>,
+    /// What a successor's configuration took the place of. It goes with the element: workers are parked meanwhile, and to drop it takes time.
+    past: Arc<Mutex<Option<Arc<Configured>>>>,
 }
 
 impl Following {
     pub fn new(domain: &sync::rcu::Domain, configured: Configured) -> Following {
         let database = Arc::new(Database::new(domain, 1));
-        Following { database, configured: Arc::new(Mutex::new(Some(configured))) }
+        Following { database, configured: Arc::new(Mutex::new(Some(configured))), past: Arc::default() }
     }
 
     /// Goes on with the database of the element's predecessor, if it has one. Without a running configuration there is nothing to wait for.
@@ -34,25 +36,31 @@ impl Following {
     pub fn open(&mut self, cx: &OpenCx<'_>, predecessor: Option<Arc<Database>>) -> Result<(), String> {
         let of_tunnels = cx.predecessors::<Tunnel>().into_iter().map(|tunnel| tunnel.0.clone());
         let others = cx.predecessors::<Database>().into_iter().chain(of_tunnels);
-        if let Some(configured) = &mut *self.configured.lock().unwrap_or_else(PoisonError::into_inner) {
-            configured.goes_on_from(others.flat_map(|other| other.associations()));
-        }
         match predecessor {
             Some(database) => self.database = database,
             None => self.database.set_workers(cx.workers),
         }
-        if cx.is_swap() { Ok(()) } else { self.follow(0) }
+        if let Some(configured) = &mut *lock(&self.configured) {
+            configured.goes_on_from(others.flat_map(|other| other.associations()));
+            configured.plan(&self.database);
+        }
+        if cx.is_swap() { Ok(()) } else { self.follow(0, None) }
     }
 
-    /// Follows the configuration, if that has not been done.
+    /// Follows the configuration after that of `before`, if there was an element of the same name, and if that has not been done.
     ///
     /// # Errors
     /// The configuration cannot be followed.
-    pub fn follow(&self, now_ns: u64) -> Result<(), String> {
-        let configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(configured) = configured else { return Ok(()) };
-        self.database.follow(configured, now_ns).map_err(|why| why.to_string())
+    pub fn follow(&self, now_ns: u64, before: Option<&Following>) -> Result<(), String> {
+        let Some(configured) = lock(&self.configured).take() else { return Ok(()) };
+        let past = self.database.follow(configured, now_ns).map_err(|why| why.to_string())?;
+        before.into_iter().for_each(|before| *lock(&before.past) = Some(past.clone()));
+        Ok(())
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub(super) struct Writer {
     pub ends: BinaryHeap<Reverse<(u64, Id, u64)>>,
     pub made: u64,
     /// What the configuration has put in.
-    pub configured: Configured,
+    pub configured: Arc<Configured>,
     /// Whole tables that could not be published yet.
     pub pending: Option<Pending>,
 }

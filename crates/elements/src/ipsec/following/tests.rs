@@ -66,6 +66,7 @@ fn clear() -> Packet {
 struct Sent {
     numbers: HashSet<(u32, usize, u32)>,
     vectors: HashSet<(usize, [u8; 8])>,
+    packets: Vec<Vec<u8>>,
 }
 
 impl Sent {
@@ -81,6 +82,7 @@ impl Sent {
             let vector = bytes[esp_at + 8..][..8].try_into().unwrap();
             assert!(self.numbers.insert((arrived.spi, key, arrived.low)), "{arrived:?} was there before");
             assert!(self.vectors.insert((key, vector)), "a nonce was there before");
+            self.packets.push(bytes);
         }
         run
     }
@@ -162,6 +164,28 @@ fn no_number_is_used_twice_whatever_changes() {
     ];
     follow(Rig::text(&tunnel("t", here, OUT, IN)), &steps);
     follow(Rig::text("Idle -> Discard;"), &steps);
+}
+
+/// Both ends of a tunnel in one router have one SPI and key for each direction. Whatever their elements are called next, no number is used twice, and nothing passes twice.
+#[test]
+fn both_ends_may_get_other_names() {
+    let both = |a: &str, b: &str| {
+        let (out, inward) = (OUT.text(), IN.text());
+        format!(
+            "i :: TestIn -> {a} :: ESPTunnel(192.0.2.1, 192.0.2.2, OUT {out}, IN {inward}) -> o0 :: TestOut; \
+             j :: TestIn -> [1]{b} :: ESPTunnel(192.0.2.2, 192.0.2.1, OUT {inward}, IN {out}); \
+             {b}[1] -> o1 :: TestOut; Idle -> [1]{a}[1] -> Discard; Idle -> {b} -> Discard;"
+        )
+    };
+    let mut sent = Sent::default();
+    let mut run = Rig::text(&both("a", "b")).run();
+    for (a, b) in [("a", "b"), ("a", "c"), ("d", "c"), ("e", "f"), ("f", "e")] {
+        run.swap(&both(a, b)).unwrap();
+        run = sent.send(run, OUT.key);
+        run.give("j", sent.packets.iter().map(|bytes| Packet::copy_of(bytes).unwrap()).collect());
+        run = run.again();
+        assert_eq!(run.out("o1").len(), 5, "{a} {b}: what came before passes no more");
+    }
 }
 
 /// The window of the way in goes on where only the way out changes, and the age and counts of both.
