@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Development chores: `cargo xtask tidy`, `cargo xtask book PROGRAM`, `cargo xtask conformance`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`,
+//! Development chores: `cargo xtask tidy`, `cargo xtask book PROGRAM`, `cargo xtask conformance`, `cargo xtask structure`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`,
 //! `cargo xtask miri [FILTER]`, `cargo xtask models [FILTER]`.
 
 mod book;
 mod conformance;
+mod structure;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -16,13 +17,17 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::main(&root),
         Some("book") => book::main(&root, &args.next().unwrap_or_else(|| "junctor".into())),
         Some("conformance") => conformance::main(&root),
+        Some("structure") => {
+            structure::main(&root);
+            ExitCode::SUCCESS
+        }
         Some("elements") => run(Command::new("cargo").args(["run", "-q", "-p", "junctor", "--", "elements"])),
         Some("fuzz-smoke") => fuzz_smoke(&root, &args.next().unwrap_or_else(|| "10".into())),
         Some("miri") => miri(&root, args.next()),
         Some("models") => models(&root, args.next().as_deref()),
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy | book PROGRAM | conformance | elements | fuzz-smoke [SECONDS] | miri [FILTER] | models [FILTER]"
+                "usage: cargo xtask tidy | book PROGRAM | conformance | structure | elements | fuzz-smoke [SECONDS] | miri [FILTER] | models [FILTER]"
             );
             ExitCode::from(2)
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules of the house that neither the compiler nor clippy knows: import directions, one element to a file, licence
-//! lines, file lengths, links in Markdown ([`crate::book`]); and the requirements matrix ([`crate::conformance`]).
+//! lines, file lengths, modules that depend on each other in circles ([`crate::structure`]), links in Markdown ([`crate::book`]);
+//! and the requirements matrix ([`crate::conformance`]).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -80,6 +81,7 @@ pub(crate) fn main(root: &Path) -> ExitCode {
     elements(root, &mut wrong);
     golden_cases(root, &mut wrong);
     sources(root, &mut wrong);
+    crate::structure::check(root, &mut wrong);
     crate::conformance::check(root, &mut wrong);
     crate::book::check(root, &mut wrong);
     for line in &wrong {
@@ -185,13 +187,17 @@ fn sources(root: &Path, wrong: &mut Vec<String>) {
             wrong.push(format!("{shown} does not begin with its SPDX line"));
         }
         let is_test = shown.contains("/tests/") || shown.ends_with("tests.rs");
-        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        let lines =
-            code.lines().filter(|l| !l.trim().is_empty() && !l.trim_start().starts_with("//")).count();
+        let lines = lines_of_code(&text);
         if lines > LONGEST && !is_test {
             wrong.push(format!("{shown} has {lines} lines of code; split it along its ideas"));
         }
     }
+}
+
+/// Lines without comments, empty ones, and tests in the file.
+pub(crate) fn lines_of_code(text: &str) -> usize {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    code.lines().filter(|l| !l.trim().is_empty() && !l.trim_start().starts_with("//")).count()
 }
 
 fn rust_files(dir: &Path) -> Vec<PathBuf> {
@@ -222,6 +228,7 @@ mod tests {
         super::elements(&root, &mut wrong);
         super::golden_cases(&root, &mut wrong);
         super::sources(&root, &mut wrong);
+        crate::structure::check(&root, &mut wrong);
         crate::conformance::check(&root, &mut wrong);
         crate::book::check(&root, &mut wrong);
         assert!(wrong.is_empty(), "{wrong:#?}");
