@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Development chores: `cargo xtask tidy`, `cargo xtask book PROGRAM`, `cargo xtask conformance`, `cargo xtask structure`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`,
+//! Development chores: `cargo xtask tidy`, `cargo xtask book PROGRAM`, `cargo xtask conformance`, `cargo xtask structure`,
+//! `cargo xtask new-element KIND Name`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`,
 //! `cargo xtask miri [FILTER]`, `cargo xtask models [FILTER]`.
 
 mod book;
 mod conformance;
+mod new_element;
 mod structure;
 mod tidy;
 
@@ -17,6 +19,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::main(&root),
         Some("book") => book::main(&root, &args.next().unwrap_or_else(|| "junctor".into())),
         Some("conformance") => conformance::main(&root),
+        Some("new-element") => new_element::main(&root, args.next(), args.next()),
         Some("structure") => {
             structure::main(&root);
             ExitCode::SUCCESS
@@ -27,7 +30,7 @@ fn main() -> ExitCode {
         Some("models") => models(&root, args.next().as_deref()),
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy | book PROGRAM | conformance | structure | elements | fuzz-smoke [SECONDS] | miri [FILTER] | models [FILTER]"
+                "usage: cargo xtask tidy | book PROGRAM | conformance | structure | new-element KIND Name | elements | fuzz-smoke [SECONDS] | miri [FILTER] | models [FILTER]"
             );
             ExitCode::from(2)
         }

@@ -37,6 +37,10 @@ mod swapped;
 #[cfg(test)]
 mod swapped_all;
 pub mod tcpudp;
+/// What `cargo xtask new-element` begins with.
+#[cfg(test)]
+#[path = "../../../xtask/templates/element.rs"]
+mod template;
 #[cfg(test)]
 pub mod testing;
 pub mod threads;

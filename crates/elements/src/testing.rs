@@ -18,6 +18,15 @@ use packet::{Batch, Packet};
 
 pub mod journeys;
 
+/// Classes that only tests have. New elements begin as the last one.
+fn only_here() -> impl Iterator<Item = &'static Class> {
+    #[cfg(not(test))]
+    let all = [&IN, &OUT];
+    #[cfg(test)]
+    let all = [&IN, &OUT, &crate::template::CLASS];
+    all.into_iter()
+}
+
 /// A test configuration with its input packets.
 pub struct Rig {
     text: String,
@@ -116,7 +125,7 @@ impl Rig {
         let parsed = lang::load_str("test", &self.text, &crate::options());
         let messages = |d: &[lang::Diagnostic]| d.iter().map(|d| d.message.clone()).collect::<Vec<_>>();
         let graph = parsed.graph.ok_or_else(|| messages(&parsed.diagnostics))?;
-        let classes = super::all().chain([&IN, &OUT]);
+        let classes = super::all().chain(only_here());
         let printed = Arc::new(Mutex::new(String::new()));
         let print = printed.clone();
         let options = Options {
