@@ -192,7 +192,8 @@ fn junctor_calls_and_packets_of_both_families_pass() {
     let file = site.file("preshared", &preshared);
     site.meet(&["preshared-key", &file]);
     site.route(&format!("PresharedKey = {preshared}\nEndpoint = 192.0.2.2:51820"));
-    site.pings(&site.host, "10.2.0.1");
+    // The first packet waits for the handshake, and for a second attempt if the first one was lost.
+    site.host.run(&["ping", "-n", "-c", "1", "-W", "15", "10.2.0.1"]).unwrap();
     site.pings(&site.host, "2001:db8:2::1");
     site.pings(&site.peer, "10.1.0.2");
     // Every length up to the longest, so that padding has every size.

@@ -15,6 +15,7 @@ use crate::gate::Gate;
 use crate::key::{PublicKey, Secret};
 use crate::peer::Peer;
 use crate::session::Session;
+use crate::waiting::{Lost, Waiting};
 
 /// Why a device cannot be as it should.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,7 @@ pub struct Device {
     table: Cell<Table>,
     editor: Mutex<Editor>,
     pub(crate) gate: Mutex<Gate>,
+    pub(crate) waiting: Waiting,
     domain: Domain,
     workers: usize,
     /// Where the next tick goes on.
@@ -118,6 +120,7 @@ impl Device {
                 configured: BTreeSet::new(),
             }),
             gate: Mutex::new(Gate::new(crate::gate::DEFAULT_LIMIT)),
+            waiting: Waiting::new(),
             domain: domain.clone(),
             workers,
             swept: AtomicUsize::new(0),
@@ -253,6 +256,8 @@ impl Device {
         if let Some(peer) = editor.peers[number as usize].take() {
             let mut state = peer.state();
             state.is_gone = true;
+            peer.leave();
+            self.waiting.give_up(number, Lost::Removed);
             peer.erase(&mut state, None, 0);
         }
         Ok(())

@@ -18,8 +18,9 @@
 //! * [`session`]: keys, counters and window of one session.
 //! * [`peer`], [`device`]: who there is.
 //! * [`seal`], [`open`]: the way of packets.
+//! * [`waiting`]: packets that wait for a session.
 //!
-//! Packets meet no lock and no allocation. Handshakes take the lock of their peer. Time, and which worker calls, are passed in.
+//! Packets with a session meet no lock and no allocation. Handshakes take the lock of their peer. Time, and which worker calls, are passed in.
 //!
 //! Source: Donenfeld, *WireGuard: Next Generation Kernel Network Tunnel* (NDSS 2017, and the later white paper).
 
@@ -41,6 +42,7 @@ pub mod seal;
 pub mod session;
 pub mod shake;
 pub mod timers;
+pub mod waiting;
 
 pub use config::{Config, PeerConfig};
 pub use device::Device;

@@ -20,6 +20,7 @@ use sync::rcu::{Cell, Domain, Reader};
 use crate::cookie::{Mac, Receiver};
 use crate::endpoint::Endpoint;
 use crate::key::{PublicKey, Secret};
+use crate::limits::REKEY_TIMEOUT;
 use crate::noise::{Begun, Timestamp};
 use crate::session::Session;
 
@@ -78,6 +79,8 @@ pub struct Peer {
     endpoint: Cell<Option<Endpoint>>,
     /// Somebody wants a new session.
     wants: AtomicBool,
+    /// It was taken off the device.
+    gone: AtomicBool,
     lines: Box<[OnceLock<Box<Line>>]>,
     state: Mutex<State>,
 }
@@ -120,6 +123,13 @@ pub(crate) struct State {
     pub is_gone: bool,
 }
 
+impl State {
+    /// Whether the latest attempt was a moment ago, so that the next one must wait.
+    pub fn is_too_soon(&self, now_ns: u64) -> bool {
+        self.tried_ns.is_some_and(|tried| now_ns < tried + REKEY_TIMEOUT)
+    }
+}
+
 impl Peer {
     pub(crate) fn new(
         domain: &Domain,
@@ -136,6 +146,7 @@ impl Peer {
             current: Cell::new(domain, None),
             endpoint: Cell::new(domain, None),
             wants: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             lines: (0..workers.max(1)).map(|_| OnceLock::new()).collect(),
             state: Mutex::new(State {
                 preshared,
@@ -253,6 +264,16 @@ impl Peer {
     /// Whether one was, and is not any more.
     pub(crate) fn take_want(&self) -> bool {
         self.wants.load(Ordering::Relaxed) && self.wants.swap(false, Ordering::Relaxed)
+    }
+
+    /// It is taken off the device.
+    pub(crate) fn leave(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was taken off the device. Exact under the lock of the packets that wait.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

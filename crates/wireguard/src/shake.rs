@@ -12,7 +12,7 @@ use crate::cookie::Mac;
 use crate::device::Device;
 use crate::endpoint::{Endpoint, Outer};
 use crate::gate::Verdict;
-use crate::limits::{COOKIE, INITIATION_GAP, REKEY_TIMEOUT, SECOND};
+use crate::limits::{COOKIE, INITIATION_GAP, SECOND};
 use crate::message::{self, Cookie, DATA_HEADER_LEN, Data, Initiation, Message, Response, TAG_LEN};
 use crate::noise;
 use crate::peer::{Outstanding, Peer, State, place_of};
@@ -64,7 +64,7 @@ impl Path {
 }
 
 impl Device {
-    /// Works on a handshake message. Data messages are none.
+    /// Works on a handshake message. Data messages are none. Returns the number of the peer to which packets can be sent from now on, if it is so.
     ///
     /// # Errors
     /// Why it leads to nothing.
@@ -74,17 +74,18 @@ impl Device {
         path: Path,
         here: &Here<'_>,
         send: &mut Send<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<u32>, Refusal> {
         match message {
             Message::Initiation(initiation) => {
                 self.admit(initiation.whole, initiation.sender, path, here, send)?;
-                self.answer(initiation, path, here, send)
+                self.answer(initiation, path, here, send).map(|()| None)
             }
             Message::Response(response) => {
                 self.admit(response.whole, response.sender, path, here, send)?;
-                self.finish(response, path, here, send)
+                self.finish(response, path, here, send)?;
+                Ok(Some(place_of(response.receiver).0 as u32))
             }
-            Message::Cookie(cookie) => self.keep(cookie, here),
+            Message::Cookie(cookie) => self.keep(cookie, here).map(|()| None),
             Message::Data(_) => Err(Refusal::Unknown),
         }
     }
@@ -171,6 +172,7 @@ impl Device {
         };
         let session = Arc::new(Session::new(&keys, response.receiver, response.sender, true, here.now_ns));
         if !peer.install_mine(state, session.clone()) {
+            peer.want();
             return Err(Refusal::Busy);
         }
         peer.take_want();
@@ -196,8 +198,8 @@ impl Device {
 
     /// Begins a handshake with a peer, unless one was begun a moment ago. Whether it did.
     pub(crate) fn begin(&self, peer: &Peer, state: &mut State, here: &Here<'_>, send: &mut Send<'_>) -> bool {
-        let too_soon = state.tried_ns.is_some_and(|tried| here.now_ns < tried + REKEY_TIMEOUT);
-        let Some(endpoint) = peer.endpoint(here.reader).filter(|_| !too_soon && !state.is_gone) else {
+        let may = !state.is_too_soon(here.now_ns) && !state.is_gone;
+        let Some(endpoint) = peer.endpoint(here.reader).filter(|_| may) else {
             return false;
         };
         let begun = noise::begin(&self.key, &peer.key, &state.preshared, &noise::timestamp(here.wall_ns));

@@ -10,6 +10,7 @@ use crate::device::{Device, Table};
 use crate::limits::{KEEPALIVE, REKEY_ATTEMPT, REKEY_TIMEOUT, SECOND, SILENCE};
 use crate::peer::{Moments, Peer, State};
 use crate::shake::{Here, Send};
+use crate::waiting::Lost;
 
 /// Time from one tick to the next one.
 pub const TICK: u64 = SECOND / 10;
@@ -66,6 +67,7 @@ impl Device {
     /// Looks at some peers. Returns how long to wait before the next ones.
     fn sweep(&self, table: &Table, here: &Here<'_>, send: &mut Send<'_>) -> u64 {
         let looks = LOOKS.max(table.len().div_ceil((SECOND / TICK) as usize)).min(table.len());
+        let waits = self.waiting.expire(here.now_ns);
         let first = self.swept.load(Ordering::Relaxed);
         let (mut begins, mut quiet) = (0, 0);
         for step in 0..looks {
@@ -84,7 +86,7 @@ impl Device {
                 Seen::Begun => begins += 1,
             }
         }
-        if quiet == looks {
+        if quiet == looks && !waits {
             self.quiet.fetch_add(quiet, Ordering::Relaxed);
         } else {
             self.quiet.store(0, Ordering::Relaxed);
@@ -97,9 +99,13 @@ impl Device {
     pub fn hurry(&self, number: u32, here: &Here<'_>, send: &mut Send<'_>) {
         let Some(peer) = self.peer(here.reader, number) else { return };
         let Some(mut state) = peer.try_state() else { return };
-        if state.outstanding.is_none() && self.gate().may_begin(here.now_ns) {
+        // If it is too soon after the last one, a later tick still knows that one is wanted.
+        if state.outstanding.is_none()
+            && !state.is_too_soon(here.now_ns)
+            && self.gate().may_begin(here.now_ns)
+            && self.begin(peer, &mut state, here, send)
+        {
             peer.take_want();
-            self.begin(peer, &mut state, here, send);
         }
     }
 
@@ -125,6 +131,7 @@ impl Device {
         match &state.outstanding {
             Some(begun) if here.now_ns >= begun.since_ns + REKEY_ATTEMPT => {
                 state.outstanding = None;
+                self.waiting.give_up(peer.number, Lost::Unanswered);
                 false
             }
             Some(begun) if here.now_ns >= begun.sent_ns + REKEY_TIMEOUT + begun.jitter_ns => {

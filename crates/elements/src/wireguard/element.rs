@@ -20,7 +20,8 @@
 //! * `HANDSHAKES` handshakes in a second that the router works on at most; default 400. Beyond a quarter of them, senders must prove their addresses by cookies.
 //! * `MTU` the longest packet in bytes that may leave; default 1500. `FOLLOW` elements with devices, whose lowest MTU takes its place.
 //!
-//! There can be 32,766 peers. A packet without a session drops as `no-session`, and begins a handshake. Outer headers have TTL 64, no DSCP, the inner packet's ECN,
+//! There can be 32,766 peers. A packet without a session begins a handshake and waits for it: 64 packets of a peer
+//! at most, and 1,024 of all; the oldest gives way. Outer headers have TTL 64, no DSCP, the inner packet's ECN,
 //! and may be fragmented.
 //!
 //! A hot swap keeps sessions, and peers that handlers have added, if the private key is the same. No counter is ever used twice with a key.
@@ -28,7 +29,7 @@
 //! **Metadata:** packets begin with their IP header. Sets the destination annotation: to the peer's address, or to the destination of what came through the tunnel. Packets for
 //! output 2 have the longest length that would fit in the miscellaneous annotation.
 //!
-//! **Drops:** on the way out `no-peer`, `no-session`, `no-endpoint`, `must-fragment`, `too-long`, `bad-length`, `sequence-exhausted`, `no-memory`. On the way in `bad-wireguard`,
+//! **Drops:** on the way out `no-peer`, `handshake-queue-full`, `handshake-unanswered`, `no-endpoint`, `must-fragment`, `too-long`, `bad-length`, `sequence-exhausted`, `no-memory`. On the way in `bad-wireguard`,
 //! `not-for-us` (another port), `bad-fragment`, `no-session`, `replayed`, `outside-window`, `bad-icv`, `not-allowed`, `handshake-refused`, `handshake-limited`.
 //!
 //! **Handlers**
@@ -51,8 +52,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks, swap};
+use engine::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Provided, Sharing, Tasks, When, swap,
+};
 use packet::Batch;
+use sync::lock::How;
 use wireguard::device::{Error, Shown};
 use wireguard::gate::DEFAULT_LIMIT;
 use wireguard::{Device, config};
@@ -60,7 +64,7 @@ use wireguard::{Device, config};
 use super::arguments::{self, Told};
 use super::inward::inward;
 use super::outward::outward;
-use super::send::{TICK, tick, wake};
+use super::send::{TICK, lose, tick, wake};
 use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
@@ -90,6 +94,8 @@ struct WireGuard {
     limit: u32,
     mtu: usize,
     follow: LinkMtu,
+    /// The instance that counts the packets that wait, for the account.
+    counts: bool,
 }
 
 impl WireGuard {
@@ -138,6 +144,7 @@ impl Element for WireGuard {
         self.mtu = args.keyword("MTU", 1500);
         self.follow = LinkMtu::from_args(args);
         self.domain = args.rcu.clone();
+        self.counts = true;
         if let Some(told) = &told
             && told.config.peers.iter().any(|peer| peer.key == told.key.public())
         {
@@ -163,7 +170,7 @@ impl Element for WireGuard {
     }
 
     fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
+        Some(Box::new(WireGuard { counts: false, ..self.clone() }))
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
@@ -182,17 +189,31 @@ impl Element for WireGuard {
         }
     }
 
+    fn held(&self) -> usize {
+        self.device.as_ref().filter(|_| self.counts).map_or(0, |device| device.held())
+    }
+
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "packets whose peer has no session wait behind it, and handshakes and timers take them out; others pass without it";
+        vec![LockUse::new(How::Adaptive, "the packets that wait for handshakes", When::Exceptions, why)]
+    }
+
     fn provide(&self) -> Option<Provided> {
         self.device.clone().map(|device| device as Provided)
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        if swap::same::<WireGuard>(old).is_none() {
-            return false;
+        let Some(old) = swap::same::<WireGuard>(old) else { return false };
+        if let (Some(mine), Some(theirs)) = (&self.device, &old.device)
+            && Arc::ptr_eq(mine, theirs)
+        {
+            // What waits there waits here.
+            old.counts = false;
         }
         // The configuration was found to be in order before.
         let _ = self.follow();
         if let Some(device) = &self.device {
+            lose(cx, device);
             wake(cx, device);
         }
         true
@@ -202,7 +223,7 @@ impl Element for WireGuard {
         let Some(device) = &self.device else { return };
         match port {
             0 => outward(cx, device, self.follow.or(self.mtu), batch),
-            _ => inward(cx, device, batch),
+            _ => inward(cx, device, self.follow.or(self.mtu), batch),
         }
     }
 
@@ -222,6 +243,7 @@ impl Element for WireGuard {
             "set_peer" => device.set_peer(&config::parse_peer(value).map_err(failed)?).map_err(failed)?,
             _ => device.remove_peer(&value.trim().parse().map_err(failed)?).map_err(failed)?,
         }
+        lose(cx, device);
         wake(cx, device);
         Ok(())
     }

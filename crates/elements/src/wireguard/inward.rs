@@ -9,6 +9,7 @@ use wireguard::message::Message;
 use wireguard::open::{Datagram, Dropped, Known, destination};
 use wireguard::shake::{Here, Refusal};
 
+use super::outward::release;
 use super::send::{speak, wake};
 use crate::ipsec::inbound::pass;
 use crate::ipsec::outbound::{AT_ONCE, Fate, Others, dispatch, set_destination, sort};
@@ -22,15 +23,20 @@ const SHAKES: usize = 8;
 const SHAKE: Fate = Fate::Leave(usize::MAX, Reason::HandshakeLimited);
 const EMPTY: Fate = Fate::Leave(usize::MAX, Reason::Discarded);
 
+/// Peers, by their numbers, that have shown that they have the keys of a session.
+type Numbers = ArrayVec<u32, AT_ONCE>;
+
 /// Opens a batch.
-pub(super) fn inward(cx: &mut Cx<'_>, device: &Device, mut batch: Batch) {
+pub(super) fn inward(cx: &mut Cx<'_>, device: &Device, mtu: usize, mut batch: Batch) {
     let mut left = SHAKES;
     while !batch.is_empty() {
         let mut part = batch.split_front(AT_ONCE);
         let (now_ns, wall_ns, worker) = (cx.now(), cx.wall(), cx.worker());
         let here = Here { reader: cx.rcu(), worker, now_ns, wall_ns };
-        let mut others = open(&mut part, device, &here);
-        finish(cx, device, &mut others, &mut left);
+        let mut confirmed = Numbers::new();
+        let mut others = open(&mut part, device, &here, &mut confirmed);
+        finish(cx, device, mtu, &mut others, &mut left);
+        confirmed.into_iter().for_each(|number| release(cx, device, mtu, number));
         dispatch(cx, others);
         if !part.is_empty() {
             cx.push_joined(OPENED, part);
@@ -39,7 +45,7 @@ pub(super) fn inward(cx: &mut Cx<'_>, device: &Device, mut batch: Batch) {
 }
 
 /// Opens the packets of a batch, at most [`AT_ONCE`]. Those that stay in it are what was sealed.
-fn open(batch: &mut Batch, device: &Device, here: &Here<'_>) -> Others {
+fn open(batch: &mut Batch, device: &Device, here: &Here<'_>, confirmed: &mut Numbers) -> Others {
     let mut others = Others::new();
     let port = device.local(here.reader).port;
     let known = sort(batch, &mut others, |packet| recognise(packet, device, port, here));
@@ -51,6 +57,9 @@ fn open(batch: &mut Batch, device: &Device, here: &Here<'_>) -> Others {
     sort(batch, &mut others, |packet| {
         let (known, passes) = each.next().ok_or(Fate::Drop(Reason::BadWireGuard))?;
         passes.map_err(fate)?;
+        if !known.session.is_confirmed() && confirmed.last() != Some(&known.peer.number) {
+            confirmed.push(known.peer.number);
+        }
         if !device.unpack(packet, known, here).map_err(fate)? {
             return Err(EMPTY);
         }
@@ -77,14 +86,14 @@ fn recognise<'a>(packet: &Packet, device: &'a Device, port: u16, here: &Here<'a>
 }
 
 /// Works on handshake messages, and ends what carries nothing. The others stay.
-fn finish(cx: &mut Cx<'_>, device: &Device, others: &mut Others, left: &mut usize) {
+fn finish(cx: &mut Cx<'_>, device: &Device, mtu: usize, others: &mut Others, left: &mut usize) {
     let mut at = 0;
     while at < others.len() {
         match others[at].0 {
             SHAKE if *left > 0 => {
                 *left -= 1;
                 let (_, packet) = others.remove(at);
-                shake(cx, device, packet);
+                shake(cx, device, mtu, packet);
             }
             SHAKE => {
                 others[at].0 = Fate::Drop(Reason::HandshakeLimited);
@@ -99,16 +108,19 @@ fn finish(cx: &mut Cx<'_>, device: &Device, others: &mut Others, left: &mut usiz
     }
 }
 
-fn shake(cx: &mut Cx<'_>, device: &Device, packet: Packet) {
+fn shake(cx: &mut Cx<'_>, device: &Device, mtu: usize, packet: Packet) {
     let result = speak(cx, |here, send| {
         let datagram = Datagram::read(packet.data()).map_err(|_| Refusal::Forged)?;
         let message = datagram.message(packet.data()).ok_or(Refusal::Forged)?;
         device.shake(&message, datagram.path, here, send)
     });
     match result {
-        Ok(()) => {
+        Ok(session) => {
             cx.absorbed(&packet);
             wake(cx, device);
+            if let Some(number) = session {
+                release(cx, device, mtu, number);
+            }
         }
         Err(Refusal::Limited) => cx.drop(Reason::HandshakeLimited, packet),
         Err(Refusal::Busy) => cx.drop(Reason::NoMemory, packet),

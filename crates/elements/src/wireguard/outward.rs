@@ -3,10 +3,11 @@
 
 use arrayvec::ArrayVec;
 use engine::{Cx, Reason};
-use packet::{Batch, anno};
+use packet::{Batch, Packet, anno};
 use sync::rcu::Reader;
 use wireguard::Device;
 use wireguard::seal::{Chosen, Unsealed};
+use wireguard::waiting::Held;
 
 use super::send::{OUTSIDE, speak, wake};
 use crate::ipsec::outbound::{AT_ONCE, Fate, Others, dispatch, set_destination, sort};
@@ -15,6 +16,12 @@ use crate::ipsec::outbound::{AT_ONCE, Fate, Others, dispatch, set_destination, s
 const TOO_BIG: usize = 2;
 /// Handshakes that a batch begins at most. The others wait for the next tick.
 const HURRIES: usize = 2;
+
+/// A mark on packets that wait for a session.
+const WAIT: Fate = Fate::Leave(usize::MAX, Reason::NoSession);
+
+/// Peers, by their numbers, whose sessions packets of a batch wait for.
+type Waits = ArrayVec<u32, AT_ONCE>;
 
 /// Peers that packets of a batch want handshakes with.
 type Wanted = ArrayVec<u32, HURRIES>;
@@ -34,9 +41,17 @@ pub(super) fn outward(cx: &mut Cx<'_>, device: &Device, mtu: usize, mut batch: B
     let mut is_woken = false;
     while !batch.is_empty() {
         let mut part = batch.split_front(AT_ONCE);
-        let others = seal(&mut part, device, cx.rcu(), here, &mut wanted);
-        is_woken |= others.iter().any(|(fate, _)| *fate == Fate::Drop(Reason::NoSession));
-        dispatch(cx, others);
+        let mut waits = Waits::new();
+        let others = seal(&mut part, device, cx.rcu(), here, &mut waits);
+        if waits.is_empty() {
+            dispatch(cx, others);
+        } else {
+            is_woken = true;
+            note(&mut wanted, &waits);
+            let mut ready = hold(cx, device, others, &waits);
+            ready.append(&mut batch);
+            batch = ready;
+        }
         if !part.is_empty() {
             cx.push_joined(OUTSIDE, part);
         }
@@ -50,12 +65,12 @@ pub(super) fn outward(cx: &mut Cx<'_>, device: &Device, mtu: usize, mut batch: B
 }
 
 /// Seals the packets of a batch, at most [`AT_ONCE`]. Those that stay in it are sealed.
-fn seal(batch: &mut Batch, device: &Device, reader: &Reader, here: Here, wanted: &mut Wanted) -> Others {
+fn seal(batch: &mut Batch, device: &Device, reader: &Reader, here: Here, waits: &mut Waits) -> Others {
     let mut others = Others::new();
     let chosen = sort(batch, &mut others, |packet| {
         device.choose(reader, packet.data(), here.mtu, here.now_ns).map_err(|why| {
             match why {
-                Unsealed::NoSession(number) if !wanted.contains(&number) => drop(wanted.try_push(number)),
+                Unsealed::NoSession(number) => waits.push(number),
                 Unsealed::TooBig(longest) => packet.set_anno_u32(anno::PATH_MTU, longest as u32),
                 _ => {}
             }
@@ -71,6 +86,50 @@ fn seal(batch: &mut Batch, device: &Device, reader: &Reader, here: Here, wanted:
         Ok(())
     });
     others
+}
+
+/// Notes peers to begin handshakes with, as many as there is room for.
+fn note(wanted: &mut Wanted, waits: &[u32]) {
+    for number in waits {
+        if !wanted.contains(number) {
+            let _ = wanted.try_push(*number);
+        }
+    }
+}
+
+/// Lets packets wait for sessions; the others leave by their fates. Returns those for which there is a session by now.
+fn hold(cx: &mut Cx<'_>, device: &Device, others: Others, waits: &[u32]) -> Batch {
+    let (mut ready, mut rest, mut numbers) = (Batch::new(), Others::new(), waits.iter());
+    for (fate, packet) in others {
+        match numbers.as_slice().first() {
+            Some(number) if fate == WAIT => {
+                numbers.next();
+                hold_one(cx, device, *number, packet, &mut ready);
+            }
+            _ => rest.push((fate, packet)),
+        }
+    }
+    dispatch(cx, rest);
+    ready
+}
+
+fn hold_one(cx: &mut Cx<'_>, device: &Device, number: u32, packet: Packet, ready: &mut Batch) {
+    let now_ns = cx.now();
+    cx.holds(&packet);
+    match device.hold(cx.rcu(), number, packet, now_ns) {
+        Held::Waits => {}
+        Held::Displaces(packet) | Held::Full(packet) => cx.drop(Reason::HandshakeQueueFull, packet),
+        Held::Gone(packet) => cx.drop(Reason::NoPeer, packet),
+        Held::Ready(mut packets) => ready.append(&mut packets),
+    }
+}
+
+/// Sends the packets that have waited for a session with a peer.
+pub(super) fn release(cx: &mut Cx<'_>, device: &Device, mtu: usize, number: u32) {
+    let batch = device.take_held(number);
+    if !batch.is_empty() {
+        outward(cx, device, mtu, batch);
+    }
 }
 
 /// Counters for packets. A run of packets of one session takes its counters at once.
@@ -91,7 +150,7 @@ fn fate(why: Unsealed) -> Fate {
         Unsealed::NotIp => Reason::BadLength,
         Unsealed::NoPeer => Reason::NoPeer,
         Unsealed::NoEndpoint => Reason::NoEndpoint,
-        Unsealed::NoSession(_) => Reason::NoSession,
+        Unsealed::NoSession(_) => return WAIT,
         Unsealed::TooBig(_) => return Fate::Leave(TOO_BIG, Reason::MustFragment),
         Unsealed::TooLong => Reason::TooLong,
         Unsealed::NoMemory => Reason::NoMemory,

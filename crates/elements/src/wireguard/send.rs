@@ -6,6 +6,7 @@ use packet::Packet;
 use wireguard::Device;
 use wireguard::endpoint::Outer;
 use wireguard::shake::Here;
+use wireguard::waiting::Lost;
 
 use crate::ipsec::outbound::set_destination;
 
@@ -49,9 +50,22 @@ pub(super) const TICK: u32 = 1;
 
 /// Has time pass for the device, and sets the timer for the next time.
 pub(super) fn tick(cx: &mut Cx<'_>, device: &Device) {
-    match speak(cx, |here, send| device.tick(here, send)) {
+    let next = speak(cx, |here, send| device.tick(here, send));
+    lose(cx, device);
+    match next {
         Some(at) => cx.set_timer(TICK, at),
         None => cx.clear_timer(TICK),
+    }
+}
+
+/// Drops packets that wait no longer.
+pub(super) fn lose(cx: &mut Cx<'_>, device: &Device) {
+    for (why, packet) in device.take_lost() {
+        let reason = match why {
+            Lost::Unanswered => Reason::HandshakeUnanswered,
+            Lost::Removed => Reason::NoPeer,
+        };
+        cx.drop(reason, packet);
     }
 }
 

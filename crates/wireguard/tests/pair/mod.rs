@@ -109,8 +109,8 @@ impl Side {
                 self.open(bytes, datagram, (data.receiver, data.counter)).map_err(Ok)
             }
             Some(message) => {
-                let result =
-                    self.speak(|device, here, send| device.shake(&message, datagram.path, here, send));
+                let result = self
+                    .speak(|device, here, send| device.shake(&message, datagram.path, here, send).map(drop));
                 self.reader.quiescent();
                 Err(Err(result))
             }

@@ -47,8 +47,10 @@ fn run(run: Run, seconds: u64) -> Run {
 /// The router after a handshake, which a packet has begun.
 fn shaken(text: &str) -> Run {
     let run = run(Rig::text(text).inputs(&[&four(1)]).ready(), 1);
-    assert_eq!(run.drops("a"), [(Reason::NoSession, 1)]);
-    assert_eq!(run.bytes("wire").iter().map(Vec::len).collect::<Vec<_>>(), [28 + 148, 28 + 32]);
+    assert_eq!(run.drops("a"), []);
+    // Initiation, a packet that carries nothing, and the one that has waited.
+    assert_eq!(run.bytes("wire").iter().map(Vec::len).collect::<Vec<_>>(), [28 + 148, 28 + 32, 28 + 32 + 64]);
+    assert_eq!(run.bytes("o0"), [four(1)]);
     assert_eq!(run.bytes("back").iter().map(Vec::len).collect::<Vec<_>>(), [28 + 92]);
     run
 }
@@ -76,7 +78,7 @@ fn a_packet_begins_a_handshake_and_the_next_ones_pass() {
         fields[..4],
         [&theirs.public().to_string(), "(none)", "192.0.2.2:51820", "10.2.0.0/16,2001:db8:2::/48"]
     );
-    assert_eq!(fields[5..], ["1132", "372", "off"], "bytes as Linux counts them");
+    assert_eq!(fields[5..], ["1132", "468", "off"], "bytes as Linux counts them");
     assert!(now.read("b.peers").contains("\t192.0.2.1:51820\t"), "it was learned");
     assert_eq!(
         (now.read("b.public_key"), now.read("b.count"), now.read("b.port")),
@@ -101,7 +103,7 @@ fn ipv6_passes_inside_and_outside() {
     repr.emit(&mut six).unwrap();
     let now = run(Rig::text(&text).inputs(&[&six]).ready(), 1);
     now.give("i", packets(&[six.clone()]));
-    assert_eq!(run(now, 1).bytes("o0"), [six]);
+    assert_eq!(run(now, 1).bytes("o0"), [six.clone(), six]);
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn peers_send_from_their_own_networks_alone() {
     assert_eq!((now.bytes("o0"), now.drops("b")), (vec![four(2)], vec![(Reason::NotAllowed, 1)]));
     let (now, wire) = sent(now, &[packet([10, 1, 0, 1], [10, 3, 0, 1], 60)]);
     assert_eq!(wire, Vec::<Bytes>::new());
-    assert_eq!(now.drops("a"), [(Reason::NoPeer, 1), (Reason::NoSession, 1)]);
+    assert_eq!(now.drops("a"), [(Reason::NoPeer, 1)]);
 }
 
 #[test]
@@ -191,7 +193,7 @@ fn keys_change_and_end() {
     now.bytes("wire");
     let (now, wire) = sent(now, &[four(4)]);
     assert_eq!(wire[0].len(), 28 + 148, "a handshake comes first");
-    assert_eq!(now.bytes("o0"), Vec::<Bytes>::new());
+    assert_eq!(now.bytes("o0"), [four(4)]);
 }
 
 #[test]
@@ -233,9 +235,76 @@ fn a_hot_swap_keeps_sessions_and_counters() {
     let counter = |bytes: &Bytes| u64::from_le_bytes(bytes[36..44].try_into().unwrap());
     assert_eq!(
         [&before[0], &after[0], &after[1]].map(counter),
-        [1, 2, 3],
-        "0 was the keepalive behind the handshake"
+        [2, 3, 4],
+        "0 was the keepalive behind the handshake, 1 the packet that had waited for it"
     );
+}
+
+/// A tunnel whose link from `a` to `b` leads nowhere until `s.switch` is 0.
+fn cut(switch: u8) -> String {
+    pair(&format!("s :: Switch({switch}) ->"), "") + " s[1] -> Discard;"
+}
+
+/// A tunnel whose link is cut, and in which packets with these numbers wait.
+fn waiting(numbers: std::ops::RangeInclusive<u8>) -> Run {
+    let now = Rig::text(&cut(1)).ready();
+    now.give("i", packets(&numbers.map(four).collect::<Vec<_>>()));
+    run(now, 1)
+}
+
+fn held(now: &Run) -> usize {
+    now.report().elements[now.index("a")].held
+}
+
+#[test]
+fn the_latest_packets_wait_and_leave_in_their_order() {
+    let most = wireguard::waiting::PER_PEER as u8;
+    let mut now = waiting(1..=most + 6);
+    assert_eq!((now.drops("a"), held(&now)), (vec![(Reason::HandshakeQueueFull, 6)], 64));
+    now.write("s.switch", "0").unwrap();
+    let now = run(now, 6);
+    assert_eq!(now.bytes("o0"), (7..=most + 6).map(four).collect::<Vec<_>>());
+    assert_eq!((now.drops("a"), held(&now)), (vec![(Reason::HandshakeQueueFull, 6)], 0));
+}
+
+#[test]
+fn packets_of_a_peer_that_does_not_answer_are_given_up() {
+    let now = run(waiting(1..=3), 88);
+    assert_eq!((now.drops("a"), held(&now)), (vec![], 3));
+    let now = run(now, 2);
+    assert_eq!((now.drops("a"), held(&now)), (vec![(Reason::HandshakeUnanswered, 3)], 0));
+    // The next packet waits for the next attempt, though the last one was a moment ago.
+    let made = |now: &Run| now.report().elements[now.index("a")].deeds.made;
+    let before = made(&now);
+    let (now, _) = sent(now, &[four(4)]);
+    let now = run(now, 6);
+    assert_eq!((made(&now) > before, held(&now)), (true, 1));
+}
+
+#[test]
+fn packets_of_a_peer_that_is_removed_are_dropped() {
+    let mut now = waiting(1..=3);
+    let (_, theirs) = keys();
+    now.write("a.remove_peer", &theirs.public().to_string()).unwrap();
+    let now = run(now, 1);
+    assert_eq!((now.drops("a"), held(&now)), (vec![(Reason::NoPeer, 3)], 0));
+}
+
+#[test]
+fn a_hot_swap_keeps_packets_that_wait() {
+    let mut now = waiting(1..=3);
+    assert_eq!(now.swap(&cut(0)).unwrap().dropped, []);
+    assert_eq!(held(&now), 3);
+    let now = run(now, 6);
+    assert_eq!((now.bytes("o0"), now.drops("a"), held(&now)), (vec![four(1), four(2), four(3)], vec![], 0));
+}
+
+#[test]
+fn a_hot_swap_to_another_key_counts_packets_that_wait() {
+    let mut now = waiting(1..=3);
+    let text = cut(0).replace(&keys().0.reveal(), &Secret::new([11 << 3; 32]).reveal());
+    assert_eq!(now.swap(&text).unwrap().dropped, [("a".to_owned(), 3)]);
+    assert_eq!(held(&now), 0);
 }
 
 #[test]
