@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use snow::params::DHChoice;
 use snow::resolvers::{CryptoResolver as _, DefaultResolver};
+use snow::types::Dh;
 use zeroize::{Zeroize as _, Zeroizing};
 
 /// Bytes of every key.
@@ -41,6 +42,22 @@ fn decode(text: &str) -> Result<Zeroizing<[u8; KEY_LEN]>, BadKey> {
         _ => return Err(BadKey),
     }
     Ok(bytes)
+}
+
+impl PublicKey {
+    /// Whether this key and a private one make a secret. Points of low order make zeros with every private key (RFC 7748, 6.1).
+    pub(crate) fn is_a_secret_with(&self, secret: &Secret) -> bool {
+        let mut curve = curve();
+        curve.set(&*secret.0);
+        let mut shared = Zeroizing::new([0; KEY_LEN]);
+        let made = curve.dh(&self.0, &mut *shared);
+        curve.set(&[0; KEY_LEN]);
+        made.is_ok() && *shared != [0; KEY_LEN]
+    }
+}
+
+fn curve() -> Box<dyn Dh> {
+    DefaultResolver.resolve_dh(&DHChoice::Curve25519).expect("Curve25519 is built in")
 }
 
 impl FromStr for PublicKey {
@@ -107,7 +124,7 @@ impl Secret {
 
     /// The public key that belongs to this private one.
     pub fn public(&self) -> PublicKey {
-        let mut curve = DefaultResolver.resolve_dh(&DHChoice::Curve25519).expect("Curve25519 is built in");
+        let mut curve = curve();
         curve.set(&*self.0);
         let mut public = [0; KEY_LEN];
         public.copy_from_slice(curve.pubkey());

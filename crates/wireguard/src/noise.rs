@@ -54,13 +54,16 @@ pub struct Begun(HandshakeState);
 /// Begins a handshake: Noise's first message.
 ///
 /// # Errors
-/// The system has no randomness, or the peer's key is none.
+/// The system has no randomness, or the peer's key is none: everybody could compute what it makes together with a private one.
 pub fn begin(
     local: &Secret,
     remote: &PublicKey,
     preshared: &Secret,
     timestamp: &Timestamp,
 ) -> Result<(Begun, [u8; NOISE_FIRST_LEN]), Forged> {
+    if !remote.is_a_secret_with(local) {
+        return Err(Forged);
+    }
     let mut message = [0; NOISE_FIRST_LEN];
     let mut build = || {
         let builder = Builder::new(PARAMS.clone()).prologue(PROLOGUE)?.local_private_key(local.bytes())?;

@@ -202,11 +202,12 @@ impl Device {
         let Some(endpoint) = peer.endpoint(here.reader).filter(|_| may) else {
             return false;
         };
+        // An attempt that fails at once is one, too: it is not repeated at every tick.
+        state.tried_ns = Some(here.now_ns);
         let begun = noise::begin(&self.key, &peer.key, &state.preshared, &noise::timestamp(here.wall_ns));
         let Ok((begun, noise)) = begun else { return false };
         let before = state.outstanding.take();
         let index = peer.new_index(state, fastrand::u32(..));
-        state.tried_ns = Some(here.now_ns);
         state.outstanding = Some(Box::new(Outstanding {
             begun,
             index,

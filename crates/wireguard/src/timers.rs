@@ -200,3 +200,31 @@ fn is_keepalive_due(state: &State, moments: Moments, now_ns: u64) -> bool {
     let every = u64::from(state.keepalive) * SECOND;
     every > 0 && (last == 0 || now_ns + 1 >= last + every)
 }
+
+#[cfg(test)]
+mod tests {
+    use sync::rcu::Domain;
+
+    use super::*;
+    use crate::{PeerConfig, PublicKey, Secret};
+
+    #[test]
+    fn an_attempt_that_fails_at_once_is_not_repeated_at_every_tick() {
+        let domain = Domain::default();
+        let reader = domain.register("test");
+        let device = Device::new(Secret::new([8; 32]), &domain, 1).unwrap();
+        // With a point of low order no handshake can begin.
+        let endpoint = Some("192.0.2.2:51820".parse().unwrap());
+        device.set_peer(&PeerConfig { endpoint, ..PeerConfig::new(PublicKey([0; 32])) }).unwrap();
+        let peer = device.peer(&reader, 0).unwrap();
+        peer.want();
+        let mut tried = Vec::new();
+        for now_ns in (0..12 * SECOND).step_by(TICK as usize) {
+            let here = Here { reader: &reader, worker: 0, now_ns, wall_ns: now_ns };
+            device.tick(&here, &mut |_, _| panic!("there is nothing to send"));
+            tried.push(peer.state().tried_ns);
+        }
+        tried.dedup();
+        assert_eq!(tried, [Some(0), Some(5 * SECOND), Some(10 * SECOND)]);
+    }
+}
