@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Configurations in the form of `wg setconf` and `wg showconf`, and peers in the words of `wg set`.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -106,7 +107,8 @@ const QUICK: &[&str] =
 /// # Errors
 /// What is wrong, by lines. Keys are not shown.
 pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
-    let mut reading = Reading { config: Config::default(), peer: None, section: Section::None };
+    let mut reading =
+        Reading { config: Config::default(), keys: HashSet::new(), peer: None, section: Section::None };
     let mut mistakes = Vec::new();
     let mut last = 0;
     for (line, text) in (1..).zip(text.lines()) {
@@ -195,6 +197,8 @@ struct Open {
 
 struct Reading {
     config: Config,
+    /// The peers' keys.
+    keys: HashSet<PublicKey>,
     peer: Option<Open>,
     section: Section,
 }
@@ -238,9 +242,7 @@ impl Reading {
         let Some(Open { line, key, has_key, rest }) = self.peer.take() else { return Ok(()) };
         let mistake = |what: String| Err(Mistake { line, what });
         match key {
-            Some(key) if self.config.peers.iter().any(|other| other.key == key) => {
-                mistake(format!("the peer {key} stands here twice"))
-            }
+            Some(key) if !self.keys.insert(key) => mistake(format!("the peer {key} stands here twice")),
             Some(key) => {
                 self.config.peers.push(PeerConfig { key, ..rest });
                 Ok(())

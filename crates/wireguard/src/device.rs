@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device: a private key, a port, and the peers.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +15,7 @@ use crate::gate::Gate;
 use crate::key::{PublicKey, Secret};
 use crate::peer::Peer;
 use crate::session::Session;
+use crate::table::Table;
 use crate::waiting::{Lost, Waiting};
 
 /// Why a device cannot be as it should.
@@ -36,9 +37,6 @@ pub enum Error {
     #[error("workers still use earlier tables; try again")]
     Busy,
 }
-
-/// Peers by their numbers.
-pub(crate) type Table = Box<[Option<Arc<Peer>>]>;
 
 /// A device. All workers use it at once.
 pub struct Device {
@@ -63,8 +61,9 @@ pub struct Device {
 
 /// What changes peers.
 struct Editor {
-    peers: Vec<Option<Arc<Peer>>>,
-    numbers: HashMap<PublicKey, u32>,
+    /// What workers see when it is published.
+    table: Table,
+    /// Numbers below the highest one that no peer has.
     free: BTreeSet<u32>,
     writer: allowed::Writer,
     /// Peers that the configuration has, so that others stay when it changes.
@@ -111,10 +110,9 @@ impl Device {
             receiver: Receiver::new(&public),
             local: Cell::new(domain, Local::default()),
             allowed: writer.reader(),
-            table: Cell::new(domain, Box::default()),
+            table: Cell::new(domain, Table::default()),
             editor: Mutex::new(Editor {
-                peers: Vec::new(),
-                numbers: HashMap::new(),
+                table: Table::default(),
                 free: BTreeSet::new(),
                 writer,
                 configured: BTreeSet::new(),
@@ -153,23 +151,21 @@ impl Device {
     /// A peer by its number.
     #[inline]
     pub fn peer<'a>(&'a self, reader: &'a Reader, number: u32) -> Option<&'a Arc<Peer>> {
-        self.table(reader).get(number as usize)?.as_ref()
+        self.table(reader).get(number as usize)
     }
 
     /// The session that messages call by this index, and its peer.
     #[inline]
     pub(crate) fn session<'a>(&'a self, reader: &'a Reader, index: u32) -> Option<(&'a Peer, &'a Session)> {
         let (number, place) = crate::peer::place_of(index);
-        let peer = self.table(reader).get(number)?.as_ref()?;
+        let peer = self.table(reader).get(number)?;
         let session = peer.at(reader, place).filter(|session| session.local == index)?;
         Some((peer, session))
     }
 
     /// A peer by its key.
-    pub(crate) fn find(&self, key: &PublicKey) -> Option<Arc<Peer>> {
-        let editor = self.edit();
-        let number = *editor.numbers.get(key)?;
-        editor.peers[number as usize].clone()
+    pub(crate) fn find<'a>(&'a self, reader: &'a Reader, key: &PublicKey) -> Option<&'a Arc<Peer>> {
+        self.table(reader).find(key)
     }
 
     fn edit(&self) -> MutexGuard<'_, Editor> {
@@ -182,7 +178,7 @@ impl Device {
 
     /// How many peers there are.
     pub fn count(&self) -> usize {
-        self.edit().numbers.len()
+        self.edit().table.count()
     }
 
     /// Lets so many handshakes through in a second.
@@ -207,9 +203,7 @@ impl Device {
         let wanted: BTreeSet<PublicKey> = config.peers.iter().map(|peer| peer.key).collect();
         let mut editor = self.edit();
         let gone: Vec<PublicKey> = editor.configured.difference(&wanted).copied().collect();
-        for key in gone {
-            self.take_out(&mut editor, &key)?;
-        }
+        self.take_out(&mut editor, &gone)?;
         let changed = self.put_all(&mut editor, &config.peers);
         self.publish(&editor)?;
         changed?;
@@ -234,30 +228,30 @@ impl Device {
     /// There is no such peer, or workers stand still.
     pub fn remove_peer(&self, key: &PublicKey) -> Result<(), Error> {
         let mut editor = self.edit();
-        if !editor.numbers.contains_key(key) {
+        if editor.table.find(key).is_none() {
             return Err(Error::Unknown(*key));
         }
-        self.take_out(&mut editor, key)?;
+        self.take_out(&mut editor, &[*key])?;
         editor.configured.remove(key);
         self.publish(&editor)
     }
 
     fn publish(&self, editor: &Editor) -> Result<(), Error> {
-        self.table.publish(editor.peers.clone().into()).map_err(|_| Error::Busy)
+        self.table.publish(editor.table.clone()).map_err(|_| Error::Busy)
     }
 
-    fn take_out(&self, editor: &mut Editor, key: &PublicKey) -> Result<(), Error> {
-        let Some(number) = editor.numbers.get(key).copied() else { return Ok(()) };
+    /// Takes out those of these peers that there are.
+    fn take_out(&self, editor: &mut Editor, keys: &[PublicKey]) -> Result<(), Error> {
+        let numbers = keys.iter().filter_map(|key| editor.table.find(key)).map(|peer| peer.number);
         let gone: Vec<(Prefix, Option<u32>)> =
-            editor.writer.of(number).map(|prefix| (prefix, None)).collect();
+            numbers.flat_map(|number| editor.writer.of(number)).map(|prefix| (prefix, None)).collect();
         editor.writer.change(&gone)?;
-        editor.numbers.remove(key);
-        editor.free.insert(number);
-        if let Some(peer) = editor.peers[number as usize].take() {
+        for peer in keys.iter().filter_map(|key| editor.table.remove(key)) {
+            editor.free.insert(peer.number);
             let mut state = peer.state();
             state.is_gone = true;
             peer.leave();
-            self.waiting.give_up(number, Lost::Removed);
+            self.waiting.give_up(peer.number, Lost::Removed);
             peer.erase(&mut state, None, 0);
         }
         Ok(())
@@ -265,16 +259,12 @@ impl Device {
 
     fn put_all(&self, editor: &mut Editor, peers: &[PeerConfig]) -> Result<(), Error> {
         let mut changes = Changes::default();
-        let mut result = Ok(());
-        for config in peers {
-            match self.put(editor, config, &mut changes) {
-                Ok(()) => {}
-                Err(why) => {
-                    result = Err(why);
-                    break;
-                }
-            }
-        }
+        let mut reader = self.domain.register("the configuration of WireGuard");
+        let result = peers.iter().try_for_each(|config| {
+            reader.quiescent();
+            self.put(editor, config, &reader, &mut changes)
+        });
+        drop(reader);
         // A network that changes its owner is taken from the old one before the new one has it.
         let Changes { mut gone, given } = changes;
         gone.extend(given);
@@ -282,12 +272,23 @@ impl Device {
         result
     }
 
-    fn put(&self, editor: &mut Editor, config: &PeerConfig, changes: &mut Changes) -> Result<(), Error> {
+    fn put(
+        &self,
+        editor: &mut Editor,
+        config: &PeerConfig,
+        reader: &Reader,
+        changes: &mut Changes,
+    ) -> Result<(), Error> {
         if config.key == self.public {
             return Err(Error::OwnKey);
         }
-        let peer = match editor.numbers.get(&config.key) {
-            Some(number) => editor.peers[*number as usize].clone().ok_or(Error::Unknown(config.key))?,
+        let peer = match editor.table.find(&config.key).cloned() {
+            Some(peer) => {
+                if let Some(remote) = config.endpoint {
+                    peer.place_at(reader, remote);
+                }
+                peer
+            }
             None => self.make(editor, config)?,
         };
         {
@@ -299,9 +300,6 @@ impl Device {
                 state.keepalive = keepalive;
             }
         }
-        if let Some(remote) = config.endpoint {
-            peer.place_at(remote);
-        }
         if config.replaces_allowed {
             changes.gone.extend(editor.writer.of(peer.number).map(|prefix| (prefix, None)));
         }
@@ -310,17 +308,14 @@ impl Device {
     }
 
     fn make(&self, editor: &mut Editor, config: &PeerConfig) -> Result<Arc<Peer>, Error> {
-        let number = editor.free.pop_first().unwrap_or(editor.peers.len() as u32);
+        let number = editor.free.first().copied().unwrap_or(editor.table.len() as u32);
         if number as usize > PEERS_MAX {
             return Err(Error::TooManyPeers);
         }
         let none = Secret::new([0; 32]);
-        let peer = Arc::new(Peer::new(&self.domain, number, config.key, none, self.workers));
-        if number as usize == editor.peers.len() {
-            editor.peers.push(None);
-        }
-        editor.peers[number as usize] = Some(peer.clone());
-        editor.numbers.insert(config.key, number);
+        let peer = Arc::new(Peer::new(&self.domain, number, config.key, none, config.endpoint, self.workers));
+        editor.free.remove(&number);
+        editor.table.insert(peer.clone());
         Ok(peer)
     }
 
@@ -339,6 +334,6 @@ impl Device {
                 keepalive: state.keepalive,
             }
         };
-        editor.peers.iter().flatten().map(shown).collect()
+        editor.table.iter().map(shown).collect()
     }
 }

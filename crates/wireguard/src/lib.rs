@@ -41,6 +41,7 @@ pub mod peer;
 pub mod seal;
 pub mod session;
 pub mod shake;
+mod table;
 pub mod timers;
 pub mod waiting;
 

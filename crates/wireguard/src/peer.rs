@@ -136,6 +136,7 @@ impl Peer {
         number: u32,
         key: PublicKey,
         preshared: Secret,
+        remote: Option<SocketAddr>,
         workers: usize,
     ) -> Peer {
         Peer {
@@ -144,7 +145,7 @@ impl Peer {
             receiver: Receiver::new(&key),
             sessions: std::array::from_fn(|_| Cell::new(domain, None)),
             current: Cell::new(domain, None),
-            endpoint: Cell::new(domain, None),
+            endpoint: Cell::new(domain, remote.map(|remote| Endpoint { remote, local: None })),
             wants: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             lines: (0..workers.max(1)).map(|_| OnceLock::new()).collect(),
@@ -195,8 +196,8 @@ impl Peer {
     }
 
     /// As the configuration says: it is there, and reached by the usual address.
-    pub(crate) fn place_at(&self, remote: SocketAddr) {
-        let _ = self.endpoint.publish(Some(Endpoint { remote, local: None }));
+    pub(crate) fn place_at(&self, reader: &Reader, remote: SocketAddr) {
+        self.moved(reader, Endpoint { remote, local: None });
     }
 
     /// The line of a worker. Another number than those of the workers there are counts as the last one.

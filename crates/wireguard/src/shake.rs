@@ -125,7 +125,7 @@ impl Device {
         send: &mut Send<'_>,
     ) -> Result<(), Refusal> {
         let asked = noise::read(&self.key, initiation.noise).map_err(|_| Refusal::Forged)?;
-        let peer = self.find(&asked.remote).ok_or(Refusal::Unknown)?;
+        let peer = self.find(here.reader, &asked.remote).ok_or(Refusal::Unknown)?;
         let state = &mut *peer.state();
         if state.is_gone {
             return Err(Refusal::Unknown);
@@ -146,7 +146,7 @@ impl Device {
         peer.note_got(here.worker, initiation.whole.len(), false, here.now_ns);
         peer.moved(here.reader, path.endpoint());
         let mut bytes = message::response(index, initiation.sender, &noise);
-        self.say(&peer, state, &path.endpoint(), &mut bytes, index, here, send);
+        self.say(peer, state, &path.endpoint(), &mut bytes, index, here, send);
         Ok(())
     }
 

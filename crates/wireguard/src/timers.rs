@@ -6,10 +6,11 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::device::{Device, Table};
+use crate::device::Device;
 use crate::limits::{KEEPALIVE, REKEY_ATTEMPT, REKEY_TIMEOUT, SECOND, SILENCE};
 use crate::peer::{Moments, Peer, State};
 use crate::shake::{Here, Send};
+use crate::table::Table;
 use crate::waiting::Lost;
 
 /// Time from one tick to the next one.
@@ -76,7 +77,7 @@ impl Device {
                 self.swept.store(at, Ordering::Relaxed);
                 return SOON;
             }
-            let Some(peer) = &table[at] else {
+            let Some(peer) = table.get(at) else {
                 quiet += 1;
                 continue;
             };
