@@ -25,6 +25,25 @@ fn nobody_is_led_around_a_tunnel() {
     check(&mut router, 0, &outside, &both);
 }
 
+/// Packets that came by a tunnel, from hosts on the link where they leave. A better way would be one without the tunnel.
+#[test]
+fn nobody_is_led_out_of_a_tunnel() {
+    let all = "
+        POLICY src 192.0.2.0/24 dst 10.3.0.0/16 dir fwd tmpl src 192.0.2.2 dst 192.0.2.1 reqid 1 mode tunnel,
+        POLICY src 2001:db8:9::/64 dst 2001:db8:3::/64 dir fwd tmpl src 2001:db8:9::2 dst 2001:db8:9::1 reqid 1 mode tunnel,";
+    let mut router = Wired::new(&dual(&(sas(ENDS) + &sas(ENDS6) + all)));
+    let cases = [
+        (peer(ENDS, "0.0.0.0/0"), "192.0.2.50", ["10.3.0.9", "10.4.0.9"], ICMP),
+        (peer(ENDS6, "::/0"), "2001:db8:9::50", ["2001:db8:3::9", "2001:db8:4::9"], ICMP6),
+    ];
+    for (peer, host, [inside, outside], icmp) in cases {
+        let esp = sealed(&peer, &[udp(host, inside, 7, 20)]);
+        check(&mut router, 0, &esp, &[(0, UDP, inside)]);
+        // The same without a tunnel.
+        check(&mut router, 0, &[udp(host, outside, 7, 20)], &[(0, UDP, outside), (0, icmp, host)]);
+    }
+}
+
 /// The two fragments of a packet, of which the first has `len` bytes behind the IP header. In IPv6, what follows says it is a `next`.
 fn fragments(whole: &[u8], len: usize) -> [Vec<u8>; 2] {
     let (header, four) = if whole[0] >> 4 == 4 { (20, true) } else { (40, false) };
@@ -83,6 +102,40 @@ fn later_fragments_do_not_go_around_policies_for_ports() {
     // Of another protocol.
     let tcp = packet("10.1.0.9", "10.3.0.9", Protocol::TCP, &[0; 80]);
     check(&mut router, 1, &fragments(&tcp, 40), &[(0, 6, "10.3.0.9"); 2]);
+}
+
+/// A tunnel may carry fragments. A later one passes if no policy for ports could refuse it.
+#[test]
+fn later_fragments_in_tunnels_do_not_go_around_policies_for_ports() {
+    // Port 53 is blocked for one network, needs another tunnel for the next one, and this tunnel for the last one.
+    let policies = |[here, there]: [&str; 2], near: &str, far: [&str; 3]| {
+        let dns = |src: &str, then: String| {
+            format!("POLICY src {src} dst {near} proto udp dport 53 dir fwd {then},\n")
+        };
+        let by = |id| format!("tmpl src {there} dst {here} reqid {id} mode tunnel");
+        let all = far.map(|src| format!("POLICY src {src} dst {near} dir fwd {} priority 9,\n", by(1)));
+        all.concat() + &dns(far[0], "action block".to_owned()) + &dns(far[1], by(2)) + &dns(far[2], by(1))
+    };
+    let four = policies(ENDS, NETS[0], ["10.2.0.0/16", "10.3.0.0/16", "10.4.0.0/16"]);
+    let six = policies(ENDS6, NETS6[0], ["2001:db8:2::/64", "2001:db8:3::/64", "2001:db8:4::/64"]);
+    let mut router = Wired::new(&dual(&[sas(ENDS), sas(ENDS6), four, six].concat()));
+    let families = [
+        (peer(ENDS, "0.0.0.0/0"), UDP, "10.1.0.9", ["10.2.0.9", "10.3.0.9", "10.4.0.9"]),
+        (peer(ENDS6, "::/0"), 44, "2001:db8:1::9", ["2001:db8:2::9", "2001:db8:3::9", "2001:db8:4::9"]),
+    ];
+    for (n, (peer, protocol, near, far)) in (1..).zip(families) {
+        let clear = far.map(|src| [9, 53].map(|port| fragments(&udp(src, near, port, 80), 40)));
+        let esp = sealed(&peer, &clear.concat().concat());
+        let [blocked, other, same] = [&esp[..4], &esp[4..8], &esp[8..]];
+        // The first fragment of port 9 passes. The second one could be of any port.
+        check(&mut router, 0, &blocked[..2], &[(1, protocol, near)]);
+        check(&mut router, 0, &blocked[2..3], &[]);
+        check(&mut router, 0, &other[..2], &[(1, protocol, near)]);
+        check(&mut router, 0, &other[2..3], &[]);
+        check(&mut router, 0, same, &[(1, protocol, near); 4]);
+        let reasons = ["ambiguous-fragment", "policy-discard", "wrong-sa"];
+        assert_eq!(reasons.map(|reason| router.drops(reason)), [2 * n, n, n]);
+    }
 }
 
 /// Those for the router become whole before policies are asked: ports are known then, and ESP is found.
