@@ -3,6 +3,8 @@
 //!
 //! Three configurations on in-memory devices run in turn: packets pass as they are; IPsecEncrypt protects them; IPsecEncrypt protects and IPsecDecrypt opens them. What one
 //! costs more than the one before is the element's cost: policy, association, headers, encryption, counters.
+//!
+//! Two more are ready routers (IPRouter), of which the second one is a gateway. Their figures are for the whole way from receiving to sending, neighbours known.
 
 use std::fmt::Write as _;
 
@@ -35,7 +37,7 @@ enum Algorithm {
     TripleDesSha1,
 }
 
-/// Measure what IPsec costs a packet: IPsecEncrypt and IPsecDecrypt with policies and associations, on in-memory devices.
+/// Measure what IPsec costs a packet: IPsecEncrypt and IPsecDecrypt with policies and associations, and the whole way through a gateway, on in-memory devices.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor bench ipsec
@@ -84,9 +86,16 @@ impl Algorithm {
 /// How far packets go.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
+    /// Nowhere.
     Clear,
+    /// Through IPsecEncrypt.
     Encrypted,
+    /// And through IPsecDecrypt.
     Decrypted,
+    /// Through a router.
+    Routed,
+    /// Through a gateway.
+    Protected,
 }
 
 /// Runs the command.
@@ -140,14 +149,17 @@ fn text(args: &Args, tunnels: usize, len: usize, way: Way) -> String {
     let covered = tunnels.next_power_of_two() / if tunnels.is_power_of_two() { 1 } else { 2 };
     let prefix_len = 24 - covered.trailing_zeros();
     let mut text = format!(
-        "// bench: m0 ether=02:00:00:00:00:01 src=10.1.0.0/16 dst=20.0.0.0/{prefix_len} flows={FLOWS} length={}\n",
+        "// bench: m0 ether=02:00:00:00:00:01 src=10.1.128.0/17 dst=20.0.0.0/{prefix_len} flows={FLOWS} length={}\n",
         len + LINK
     );
-    if way != Way::Clear {
+    if matches!(way, Way::Encrypted | Way::Decrypted) {
         text += &format!("here :: IPsecDatabase({});\n", database(args, tunnels, "out"));
     }
     if way == Way::Decrypted {
         text += &format!("there :: IPsecDatabase({});\n", database(args, tunnels, "fwd"));
+    }
+    if matches!(way, Way::Routed | Way::Protected) {
+        return text + &router(args, tunnels, way == Way::Protected);
     }
     text += "FromDevice(m0) -> Strip(14) -> MarkIPHeader";
     if way != Way::Clear {
@@ -157,6 +169,26 @@ fn text(args: &Args, tunnels: usize, len: usize, way: Way) -> String {
         text += " -> IPsecDecrypt(there)";
     }
     text + " -> EtherEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:9) -> ToDevice(m1);\n"
+}
+
+/// A ready router that forwards from m0 to m1. A gateway has policies for both directions, as IPsecCheck asks those for packets that come.
+fn router(args: &Args, tunnels: usize, is_gateway: bool) -> String {
+    let mut text =
+        "r :: IPRouter(m0 10.1.0.1/16 ETHER 02:00:00:00:00:01, m1 192.0.2.1/24 ETHER 02:00:00:00:00:02,\n\
+         ROUTE 0.0.0.0/0 192.0.2.2, MTU 9200"
+            .to_owned();
+    if is_gateway {
+        let _ = write!(text, ", IPSEC true,\n{}", database(args, tunnels, "out"));
+        for number in 0..tunnels {
+            let _ = write!(
+                text,
+                ",\nPOLICY dir fwd src {} tmpl src 192.0.2.2 dst 192.0.2.1 reqid {} mode tunnel",
+                network(number),
+                number + 1
+            );
+        }
+    }
+    text + ");\n"
 }
 
 fn graph(text: &str) -> Result<Graph, String> {
@@ -175,7 +207,7 @@ fn failed(why: Failed) -> String {
 }
 
 fn measure(args: &Args, tunnels: usize, len: usize) -> Result<Vec<Measured>, String> {
-    let ways = [Way::Clear, Way::Encrypted, Way::Decrypted];
+    let ways = [Way::Clear, Way::Encrypted, Way::Decrypted, Way::Routed, Way::Protected];
     let texts = ways.map(|way| text(args, tunnels, len, way));
     let mut prepared: Vec<Prepared> = Vec::new();
     for text in &texts {
@@ -183,22 +215,20 @@ fn measure(args: &Args, tunnels: usize, len: usize) -> Result<Vec<Measured>, Str
         let subject = Subject::new(&graph, text)?.with_run_ms(args.run_ms);
         prepared.push(subject.prepare(1).map_err(failed)?);
     }
-    let mut costs: [Vec<f64>; 2] = Default::default();
+    let mut costs: [Vec<f64>; 4] = Default::default();
     for _ in 0..args.runs.max(1) {
-        let mut before = None;
-        for (at, router) in prepared.iter_mut().enumerate() {
-            let ns = router.run_surely().map_err(failed)?.ns_per_packet();
-            if let Some(before) = before.replace(ns) {
-                costs[at - 1].push(ns - before);
-            }
+        let mut ns = [0.0; 5];
+        for (ns, router) in ns.iter_mut().zip(&mut prepared) {
+            *ns = router.run_surely().map_err(failed)?.ns_per_packet();
         }
+        let [clear, encrypted, decrypted, routed, protected] = ns;
+        let all = [encrypted - clear, decrypted - encrypted, routed, protected];
+        costs.iter_mut().zip(all).for_each(|(costs, ns)| costs.push(ns));
     }
     let name = |what: &str| format!("ipsec.{what}.{len}.{tunnels}");
-    let [encrypt, decrypt] = costs;
-    let mut results = vec![
-        Measured::new(name("encrypt_ns"), "ns", encrypt),
-        Measured::new(name("decrypt_ns"), "ns", decrypt),
-    ];
+    let names = ["encrypt_ns", "decrypt_ns", "router_ns", "gateway_ns"];
+    let mut results: Vec<_> =
+        names.into_iter().zip(costs).map(|(what, costs)| Measured::new(name(what), "ns", costs)).collect();
     if args.scaling {
         drop(prepared);
         results.push(Measured::new(name("scaling_2"), "times", scaling(args, &texts[1])?));
@@ -226,22 +256,35 @@ fn scaling(args: &Args, text: &str) -> Result<Vec<f64>, String> {
 mod tests {
     use super::*;
 
+    fn args(algorithm: Algorithm) -> Args {
+        Args { algorithm, length: vec![60], tunnels: vec![1], scaling: false, runs: 1, run_ms: 5, json: true }
+    }
+
+    /// What a router sends on m1 has gone all the way: with an association only if it is a gateway.
+    #[test]
+    fn the_gateway_protects_what_the_router_forwards() {
+        let args = args(Algorithm::Aes128Gcm);
+        for way in [Way::Routed, Way::Protected] {
+            let text = text(&args, 5, 60, way);
+            let graph = graph(&text).unwrap();
+            let mut router = Subject::new(&graph, &text).unwrap().prepare(1).map_err(failed).unwrap();
+            router.run_surely().map_err(failed).unwrap();
+            let sas = router.read("r/ipsec.sas").unwrap_or_default();
+            let carried =
+                sas.lines().filter(|line| line.contains("packets ") && !line.contains("packets 0 "));
+            assert_eq!(carried.count(), if way == Way::Protected { 4 } else { 0 }, "{sas}");
+        }
+    }
+
     #[test]
     fn every_algorithm_measures_something() {
         for algorithm in Algorithm::value_variants() {
-            let args = Args {
-                algorithm: *algorithm,
-                length: vec![60],
-                tunnels: vec![1],
-                scaling: false,
-                runs: 1,
-                run_ms: 5,
-                json: true,
-            };
+            let args = args(*algorithm);
             for tunnels in [1, 5] {
                 let measured = measure(&args, tunnels, 60).unwrap();
                 assert_eq!(measured[0].name, format!("ipsec.encrypt_ns.60.{tunnels}"), "{algorithm:?}");
-                assert_eq!(measured[1].runs.len(), 1);
+                assert_eq!(measured[3].name, format!("ipsec.gateway_ns.60.{tunnels}"));
+                assert!(measured.iter().all(|measured| measured.runs.len() == 1));
             }
         }
     }
