@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ready routers with IPsec: nothing goes around the policies, in neither direction.
 
-use lab::rig::{Namespace, skip_without};
 use wire::{Protocol, checksum};
 
 use crate::wired::{
@@ -210,31 +209,37 @@ fn packets_of_the_configuration_around_go_through_policies() {
     }
 }
 
+/// The devices of a router with `HOST true`: the interfaces, and the kernel's side of each.
+const LINK: usize = 0;
+const HOSTS: usize = 2;
+
+/// Sends packets to a router with `HOST true`, and compares what leaves by its interfaces: device, protocol, destination.
+fn check_interfaces(router: &mut Wired, at: usize, packets: &[Vec<u8>], want: &[(usize, u8, &str)]) {
+    let sent = router.send(at, packets);
+    let leaves = sent.iter().filter(|(at, _)| [LINK, HOSTS].contains(at));
+    let mut kinds: Vec<_> = leaves.map(|(at, packet)| (*at, kind(packet))).collect();
+    let mut want: Vec<_> = want.iter().map(|(at, protocol, dst)| (*at, (*protocol, to(dst)))).collect();
+    kinds.sort();
+    want.sort();
+    assert_eq!(kinds, want, "{:?}", router.router.drops());
+}
+
 /// Copies for groups leave by the interfaces of their entries, whatever routes say.
 #[test]
 fn copies_of_multicast_packets_go_through_policies() {
-    if skip_without("copies_of_multicast_packets_go_through_policies", &["ip"]) {
-        return;
-    }
-    let kernel = Namespace::new("k").unwrap();
     let [four, six] = [["239.1.1.1", "239.1.1.2"], ["ff1e::1", "ff1e::2"]];
     let into = |[here, there]: [&str; 2], group: &str| {
         format!("POLICY dst {group} dir out tmpl src {here} dst {there} reqid 1 mode tunnel,\n")
     };
     let all = [sas(ENDS), sas(ENDS6), into(ENDS, four[0]), into(ENDS6, six[0])].concat();
-    let host = format!("{all} HOST true, NETNS {},", kernel.name());
-    let mut router = Wired::new(&dual(&host));
+    let mut router = Wired::new(&dual(&(all + "HOST true,")));
     for (table, source, groups) in [("mroute", "10.1.0.9", four), ("mroute6", "2001:db8:1::9", six)] {
         for group in groups {
             router.router.write(&format!("r/{table}.set"), &format!("{source} {group} 2 1"));
         }
     }
     for (source, groups, end) in [("10.1.0.9", four, ENDS[1]), ("2001:db8:1::9", six, ENDS6[1])] {
-        let copies = router.send(1, &groups.map(|group| udp(source, group, 7, 20)));
-        // The kernel speaks, too: ARP, and reports about groups.
-        let kinds = copies.iter().map(|(at, packet)| (*at, kind(packet)));
-        let mut kinds: Vec<_> = kinds.filter(|(_, (protocol, _))| [ESP, UDP].contains(protocol)).collect();
-        kinds.sort();
-        assert_eq!(kinds, [(0, (UDP, to(groups[1]))), (0, (ESP, to(end)))], "{:?}", router.router.drops());
+        let packets = groups.map(|group| udp(source, group, 7, 20));
+        check_interfaces(&mut router, HOSTS, &packets, &[(LINK, UDP, groups[1]), (LINK, ESP, end)]);
     }
 }

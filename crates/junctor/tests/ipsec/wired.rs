@@ -55,12 +55,13 @@ impl Wired {
         Wired { router, has_kernel: text.contains("HOST true") }
     }
 
-    /// Sends IP packets to an interface. Returns what leaves, without neighbour discovery: the device's number and the packet.
+    /// Sends IP packets to a device. With `HOST true`, each interface's device is followed by its twin's, whose packets are the kernel's. Returns what leaves, without neighbour
+    /// discovery: the device's number and the packet.
     pub fn send(&mut self, at: usize, packets: &[Vec<u8>]) -> Vec<(usize, Vec<u8>)> {
+        let station = if self.has_kernel { at / 2 } else { at } as u8 + 1;
         for packet in packets {
             let ethertype: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
-            let frame =
-                [&[2, 0, 0, 0, 0, at as u8 + 1][..], &[2, 0, 0, 9, 0, 9], &ethertype, packet].concat();
+            let frame = [&[2, 0, 0, 0, 0, station][..], &[2, 0, 0, 9, 0, 9], &ethertype, packet].concat();
             assert!(self.router.inject(at, &frame));
         }
         let mut sent = Vec::new();
