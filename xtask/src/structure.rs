@@ -27,8 +27,6 @@ type Route = Vec<String>;
 #[derive(Default)]
 struct Crate {
     name: String,
-    files: usize,
-    lines: usize,
     /// Modules that the root declares, with those that each depends on; and `""` for the root itself, whose names are others' names.
     uses: BTreeMap<String, BTreeSet<String>>,
     /// Names that the root exports again, or imports, and what they stand for.
@@ -38,7 +36,7 @@ struct Crate {
     /// Named sizes: the largest of each kind is of interest.
     structures: Vec<(usize, String)>,
     functions: Vec<(usize, String)>,
-    long_files: Vec<(usize, String)>,
+    files: Vec<(usize, String)>,
     casts: usize,
     textual_errors: usize,
 }
@@ -246,10 +244,7 @@ impl Crate {
         let text = crate::tidy::read(file);
         let Ok(parsed) = syn::parse_file(&text) else { return };
         let shown = file.strip_prefix(root).unwrap_or(file).display().to_string();
-        let lines = crate::tidy::lines_of_code(&text);
-        self.files += 1;
-        self.lines += lines;
-        self.long_files.push((lines, shown.clone()));
+        self.files.push((crate::tidy::lines_of_code(&text), shown.clone()));
         self.uses.entry(at.first().cloned().unwrap_or_default()).or_default();
         let children = declared(&parsed.items);
         let mut look = Look { of: self, at: at.clone(), children, found: Vec::new(), file: shown };
@@ -285,6 +280,11 @@ impl Crate {
             Some(other) if depth < 8 => self.target(other, depth + 1),
             _ => String::new(),
         }
+    }
+
+    /// Lines of code.
+    fn lines(&self) -> usize {
+        self.files.iter().map(|(lines, _)| lines).sum()
     }
 
     /// Modules that each depend on each other, the largest such set.
@@ -345,7 +345,13 @@ pub(crate) fn main(root: &Path) {
     println!("{:14} {:>6} {:>8} {:>8} {:>10}", "crate", "files", "lines", "modules", "component");
     for one in &all {
         let (modules, component) = (one.uses.len() - 1, one.component());
-        println!("{:14} {:6} {:8} {modules:8} {:10}", one.name, one.files, one.lines, component.len());
+        println!(
+            "{:14} {:6} {:8} {modules:8} {:10}",
+            one.name,
+            one.files.len(),
+            one.lines(),
+            component.len()
+        );
         if component.len() > LARGEST_COMPONENT {
             println!("{:14} {}", "", component.join(" "));
         }
@@ -360,7 +366,7 @@ pub(crate) fn main(root: &Path) {
     };
     largest("fields of structures", |c| &c.structures);
     largest("lines of functions", |c| &c.functions);
-    largest("lines of code of files", |c| &c.long_files);
+    largest("lines of code of files", |c| &c.files);
 }
 
 #[cfg(test)]
@@ -415,7 +421,7 @@ mod tests {
             "lib.rs",
             "pub struct S { pub a: u8, b: u8 }\nimpl S {\n    fn f(&self) -> Result<u8, String> {\n        Ok(self.b as u8)\n    }\n}\n",
         )]);
-        assert_eq!((found.casts, found.textual_errors, found.lines), (1, 1, 6));
+        assert_eq!((found.casts, found.textual_errors, found.lines()), (1, 1, 6));
         assert_eq!(found.structures, [(2, "S, 1 of them not private, in src/lib.rs".to_owned())]);
         assert_eq!(found.functions, [(3, "f in src/lib.rs".to_owned())]);
     }

@@ -249,7 +249,6 @@ impl Device {
         for peer in keys.iter().filter_map(|key| editor.table.remove(key)) {
             editor.free.insert(peer.number);
             let mut state = peer.state();
-            state.is_gone = true;
             peer.leave();
             self.waiting.give_up(peer.number, Lost::Removed);
             peer.erase(&mut state, None, 0);

@@ -133,7 +133,7 @@ impl Device {
         if known.session.open(known.counter, inner, *tag) { Ok(()) } else { Err(Dropped::Forged) }
     }
 
-    /// Turns a decrypted message, whose counter was [accepted](Session::accept_first), into the packet that it carries. Whether it carries one: an empty message only
+    /// Turns a decrypted message, whose counter was accepted by the [window](Session::window), into the packet that it carries. Whether it carries one: an empty message only
     /// shows that the peer is there.
     ///
     /// # Errors

@@ -119,8 +119,6 @@ pub(crate) struct State {
     /// Since when something received waits for an answer, and something sent.
     pub owes_since: Option<u64>,
     pub waits_since: Option<u64>,
-    /// It was taken off the device.
-    pub is_gone: bool,
 }
 
 impl State {
@@ -164,7 +162,6 @@ impl Peer {
                 handshake_wall_ns: 0,
                 owes_since: None,
                 waits_since: None,
-                is_gone: false,
             }),
         }
     }
@@ -272,7 +269,7 @@ impl Peer {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was taken off the device. Exact under the lock of the packets that wait.
+    /// Whether it was taken off the device. Exact under the lock of its state, and under that of the packets that wait.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }

@@ -139,15 +139,6 @@ impl Session {
     pub fn window(&self) -> &Window {
         &self.window
     }
-
-    /// Notes genuine packets with these numbers, which are counters plus one, as [`Window::accept_first`] does.
-    ///
-    /// # Errors
-    /// As [`check`](Self::check), of the first.
-    #[inline]
-    pub fn accept_first(&self, numbers: &[u64]) -> Result<usize, Refused> {
-        self.window.accept_first(numbers)
-    }
 }
 
 impl fmt::Debug for Session {
@@ -205,9 +196,9 @@ mod tests {
     fn counters_pass_once() {
         let (_, b) = pair();
         assert_eq!(b.check(0), Ok(()));
-        assert_eq!(b.accept_first(&[1, 2, 4]), Ok(3));
+        assert_eq!(b.window().accept_first(&[1, 2, 4]), Ok(3));
         assert_eq!((b.check(0), b.check(2)), (Err(Refused::Replayed), Ok(())));
-        assert_eq!(b.accept_first(&[5000]), Ok(1));
+        assert_eq!(b.window().accept_first(&[5000]), Ok(1));
         assert_eq!(b.check(2), Err(Refused::TooOld));
         assert_eq!(b.check(u64::MAX), Err(Refused::TooFar));
         assert!(!b.is_over(REJECT_AFTER - 1) && b.is_over(REJECT_AFTER));

@@ -127,7 +127,7 @@ impl Device {
         let asked = noise::read(&self.key, initiation.noise).map_err(|_| Refusal::Forged)?;
         let peer = self.find(here.reader, &asked.remote).ok_or(Refusal::Unknown)?;
         let state = &mut *peer.state();
-        if state.is_gone {
+        if peer.is_gone() {
             return Err(Refusal::Unknown);
         }
         if asked.timestamp <= state.newest {
@@ -198,7 +198,7 @@ impl Device {
 
     /// Begins a handshake with a peer, unless one was begun a moment ago. Whether it did.
     pub(crate) fn begin(&self, peer: &Peer, state: &mut State, here: &Here<'_>, send: &mut Send<'_>) -> bool {
-        let may = !state.is_too_soon(here.now_ns) && !state.is_gone;
+        let may = !state.is_too_soon(here.now_ns) && !peer.is_gone();
         let Some(endpoint) = peer.endpoint(here.reader).filter(|_| may) else {
             return false;
         };

@@ -159,17 +159,17 @@ fn open(side: &Side, datagrams: &[Vec<u8>]) {
         let Some(Message::Data(data)) = datagram.message(packet.data()) else { panic!("a data message") };
         let known = side.device.recognise(&here, datagram, (data.receiver, data.counter)).expect("a session");
         side.device.decrypt(&mut packet, &known).expect("genuine");
-        known.session.accept_first(&[known.counter + 1]).expect("new");
+        known.session.window().accept_first(&[known.counter + 1]).expect("new");
         assert!(side.device.unpack(&mut packet, &known, &here).expect("allowed"));
         black_box(&packet);
     }
 }
 
 /// What sealing and opening costs us.
-fn ours(hub: &mut Hub, len: usize, random: &mut Random) -> [f64; 2] {
+fn ours(hub: &mut Hub, len: usize, random: &mut fastrand::Rng) -> [f64; 2] {
     let count = hub.spokes.len();
     let out: Vec<_> = (0..count).map(|n| inner(BEHIND, host(n as u32), len)).collect();
-    let picks: Vec<usize> = (0..PACKETS).map(|_| random.below(count)).collect();
+    let picks: Vec<usize> = (0..PACKETS).map(|_| random.usize(..count)).collect();
     let sealing = nanoseconds(PACKETS, || seal(&hub.hub, &out, &picks));
     let mut buffer = [0; 1600];
     let datagrams: Vec<_> = picks
@@ -225,17 +225,6 @@ fn theirs(ends: &mut [Tunn; 2], len: usize) -> [f64; 2] {
     [sealing, opening]
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((u128::from(self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)) * bound as u128) >> 64) as usize
-    }
-}
-
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
@@ -243,7 +232,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn main() {
     let rounds: usize = std::env::args().nth(1).map_or(7, |text| text.parse().expect("a number of rounds"));
-    let mut random = Random(7);
+    let mut random = fastrand::Rng::with_seed(7);
     let mut hubs: Vec<Hub> = PEERS.iter().map(|count| Hub::new(*count)).collect();
     let mut ends = their_pair();
     let mut found: Vec<(String, usize, [Vec<f64>; 2])> = Vec::new();

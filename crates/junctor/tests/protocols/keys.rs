@@ -49,9 +49,15 @@ const PEER: &str = "connections {
 }
 ";
 
-fn spis(site: &Site) -> BTreeSet<String> {
-    let all = site.ctl("ipsec.sas").unwrap_or_default();
-    all.lines().filter_map(|line| line.split_once(" spi ")?.1.split(' ').next().map(str::to_owned)).collect()
+/// Numbers of the associations in a list, the router's or Linux'.
+pub fn spis_in(list: &str) -> BTreeSet<String> {
+    let words: Vec<&str> = list.split_whitespace().collect();
+    words.windows(2).filter(|pair| pair[0] == "spi").map(|pair| pair[1].to_owned()).collect()
+}
+
+/// Numbers of the router's associations.
+pub fn spis(site: &Site) -> BTreeSet<String> {
+    spis_in(&site.ctl("ipsec.sas").unwrap_or_default())
 }
 
 /// The process of the router's charon.

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use lab::rig::skip_without;
 use lab::uml::{self, Guest};
 
+use crate::keys::{spis, spis_in};
 use crate::site::{PATIENCE, Site};
-use crate::warriors::{self, BEHIND, GATEWAY, SECRETS, deployed, pings};
+use crate::warriors::{self, BEHIND, deployed, pings};
 
 /// What the guest does: it runs charon, and the scripts that the test puts into a directory.
 const SCRIPT: &str = r#"
@@ -66,15 +67,8 @@ impl Linux {
     fn new(site: &Site) -> Linux {
         let files = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &str| std::fs::write(files.path().join(name), text).unwrap();
-        let connection = format!(
-            "connections {{\n site {{\n version = 2\n remote_addrs = {GATEWAY}\n \
-             local {{\n auth = psk\n id = two.example.org\n }}\n \
-             remote {{\n auth = psk\n id = one.example.org\n }}\n \
-             children {{\n net {{\n local_ts = 10.2.0.0/16\n remote_ts = 10.0.2.0/24\n \
-             esp_proposals = aes256gcm16-x25519\n }}\n }}\n }}\n}}\n{SECRETS}"
-        );
         put("strongswan.conf", SETTINGS);
-        put("swanctl.conf", &connection);
+        put("swanctl.conf", &warriors::other_site());
         for command in
             ["addr flush dev c0", "link add br0 type bridge", "link set c0 master br0", "link set br0 up"]
         {
@@ -103,12 +97,6 @@ impl Linux {
     }
 }
 
-/// Numbers of the associations in a list.
-fn spis(list: &str) -> BTreeSet<String> {
-    let words: Vec<&str> = list.split_whitespace().collect();
-    words.windows(2).filter(|pair| pair[0] == "spi").map(|pair| pair[1].to_owned()).collect()
-}
-
 #[test]
 fn linux_with_strongswan_is_a_site() {
     let name = "linux_with_strongswan_is_a_site";
@@ -122,9 +110,8 @@ fn linux_with_strongswan_is_a_site() {
     let mut site = deployed();
     let mut linux = Linux::new(&site);
     site.wait("a tunnel", || pings(&site.rig.b, BEHIND));
-    let of_router = |site: &Site| spis(&site.ctl("ipsec.sas").unwrap());
-    let first = of_router(&site);
-    assert_eq!(spis(&linux.run("ip xfrm state")), first);
+    let first = spis(&site);
+    assert_eq!(spis_in(&linux.run("ip xfrm state")), first);
     // Some are fragmented before or behind the tunnel.
     for size in ["0", "1400", "1472", "4000"] {
         site.rig.b.run(&["ping", "-n", "-c", "1", "-W", "9", "-s", size, "-M", "dont", BEHIND]).unwrap();
@@ -136,9 +123,9 @@ fn linux_with_strongswan_is_a_site() {
     site.wait("answers", || stream.stdout().lines().count() > 10);
     linux.run("swanctl --rekey --child net");
     // The old ones go some seconds later.
-    site.wait("other associations", || of_router(&site).difference(&first).count() == 2);
-    let others: BTreeSet<_> = of_router(&site).difference(&first).cloned().collect();
-    assert!(spis(&linux.run("ip xfrm state")).is_superset(&others));
+    site.wait("other associations", || spis(&site).difference(&first).count() == 2);
+    let others: BTreeSet<_> = spis(&site).difference(&first).cloned().collect();
+    assert!(spis_in(&linux.run("ip xfrm state")).is_superset(&others));
     let answers = stream.stdout().lines().count();
     site.wait("answers by the others", || stream.stdout().lines().count() > answers + 10);
     let said = stream.interrupt(PATIENCE).unwrap().stdout;

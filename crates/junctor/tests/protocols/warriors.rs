@@ -17,7 +17,7 @@ use lab::strongswan::Strongswan;
 use crate::keys;
 use crate::site::{PATIENCE, Site, speak_ipv6};
 
-pub const GATEWAY: &str = "10.0.1.1";
+const GATEWAY: &str = "10.0.1.1";
 /// The inner host.
 const INNER: [&str; 2] = ["10.0.2.2", "fd00:2::2"];
 /// Virtual addresses that nobody has.
@@ -25,7 +25,7 @@ const UNHELD: [&str; 2] = ["10.9.0.77", "fd00:9::77"];
 /// A host of the other site.
 pub const BEHIND: &str = "10.2.0.1";
 const WARRIORS: [&str; 2] = ["anna", "bert"];
-pub const SECRETS: &str = "secrets {
+const SECRETS: &str = "secrets {
  ike-site {
   id = one.example.org
   secret = \"take a long one, of 'openssl rand -base64 32'\"
@@ -133,6 +133,17 @@ fn saw_nothing(translator: &Namespace) {
     assert_eq!(seen.matches("counter packets 0 ").count(), 2, "{seen}");
 }
 
+/// What the other site's charon is to know of the gateway.
+pub fn other_site() -> String {
+    format!(
+        "connections {{\n site {{\n version = 2\n remote_addrs = {GATEWAY}\n \
+         local {{\n auth = psk\n id = two.example.org\n }}\n \
+         remote {{\n auth = psk\n id = one.example.org\n }}\n \
+         children {{\n net {{\n local_ts = 10.2.0.0/16\n remote_ts = 10.0.2.0/24\n \
+         esp_proposals = aes256gcm16-x25519\n }}\n }}\n }}\n}}\n{SECRETS}"
+    )
+}
+
 /// One of the road warriors.
 struct Warrior {
     namespace: Namespace,
@@ -177,8 +188,16 @@ impl Warrior {
         })
     }
 
-    /// Packets go both ways, of both versions. charon may be about to take an association out and in again, with another port.
+    /// Asserts that packets go both ways, of both versions.
     fn reaches(&self, site: &Site) {
+        for (inner, own) in INNER.iter().zip(self.addresses()) {
+            assert!(pings(&self.namespace, inner), "{inner}: {}", self.charon.log());
+            assert!(pings(&site.rig.b, &own), "{own}: {}", self.charon.log());
+        }
+    }
+
+    /// Waits until they do after a move: charon may be about to take an association out and in again, with another port.
+    fn reaches_again(&self, site: &Site) {
         for (inner, own) in INNER.iter().zip(self.addresses()) {
             until(site, inner, &self.charon, || pings(&self.namespace, inner));
             until(site, &own, &self.charon, || pings(&site.rig.b, &own));
@@ -297,7 +316,7 @@ fn road_warriors_behind_one_translator_have_virtual_addresses() {
     });
     let events = site.ctl("ipsec.events 0 0").unwrap();
     assert!(events.contains("mapping dst 10.0.1.1 "), "{events}");
-    warriors.iter().for_each(|warrior| warrior.reaches(&site));
+    warriors.iter().for_each(|warrior| warrior.reaches_again(&site));
 
     // One of them moves, and tells so by MOBIKE.
     let rebound = peers(&site, 2).unwrap();
@@ -309,7 +328,7 @@ fn road_warriors_behind_one_translator_have_virtual_addresses() {
         peers(&site, 2).is_some_and(|peers| peers.difference(&rebound).count() == 1)
     });
     assert_eq!(bert.addresses(), addresses);
-    warriors.iter().for_each(|warrior| warrior.reaches(&site));
+    warriors.iter().for_each(|warrior| warrior.reaches_again(&site));
     saw_nothing(&site.rig.a);
     site.undeploy();
 }
@@ -325,13 +344,7 @@ fn a_site_moves_dies_and_comes_again() {
     site.c.ip(&format!("addr add {BEHIND}/32 dev lo")).unwrap();
     // Or it would be where the tunnel goes while an address is missing.
     site.c.ip("-6 addr flush dev c0").unwrap();
-    let connection = format!(
-        "connections {{\n site {{\n version = 2\n remote_addrs = {GATEWAY}\n \
-         local {{\n auth = psk\n id = two.example.org\n }}\n \
-         remote {{\n auth = psk\n id = one.example.org\n }}\n \
-         children {{\n net {{\n local_ts = 10.2.0.0/16\n remote_ts = 10.0.2.0/24\n \
-         esp_proposals = aes256gcm16-x25519\n }}\n }}\n }}\n}}\n{SECRETS}"
-    );
+    let connection = other_site();
     let mut peer = Strongswan::with_own_esp("").unwrap();
     peer.start(&site.c).unwrap();
     peer.load(&site.c, &connection).unwrap();

@@ -128,7 +128,7 @@ impl Side {
         let here = Here { reader: &self.reader, worker: 0, now_ns: self.now_ns, wall_ns: WALL + self.now_ns };
         let known = self.device.recognise(&here, datagram, data)?;
         self.device.decrypt(&mut packet, &known)?;
-        known.session.accept_first(&[known.counter + 1])?;
+        known.session.window().accept_first(&[known.counter + 1])?;
         let carries = self.device.unpack(&mut packet, &known, &here)?;
         Ok(carries.then(|| packet.data().to_vec()))
     }
