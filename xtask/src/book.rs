@@ -108,7 +108,8 @@ fn all_files(dir: &Path) -> BTreeMap<PathBuf, PathBuf> {
     found
 }
 
-/// The rule of `cargo xtask tidy`: links in the repository's Markdown, and in the book, lead to files and headings that are there.
+/// The rule of `cargo xtask tidy`: links in the repository's Markdown, and in the book, lead to files and headings that are there. So do paths
+/// that pages for contributors name.
 pub(crate) fn check(root: &Path, wrong: &mut Vec<String>) {
     let book = root.join("docs/book");
     let outside = files(root, "md").into_iter().filter(|file| !file.starts_with(&book));
@@ -121,6 +122,23 @@ pub(crate) fn check(root: &Path, wrong: &mut Vec<String>) {
         }
     }
     check_pages(root, &pages(root), wrong);
+    let contributors = files(&book.join("src/internals"), "md").into_iter();
+    for file in contributors.chain([root.join("ARCHITECTURE.md")]) {
+        let is_there = |path: &String| root.join(path).exists() || root.join("crates").join(path).exists();
+        let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        let gone = named_paths(&read(&file)).into_iter().filter(|path| !is_there(path));
+        wrong.extend(gone.map(|path| format!("{shown} names {path}, which is not there")));
+    }
+}
+
+/// Paths that stand in a text as code.
+fn named_paths(text: &str) -> Vec<String> {
+    let code = Parser::new_ext(text, Options::ENABLE_TABLES).filter_map(|event| match event {
+        Event::Code(part) => Some(part.to_string()),
+        _ => None,
+    });
+    let is_path = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    code.filter(|part| part.contains('/') && !part.starts_with('/') && part.chars().all(is_path)).collect()
 }
 
 fn check_pages(root: &Path, pages: &BTreeMap<PathBuf, PathBuf>, wrong: &mut Vec<String>) {
@@ -233,6 +251,12 @@ mod tests {
         let found: Vec<_> = links(text).into_iter().map(|l| format!("{}#{}", l.path, l.anchor)).collect();
         assert_eq!(found, ["other.md#how", "p.png#", "#a-b-c-d"]);
         assert!(anchors(text).contains("a-b-c-d"));
+    }
+
+    #[test]
+    fn paths_are_found_in_code_alone() {
+        let text = "`a/b.rs` c/d.rs `e.rs` `Some::f/g` `h/`\n\n| `i/j` |\n|---|\n";
+        assert_eq!(named_paths(text), ["a/b.rs", "h/", "i/j"]);
     }
 
     #[test]
