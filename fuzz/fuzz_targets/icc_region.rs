@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Any bytes as a hostile peer in shared memory: this side neither panics, hangs nor leaves its memory.
+//! Any bytes as an adversarial peer in shared memory: this side neither panics, hangs nor leaves its memory.
 #![no_main]
 
 #[path = "../../crates/icc/tests/region_check/mod.rs"]
