@@ -18,7 +18,7 @@
 //! ```
 //!
 //! A test shows a requirement when a line comment `// conformance: ID [ID ...]` stands above it or in it; in a golden
-//! case, a line `conformance: ID [ID ...]` of its `%info`. From both, a page `rfcNNNN.md` is made beside each list.
+//! case, a line `conformance: ID [ID ...]` of its `%info`. From both, a page `rfcNNNN.md` is made next to each list.
 //! What is wrong: a MUST that nothing shows and no exception excuses, an exception that a test contradicts, a marker
 //! that names no requirement, a page that is out of date.
 
@@ -187,7 +187,7 @@ fn test_at<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
 fn page(name: &str, list: &List, markers: &Markers) -> String {
     let number = name.trim_start_matches("rfc");
     let mut text = format!(
-        "# RFC {number}: {}\n\nMade by `cargo xtask conformance` from [{name}.toml]({name}.toml) and the markers beside \
+        "# RFC {number}: {}\n\nMade by `cargo xtask conformance` from [{name}.toml]({name}.toml) and the markers next to \
          the tests; changes belong there.\n\n",
         list.title
     );

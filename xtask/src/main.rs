@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Development chores: `cargo xtask tidy`, `cargo xtask book PROGRAM`, `cargo xtask conformance`, `cargo xtask structure`,
+//! Development chores: `cargo xtask tidy`, `cargo xtask book PROGRAM`, `cargo xtask conformance`, `cargo xtask structure`, `cargo xtask prose`,
 //! `cargo xtask new-element KIND Name`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`,
 //! `cargo xtask miri [FILTER]`, `cargo xtask models [FILTER]`.
 
 mod book;
 mod conformance;
 mod new_element;
+mod prose;
 mod structure;
 mod tidy;
 
@@ -24,13 +25,17 @@ fn main() -> ExitCode {
             structure::main(&root);
             ExitCode::SUCCESS
         }
+        Some("prose") => {
+            prose::main(&root);
+            ExitCode::SUCCESS
+        }
         Some("elements") => run(Command::new("cargo").args(["run", "-q", "-p", "junctor", "--", "elements"])),
         Some("fuzz-smoke") => fuzz_smoke(&root, &args.next().unwrap_or_else(|| "10".into())),
         Some("miri") => miri(&root, args.next()),
         Some("models") => models(&root, args.next().as_deref()),
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy | book PROGRAM | conformance | structure | new-element KIND Name | elements | fuzz-smoke [SECONDS] | miri [FILTER] | models [FILTER]"
+                "usage: cargo xtask tidy | book PROGRAM | conformance | structure | prose | new-element KIND Name | elements | fuzz-smoke [SECONDS] | miri [FILTER] | models [FILTER]"
             );
             ExitCode::from(2)
         }

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rule of plain English: long sentences and house words become rarer, never more.
+//!
+//! It reads Markdown files and the `//!` headers of modules. Code, tables and headings do not count. `cargo xtask prose` lists all that is
+//! found; `cargo xtask tidy` fails where a crate or folder has more than [`ALLOWED`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+use crate::tidy::{files, read};
+
+/// The most words of a sentence.
+const LONGEST: usize = 40;
+
+/// What crates and folders may still have: sentences that are too long, and house words. All others may have none.
+const ALLOWED: &[(&str, usize, usize)] = &[
+    ("benches", 1, 1),
+    ("crates/control", 1, 7),
+    ("crates/elements", 38, 70),
+    ("crates/engine", 13, 34),
+    ("crates/feed", 0, 1),
+    ("crates/gcm", 1, 0),
+    ("crates/icc", 1, 9),
+    ("crates/junctor", 18, 63),
+    ("crates/lab", 2, 2),
+    ("crates/lang", 0, 4),
+    ("crates/packet", 0, 2),
+    ("crates/planes", 0, 1),
+    ("crates/ports", 4, 10),
+    ("crates/profile", 2, 10),
+    ("crates/stats", 0, 3),
+    ("crates/sync", 7, 17),
+    ("crates/tables", 13, 32),
+    ("crates/tester", 5, 18),
+    ("crates/wire", 1, 3),
+    ("crates/wireguard", 0, 2),
+    ("docs/measurements", 42, 35),
+];
+
+/// How far a count may lie below what is allowed before the new one is to be entered.
+const LOOSE: usize = 10;
+
+/// The most findings that a message shows.
+const SHOWN: usize = 5;
+
+/// House words, and what readers know instead.
+const HOUSE: &[(&str, &str)] = &[
+    ("begun", "started"),
+    ("beside", "next to, or compared with"),
+    ("crew", "stations"),
+    ("deeds", "packet account"),
+    ("depot", "device pool"),
+    ("fate", "verdict"),
+    ("heritage", "previous configuration"),
+    ("hostile", "adversarial"),
+    ("hulls", "placeholder workers"),
+    ("likewise", "also"),
+    ("mend", "fix"),
+    ("mended", "fixed"),
+    ("mends", "fixes"),
+    ("plant", "runtime"),
+    ("restless", "chaos test"),
+    ("sight", "observation"),
+    ("sights", "observations"),
+    ("tells", "reports, or shows"),
+    ("thereof", "of it"),
+    ("told", "recorded, or reported"),
+    ("untold", "unrecorded"),
+    ("whatever", "a name for it"),
+    ("whoever", "the subject"),
+    ("witness", "observer"),
+    ("witnesses", "observers"),
+    ("witnessing", "observing"),
+];
+
+/// What a crate or folder has.
+#[derive(Default)]
+struct Found {
+    /// Number of words, and where.
+    long: Vec<(usize, String)>,
+    house: Vec<String>,
+}
+
+/// Adds a line for each crate or folder that has more than it may, or much less.
+pub(crate) fn check(root: &Path, wrong: &mut Vec<String>) {
+    let found = all(root);
+    let known = |place: &str| ALLOWED.iter().find(|(name, ..)| *name == place);
+    for (place, found) in &found {
+        let (long, house) = known(place).map_or((0, 0), |(_, long, house)| (*long, *house));
+        let sentences: Vec<String> = found.long.iter().map(|(_, text)| text.clone()).collect();
+        wrong.extend(judged(place, &format!("sentences over {LONGEST} words"), &sentences, long));
+        wrong.extend(judged(place, "house words", &found.house, house));
+    }
+    for (place, ..) in ALLOWED.iter().filter(|(name, ..)| !found.contains_key(*name)) {
+        wrong.push(format!("{place} is all plain English; take it off the list in xtask/src/prose.rs"));
+    }
+}
+
+/// Prints everything that is found, and the list as it stands.
+pub(crate) fn main(root: &Path) {
+    let found = all(root);
+    for text in found.values().flat_map(|f| f.long.iter().map(|(_, text)| text).chain(&f.house)) {
+        println!("{text}");
+    }
+    for (place, found) in &found {
+        println!("    (\"{place}\", {}, {}),", found.long.len(), found.house.len());
+    }
+}
+
+fn judged(place: &str, what: &str, found: &[String], allowed: usize) -> Option<String> {
+    let count = found.len();
+    if count > allowed {
+        let shown: Vec<&str> = found.iter().take(SHOWN).map(String::as_str).collect();
+        return Some(format!("{place}: {count} {what}, at most {allowed} may be:\n  {}", shown.join("\n  ")));
+    }
+    let is_loose = allowed - count > LOOSE;
+    is_loose.then(|| format!("{place}: {count} {what} are left of {allowed}; say so in xtask/src/prose.rs"))
+}
+
+/// By crate, folder or file at the root; the longest sentences first.
+fn all(root: &Path) -> BTreeMap<String, Found> {
+    let mut found: BTreeMap<String, Found> = BTreeMap::new();
+    for file in files(root, "md").into_iter().chain(files(root, "rs")) {
+        let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        let text = if shown.ends_with(".rs") { header(&read(&file)) } else { read(&file) };
+        let (long, house) = findings(&text, &shown);
+        if long.len() + house.len() > 0 {
+            let of = found.entry(place(&shown)).or_default();
+            of.long.extend(long);
+            of.house.extend(house);
+        }
+    }
+    found.values_mut().for_each(|f| f.long.sort_by_key(|(words, _)| std::cmp::Reverse(*words)));
+    found
+}
+
+/// The crate, or the folder at the top, or the file there.
+fn place(file: &str) -> String {
+    let parts: Vec<&str> = file.split('/').collect();
+    let is_deep = ["crates", "docs"].contains(&parts[0]) && parts.len() > 2;
+    parts[..1 + usize::from(is_deep)].join("/")
+}
+
+/// A module's header as Markdown, each line in its place.
+fn header(text: &str) -> String {
+    let body = |line: &str| {
+        line.trim_start().strip_prefix("//!").map(|l| l.strip_prefix(' ').unwrap_or(l).to_owned())
+    };
+    let lines: Vec<String> = text.lines().map(|line| body(line).unwrap_or_default()).collect();
+    lines.join("\n")
+}
+
+/// Sentences that are too long, and house words.
+fn findings(text: &str, file: &str) -> (Vec<(usize, String)>, Vec<String>) {
+    let (mut long, mut house) = (Vec::new(), Vec::new());
+    for (line, paragraph) in paragraphs(text) {
+        for sentence in sentences(&paragraph) {
+            let words = words(sentence);
+            if words.len() > LONGEST {
+                long.push((
+                    words.len(),
+                    format!("{file}:{line}: {} words: {}", words.len(), sentence.trim()),
+                ));
+            }
+            for word in words.iter().map(|w| w.to_lowercase()) {
+                if let Some((_, better)) = HOUSE.iter().find(|(house, _)| *house == word) {
+                    house.push(format!("{file}:{line}: '{word}', say {better}: {}", sentence.trim()));
+                }
+            }
+        }
+    }
+    (long, house)
+}
+
+/// Paragraphs and items with the line where they start; `x` in place of code.
+fn paragraphs(text: &str) -> Vec<(usize, String)> {
+    let (mut found, mut open, mut skipped) = (Vec::new(), (0, String::new()), 0);
+    let mut close = |open: &mut (usize, String), at: usize| {
+        let (start, body) = std::mem::replace(open, (at, String::new()));
+        if !body.trim().is_empty() {
+            found.push((text[..start].matches('\n').count() + 1, body));
+        }
+    };
+    for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+        match event {
+            Event::Start(Tag::CodeBlock(_) | Tag::Table(_) | Tag::Heading { .. }) => {
+                close(&mut open, range.start);
+                skipped += 1;
+            }
+            Event::End(TagEnd::CodeBlock | TagEnd::Table | TagEnd::Heading(_)) => skipped -= 1,
+            Event::Start(Tag::Paragraph | Tag::Item | Tag::List(_)) => close(&mut open, range.start),
+            Event::End(TagEnd::Paragraph | TagEnd::Item) => close(&mut open, range.end),
+            Event::Text(part) if skipped == 0 => open.1 += &part,
+            Event::Code(_) if skipped == 0 => open.1.push('x'),
+            Event::SoftBreak | Event::HardBreak => open.1.push(' '),
+            _ => {}
+        }
+    }
+    close(&mut open, text.len());
+    found
+}
+
+/// Cuts behind `.`, `!` and `?`, if a space and no lower-case letter follow.
+fn sentences(paragraph: &str) -> Vec<&str> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    for (at, end) in paragraph.match_indices(['.', '!', '?']) {
+        let behind = at + end.len();
+        let rest = &paragraph[behind..];
+        let next = rest.trim_start().chars().next();
+        if rest.starts_with(char::is_whitespace) && next.is_some_and(|c| !c.is_lowercase() || c == 'x') {
+            found.push(&paragraph[from..behind]);
+            from = behind;
+        }
+    }
+    found.push(&paragraph[from..]);
+    found
+}
+
+fn words(sentence: &str) -> Vec<&str> {
+    let parts = sentence.split(|c: char| !c.is_alphanumeric() && !"'’-".contains(c));
+    parts.filter(|part| part.starts_with(char::is_alphabetic)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_sentences_and_house_words_are_found_where_they_stand() {
+        let long = "word ".repeat(LONGEST + 1);
+        let text = format!(
+            "# A title that was told\n\nShort one.\n\n- {long}\n- It is told `whoever` \"x\". Good.\n"
+        );
+        let (sentences, house) = findings(&text, "a.md");
+        assert_eq!(sentences.len(), 1);
+        assert!(sentences[0].1.starts_with("a.md:5: 41 words: word word"), "{sentences:?}");
+        assert_eq!(house, ["a.md:6: 'told', say recorded, or reported: It is told x \"x\"."]);
+    }
+
+    #[test]
+    fn code_and_tables_do_not_count_and_items_end_sentences() {
+        let half = "word ".repeat(LONGEST / 2);
+        let long = "word ".repeat(LONGEST + 1);
+        let text =
+            format!("- {half}\n- {half}\n\n```\n{long}\n```\n\n| a |\n|---|\n| {long} |\n\n{half}. {half}\n");
+        assert!(findings(&text, "a.md").0.is_empty());
+    }
+
+    #[test]
+    fn headers_of_modules_keep_their_lines() {
+        let (_, house) =
+            findings(&header("// SPDX\n//! One.\n//!\n//! Two tells.\nfn tells() {} // tells\n"), "a.rs");
+        assert_eq!(house, ["a.rs:4: 'tells', say reports, or shows: Two tells."]);
+    }
+
+    #[test]
+    fn counts_may_only_fall() {
+        let found: Vec<String> = (0..3).map(|n| format!("f:{n}")).collect();
+        assert_eq!(judged("p", "words", &found, 3), None);
+        assert!(judged("p", "words", &found, 2).unwrap().contains("3 words, at most 2 may be:\n  f:0"));
+        assert!(judged("p", "words", &found, 3 + LOOSE).is_none());
+        assert!(judged("p", "words", &found, 4 + LOOSE).unwrap().contains("3 words are left of 14"));
+    }
+
+    #[test]
+    fn places_are_crates_and_folders() {
+        let places = ["crates/a/src/b.rs", "docs/book/src/c.md", "docs/json.md", "README.md"].map(place);
+        assert_eq!(places, ["crates/a", "docs/book", "docs", "README.md"]);
+    }
+}
