@@ -2,7 +2,7 @@
 //! `junctor apply`: gives a running router another configuration, shows first what changes, and brings the former one back
 //! unless somebody confirms in time.
 //!
-//! The timer lives in the router: whoever cut himself off by the new configuration cannot confirm it, and is let in again.
+//! The timer lives in the router. A user who is cut off by the new configuration cannot confirm it, and is let in again.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// comes first.
     #[arg(long, value_name = "TIME")]
     confirm: Option<String>,
-    /// Show what would change and let the router build it beside the present one, but change nothing.
+    /// Show what would change and let the router build it while the present one runs, but change nothing.
     #[arg(long, conflicts_with = "confirm")]
     dry_run: bool,
     #[command(flatten)]

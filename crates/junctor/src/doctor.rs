@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor doctor`: what this machine offers, and each shortfall with its mend.
+//! `junctor doctor`: what this machine offers, and each shortfall with its fix.
 
 use std::path::Path;
 
@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{cli, exit, measure};
 
-/// Report what this machine offers to the router: permissions, drivers, memory, interfaces; each shortfall with its
-/// mend.
+/// Report what this machine offers to the router: permissions, drivers, memory, interfaces; each shortfall with its fix.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor doctor

@@ -24,7 +24,7 @@ use crate::progress::Progress;
 use crate::report::{page, text};
 use report::Report;
 
-/// Repeat a published experiment on this machine, and see its figures beside the published ones.
+/// Repeat a published experiment on this machine, and see its figures next to the published ones.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

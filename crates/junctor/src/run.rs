@@ -83,7 +83,7 @@ pub(crate) struct Args {
     /// root, else in $XDG_RUNTIME_DIR/junctor; none on simulated time].
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<String>,
-    /// How often counters are published for 'junctor top' and others, in a file beside the control socket, or 'none'. Costs workers
+    /// How often counters are published for 'junctor top' and others, in a file next to the control socket, or 'none'. Costs workers
     /// nothing that can be measured; a very large configuration is published less often, one of more than 100,000
     /// elements not at all.
     #[arg(long, value_name = "PERIOD", default_value = "250ms")]

@@ -182,7 +182,7 @@ pub(crate) struct Common {
     /// File with the key of the agents.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// An agent on another machine of the test, such as the device: in each trial it tells what that machine counts; may be repeated.
+    /// An agent on another machine of the test, such as the device: in each trial it reports what that machine counts; may be repeated.
     #[arg(long, value_name = "NAME=ADDRESS:PORT", value_parser = Agent::parse, requires = "key")]
     agent: Vec<Agent>,
     /// A file with the device's configuration, for the report (RFC 2544, section 7), where the tester does not see it.

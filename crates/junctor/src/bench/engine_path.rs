@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Length of a run in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 400)]
     pub(super) run_ms: u64,
-    /// Measure how much faster this many workers are than one, and beside it as many programs of one worker each.
+    /// Measure how much faster this many workers are than one, compared with as many programs of one worker each.
     #[arg(long, value_name = "WORKERS")]
     scaling: Option<usize>,
     /// Write a handler before measuring: `rt.load routes.txt` fills a table. May be repeated.

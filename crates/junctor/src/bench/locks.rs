@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor bench locks`: what it costs to look at a table that others may change, by ways of excluding each other.
 //!
-//! Ozaki and Nakahara (*Modernizing NetBSD Networking Facilities and Interrupt Handling*) take a bridge from one big lock to
-//! passive serialization and name what lies between. Here a core does packet after packet: a section that reads one entry of a
-//! small table, and some work beside it that needs no table. It does so alone, and while another core does the same. Changes to the table
-//! are made by the same cores between batches, at a given rate in all, as a bridge's workers learn addresses.
+//! Ozaki and Nakahara (*Modernizing NetBSD Networking Facilities and Interrupt Handling*) take a bridge from one big lock to passive serialization
+//! and name what lies between. Here a core does packet after packet: a section that reads one entry of a small table, and some other work that needs
+//! no table. It does so alone, and while another core does the same. Changes to the table are made by the same cores between batches, at a given rate
+//! in all, as a bridge's workers learn addresses.
 //!
 //! Time is elapsed time without that in which the core's thread was ready to run and another program had the core (Linux's
 //! schedstat): waiting counts, spinning or asleep, other programs do not. Making the changes is timed apart.
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     /// Changes a second, of all cores together.
     #[arg(long, value_name = "RATE", value_delimiter = ',', default_values_t = [0, 1000, 100_000])]
     writes: Vec<u64>,
-    /// Steps of work beside the section, of about five cycles each.
+    /// Steps of work outside the section, of about five cycles each.
     #[arg(long, value_name = "STEPS", default_value_t = 8)]
     work: u32,
     /// The two cores; by default the first two that there are.

@@ -12,7 +12,7 @@ use crate::measure::{self, Measured};
 use crate::{cli, exit};
 
 /// Measure how long `junctor run` takes to start a large configuration, and `junctor check` to check a long one: wall
-/// time of whole processes, with one for an empty configuration beside it.
+/// time of whole processes, compared with one for an empty configuration.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor bench start

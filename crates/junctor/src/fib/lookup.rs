@@ -20,7 +20,7 @@ use crate::cli;
   junctor fib lookup table4.txt table6.txt < addresses
   ip -6 route show | junctor fib lookup - 2001:db8::1")]
 pub(crate) struct Args {
-    /// Route files and addresses, told apart by their form; without an address, standard input gives one a line.
+    /// Route files and addresses, distinguished by their form; without an address, standard input gives one a line.
     #[arg(required = true, value_name = "FILE|ADDRESS")]
     words: Vec<String>,
     #[command(flatten)]

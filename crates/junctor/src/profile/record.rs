@@ -39,10 +39,10 @@ pub(super) struct Args {
     /// How long; a run that is recorded ends with it [default: until the run ends, of a running router 5s].
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
-    /// What threads tell: waits (for locks), locks (all that are taken), tasks, batches, queues, drops, control (sleep, grace periods, calls of handlers, changes of routes, swaps, moves), all; several with commas.
+    /// What threads record: waits (for locks), locks (all that are taken), tasks, batches, queues, drops, control (sleep, grace periods, calls of handlers, changes of routes, swaps, moves), all; several with commas.
     #[arg(long, value_name = "KINDS", default_value_t = profile::record::USUAL)]
     events: Mask,
-    /// Tell of one in so many runs of tasks, with all that follows from it. 1 tells of each, and follows packets from batch to batch.
+    /// Record one in so many runs of tasks, with all that follows from it. 1 records each, and follows packets from batch to batch.
     #[arg(long, value_name = "N", default_value_t = Options::default().one_in)]
     one_in: u32,
     /// Events that each thread's ring holds, 32 bytes each; rounded up to a power of two
@@ -52,11 +52,11 @@ pub(super) struct Args {
     /// [default: stream, with --until flight].
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
-    /// End when this happens: drop=REASON (a packet is dropped for this reason; 'junctor drops --list' has them all), drop (for any but
-    /// 'discarded'), 'stall>BOUND' (a worker takes longer than this, say 5ms, until it looks at its tasks, timers and messages again: named with the
-    /// element that took longest; of a worker with nothing to do, the time in which others have its processor does not count; in quotes, since > means something to shells) or 'latency>BOUND' (a packet is in the router for longer than this, from its
-    /// source until it is sent, dropped or done with: named with where it was for most of that time; a sample, 4 packets at a time); may be repeated. The packets
-    /// concerned, 1000 at most (of a stall the first 128 bytes of the first 4 in hand, of a late packet the first 128), are written beside the recording
+    /// End when this happens; may be repeated. drop=REASON: a packet is dropped for this reason ('junctor drops --list' has them all). drop: the same for any reason but 'discarded'.
+    /// 'stall>BOUND': a worker takes longer than this, say 5ms, until it looks at its tasks, timers and messages again. The element that took longest is named. Time in which others
+    /// have the processor of a worker with nothing to do does not count. 'latency>BOUND': a packet is in the router for longer than this, from its source until it is sent, dropped or
+    /// done with. The place where it was for most of that time is named. It is a sample, 4 packets at a time. Quote both, since > means something to shells. The packets
+    /// concerned, 1000 at most (of a stall the first 128 bytes of the first 4 in hand, of a late packet the first 128), are written next to the recording
     /// (FILE with the suffix .pcapng). A run that is recorded ends
     /// with it, and a running router is recorded until it happens, unless --time ends it before. Exit status 1 if it did not happen.
     #[arg(long, value_name = "CONDITION")]

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// The directory with strongswan.conf, and with what swanctl loads: swanctl.conf, certificates and keys.
     #[arg(long, value_name = "DIRECTORY")]
     directory: PathBuf,
-    /// The library for the daemon; default: the one beside this program, or below ../lib.
+    /// The library for the daemon; default: the one next to this program, or below ../lib.
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
     /// The daemon's program.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is changed about the frames that a device is sent: sizes, bursts, ports, who talks to whom, and what comes beside them.
+//! What is changed about the frames that a device is sent: sizes, bursts, ports, who talks to whom, and what other frames come.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -108,7 +108,7 @@ pub(super) struct Modifiers {
     /// Flows of each port: one is a single pair of addresses (RFC 2544, section 12) [default: all].
     #[arg(long, value_name = "FLOWS", value_parser = clap::value_parser!(u32).range(1..))]
     flows_per_port: Option<u32>,
-    /// Each port sends to all others in turn, whatever the flows say (RFC 2544, section 16).
+    /// Each port sends to all others in turn, not as the flows say (RFC 2544, section 16).
     #[arg(long)]
     mesh: bool,
     /// Everything is done with one pair of addresses for each port first, and then with destinations chosen at random in so many
@@ -117,13 +117,13 @@ pub(super) struct Modifiers {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=760), conflicts_with = "mesh")]
     networks: Option<u32>,
     /// Everything is done without filters first, then with one that permits the test's frames, with 25 of which only the
-    /// thirteenth does (RFC 2544, section 11.4.1), and with 25 of which only the last does (11.4): in a configuration of this process, by an IPFilter or Classifier behind whatever checks IP
-    /// headers, or, in a bridge, behind FromDevice; in the kernel, by nftables. Results have filters_1, filters_13_of_25 or filters_25 in their names. Frames that no filter permits
+    /// thirteenth does (RFC 2544, section 11.4.1), and with 25 of which only the last does (11.4). In a configuration of this process the filters are an IPFilter or
+    /// Classifier behind the element that checks IP headers, or, in a bridge, behind FromDevice. In the kernel they are nftables. Results have filters_1, filters_13_of_25 or filters_25 in their names. Frames that no filter permits
     /// are sent to see that the filters are in force.
     #[arg(long, conflicts_with = "networks", group = "filtering")]
     filters: bool,
     /// Everything is done without modifiers first, and then again with each of RFC 2544, section 11, by itself: broadcast frames,
-    /// management frames and routing updates beside the test's, one filter, 25 filters in two orders. Results have broadcast, management,
+    /// management frames and routing updates mixed with the test's, one filter, 25 filters in two orders. Results have broadcast, management,
     /// routing, filters_1, filters_13_of_25 or filters_25 in their names. What cannot be done on a device is said, and left out.
     #[arg(long, conflicts_with_all = ["networks", "beside"], group = "filtering")]
     each_modifier: bool,
@@ -132,7 +132,7 @@ pub(super) struct Modifiers {
     /// bridge, 'deny MAC' or 'allow MAC/MASK'). What none permits must be dropped.
     #[arg(long, value_name = "COMMAND", requires = "filtering")]
     filter_command: Option<String>,
-    /// What is sent beside the frames that are counted, in the place of some of them: rates are those of all (RFC 2544, section 11).
+    /// What is sent in addition to the frames that are counted, in the place of some of them: rates are those of all (RFC 2544, section 11).
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     beside: Vec<Beside>,
 }

@@ -75,7 +75,7 @@ impl Condition {
     }
 }
 
-/// IPv6 with and without extension headers, and beside IPv4, as RFC 5180 has it.
+/// IPv6 with and without extension headers, and mixed with IPv4, as RFC 5180 has it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = super::help("What is told for each condition and frame size (names begin with test.rfc5180.CONDITION.) is named as test rfc2544
 names it: throughput_mpps.SIZE and so on. Conditions are plain, routing, destination, fragment, authentication, chain (a
