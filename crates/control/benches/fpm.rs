@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Speed of decoding zebra's stream: `cargo bench -p junctor-control --bench fpm`.
 //!
-//! The routes are RIPE NCC RIS, peer AS3333, 2026-05-11, from `shared/data` beside the repository. Without them, a million
-//! synthetic /24 networks serve. Each figure is the median of interleaved rounds, with the best round after it. Changes are
-//! made and dropped, as by a reader that ignores them. Nothing is read from a socket.
+//! The routes are RIPE NCC RIS, peer AS3333, 2026-05-11, from `shared/data` next to the repository. Without them, a million synthetic /24 networks
+//! serve. Each figure is the median of interleaved rounds, with the best round after it. Changes are made and dropped, as by a reader that ignores
+//! them. Nothing is read from a socket.
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;

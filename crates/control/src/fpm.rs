@@ -12,8 +12,8 @@
 //! * A change that zebra's own kernel refuses is not sent. The next replay has it nevertheless.
 //! * Objects come before the routes that name them, but a group may come before its members.
 //! * A change of a route is `RTM_DELROUTE` and `RTM_NEWROUTE` in one frame. [`Session`] reports them as one change.
-//! * There is one route for each prefix of a table, and its metric is always 20. So the feed reports metric 0, and a
-//!   withdrawal takes the route whatever its metric is.
+//! * There is one route for each prefix of a table, and its metric is always 20. So the feed reports metric 0, and a withdrawal takes the route with
+//!   any metric.
 //! * Without `fpm use-next-hop-groups`, each route carries its hops.
 //!
 //! # When something goes wrong

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control plane: it learns routes from real daemons and sends them to the user plane.
 //!
-//! * [`model`]: what feeds report, whatever their form: [`Change`].
+//! * [`model`]: what feeds report, in one form: [`Change`].
 //! * [`fpm`]: the feed of FRR's zebra.
 //! * [`kernel`]: the feed of the kernel.
 //! * [`daemons`]: which of FRR's daemons are there.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What feeds report, whatever their form.
+//! What feeds report, in one form for all.
 //!
 //! A feed reports [`Change`]s in order. A full report (a netlink dump, the replay of a daemon) stands between [`Change::Begin`] and
 //! [`Change::End`]: what it does not name is gone.

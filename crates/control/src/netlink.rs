@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Netlink messages as changes: what Linux's kernel and FRR say of routes, next hops and interfaces.
 //!
-//! [`messages`] cuts bytes into messages; [`decode`] turns one into [`Change`]s. Nothing here does I/O. Each byte is checked once, and
-//! hostile bytes give an [`Error`] with their offset.
+//! [`messages`] cuts bytes into messages; [`decode`] turns one into [`Change`]s. Nothing here does I/O. Each byte is checked once, and malformed
+//! bytes give an [`Error`] with their offset.
 //!
 //! Routes come a million at a time, so a route that names a next-hop object or has one hop is decoded without allocation.
 //! Messages are those of `linux/rtnetlink.h` and its neighbours, in the byte order of the machine.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The feed of FRR with a real zebra, and with whoever else connects.
+//! The feed of FRR with a real zebra, and with other clients that connect.
 
 mod common;
 

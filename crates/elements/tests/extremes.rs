@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! No argument and no value written to a handler ends the process: every class, every argument, extreme and random values.
 //!
-//! Each class is tried in a process of its own with an address space that is limited, so that a panic, and memory that is asked for
-//! without bound, end that process alone; the last line that it has written names the case. Configurations come from the manuals'
-//! examples. One that is accepted is built and runs for a moment, and then its handlers are written.
+//! Each class is tried in a process of its own with an address space that is limited, so that a panic, and memory that is asked for without bound,
+//! end that process alone. The last line that it has written names the case. Configurations come from the manuals' examples. One that is accepted is
+//! built and runs for a moment, and then its handlers are written.
 
 #[path = "common/cases.rs"]
 mod cases;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The behaviour of user-level Click, for scripts that call `click`: its options, one thread unless told
-//! otherwise, errors as `FILE:LINE: message`, exit status 1 for whatever is wrong.
+//! The behaviour of user-level Click, for scripts that call `click`: its options, one thread unless set otherwise, errors as `FILE:LINE: message`,
+//! exit status 1 for any error.
 
 use std::ffi::OsString;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Click's tools, for scripts that call them by their names: `click-flatten`, `click-align`, `click-pretty`,
-//! `click-combine` and `click-uncombine`. Each reads configurations and writes one; the status is 1 for whatever is wrong.
+//! Click's tools, for scripts that call them by their names: `click-flatten`, `click-align`, `click-pretty`, `click-combine` and `click-uncombine`.
+//! Each reads configurations and writes one; the status is 1 for any error.
 
 use std::ffi::OsString;
 

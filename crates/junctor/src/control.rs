@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control socket of `junctor run`: a Unix socket of its own for each process, which `junctor ctl` finds.
 //!
-//! It speaks [`engine::control`] from threads beside the workers, so it is no element of the configuration and costs
-//! the packets nothing.
+//! It speaks [`engine::control`] from helper threads, so it is no element of the configuration and costs the packets nothing.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Descriptors that whoever started this router holds for the process that takes its place: taps, which so keep their carrier,
-//! addresses and neighbours when the router is killed.
+//! Descriptors that the parent of this router holds for the process that takes its place: taps, which so keep their carrier, addresses and neighbours
+//! when the router is killed.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Seeing the packets of a router that runs: what `junctor trace` and `junctor capture` have in common.
 //!
-//! The router's side is a [session](session): it calls witnesses to the workers, gathers what they see, and calls them anew when another
-//! configuration has come. Whoever asked fetches what was seen by the handler [`OBSERVE`] of the control socket, as lines of JSON ([`records`]); a
+//! The router's side is a [session](session): it gives the workers observers, gathers what they see, and installs them anew when another
+//! configuration has come. The client fetches what was seen by the handler [`OBSERVE`] of the control socket, as lines of JSON ([`records`]); a
 //! session from which nobody has fetched for some seconds ends by itself.
 
 mod capturing;

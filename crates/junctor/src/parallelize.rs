@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor parallelize`: a configuration rewritten so that it feeds more cores.
 //!
-//! The study "Flexible Control of Parallelism in a Multiprocessor PC Router" does this by hand: where a configuration has fewer
-//! streams of packets than there are cores, it splits a stream by a hash of the flow, gives each part a queue and a task, and
-//! copies what follows. Here what follows need not be copied, since the engine makes an instance for each worker that reaches an
-//! element; so a rewriting is a number of Spread elements, each behind the output of a task, and the question is only where.
+//! The study "Flexible Control of Parallelism in a Multiprocessor PC Router" does this by hand. Where a configuration has fewer streams of packets
+//! than there are cores, it splits a stream by a hash of the flow, gives each part a queue and a task, and copies what follows. Here what follows
+//! need not be copied, since the engine makes an instance for each worker that reaches an element. So a rewriting is a number of Spread elements,
+//! each behind the output of a task, and the question is only where.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The publisher of a running router: a thread that asks the workers for their counters and writes them into the statistics segment beside the
+//! The publisher of a running router: a thread that asks the workers for their counters. It writes them into the statistics segment next to the
 //! control socket, and to channels of the deployment ([`sinks`]), for `junctor top` and other readers (docs/stats-segment.md).
 
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor top`: a running router at a glance, from its statistics segment or its channel of statistics: the router is not asked anything.
 //!
-//! [`watch`] reads the segment, or a [`channel`], [`look`] makes two readings into rates, [`sheet`] makes these into tables, [`plain`] prints them; [`app`] holds what the user
-//! chose, [`screen`] draws it, and [`terminal`] takes keys and puts the terminal back as it was.
+//! [`watch`] reads the segment, or a [`channel`]. [`look`] makes two readings into rates, [`sheet`] makes these into tables, and [`plain`] prints
+//! them. [`app`] holds what the user chose, [`screen`] draws it, and [`terminal`] takes keys and puts the terminal back as it was.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tells who started the router that it is ready, and that it is well: systemd, or `junctor up` (sd_notify(3)).
+//! Reports to the router's parent (systemd, or `junctor up`) that it is ready, and that it is well (sd_notify(3)).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor test agent` and `gather` on loopback: an agent tells what the kernel counts, to holders of its key only, and a controller
-//! keeps what it has when an agent is lost.
+//! `junctor test agent` and `gather` on loopback: an agent reports what the kernel counts, to holders of its key only, and a controller keeps what it
+//! has when an agent is lost.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames beside a test's (RFC 2544 11), as scapy reads them.
+//! Frames mixed with a test's (RFC 2544 11), as scapy reads them.
 
 use std::fmt::Write as _;
 use std::path::Path;

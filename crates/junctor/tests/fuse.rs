@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chains that run as one pass do what their elements do by themselves: the same hostile traffic through the same router, with
-//! and without fusion.
+//! Chains that run as one pass do what their elements do by themselves: the same adversarial traffic through the same router, with and without
+//! fusion.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};

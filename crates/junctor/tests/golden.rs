@@ -2,11 +2,10 @@
 //! Golden tests: every `*.test` file below `tests/golden` in the repository is a script with its input files and the
 //! output it must have. See `tests/golden/README.md` for the format.
 //!
-//! Each case runs with 1, 2, 3 and 4 workers and must give the same output: how many workers there are is no part of
-//! what a configuration means. The scripts say nothing of it; `junctor` and `click` are wrappers that do. Once more each runs
-//! *restless*: with 2 to 4 workers between which tasks are moved at random all the time. That, too, must change nothing. A case
-//! that runs no router, or says itself how many workers it wants, runs once. In each run all packets must be accounted for, element by
-//! element (`engine::account`).
+//! Each case runs with 1, 2, 3 and 4 workers and must give the same output: how many workers there are is no part of what a configuration means. The
+//! scripts say nothing of it; `junctor` and `click` are wrappers that do. Once more each runs as a chaos test: with 2 to 4 workers between which
+//! tasks are moved at random all the time. That, too, must change nothing. A case that runs no router, or says itself how many workers it wants, runs
+//! once. In each run all packets must be accounted for, element by element (`engine::account`).
 //!
 //! `GOLDEN=part cargo test -p junctor --test golden` runs the cases whose path holds `part`. The moves of a case follow from a
 //! seed, which a failure names and `GOLDEN_SEED=number` sets.

@@ -2,9 +2,9 @@
 //! No two workers of a router on independent inputs write the same cache line: what one of them writes would else travel
 //! to the other and back for every batch.
 //!
-//! Machines on loan seldom count coherence misses (`perf c2c`), so this simulates them. Two threads run a worker each, but
-//! in turn. All writable memory of the process (heap, statics, stacks, thread-local data, packet memory) is compared before and after
-//! each turn; the lines that a worker changed are those that it would have to own, and nobody may own a line twice.
+//! Machines on loan seldom count coherence misses (`perf c2c`), so this simulates them. Two threads run a worker each, but in turn. All writable
+//! memory of the process (heap, statics, stacks, thread-local data, packet memory) is compared before and after each turn. The lines that a worker
+//! changed are those that it would have to own, and nobody may own a line twice.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;

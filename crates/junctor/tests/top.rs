@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What routers publish, as `junctor top` and a reader of the segment see it, beside what their handlers say.
+//! What routers publish, as `junctor top` and a reader of the segment see it, compared with what their handlers say.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whatever configuration a running router is given, its traffic goes on: every class, with extreme and random arguments, by SIGHUP and by
+//! A running router's traffic goes on with any configuration that it is given: every class, with extreme and random arguments, by SIGHUP and by
 //! `hotconfig`, while one host pings another through the router. Not one ping is lost.
 
 #[path = "../../elements/tests/common/cases.rs"]

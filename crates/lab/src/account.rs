@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A router on wires within the process, with every packet accounted for.
 //!
-//! Its devices are memory ports whose other ends the test holds. Time is simulated, so a run is exact and repeats.
-//! [`Accounted::check`] then asks of each element that what came in has gone out, was dropped under a name, or is
-//! held; of the router, that what was sent to it and what came from it are what its devices say; and of packet
-//! memory, that the packets held are all the frames that are not free.
+//! Its devices are memory ports whose other ends the test holds. Time is simulated, so a run is exact and repeats. [`Accounted::check`] then checks:
+//!
+//! * of each element, that what came in has gone out, was dropped under a name, or is held;
+//! * of the router, that what was sent to it and what came from it are what its devices say;
+//! * of packet memory, that the packets held are all the frames that are not free.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

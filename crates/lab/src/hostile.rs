@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames that an IP router should not like, made from a seed or from a fuzzer's bytes.
 //!
-//! Half of them are right when made: forwarded datagrams, pings, ARP, fragments, ICMP errors. What follows damages
-//! them, and then often mends the header checksum, so that the damage gets past the first check.
+//! Half of them are right when made: forwarded datagrams, pings, ARP, fragments, ICMP errors. What follows damages them, and then often repairs the
+//! header checksum, so that the damage gets past the first check.
 
 use std::net::Ipv4Addr;
 

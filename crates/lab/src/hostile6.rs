@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames that an IPv6 router should not like, made from a seed: as [`crate::hostile`] for IPv4.
 //!
-//! Half of them are right when made: forwarded packets, pings, neighbour discovery, fragments, chains of extension headers,
-//! ICMPv6 errors. What follows damages them, and then often mends the ICMPv6 checksum.
+//! Half of them are right when made: forwarded packets, pings, neighbour discovery, fragments, chains of extension headers, ICMPv6 errors. What
+//! follows damages them, and then often repairs the ICMPv6 checksum.
 
 use std::net::Ipv6Addr;
 

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where Junctor is put to the test.
 //!
-//! [`rig`] tests it on real packets: network namespaces joined by virtual cables. It builds hosts and cables, runs
-//! programs in them for a bounded time, and takes everything down again. [`account`] runs a router within the process
-//! and accounts for every packet; [`flows`] makes packets of many flows for it, [`answers`] has neighbours for it,
-//! [`frr`] runs routing daemons, [`groups`] sends to multicast groups and joins them, [`bgp`] is a neighbour of theirs, [`strongswan`] runs key daemons, [`uml`] runs another Linux, and [`hostile`] and [`hostile6`] make frames that no router likes. [`scapy`] makes and judges packets
-//! independently.
+//! [`rig`] tests it on real packets: network namespaces joined by virtual cables. It builds hosts and cables, runs programs in them for a bounded
+//! time, and takes everything down again. Others are:
+//!
+//! * [`account`] runs a router within the process and accounts for every packet. [`flows`] makes packets of many flows for it, and [`answers`] has
+//!   neighbours for it.
+//! * [`frr`] runs routing daemons, and [`bgp`] is a neighbour of theirs.
+//! * [`groups`] sends to multicast groups and joins them.
+//! * [`strongswan`] runs key daemons.
+//! * [`uml`] runs another Linux.
+//! * [`hostile`] and [`hostile6`] make frames that no router likes.
+//! * [`scapy`] makes and judges packets independently.
 #![forbid(unsafe_code)]
 
 pub mod account;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The supervisor's process: it carries out what [`Supervisor`] decides.
 //!
-//! One thread decides. Others wait: one for each process, one for each plane's notifications, one for commands, one for
-//! signals; each sends messages to the first. Whatever a later supervisor needs lies in the deployment's directory:
+//! One thread decides. Others wait: one for each process, one for each plane's notifications, one for commands, one for signals; each sends messages
+//! to the first. All that a later supervisor needs lies in the deployment's directory:
 //!
 //! ```text
 //! lock            held by the supervisor that lives       control       commands

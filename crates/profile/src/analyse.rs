@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a recording says: where time goes, who waits for whom, and what to do about it.
 //!
-//! Counts of what tasks and elements did are of the runs that were recorded (one in [`Header::one_in`](crate::names::Header)), shares of time are scaled
-//! up to all of them; waiting for locks, drops, sleeping and all that the kernel tells is recorded each time. Shares of time are of the time of which all
-//! rings tell: where they hold what happened last, or first, one that is written to faster tells of less.
+//! Counts of what tasks and elements did are of the runs that were recorded (one in [`Header::one_in`](crate::names::Header)). Shares of time are
+//! scaled up to all of them. Waiting for locks, drops, sleeping and all kernel events are recorded each time. Shares refer to the time that all rings
+//! cover. Where rings hold what happened last, or first, a ring that is written to faster covers less.
 
 use serde::Serialize;
 

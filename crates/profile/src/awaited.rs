@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For what threads wait that are blocked: what the kernel tells of their calls, and workers of their own sleep.
+//! What blocked threads wait for: the kernel reports their calls, and workers their own sleep.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recording: a thread beside the workers that empties their rings, and the kernel's, into a file.
+//! Recording: a helper thread that empties their rings, and the kernel's, into a file.
 //!
 //! There is one recording at a time in a process, since there is one set of rings. What cannot be written (a full disk) ends it; what was written
 //! until then is a file that can be read.

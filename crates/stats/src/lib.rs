@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The statistics segment: what a running router counts, as a file in shared memory that other processes read.
 //!
-//! A router's *publisher* writes a snapshot a few times a second; whoever may open the file takes the newest with two or three system calls
+//! A router's *publisher* writes a snapshot a few times a second; a program that may open the file takes the newest with two or three system calls
 //! ([`Segment::read`]), and neither the router nor its workers notice. The layout is published: docs/stats-segment.md, version [`VERSION`].
 //!
 //! * [`directory`]: what is counted: names, kinds, units, whose. Numbered; another one comes when a configuration does.

@@ -7,13 +7,14 @@
 //!  16..    two slots for directories, then two for snapshots (sync::slots)
 //! ```
 //!
-//! *Why a file that is written and read, not memory that is mapped.* The file lies in a file system that is memory (`/run`), so its pages are shared memory either
-//! way, and who likes may map them. But a mapped file that somebody truncates, or a full file system, kills whoever touches its pages
-//! (SIGBUS); to the router that must not happen at all. `pwrite` and `pread` return errors instead, need no `unsafe`, and
-//! cost a microsecond a few times a second, on a thread that forwards nothing.
+//! *Why a file that is written and read, not memory that is mapped.* The file lies in a file system that is memory (`/run`), so its pages are shared
+//! memory either way, and readers may map them. But a mapped file that somebody truncates, or a full file system, kills the process that touches its
+//! pages (SIGBUS). That must not happen to the router. `pwrite` and `pread` return errors instead, need no `unsafe`, and cost a microsecond a few
+//! times a second, on a thread that forwards nothing.
 //!
-//! *Who is there.* The writer holds a lock on the file (`flock`) as long as it lives, and the kernel frees it however the writer ends: whoever can take it
-//! knows that no more will come. A file that has become too small is replaced by another under the same name and says so ([`State::Moved`]).
+//! *Who is there.* The writer holds a lock on the file (`flock`) as long as it lives, and the kernel frees it however the writer ends. A reader that
+//! can take it knows that no more will come. A file that has become too small is replaced by another under the same name and says so
+//! ([`State::Moved`]).
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What became of the frames of each flow: which arrived, which twice, which out of order, which at the wrong port.
 //!
-//! A flow remembers, for the last [`window`](Accounts::new) sequence numbers up to the greatest seen, which have arrived: a bit for
-//! each, in a ring. What arrives from before the window can no longer be told from a duplicate, and is counted as such by name
-//! ([`Counts::stale`]): it is neither received nor lost twice over.
+//! A flow remembers, for the last [`window`](Accounts::new) sequence numbers up to the greatest seen, which have arrived: a bit for each, in a ring.
+//! What arrives from before the window can no longer be distinguished from a duplicate, and is counted as such by name ([`Counts::stale`]): it is
+//! neither received nor lost twice over.
 //!
 //! A frame is *reordered* if its number is less than one that arrived before it (RFC 4737, section 3.3: Type-P-Reordered). A *gap* in
 //! the numbering (RFC 2544, section 10) is where the number of a frame that arrives is greater than that after the greatest before.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames that a device has to deal with beside those of the test (RFC 2544 11): broadcast, routing updates; for questions of management
-//! see [`crate::management`].
+//! Frames that a device has to deal with in addition to those of the test (RFC 2544 11): broadcast, routing updates; for questions of management see
+//! [`crate::management`].
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hosts that the tester plays: whoever is asked for answers, be it by ARP (RFC 826) or by Neighbor Discovery (RFC 4861).
+//! The hosts that the tester plays: each answers when it is asked for, by ARP (RFC 826) or by Neighbor Discovery (RFC 4861).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -10,7 +10,7 @@
 //!   frames when a [`Pace`](pace::Pace) says that they are due, and keeps [`Accounts`](account::Accounts) of what arrives.
 //! - A [test frame](frame) says in its [signature] of which flow it is, which place it has there, and when it left.
 //!
-//! The device under test is whatever connects the ports: the tester sees ports and frames, never the engine.
+//! The device under test connects the ports in any way: the tester sees ports and frames, never the engine.
 
 pub mod account;
 pub mod extension;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Questions of network management to a device, and whether its answers are right (RFC 2544 11.2, C.2.4.3): SNMP version 1 (RFC 1157).
 //!
-//! Each question asks for five variables of one interface, and has the same number: an answer is right if it is whole, has that number,
-//! tells of no error, and has a value of the right type for each of them, in order. What the values are, nobody else knows.
+//! Each question asks for five variables of one interface, and has the same number. An answer is right if it is whole, has that number, reports no
+//! error, and has a value of the right type for each of them, in order. What the values are, nobody else knows.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

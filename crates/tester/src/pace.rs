@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When frames are due: at a constant rate, whatever became of the ones before.
+//! When frames are due: at a constant rate, independent of the ones before.
 //!
-//! The schedule is absolute. A frame that could not leave when it was due leaves as soon as it can, and how late it was is
-//! noted ([`Pace::lateness`]): a sender that kept a distance between frames instead would slow down with the device and hide what it
-//! did (coordinated omission).
+//! The schedule is absolute. A frame that could not leave when it was due leaves as soon as it can, and its lateness is noted ([`Pace::lateness`]). A
+//! sender that kept a distance between frames instead would slow down with the device and hide what it did (coordinated omission).
 
 use std::time::Duration;
 

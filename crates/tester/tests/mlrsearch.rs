@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! MLRsearch beside the PyPI package of that name, on the same computed devices.
+//! MLRsearch compared with the PyPI package of that name, on the same computed devices.
 //!
 //! What the package says stands in `data/mlrsearch.txt`, written by `benches/peers/mlrsearch.py`, which also describes its lines. Where
 //! the package is installed (in the Python that `JUNCTOR_MLRSEARCH_PYTHON` names, else `python3`), a test asks it once more.

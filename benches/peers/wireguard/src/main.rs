@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What WireGuard costs a packet, beside boringtun's protocol library, in one thread:
+//! What WireGuard costs a packet, compared with boringtun's protocol library, in one thread:
 //!
 //!     cargo run --release --manifest-path benches/peers/wireguard/Cargo.toml [ROUNDS]
 //!
-//! Each round measures everything once, in turn; the table has medians, in nanoseconds a packet. Ours goes the whole way of a packet: the peer by its allowed IPs,
-//! the session, the data message, outer IP and UDP headers; and back by index, window and allowed IPs. boringtun makes and opens the message of a tunnel that is given to it, without
-//! outer headers. Both copy the packet first. With many peers, each packet is of another one at random.
+//! Each round measures everything once, in turn; the table has medians, in nanoseconds a packet. Ours goes the whole way of a packet: the peer by its
+//! allowed IPs, the session, the data message, outer IP and UDP headers. The way back is by index, window and allowed IPs. boringtun makes and opens
+//! the message of a tunnel that is given to it, without outer headers. Both copy the packet first. With many peers, each packet is of another one at
+//! random.
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;

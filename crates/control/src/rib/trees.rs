@@ -5,8 +5,8 @@
 //! who has joined, so for that time the outputs of its entry are joined to those from before. An entry that goes while the daemon lives
 //! goes at once. Outputs that the kernel's entry lacks are marked, so that the user plane sends there itself what it lets the kernel have.
 //!
-//! While there is a daemon, the user plane lets the kernel have a packet of each group now and then ([`Update::Watch`]): the daemon
-//! sees by the kernel's counters that a source is alive, and one that has returned learns of the source.
+//! While there is a daemon, the user plane lets the kernel have a packet of each group now and then ([`Update::Watch`]). The daemon sees by the
+//! kernel's counters that a source is alive. A daemon that has returned learns of the source.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -9,9 +9,9 @@
 //!
 //! **Arguments**
 //! * `FIELD` a field's name, or its place, with or without a mask.
-//!   * `ip` with `vers`, `hl`, `tos`, `dscp`, `ecn`, `len`, `id`, `off`, `rf`, `df`, `mf`, `fragoff`, `ttl`, `proto`, `sum`, `src`, `dst`;
-//!     `udp` with `sport`, `dport`, `len`, `sum`; `tcp` with `sport`, `dport`, `seq`, `ack`, `hl`, `flags`, `fin`, `syn`, `rst`, `psh`, `ackf`,
-//!     `urg`, `win`, `sum`, `urp`; `icmp` with `type`, `code`, `sum`; `sport` or `dport` alone for UDP and TCP.
+//!   * `ip` with `vers`, `hl`, `tos`, `dscp`, `ecn`, `len`, `id`, `off`, `rf`, `df`, `mf`, `fragoff`, `ttl`, `proto`, `sum`, `src`, `dst`. `udp` with
+//!     `sport`, `dport`, `len`, `sum`. `tcp` with `sport`, `dport`, `seq`, `ack`, `hl`, `flags`, `fin`, `syn`, `rst`, `psh`, `ackf`, `urg`, `win`,
+//!     `sum`, `urp`. `icmp` with `type`, `code`, `sum`. `sport` or `dport` alone for UDP and TCP.
 //!   * `ip[OFFSET:LENGTH]`, `ip[FIRST-LAST]` or `ip[OFFSET]` in bytes, and the same in bits with braces. In place of `ip`: `tcp`, `udp`, `icmp`,
 //!     `transp` for any transport header, `data` for the payload of UDP and TCP.
 //!   * `/N` behind it takes the upper N bits, `& MASK` the bits of a mask with one run of ones.

@@ -21,7 +21,7 @@
 //! * `rate`, `bit_rate`, `byte_rate` read: recent packets, bits and bytes per second.
 //! * `reset`, `reset_counts` write: sets counts and rates to zero.
 //! * `count_call` read/write: the count that calls a handler; writing it takes the argument.
-//! * `byte_count_call` write: likewise for bytes.
+//! * `byte_count_call` write: the same for bytes.
 //!
 //! Each worker counts for itself and handlers read the sum, so counting costs no shared cache line. The rate is an
 //! exponentially weighted average over about a second, updated once per batch.

@@ -8,12 +8,12 @@
 //! **Ports:** any number of pull inputs, 1 pull output.
 //!
 //! **Arguments**
-//! * `INPUT` the input in use, default 0; negative, or beyond the last: nothing is fetched. StaticPullSwitch must be told.
+//! * `INPUT` the input in use, default 0; negative, or beyond the last: nothing is fetched. StaticPullSwitch has no default.
 //!
 //! **Drops:** none.
 //!
 //! **Handlers** (not of StaticPullSwitch)
-//! * `switch` read/write: the input in use, -1 for none. `config` reads likewise.
+//! * `switch` read/write: the input in use, -1 for none. `config` reads the same way.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> Queue -> [0] s :: PullSwitch -> Discard;

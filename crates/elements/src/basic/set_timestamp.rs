@@ -3,7 +3,7 @@
 //!
 //! `SetTimestamp([TIMESTAMP, keywords FIRST, DELTA])`
 //!
-//! Sets each packet's timestamp, to now unless told otherwise.
+//! Sets each packet's timestamp, to now by default.
 //!
 //! **Ports:** 1 input, 1 output, agnostic.
 //!

@@ -8,12 +8,12 @@
 //! **Ports:** 1 push input, any number of push outputs.
 //!
 //! **Arguments**
-//! * `OUTPUT` the output in use, default 0; negative, or beyond the last: packets are dropped. StaticSwitch must be told.
+//! * `OUTPUT` the output in use, default 0; negative, or beyond the last: packets are dropped. StaticSwitch has no default.
 //!
 //! **Drops:** `inactive`, all packets while no output is chosen.
 //!
 //! **Handlers** (not of StaticSwitch)
-//! * `switch` read/write: the output in use, -1 for none. `config` reads likewise.
+//! * `switch` read/write: the output in use, -1 for none. `config` reads the same way.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 5, STOP true) -> s :: Switch(1);

@@ -9,10 +9,10 @@
 //!
 //! # Frames of control protocols
 //!
-//! A bridge with N ports has inputs and outputs 0 to N-1. By output N leave the frames to 01-80-C2-00-00-00 to -0F, whatever
-//! the state of the port they came in by, with that port as their paint. What comes in at input N leaves by the port of its
-//! paint, whatever that port's state, and nothing is learned from it. By output N+1 leave, painted alike, the IGMP and MLD messages
-//! that snooping wants to see first; they too go on by input N, once for each port that they are to reach.
+//! A bridge with N ports has inputs and outputs 0 to N-1. Frames to 01-80-C2-00-00-00 to -0F leave by output N, with the port they came in by as
+//! their paint, in any state of that port. What comes in at input N leaves by the port of its paint, in any state of that port, and nothing is
+//! learned from it. By output N+1 leave, painted alike, the IGMP and MLD messages that snooping wants to see first; they too go on by input N, once
+//! for each port that they are to reach.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! To which ports the frames of multicast groups go, where snooping has found out (RFC 4541).
 //!
-//! Workers look a group up in the current version of a map, behind one pointer; whoever changes it makes another version, so a
-//! change costs as much as there are groups. Snooping changes it when a port joins or leaves, not with each report, and
-//! gathers what it learns from one batch into one [`update`](Groups::update).
+//! Workers look a group up in the current version of a map, behind one pointer; a thread that changes it makes another version, so a change costs as
+//! much as there are groups. Snooping changes it when a port joins or leaves, not with each report, and gathers what it learns from one batch into
+//! one [`update`](Groups::update).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the frames of a batch go: classification, learning and lookup, without touching a packet.
 //!
-//! A batch goes through stages, each a short loop over all of its frames: headers are read and the frames judged; the table says where
-//! their addresses belong and asks for those cache lines ([`Fdb::seek`]); it compares what stands there ([`Fdb::answer`]);
-//! and last it is decided. What comes out is a [`Sight`] for each frame. A batch whose frames are all for one port, as
-//! most are, is found to be so without a branch for each of them.
+//! A batch goes through stages, each a short loop over all of its frames. First headers are read and the frames judged. Then the table says where
+//! their addresses belong and asks for those cache lines ([`Fdb::seek`]), and compares what stands there ([`Fdb::answer`]). Last it is decided. What
+//! comes out is a [`Sight`] for each frame. A batch whose frames are all for one port, as most are, is found to be so without a branch for each of
+//! them.
 
 use engine::Reason;
 use engine::clock::Nanos;

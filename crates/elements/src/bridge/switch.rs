@@ -6,19 +6,17 @@
 //!
 //! A learning Ethernet bridge (IEEE 802.1Q) that all workers run at once, over one table of addresses that none of them locks.
 //!
-//! **Ports:** push inputs and as many push outputs: input and output of one number are one port. With N ports, frames of the bridge
-//! protocols (to 01-80-C2-00-00-00 up to -0F) leave by output N, if it is there, with their port as the paint annotation; what
-//! comes in at input N leaves by the port of its paint, whatever that port's state. By output N+1, if it is there, leave IGMP and MLD
-//! messages, painted alike, in place of being forwarded: whoever reads them sends them on by input N. These frames have no tag of the
-//! bridge's; where VLANs are told apart theirs is the VLAN annotation.
+//! **Ports:** push inputs and as many push outputs: input and output of one number are one port. With N ports, frames of the bridge protocols (to
+//! 01-80-C2-00-00-00 up to -0F) leave by output N, if it is there, with their port as the paint annotation. What comes in at input N leaves by the
+//! port of its paint, in any state of that port. IGMP and MLD messages leave by output N+1, if it is there, painted alike, in place of being
+//! forwarded. Their reader sends them on by input N. These frames have no tag of the bridge's; where VLANs are distinguished theirs is the VLAN
+//! annotation.
 //!
 //! **Arguments**
-//! * `PORT` a description of each port, the first one of port 0:
-//!   `plain`, where VLANs are not told apart;
-//!   `access VLAN`, whose frames have no tag; or
-//!   `trunk [VLAN[-VLAN] ...] [native VLAN]`, whose frames have tags, unless they are of the native VLAN; without numbers, of all VLANs.
-//!   Further words: `isolated`: nothing passes between isolated ports; `guarded`: frames of the bridge protocols
-//!   are dropped here; `lag N`: all ports with this N are one aggregate, whose conversations are spread by addresses.
+//! * `PORT` a description of each port, the first one of port 0: `plain`, where VLANs are not distinguished; `access VLAN`, whose frames have no tag;
+//!   or `trunk [VLAN[-VLAN] ...] [native VLAN]`, whose frames have tags, unless they are of the native VLAN. Without numbers, it is of all VLANs.
+//!   Further words: `isolated`: nothing passes between isolated ports; `guarded`: frames of the bridge protocols are dropped here; `lag N`: all ports
+//!   with this N are one aggregate, whose conversations are spread by addresses.
 //! * `PORTS` how many there are. Default: as many as are described, or else as there are outputs.
 //! * `AGEING` time for which an address is remembered after its last frame, default 300 s. With 0 nothing is learned.
 //! * `CAPACITY` addresses in all, default 65536. `PORT_LIMIT` addresses behind each port, default 0: no limit but that.
@@ -37,15 +35,15 @@
 //! elements with one job each: learning and forwarding need the same headers and the same cache lines, which are asked for once, for the
 //! whole batch. The jobs are modules of their own (`sort`, `plan`, `tags`).
 //!
-//! **Drops:** `too-short`; `too-long`; `bad-source`, groups and 0 as source; `own-source`; `bad-vlan`, VLAN 4095 or a provider's tag
-//! where none may be; `no-vlan`, a VLAN that the port is not in; `port-blocked`, by a spanning tree; `inactive`, a port out of service or without link;
-//! `filtered`, to where it came from or between isolated ports; `storm-limited`; `bad-bpdu`, at a guarded port; `no-output`;
-//! `no-memory`. Nothing is learned from a frame with one of the first six.
+//! **Drops:** `too-short`; `too-long`; `bad-source`, groups and 0 as source; `own-source`; `bad-vlan`, VLAN 4095 or a provider's tag where none may
+//! be; `no-vlan`, a VLAN that the port is not in. `port-blocked`, by a spanning tree; `inactive`, a port out of service or without link; `filtered`,
+//! to where it came from or between isolated ports; `storm-limited`; `bad-bpdu`, at a guarded port; `no-output`; `no-memory`. Nothing is learned from
+//! a frame with one of the first six.
 //!
 //! **Handlers**
-//! * `table` read: lines of Ethernet address, VLAN (if told apart), port, age in seconds or `static`. `count` read: how many.
-//! * `capacity` read. `ageing` read/write: whoever is known is remembered for a time between the former one and the new one, and
-//!   what was too old stays forgotten.
+//! * `table` read: lines of Ethernet address, VLAN (if distinguished), port, age in seconds or `static`. `count` read: how many.
+//! * `capacity` read. `ageing` read/write: a known address is remembered for a time between the former one and the new one, and what was too old
+//!   stays forgotten.
 //! * `set` write: as STATIC. `remove` write: `ETH [VLAN]`. `flush` write: nothing, `port N` or `vlan N`.
 //! * `ports` read: lines of port, state, `up` or `down`, addresses behind it. `state` write: `PORT discarding|learning|forwarding`.
 //! * `up`, `down` write: takes a port into service, or out of it; what was learned there is forgotten. A port whose device has no link

@@ -9,9 +9,9 @@
 //! test   = "true" | "false" | { qualifier } ["[" POS [":" LEN] "]"] ["&" MASK] [relation] value
 //! ```
 //!
-//! A test is read into a [`Primitive`] and that is compiled to an [`Expr`]. Like in Click, a bare value takes the
-//! qualifiers of the test before it (`src port 80 or 443`), tests on transport headers hold for first fragments of their
-//! protocol only, and a test on bytes that are not there fails, also when it is `!=`.
+//! A test is read into a [`Primitive`] and that is compiled to an [`Expr`]. Like in Click, a bare value takes the qualifiers of the test before it
+//! (`src port 80 or 443`). Tests on transport headers hold for first fragments of their protocol only. A test on bytes that are not there fails, also
+//! when it is `!=`.
 
 use std::net::Ipv4Addr;
 

@@ -22,15 +22,14 @@
 //!   those of the addresses.
 //!
 //! **Keywords**
-//! * `ROUTE PREFIX NEXTHOP [DEVICE] [| NEXTHOP [DEVICE] ...]` a route, or several that share the traffic; may be repeated for
-//!   other prefixes. DEVICE may be left out where NEXTHOP is on one of the interfaces' networks, and not where it is
-//!   link-local. `::/0` is the default route; without one, senders are told that there is no route.
+//! * `ROUTE PREFIX NEXTHOP [DEVICE] [| NEXTHOP [DEVICE] ...]` a route, or several that share the traffic; may be repeated for other prefixes. DEVICE
+//!   may be left out where NEXTHOP is on one of the interfaces' networks, and not where it is link-local. `::/0` is the default route; without one,
+//!   senders get an error that there is no route.
 //! * `MTU` for interfaces without their own. `QUEUE` packets that may wait for each interface, default 1024.
-//! * `HOST` boolean, default false: this host's kernel answers what the fast path cannot. Each interface gets a twin, a tap
-//!   `host0`, `host1`... with its Ethernet address, MTU and IPv6 addresses. What is for the router itself, neighbour
-//!   solicitations, and every exception (hop limit expired, options, too big, no neighbour, no route), goes to the twin of
-//!   the interface by which it came, limited by a Punt for each reason; what the kernel sends there leaves by the
-//!   interface. The kernel needs `net.ipv6.conf.all.forwarding=1` and the routes that go by next hops.
+//! * `HOST` boolean, default false: this host's kernel answers what the fast path cannot. Each interface gets a twin, a tap `host0`, `host1`... with
+//!   its Ethernet address, MTU and IPv6 addresses. What is for the router itself, neighbour solicitations, and every exception (hop limit expired,
+//!   options, too big, no neighbour, no route), goes to the twin of the interface by which it came, limited by a Punt for each reason. What the
+//!   kernel sends there leaves by the interface. The kernel needs `net.ipv6.conf.all.forwarding=1` and the routes that go by next hops.
 //! * `NETNS` the network namespace for the twins; implies HOST.
 //! * `FEED CHANNEL` the channel by which a control plane ('junctor control') sends routes, see RouteFeed; implies HOST.
 //! * `BFD SESSION` watches a neighbour, as BFD's SESSION says; may be repeated. `BFD true` watches those that handlers or daemons name.
@@ -48,13 +47,12 @@
 //!   With HOST, twins belong to the kernel's VRF NAME, whose routing table in Linux is TABLE, default 1001 for the first, 1002 for the next.
 //! * `METHOD` how to open the devices, as FromDevice has it.
 //!
-//! Inside, with 0 for the first interface, 1 for the second and so on: `rt6` the routing table (LookupIP6Route), whose
-//! output 0 is the router itself and output 1 the first interface; `ip6` what it received; `in0`, `c0`, `nd0`, `ra0`, `out0`
-//! the interface's device, classifier, IP6NDSolicitor, IP6NDRouterAdvertiser and queue; `scope0`, `onlink0`, `hlim0`, `big0`
-//! the checks on the way out, each with its ICMPv6 error; `made6` what the router sends itself. Of UDP and TCP for the router
-//! the sender is told that the port is unreachable. The first address of each network, which all its routers share, is
-//! answered for, from an address of the router's own. Frames with a priority tag (VLAN 0) are treated as untagged ones;
-//! those of a VLAN are dropped as `foreign-vlan`.
+//! Inside, with 0 for the first interface, 1 for the second and so on: `rt6` is the routing table (LookupIP6Route), whose output 0 is the router
+//! itself and output 1 the first interface. `ip6` is what it received. `in0`, `c0`, `nd0`, `ra0`, `out0` are the interface's device, classifier,
+//! IP6NDSolicitor, IP6NDRouterAdvertiser and queue. `scope0`, `onlink0`, `hlim0`, `big0` are the checks on the way out, each with its ICMPv6 error.
+//! `made6` is what the router sends itself. The sender of UDP and TCP for the router gets an error that the port is unreachable. The first address of
+//! each network, which all its routers share, is answered for, from an address of the router's own. Frames with a priority tag (VLAN 0) are treated
+//! as untagged ones; those of a VLAN are dropped as `foreign-vlan`.
 //!
 //! ```click
 //! IP6Router(eth0 2001:db8:1::1/64 ETHER 2:0:0:0:0:1, eth1 2001:db8:2::1/64 MTU 1280 ETHER 2:0:0:0:0:2,

@@ -17,16 +17,15 @@
 //!   interface. `ETHER` Ethernet address, by default what AddressInfo or the interface itself says.
 //!
 //! **Keywords**
-//! * `ROUTE PREFIX NEXTHOP [DEVICE] [| NEXTHOP [DEVICE] ...]` a route, or several that share the traffic; may be repeated for
-//!   other prefixes. DEVICE may be left out where NEXTHOP is on one of the interfaces' networks. `0.0.0.0/0` is the default
-//!   route; without one, senders are told that there is no route.
+//! * `ROUTE PREFIX NEXTHOP [DEVICE] [| NEXTHOP [DEVICE] ...]` a route, or several that share the traffic; may be repeated for other prefixes. DEVICE
+//!   may be left out where NEXTHOP is on one of the interfaces' networks. `0.0.0.0/0` is the default route; without one, senders get an error that
+//!   there is no route.
 //! * `MTU` for interfaces without their own. `QUEUE` packets that may wait for each interface, default 1024.
-//! * `HOST` boolean, default false: this host's kernel answers what the fast path cannot. Each interface gets a twin, a tap
-//!   `host0`, `host1`... with its Ethernet address, MTU and IP addresses. What is for the router itself, and every
-//!   exception (TTL expired, bad options, too big, no neighbour, no route), goes to the twin of the interface by which it
-//!   came, limited by a Punt for each reason; what the kernel sends there leaves by the interface. Messages of control
-//!   protocols have their own queues and limits both ways (`heard0`, `said0`, see ControlTraffic).
-//!   The kernel needs `net.ipv4.ip_forward=1` and the routes that go by next hops.
+//! * `HOST` boolean, default false: this host's kernel answers what the fast path cannot. Each interface gets a twin, a tap `host0`, `host1`... with
+//!   its Ethernet address, MTU and IP addresses. What is for the router itself, and every exception (TTL expired, bad options, too big, no neighbour,
+//!   no route), goes to the twin of the interface by which it came, limited by a Punt for each reason. What the kernel sends there leaves by the
+//!   interface. Messages of control protocols have their own queues and limits both ways (`heard0`, `said0`, see ControlTraffic). The kernel needs
+//!   `net.ipv4.ip_forward=1` and the routes that go by next hops.
 //! * `NETNS` the network namespace for the twins; implies HOST.
 //! * `FEED CHANNEL` the channel by which a control plane ('junctor control') sends routes, see RouteFeed; implies HOST.
 //! * `BFD SESSION` watches a neighbour, as BFD's SESSION says; may be repeated. `BFD true` watches those that handlers or daemons name.
@@ -42,12 +41,12 @@
 //!   With HOST, twins belong to the kernel's VRF NAME, whose routing table in Linux is TABLE, default 1001 for the first, 1002 for the next.
 //! * `METHOD` how to open the devices, as FromDevice has it.
 //!
-//! Inside, with 0 for the first interface, 1 for the second and so on: `rt` the routing table (StaticIPLookup), whose
-//! output 0 is the router itself and output 1 the first interface; `ip` what it received; `in0`, `c0`, `arp0`, `out0` the
-//! interface's device, classifier, ARPQuerier and queue; `redirect0`, `options0`, `ttl0`, `mtu0` the checks on the way
-//! out, each with its ICMP error. `whole` and `local` take packets for the router itself: pings are answered, and of UDP, TCP
-//! and other protocols the sender is told that the port or protocol is unreachable. Frames with a priority tag (VLAN 0)
-//! are treated as untagged ones; those of a VLAN are dropped as `foreign-vlan`. A neighbour that announces another Ethernet address is believed, if it is known.
+//! Inside, with 0 for the first interface, 1 for the second and so on: `rt` is the routing table (StaticIPLookup), whose output 0 is the router
+//! itself and output 1 the first interface. `ip` is what it received. `in0`, `c0`, `arp0`, `out0` are the interface's device, classifier, ARPQuerier
+//! and queue. `redirect0`, `options0`, `ttl0`, `mtu0` are the checks on the way out, each with its ICMP error. `whole` and `local` take packets for
+//! the router itself: pings are answered, and senders of UDP, TCP and other protocols get an error that the port or protocol is unreachable. Frames
+//! with a priority tag (VLAN 0) are treated as untagged ones; those of a VLAN are dropped as `foreign-vlan`. A neighbour that announces another
+//! Ethernet address is believed, if it is known.
 //!
 //! ```click
 //! IPRouter(eth0 10.0.0.1/24 ETHER 2:0:0:0:0:1, eth1 10.0.1.1/24 MTU 1400 ETHER 2:0:0:0:0:2,

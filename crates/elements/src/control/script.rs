@@ -21,12 +21,12 @@
 //!   `wait_for`): waits for a time or a step.
 //! * `label NAME`, `goto NAME [CONDITION]`, `loop`: jump, to the start with `loop`. `goto` also takes `end`, `exit`,
 //!   `stop`, `error` and `begin`. A script that jumps 1000 times without waiting is given up.
-//! * `end`: ends the script. `exit`: likewise; no signal starts it again, and a packet is dropped. `stop`: ends it and asks the
-//!   driver to stop. `return [VALUE]`, `returnq`: ends it with a value. `error [MESSAGE]`, `errorq`: ends it with an error.
-//! * `TYPE` what makes it run, default PACKET for a script with ports and else ACTIVE:
-//!   `ACTIVE` the start of the router; `PASSIVE` its `run` handler; `PACKET` or `PUSH` a packet, `$input` being its input and
-//!   the value returned its output; `PROXY` any handler that it does not have, `$0` being its name and `$write` whether it is
-//!   written; `DRIVER` the start of the router and then, as steps, requests to stop it; `SIGNAL NAMES...` signals.
+//! * `end`: ends the script. `exit`: the same; no signal starts it again, and a packet is dropped. `stop`: ends it and asks the driver to stop.
+//!   `return [VALUE]`, `returnq`: ends it with a value. `error [MESSAGE]`, `errorq`: ends it with an error.
+//! * `TYPE` what makes it run, default PACKET for a script with ports and else ACTIVE: `ACTIVE` the start of the router; `PASSIVE` its `run` handler.
+//!   `PACKET` or `PUSH` a packet, `$input` being its input and the value returned its output. `PROXY` any handler that it does not have, `$0` being
+//!   its name and `$write` whether it is written. `DRIVER` the start of the router and then, as steps, requests to stop it; `SIGNAL NAMES...`
+//!   signals.
 //!
 //! Other variables are `$args`, `$1` ... and `$#` (parameters of `run`), `$?`, and `$$` (process number).
 //!
@@ -35,11 +35,11 @@
 //! **Handlers**
 //! * `run` read/write: runs the script with parameters. `step [STEPS]` write: passes `pause` or `wait`. `goto NAME` write.
 //! * `get VAR`, `set VAR VALUE`, `shift [VAR]`: a variable; `shift` takes its first word off. The default is `args`.
-//! * With numbers as parameters `add`, `sub`, `mul`, `div`, `idiv`, `mod`, `rem`, `min`, `max`, `neg`, `abs`, `ceil`,
-//!   `floor`, `round`, `avg`, `popcount` (of a number's 1 bits), `htons`, `htonl`, `ntohs`, `ntohl`, `random [N | LOW HIGH]`; with two numbers or words `eq`, `ne`, `lt`, `le`, `gt`, `ge`;
-//!   with truth values `not`, `and`, `or`, `nand`, `nor`, `if CONDITION YES NO`; with words `in WORD WORDS...`, `count`, `first`, `length`,
-//!   `unquote`, `sprintf FORMAT VALUES...`, `readable HANDLERS...`, `writable HANDLERS...`; with a file's name `cat`, `catq`;
-//!   `now`, `now_steady` the time; `kill SIGNAL PROCESSES...`.
+//! * With numbers as parameters `add`, `sub`, `mul`, `div`, `idiv`, `mod`, `rem`, `min`, `max`, `neg`, `abs`, `ceil`, `floor`, `round`, `avg`,
+//!   `popcount` (of a number's 1 bits), `htons`, `htonl`, `ntohs`, `ntohl`, `random [N | LOW HIGH]`. With two numbers or words `eq`, `ne`, `lt`,
+//!   `le`, `gt`, `ge`. With truth values `not`, `and`, `or`, `nand`, `nor`, `if CONDITION YES NO`. With words `in WORD WORDS...`, `count`, `first`,
+//!   `length`, `unquote`, `sprintf FORMAT VALUES...`, `readable HANDLERS...`, `writable HANDLERS...`. With a file's name `cat`, `catq`; `now`,
+//!   `now_steady` the time; `kill SIGNAL PROCESSES...`.
 //!
 //! ```click
 //! source :: InfiniteSource(LIMIT 3) -> counter :: Counter -> Discard;

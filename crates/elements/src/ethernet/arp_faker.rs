@@ -3,13 +3,13 @@
 //!
 //! `ARPFaker(DSTIP, DSTETH, SRCIP, SRCETH)`
 //!
-//! Tells a host, one second after the start and then every 10 seconds, at which Ethernet address another one is: it
-//! sends ARP replies that nobody asked for. To answer questions, use ARPResponder.
+//! Announces to a host, one second after the start and then every 10 seconds, at which Ethernet address another one is. It sends ARP replies that
+//! nobody asked for. To answer questions, use ARPResponder.
 //!
 //! **Ports:** 1 push output.
 //!
 //! **Arguments**
-//! * `DSTIP`, `DSTETH` IPv4 and Ethernet address of the host that is told.
+//! * `DSTIP`, `DSTETH` IPv4 and Ethernet address of the host that gets the replies.
 //! * `SRCIP`, `SRCETH` IPv4 address, and the Ethernet address to which it shall belong.
 //!
 //! **Metadata set:** link header position.

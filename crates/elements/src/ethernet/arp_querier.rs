@@ -22,9 +22,9 @@
 //! * `TIMEOUT`, `CAPACITY`, `ENTRY_CAPACITY`, `ENTRY_PACKET_CAPACITY`, `CAPACITY_SLIM_FACTOR` as for ARPTable.
 //! * `UNRESOLVED_CAPACITY`, `NEW_RATE`, `UNKNOWN_RATE`, `RETRY_INTERVAL`, `PROBE_DELAY` as for ARPTable; `RETRIES` too, but the default is 3
 //!   when output 2 is connected.
-//! * `UNSOLICITED` what to believe of ARP messages that answer no query: `reply` (the default, as Click) all replies and no
-//!   requests; `none` nothing; `update` replies and requests of neighbours that are in the table; `accept` those, and
-//!   gratuitous ones (about the sender's own address) of new neighbours. For the latter two, send requests to input 1, too.
+//! * `UNSOLICITED` what to believe of ARP messages that answer no query: `reply` (the default, as Click) all replies and no requests; `none` nothing.
+//!   `update` means replies and requests of neighbours that are in the table; `accept` those, and gratuitous ones (about the sender's own address) of
+//!   new neighbours. For the latter two, send requests to input 1, too.
 //! * `ETHERTYPE_ANNO` annotation of two bytes, such as ETHERTYPE, that says which EtherType a packet leaves with where it is not zero. LookupMPLS and
 //!   PushMPLS set it: for labelled packets, and for IP packets whose next hop is of the other family (RFC 8950).
 //! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The IPv4 addresses that the kernel has there at the
@@ -33,8 +33,8 @@
 //!
 //! **Metadata read:** destination address; EtherType, with ETHERTYPE_ANNO; VLAN tag, which goes with the queries. **Set:** link header position.
 //!
-//! **Cores:** one table for all workers. A worker keeps what it was told lately and takes the table's lock for other
-//! addresses only; a batch for one next hop asks once.
+//! **Cores:** one table for all workers. A worker keeps recent answers and takes the table's lock for other addresses only; a batch for one next hop
+//! asks once.
 //!
 //! **Drops:** `neighbour-queue-full`; `neighbour-table-full`; `no-neighbour`, packets whose neighbour did not answer in time, and those without a
 //! destination annotation; `bad-arp`, malformed answers; `no-memory`; `inactive`, without an address of its own.

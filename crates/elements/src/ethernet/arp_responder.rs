@@ -5,8 +5,7 @@
 //!
 //! Answers ARP requests for some addresses: a router's own, or, as a proxy, those of others.
 //!
-//! **Ports:** 1 input, agnostic; 1 or 2 outputs. Answers leave by output 0; by output 1, push, whatever is not a request
-//! for one of the addresses.
+//! **Ports:** 1 input, agnostic; 1 or 2 outputs. Answers leave by output 0; by output 1, push, all that is not a request for one of the addresses.
 //!
 //! **Arguments**
 //! * Each argument is a list of IPv4 addresses or prefixes with the Ethernet address to answer with, in any order. A

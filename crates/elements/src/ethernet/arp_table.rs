@@ -28,8 +28,8 @@
 //!   repeated every `RETRY_INTERVAL` (default 1 s) whether or not packets come, and a neighbour of age POLL_TIMEOUT that is
 //!   used is asked again after `PROBE_DELAY` (default 5 s), as RFC 4861 has it.
 //!
-//! Whatever must go when there is too much of it, packets or entries, is taken from the device, the source address and
-//! the neighbour that have most. A neighbour that is known and in use never goes for one that is not.
+//! When there are too many packets or entries, they are taken from the device, the source address and the neighbour that have most. A neighbour that
+//! is known and in use never goes for one that is not.
 //!
 //! **Cores:** one table for all workers, behind a lock. Queriers keep recent answers and take the lock for new ones.
 //!

@@ -3,8 +3,8 @@
 //!
 //! `EtherSwitch([keyword TIMEOUT])`
 //!
-//! A learning Ethernet switch. The source address of a frame tells behind which port that station is; frames to a
-//! station that was seen leave by its port alone, all others by every port but the one they came in by.
+//! A learning Ethernet switch. The source address of a frame shows behind which port that station is; frames to a station that was seen leave by its
+//! port alone, all others by every port but the one they came in by.
 //!
 //! **Ports:** any number of push inputs, as many push outputs: input and output of one number are one port.
 //!

@@ -41,9 +41,9 @@
 //! parameter problem and destination annotations read; set are header positions, destination, fix-source, timestamp. The VRF
 //! annotation is the packet's, so the message stays in its routing table.
 //!
-//! **Drops:** `no-icmp-error`: no message answers ICMP errors, packets to or from broadcast, multicast and other
-//! impossible addresses, link-level broadcasts, fragments but the first, and packets without a whole IP header; a redirect
-//! does not answer source-routed packets, packets to their own source, nor packets that ONLINK excludes. `icmp-rate-limited`. `no-memory`.
+//! **Drops:** `no-icmp-error`: no message answers ICMP errors, packets to or from broadcast, multicast and other impossible addresses, link-level
+//! broadcasts, fragments but the first, and packets without a whole IP header. A redirect does not answer source-routed packets, packets to their own
+//! source, nor packets that ONLINK excludes. `icmp-rate-limited`. `no-memory`.
 //!
 //! **Handlers**
 //! * `src`, `mtu`, `pmtu` read/write: the arguments.

@@ -3,7 +3,7 @@
 //!
 //! `ICMPPingSource(SRC, DST [, keywords INTERVAL, IDENTIFIER, DATA, LIMIT, ACTIVE, VERBOSE, STOP])`
 //!
-//! Sends ICMP echo requests at an interval, and tells of the replies that come to its input.
+//! Sends ICMP echo requests at an interval, and reports the replies that come to its input.
 //!
 //! **Ports:** 0 or 1 push input for replies; 1 push output for requests.
 //!

@@ -31,23 +31,21 @@
 //! * `RETRIES` times to try again, a second apart, when the socket cannot be opened; default 0. `RETRY_WARNINGS`
 //!   boolean, default true: report each try.
 //!
-//! The protocol is `Click::ControlSocket/1.3`: lines of text, each answered by lines that begin with a code and a space
-//! (or a dash when more lines follow). `READ H [ARGS]` is answered by `200 ...`, `DATA N` and N bytes;
-//! `READDATA H N` and `WRITEDATA H N` take N bytes after their line; `READUNTIL H [END]` and `WRITEUNTIL H [END]` take
-//! lines up to END or an empty one; `WRITE H [ARGS]`, `CHECKREAD H`, `CHECKWRITE H`, `HELP`, `QUIT`. H is
-//! `element.handler`, `number.handler` or a global handler. `LLRPC ELEMENT#NUMBER [N]` calls a function of an element by
-//! its number in hexadecimal, with N bytes of data, and is answered with its bytes: rate and counts of a Counter (c004c001, c004c003), and the output of
-//! a Switch or the input of a PullSwitch (4004c005 to read, 80044006 to set). Other numbers are answered by 522, or by 501 when the number is
-//! not one of a call that can be made from afar. Codes: 200 done, 500 syntax, 501 not
-//! implemented, 510 no such element, 511 no such handler, 520 the handler failed, 521 too much data, 522 the LLRPC failed,
-//! 530 not permitted, 590 reading failed.
+//! The protocol is `Click::ControlSocket/1.3`: lines of text, each answered by lines that begin with a code and a space (or a dash when more lines
+//! follow). `READ H [ARGS]` is answered by `200 ...`, `DATA N` and N bytes; `READDATA H N` and `WRITEDATA H N` take N bytes after their line;
+//! `READUNTIL H [END]` and `WRITEUNTIL H [END]` take lines up to END or an empty one; `WRITE H [ARGS]`, `CHECKREAD H`, `CHECKWRITE H`, `HELP`,
+//! `QUIT`. H is `element.handler`, `number.handler` or a global handler. `LLRPC ELEMENT#NUMBER [N]` calls a function of an element by its number in
+//! hexadecimal, with N bytes of data, and is answered with its bytes. The numbers are rate and counts of a Counter (c004c001, c004c003), and the
+//! output of a Switch or the input of a PullSwitch (4004c005 to read, 80044006 to set). Other numbers are answered by 522, or by 501 when the number
+//! is not one of a call that can be made from afar. Codes: 200 done, 500 syntax, 501 not implemented, 510 no such element, 511 no such handler, 520
+//! the handler failed, 521 too much data, 522 the LLRPC failed, 530 not permitted, 590 reading failed.
 //!
 //! A client of a socket with a token begins with the line `AUTH TOKEN`, which is answered by `200 Authenticated`; anything else
 //! is answered by 530 and ends the connection. What follows is Click's protocol. So a script for Click gets by with one line
 //! more: `(echo "AUTH $(cat token)"; echo "READ c.count"; echo QUIT) | nc localhost 41900`.
 //!
-//! Threads beside the workers serve the clients; workers only execute the handlers. A client has to take each reply within
-//! seconds before its next command is obeyed, and all clients of a socket together may take a quarter of a processor.
+//! Threads of their own serve the clients; workers only execute the handlers. A client has to take each reply within seconds before its next command
+//! is obeyed, and all clients of a socket together may take a quarter of a processor.
 //!
 //! **Drops:** none; it handles no packets.
 //!

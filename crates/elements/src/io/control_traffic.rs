@@ -3,7 +3,7 @@
 //!
 //! `ControlTraffic([keywords LIMIT, LIMITED])`
 //!
-//! Tells the messages of control protocols from other frames, and limits each protocol on its own.
+//! Separates the messages of control protocols from other frames, and limits each protocol on its own.
 //!
 //! Put it before the way to the host's own stack, and give its output 0 a queue of its own. A flood of other packets then takes no
 //! hello's place, and a flood of one protocol takes no place of another's. IPRouter and its relatives do so for each interface.

@@ -3,8 +3,8 @@
 //!
 //! `RawSocket(TYPE [, PORT, keywords SNAPLEN, HEADROOM, BURST, TIMESTAMP, ACTIVE])`
 //!
-//! Exchanges IPv4 packets of one protocol with the world by way of this host's network stack: out go packets that
-//! arrive for this host, as copies; what comes in is sent to its destination, with the IP header that it has.
+//! Exchanges IPv4 packets of one protocol with the world by way of this host's network stack. Packets that arrive for this host leave by the output,
+//! as copies. What comes in is sent to its destination, with the IP header that it has.
 //!
 //! **Ports:** up to 1 input, agnostic, for packets to send; up to 1 push output for packets received. Packets do not
 //! flow from one to the other.
@@ -27,9 +27,8 @@
 //!
 //! **Metadata set:** timestamp, network header position, destination annotation, extra length.
 //!
-//! **Drops:** `device-error`, packets to send that are shorter than an IP header, or that the host refuses: longer than
-//! the MTU, or no route; `device-full`, pushed packets while the host's queue is full; `bad-protocol`, received packets
-//! without a sound IP header.
+//! **Drops:** `device-error`, packets to send that are shorter than an IP header, or that the host refuses: longer than the MTU, or no route.
+//! `device-full`, pushed packets while the host's queue is full; `bad-protocol`, received packets without a sound IP header.
 //!
 //! **Handlers**
 //! * `count`, `byte_count`, `kernel_drops`, `no_memory` read, `reset_counts` write, `active` read/write: as for FromDevice.

@@ -26,8 +26,8 @@
 //!   refuses nobody; `DENY` with a route for 0.0.0.0/0 admits those in ALLOW only. A route that drops is none.
 //! * `VERBOSE` boolean, default false: report connections, and refused peers.
 //!
-//! A stream server has one connection at a time; others wait for its end. A datagram server sends to whoever sent last.
-//! A socket that is full keeps up to 1024 pushed packets; with a pull input it fetches only what it can send.
+//! A stream server has one connection at a time; others wait for its end. A datagram server sends to the client that sent last. A socket that is full
+//! keeps up to 1024 pushed packets; with a pull input it fetches only what it can send.
 //!
 //! **Cores:** one worker owns the socket; others that send wait for their turn.
 //!

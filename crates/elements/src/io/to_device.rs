@@ -18,16 +18,15 @@
 //! * `ACTIVE` boolean, default true.
 //! * `SETTING` `KEY VALUE`, may be repeated: what only some drivers know.
 //!
-//! **Cores:** each of the device's transmit queues belongs to one worker. With a pull input there is a task for each
-//! queue, on as many workers; with a push input worker w sends on queue w modulo their number, and waits for its turn
-//! only when there are fewer queues than workers. Packets of a worker are never reordered.
+//! **Cores:** each of the device's transmit queues belongs to one worker. With a pull input there is a task for each queue, on as many workers. With
+//! a push input worker w sends on queue w modulo their number, and waits for its turn only when there are fewer queues than workers. Packets of a
+//! worker are never reordered.
 //!
 //! When a whole burst waits, a run of the task sends up to eight: several sources may feed the device, each of which brings a
 //! burst while one leaves. (With bursts of one packet it sends one, as Click does.)
 //!
-//! **Drops:** `device-full` when a packet is pushed and there is no room (a Queue before waits instead);
-//! `device-down` when the link is down or the device has vanished; `device-error` for frames that the device refused,
-//! too long ones for instance; `no-memory` for copies to output 0.
+//! **Drops:** `device-full` when a packet is pushed and there is no room (a Queue before waits instead). `device-down` when the link is down or the
+//! device has vanished. `device-error` is for frames that the device refused, too long ones for instance; `no-memory` for copies to output 0.
 //!
 //! **Handlers**
 //! * `count`, `byte_count` read: packets and bytes sent. `reset_counts` write: sets them to zero.

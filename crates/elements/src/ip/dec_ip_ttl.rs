@@ -3,8 +3,7 @@
 //!
 //! `DecIPTTL([keywords ACTIVE, MULTICAST])`
 //!
-//! Takes one from the time to live of IP packets and mends the header checksum; packets whose time has run out leave by
-//! output 1.
+//! Takes one from the time to live of IP packets and updates the header checksum; packets whose time has run out leave by output 1.
 //!
 //! **Ports:** 1 input; output 0 for packets that live on; output 1, if connected, for those that do not (TTL 1 or 0
 //! on arrival), unchanged.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the congestion field of a packet becomes when its fragments are put together (RFC 3168, 5.3).
 //!
-//! The RFC rules CE beside Not-ECT out and leaves other mixtures open. Here all decide as Linux does
-//! (`ip_frag_ecn_table`): Not-ECT fits only Not-ECT, and one CE makes the whole CE. ECT(0) beside ECT(1) leaves what the
-//! first fragment has.
+//! The RFC rules CE together with Not-ECT out and leaves other mixtures open. Here all decide as Linux does (`ip_frag_ecn_table`): Not-ECT fits only
+//! Not-ECT, and one CE makes the whole CE. ECT(0) together with ECT(1) leaves what the first fragment has.
 
 /// "Congestion experienced".
 const CE: u8 = 3;

@@ -6,16 +6,15 @@
 //! Does what the options of an IP packet ask of a router: record route and timestamp, and source routes where it is asked
 //! to. Other options pass unchanged.
 //!
-//! **Ports:** 1 input; output 0 for packets with good options or none; output 1, if connected, for others, for which
-//! an ICMP parameter problem should be sent; output 2, if connected, for packets whose strict source route cannot be
-//! followed, for which an ICMP error `unreachable, srcroutefail` should be sent.
+//! **Ports:** 1 input; output 0 for packets with good options or none; output 1, if connected, for others, for which an ICMP parameter problem should
+//! be sent. Output 2, if connected, is for packets whose strict source route cannot be followed, for which an ICMP error `unreachable, srcroutefail`
+//! should be sent.
 //!
 //! **Arguments**
 //! * `MYADDR` the router's address on this interface, which is recorded.
 //! * `OTHERADDRS` its other addresses, for timestamps asked of named hosts.
-//! * `SOURCE_ROUTE` what becomes of packets with a source route: `pass` (default, as in Click), nothing; `forward`, MYADDR
-//!   is recorded for the hop that IPSourceRoute has done, and the next hop of a strict route must be its next entry;
-//!   `drop`, they are dropped.
+//! * `SOURCE_ROUTE` what becomes of packets with a source route: `pass` (default, as in Click), nothing; `forward`, MYADDR is recorded for the hop
+//!   that IPSourceRoute has done, and the next hop of a strict route must be its next entry. With `drop`, they are dropped.
 //! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The first IPv4 address that the kernel has there at the
 //!   moment takes the place of MYADDR, and the others count as OTHERADDRS, too.
 //!   Where nobody else changes addresses, as in files, the argument stays.

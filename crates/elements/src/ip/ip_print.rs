@@ -10,8 +10,8 @@
 //!
 //! **Arguments**
 //! * `LABEL` text before each line.
-//! * `CONTENTS` `NONE` (default), `HEX` or `ASCII`: prints the packet's bytes on further lines. `PAYLOAD` likewise prints
-//!   only what TCP, UDP or IP carries.
+//! * `CONTENTS` `NONE` (default), `HEX` or `ASCII`: prints the packet's bytes on further lines. `PAYLOAD` prints in the same way only what TCP, UDP
+//!   or IP carries.
 //! * `MAXLENGTH` bytes of contents at most, default 1500; -1 for all. `NBYTES` is a synonym.
 //! * `TIMESTAMP` boolean, default true. `ETHER`, `ID`, `PAINT`, `TOS`, `TTL`, `LENGTH`, `AGGREGATE` booleans, default false:
 //!   what else to print.

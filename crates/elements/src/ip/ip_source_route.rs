@@ -20,9 +20,9 @@
 //! **Handlers**
 //! * `count` read: packets sent on. `drops` read: packets with bad source routes.
 //!
-//! In place of each entry used, the address is recorded that the packet came for; an IPGWOptions with `SOURCE_ROUTE forward`
-//! on the way out puts the outgoing interface's there, and sees to it that a strict route's next hop is a neighbour. A router
-//! without this element delivers source-routed packets to itself.
+//! In place of each entry used, the address is recorded that the packet came for. An IPGWOptions with `SOURCE_ROUTE forward` on the way out puts the
+//! outgoing interface's there, and sees to it that a strict route's next hop is a neighbour. A router without this element delivers source-routed
+//! packets to itself.
 //!
 //! ```click
 //! FromIPSummaryDump(/dev/null, STOP true) -> CheckIPHeader -> IPSourceRoute(10.0.0.1, 10.0.1.1) -> Discard;

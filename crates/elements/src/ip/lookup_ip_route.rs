@@ -17,7 +17,7 @@
 //! * `HOP` is `[GATEWAY] OUTPUT`, `GATEWAY OUTPUT WEIGHT`, or `via NAME [WEIGHT]`:
 //!   * `GATEWAY` next hop; none, `-` or 0.0.0.0 leaves the destination as it is.
 //!   * `OUTPUT` output number; -1 drops.
-//!   * `WEIGHT` share of the flows, beside the other hops' weights; default 1.
+//!   * `WEIGHT` share of the flows, in proportion to the other hops' weights; default 1.
 //!   * `NAME` next hop named by NEXTHOP.
 //!
 //! Prefix and gateway may be names that AddressInfo defines, in handlers too, but not in files.

@@ -3,8 +3,7 @@
 //!
 //! `SetIPDSCP(DSCP)`, `SetIPECN(ECN)`
 //!
-//! Sets the differentiated services code point (the congestion notification bits) of IP packets and mends the header
-//! checksum.
+//! Sets the differentiated services code point (the congestion notification bits) of IP packets and updates the header checksum.
 //!
 //! **Ports:** 1 input, 1 output, agnostic.
 //!

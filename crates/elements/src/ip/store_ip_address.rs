@@ -9,8 +9,8 @@
 //!
 //! **Arguments**
 //! * `ADDRESS` the address; without it the annotation is written, unless it is 0.0.0.0.
-//! * `OFFSET` bytes from the packet's start, or `src` or `dst`: the marked IP header's field, whose checksum is then
-//!   mended, and that of TCP or UDP with it.
+//! * `OFFSET` bytes from the packet's start, or `src` or `dst`: the marked IP header's field, whose checksum is then updated, and that of TCP or UDP
+//!   with it.
 //!
 //! **Metadata read:** destination annotation; network header position, with `src` and `dst`.
 //!

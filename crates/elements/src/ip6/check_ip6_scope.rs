@@ -10,9 +10,9 @@
 //!
 //! **Metadata read:** network header position.
 //!
-//! **Drops:** `bad-source`: the unspecified address, the loopback address, multicast addresses, and link-local ones when
-//! output 1 is not connected; `bad-destination`: the unspecified, loopback and link-local addresses, and multicast
-//! addresses of no wider scope than a link; `too-short`, packets without marked IPv6 header.
+//! **Drops:** `bad-source`: the unspecified address, the loopback address, multicast addresses, and link-local ones when output 1 is not connected.
+//! `bad-destination`: the unspecified, loopback and link-local addresses, and multicast addresses of no wider scope than a link; `too-short`, packets
+//! without marked IPv6 header.
 //!
 //! **Handlers**
 //! * `drops` read: packets that did not pass to output 0.

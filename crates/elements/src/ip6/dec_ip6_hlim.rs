@@ -3,8 +3,7 @@
 //!
 //! `DecIP6HLIM`
 //!
-//! Takes one from the hop limit of IPv6 packets; packets that may go no further leave by output 1. There is no checksum
-//! to mend.
+//! Takes one from the hop limit of IPv6 packets; packets that may go no further leave by output 1. There is no checksum to update.
 //!
 //! **Ports:** 1 input; output 0 for packets that live on; output 1, if connected, for those that do not (hop limit 1
 //! or 0 on arrival), unchanged.

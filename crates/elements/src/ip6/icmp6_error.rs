@@ -38,11 +38,10 @@
 //! header positions, destination and timestamp; the paint is the packet's, which may say by which interface a link-local
 //! neighbour is reached, and so is the VRF annotation, which names the routing table.
 //!
-//! **Drops:** `no-icmp-error`: no message answers ICMPv6 errors and redirects, packets whose source is unspecified,
-//! loopback, multicast or in BADADDRS, packets sent to a multicast address or by link-level multicast or broadcast (but
-//! for toobig and for code `option`), and what is no IPv6 packet; nor does a redirect answer packets to their own source, or sources that ONLINK excludes, or
-//! name a next hop that is neither link-local nor the destination, which no host believes. `icmp-rate-limited`,
-//! `no-memory`.
+//! **Drops:** `no-icmp-error`: no message answers ICMPv6 errors and redirects, what is no IPv6 packet, or packets whose source is unspecified,
+//! loopback, multicast or in BADADDRS. Nor does one answer packets sent to a multicast address or by link-level multicast or broadcast (but for
+//! toobig and for code `option`). A redirect does not answer packets to their own source, or sources that ONLINK excludes. It does not name a next
+//! hop that is neither link-local nor the destination, which no host believes. `icmp-rate-limited`, `no-memory`.
 //!
 //! **Handlers**
 //! * `src`, `mtu` read/write: the arguments.

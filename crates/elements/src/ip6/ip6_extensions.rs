@@ -6,9 +6,8 @@
 //! Processes the extension headers of IPv6 packets that were sent to this host, in order, and marks the header of the
 //! upper layer behind them.
 //!
-//! **Ports:** 1 input; output 0 for packets to be processed further; the others, if connected, for packets that deserve a
-//! parameter problem: output 1 of code 0 (a field is wrong), output 2 of code 1 (a header is not known), output 3 of
-//! code 2 (an option is not known).
+//! **Ports:** 1 input; output 0 for packets to be processed further. The others, if connected, are for packets that deserve a parameter problem:
+//! output 1 of code 0 (a field is wrong), output 2 of code 1 (a header is not known), output 3 of code 2 (an option is not known).
 //!
 //! **Arguments**
 //! * `PROTOCOLS` list of the upper layers that this host has, by number or name (`tcp`, `udp`, `icmp6`...); default all.

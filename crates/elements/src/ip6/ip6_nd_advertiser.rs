@@ -5,8 +5,8 @@
 //!
 //! Answers neighbour solicitations for some addresses: a router's own, or, as a proxy, those of others.
 //!
-//! **Ports:** 1 input, agnostic; 1 or 2 outputs. Advertisements leave by output 0; by output 1, push, whatever is not a
-//! sound solicitation for one of the addresses.
+//! **Ports:** 1 input, agnostic; 1 or 2 outputs. Advertisements leave by output 0; by output 1, push, all that is not a sound solicitation for one of
+//! the addresses.
 //!
 //! **Arguments**
 //! * Each argument is a list of IPv6 addresses or prefixes with the Ethernet address to answer with, in any order. A name
@@ -21,10 +21,9 @@
 //!   Output 0 must be push.
 //! * `ANNOUNCE_INTERVAL` time from one announcement to the next, default 1 s.
 //!
-//! Advertisements for own addresses replace what others hold (flag O); those of a proxy and those for anycast addresses do not.
-//! They come from the address asked for; those of a proxy and for anycast addresses from an own address with the same Ethernet
-//! address, if there is one. To who asks without an address
-//! of his own, which is how hosts look for duplicates, all nodes are told, without the flag S.
+//! Advertisements for own addresses replace what others hold (flag O); those of a proxy and those for anycast addresses do not. They come from the
+//! address asked for; those of a proxy and for anycast addresses from an own address with the same Ethernet address, if there is one. A question
+//! without a source address, by which hosts look for duplicates, is answered to all nodes, without the flag S.
 //!
 //! **Metadata set:** the answer has the solicitation's device.
 //!

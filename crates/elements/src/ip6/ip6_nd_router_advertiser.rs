@@ -4,7 +4,7 @@
 //! `IP6NDRouterAdvertiser(IP, ETH [, keywords PREFIX, MTU, LIFETIME, MAX_INTERVAL, MIN_INTERVAL, HOP_LIMIT, MANAGED,`
 //! `OTHER, PREFERENCE, REACHABLE_TIME, RETRANS_TIMER, ACTIVE, FOLLOW])`
 //!
-//! Tells the hosts on a link that this is a router, and how they are to get their addresses.
+//! Announces to the hosts on a link that this is a router, and how they are to get their addresses.
 //!
 //! **Ports:** 0 or 1 push input, for router solicitations with their Ethernet header; 1 push output, for advertisements.
 //!

@@ -11,9 +11,9 @@
 //! * `LABEL` what lines begin with, default the element's name.
 //! * `PRINT` boolean, default true: print a line for each sound advertisement.
 //!
-//! Sound is what passes RFC 4861 section 6.1.2: it comes from a link-local address with hop limit 255, its checksum is right, no
-//! option is of length zero. A line tells source, lifetime, hop limit, flags (`M` managed, `O` other, preference), times that
-//! are not zero, MTU and prefixes with their flags and times.
+//! Sound is what passes RFC 4861 section 6.1.2: it comes from a link-local address with hop limit 255, its checksum is right, no option is of length
+//! zero. A line shows source, lifetime, hop limit, flags (`M` managed, `O` other, preference), times that are not zero, MTU and prefixes with their
+//! flags and times.
 //!
 //! **Drops:** `bad-hop-limit`, `bad-checksum`, `bad-option`, `bad-discovery`, unless output 1 is connected.
 //!

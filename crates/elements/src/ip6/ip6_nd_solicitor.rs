@@ -22,12 +22,12 @@
 //!
 //! **Metadata read:** destination address (16 bytes). **Set:** link header position.
 //!
-//! **Cores:** one table for all workers. A worker keeps what it was told lately and takes the table's lock for other
-//! addresses only; a batch for one next hop asks once.
+//! **Cores:** one table for all workers. A worker keeps recent answers and takes the table's lock for other addresses only; a batch for one next hop
+//! asks once.
 //!
-//! **Drops:** `neighbour-queue-full`; `neighbour-table-full`; `no-neighbour`, packets whose neighbour did not answer, and
-//! those without a destination annotation; `bad-hop-limit`, `bad-checksum`, `bad-option`, `bad-discovery`, messages that
-//! RFC 4861 tells to discard or that say nothing here; `no-memory`. Messages, once read, count as `discarded`.
+//! **Drops:** `neighbour-queue-full`; `neighbour-table-full`; `no-neighbour`, packets whose neighbour did not answer, and those without a destination
+//! annotation; `bad-hop-limit`, `bad-checksum`, `bad-option`, `bad-discovery`, messages that RFC 4861 discards or that say nothing here; `no-memory`.
+//! Messages, once read, count as `discarded`.
 //!
 //! **Handlers**
 //! * `table`, `states`, `count`, `unresolved`, `length`, `insert`, `delete`, `clear` as for IP6NDTable.

@@ -24,8 +24,8 @@
 //!   neighbours that each worker lets wait from one device in a second, default 20,000, while those take three quarters of
 //!   UNRESOLVED_CAPACITY: see ARPTable.
 //!
-//! For numbers, 0 means no limit. Whatever must go when there is too much of it, packets or entries, is taken from the device,
-//! the source (by /64) and the neighbour that have most. A neighbour that is known and in use never goes for one that is not.
+//! For numbers, 0 means no limit. When there are too many packets or entries, they are taken from the device, the source (by /64) and the neighbour
+//! that have most. A neighbour that is known and in use never goes for one that is not.
 //!
 //! **Cores:** one table for all workers, behind a lock. Solicitors keep recent answers and take the lock for new ones.
 //!

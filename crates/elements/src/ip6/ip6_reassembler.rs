@@ -5,10 +5,9 @@
 //!
 //! Puts the fragments of IPv6 packets together again; other packets pass unchanged.
 //!
-//! **Ports:** 1 input; output 0 for whole packets. The others, if connected, for fragments that deserve a message:
-//! output 1 for the first fragment of a packet whose rest did not come in time (time exceeded, code 1); output 2 for
-//! fragments with impossible lengths (parameter problem, code 0); output 3 for first fragments that do not hold all
-//! headers (parameter problem, code 3).
+//! **Ports:** 1 input; output 0 for whole packets. The others, if connected, for fragments that deserve a message: output 1 for the first fragment of
+//! a packet whose rest did not come in time (time exceeded, code 1). Output 2 is for fragments with impossible lengths (parameter problem, code 0);
+//! output 3 for first fragments that do not hold all headers (parameter problem, code 3).
 //!
 //! **Arguments**
 //! * `HIMEM` bytes that may wait for missing fragments, default 1,048,576. Beyond, packets are given up, oldest first.

@@ -15,7 +15,7 @@
 //! * `HOP` is `[GATEWAY] OUTPUT`, `GATEWAY OUTPUT WEIGHT`, or `via NAME [WEIGHT]`:
 //!   * `GATEWAY` next hop; none, `-` or `::` leaves the destination as it is.
 //!   * `OUTPUT` output number; -1 drops.
-//!   * `WEIGHT` share of the flows, beside the other hops' weights; default 1.
+//!   * `WEIGHT` share of the flows, in proportion to the other hops' weights; default 1.
 //!   * `NAME` next hop named by NEXTHOP.
 //!
 //! Of several hops, each flow (addresses, protocol, and ports unless fragmented) keeps to one; when a hop leaves, only its own

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The multicast lookup, whatever the family.
+//! The multicast lookup of both families.
 //!
 //! Each output gets a packet from one side: copies leave by our outputs, or the kernel has the packet and makes all copies. So nothing arrives
 //! twice, though the kernel has the same entries. Outputs that the kernel's entry lacks get our copies always.

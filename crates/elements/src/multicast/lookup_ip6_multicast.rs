@@ -6,9 +6,8 @@
 //! Forwards IPv6 packets to multicast groups: sends a copy by each output that leads to receivers. Stands behind the routing table's output
 //! for ff00::/8.
 //!
-//! Arguments, keywords, ports and handlers are those of LookupIPMulticast, with IPv6 addresses and the hop limit in place of the time to live.
-//! LOCAL is for multicast listener discovery, whatever the group, and for packets of link-local scope. KERNEL gets packets with hop-by-hop
-//! options.
+//! Arguments, keywords, ports and handlers are those of LookupIPMulticast, with IPv6 addresses and the hop limit in place of the time to live. LOCAL
+//! is for multicast listener discovery, of any group, and for packets of link-local scope. KERNEL gets packets with hop-by-hop options.
 //!
 //! **Ports:** push. 1 input, any number of outputs.
 //!

@@ -18,7 +18,7 @@
 //! those that come by an output are from the wrong interface.
 //!
 //! **Keywords**
-//! * `LOCAL OUTPUT` for messages to the router itself: IGMP, whatever their group, and packets to 224.0.0.0/24. Default: they drop.
+//! * `LOCAL OUTPUT` for messages to the router itself: IGMP, of any group, and packets to 224.0.0.0/24. Default: they drop.
 //! * `UNKNOWN OUTPUT` for packets without an entry, and one packet each second of an entry's from a wrong interface. They should lead to a Punt and the
 //!   kernel, which reports them to its daemon. Default: they drop.
 //! * `KERNEL OUTPUT` for packets that the kernel forwards in place of this element. They need no Punt. These are: packets with options; packets

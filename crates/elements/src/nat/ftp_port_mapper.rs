@@ -17,15 +17,14 @@
 //! * `DATA_REWRITER_INPUT` one of its inputs: the mapping is made as if a data packet of the client had come there. Or, as
 //!   older configurations write it, a pattern and outputs as IPRewriter has them.
 //!
-//! A client 1.0.0.2 that tells the server 2.0.0.2 `PORT 1,0,0,2,3,9` waits at its port 777 for a connection from port 20 of the
-//! server (the port before that of the control connection). With a pattern `3.0.0.3 9000-14000# - -` DATA_REWRITER gets a
-//! mapping from (1.0.0.2, 777, 2.0.0.2, 20) to (3.0.0.3, 9000, 2.0.0.2, 20), and the server reads `PORT 3,0,0,3,35,40`. A server
-//! may connect from another port than 20, once for each command. `EPRT |1|1.0.0.2|777|` is treated alike.
+//! A client 1.0.0.2 that sends to the server 2.0.0.2 `PORT 1,0,0,2,3,9` waits at its port 777 for a connection from port 20 of the server (the port
+//! before that of the control connection). With a pattern `3.0.0.3 9000-14000# - -` DATA_REWRITER gets a mapping from (1.0.0.2, 777, 2.0.0.2, 20) to
+//! (3.0.0.3, 9000, 2.0.0.2, 20), and the server reads `PORT 3,0,0,3,35,40`. A server may connect from another port than 20, once for each command.
+//! `EPRT |1|1.0.0.2|777|` is treated alike.
 //!
-//! Commands are found wherever a line begins in a packet. Left alone are those that a packet does not hold whole, those that
-//! name another host than their client, those whose connection CONTROL_REWRITER does not know, and those that come after later
-//! ones, whose place in the stream is settled. A command sent again is rewritten as it was before. Passive mode (PASV, EPSV) needs
-//! no help: the client connects.
+//! Commands are found wherever a line begins in a packet. Left alone are those that a packet does not hold whole, those that name another host than
+//! their client, and those whose connection CONTROL_REWRITER does not know. So are those that come after later ones, whose place in the stream is
+//! settled. A command sent again is rewritten as it was before. Passive mode (PASV, EPSV) needs no help: the client connects.
 //!
 //! **Metadata read:** network and transport header positions.
 //!

@@ -9,10 +9,9 @@
 //!
 //! **Arguments**
 //! * `INPUTSPEC` for each input, what happens to echo requests of unknown addresses and identifier, as for IPRewriter:
-//!   * `pattern SADDR IDENTIFIER DADDR - FOUTPUT ROUTPUT`, or `pattern SADDR DADDR IDENTIFIER FOUTPUT ROUTPUT`: they get these
-//!     addresses and this identifier (`-` leaves one as it is). The identifier takes the place of the source port: mostly a
-//!     range `LOW-HIGH`, from 0 to 65535, of which the ping's own is taken if it is free, else a random free one; `?`
-//!     behind the range means a random one in any case, and `#` the next one.
+//!   * `pattern SADDR IDENTIFIER DADDR - FOUTPUT ROUTPUT`, or `pattern SADDR DADDR IDENTIFIER FOUTPUT ROUTPUT`: they get these addresses and this
+//!     identifier (`-` leaves one as it is). The identifier takes the place of the source port: mostly a range `LOW-HIGH`, from 0 to 65535, of which
+//!     the ping's own is taken if it is free, else a random free one. A `?` behind the range means a random one in any case, and `#` the next one.
 //!   * `pattern NAME FOUTPUT ROUTPUT`, `keep`, `nochange`, `drop`, `ELEMENT`, and a reply element: as for IPRewriter.
 //! * `TIMEOUT` default 5 min: idle time after which a mapping ends.
 //! * `GUARANTEE`, `MAPPING_CAPACITY`, `HOST_FLOWS`, `DST_ANNO`, `REPLY_ANNO`, `REAP_INTERVAL`: as for IPRewriter.

@@ -5,10 +5,9 @@
 //!
 //! Rewrites ICMP errors by the mappings of rewriters, so that they reach the host whose packet they are about.
 //!
-//! An error quotes the packet that it is about as it was on its way, after a rewriter. Of the flow of that packet this
-//! element finds the mapping, rewrites the quotation back into what the sender had sent, and the error's addresses where they
-//! are the mapped ones: mostly its destination; its source too, if it comes from the quoted packet's own receiver. All
-//! checksums inside and outside are mended.
+//! An error quotes the packet that it is about as it was on its way, after a rewriter. This element finds the mapping of that packet's flow, and
+//! rewrites the quotation back into what the sender had sent. It also rewrites the error's addresses where they are the mapped ones: mostly its
+//! destination; its source too, if it comes from the quoted packet's own receiver. All checksums inside and outside are corrected.
 //!
 //! **Ports:** 1 push input; output 0 for rewritten errors. With a second output and no OFFSETs, that is for other ICMP
 //! packets.

@@ -22,7 +22,7 @@
 //!
 //! **Metadata read:** network and transport header positions. **Set:** destination address, REPLY_ANNO.
 //!
-//! TCP's and UDP's checksums are mended too. Later fragments are rewritten like all other packets.
+//! TCP's and UDP's checksums are updated too. Later fragments are rewritten like all other packets.
 //!
 //! **Cores:** the mappings are in one table, which one worker may use at a time.
 //!

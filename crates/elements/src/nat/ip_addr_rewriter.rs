@@ -5,8 +5,8 @@
 //!
 //! Gives each inside host an outside address: basic network address translation, for all protocols.
 //!
-//! A mapping is by source address alone. Packets from a host get its outside address as source; packets to the outside
-//! address get the host's as destination, whoever sends them. Each host needs an address of its own.
+//! A mapping is by source address alone. Packets from a host get its outside address as source; packets to the outside address get the host's as
+//! destination, from any sender. Each host needs an address of its own.
 //!
 //! **Ports:** push; as many inputs as there are INPUTSPECs, 1 to 256 outputs.
 //!
@@ -21,7 +21,7 @@
 //!
 //! **Metadata read:** network and transport header positions. **Set:** destination address, REPLY_ANNO.
 //!
-//! TCP's and UDP's checksums are mended too. Later fragments are rewritten like all other packets.
+//! TCP's and UDP's checksums are updated too. Later fragments are rewritten like all other packets.
 //!
 //! **Cores:** the mappings are in one table, which one worker may use at a time.
 //!

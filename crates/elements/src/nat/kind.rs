@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What rewriters go by: addresses and ports, addresses and echo identifiers, addresses, or pairs of them.
 //!
-//! A key in the flow table tells packets of one flow and one direction:
+//! A key in the flow table identifies packets of one flow and one direction:
 //!
 //! | kind    | forward                          | reply                            |
 //! |---------|----------------------------------|----------------------------------|

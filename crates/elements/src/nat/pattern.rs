@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Patterns: how a new flow's addresses and ports are to be rewritten.
 //!
-//! `SADDR SPORT DADDR DPORT`, each a value or `-` for "as it is"; SPORT may be a range `LOW-HIGH`, of which a free port is
-//! taken: the flow's own if it lies in the range, else a random one; behind the range, `?` means always random and `#` one
-//! after the other. `SADDR DADDR SPORT` says the same without DPORT. `SADDR DADDR` alone leaves ports alone, and then SADDR
-//! may be a range or a prefix `ADDR/LENGTH`, of which a random free address is taken, or with `#` the next one. Of a prefix
-//! the first and the last address are left out, unless it has but two.
+//! `SADDR SPORT DADDR DPORT`, each a value or `-` for "as it is". SPORT may be a range `LOW-HIGH`, of which a free port is taken: the flow's own if
+//! it lies in the range, else a random one. Behind the range, `?` means always random and `#` one after the other. `SADDR DADDR SPORT` says the same
+//! without DPORT. `SADDR DADDR` alone leaves ports alone, and then SADDR may be a range or a prefix `ADDR/LENGTH`, of which a random free address is
+//! taken, or with `#` the next one. Of a prefix the first and the last address are left out, unless it has but two.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};

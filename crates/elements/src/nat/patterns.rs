@@ -8,8 +8,7 @@
 //! **Ports:** none.
 //!
 //! **Arguments**
-//! * `NAME` what rewriters call the pattern, then the pattern as IPRewriter writes it. Whoever shares a pattern shares its
-//!   range's next value.
+//! * `NAME` what rewriters call the pattern, then the pattern as IPRewriter writes it. Users of a pattern share its range's next value.
 //!
 //! **Drops:** none.
 //!

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which values of a pattern's range are taken, so that a free one is found without asking for each.
 //!
-//! A port may serve several flows at once, as long as they go to different peers. So there is a pool for each peer: the reply
-//! keys that differ in one part only, the port or the address that the pattern chooses. A pool holds the runs of taken values.
-//! A full range is one run, and the step to the next free value is one look at a tree of runs, whatever the range's length.
+//! A port may serve several flows at once, as long as they go to different peers. So there is a pool for each peer: the reply keys that differ in one
+//! part only, the port or the address that the pattern chooses. A pool holds the runs of taken values. A full range is one run, and the step to the
+//! next free value is one look at a tree of runs, for any length of the range.
 //!
 //! A pool knows the mappings made since its part has been asked for. Others that are in the way are found in the flow table
 //! when their value comes up, and are noted then: each once in its life.

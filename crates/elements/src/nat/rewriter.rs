@@ -40,9 +40,9 @@
 //! **Cores:** the mappings are in one table, which one worker may use at a time; so are those of rewriters with places in
 //! common.
 //!
-//! **Drops:** `no-mapping`, also for later fragments and other protocols unless the input has `nochange`;
-//! `mapping-table-full`, when neither a port nor a place for a mapping is free; `mapping-taken`, when the only mapping that the
-//! pattern offers is another flow's and guaranteed; `host-flow-limit`; `too-short`.
+//! **Drops:** `no-mapping`, also for later fragments and other protocols unless the input has `nochange`. `mapping-table-full`, when neither a port
+//! nor a place for a mapping is free; `mapping-taken`, when the only mapping that the pattern offers is another flow's and guaranteed;
+//! `host-flow-limit`; `too-short`.
 //!
 //! **Handlers**
 //! * `table`, `mappings` read: a line for each mapping and direction: `FROM => TO [*FOUTPUT ROUTPUT] iINPUT expSECONDS`, with a

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What queues let other elements see, and the store of the queues that any number of workers may use at once.
 //!
-//! A ring cannot grow, so a queue whose capacity is raised beyond its ring's slots gets a further ring: the old one is closed
-//! to more packets, and whoever drains the queue goes on to the next one when nothing can come from the old one any more, so
-//! that each producer's packets keep their order. Slots at least double each time, so there are few rings and the memory of
-//! all is at most twice that of the last.
+//! A ring cannot grow, so a queue whose capacity is raised beyond its ring's slots gets a further ring. The old one is closed to more packets. The
+//! consumer goes on to the next one when nothing can come from the old one any more, so that each producer's packets keep their order. Slots at least
+//! double each time, so there are few rings and the memory of all is at most twice that of the last.
 //!
 //! A list behind a lock is there to show what a lock costs ([`Way`]); it is what queues between processors were made of
 //! in the systems that experiments reproduce.

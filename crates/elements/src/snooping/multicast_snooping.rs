@@ -23,8 +23,8 @@
 //!   Without a VLAN it holds for all.
 //! * `FAST_LEAVE` if true, there is one host behind each port, so who leaves is taken out at once. Default false.
 //! * `CAPACITY` groups at a time, default 1024. Further ones go everywhere.
-//! * `MEMBERSHIP` time from a report until its port is taken out, default 260 s; `ROUTER_PRESENT` from a query until its port is no
-//!   router's, default 255 s; `LAST_MEMBER` from who leaves until its port is taken out if nobody else is heard, default 2 s.
+//! * `MEMBERSHIP` time from a report until its port is taken out, default 260 s. `ROUTER_PRESENT` from a query until its port is no router's, default
+//!   255 s. `LAST_MEMBER` from a leave until its port is taken out if nobody else is heard, default 2 s.
 //! * `FLOOD` if false, IPv4 groups that nobody asked for go to routers' ports only, unless they never leave their link. Default true.
 //!   Those of IPv6 go everywhere in any case: Ethernet addresses do not tell what neighbour discovery needs.
 //! * `RELEARN` for how long all groups go everywhere after the topology changed, default 11 s. With 0 nothing follows from a change.

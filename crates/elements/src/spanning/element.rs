@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The element that RSTP and EtherSpanTree are: one tree, run for whatever it controls.
+//! The element that RSTP and EtherSpanTree are: one tree, run for the bridge or switch that it controls.
 //!
-//! Each of them says ([`Controlled`]) how its arguments are read, how the ports are found that it lets forward, and how
-//! they are told. Messages, seconds, handlers, hot swaps and the devices' links are the same for both, and here.
+//! Each of them says ([`Controlled`]) how its arguments are read, how the ports are found that it lets forward, and how they are informed. Messages,
+//! seconds, handlers, hot swaps and the devices' links are the same for both, and here.
 //!
 //! Links: behind most ports there is a device, and the element that receives from it knows whether its link is up. It is
 //! found when the router starts, and looked at ten times a second, as often as that element looks itself. Where there is none

@@ -6,9 +6,8 @@
 //! Runs the old spanning tree protocol (802.1D) for an EtherSwitch, so that switches may be connected in rings and yet no frame
 //! goes round.
 //!
-//! **Ports:** as many push inputs and outputs as the switch has. Input and output of a number are the messages, whole
-//! frames to 01-80-C2-00-00-00, that come in and leave by the switch's port of that number; a Classifier before the switch tells them
-//! from all others.
+//! **Ports:** as many push inputs and outputs as the switch has. Input and output of a number are the messages, whole frames to 01-80-C2-00-00-00,
+//! that come in and leave by the switch's port of that number; a Classifier before the switch separates them from all others.
 //!
 //! Behind each input of the switch and before each output stands a Suppressor's port of the same number. Ports that are not to
 //! forward are suppressed in both.

@@ -28,9 +28,9 @@
 //!
 //! Lists of ports are numbers with spaces between.
 //!
-//! **Drops:** `discarded`, messages that were understood; `bad-bpdu`; `spoofed-bpdu`, with this bridge's address or that of a group
-//! as source; `bpdu-guard`; `inactive`, for ports that are down or that the bridge does not have; `bad-version`, rapid messages
-//! where only the old protocol is spoken; `not-matched`, frames to other addresses; `too-short`; `no-memory`.
+//! **Drops:** `discarded`, messages that were understood; `bad-bpdu`; `spoofed-bpdu`, with this bridge's address or that of a group as source.
+//! `bpdu-guard`; `inactive`, for ports that are down or that the bridge does not have; `bad-version`, rapid messages where only the old protocol is
+//! spoken; `not-matched`, frames to other addresses; `too-short`; `no-memory`.
 //!
 //! **Handlers**
 //! * `ports` read: for each port its role (root, designated, alternate, backup, disabled), state, cost, identifier and what is

@@ -17,10 +17,9 @@
 //! Tasks that StaticThreadSched or '--place' speak of stay where they are, as do tasks of a device with several queues, and those
 //! whose packets go different ways depending on the worker that brings them.
 //!
-//! **Handlers:** those of the router: `balancer.log` says what was moved, when, with what loads, and what gain was predicted and
-//! observed; `balancer.placement` where each task runs, what it costs, and why it stays; `balancer.trying` whether tasks are where they are
-//! only for a trial of one period; `balancer.active`, `balancer.period` and
-//! `balancer.handoff_ns` can be written.
+//! **Handlers:** those of the router: `balancer.log` says what was moved, when, with what loads, and what gain was predicted and observed.
+//! `balancer.placement` where each task runs, what it costs, and why it stays; `balancer.trying` whether tasks are where they are only for a trial of
+//! one period; `balancer.active`, `balancer.period` and `balancer.handoff_ns` can be written.
 //!
 //! **Cores:** with one worker, and on simulated time (where nothing costs anything), it does nothing.
 //!

@@ -3,9 +3,8 @@
 //!
 //! `HashDemux([keywords SYMMETRIC, FIELDS, KEY])`
 //!
-//! Spreads flows over its outputs as a network card with receive side scaling spreads them over its queues: by the Toeplitz
-//! hash of addresses and ports, whose low seven bits choose one of 128 table entries, each of which names an output. All
-//! packets of a flow leave by one output, in order.
+//! Spreads flows over its outputs as a network card with receive side scaling spreads them over its queues. The low seven bits of the Toeplitz hash
+//! of addresses and ports choose one of 128 table entries, each of which names an output. All packets of a flow leave by one output, in order.
 //!
 //! **Ports:** 1 push input, 1 or more push outputs.
 //!

@@ -6,8 +6,8 @@
 //! SpinlockInfo names locks. Of the packets between SpinlockAcquire and SpinlockRelease of a lock, one worker at a time has
 //! some; SpinlockPush takes the lock for all that is behind it, until the worker has carried its packets to their ends.
 //!
-//! No configuration needs them here: elements never see two workers at once, whatever their class. They are for
-//! configurations that were written with them, and for showing what a lock costs.
+//! No configuration needs them here: elements of any class never see two workers at once. They are for configurations that were written with them,
+//! and for showing what a lock costs.
 //!
 //! **Ports:** none for SpinlockInfo; 1 input and 1 output, agnostic, for SpinlockAcquire and SpinlockRelease; 1 push input and
 //! 1 push output for SpinlockPush.

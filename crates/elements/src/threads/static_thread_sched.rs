@@ -18,10 +18,10 @@
 //! * `STRICT` boolean, default false: makes it an error if there is no such worker, or an element has no task. This is how
 //!   'junctor run --place' asks. That there is no such element always is one.
 //!
-//! With several of these, the later one wins where they speak of the same element. The `home_thread` handler of each
-//! element with a task says where it runs. Written, it moves the task while the router runs: to a worker's number (several for an
-//! element with several tasks), which then holds against all who would balance loads, or `any`, which leaves it to them. Packets of a flow keep
-//! their order, and what elements hold and were told stays.
+//! With several of these, the later one wins where they speak of the same element. The `home_thread` handler of each element with a task says where
+//! it runs. Written, it moves the task while the router runs: to a worker's number (several for an element with several tasks), which then holds
+//! against all who would balance loads, or `any`, which leaves it to them. Packets of a flow keep their order, and what elements hold, and what was
+//! written to them, stays.
 //!
 //! **Drops:** none.
 //!

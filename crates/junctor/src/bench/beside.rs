@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traffic that is good beside traffic that is not: how much of the good one a router on one worker still delivers. What `bench flood` and
-//! `bench nat` share.
+//! Legitimate traffic next to a flood: how much of it a router on one worker still delivers. What `bench flood` and `bench nat` share.
 
 use std::sync::Arc;
 use std::time::Duration;

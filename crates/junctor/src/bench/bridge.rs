@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor bench bridge`: what a frame costs in a bridge of so many stations, on in-memory devices.
 //!
-//! Beside each bridge a bare wire is measured, which takes the same frames from one device to the other: receiving them (each is
-//! written to fresh memory, as a network card would) and sending them is in the bridge's figure, too.
+//! With each bridge a bare wire is measured, which takes the same frames from one device to the other. Receiving them (each is written to fresh
+//! memory, as a network card would) and sending them is in the bridge's figure, too.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,8 +20,7 @@ use crate::{cli, config};
 /// Stations behind each of two ports and flows from there, by the name of how many there are in all.
 const SIZES: [(&str, usize, usize); 2] = [("", 5_000, 8_192), (".64k", 32_768, 65_536)];
 
-/// Measure what a frame costs in a bridge: one worker, two ports, 10,000 stations and 65,536, untagged frames of 60 bytes, source and
-/// sink included, and a bare wire beside it.
+/// Measure what a frame costs in a bridge: one worker, two ports, 10,000 stations and 65,536, untagged frames of 60 bytes, source and sink included, and a bare wire next to it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   junctor bench bridge

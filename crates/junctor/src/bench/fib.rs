@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor bench fib`: what the forwarding tables can do on this machine, without packets around them.
 //!
-//! The stages, for each family: build the table whole several times; apply the stream of updates; look up three
-//! workloads, in interleaved rounds; and let a reader on each core look up while one of them changes routes at a fixed
-//! pace, for each of the three strategies of sharing ([`together`]).
+//! The stages, for each family:
+//!
+//! 1. Build the table whole several times.
+//! 2. Apply the stream of updates.
+//! 3. Look up three workloads, in interleaved rounds.
+//! 4. Let a reader on each core look up while one of them changes routes at a fixed pace, for each of the three strategies of sharing ([`together`]).
 
 mod data;
 mod table;
@@ -58,7 +61,7 @@ pub(crate) struct Args {
     /// Interleaved rounds.
     #[arg(long, value_name = "NUMBER", default_value_t = 5)]
     runs: usize,
-    /// Length of each run of readers beside a writer, in milliseconds.
+    /// Length of each run of readers with a writer, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 400)]
     run_ms: u64,
     /// Print the result as JSON.

@@ -6,10 +6,10 @@
 //! packets a second, twice as many, and as fast as the worker takes them. [`kind`] lists the floods: one for each way in which a
 //! packet can be an exception, and the same for a gateway and a bridge.
 //!
-//! A worker takes as much from each interface in turn. So with a flood of any rate legitimate packets have half of its rounds.
-//! At a load of 0.3 a packet of the flood may cost 2.3 times as much as a legitimate one before any is lost (1.5 times at
-//! 0.4). So there are two bars. An exception must cost at most twice as much as a forwarded packet. And what the flood fills, be it
-//! tables, queues or caches, must still be there for others. The cost is printed beside the share.
+//! A worker takes as much from each interface in turn. So with a flood of any rate legitimate packets have half of its rounds. At a load of 0.3 a
+//! packet of the flood may cost 2.3 times as much as a legitimate one before any is lost (1.5 times at 0.4). So there are two bars. An exception must
+//! cost at most twice as much as a forwarded packet. And what the flood fills, be it tables, queues or caches, must still be there for others. The
+//! cost is printed next to the share.
 //!
 //! Legitimate packets arrive by the worker's processor time, so that other programs take none of them. They wait in a ring as a
 //! device's does; what finds it full is lost.

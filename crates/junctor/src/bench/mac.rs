@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor bench mac`: what the table of Ethernet addresses can do on this machine, without packets around it.
 //!
-//! For tables of 10,000, 65,536 and 1,048,576 stations: lookups of known stations in random order, and what a bridge asks for each
-//! frame, which is a lookup and whether there is anything to learn. Then for the largest: reads while all of it is forgotten, again
-//! and again, beside reads while nothing is.
+//! For tables of 10,000, 65,536 and 1,048,576 stations: lookups of known stations in random order, and what a bridge asks for each frame, which is a
+//! lookup and whether there is anything to learn. Then for the largest: reads while all of it is forgotten, again and again, compared with reads
+//! while nothing is.
 //!
-//! A *read* is what a worker does between two quiescent states: a batch of frames, and if it falls due, a little of the table's upkeep. It is
-//! timed by the clock that goes on while others have the processor. So reads are gathered by the hundred, and where the kernel
-//! took the processor away meanwhile (it counts that for each thread) they are left out; what the machine's host takes is
-//! not seen, which is why the same is measured undisturbed.
+//! A *read* is what a worker does between two quiescent states: a batch of frames, and if it falls due, a little of the table's upkeep. It is timed
+//! by the clock that goes on while others have the processor. So reads are gathered by the hundred, and where the kernel took the processor away
+//! meanwhile (it counts that for each thread) they are left out. What the machine's host takes is not seen, so the same is measured undisturbed.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};

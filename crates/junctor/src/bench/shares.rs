@@ -2,11 +2,10 @@
 //! Traffic in fixed proportions and without loss: devices that receive a share of all packets each, as fast as the router sends them
 //! on.
 //!
-//! A device in memory has packets whenever it is asked. So whoever asks most often gets most, and a worker that only receives
-//! floods those that do the rest. Real traffic does not come so: what a network sends to each interface is what it is, and a router
-//! is judged by the rate that it carries without loss. Here no device may run ahead of the one that is farthest behind,
-//! by its share, and no more than a window of packets are on their way in all, so that the rate of the router is that of its
-//! busiest worker and no queue overflows.
+//! A device in memory has packets whenever it is asked. So the worker that asks most often gets most, and a worker that only receives floods those
+//! that do the rest. Real traffic does not come so: what a network sends to each interface is what it is, and a router is judged by the rate that it
+//! carries without loss. Here no device may run ahead of the one that is farthest behind, by its share, and no more than a window of packets are on
+//! their way in all. So the rate of the router is that of its busiest worker, and no queue overflows.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

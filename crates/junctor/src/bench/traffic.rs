@@ -8,9 +8,9 @@
 //! // bench: eth0 ether=00:00:c0:ae:67:ef src=18.26.4.0/24 dst=18.26.7.0/24 flows=1024 length=60
 //! ```
 //!
-//! Several prefixes of destinations, separated by commas, are sent to in turn. `share=3` beside a `share=1` on another device
-//! makes three packets arrive on the one for each on the other, as fast as the router sends them on (`super::shares`).
-//! With IPv6 prefixes (`src=2001:db8:1::/64 dst=2001:db8:2::/64`) it is IPv6, whose frames have 62 bytes at least.
+//! Several prefixes of destinations, separated by commas, are sent to in turn. `share=3` with a `share=1` on another device makes three packets
+//! arrive on the one for each on the other, as fast as the router sends them on (`super::shares`). With IPv6 prefixes (`src=2001:db8:1::/64
+//! dst=2001:db8:2::/64`) it is IPv6, whose frames have 62 bytes at least.
 //!
 //! For bridges: `from=02:00:00:01:00:00 to=02:00:00:02:00:00 stations=5000` makes flows come from so many Ethernet addresses, counted
 //! from the first one, to as many others, in no order that they share.

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Places for the boxes of a directed graph, in layers, after Sugiyama, Tagawa and Toda ("Methods for Visual Understanding
-//! of Hierarchical System Structures", 1981): break cycles, put each box below all that lead to it, let long edges pass the
-//! layers between through points of their own, order each layer by the middle of its neighbours, and pull the boxes
-//! together as far as they leave each other room.
+//! Places for the boxes of a directed graph, in layers, after Sugiyama, Tagawa and Toda ("Methods for Visual Understanding of Hierarchical System
+//! Structures", 1981):
+//!
+//! 1. Break cycles.
+//! 2. Put each box below all that lead to it.
+//! 3. Let long edges pass the layers between through points of their own.
+//! 4. Order each layer by the middle of its neighbours.
+//! 5. Pull the boxes together as far as they leave each other room.
 
 /// A graph to be drawn: the widths of its boxes, and its edges.
 #[derive(Clone, Debug, Default)]

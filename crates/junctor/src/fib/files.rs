@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens route files, whatever they are compressed with, and shows how far reading has come.
+//! Opens route files, with any compression, and shows how far reading has come.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};

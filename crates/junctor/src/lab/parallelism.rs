@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor lab parallelism`: B. Chen and R. Morris, "Flexible Control of Parallelism in a Multiprocessor PC Router" (2001).
 //!
-//! The study runs Click configurations on several processors and asks what that gains, what it costs to move a packet between
-//! processors, who should decide which of them does what, and how a configuration must look so that many can help. Each question
-//! is a section here, and a file.
+//! The study runs Click configurations on several processors and asks what that gains, and what it costs to move a packet between processors. It also
+//! asks who should decide which of them does what, and how a configuration must look so that many can help. Each question is a section here, and a
+//! file.
 
 mod moving;
 mod paying;

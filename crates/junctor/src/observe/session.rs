@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The router's side: witnesses on the workers, and the thread that gathers what they see.
+//! The router's side: observers on the workers, and the thread that gathers what they see.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

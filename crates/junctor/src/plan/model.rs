@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost model: the load of each worker is what its tasks cost, what packets and shared data cost that move between cores, and
-//! what cores cost each other; the busiest of the workers that hand packets to each other sets their rate, and waiting for elements
-//! that only one worker at a time may run takes its share of it.
+//! The cost model. The load of each worker is what its tasks cost, what packets and shared data cost that move between cores, and what cores cost
+//! each other. The busiest of the workers that hand packets to each other sets their rate. Waiting for elements that only one worker at a time may
+//! run takes its share of it.
 //!
 //! For two workers, whose rounds can be tried in turn, what moves is measured. For more, prices of hand-offs are corrected by that.
 

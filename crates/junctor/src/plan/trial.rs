@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measurements that belong together, taken in turn: what the model is fed with, and what it is held against.
 //!
-//! A machine has phases, by its clock, its neighbours and whoever else computes on it, in which everything takes longer. What was
-//! measured in one phase predicts nothing of another. So a round measures everything once, and rounds follow each other.
+//! A machine has phases, by its clock, its neighbours and other programs on it, in which everything takes longer. What was measured in one phase
+//! predicts nothing of another. So a round measures everything once, and rounds follow each other.
 
 use crate::bench::{Distance, Failed, Prepared, Run, Subject, run_together};
 

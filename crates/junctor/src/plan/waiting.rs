@@ -2,11 +2,10 @@
 //! Workers that wait for elements which one of them at a time may run: a closed network of customers (workers) who think (run what is
 //! theirs) and want to be served (by such elements), each packet anew.
 //!
-//! Two extremes are known. Were all times exponentially distributed, mean value analysis would be exact (Reiser and Lavenberg 1980).
-//! Were they constant, workers would soon go round in a fixed order and wait only where one element has no time left to serve any
-//! (the asymptotic bound of operational analysis, Denning and Buzen 1978). The section of a batch is nearly constant, what lies
-//! between two of them is not: for two workers and one element that case is exact here, and for more the rate is taken to lie as far
-//! between the extremes as it does then.
+//! Two extremes are known. Were all times exponentially distributed, mean value analysis would be exact (Reiser and Lavenberg 1980). Were they
+//! constant, workers would soon go round in a fixed order and wait only where one element has no time left to serve any (the asymptotic bound of
+//! operational analysis, Denning and Buzen 1978). The section of a batch is nearly constant, and what lies between two of them is not. For two
+//! workers and one element that case is exact here. For more, the rate is taken to lie as far between the extremes as it does then.
 
 /// What so many workers together reach of the rate that they would have if none waited: `own` is what a packet costs each of them
 /// beside what it holds, `held` what it costs in each element that serves one at a time.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a recording may wait for (`junctor profile record --until`), and how it is noticed.
 //!
-//! Drops are noticed by [witnesses](engine::witness) that want nothing but packets dropped for these reasons: workers go their usual way, and look at the
-//! reason where they count a drop. Rounds that take too long are noticed by the same witnesses, for which workers take the time of their
-//! [rounds](engine::stall); those that do not end, by the recording thread. Packets that take too long are noticed by [following](late) a few. What a witness has seen waits in a channel until this thread looks; no worker
-//! is held up.
+//! Drops are noticed by [observers](engine::witness) that want nothing but packets dropped for these reasons: workers go their usual way, and look at
+//! the reason where they count a drop. Rounds that take too long are noticed by the same observers, for which workers take the time of their
+//! [rounds](engine::stall); those that do not end, by the recording thread. Packets that take too long are noticed by [following](late) a few. What
+//! an observer has seen waits in a channel until this thread looks; no worker is held up.
 
 use std::io;
 use std::path::{Path, PathBuf};

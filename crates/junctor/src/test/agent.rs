@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor test agent` and `junctor test gather`: the machines that take part in a test.
 //!
-//! An agent runs on each machine (generator, device, sink). It tells controllers what its machine counts, and sends and receives for one
-//! controller at a time ([`driven`]), which drives it as a [`remote`] member of its station. It answers only holders of its key
-//! ([`channel`]), and sends nothing any more once its controller is gone or silent.
+//! An agent runs on each machine (generator, device, sink). It reports to controllers what its machine counts, and sends and receives for one
+//! controller at a time ([`driven`]), which drives it as a [`remote`] member of its station. It answers only holders of its key ([`channel`]), and
+//! sends nothing any more once its controller is gone or silent.
 
 mod channel;
 mod counters;

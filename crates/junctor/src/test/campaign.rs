@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor test campaign`: many runs from one file, which outlast interruptions.
 //!
-//! Each run is a process of its own, `junctor test ... --json`: a device that takes its process down takes no other result with it,
-//! and whatever `junctor test` can do, a campaign can. A result is in its file before the next run begins, and so is what a run found
-//! that failed or was interrupted: a part, which is reported as such until a whole takes its place.
+//! Each run is a process of its own, `junctor test ... --json`: a device that takes its process down takes no other result with it, and a campaign
+//! can do all that `junctor test` can. A result is in its file before the next run begins, and so is what a run found that failed or was interrupted:
+//! a part, which is reported as such until a whole takes its place.
 
 mod modifier;
 mod plan;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Devices under test: what the tester's ports are plugged into.
 //!
-//! A device in this process has ports in memory ([`own`], [`cable`]). Others have network interfaces: those of a rig that is built
-//! for them ([`rig`]: the kernel's router and bridge, the plain forwarder, a command), two of the machine's ([`ports`]), or some of
-//! other machines' ([`agents`]). Whatever is started for a device ends with its [`Plugged`], and on a signal ([`interrupt`]).
+//! A device in this process has ports in memory ([`own`], [`cable`]). Others have network interfaces: those of a rig that is built for them ([`rig`]:
+//! the kernel's router and bridge, the plain forwarder, a command), two of the machine's ([`ports`]), or some of other machines' ([`agents`]). All
+//! that is started for a device ends with its [`Plugged`], and on a signal ([`interrupt`]).
 
 use std::any::Any;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The throughput of configurations in this process, for experiments that measure it beside other things.
+//! The throughput of configurations in this process, for experiments that measure it together with other things.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Signals that end a test: SIGINT, SIGTERM and SIGHUP.
 //!
-//! Where a test can tell what it has found so far ([`heed`]), the first signal gives up the trial that runs, and the test ends as if that had failed; a
-//! soak on this machine's ports tells how it went until then. A second one, or the first of another test, ends the process at once. What devices have started ends before it: a process's namespaces go with it,
-//! other processes do not.
+//! Where a test can report what it has found so far ([`heed`]), the first signal gives up the trial that runs, and the test ends as if that had
+//! failed. A soak on this machine's ports reports how it went until then. A second one, or the first of another test, ends the process at once. What
+//! devices have started ends before it: a process's namespaces go with it, other processes do not.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;

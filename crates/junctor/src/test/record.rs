@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a test found, whatever its procedure: the object that `--json` prints, files keep, and reports and comparisons read.
+//! What a test of any procedure found: the object that `--json` prints, files keep, and reports and comparisons read.
 //!
 //! A procedure fills a [`Found`]: named quantities, curves, the demands of its document. Nothing that follows knows the procedure. The
 //! form is published as `docs/schema/test.json`.

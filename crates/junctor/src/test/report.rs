@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report of one test or of many: a [`Document`] from records, whatever their procedures.
+//! The report of one test or of many: a [`Document`] from records of any procedures.
 //!
 //! Everything here goes by what a record says of itself: quantities with a frame size become tables and plots by size, curves of one name
 //! one plot, demands the ledger. A new procedure needs nothing here.

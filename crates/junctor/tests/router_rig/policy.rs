@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a router must not forward, or forwards only where it is told to: impossible addresses, broadcasts, source routes,
-//! and packets that came by the wrong interface. Made by scapy, judged by what arrives at the kernel on the other side and
-//! by the reason under which the rest was counted.
+//! What a router must not forward, or forwards only where it is configured to: impossible addresses, broadcasts, source routes, and packets that came
+//! by the wrong interface. Made by scapy, judged by what arrives at the kernel on the other side and by the reason under which the rest was counted.
 
 use std::collections::BTreeMap;
 

@@ -7,9 +7,9 @@
 //!   left |                                       | right
 //!   [bridge 1] right --- ... --- left [bridge N-1]
 //! ```
-//! Behind each bridge there is a host: the kernel bridge itself, or a namespace at the third port of ours. The hosts count: whoever
-//! sends a broadcast gets no copy, and each other host gets one, no more and no less. A count stands only if the tree was the same
-//! before and after it, so a machine that halts for seconds makes a test longer, not fail.
+//! Behind each bridge there is a host: the kernel bridge itself, or a namespace at the third port of ours. The hosts count: the sender of a broadcast
+//! gets no copy, and each other host gets one, no more and no less. A count stands only if the tree was the same before and after it, so a machine
+//! that halts for seconds makes a test longer, not fail.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor test` on devices in this process: what it tells of them, and what it refuses. No speed is asked for.
+//! `junctor test` on devices in this process: what it reports of them, and what it refuses. No speed is asked for.
 
 use std::process::{Command, Output};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fields that `junctor trace` tells of packets, compared with what tshark and scapy read in them. scapy makes the packets.
+//! The fields that `junctor trace` shows of packets, compared with what tshark and scapy read in them. scapy makes the packets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

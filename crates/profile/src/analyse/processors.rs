@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What processors and threads did over time, by what the kernel told.
+//! What processors and threads did over time, by what the kernel recorded.
 //!
 //! Each processor is at any time with one thread, with an interrupt or softirq on top of it, or idle; each thread runs, could run if it had a
 //! processor, or waits for something. Before a processor's first event nothing is known of it, so shares are of the time from there on.

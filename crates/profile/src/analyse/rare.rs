@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happens seldom, or is told only by the kernel: how often, and what it took.
+//! What happens seldom, or is recorded only by the kernel: how often, and what it took.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recording as a log of events in time, one a line, with commas. Its columns are told in `docs/json.md`.
+//! A recording as a log of events in time, one a line, with commas. `docs/json.md` has its columns.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recording as a Perfetto trace: a lane for each thread with what it did and what it waited for in the kernel, a lane for each processor from the
-//! kernel's own events, and arrows for hand-offs from thread to thread; what the kernel tells besides, and what is counted, on tracks of their own.
-//! Opens in ui.perfetto.dev.
+//! A recording as a Perfetto trace, for ui.perfetto.dev. Each thread has a lane with what it did and what it waited for in the kernel. Each processor
+//! has a lane from the kernel's own events. Arrows are hand-offs from thread to thread. Other kernel events, and counters, have tracks of their own.
 //!
 //! The messages are the few of Perfetto's published protos (protos/perfetto/trace) that this needs, with their field numbers.
 

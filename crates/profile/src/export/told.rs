@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel told as spans: interrupts on processors, states of the router's threads, what threads waited for.
+//! What the kernel recorded, as spans: interrupts on processors, states of the router's threads, what threads waited for.
 
 use std::collections::{BTreeMap, HashMap};
 

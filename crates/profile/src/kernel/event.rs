@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel tells, in records of 32 bytes like those of threads.
+//! Events of the kernel, in records of 32 bytes like those of threads.
 
 /// Bytes of a record.
 pub const KERNEL_EVENT_BYTES: usize = 32;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What RFC 5180 asks of tests with IPv6, beyond RFC 2544: sizes, addresses, extension headers, IPv4 beside IPv6.
+//! What RFC 5180 asks of tests with IPv6, beyond RFC 2544: sizes, addresses, extension headers, IPv4 mixed with IPv6.
 
 use std::net::{IpAddr, Ipv6Addr};
 

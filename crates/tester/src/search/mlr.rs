@@ -7,17 +7,21 @@
 //!
 //! # Goals
 //!
-//! A [`Goal`] says which loss ratio a trial may have at most (more makes it a *high-loss* trial), what share of the time may be spent
-//! in high-loss trials (*exceed ratio*), how long trials are at least to count in full (*final trial duration*), how much
-//! time must be spent on a load (*duration sum*), and how close the bounds must come (*width*). The one for a loss ratio
-//! of zero finds the non-drop rate (NDR), that for 0.5 % the partial drop rate (PDR). All goals share all trials.
+//! A [`Goal`] has these parts:
+//!
+//! * which loss ratio a trial may have at most. More makes it a *high-loss* trial.
+//! * *exceed ratio*: what share of the time may be spent in high-loss trials.
+//! * *final trial duration*: how long trials are at least to count in full.
+//! * *duration sum*: how much time must be spent on a load.
+//! * *width*: how close the bounds must come.
+//!
+//! The one for a loss ratio of zero finds the non-drop rate (NDR), that for 0.5 % the partial drop rate (PDR). All goals share all trials.
 //!
 //! # Bounds
 //!
-//! By all trials at it, a load is for each goal a lower bound, an upper bound, or undecided ([`Goal::classify`]): it is a lower bound if
-//! it stays one even if all the time that is missing were spent in high-loss trials, an upper bound if it stays one
-//! even if none of it were. The *relevant* upper bound is the least of all, the relevant lower bound the greatest
-//! below that, so a good result above a bad one counts for nothing.
+//! By all trials at it, a load is for each goal a lower bound, an upper bound, or undecided ([`Goal::classify`]). It is a lower bound if it stays one
+//! even if all the time that is missing were spent in high-loss trials. It is an upper bound if it stays one even if none of it were. The *relevant*
+//! upper bound is the least of all, the relevant lower bound the greatest below that, so a good result above a bad one counts for nothing.
 //!
 //! # Search
 //!
@@ -27,8 +31,8 @@
 //! by its last interval, by growing steps outwards from there, or by the middle of its bounds. Of all nominations the least
 //! load wins, because low loads fail for more goals.
 //!
-//! A trial in which the tester did not keep up (or sent in lumps, of which as many frames were lost) counts its unsent frames as lost, which leads the search downwards; a goal whose bounds rest
-//! on such a trial is marked ([`GoalResult::limited_by_tester`]) and is not a rate of the device.
+//! A trial in which the tester did not keep up (or sent in lumps, of which as many frames were lost) counts its unsent frames as lost, which leads
+//! the search downwards. A goal whose bounds rest on such a trial is marked ([`GoalResult::limited_by_tester`]) and is not a rate of the device.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

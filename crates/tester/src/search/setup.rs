@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What RFC 2544 asks of every test, whatever is measured: frame sizes, addresses, directions, waiting (sections 7 to 25).
+//! What RFC 2544 asks of every test: frame sizes, addresses, directions, waiting (sections 7 to 25).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

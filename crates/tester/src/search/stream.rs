@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Streams whose loss over time can be read: what recovery, reset and soak tests need beyond the totals of a trial.
 //!
-//! All times count from the start of the stream. Loss is put down to the time at which the lost frames were *sent*, which the tester
-//! knows from their sequence numbers and schedule, whatever the device's delay.
+//! All times count from the start of the stream. Loss is put down to the time at which the lost frames were *sent*, which the tester knows from their
+//! sequence numbers and schedule, for any delay of the device.
 
 use std::time::Duration;
 

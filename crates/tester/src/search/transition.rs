@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What RFC 8219 asks of tests of devices that carry one family of IP over the other, beyond latency and its variation ([`super::delay`]):
-//! devices and routes, sizes, directions, traffic beside, and tests that there are not.
+//! What RFC 8219 asks of tests of devices that carry one family of IP over the other, beyond latency and its variation ([`super::delay`]): devices
+//! and routes, sizes, directions, other traffic, and tests that there are not.
 
 use super::setup::Beside;
 use super::{Ledger, Level, Sizes, Wanted};

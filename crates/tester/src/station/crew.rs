@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A station whose ports others have: it tells them what to do, and adds up what they saw.
+//! A station whose ports others have: it orders them, and adds up what they saw.
 //!
-//! Each member of a crew has some of the ports and knows all that is sent anywhere, so that it can tell what arrives. In a trial
-//! it first takes its order and receives from then on; when all do, each is told when to begin. Who hears that too late has the
-//! trial begun anew with more time. That all frames have left, and have arrived or are waited for no more, is known to the leader
-//! alone.
+//! Each member has some of the ports and knows all that is sent anywhere, so that it recognises what arrives. In a trial it first takes its order and
+//! receives from then on. When all do, each gets the time to begin. If a member gets it too late, the trial starts anew with more time. That all
+//! frames have left, and have arrived or are waited for no more, is known to the leader alone.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What procedures ask of a station beside plain trials: bursts, streams whose loss has its time, resets, delays of single frames.
+//! What procedures ask of a station besides plain trials: bursts, streams whose loss has its time, resets, delays of single frames.
 
 use std::sync::mpsc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! Ports whose frames the kernel generates ([`ports::live::stream`]): the station says what is due when, and looks at how many have
 //! left; it makes no frame itself.
 //!
-//! What is sent beside the test's frames, and answers to who asks for neighbours, still leave by the port's own queue.
+//! Frames that are not the test's, and answers to requests for neighbours, still leave by the port's own queue.
 
 use std::time::Duration;
 

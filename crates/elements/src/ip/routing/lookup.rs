@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lookup element, whatever the family.
+//! The lookup element of both families.
 
 use std::cell::Cell;
 use std::sync::Arc;

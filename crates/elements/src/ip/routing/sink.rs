@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where a route feed ends: the lookup elements that a control plane fills.
 //!
-//! The sink knows links and objects in the feed's terms, and translates them for each family when they or the links change.
-//! So a lost link takes its next hops out of all objects by one change of the next-hop tables, whatever the number of routes.
+//! The sink knows links and objects in the feed's terms, and translates them for each family when they or the links change. So a lost link takes its
+//! next hops out of all objects by one change of the next-hop tables, for any number of routes.
 //!
 //! What a table refuses is [outstanding](super::outstanding): [`FeedSink::retry`] tries it again.
 //!

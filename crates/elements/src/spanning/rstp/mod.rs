@@ -11,7 +11,7 @@
 //! protocol waits until the news has surely spread. The rapid one asks: a designated port sends a *proposal*, the neighbour lets all
 //! its own ports that might close a ring discard ("sync") and answers with an *agreement*, and asks in turn behind these ports.
 //!
-//! A [`Bridge`] is told what happens ([`Bridge::receive`], [`Bridge::second`], [`Bridge::set_link`], ...) and lists what is to be done
+//! A [`Bridge`] gets what happens ([`Bridge::receive`], [`Bridge::second`], [`Bridge::set_link`], ...) and lists what is to be done
 //! ([`Bridge::outputs`], in the order in which it must be done). The same calls give the same outputs.
 //!
 //! # How the standard's text stands here
@@ -30,8 +30,8 @@
 //! | Port Role Transitions (17.29), Port State Transition (17.30) | `role_transitions`, `state_transition` | `transitions` |
 //! | Topology Change (17.31) | `topology_change` | `topology` |
 //!
-//! What is not the standard's: *BPDU guard*, which switches a port off that hears a BPDU, and that a message that claims to
-//! be from one of our ports but is heard at another than the standard's topology allows is refused ([`Refusal`]).
+//! Two things are not the standard's. *BPDU guard* switches a port off that hears a BPDU. And a message is refused ([`Refusal`]) that claims to be
+//! from one of our ports but is heard at another than the standard's topology allows.
 
 mod information;
 mod link;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Routes, updates and addresses to measure with: given, or the real tables shared beside the repository, or generated.
+//! Routes, updates and addresses to measure with: given, or the real tables shared next to the repository, or generated.
 
 use std::path::{Path, PathBuf};
 

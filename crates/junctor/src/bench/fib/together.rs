@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A reader on each core, and updates at a fixed pace by the last of them between its batches, as a router's worker runs
-//! handlers. (A thread for the writer alone would have to share that core by the scheduler's leave: it does not reach its
-//! pace beside a reader that never sleeps, and none at all where the two share a spinning lock.)
+//! A reader on each core, and updates at a fixed pace by the last of them between its batches, as a router's worker runs handlers. (A thread for the
+//! writer alone would have to share that core by the scheduler's leave: it does not reach its pace next to a reader that never sleeps, and none at
+//! all where the two share a spinning lock.)
 //!
 //! A reader's rate is per second of processor time that it reads for. So the time that updates take does not count, but what they do to
 //! caches, lines and locks does, and other work on the machine counts little. The pace is per second of processor time of the core that makes the updates.

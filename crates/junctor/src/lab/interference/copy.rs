@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory copy beside the reflector: buffers of 16 KiB to 1 GiB, read, written and copied.
+//! Memory copy while the reflector runs: buffers of 16 KiB to 1 GiB, read, written and copied.
 
 use super::super::report::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
 use super::super::shared::Setting;

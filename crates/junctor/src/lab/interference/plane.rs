@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The user planes of the lab: reflectors that can be paused, in a partition of their own.
 //!
-//! `junctor up` runs them on the user plane's core: the reflector has the core to itself, in a deployment with the control plane
-//! (`amp`); those that are compared with each other share it (`smp`), and one of them works at a time. Their ports are in memory: a source on the same core stands for the network card, and writes frames into a ring as
-//! fast as there is room, or at a rate. The reflector takes them from there, swaps the addresses of Ethernet and IP, and gives them
-//! back to the card, which frees them, run to completion. The ring is full before anything is measured, so as many frames are in use
-//! as it holds, in turn, as with a card's ring. No frame is lost.
+//! `junctor up` runs them on the user plane's core. The reflector has the core to itself, in a deployment with the control plane (`amp`). Those that
+//! are compared with each other share it (`smp`), and one of them works at a time. Their ports are in memory: a source on the same core stands for
+//! the network card, and writes frames into a ring as fast as there is room, or at a rate. The reflector takes them from there, swaps the addresses
+//! of Ethernet and IP, and gives them back to the card, which frees them, run to completion. The ring is full before anything is measured, so as many
+//! frames are in use as it holds, in turn, as with a card's ring. No frame is lost.
 
 use std::fmt::Write as _;
 use std::os::unix::net::UnixStream;

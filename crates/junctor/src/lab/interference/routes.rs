@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! FRR computing routes beside the reflector: how long until a table that a BGP neighbour sends is in the kernel.
+//! FRR computing routes while the reflector runs: how long until a table that a BGP neighbour sends is in the kernel.
 
 use std::path::Path;
 

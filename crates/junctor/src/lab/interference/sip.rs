@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SIP calls beside the reflector: set up and ended over loopback, by PJSIP (the study's stack) and by sipp.
+//! SIP calls while the reflector runs: set up and ended over loopback, by PJSIP (the study's stack) and by sipp.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Throughput as the study measured it: iperf sends as fast as it can, and counters of the kernel tell what came.
 //!
-//! The lab reads the counters itself, from `/proc` of the sink's namespace: no program runs beside the test for that.
+//! The lab reads the counters itself, from `/proc` of the sink's namespace: no other program runs during the test for that.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network of the lab: a generator and a sink with the device under test between them, and an operator beside it.
+//! The network of the lab: a generator and a sink with the device under test between them, and an operator.
 //!
 //! ```text
 //! generator              device under test             sink

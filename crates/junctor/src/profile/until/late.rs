@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets that are in the router for too long.
 //!
-//! A few packets are followed at a time: each worker's witness picks one behind a source when a number is free and the last was picked some time ago.
-//! What is seen of them waits in a channel until the recording thread looks; it puts sights of all workers in order and charges the time
-//! between two of them to where the packet was. So nothing here is in the way of workers but a look at a word for each batch of a source, and
-//! the sights themselves.
+//! A few packets are followed at a time: each worker's observer picks one behind a source when a number is free and the last was picked some time
+//! ago. What is seen of them waits in a channel until the recording thread looks; it puts observations of all workers in order and charges the time
+//! between two of them to where the packet was. So nothing here is in the way of workers but a look at a word for each batch of a source, and the
+//! observations themselves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

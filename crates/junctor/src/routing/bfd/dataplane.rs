@@ -2,13 +2,13 @@
 //! bfdd's sessions in a router: messages of bfdd on one side, handlers of the BFD element on the other.
 //!
 //! Sessions outlive this command and bfdd. When this command has connected again, bfdd names its sessions anew, and those that it does not name end.
-//! A session that the router has already goes on under the number that its neighbour knows, whatever number a new bfdd gives it: so the
-//! neighbour does not notice that bfdd has died. A session is therefore found by its neighbour and link.
+//! A session that the router has already goes on under the number that its neighbour knows, even if a new bfdd gives it another one. So the neighbour
+//! does not notice that bfdd has died. A session is therefore found by its neighbour and link.
 //!
 //! What the router refuses is tried again: it may be busy, or may get the link later.
 //!
-//! A bfdd that has just begun does not know its interfaces yet: zebra reports them a moment later. To a data plane that has connected before, bfdd names
-//! sessions without interface, and never again with it. So this command then hangs up and connects once more.
+//! A bfdd that has just started does not know its interfaces yet: zebra reports them a moment later. To a data plane that has connected before, bfdd
+//! names sessions without interface, and never again with it. So this command then hangs up and connects once more.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _, Write as _};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor test gather`: asks agents for their counters again and again, and tells what happened between.
+//! `junctor test gather`: asks agents for their counters again and again, and reports what happened between.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

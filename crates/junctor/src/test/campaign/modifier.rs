@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Modifiers as a campaign's file names them: each run has none or one, so that what it costs can be told (RFC 2544 11).
+//! Modifiers as a campaign's file names them: each run has none or one, so that its cost is seen (RFC 2544 11).
 
 use clap::ValueEnum as _;
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device that a command starts in the rig: any router, bridge or forwarder that this machine can run.
 //!
-//! What the command needs to know stands in its environment and, in braces, in its line: the interfaces (`IF1`, `IF2`), their Ethernet
-//! addresses (`MAC1`, `MAC2`), the addresses with prefix that hosts expect a router to have there (`ADDR1`, `ADDR2`), the
-//! networks (`NET1`, `NET2`), and the device's cores (`CORES`). In the environment `JUNCTOR_` stands before each name.
+//! What the command needs to know stands in its environment and, in braces, in its line:
+//!
+//! * the interfaces (`IF1`, `IF2`) and their Ethernet addresses (`MAC1`, `MAC2`);
+//! * the addresses with prefix that hosts expect a router to have there (`ADDR1`, `ADDR2`);
+//! * the networks (`NET1`, `NET2`), and the device's cores (`CORES`).
+//!
+//! In the environment `JUNCTOR_` stands before each name.
 //!
 //! Nothing of it outlives the tester, however that ends, even if the command's children have children in sessions of their own:
 //!

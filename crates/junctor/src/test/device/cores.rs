@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which cores the tester takes, and which it leaves to a device with network interfaces.
 //!
-//! With three cores or more, the last is the tester's, and the one before it does for the wire what a network card does: it hands
-//! over what was sent. The rest is the device's. With two, whoever sends also hands over: the kernel works so by itself.
+//! With three cores or more, the last is the tester's, and the one before it does for the wire what a network card does: it hands over what was sent.
+//! The rest is the device's. With two, the sender also hands over: the kernel works so by itself.
 //!
-//! Where the kernel generates a port's frames, that takes a core as long as it lasts: its own, if there is one for each such port
-//! beside the tester's and the device's, or else the tester's, who then sleeps between two arrivals.
+//! Where the kernel generates a port's frames, that takes a core as long as it lasts: its own, if there is one for each such port in addition to the
+//! tester's and the device's. Otherwise it is the tester's, who then sleeps between two arrivals.
 
 use std::sync::OnceLock;
 

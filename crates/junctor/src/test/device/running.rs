@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A configuration that runs in this process beside the tester, and that can be started anew while the tester goes on.
+//! A configuration that runs in this process together with the tester, and that can be started anew while the tester goes on.
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What became of each demand in many runs together.
 //!
-//! Most demands are on every run: one that misses it is told. Some are on a suite, which is all runs of one device with one number of
-//! workers: that it has certain frame sizes, that all of it is done without modifiers and repeated under each, that some of it is in
-//! bursts. Of these each run does its part, and what it misses by itself is no deviation if others make up for it.
+//! Most demands are on every run: one that misses it is reported. Some are on a suite, which is all runs of one device with one number of workers. It
+//! has certain frame sizes, all of it is done without modifiers and repeated under each, and some of it is in bursts. Of these each run does its
+//! part, and what it misses by itself is no deviation if others make up for it.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What modifiers cost: rates and latencies under each, beside those without (RFC 2544 11).
+//! What modifiers cost: rates and latencies under each, next to those without (RFC 2544 11).
 
 use super::super::record::{Quantity, Record};
 use super::tables::LIMITED;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rates by frame size, beside what the link allows, and by workers.
+//! Rates by frame size, next to what the link allows, and by workers.
 
 use tester::search::medium::ethernet_frames_per_s;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames beside the test's: whose turn it is, when they leave, and what is said of those that do not.
+//! Frames mixed with the test's: whose turn it is, when they leave, and what is said of those that do not.
 
 use super::*;
 
