@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use curve25519_dalek::MontgomeryPoint;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use snow::params::DHChoice;
-use snow::resolvers::{CryptoResolver as _, DefaultResolver};
-use snow::types::Dh;
-use zeroize::{Zeroize as _, Zeroizing};
+use zeroize::{Zeroize as _, ZeroizeOnDrop, Zeroizing};
+
+use crate::erase::apart;
 
 /// Bytes of every key.
 pub const KEY_LEN: usize = 32;
@@ -30,6 +30,8 @@ pub struct PublicKey(pub [u8; KEY_LEN]);
 #[derive(Clone)]
 pub struct Secret(Zeroizing<[u8; KEY_LEN]>);
 
+impl ZeroizeOnDrop for Secret {}
+
 fn decode(text: &str) -> Result<Zeroizing<[u8; KEY_LEN]>, BadKey> {
     let mut bytes = Zeroizing::new([0; KEY_LEN]);
     if text.len() != TEXT_LEN {
@@ -42,22 +44,6 @@ fn decode(text: &str) -> Result<Zeroizing<[u8; KEY_LEN]>, BadKey> {
         _ => return Err(BadKey),
     }
     Ok(bytes)
-}
-
-impl PublicKey {
-    /// Whether this key and a private one make a secret. Points of low order make zeros with every private key (RFC 7748, 6.1).
-    pub(crate) fn is_a_secret_with(&self, secret: &Secret) -> bool {
-        let mut curve = curve();
-        curve.set(&*secret.0);
-        let mut shared = Zeroizing::new([0; KEY_LEN]);
-        let made = curve.dh(&self.0, &mut *shared);
-        curve.set(&[0; KEY_LEN]);
-        made.is_ok() && *shared != [0; KEY_LEN]
-    }
-}
-
-fn curve() -> Box<dyn Dh> {
-    DefaultResolver.resolve_dh(&DHChoice::Curve25519).expect("Curve25519 is built in")
 }
 
 impl FromStr for PublicKey {
@@ -124,12 +110,14 @@ impl Secret {
 
     /// The public key that belongs to this private one.
     pub fn public(&self) -> PublicKey {
-        let mut curve = curve();
-        curve.set(&*self.0);
-        let mut public = [0; KEY_LEN];
-        public.copy_from_slice(curve.pubkey());
-        curve.set(&[0; KEY_LEN]);
-        PublicKey(public)
+        apart(|| PublicKey(MontgomeryPoint::mul_base_clamped(*self.0).to_bytes()))
+    }
+
+    /// What this private key and a public one make together (X25519). `None` for a public key of low order: it makes zeros with every private key
+    /// (RFC 7748, 6.1), so everybody would know the secret.
+    pub(crate) fn with(&self, other: &PublicKey) -> Option<Secret> {
+        let made = Secret::new(MontgomeryPoint(other.0).mul_clamped(*self.0).to_bytes());
+        (!made.is_zero()).then_some(made)
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! * [`config`]: files in the form of `wg setconf`, and words as `wg set` takes them.
 //! * [`message`]: the four messages.
-//! * [`noise`]: the handshake, by the crate `snow`.
+//! * [`noise`]: the handshake.
 //! * [`cookie`]: the check values of handshake messages, and cookies.
 //! * [`gate`]: how many handshakes are worked on, and for whom.
 //! * [`session`]: keys, counters and window of one session.
@@ -31,6 +31,7 @@ pub mod config;
 pub mod cookie;
 pub mod device;
 pub mod endpoint;
+mod erase;
 pub mod gate;
 pub mod key;
 pub mod limits;

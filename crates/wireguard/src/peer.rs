@@ -82,6 +82,8 @@ pub struct Peer {
     /// It was taken off the device.
     gone: AtomicBool,
     lines: Box<[OnceLock<Box<Line>>]>,
+    /// What its key and that of this device make together; `None` for a key of low order.
+    shared: OnceLock<Option<Secret>>,
     state: Mutex<State>,
 }
 
@@ -147,6 +149,7 @@ impl Peer {
             wants: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             lines: (0..workers.max(1)).map(|_| OnceLock::new()).collect(),
+            shared: OnceLock::new(),
             state: Mutex::new(State {
                 preshared,
                 keepalive: 0,
@@ -195,6 +198,11 @@ impl Peer {
     /// As the configuration says: it is there, and reached by the usual address.
     pub(crate) fn place_at(&self, reader: &Reader, remote: SocketAddr) {
         self.moved(reader, Endpoint { remote, local: None });
+    }
+
+    /// What its key and this device's own make together: computed for its first handshake. `None` if anybody knows it, so that there can be no handshake.
+    pub(crate) fn shared(&self, own: &Secret) -> Option<&Secret> {
+        self.shared.get_or_init(|| own.with(&self.key)).as_ref()
     }
 
     /// The line of a worker. Another number than those of the workers there are counts as the last one.

@@ -58,8 +58,8 @@ impl Session {
             is_initiator,
             made_ns,
             confirmed: AtomicBool::new(is_initiator),
-            send: key(&keys.send),
-            receive: key(&keys.receive),
+            send: key(keys.send.bytes()),
+            receive: key(keys.receive.bytes()),
             sent: Sent(AtomicU64::new(0)),
             window: Window::new(WINDOW, true),
         }
@@ -153,10 +153,10 @@ impl fmt::Debug for Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zeroize::Zeroizing;
+    use crate::key::Secret;
 
     fn pair() -> (Session, Session) {
-        let keys = |a, b| Keys { send: Zeroizing::new([a; 32]), receive: Zeroizing::new([b; 32]) };
+        let keys = |a, b| Keys { send: Secret::new([a; 32]), receive: Secret::new([b; 32]) };
         (Session::new(&keys(1, 2), 10, 20, true, 0), Session::new(&keys(2, 1), 20, 10, false, 0))
     }
 

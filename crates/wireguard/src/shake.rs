@@ -11,10 +11,11 @@ use sync::rcu::Reader;
 use crate::cookie::Mac;
 use crate::device::Device;
 use crate::endpoint::{Endpoint, Outer};
+use crate::erase::apart;
 use crate::gate::Verdict;
 use crate::limits::{COOKIE, INITIATION_GAP, SECOND};
 use crate::message::{self, Cookie, DATA_HEADER_LEN, Data, Initiation, Message, Response, TAG_LEN};
-use crate::noise;
+use crate::noise::{self, Parties};
 use crate::peer::{Outstanding, Peer, State, place_of};
 use crate::session::Session;
 
@@ -75,6 +76,17 @@ impl Device {
         here: &Here<'_>,
         send: &mut Send<'_>,
     ) -> Result<Option<u32>, Refusal> {
+        // Secrets pass the stack.
+        apart(|| self.work_on(message, path, here, send))
+    }
+
+    fn work_on(
+        &self,
+        message: &Message<'_>,
+        path: Path,
+        here: &Here<'_>,
+        send: &mut Send<'_>,
+    ) -> Result<Option<u32>, Refusal> {
         match message {
             Message::Initiation(initiation) => {
                 self.admit(initiation.whole, initiation.sender, path, here, send)?;
@@ -124,8 +136,10 @@ impl Device {
         here: &Here<'_>,
         send: &mut Send<'_>,
     ) -> Result<(), Refusal> {
-        let asked = noise::read(&self.key, initiation.noise).map_err(|_| Refusal::Forged)?;
-        let peer = self.find(here.reader, &asked.remote).ok_or(Refusal::Unknown)?;
+        let claimed = noise::read(&self.key, self.public(), initiation.noise).map_err(|_| Refusal::Forged)?;
+        let peer = self.find(here.reader, &claimed.remote).ok_or(Refusal::Unknown)?;
+        let shared = peer.shared(&self.key).ok_or(Refusal::Forged)?;
+        let asked = claimed.prove(shared).map_err(|_| Refusal::Forged)?;
         let state = &mut *peer.state();
         if peer.is_gone() {
             return Err(Refusal::Unknown);
@@ -161,15 +175,10 @@ impl Device {
         let (number, _) = place_of(response.receiver);
         let peer = self.peer(here.reader, number as u32).ok_or(Refusal::Unknown)?;
         let state = &mut *peer.state();
-        let outstanding = state.outstanding.take_if(|begun| begun.index == response.receiver);
-        let outstanding = *outstanding.ok_or(Refusal::Unknown)?;
-        let keys = match outstanding.begun.finish(response.noise) {
-            Ok(keys) => keys,
-            Err(begun) => {
-                state.outstanding = Some(Box::new(Outstanding { begun: *begun, ..outstanding }));
-                return Err(Refusal::Forged);
-            }
-        };
+        let outstanding = state.outstanding.as_ref().filter(|begun| begun.index == response.receiver);
+        let begun = &outstanding.ok_or(Refusal::Unknown)?.begun;
+        let keys = begun.finish(&self.key, &state.preshared, response.noise).map_err(|_| Refusal::Forged)?;
+        state.outstanding = None;
         let session = Arc::new(Session::new(&keys, response.receiver, response.sender, true, here.now_ns));
         if !peer.install_mine(state, session.clone()) {
             peer.want();
@@ -204,8 +213,12 @@ impl Device {
         };
         // An attempt that fails at once is one, too: it is not repeated at every tick.
         state.tried_ns = Some(here.now_ns);
-        let begun = noise::begin(&self.key, &peer.key, &state.preshared, &noise::timestamp(here.wall_ns));
-        let Ok((begun, noise)) = begun else { return false };
+        let begun = apart(|| {
+            let shared = peer.shared(&self.key)?;
+            let parties = Parties { own: &self.key, public: self.public(), remote: &peer.key, shared };
+            noise::begin(parties, &noise::timestamp(here.wall_ns)).ok()
+        });
+        let Some((begun, noise)) = begun else { return false };
         let before = state.outstanding.take();
         let index = peer.new_index(state, fastrand::u32(..));
         state.outstanding = Some(Box::new(Outstanding {
