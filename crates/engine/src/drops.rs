@@ -105,7 +105,7 @@ reasons! {
     NoPeer "no-peer" "The allowed IPs of no WireGuard peer have the packet's destination.";
     NoEndpoint "no-endpoint" "Nobody has said yet where the WireGuard peer is, or there is no own address to reach it from.";
     NoSession "no-session" "There is no WireGuard session for the packet, or it is over.";
-    HandshakeQueueFull "handshake-queue-full" "Too many packets wait for handshakes with WireGuard peers; the peer's oldest gave way.";
+    HandshakeQueueFull "handshake-queue-full" "Too many packets wait for handshakes with WireGuard peers; the oldest of the peer, or of the one with the most, gave way.";
     HandshakeUnanswered "handshake-unanswered" "The packet waited for a handshake that the WireGuard peer did not answer.";
     NotAllowed "not-allowed" "A packet came by a WireGuard peer whose allowed IPs do not have its source.";
     BadWireGuard "bad-wireguard" "A datagram is no message of WireGuard, or what it carries is no IP packet.";

@@ -21,7 +21,7 @@
 //! * `MTU` the longest packet in bytes that may leave; default 1500. `FOLLOW` elements with devices, whose lowest MTU takes its place.
 //!
 //! There can be 32,766 peers. A packet without a session begins a handshake and waits for it: 64 packets of a peer
-//! at most, and 1,024 of all; the oldest gives way. Outer headers have TTL 64, no DSCP, the inner packet's ECN,
+//! at most, and 1,024 of all; then the oldest packet of the peer with the most gives way. Outer headers have TTL 64, no DSCP, the inner packet's ECN,
 //! and may be fragmented.
 //!
 //! A hot swap keeps sessions, and peers that handlers have added, if the private key is the same. No counter is ever used twice with a key.

@@ -268,6 +268,26 @@ fn the_latest_packets_wait_and_leave_in_their_order() {
 }
 
 #[test]
+fn silent_peers_however_many_leave_a_place_for_others() {
+    let silent = wireguard::waiting::TOTAL;
+    let peer = |n: usize| {
+        let mut key = [5; 32];
+        key[..2].copy_from_slice(&(n as u16).to_le_bytes());
+        let (key, host) = (wireguard::PublicKey(key), format!("10.9.{}.{}", n >> 8, n & 255));
+        format!("PEER \"{key} endpoint 192.0.2.9:51820 allowed-ips {host}/32\", ")
+    };
+    let peers: String = (0..silent).map(peer).collect();
+    let text = pair("", "").replace("ADDRESS 192.0.2.1, ", &format!("ADDRESS 192.0.2.1, {peers}"));
+    let to = |n: usize| packet([10, 1, 0, 1], [10, 9, (n >> 8) as u8, n as u8], 60);
+    let now = Rig::text(&text).ready();
+    now.give("i", packets(&(0..silent).map(to).collect::<Vec<_>>()));
+    now.give("i", packets(&[four(1)]));
+    let now = run(now, 3);
+    assert_eq!(now.bytes("o0"), [four(1)]);
+    assert_eq!((now.drops("a"), held(&now)), (vec![(Reason::HandshakeQueueFull, 1)], silent - 1));
+}
+
+#[test]
 fn packets_of_a_peer_that_does_not_answer_are_given_up() {
     let now = run(waiting(1..=3), 88);
     assert_eq!((now.drops("a"), held(&now)), (vec![], 3));
