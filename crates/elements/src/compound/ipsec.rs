@@ -229,17 +229,23 @@ pub(super) fn direct(
     text
 }
 
-/// The way of frames that the kernel sends by interface `i`, for the middle of a chain: its packets are protected, too. It hears of those that do not fit.
+/// The way of frames that the kernel sends by interface `i`, for the middle of a chain: its packets are protected, too. It hears of those that do not fit. In transport mode they leave
+/// by this interface and for the neighbour that the kernel chose, as fragments where they have become too long.
 pub(super) fn said(router: &Router, i: usize) -> String {
     if router.ipsec.is_none() {
         return String::new();
     }
-    let encrypt = encrypt(router, i);
+    let (encrypt, follow, mtu) = (encrypt(router, i), router.follow(i), router.interfaces[i].mtu);
+    let mtu6 = mtu.max(ipv6::MTU_MIN);
     format!(
         "kind{i} :: Classifier(12/0800, 12/86dd, -);\n\
          kind{i}[0], kind{i}[1] -> Strip(14) -> mine{i} :: {encrypt};\n\
          mine{i}[0] -> protected;\n\
          mine{i}[1] -> Unstrip(14) -> said{i} :: ControlTraffic(LIMITED false);\n\
+         // In transport mode, packets keep their neighbour.\n\
+         mine{i}[3] -> Unstrip(14) -> stays{i} :: Classifier(12/0800, -);\n\
+         stays{i}[0] -> IPFragmenter({mtu}{follow}) -> said{i};\n\
+         stays{i}[1] -> IP6Fragmenter({mtu6}, LOCAL true, MTU_ANNO true{follow}) -> said{i};\n\
          kind{i}[2]\n    -> "
     )
 }

@@ -8,7 +8,9 @@
 //! A gateway has it behind its routing table and DecIPTTL. Protected packets have another destination, so they go through the routing table again.
 //!
 //! **Ports:** one push input. Output 0 for protected packets. Output 1 for packets that policies let pass as they are; without it, they leave by output 0. Output 2,
-//! if connected, for packets that would be too long when protected, and must not be fragmented: to ICMPError and ICMP6Error with `PMTU_ANNO true`.
+//! if connected, for packets that would be too long when protected, and must not be fragmented: to ICMPError and ICMP6Error with `PMTU_ANNO true`. Output 3 for packets
+//! protected in transport mode; without it, they leave by output 0. They have the same destination as before. The 14 bytes in front of such a packet, which Strip took off, stay in front of it: Unstrip gives
+//! its Ethernet header back.
 //!
 //! **Arguments**
 //! * `DATABASE` the IPsecDatabase.
@@ -29,7 +31,7 @@
 //! Only the first fragment of a packet has ports. A later one is dropped if a policy for ports, which is better than that of the fragment and does something else, could be about
 //! it, unless that lets packets pass as they are. An IPReassembler before avoids that.
 //!
-//! **Metadata:** packets begin with their IP header. Sets the destination annotation to the tunnel's end. Sets the miscellaneous annotation of protected packets to the longest packet that link and path
+//! **Metadata:** packets begin with their IP header. Sets the destination annotation to the tunnel's end; in transport mode it stays as it is. Sets the miscellaneous annotation of protected packets to the longest packet that link and path
 //! take, and that of packets for output 2 to the longest one that would fit.
 //!
 //! **Drops:** `policy-discard`, `no-policy` with `DEFAULT discard`. `no-sa` while a policy's association is missing. `must-fragment` without output 2. `esp-fragment` for fragments in
@@ -62,7 +64,7 @@ use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("IPsecEncrypt", "1/1-3", || Box::new(IpsecEncrypt::default())).processing("h/h").file(file!());
+    Class::new("IPsecEncrypt", "1/1-4", || Box::new(IpsecEncrypt::default())).processing("h/h").file(file!());
 
 /// The timer by which links are looked at.
 const LOOK: u32 = 0;
@@ -70,6 +72,8 @@ const LOOK: u32 = 0;
 const BYPASS: usize = 1;
 /// The output for packets that are too long.
 const TOO_BIG: usize = 2;
+/// The output for packets protected in transport mode.
+const TRANSPORT: usize = 3;
 
 /// What becomes of packets that no policy is about.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -220,6 +224,7 @@ impl Element for IpsecEncrypt {
             mtu: self.follow.or(self.mtu),
             too_big: TOO_BIG,
             splits: self.fragment == Fragment::Before,
+            transport: cx.connected(TRANSPORT).then_some(TRANSPORT),
         };
         in_parts(cx, batch, 0, |part, reader| {
             let flow = |packet: &Packet| Some((Flow::read(packet.data())?, packet.len()));
@@ -333,6 +338,37 @@ mod tests {
         assert_eq!((protected.len(), protected[0].len()), (1, 1500));
         assert_eq!(too_long[0].anno_u32(packet::anno::PATH_MTU), 1466);
         assert!(run.read("d.sas").contains("bytes 1446 packets 1"), "the header does not count");
+    }
+
+    /// What was stripped off a packet is in front of it again, and the order within each output stays.
+    #[test]
+    fn transport_mode_leaves_apart_with_its_link_header() {
+        let sa = |dst, mode, spi| {
+            format!("SA src 192.0.2.1 dst {dst} spi {spi} mode {mode} aead aes-gcm {KEY} 128, ")
+        };
+        let all = sa("192.0.2.2", "transport", "0x100")
+            + &sa("192.0.2.3", "tunnel", "0x200")
+            + "POLICY dir out dst 192.0.2.2 tmpl mode transport, POLICY dir out dst 10.2.0.0/16 tmpl src 192.0.2.1 dst 192.0.2.3 mode tunnel";
+        let frame = |number: u8, dst| [&[number; 14][..], &packet([192, 0, 2, 1], dst, 60)].concat();
+        let dsts = [[192, 0, 2, 2], [10, 2, 0, 1], [192, 0, 2, 9]];
+        let inputs: Vec<_> = (0..90).map(|at| frame(at, dsts[usize::from(at) % 3])).collect();
+        let slices: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        let text = |outputs: &str| {
+            format!(
+                "d :: IPsecDatabase({all}); i :: TestIn -> Strip(14) -> e :: IPsecEncrypt(d) -> o0 :: TestOut; {outputs}"
+            )
+        };
+        let apart = text("e[1] -> o1 :: TestOut; e[2] -> Discard; e[3] -> Unstrip(14) -> o3 :: TestOut;");
+        for burst in [1, 32, 256] {
+            let run = Rig::text(&apart).burst(burst).inputs(&slices).run();
+            assert_eq!([run.out("o0").len(), run.out("o1").len()], [30, 30]);
+            let links: Vec<u8> = run.bytes("o3").iter().map(|frame| frame[13]).collect();
+            assert_eq!(links, (0..90).step_by(3).collect::<Vec<_>>());
+            assert!(run.bytes("o3").iter().all(|frame| (frame[14], frame[14 + 9]) == (0x45, 50)));
+        }
+        // Without that output, they leave with the others.
+        let run = Rig::text(&text("e[1] -> o1 :: TestOut;")).inputs(&slices).run();
+        assert_eq!([run.out("o0").len(), run.out("o1").len()], [60, 30]);
     }
 
     #[test]

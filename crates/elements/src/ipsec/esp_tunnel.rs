@@ -173,7 +173,8 @@ fn choose<'a>(association: Option<&'a Association>, packet: &Packet) -> Choice<'
 }
 
 fn outward(cx: &mut Cx<'_>, database: &Database, id: Id, mtu: usize, batch: Batch) {
-    let here = outbound::Here { worker: cx.worker(), now_ns: cx.now(), mtu, too_big: TOO_BIG, splits: false };
+    let (worker, now_ns) = (cx.worker(), cx.now());
+    let here = outbound::Here { worker, now_ns, mtu, too_big: TOO_BIG, splits: false, transport: None };
     in_parts(cx, batch, 0, |part, reader| {
         let association = database.inbound(id.dst, id.spi, reader).map(Arc::as_ref);
         protect(part, database, here, |packet| choose(association, packet))

@@ -62,7 +62,12 @@ pub(super) struct Here {
     pub too_big: usize,
     /// Whether IPv4 packets that a tunnel makes too long are fragmented before, and not after.
     pub splits: bool,
+    /// The output for packets protected in transport mode, if they do not leave with the others.
+    pub transport: Option<usize>,
 }
+
+/// Bytes of an Ethernet header.
+const LINK_LEN: usize = 14;
 
 /// Drops packets, or sends them out by their outputs.
 pub(crate) fn dispatch(cx: &mut Cx<'_>, others: Others) {
@@ -149,10 +154,24 @@ pub(super) fn protect<'a>(
         _ => Ok(None),
     });
     encrypt(batch, &ready);
+    if let Some(output) = here.transport {
+        set_apart(batch, &mut others, &ready, output);
+    }
     if !long.is_empty() {
         split(batch, &mut others, &long, database, here);
     }
     others
+}
+
+/// Packets that were protected in transport mode leave by an output of their own.
+fn set_apart(batch: &mut Batch, others: &mut Others, ready: &[Option<Ready<'_>>], output: usize) {
+    let mut each = ready.iter();
+    sort(batch, others, |_| match each.next() {
+        Some(Some(Ready { association, .. })) if association.sa.mode == esp::Mode::Transport => {
+            Err(Fate::Leave(output, Reason::NoOutput))
+        }
+        _ => Ok(()),
+    });
 }
 
 /// Protects fragments of packets that are too `long` for their associations. They leave behind the rest of the batch.
@@ -249,7 +268,12 @@ fn begin(
 ) -> Result<EspAt, Fate> {
     let len = carried(packet, association);
     let most = longest(association, here);
+    let is_transport = association.sa.mode == esp::Mode::Transport;
+    let link = here.transport.filter(|_| is_transport).and_then(|_| stripped(packet));
     let at = encapsulate(packet, &association.sa, number, most).map_err(|why| Fate::Drop(reason(why)))?;
+    if let Some(link) = link {
+        put_in_front(packet, link)?;
+    }
     if !database.count(association, here.worker, len, here.now_ns) {
         return Err(Fate::Drop(Reason::NoAssociation));
     }
@@ -261,6 +285,24 @@ fn begin(
     }
     packet.set_anno_u32(anno::PATH_MTU, most as u32);
     Ok(at)
+}
+
+/// The link header that was stripped off a packet, if there is room for one.
+fn stripped(packet: &mut Packet) -> Option<[u8; LINK_LEN]> {
+    if !packet.unstrip(LINK_LEN) {
+        return None;
+    }
+    let link = packet.data().first_chunk().copied();
+    packet.strip(LINK_LEN);
+    link
+}
+
+/// Puts a link header in front of a packet, and strips it again.
+fn put_in_front(packet: &mut Packet, link: [u8; LINK_LEN]) -> Result<(), Fate> {
+    let bytes = packet.push(LINK_LEN).ok_or(Fate::Drop(Reason::NoMemory))?;
+    bytes[..LINK_LEN].copy_from_slice(&link);
+    packet.strip(LINK_LEN);
+    Ok(())
 }
 
 /// Bytes of a packet that count for its association, as Linux counts them: what is protected, but for the trailer.

@@ -8,6 +8,7 @@ mod flood;
 mod hostile;
 mod long;
 mod numbers;
+mod own;
 mod peer;
 mod routers;
 mod site;

@@ -59,10 +59,18 @@ impl Wired {
     /// discovery: the device's number and the packet.
     pub fn send(&mut self, at: usize, packets: &[Vec<u8>]) -> Vec<(usize, Vec<u8>)> {
         let station = if self.has_kernel { at / 2 } else { at } as u8 + 1;
-        for packet in packets {
+        let frame = |packet: &Vec<u8>| {
             let ethertype: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
-            let frame = [&[2, 0, 0, 0, 0, station][..], &[2, 0, 0, 9, 0, 9], &ethertype, packet].concat();
-            assert!(self.router.inject(at, &frame));
+            [&[2, 0, 0, 0, 0, station][..], &[2, 0, 0, 9, 0, 9], &ethertype, packet].concat()
+        };
+        let frames: Vec<_> = packets.iter().map(frame).collect();
+        self.send_frames(at, &frames).into_iter().map(|(at, frame)| (at, frame[14..].to_vec())).collect()
+    }
+
+    /// The same with Ethernet headers.
+    pub fn send_frames(&mut self, at: usize, frames: &[Vec<u8>]) -> Vec<(usize, Vec<u8>)> {
+        for frame in frames {
+            assert!(self.router.inject(at, frame));
         }
         let mut sent = Vec::new();
         for _ in 0..4 {
@@ -70,7 +78,7 @@ impl Wired {
             for (at, frame) in self.router.collect() {
                 match hostile::arp_reply(&frame).or_else(|| hostile6::reply(&frame)) {
                     Some(reply) => assert!(self.router.inject(at, &reply)),
-                    None => sent.push((at, frame[14..].to_vec())),
+                    None => sent.push((at, frame)),
                 }
             }
         }

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets that the router's own kernel sends, by the twin of an interface. In transport mode they leave as the kernel wants it: by that interface, for the same neighbour.
+
+use wire::Protocol;
+
+use crate::wired::{ENDS, ENDS6, ESP, KEY, NETS, NETS6, Wired, dual, kind, packet, policies, sas, to, udp};
+
+/// The devices of a router with `HOST true`: interface m1, and the kernel's side of it.
+const M0: usize = 0;
+const M1: usize = 2;
+const HOST1: usize = 3;
+/// The router's Ethernet address on m1.
+const OWN: [u8; 6] = [2, 0, 0, 0, 0, 2];
+/// A gateway that only the kernel knows.
+const GATEWAY: [u8; 6] = [2, 0, 0, 7, 7, 7];
+/// The router's addresses on m1.
+const HERE: [&str; 2] = ["10.1.0.1", "2001:db8:1::1"];
+
+/// An association in transport mode, and the policy that demands it.
+fn transport(src: &str, dst: &str, spi: u32) -> String {
+    format!(
+        "SA src {src} dst {dst} spi {spi} mode transport aead aes-gcm {KEY} 128,
+        POLICY src {src} dst {dst} dir out tmpl mode transport,\n"
+    )
+}
+
+/// Routers of one family or of both, which have these databases, and which families they have.
+fn routers(all: impl Fn(usize) -> String) -> [(Wired, &'static [usize]); 3] {
+    let both = dual(&format!("{}{}HOST true,", all(0), all(1)));
+    let of = |class: &str, family: usize| {
+        let (gone, route) = [
+            ([" 2001:db8:9::1/64", " 2001:db8:1::1/64"], "ROUTE ::/0 fe80::2 m0,"),
+            ([" 192.0.2.1/24", " 10.1.0.1/16"], "ROUTE 0.0.0.0/0 192.0.2.2,"),
+        ][family];
+        let text =
+            dual(&format!("{}HOST true,", all(family))).replace("DualRouter", class).replace(route, "");
+        let text = gone.iter().fold(text, |text, address| text.replace(address, ""));
+        if family == 0 { text.replace("ADVERTISE false,", "") } else { text }
+    };
+    [(both, &[0, 1][..]), (of("IPRouter", 0), &[0]), (of("IP6Router", 1), &[1])]
+        .map(|(text, families)| (Wired::new(&text), families))
+}
+
+/// A frame of the kernel for a neighbour, or for a group.
+fn frame(dst: [u8; 6], packet: &[u8]) -> Vec<u8> {
+    let ethertype: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+    [&dst[..], &OWN, &ethertype, packet].concat()
+}
+
+/// The Ethernet address of a group.
+fn group(address: &str) -> [u8; 6] {
+    match to(address) {
+        std::net::IpAddr::V4(four) => {
+            let [_, b, c, d] = four.octets();
+            [1, 0, 0x5e, b & 0x7f, c, d]
+        }
+        std::net::IpAddr::V6(six) => {
+            let [.., a, b, c, d] = six.octets();
+            [0x33, 0x33, a, b, c, d]
+        }
+    }
+}
+
+/// Whether what hosts send can be read in a frame.
+fn is_clear(frame: &[u8]) -> bool {
+    frame.windows(16).any(|bytes| bytes == [0x5a; 16])
+}
+
+/// The kernel sends a packet by m1. ESP leaves there, for the same neighbour, and nobody hears the packet itself.
+fn leaves_by_the_kernels_interface(router: &mut Wired, neighbour: [u8; 6], packet: &[u8]) -> Vec<Vec<u8>> {
+    let sent = router.send_frames(HOST1, &[frame(neighbour, packet)]);
+    let (_, dst) = kind(packet);
+    assert!(!sent.is_empty(), "{dst}: {:?}", router.router.drops());
+    for (at, frame) in &sent {
+        assert_eq!((*at, &frame[..6], &frame[6..12]), (M1, &neighbour[..], &OWN[..]), "{dst}");
+        assert_eq!(frame[12..14], if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] });
+        let (protocol, whom) = kind(&frame[14..]);
+        assert!(protocol == ESP || protocol == 44, "{dst}: protocol {protocol}");
+        assert_eq!(whom, dst);
+        assert!(!is_clear(frame), "{dst}");
+    }
+    sent.into_iter().map(|(_, frame)| frame[14..].to_vec()).collect()
+}
+
+#[test]
+fn packets_for_groups_leave_by_the_kernels_interface() {
+    // A group on the link, and one that multicast routers forward.
+    let groups = [["224.0.0.5", "239.1.1.1"], ["ff02::5", "ff1e::1"]];
+    let all = |family: usize| {
+        let [link, far] = groups[family].map(|group| transport(HERE[family], group, 0x300));
+        link + &far
+    };
+    for (mut router, families) in routers(all) {
+        for &family in families {
+            for dst in groups[family] {
+                let packet = udp(HERE[family], dst, 7, 40);
+                let esp = leaves_by_the_kernels_interface(&mut router, group(dst), &packet);
+                assert_eq!(esp.len(), 1, "{dst}");
+            }
+        }
+    }
+}
+
+/// The kernel has a route that the routing table lacks, as one of a daemon of which no feed tells.
+#[test]
+fn packets_for_hosts_leave_by_the_kernels_interface() {
+    let hosts = ["10.9.0.9", "2001:db8:9999::9"];
+    for (mut router, families) in routers(|family| transport(HERE[family], hosts[family], 0x300)) {
+        for &family in families {
+            let packet = udp(HERE[family], hosts[family], 7, 40);
+            let esp = leaves_by_the_kernels_interface(&mut router, GATEWAY, &packet);
+            assert_eq!(esp.len(), 1);
+        }
+    }
+}
+
+/// What fits in clear and not when it is protected: fragments leave by the kernel's interface, too. Of IPv6, these are packets that every link takes.
+#[test]
+fn long_packets_leave_by_the_kernels_interface() {
+    let hosts = ["10.9.0.9", "2001:db8:9999::9"];
+    for (mut router, families) in routers(|family| transport(HERE[family], hosts[family], 0x300)) {
+        for &family in families {
+            let len = [1500, 1280][family];
+            let packet = udp(HERE[family], hosts[family], 7, len - [28, 48][family]);
+            router.router.write("r/ipsec.path_mtu", &format!("dst {} spi 0x300 1280", hosts[family]));
+            let esp = leaves_by_the_kernels_interface(&mut router, GATEWAY, &packet);
+            assert!(esp.len() == 2 && esp.iter().all(|packet| packet.len() <= [1500, 1280][family]));
+        }
+    }
+}
+
+/// Policies that let packets pass, discard them, or find no association.
+#[test]
+fn other_packets_of_the_kernel_are_as_before() {
+    let [pass, block, none] =
+        [["10.9.0.1", "10.9.0.2", "10.9.0.3"], ["2001:db8:9999::1", "2001:db8:9999::2", "2001:db8:9999::3"]]
+            .into_iter()
+            .fold([[""; 2]; 3], |mut all, hosts| {
+                let family = usize::from(hosts[0].contains(':'));
+                (0..3).for_each(|n| all[n][family] = hosts[n]);
+                all
+            });
+    let all = |family: usize| {
+        let here = HERE[family];
+        format!(
+            "POLICY src {here} dst {} dir out action block,
+            POLICY src {here} dst {} dir out tmpl mode transport,\n",
+            block[family], none[family]
+        )
+    };
+    for (mut router, families) in routers(all) {
+        for &family in families {
+            let frames =
+                [pass, block, none].map(|dst| frame(GATEWAY, &udp(HERE[family], dst[family], 7, 40)));
+            let sent = router.send_frames(HOST1, &frames);
+            assert_eq!(sent, [(M1, frames[0].clone())]);
+        }
+        let count = families.len() as u64;
+        assert_eq!(["policy-discard", "no-sa"].map(|reason| router.drops(reason)), [count; 2]);
+    }
+}
+
+/// A tunnel's packet has another destination. It goes where the routing table says.
+#[test]
+fn tunnels_begin_where_the_routing_table_says() {
+    let all = |family: usize| {
+        let (ends, nets) = [(ENDS, NETS), (ENDS6, NETS6)][family];
+        sas(ends) + &policies(ends, nets)
+    };
+    for (mut router, families) in routers(all) {
+        for &family in families {
+            let far = ["10.2.0.9", "2001:db8:2::9"][family];
+            let end = [ENDS[1], ENDS6[1]][family];
+            let sent = router.send_frames(HOST1, &[frame(GATEWAY, &udp(HERE[family], far, 7, 40))]);
+            // What the kernel hears of neighbours is not meant.
+            let left = sent.iter().filter(|(at, _)| [M0, M1].contains(at));
+            let kinds: Vec<_> = left.map(|(at, frame)| (*at, kind(&frame[14..]))).collect();
+            assert_eq!(kinds, [(M0, (ESP, to(end)))], "{:?}", router.router.drops());
+            assert!(sent.iter().all(|(_, frame)| !is_clear(frame)));
+        }
+    }
+}
+
+/// ESP in UDP, and headers in front of ESP.
+#[test]
+fn every_form_of_transport_mode_keeps_its_link_header() {
+    let hosts = ["10.9.0.9", "2001:db8:9999::9"];
+    let by_udp = |family: usize| {
+        transport(HERE[family], hosts[family], 0x300)
+            .replace("mode transport aead", "mode transport encap espinudp 4500 4500 aead")
+    };
+    for (mut router, families) in routers(by_udp) {
+        for &family in families {
+            let clear = frame(GATEWAY, &udp(HERE[family], hosts[family], 7, 40));
+            let sent = router.send_frames(HOST1, std::slice::from_ref(&clear));
+            let [(M1, esp)] = &sent[..] else { panic!("{sent:?}") };
+            assert_eq!((&esp[..14], kind(&esp[14..])), (&clear[..14], (17, to(hosts[family]))));
+            assert!(!is_clear(esp));
+        }
+    }
+    for (mut router, families) in routers(|family| transport(HERE[family], hosts[family], 0x300)) {
+        if families.contains(&1) {
+            let inner = udp("::", "::", 7, 40)[40..].to_vec();
+            let options = [&[17, 0, 1, 4, 0, 0, 0, 0][..], &inner].concat();
+            let clear = frame(GATEWAY, &packet(HERE[1], hosts[1], Protocol::HOP_BY_HOP, &options));
+            let sent = router.send_frames(HOST1, std::slice::from_ref(&clear));
+            let [(M1, esp)] = &sent[..] else { panic!("{sent:?}") };
+            assert_eq!((&esp[..14], esp[14 + 40]), (&clear[..14], ESP));
+            assert!(!is_clear(esp));
+        }
+    }
+}
