@@ -44,12 +44,17 @@ fn is_ike(flow: &Flow, policy: &Policy) -> bool {
     is_between && is_ikes(if is_out { &src } else { &dst })
 }
 
-/// Whether it is ESP of an association of the database.
+/// Whether it is ESP of an association of the database. Any host may send by some, and by UDP a translator may have moved the sender: what comes is authenticated anyway.
 fn is_protected(packet: &[u8], flow: &Flow, database: &Database, reader: &Reader) -> bool {
     let Ok(Found::Esp(arrived)) = find(packet) else { return false };
     database.inbound(flow.dst, arrived.spi, reader).is_some_and(|association| {
-        association.config.src == flow.src
-            && association.sa.udp().map(|ports| (ports.from, ports.to)) == arrived.udp
+        let src = association.config.src;
+        let is_by = match (association.sa.udp(), arrived.udp) {
+            (None, None) => true,
+            (Some(ports), Some((_, to))) => ports.to == to,
+            _ => false,
+        };
+        is_by && (src == flow.src || src.is_unspecified() || arrived.udp.is_some())
     })
 }
 
@@ -89,6 +94,37 @@ mod tests {
             let protected = u32::from_be_bytes(out[0].data()[24..28].try_into().unwrap());
             assert_eq!(protected, 1, "{mode}: once");
         }
+    }
+
+    /// Associations whose sender may be any host, and senders whose translator has moved them, so that the key daemon hears of it.
+    #[test]
+    fn esp_comes_from_other_addresses_where_it_may() {
+        let all = format!(
+            "SA src 0.0.0.0 dst 192.0.2.1 spi 0x200 mode transport aead aes-gcm {KEY} 128,
+            SA src 192.0.2.2 dst 192.0.2.1 spi 0x300 mode tunnel encap espinudp 4500 4500 aead aes-gcm {KEY} 128,
+            SA src 192.0.2.2 dst 192.0.2.1 spi 0x400 mode tunnel aead aes-gcm {KEY} 128,
+            POLICY dir in tmpl src 192.0.2.2 dst 192.0.2.1 mode tunnel"
+        );
+        let from = |host: u8, protocol: u8, payload: &[u8]| {
+            let mut bytes = packet([192, 0, 2, host], [192, 0, 2, 1], 60);
+            bytes[9] = protocol;
+            bytes[20..20 + payload.len()].copy_from_slice(payload);
+            bytes
+        };
+        let udp = |port: u8, spi: u8| [&[9, 9, 0x11, port, 0, 40, 0, 0][..], &[0, 0, spi, 0]].concat();
+        let any = from(7, 50, &[0, 0, 2, 0]);
+        let moved = from(7, 17, &udp(0x94, 3));
+        let inputs: [&[u8]; 5] = [
+            &any,
+            &moved,
+            &from(7, 50, &[0, 0, 4, 0]),
+            &from(7, 17, &udp(0x95, 3)),
+            &from(7, 17, &udp(0x94, 4)),
+        ];
+        let text = format!("d :: IPsecDatabase({all}); i :: TestIn -> e :: IPsecCheck(d) -> o0 :: TestOut;");
+        let run = Rig::text(&text).inputs(&inputs).run();
+        assert_eq!(run.bytes("o0"), [any, moved]);
+        assert_eq!(run.drops("e"), [(Reason::Unprotected, 3)]);
     }
 
     #[test]
