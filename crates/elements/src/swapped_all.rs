@@ -145,6 +145,7 @@ const GOES_ON_ELSEWHERE: &[&str] = &[
     "IP6NDTable",
     "ESPTunnel",
     "IPsecDatabase",
+    "IPsecDummies",
     "KernelTap",
     "KernelTun",
     "MemoryPort",

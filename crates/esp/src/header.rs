@@ -18,9 +18,6 @@ pub enum Unfit {
     /// There is no memory for what is added.
     #[error("no packet memory")]
     NoMemory,
-    /// A dummy packet of an association in transport mode, which has no addresses for it.
-    #[error("a dummy packet without a tunnel")]
-    NoTunnel,
 }
 
 /// An IP header with its options, or with those extension headers that stand before ESP (RFC 4303, 3.1.1).

@@ -146,7 +146,12 @@ fn find_in(packet: &[u8], outer: &Header) -> Result<Found, Dropped> {
 /// It is too short, or its number does not pass, or it came by UDP and should not have, or the reverse.
 #[inline]
 pub fn part<'a>(packet: &'a mut Packet, sa: &'a Sa, arrived: &Arrived) -> Result<Part<'a>, Dropped> {
-    let number = sa.window.passing(arrived.low)?;
+    let mut number = sa.window.passing(arrived.low)?;
+    let leap = sa.leap(arrived.low);
+    if leap > 0 {
+        number = number.saturating_add(leap);
+        sa.window.check(number)?;
+    }
     let (at, end) = (arrived.at(), arrived.end());
     if sa.by_udp != arrived.udp.is_some() {
         return Err(Dropped::WrongMode);

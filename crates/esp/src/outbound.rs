@@ -8,8 +8,10 @@
 //!
 //! UDP is there for associations that go by UDP.
 
+use std::net::IpAddr;
+
 use packet::Packet;
-use wire::{Protocol, checksum, ipv6, udp};
+use wire::{Protocol, checksum, ipv4, ipv6, udp};
 
 use crate::header::{Header, Unfit};
 use crate::sa::{Mode, Sa};
@@ -101,24 +103,60 @@ pub fn encapsulate(packet: &mut Packet, sa: &Sa, number: u64, most: usize) -> Re
     enter_tunnel(packet, sa, number, &inner, (trailer, inner.as_payload()))
 }
 
-/// Makes a dummy packet with `len` zeros, which the receiver drops: it hides how much is sent (RFC 4303, 2.6). It is for tunnels. In transport mode,
-/// [encapsulate] an IP packet whose next header is 59. It is padded as other packets are, to `most` bytes at most.
+/// Makes a dummy packet from `src` to `dst` with `len` zeros, which the receiver drops: it hides how much is sent (RFC 4303, 2.6). It is padded as other packets are. Both
+/// addresses are of one family; a tunnel has its own.
 ///
 /// # Errors
-/// [`Unfit::NoTunnel`], [`Unfit::TooLong`] or [`Unfit::NoMemory`].
-pub fn dummy(sa: &Sa, number: u64, len: usize, most: usize) -> Result<(Packet, EspAt), Unfit> {
-    if sa.mode == Mode::Transport {
-        return Err(Unfit::NoTunnel);
-    }
-    if len > usize::from(u16::MAX) {
+/// [`Unfit::NotIp`], [`Unfit::TooLong`] or [`Unfit::NoMemory`].
+pub fn dummy(
+    sa: &Sa,
+    (src, dst): (IpAddr, IpAddr),
+    number: u64,
+    (len, most): (usize, usize),
+) -> Result<(Packet, EspAt), Unfit> {
+    if len > DUMMY_MOST {
         return Err(Unfit::TooLong);
     }
-    let mut packet = Packet::alloc(packet::HEADROOM, len).ok_or(Unfit::NoMemory)?;
+    let header_len = if sa.mode == Mode::Transport { ip_len(dst) } else { 0 };
+    let mut packet = Packet::alloc(packet::HEADROOM, header_len + len).ok_or(Unfit::NoMemory)?;
     packet.data_mut().fill(0);
+    if sa.mode == Mode::Transport {
+        write_dummy(packet.data_mut(), (src, dst), sa.rules.ttl, len)?;
+        let at = enter_transport(&mut packet, sa, number)?;
+        return Ok((packet, at));
+    }
     let trailer = Trailer::of(sa, len, pad_to(sa, most));
     let at =
         enter_tunnel(&mut packet, sa, number, &Header::of_dummy(len), (trailer, Protocol::IPV6_NO_NEXT))?;
     Ok((packet, at))
+}
+
+/// The longest dummy packet: it fits an IP packet with all headers around it.
+const DUMMY_MOST: usize = 65_000;
+
+/// Bytes of the IP header of an address's family.
+fn ip_len(address: IpAddr) -> usize {
+    if address.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
+}
+
+/// Writes the header of an IP packet that carries nothing.
+fn write_dummy(bytes: &mut [u8], ends: (IpAddr, IpAddr), ttl: u8, len: usize) -> Result<(), Unfit> {
+    let (next, payload_len) = (Protocol::IPV6_NO_NEXT, len as u16);
+    let written = match ends {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            ipv4::Repr { src, dst, protocol: next, payload_len, ttl, tos: 0, id: 0, fragment: ipv4::FLAG_DF }
+                .emit(bytes)
+                .is_ok()
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let hop_limit = ttl;
+            ipv6::Repr { src, dst, next_header: next, payload_len, hop_limit, ..Default::default() }
+                .emit(bytes)
+                .is_ok()
+        }
+        _ => false,
+    };
+    if written { Ok(()) } else { Err(Unfit::NotIp) }
 }
 
 /// Puts headers and trailer of a tunnel around a packet whose header says `inner`.

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::front::Front;
 use crate::replay::Window;
@@ -60,7 +60,12 @@ pub struct Rules {
     /// The length to which payloads are padded with zeros, in bytes, so that it tells nothing (RFC 4303, 2.7): but never so far that a packet is longer than
     /// its path takes. For tunnels.
     pub pad_to: u16,
+    /// Packets a second that leave at least: dummy packets stand for those that are missing (RFC 4303, 2.6). 0 for none.
+    pub fill_to: u32,
 }
+
+/// The most packets a second that dummy packets may make up.
+pub const FILL_MOST: u32 = 100_000;
 
 impl Default for Rules {
     fn default() -> Rules {
@@ -71,6 +76,7 @@ impl Default for Rules {
             decap_dscp: false,
             ecn: true,
             pad_to: 0,
+            fill_to: 0,
         }
     }
 }
@@ -138,7 +144,16 @@ pub struct Sa {
     pub suite: Suite,
     /// What has been received.
     pub window: Window,
+    /// Packets in a row that failed the integrity check, up to [`LOST`]. Counted only where numbers have 64 bits.
+    misses: AtomicU32,
 }
+
+/// After so many packets in a row that fail the check, a receiver may have lost step: 2^32 packets or more have been lost (RFC 4303, A3).
+const LOST: u32 = 512;
+/// Then one in so many packets is tried with a higher upper half of its number. The others are not, so that forged packets alone cost few genuine ones.
+const TRIED: u32 = 16;
+/// Upper halves that are tried by turns: the window goes no further.
+const LEAPS: u32 = 7;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -168,6 +183,7 @@ impl Sa {
             suite: Suite::new(&config.spec)?,
             sent: Arc::default(),
             window: Window::new(config.window, config.is_extended),
+            misses: AtomicU32::new(0),
         })
     }
 
@@ -227,6 +243,29 @@ impl Sa {
     /// The number of the last packet that was sent.
     pub fn sent(&self) -> u64 {
         self.sent.0.load(Ordering::Relaxed).min(self.last_number())
+    }
+
+    /// Notes whether a packet that came passed the integrity check.
+    #[inline]
+    pub fn note_check(&self, is_genuine: bool) {
+        if !self.is_extended {
+            return;
+        }
+        // Workers may miss each other's counts, which only delays a trial.
+        match (self.misses.load(Ordering::Relaxed), is_genuine) {
+            (0, true) | (LOST, false) => {}
+            (_, true) => self.misses.store(0, Ordering::Relaxed),
+            (misses, false) => self.misses.store(misses + 1, Ordering::Relaxed),
+        }
+    }
+
+    /// What to add to the number of a packet with these low bits: more than 0 where the receiver seems to have lost step, and this packet is to try another upper half.
+    #[inline]
+    pub(crate) fn leap(&self, low: u32) -> u64 {
+        if !self.is_extended || self.misses.load(Ordering::Relaxed) < LOST || !low.is_multiple_of(TRIED) {
+            return 0;
+        }
+        u64::from(low / TRIED % LEAPS + 1) << 32
     }
 
     /// Goes on after this number, as after a restart, unless it has come further.

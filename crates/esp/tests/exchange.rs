@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two ends of an association: what one protects the other gets back, and nothing else passes.
 
+use std::net::IpAddr;
+
 use junctor_esp::algorithm::{Aead, Auth, Cipher};
 use junctor_esp::inbound::{Dropped, Found};
 use junctor_esp::sa::{DontFragment, Rules, UdpPorts};
@@ -474,13 +476,19 @@ fn udp_and_number_zero_are_checked() {
 
 #[test]
 fn dummies_are_dropped() {
-    for mode in [tunnel(), tunnel6()] {
+    let cases = [(tunnel(), false), (tunnel6(), true), (Mode::Transport, false), (Mode::Transport, true)];
+    for (mode, is_six) in cases {
+        let ends: (IpAddr, IpAddr) = match is_six {
+            false => ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()),
+            true => ([1; 16].into(), [2; 16].into()),
+        };
         let udp = Some(UdpPorts { from: 4500, to: 4500 });
         for (len, pad_to) in [(0, 0), (1, 0), (1000, 0), (5, 400)] {
+            let pad_to = if mode == Mode::Transport { 0 } else { pad_to };
             let rules = Rules { pad_to, ..Rules::default() };
             let (ours, theirs) = pair(&Config { udp, rules, ..config(mode, gcm()) });
-            let (mut dummy, at) = outbound::dummy(&ours, 1, len, MOST).unwrap();
-            let before = if mode == tunnel() { 20 } else { 40 } + 8 + 8 + 8;
+            let (mut dummy, at) = outbound::dummy(&ours, ends, 1, (len, MOST)).unwrap();
+            let before = if is_six { 40 } else { 20 } + 8 + 8 + 8;
             let expected = before + (len.max(pad_to.into()) + 2).next_multiple_of(4) + 16;
             assert_eq!(dummy.len(), expected);
             seal(&mut [outbound::part(&mut dummy, &ours, at, 1)]);
@@ -489,8 +497,10 @@ fn dummies_are_dropped() {
             assert_eq!(theirs.window.top(), 1);
         }
     }
-    let why = |mode, len| outbound::dummy(&Sa::new(&config(mode, gcm())).unwrap(), 1, len, MOST).map(drop);
-    assert_eq!(why(Mode::Transport, 9), Err(Unfit::NoTunnel));
+    let ends: (IpAddr, IpAddr) = ([10, 0, 0, 1].into(), [1; 16].into());
+    let why =
+        |mode, len| outbound::dummy(&Sa::new(&config(mode, gcm())).unwrap(), ends, 1, (len, MOST)).map(drop);
+    assert_eq!(why(Mode::Transport, 9), Err(Unfit::NotIp), "two families");
     assert_eq!(why(tunnel(), 65_500), Err(Unfit::TooLong));
     assert_eq!(why(tunnel(), usize::MAX), Err(Unfit::TooLong));
 }
@@ -579,7 +589,7 @@ fn padding_ends_with_the_path() {
         // A longer one is for others to fragment.
         let long = packet(false, 0, &vec![7; 1400]);
         assert_eq!(sealed_for(&ours, &long, 1400).len(), sealed(&plain, &long).len());
-        let (dummy, _) = outbound::dummy(&ours, 9, 0, 1400).unwrap();
+        let (dummy, _) = outbound::dummy(&ours, ([0; 4].into(), [0; 4].into()), 9, (0, 1400)).unwrap();
         assert_eq!(dummy.len(), lens[0]);
     }
     // Only tunnels are padded.
@@ -611,4 +621,37 @@ fn lent_bytes_come_back() {
     let whole = sealed(&ours, &packet(false, 0, b"x"));
     let header = &whole.data()[ipv4::HEADER_LEN - LENT..ipv4::HEADER_LEN];
     assert_eq!(header, [192, 0, 2, 2]);
+}
+
+/// More packets were lost than the low half of a number can tell. The receiver finds the upper half by trials.
+#[test]
+fn a_receiver_that_lost_step_finds_it_again() {
+    for (window, spec, highs) in [(64, gcm(), 1..=7), (0, specs().remove(1), 1..=1)] {
+        for high in highs {
+            let config = Config { is_extended: true, window, spec: spec.clone(), ..config(tunnel(), gcm()) };
+            let (ours, theirs) = pair(&config);
+            let clear = packet(false, 0, b"abc");
+            let mut send = |number: u64| {
+                let mut packet = Packet::copy_of(&clear).unwrap();
+                let at = outbound::encapsulate(&mut packet, &ours, number, MOST).unwrap();
+                seal(&mut [outbound::part(&mut packet, &ours, at, number)]);
+                let is_there = opened(&theirs, &mut packet) == Ok(clear.clone());
+                theirs.note_check(is_there);
+                is_there
+            };
+            assert!((1000..1100).all(&mut send));
+            let first = (high << 32) + 5000;
+            let found = (first..first + 2000).position(&mut send).expect("it is found");
+            assert!((512..512 + 7 * 16 + 16).contains(&found), "{found} packets");
+            let next = first + found as u64 + 1;
+            assert!((next..next + 3000).all(&mut send), "all pass from then on");
+            assert_eq!(theirs.window.top(), next + 2999);
+        }
+    }
+    // Behind many forged packets, few genuine ones are lost.
+    let (ours, theirs) = pair(&Config { is_extended: true, ..config(tunnel(), gcm()) });
+    (0..1000).for_each(|_| theirs.note_check(false));
+    let clear = packet(false, 0, b"abc");
+    let came = (0..160).filter(|_| opened(&theirs, &mut sealed(&ours, &clear)) == Ok(clear.clone()));
+    assert_eq!(came.count(), 150, "one in sixteen is a trial until one passes the check and that is noted");
 }

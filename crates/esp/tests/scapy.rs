@@ -108,6 +108,33 @@ fn ends(mode: Mode) -> String {
     }
 }
 
+/// What scapy must know of a packet.
+fn line(
+    (config, number, is_extended): (&Config, u64, bool),
+    algorithm: &Algorithm,
+    clear: &str,
+    sealed: &[u8],
+) -> String {
+    let (key, auth_key) = match &config.spec {
+        Spec::Combined { key, .. } => (hex(key), "-".to_owned()),
+        Spec::Separate { key, auth_key, .. } => (hex(key), hex(auth_key)),
+    };
+    let mut line = String::new();
+    let _ = writeln!(
+        line,
+        "{} {number} {} {} {key} {} {auth_key} {} {} {} {clear} {}",
+        config.spi,
+        u8::from(is_extended),
+        algorithm.crypt,
+        algorithm.auth,
+        Sa::new(config).unwrap().suite.icv_len(),
+        ends(config.mode),
+        if config.udp.is_some() { "udp" } else { "-" },
+        hex(sealed),
+    );
+    line
+}
+
 /// A packet as we seal it, and what scapy needs to know. A tunnel pads it to `pad_to` bytes.
 fn case(
     algorithm: &Algorithm,
@@ -125,28 +152,11 @@ fn case(
     let at = outbound::encapsulate(&mut packet, &sa, number, 65535).unwrap();
     seal(&mut [outbound::part(&mut packet, &sa, at, number)]);
     outbound::finish(&mut packet, &sa, at);
-    let (key, auth_key) = match &config.spec {
-        Spec::Combined { key, .. } => (hex(key), "-".to_owned()),
-        Spec::Separate { key, auth_key, .. } => (hex(key), hex(auth_key)),
-    };
     let mut padded = clear.clone();
     if mode != Mode::Transport {
         padded.resize(padded.len().max(pad_to.into()), 0);
     }
-    let mut line = String::new();
-    let _ = writeln!(
-        line,
-        "{} {number} {} {} {key} {} {auth_key} {} {} {} {} {}",
-        config.spi,
-        u8::from(is_extended),
-        algorithm.crypt,
-        algorithm.auth,
-        sa.suite.icv_len(),
-        ends(mode),
-        if has_udp { "udp" } else { "-" },
-        hex(&padded),
-        hex(packet.data()),
-    );
+    let line = line((&config, number, is_extended), algorithm, &hex(&padded), packet.data());
     Case { config, number, clear, padded, line }
 }
 
@@ -226,4 +236,42 @@ fn scapy_and_we_open_each_others_packets() {
         count += 1;
     }
     assert_eq!(count, cases.len());
+}
+
+/// Dummy packets in every algorithm and mode carry zeros, which nobody is to look at, behind the next header 59.
+#[test]
+fn scapy_finds_nothing_in_dummies() {
+    let four: (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+    let six: (IpAddr, IpAddr) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    let (mut lines, mut lens) = (String::new(), Vec::new());
+    for algorithm in algorithms() {
+        for (src, dst) in [four, six] {
+            for mode in [Mode::Tunnel { from: src, to: dst }, Mode::Transport] {
+                for (has_udp, is_extended) in [(false, false), (true, false), (false, true)] {
+                    let udp = has_udp.then_some(UdpPorts { from: 4500, to: 4500 });
+                    let (spec, number) = (algorithm.spec.clone(), if is_extended { 1 << 33 | 7 } else { 7 });
+                    let pad_to = if mode == Mode::Transport { 0 } else { 300 * (lens.len() as u16 % 2) };
+                    let rules = Rules { pad_to, ..Rules::default() };
+                    let config = Config { spi: 0xbeef_0002, mode, udp, spec, is_extended, window: 64, rules };
+                    let sa = Sa::new(&config).unwrap();
+                    let len = lens.len() * 13 % 1200;
+                    let (mut packet, at) = outbound::dummy(&sa, (src, dst), number, (len, 1500)).unwrap();
+                    assert!(packet.len() <= 1500);
+                    seal(&mut [outbound::part(&mut packet, &sa, at, number)]);
+                    outbound::finish(&mut packet, &sa, at);
+                    lines += &line((&config, number, is_extended), &algorithm, "dummy", packet.data());
+                    lens.push(len.max(pad_to.into()));
+                }
+            }
+        }
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), lines).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scapy_esp.py");
+    let Some(answer) = ask(script, file.path()) else { return };
+    let found: Vec<_> = answer.lines().map(|line| line.split_once(' ').unwrap()).collect();
+    assert_eq!(found.len(), lens.len());
+    for (found, len) in found.into_iter().zip(lens) {
+        assert_eq!(found, ("59", &*hex(&vec![0; len])));
+    }
 }

@@ -3,7 +3,8 @@
 
 Each line of the file that is named holds: SPI, sequence number, whether numbers are extended (0 or 1), encryption algorithm, its key,
 authentication algorithm or NULL, its key or -, length of the check value, tunnel ends or "-", UDP or "-", the packet in the clear with the zeros
-behind it that hide its length, the packet that we sealed. For each there is one line of output: what our packet is in the clear, and the packet as scapy seals it.
+behind it that hide its length, the packet that we sealed. For each there is one line of output: what our packet is in the clear, and the packet as scapy seals it. Where the packet in
+the clear is "dummy", the line says which next header ours has, and what it carries.
 """
 import copy
 import sys
@@ -77,6 +78,13 @@ for line in open(sys.argv[1]):
         # scapy leaves the high half out of what separate algorithms authenticate (RFC 4303, 2.2.1).
         association.auth_algo = copy.copy(association.auth_algo)
         association.auth_algo.new_mac = with_high_half(association.auth_algo.new_mac, number >> 32)
+    if clear == "dummy":
+        association.crypt_algo = copy.copy(association.crypt_algo)
+        decrypt, found = association.crypt_algo.decrypt, []
+        association.crypt_algo.decrypt = lambda *args, **more: found.append(decrypt(*args, **more)) or found[-1]
+        association.decrypt(outer)
+        print(found[0].nh, bytes(found[0].data).hex() or "-")
+        continue
     opened = association.decrypt(outer)
     sealed = association.encrypt(packet(unhex(clear)), seq_num=number & 0xffffffff)
     if six_by_udp:

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 
 use esp::Sa;
 use esp::replay::Window;
@@ -69,8 +69,10 @@ impl AssociationConfig {
 pub struct Association {
     /// The limit that it has reached: 0 none, 1 soft, 2 hard.
     reached: AtomicU8,
-    /// Whether bytes or packets end it, so that each packet must look.
+    /// Whether bytes or packets end it, or lengths are noted, so that each packet must look.
     is_counted: AtomicBool,
+    /// Whether lengths of packets are noted.
+    is_measured: AtomicBool,
     /// Whether it has a selector, which is among what few need.
     is_selective: bool,
     /// The path's MTU in the low 16 bits, and the second in which that was learned above them; 0 for none.
@@ -91,7 +93,12 @@ pub struct Association {
     pub config: AssociationConfig,
     /// What ends it now.
     limits: Bounds,
+    /// Lengths of some of the latest packets in bytes, if they are noted; 0 for none.
+    lens: [AtomicU16; LENS],
 }
+
+/// Lengths that are noted.
+const LENS: usize = 16;
 
 const _: () = assert!(std::mem::offset_of!(Association, sa) == 64);
 
@@ -116,10 +123,13 @@ impl Association {
         if *top > 0 {
             sa.window = Window::restored(config.esp.window, config.esp.is_extended, *top, bitmap);
         }
+        let is_measured = sa.rules.fill_to > 0;
         Ok(Association {
             sa,
             limits: Bounds::new(&config.limits),
-            is_counted: AtomicBool::new(config.limits.count()),
+            is_counted: AtomicBool::new(config.limits.count() || is_measured),
+            is_measured: AtomicBool::new(is_measured),
+            lens: Default::default(),
             is_selective: config.selector.is_some(),
             look: AtomicU64::new(0),
             lines: Arc::new(Lines::going_on(workers, life, now_ns)),
@@ -168,7 +178,7 @@ impl Association {
         self.limits.get()
     }
 
-    /// Whether bytes or packets end it.
+    /// Whether each packet must look at limits, or is measured.
     #[inline]
     pub(crate) fn is_counted(&self) -> bool {
         self.is_counted.load(Ordering::Relaxed)
@@ -177,12 +187,36 @@ impl Association {
     /// It has these limits and ports from now on. A soft limit that was reached may be reached again.
     pub(crate) fn adjust(&self, limits: &Limits, ports: Option<UdpPorts>) {
         self.limits.set(limits);
-        self.is_counted.store(limits.count(), Ordering::Relaxed);
+        self.is_counted.store(limits.count() || self.is_measured(), Ordering::Relaxed);
         if let Some(ports) = ports {
             self.sa.set_udp_ports(ports);
         }
         let soft = 1 + Reached::Soft as u8;
         let _ = self.reached.compare_exchange(soft, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn is_measured(&self) -> bool {
+        self.is_measured.load(Ordering::Relaxed)
+    }
+
+    /// Lengths of packets are noted from now on.
+    pub fn measure(&self) {
+        self.is_measured.store(true, Ordering::Relaxed);
+        self.is_counted.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes the length of the packet that was `nth` to pass, if lengths are noted.
+    pub(crate) fn note_len(&self, nth: u64, bytes: usize) {
+        if self.is_measured() {
+            let place = &self.lens[nth as usize % LENS];
+            place.store(bytes.min(u16::MAX.into()) as u16, Ordering::Relaxed);
+        }
+    }
+
+    /// A noted length by a random number. `None` before there are any.
+    pub fn some_len(&self, random: usize) -> Option<usize> {
+        let len = |at: usize| usize::from(self.lens[(random % LENS + at) % LENS].load(Ordering::Relaxed));
+        (0..LENS).map(len).find(|len| *len > 0)
     }
 
     /// Time is to look at it then, and at no other moment.

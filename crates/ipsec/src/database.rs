@@ -23,7 +23,7 @@ use crate::policy::{Action, Direction, Policy, PolicyKey};
 use crate::predecessor::Predecessor;
 use crate::selector::Flow;
 use crate::spd::{Policies, Rule};
-use crate::targets;
+use crate::targets::{self, Target};
 pub use ahead::AHEAD;
 pub use whole::Configured;
 use writer::{Group, Writer};
@@ -89,6 +89,8 @@ pub struct Database {
     workers: AtomicUsize,
     /// Whether an association goes by UDP, or did.
     by_udp: AtomicBool,
+    /// Whether one is filled up with dummy packets, or was.
+    fills: AtomicBool,
     associations: Buckets<Entry>,
     /// Policies of packets that leave, and of packets that come or are forwarded.
     policies: [Policies; 2],
@@ -109,6 +111,7 @@ impl Database {
             domain: domain.clone(),
             workers,
             by_udp: AtomicBool::new(false),
+            fills: AtomicBool::new(false),
             associations: Buckets::new(domain),
             policies: [Policies::new(domain), Policies::new(domain)],
             writer: Mutex::default(),
@@ -196,7 +199,37 @@ impl Database {
             return false;
         }
         association.lines.passed(worker, bytes as u64, now_ns);
-        if association.is_counted() { self.look_at_count(association) } else { true }
+        if association.is_counted() {
+            association.note_len(association.lines.of(worker).packets.get(), bytes);
+            self.look_at_count(association)
+        } else {
+            true
+        }
+    }
+
+    /// Counts a dummy packet. It uses up an association as others do. Returns false as [`count`](Self::count) does.
+    pub fn count_dummy(&self, association: &Association, worker: usize, bytes: usize, now_ns: u64) -> bool {
+        if association.is_over() {
+            return false;
+        }
+        association.lines.passed(worker, bytes as u64, now_ns);
+        association.lines.of(worker).dummies.add(1);
+        self.look_at_count(association)
+    }
+
+    /// Whether an association says that it is filled up, or one did.
+    pub fn fills(&self) -> bool {
+        self.fills.load(Ordering::Relaxed)
+    }
+
+    /// Where the policies for packets that leave find their associations, each once.
+    pub fn outbound_targets(&self) -> Vec<Arc<Target>> {
+        let writer = self.lock();
+        let out = writer.rules.values().filter(|rule| rule.policy.direction == Direction::Out);
+        let mut targets: Vec<_> = out.filter_map(|rule| rule.target.clone()).collect();
+        targets.sort_by_key(Arc::as_ptr);
+        targets.dedup_by_key(|target| Arc::as_ptr(target));
+        targets
     }
 
     #[cold]
@@ -264,7 +297,7 @@ impl Database {
             entries.retain(|(other, _)| *other != id);
             entries.push((id, association.clone()));
         })?;
-        self.by_udp.fetch_or(association.sa.by_udp, Ordering::Relaxed);
+        self.note_kind(&association);
         writer.made += 1;
         writer.reserved.remove(&id);
         if let Some(before) = &before {
@@ -295,6 +328,12 @@ impl Database {
             before.hand_over(&mut association);
         }
         Ok(association)
+    }
+
+    /// Notes what some associations need and others do not.
+    fn note_kind(&self, association: &Association) {
+        self.by_udp.fetch_or(association.sa.by_udp, Ordering::Relaxed);
+        self.fills.fetch_or(association.sa.rules.fill_to > 0, Ordering::Relaxed);
     }
 
     /// Takes an association out.

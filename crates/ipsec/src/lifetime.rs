@@ -127,7 +127,11 @@ pub struct Line {
     pub too_old: Counter,
     /// Packets that failed the integrity check.
     pub forged: Counter,
+    /// Dummy packets among those that passed.
+    pub dummies: Counter,
 }
+
+const _: () = assert!(size_of::<Line>() == 64);
 
 /// The most that may have passed before, so that sums never turn over.
 const MOST: u64 = 1 << 62;

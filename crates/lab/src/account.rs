@@ -270,7 +270,7 @@ impl Accounted {
     fn made(&mut self, info: &ElementInfo) -> Option<i64> {
         let (handler, sign) = match info.class.name {
             "ARPQuerier" | "IP6NDSolicitor" => ("queries", 1),
-            "IP6NDRouterAdvertiser" => ("sent", 1),
+            "IP6NDRouterAdvertiser" | "IPsecDummies" => ("sent", 1),
             "IPReassembler" | "IP6Reassembler" => ("joined", -1),
             "IPFragmenter" | "IP6Fragmenter" | "IPsecEncrypt" => return None,
             _ => return Some(0),

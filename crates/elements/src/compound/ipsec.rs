@@ -78,8 +78,11 @@ pub(super) fn sorted(router: &Router) -> String {
          ipsec :: IPsecDatabase({});\n\
          dec :: IPsecDecrypt(ipsec) -> opened :: {FAMILIES};\nopened[2] -> Discard;\n\
          dec[1] -> ike :: {FAMILIES};\nike[2] -> Discard;\n\
-         protected :: {FAMILIES};\nprotected[2] -> Discard;\n",
+         protected :: {FAMILIES};\nprotected[2] -> Discard;\n\
+         // Packets that hide how much is sent, where associations say so (dummies N), or a rate is written here.\n\
+         dummies :: IPsecDummies(ipsec, MTU {}) -> protected;\n",
         arguments.iter().map(|text| format!("\n    {text}")).collect::<Vec<_>>().join(","),
+        shortest(router),
     );
     let families = [
         (four, 4, "IPReassembler(OVERLAP drop, MAX_PER_SOURCE 16)", "rt"),
@@ -127,12 +130,20 @@ pub(super) fn sorted(router: &Router) -> String {
 
 /// The way of packets that the configuration around sends.
 pub(super) fn entry4(router: &Router) -> &'static str {
-    if router.ipsec.is_some() { "CheckIPHeader -> Paint(0) -> chk4;\n" } else { ipv4::ENTRY }
+    if router.ipsec.is_some() {
+        "CheckIPHeader -> Paint(0) -> SetAnnoByte(OPENED, 0) -> chk4;\n"
+    } else {
+        ipv4::ENTRY
+    }
 }
 
 /// The same for IPv6.
 pub(super) fn entry6(router: &Router) -> &'static str {
-    if router.ipsec.is_some() { "CheckIP6Header -> Paint(0) -> chk6;\n" } else { ipv6::ENTRY }
+    if router.ipsec.is_some() {
+        "CheckIP6Header -> Paint(0) -> SetAnnoByte(OPENED, 0) -> chk6;\n"
+    } else {
+        ipv6::ENTRY
+    }
 }
 
 /// The way of packets of a family that come from a tunnel or have been put together, `link4` or `link6`. Where the kernel answers, it may get them.
@@ -196,7 +207,7 @@ fn out(router: &Router, redirect: Redirect<'_>, name: &str, error: &str) -> Stri
 
 fn encrypt(router: &Router, i: usize) -> String {
     let fragment = if router.splits { ", FRAGMENT before" } else { "" };
-    format!("IPsecEncrypt(ipsec, MTU {}{}{fragment})", router.interfaces[i].mtu, router.follow(i))
+    format!("IPsecEncrypt(ipsec, MTU {}{}{fragment}, MARK true)", router.interfaces[i].mtu, router.follow(i))
 }
 
 /// What protects packets that leave by interface `i` whatever routes say, between `from` and `to`: those to groups or on the link. Those that a tunnel carries go

@@ -12,7 +12,8 @@
 //! **Arguments**
 //! * `SA` an association, as `ip xfrm state add` takes it. May be repeated. A name with a comma in it is to be quoted, or to be written as
 //!   `chacha20-poly1305`, `aes-gcm`, `aes-gmac`, `aes-cbc`, `sha1`, `sha256`, `sha384`, `sha512`. Words beyond those of `ip xfrm`: `df copy|set|clear`, `ttl N` and
-//!   `tfcpad N` for outer headers; `progress SENT TOP BITMAP` and `carried BYTES PACKETS SECONDS [SECONDS]` (since it was made, since its first packet) for one that goes on. `replay-window` is 1024 where it is not given; 0 switches it off.
+//!   `tfcpad N` for outer headers; `progress SENT TOP BITMAP` and `carried BYTES PACKETS SECONDS [SECONDS]` (since it was made, since its first packet) for one that goes on. `dummies N` has IPsecDummies fill it up to N packets a
+//!   second. `replay-window` is 1024 where it is not given; 0 switches it off.
 //! * `POLICY` a policy, as `ip xfrm policy add` takes it, with one `tmpl` at most. May be repeated. Ports may be ranges, as `dport 1024-65535`.
 //!
 //! A policy's association is the newest that fits its template: mode, ends, `reqid` if it is not 0, `spi` if it is given. While there is none, packets are dropped as
@@ -23,7 +24,7 @@
 //! another name, also an ESPTunnel.
 //!
 //! **Handlers**
-//! * `sas` read: each association on a line, without its keys, and behind a tab what it has carried and refused. `policies` read: each policy on a line, and behind a tab how
+//! * `sas` read: each association on a line, without its keys, and behind a tab what it has carried and refused, and how many of its packets were dummies. `policies` read: each policy on a line, and behind a tab how
 //!   long ago a packet met it, to the second; a parameter with direction and selector names a single one.
 //!   `count` read: how many associations there are. `npolicies` read: how many policies.
 //! * `export` read: as `sas`, with keys. A parameter `dst ADDRESS spi NUMBER` names a single one, for `sas` as well.
@@ -53,7 +54,7 @@
 //! Idle -> CheckIPHeader -> enc :: IPsecEncrypt(db) -> Discard;
 //! ```
 //!
-//! See also: IPsecEncrypt, IPsecDecrypt, IPsecCheck, ESPTunnel. RFC 4301, RFC 4303
+//! See also: IPsecEncrypt, IPsecDecrypt, IPsecCheck, IPsecDummies, ESPTunnel. RFC 4301, RFC 4303
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -263,7 +263,8 @@ mod tests {
         assert_eq!((run.out("o0").len(), run.drops("e")), (39, vec![(Reason::OutsideWindow, 1)]));
         let text = associations().split("SA ").nth(2).map(str::to_owned).unwrap();
         let sa = esp::Sa::new(&ipsec::text::parse_association(&text).unwrap().esp).unwrap();
-        let (mut dummy, at) = esp::outbound::dummy(&sa, 1, 100, 1500).unwrap();
+        let ends = ([192, 0, 2, 2].into(), [192, 0, 2, 1].into());
+        let (mut dummy, at) = esp::outbound::dummy(&sa, ends, 1, (100, 1500)).unwrap();
         esp::seal(&mut [esp::outbound::part(&mut dummy, &sa, at, 1)]);
         let run = open(&format!("{}, {POLICIES}", associations()), &[dummy.data().to_vec()]);
         assert_eq!(run.drops("e"), [(Reason::EspDummy, 1)]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPsecEncrypt
 //!
-//! `IPsecEncrypt(DATABASE, [keywords MTU, FOLLOW, DEFAULT, FRAGMENT])`
+//! `IPsecEncrypt(DATABASE, [keywords MTU, FOLLOW, DEFAULT, FRAGMENT, MARK])`
 //!
 //! Protects packets by ESP as the policies of an IPsecDatabase say.
 //!
@@ -19,6 +19,8 @@
 //! * `DEFAULT` `bypass`, the default, or `discard`: what becomes of packets that no policy is about.
 //! * `FRAGMENT` `after`, the default, or `before`: when IPv4 packets are fragmented that a tunnel makes too long. After: they are protected whole, and the tunnel's packet is
 //!   fragmented behind, so the other gateway must join its fragments. Before: the tunnel carries fragments, which the packet's receiver joins.
+//! * `MARK` boolean, default false: protected packets are marked by the value 2 in the annotation OPENED, and such packets pass as they are. It is for routers whose protected packets come by
+//!   an IPsecEncrypt again: a mark is there on fragments, too, and after the association has ended. Nothing else may write this annotation then.
 //!
 //! The best policy with `dir out` counts. ESP packets of the database's own associations pass as they are, and so do messages of IKE (UDP ports 500 and 4500) between the hosts
 //! that the template's associations are between.
@@ -53,7 +55,7 @@ use std::sync::Arc;
 use engine::args::{Args, FromArg, Names};
 use engine::{Class, Cx, Element, InitCx, Reason};
 use ipsec::{Action, Association, Database, Direction, Flow, Kind, Rule};
-use packet::{Batch, Packet};
+use packet::{Batch, Packet, anno};
 use sync::rcu::Reader;
 
 use super::database;
@@ -123,6 +125,7 @@ struct IpsecEncrypt {
     follow: LinkMtu,
     unnamed: Unnamed,
     fragment: Fragment,
+    marks: bool,
 }
 
 impl IpsecEncrypt {
@@ -135,6 +138,9 @@ impl IpsecEncrypt {
         reader: &'a Reader,
         (now_ns, has_way): (u64, bool),
     ) -> Choice<'a> {
+        if self.marks && packet.anno_u8(anno::OPENED) == anno::PROTECTED {
+            return if has_way { Choice::Not(Fate::Leave(BYPASS, Reason::NoOutput)) } else { Choice::Pass };
+        }
         let Some(flow) = Flow::read(packet.data()) else { return Choice::Not(Fate::Drop(Reason::BadLength)) };
         let bypass = if has_way { Choice::Not(Fate::Leave(BYPASS, Reason::NoOutput)) } else { Choice::Pass };
         let rule = database.outbound(&flow, reader).map(Arc::as_ref);
@@ -204,6 +210,7 @@ impl Element for IpsecEncrypt {
         self.follow = LinkMtu::from_args(args);
         self.unnamed = args.keyword("DEFAULT", Unnamed::Bypass);
         self.fragment = args.keyword("FRAGMENT", Fragment::After);
+        self.marks = args.keyword("MARK", false);
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
@@ -224,6 +231,7 @@ impl Element for IpsecEncrypt {
             mtu: self.follow.or(self.mtu),
             too_big: TOO_BIG,
             splits: self.fragment == Fragment::Before,
+            marks: self.marks,
             transport: cx.connected(TRANSPORT).then_some(TRANSPORT),
         };
         in_parts(cx, batch, 0, |part, reader| {

@@ -17,6 +17,9 @@
 //!   IPsecDatabase.
 //! * `MTU` the longest packet in bytes that may leave, protected, from 576 to 65535; default 1500. `FOLLOW` elements with devices, whose lowest MTU takes its place.
 //!
+//! `dummies N` in OUT fills the way out up to N packets a second: dummy packets stand for those that are missing. They leave by output 0, and the other end drops them. IPsecDummies
+//! says more.
+//!
 //! The tunnel carries packets of both families. Manual keys never change by themselves: after a restart sequence numbers begin again, so the other end must be restarted, too, or have no
 //! anti-replay window. Use a key for one direction only.
 //!
@@ -40,7 +43,7 @@
 //! Idle -> CheckIPHeader -> [1]t[1] -> Discard;
 //! ```
 //!
-//! See also: IPsecDatabase, IPsecEncrypt, IPsecDecrypt, IPEncap. RFC 4303
+//! See also: IPsecDatabase, IPsecEncrypt, IPsecDecrypt, IPsecDummies, IPEncap. RFC 4303
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -49,11 +52,13 @@ use std::sync::Arc;
 use engine::args::{Args, FromArg, Names};
 use engine::swap::{self, Depot};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks};
+use fastrand::Rng;
 use ipsec::text::{self, Keys};
 use ipsec::{Association, AssociationConfig, Configured, Database, Flow, Id};
 use packet::{Batch, Packet};
 
 use super::database::{hidden, secrets};
+use super::fill::{Filler, period};
 use super::following::{Following, Tunnel};
 use super::inbound::{self, accept};
 use super::outbound::{self, Choice, Fate, in_parts, protect};
@@ -71,6 +76,8 @@ pub const CLASS: Class = Class::new("ESPTunnel", "2/2-3", || Box::new(EspTunnel:
 const LOOK: u32 = 0;
 /// The timer of what ends by time.
 const ENDS: u32 = 1;
+/// The timer of dummy packets.
+const FILL: u32 = 2;
 /// The output for packets that were opened.
 const OPENED: usize = 1;
 /// The output for packets that are too long.
@@ -117,6 +124,9 @@ struct EspTunnel {
     following: Option<Following>,
     mtu: usize,
     follow: LinkMtu,
+    /// Packets a second up to which dummy packets fill the way out.
+    fill_to: u32,
+    filler: Filler,
 }
 
 /// Reads the association of one direction.
@@ -172,9 +182,13 @@ fn choose<'a>(association: Option<&'a Association>, packet: &Packet) -> Choice<'
     }
 }
 
-fn outward(cx: &mut Cx<'_>, database: &Database, id: Id, mtu: usize, batch: Batch) {
+fn here(cx: &mut Cx<'_>, mtu: usize) -> outbound::Here {
     let (worker, now_ns) = (cx.worker(), cx.now());
-    let here = outbound::Here { worker, now_ns, mtu, too_big: TOO_BIG, splits: false, transport: None };
+    outbound::Here { worker, now_ns, mtu, too_big: TOO_BIG, splits: false, marks: false, transport: None }
+}
+
+fn outward(cx: &mut Cx<'_>, database: &Database, id: Id, mtu: usize, batch: Batch) {
+    let here = here(cx, mtu);
     in_parts(cx, batch, 0, |part, reader| {
         let association = database.inbound(id.dst, id.spi, reader).map(Arc::as_ref);
         protect(part, database, here, |packet| choose(association, packet))
@@ -202,6 +216,22 @@ impl EspTunnel {
         }
     }
 
+    /// Sends the dummy packets that are due.
+    fn fill(&mut self, cx: &mut Cx<'_>) {
+        let (Some(Following { database, .. }), Some([out, _])) = (&self.following, self.ids) else { return };
+        let now = cx.now();
+        cx.set_timer(FILL, now + period(self.fill_to));
+        let mut rng = Rng::with_seed(cx.random().u64(..));
+        let here = here(cx, self.follow.or(self.mtu));
+        let association = database.inbound(out.dst, out.spi, cx.rcu()).map(|there| (&**there, self.fill_to));
+        let batch = self.filler.fill(association.into_iter(), database, here, &mut rng);
+        database.tidy();
+        if !batch.is_empty() {
+            cx.made(batch.len());
+            cx.push(0, batch);
+        }
+    }
+
     /// Follows the configuration, which was found to be in order before.
     fn go_on(&self, cx: &mut Cx<'_>, before: Option<&Following>) {
         if let Some(following) = &self.following {
@@ -220,7 +250,16 @@ impl Element for EspTunnel {
         if !args.errors().is_empty() {
             return;
         }
-        match both([config(&out, local, remote), config(&inward, remote, local)]) {
+        let halves = [config(&out, local, remote), config(&inward, remote, local)];
+        if let [Ok(out), Ok(inward)] = &halves {
+            self.fill_to = out.esp.rules.fill_to;
+            if inward.esp.rules.fill_to > 0 {
+                args.error(
+                    "IN: leave out 'dummies': they are for OUT, and the other end sends those that come",
+                );
+            }
+        }
+        match both(halves) {
             Ok((ids, configured)) => {
                 (self.ids, self.following) = (Some(ids), Some(Following::new(&args.rcu, configured)));
             }
@@ -242,6 +281,9 @@ impl Element for EspTunnel {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if cx.is_home() {
             self.tick(cx);
+            if self.fill_to > 0 {
+                self.fill(cx);
+            }
         }
         self.follow.initialize(cx, LOOK)
     }
@@ -249,6 +291,7 @@ impl Element for EspTunnel {
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
         match timer {
             LOOK => self.follow.look(cx, timer),
+            FILL => self.fill(cx),
             _ => self.tick(cx),
         }
     }

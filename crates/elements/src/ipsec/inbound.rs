@@ -99,7 +99,7 @@ fn arrive<'a>(
 /// Decrypts. Returns the sequence numbers of genuine packets.
 fn decrypt(batch: &mut Batch, known: &[Known<'_>]) -> ArrayVec<Result<u64, Dropped>, AT_ONCE> {
     let mut parts: ArrayVec<Part<'_>, AT_ONCE> = ArrayVec::new();
-    let mut opened = ArrayVec::new();
+    let mut opened: ArrayVec<Result<u64, Dropped>, AT_ONCE> = ArrayVec::new();
     for (packet, Known { association, arrived, .. }) in batch.iter_mut().zip(known) {
         opened.push(part(packet, &association.sa, arrived).map(|part| {
             let number = part.number;
@@ -109,8 +109,10 @@ fn decrypt(batch: &mut Batch, known: &[Known<'_>]) -> ArrayVec<Result<u64, Dropp
     }
     open(&mut parts);
     let mut parts = parts.iter();
-    for opened in opened.iter_mut().filter(|opened: &&mut Result<u64, Dropped>| opened.is_ok()) {
-        if parts.next().is_some_and(|part| !part.is_genuine) {
+    for (opened, known) in opened.iter_mut().zip(known).filter(|(opened, _)| opened.is_ok()) {
+        let is_genuine = parts.next().is_some_and(|part| part.is_genuine);
+        known.association.sa.note_check(is_genuine);
+        if !is_genuine {
             *opened = Err(Dropped::Forged);
         }
     }

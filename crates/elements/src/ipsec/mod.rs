@@ -5,9 +5,11 @@ pub mod check;
 mod click;
 pub mod database;
 pub mod decrypt;
+pub mod dummies;
 pub mod encrypt;
 pub mod esp_tunnel;
 mod exempt;
+mod fill;
 mod following;
 pub(crate) mod inbound;
 pub(crate) mod outbound;
@@ -31,6 +33,7 @@ pub(crate) static CLASSES: &[Class] = &[
     click::radix_ipsec_lookup::TABLE,
     database::CLASS,
     decrypt::CLASS,
+    dummies::CLASS,
     encrypt::CLASS,
     esp_tunnel::CLASS,
     path_mtu::CLASS,

@@ -62,6 +62,8 @@ pub(super) struct Here {
     pub too_big: usize,
     /// Whether IPv4 packets that a tunnel makes too long are fragmented before, and not after.
     pub splits: bool,
+    /// Whether what is protected is marked as such.
+    pub marks: bool,
     /// The output for packets protected in transport mode, if they do not leave with the others.
     pub transport: Option<usize>,
 }
@@ -204,15 +206,15 @@ fn split(batch: &mut Batch, others: &mut Others, long: &[&Association], database
 }
 
 /// A packet that has its headers, and is to be encrypted.
-struct Ready<'a> {
-    association: &'a Association,
-    number: u64,
-    at: EspAt,
+pub(super) struct Ready<'a> {
+    pub association: &'a Association,
+    pub number: u64,
+    pub at: EspAt,
 }
 
 /// The longest packet that link and path take, in bytes.
 #[inline]
-fn longest(association: &Association, here: Here) -> usize {
+pub(super) fn longest(association: &Association, here: Here) -> usize {
     usize::from(association.path_mtu(here.now_ns)).min(here.mtu)
 }
 
@@ -284,6 +286,9 @@ fn begin(
         }
     }
     packet.set_anno_u32(anno::PATH_MTU, most as u32);
+    if here.marks {
+        packet.set_anno_u8(anno::OPENED, anno::PROTECTED);
+    }
     Ok(at)
 }
 
@@ -325,7 +330,7 @@ fn allow_fragments(packet: &mut Packet) {
     }
 }
 
-fn encrypt(batch: &mut Batch, ready: &[Option<Ready<'_>>]) {
+pub(super) fn encrypt(batch: &mut Batch, ready: &[Option<Ready<'_>>]) {
     let mut parts: ArrayVec<Part<'_>, AT_ONCE> = ArrayVec::new();
     for (packet, ready) in batch.iter_mut().zip(ready) {
         let Some(Ready { association, number, at }) = ready else { continue };
@@ -349,7 +354,7 @@ pub(crate) fn set_destination(packet: &mut Packet, to: IpAddr) {
 
 fn reason(why: Unfit) -> Reason {
     match why {
-        Unfit::NotIp | Unfit::NoTunnel => Reason::BadLength,
+        Unfit::NotIp => Reason::BadLength,
         Unfit::Fragment => Reason::EspFragment,
         Unfit::TooLong => Reason::TooLong,
         Unfit::NoMemory => Reason::NoMemory,

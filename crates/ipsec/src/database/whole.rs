@@ -186,7 +186,7 @@ impl Database {
                 groups.extend(Group::of_association(&before.config));
             }
             groups.extend(Group::of_association(&association.config));
-            self.by_udp.fetch_or(association.sa.by_udp, Ordering::Relaxed);
+            self.note_kind(&association);
             writer.reserved.remove(&association.id());
             writer.enter(&Arc::new(association));
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Associations as `ip xfrm state` has them.
 //!
-//! Beyond its words: `df copy|set|clear`, `ttl N` and `tfcpad N` for outer headers, and `progress` and `carried` for one that goes on where another was.
+//! Beyond its words: `df copy|set|clear`, `ttl N` and `tfcpad N` for outer headers, `dummies N` for packets that hide how much is sent, and `progress` and `carried` for one that goes on where another was.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::num::NonZero;
 
 use esp::algorithm::{Aead, Auth, Cipher};
 use esp::replay;
-use esp::sa::{DontFragment, Rules, UdpPorts};
+use esp::sa::{DontFragment, FILL_MOST, Rules, UdpPorts};
 use esp::{Config, Mode, Spec};
 
 use super::Keys;
@@ -99,6 +99,7 @@ impl Read {
             }
             "ttl" => self.rules.ttl = words.read::<NonZero<u8>>(keyword, "a number from 1 to 255")?.get(),
             "tfcpad" => self.rules.pad_to = words.read(keyword, "a length in bytes, up to 65535")?,
+            "dummies" => self.rules.fill_to = fill_to(words)?,
             "sel" => self.selector = Some(selector(words)?),
             "limit" => self.limit(words)?,
             "progress" => self.progress = Progress { life: self.progress.life, ..progress(words)? },
@@ -109,7 +110,7 @@ impl Read {
             _ => {
                 return mistake(format!(
                     "unknown word '{}'; known are src, dst, proto, spi, reqid, mode, aead, enc, auth, auth-trunc, encap, \
-                     replay-window, flag, extra-flag, df, ttl, tfcpad, sel, limit, progress, carried",
+                     replay-window, flag, extra-flag, df, ttl, tfcpad, dummies, sel, limit, progress, carried",
                     safe(keyword)
                 ));
             }
@@ -194,6 +195,9 @@ impl Read {
                 "'tfcpad' needs mode tunnel: in transport mode, a receiver could not tell padding from payload",
             );
         }
+        if self.is_transport && self.rules.fill_to > 0 && dst.is_multicast() {
+            return mistake("'dummies' needs mode tunnel, or a dst that is no group: leave it out");
+        }
         let mode = if self.is_transport { Mode::Transport } else { Mode::Tunnel { from: src, to: dst } };
         let esp = Config {
             spi,
@@ -207,6 +211,14 @@ impl Read {
         let Read { reqid, selector, limits, progress, .. } = self;
         Ok(AssociationConfig { src, dst, esp, reqid, selector, limits, progress })
     }
+}
+
+fn fill_to(words: &mut Words<'_>) -> Result<u32, Mistake> {
+    let rate = words.number("dummies")?;
+    if rate > FILL_MOST {
+        return mistake(format!("'dummies {rate}': at most {FILL_MOST} packets a second"));
+    }
+    Ok(rate)
 }
 
 fn unknown(mut why: esp::algorithm::Unknown) -> Mistake {
@@ -364,6 +376,9 @@ fn show_rules(text: &mut String, esp: &Config) {
     }
     if rules.pad_to != usual.pad_to {
         let _ = write!(text, " tfcpad {}", rules.pad_to);
+    }
+    if rules.fill_to != usual.fill_to {
+        let _ = write!(text, " dummies {}", rules.fill_to);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::lifetime::Reached;
 
 /// An association on a line. On the next one, behind a tab, where it is, what it has carried and what it has refused: words and numbers in turn. Times are nanoseconds
-/// before `now_ns`; `used_ns` is missing before the first packet. With its keys, the association has its progress, too.
+/// before `now_ns`; `used_ns` is missing before the first packet, and `dummies` before the first dummy packet. With its keys, the association has its progress, too.
 pub fn show_state(association: &Association, keys: Keys, now_ns: u64) -> String {
     let progress = if keys == Keys::Shown { association.progress() } else { Progress::default() };
     let config = AssociationConfig { progress, ..association.current() };
@@ -29,6 +29,10 @@ pub fn show_state(association: &Association, keys: Keys, now_ns: u64) -> String 
         lines.sum(|line| line.forged.get()),
         now_ns.saturating_sub(association.made_ns),
     );
+    let dummies = lines.sum(|line| line.dummies.get());
+    if dummies > 0 {
+        let _ = write!(text, " dummies {dummies}");
+    }
     if let Some(first) = lines.first_ns() {
         let _ = write!(text, " used_ns {}", now_ns.saturating_sub(first));
     }

@@ -20,6 +20,7 @@ fn associations_go_out_as_they_come_in() {
     for more in [
         "flag esn flag noecn decap-dscp",
         "df set ttl 9 tfcpad 1400",
+        "tfcpad 65535 dummies 100",
         "encap espinudp 4500 4501 0.0.0.0",
         "sel src 10.0.0.0/8 dst 10.2.0.0/16 proto udp dport 53",
         "limit byte-soft 1000 limit byte-hard 2000 limit time-hard 3600 limit time-use-soft 5 limit packet-hard 9",

@@ -107,13 +107,13 @@ pub fn traffic_classes(site: &mut Site, spi: u32) {
 }
 
 /// The MTU that a ping reports.
-fn reported(text: &str) -> Option<usize> {
+pub fn reported(text: &str) -> Option<usize> {
     let at = text.split_once("mtu")?.1.trim_start_matches([' ', '=', ':']);
     at.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// A command that prints the longest packet that Linux sends by this case's association.
-fn fitting(case: &Case<'_>) -> String {
+pub fn fitting(case: &Case<'_>) -> String {
     let (family, level, option) = if case.shape.inner == Four { (2, 0, 14) } else { (10, 41, 24) };
     let (from, to) = (case.target(), case.host());
     format!(
@@ -168,6 +168,43 @@ pub fn fragments(site: &mut Site, spi: u32) {
     }
 }
 
+/// Packets that are too long for a tunnel. The host hears the length that Linux finds for its own packets, and that length passes; what may be fragmented arrives whole.
+pub fn long_packets(site: &mut Site, spi: u32) {
+    let tunnels = [(Four, Four), (Four, Six), (Six, Four), (Six, Six)];
+    let shapes = tunnels.into_iter().flat_map(|(inner, outer)| {
+        let shape = Shape::tunnel(inner, outer);
+        [shape, shape.by_udp()]
+    });
+    for (n, shape) in shapes.enumerate() {
+        let case = Case::new(&GCM, shape, spi + 2 * n as u32);
+        let headers = if shape.inner == Four { 28 } else { 48 };
+        let theirs = site.set(&case, &fitting(&case));
+        let theirs: usize = theirs.trim().parse().unwrap_or_else(|_| panic!("{}: {theirs}", case.name()));
+        let forget = |site: &Site| {
+            site.host.ip("route flush cache").unwrap();
+            site.host.ip("-6 route flush cache").unwrap();
+        };
+        let ping = |site: &Site, may: &str, payload: usize| {
+            site.ping(&format!("-c 1 -W 30 -M {may} -s {payload} {}", case.target()))
+        };
+        forget(site);
+        let (text, came) = ping(site, "do", 1500 - headers);
+        assert!(!came, "{}: {text}", case.name());
+        let ours = reported(&text).unwrap_or_else(|| panic!("{}: {text}", case.name()));
+        assert_eq!(ours, theirs, "{}: what Junctor says fits, and what Linux says", case.name());
+        let (text, came) = ping(site, "do", ours - headers);
+        assert!(came, "{}: {text}", case.name());
+        for payload in [1500 - headers, 3000] {
+            if shape.inner == Four {
+                forget(site);
+            }
+            // A host that knows the path makes fragments that fit, of IPv6 the only one that may.
+            let (text, came) = ping(site, "dont", payload);
+            assert!(came, "{} {payload}: {text}", case.name());
+        }
+    }
+}
+
 /// Packets that are longer than they need to be, and packets that are nothing.
 pub fn disguises(site: &mut Site, spi: u32) {
     let case = Case { ours: ["tfcpad 1000", ""], ..Case::new(&GCM, TUNNEL, spi) };
@@ -197,6 +234,48 @@ pub fn disguises(site: &mut Site, spi: u32) {
     // Neither counts dummies that it receives.
     assert_eq!(out.map(|carried| carried.packets), [2, 1]);
     assert_eq!(come.map(|carried| carried.packets), [1, 2]);
+}
+
+/// Packets that are nothing fill associations up. Linux drops them without a word of wrong keys, numbers or policies: all others pass. It counts each as an error of the state's protocol,
+/// as `esp_input_done2` returns an error for them.
+pub fn dummies(site: &mut Site, spi: u32) {
+    const DROPPED: &str = "XfrmInStateProtoError";
+    let others = |site: &mut Site| {
+        let text = site.in_linux("cat /proc/net/xfrm_stat");
+        text.lines().filter(|line| !line.contains(DROPPED)).collect::<Vec<_>>().join("\n")
+    };
+    let shapes =
+        [TUNNEL, TUNNEL.by_udp(), Shape::tunnel(Four, Six), Shape::transport(Four), Shape::transport(Six)];
+    let all = shapes.map(|shape| (shape, &GCM)).into_iter().chain([(TUNNEL, &CBC), (TUNNEL, &OTHERS[7])]);
+    for (n, (shape, algorithm)) in all.enumerate() {
+        let case = Case { ours: ["dummies 500", ""], ..Case::new(algorithm, shape, spi + 2 * n as u32) };
+        let quiet = Case { ours: [""; 2], ..case.clone() };
+        let before = (site.xfrm_stat(DROPPED), others(site));
+        // Linux has its associations before dummies come.
+        site.set(&quiet, "");
+        site.write("db.update_sa", &case.our_sa(Out));
+        let sent = |site: &mut Site| {
+            let sas = site.read(&format!("db.sas {}", case.id(Out)));
+            let carried = sas.lines().find(|line| line.starts_with('\t')).unwrap();
+            let dummies = carried.split_once(" dummies ").map_or("0", |(_, rest)| rest);
+            dummies.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+        };
+        for size in [0, 500, 1300] {
+            site.echo(&case, size);
+        }
+        wait_for("dummies", PATIENCE, || sent(site) > 50).unwrap();
+        // The same key, and no more of them.
+        site.write("db.update_sa", &quiet.our_sa(Out));
+        site.echo(&case, 100);
+        let sent = sent(site);
+        wait_for("Linux' count", PATIENCE, || site.xfrm_stat(DROPPED) - before.0 >= sent).unwrap();
+        assert_eq!(site.xfrm_stat(DROPPED) - before.0, sent, "{}", case.name());
+        assert_eq!(others(site), before.1, "{}", case.name());
+        let theirs = site.in_linux("ip -s xfrm state");
+        assert!(theirs.matches("replay-window 0 replay 0 failed 0").count() == 2, "{theirs}");
+        let [[ours, theirs], _] = site.carried(&case, &theirs);
+        assert_eq!(ours.packets, theirs.packets + sent, "{}", case.name());
+    }
 }
 
 /// Extended sequence numbers across 2^32.

@@ -21,17 +21,17 @@ const BETWEEN: [&str; 2] = ["192.0.2.77", "2001:db8:9::77"];
 
 /// A tunnel of one family that carries packets of another, or of its own.
 #[derive(Clone, Copy, Debug)]
-struct Tunnel {
-    inner: usize,
-    outer: usize,
+pub struct Tunnel {
+    pub inner: usize,
+    pub outer: usize,
 }
 
 impl Tunnel {
-    fn all() -> impl Iterator<Item = Tunnel> {
+    pub fn all() -> impl Iterator<Item = Tunnel> {
         [(0, 0), (0, 1), (1, 0), (1, 1)].into_iter().map(|(inner, outer)| Tunnel { inner, outer })
     }
 
-    fn ends(self) -> [&'static str; 2] {
+    pub fn ends(self) -> [&'static str; 2] {
         [ENDS, ENDS6][self.outer]
     }
 
@@ -41,7 +41,7 @@ impl Tunnel {
     }
 
     /// A packet of so many bytes from the near host to the far one, which nobody may fragment, or anybody if it is of IPv4.
-    fn packet(self, len: usize, is_fixed: bool) -> Vec<u8> {
+    pub fn packet(self, len: usize, is_fixed: bool) -> Vec<u8> {
         let [near, far] = HOSTS[self.inner];
         let mut packet = udp(near, far, 7, len - [28, 48][self.inner]);
         if is_fixed {
@@ -51,7 +51,7 @@ impl Tunnel {
     }
 
     /// The other gateway opens what came, put together if it came in fragments.
-    fn opened(self, esp: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    pub fn opened(self, esp: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let [here, there] = self.ends();
         let [near, far] = [NETS, NETS6][self.inner];
         let text = format!(

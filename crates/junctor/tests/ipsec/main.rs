@@ -2,6 +2,7 @@
 //! IPsec with Linux' own ESP at the other end, in a User Mode Linux guest: every algorithm, mode, family, ESP in UDP, and what goes wrong. Sequence numbers and floods
 //! have a peer within the process.
 
+mod again;
 mod behaviour;
 mod cases;
 mod flood;
@@ -86,6 +87,18 @@ fn junctor_does_what_linux_does() {
     behaviour::path_mtu(&mut site, 0x13000);
     behaviour::fragments(&mut site, 0x14000);
     behaviour::disguises(&mut site, 0x15000);
+    behaviour::dummies(&mut site, 0x18000);
     behaviour::long_numbers(&mut site, 0x16000, exchange);
     behaviour::new_keys(&mut site, 0x17000);
+}
+
+#[test]
+fn long_packets_pass_ready_routers_as_linux_has_it() {
+    if skip("long_packets_pass_ready_routers_as_linux_has_it") {
+        return;
+    }
+    for (n, when) in ["after", "before"].into_iter().enumerate() {
+        let mut site = Site::ready(when);
+        behaviour::long_packets(&mut site, 0x20000 + 0x1000 * n as u32);
+    }
 }

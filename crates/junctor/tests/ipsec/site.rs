@@ -82,6 +82,7 @@ whole[0] -> enc :: IPsecEncrypt(db);
 whole[1] -> IPReassembler -> enc;
 host[1] -> enc;
 enc[0] -> back :: Tamper -> out :: Families;
+dum :: IPsecDummies(db) -> back;
 enc[1] -> out;
 out[0] -> f4 :: IPFragmenter(1500) -> sent :: ToDump(SENT, ENCAP IP, UNBUFFERED true) -> [0]linux;
 out[1] -> IP6Fragmenter(1500, LOCAL true) -> [1]linux;
@@ -102,6 +103,8 @@ in[1] -> IP6Fragmenter(1500, LOCAL true) -> [1]host;
 
 /// All of it. It ends with this.
 pub struct Site {
+    /// The router's IPsecDatabase.
+    database: &'static str,
     pub host: Namespace,
     _dut: Namespace,
     guest: Guest,
@@ -121,8 +124,24 @@ pub struct Carried {
     pub packets: u64,
 }
 
+/// A ready router in place of that.
+const READY: &str = "
+r :: DualRouter(d0 10.1.0.1/24 2001:db8:1::1/64, t0 192.0.2.1/24 2001:db8:9::1/64, METHOD AF_PACKET, ADVERTISE false,
+    ROUTE 10.2.0.0/16 192.0.2.2, ROUTE 2001:db8:2::/64 2001:db8:9::2, FRAGMENT WHEN, IPSEC true);
+";
+
 impl Site {
     pub fn new() -> Site {
+        Site::of(ROUTER, "db")
+    }
+
+    /// A ready router, which fragments IPv4 packets `before` or `after` it protects them.
+    pub fn ready(when: &str) -> Site {
+        Site::of(&READY.replace("WHEN", when), "r/ipsec")
+    }
+
+    /// A router with this database.
+    fn of(text: &str, database: &'static str) -> Site {
         let (host, dut) = (Namespace::new("host").unwrap(), Namespace::new("dut").unwrap());
         let files = tempfile::tempdir().unwrap();
         let at = |name: &str| files.path().join(name).display().to_string();
@@ -140,7 +159,10 @@ impl Site {
             host.ip(&format!("neigh add {gateway} lladdr {} dev a0", MACS[1])).unwrap();
             host.ip(&format!("route add default via {gateway}")).unwrap();
         }
-        let mut text = ROUTER
+        for (device, mac) in [("d0", MACS[1]), ("t0", MACS[2])] {
+            dut.ip(&format!("link set {device} address {mac}")).unwrap();
+        }
+        let mut text = text
             .replace("SENT", &at("sent.pcap"))
             .replace("GOT", &at("got.pcap"))
             .replace("OPENED", &at("opened.pcap"));
@@ -165,7 +187,7 @@ impl Site {
             socket
         });
         host.sysctl("net/ipv4/ip_no_pmtu_disc", "0").unwrap();
-        Site { host, _dut: dut, guest, router, control, files, scripts: 0, sockets }
+        Site { database, host, _dut: dut, guest, router, control, files, scripts: 0, sockets }
     }
 
     pub fn path(&self, name: &str) -> String {
@@ -230,7 +252,7 @@ impl Site {
     pub fn in_linux(&mut self, script: &str) -> String {
         let (text, is_well) = self.attempt(&format!("set -e\n{script}"));
         if !is_well {
-            let ours = format!("{}\n{}", self.read("db.sas"), self.read("drops"));
+            let ours = format!("{}\n{}", self.read(&format!("{}.sas", self.database)), self.read("drops"));
             let (theirs, _) =
                 self.attempt("ip -s xfrm state; grep -v '\t0$' /proc/net/xfrm_stat /proc/net/snmp");
             panic!("{script}\n{text}\nJunctor: {ours}\nLinux: {theirs}");
@@ -240,11 +262,12 @@ impl Site {
 
     /// Gives Junctor the associations and policies of a case, and nothing else.
     pub fn set_ours(&mut self, case: &Case<'_>) {
-        self.write("db.flush_sas", "");
-        self.write("db.flush_policies", "");
+        let database = self.database;
+        self.write(&format!("{database}.flush_sas"), "");
+        self.write(&format!("{database}.flush_policies"), "");
         for way in [Out, In] {
-            self.write("db.add_sa", &case.our_sa(way));
-            self.write("db.add_policy", &case.our_policy(way));
+            self.write(&format!("{database}.add_sa"), &case.our_sa(way));
+            self.write(&format!("{database}.add_policy"), &case.our_policy(way));
         }
     }
 
@@ -263,7 +286,8 @@ impl Site {
         match socket.recv(&mut buffer) {
             Ok(got) => assert_eq!(buffer[..got], data, "{}", case.name()),
             Err(why) => {
-                let ours = format!("{}\n{}", self.read("db.sas"), self.read("drops"));
+                let ours =
+                    format!("{}\n{}", self.read(&format!("{}.sas", self.database)), self.read("drops"));
                 let (theirs, _) = self.attempt("ip -s xfrm state; cat /proc/net/xfrm_stat");
                 panic!("{}, {len} bytes by UDP: {why}\nJunctor: {ours}\nLinux: {theirs}", case.name());
             }
@@ -307,7 +331,7 @@ impl Site {
     pub fn carried(&mut self, case: &Case<'_>, theirs: &str) -> [[Carried; 2]; 2] {
         [Out, In].map(|way| {
             let id = case.id(way);
-            let ours = self.read(&format!("db.sas {id}"));
+            let ours = self.read(&format!("{}.sas {id}", self.database));
             let number = |name: &str| {
                 let words: Vec<&str> = ours.split_whitespace().collect();
                 let at = words.iter().rposition(|word| *word == name).unwrap();

@@ -25,8 +25,10 @@ pub mod anno {
     pub const FIRST_TIMESTAMP: usize = 28;
     /// Number of the security association that the packet belongs to: 4 bytes, host order, in place of the first timestamp. Zero for none.
     pub const IPSEC_SA: usize = 28;
-    /// Whether the packet came protected by IPsec: 1 byte, in place of the first timestamp.
+    /// What IPsec did to the packet: 1 byte, in place of the first timestamp. Zero for nothing, 1 if it came protected, [`PROTECTED`] if it was protected here.
     pub const OPENED: usize = 28;
+    /// A packet, or a fragment of one, that was protected here.
+    pub const PROTECTED: u8 = 2;
     /// The association's index in packets (SPI): 4 bytes, host order, in place of the first timestamp's end.
     pub const IPSEC_SPI: usize = 32;
     /// Rate of the packet's source, as IPRateMonitor measured it: 4 bytes, host order, in place of the first timestamp's end.
