@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which of FRR's daemons are there.
+//! Which routing daemons are there.
 //!
-//! Each daemon has a Unix socket for `vtysh`, such as `/run/frr/bgpd.vty`. A connection to it says nothing and is told nothing, but the
-//! kernel ends it at the instant at which the daemon ends, however that comes about, and before anybody can have restarted it.
+//! Each of FRR's has a Unix socket for `vtysh`, such as `/run/frr/bgpd.vty`; BIRD has one for `birdc`. A connection to it says nothing, and
+//! means nothing to the daemon. The kernel ends it at the instant at which the daemon ends, however that comes about, and before
+//! anybody can have restarted it.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -18,13 +19,32 @@ use crate::model::{Change, DAEMONS, Daemon, Source};
 /// How often daemons are looked for that are not there.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Watches the daemons that have their sockets in `directory`, now or later, and reports each [`Change::Daemon`].
+/// Where daemons have their sockets, now or later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sockets {
+    /// The directory of those of FRR, such as `/run/frr`.
+    pub frr: Option<PathBuf>,
+    /// That of BIRD, such as `/run/bird/bird.ctl`.
+    pub bird: Option<PathBuf>,
+}
+
+impl Sockets {
+    /// Where a daemon has its socket, if it is to be watched.
+    fn of(&self, daemon: Daemon) -> Option<PathBuf> {
+        match daemon {
+            Daemon::Bird => self.bird.clone(),
+            _ => Some(self.frr.as_ref()?.join(format!("{}.vty", daemon.program()))),
+        }
+    }
+}
+
+/// Watches the daemons that have these sockets, and reports each [`Change::Daemon`].
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn watch(directory: PathBuf, reports: Reports, notices: Notices) -> io::Result<Handle> {
+pub fn watch(sockets: Sockets, reports: Reports, notices: Notices) -> io::Result<Handle> {
     let run = move |feeder: &mut Feeder, ()| {
-        Watching { feeder, directory, known: std::array::from_fn(|_| Known::default()), has_refused: false }
+        Watching { feeder, sockets, known: std::array::from_fn(|_| Known::default()), has_refused: false }
             .run()
     };
     feeder::start(Source::Fpm, None, notices, reports, || Ok(()), run)
@@ -41,7 +61,7 @@ struct Known {
 
 struct Watching<'a> {
     feeder: &'a mut Feeder,
-    directory: PathBuf,
+    sockets: Sockets,
     known: [Known; DAEMONS],
     /// Whether a notice was given that a socket cannot be used.
     has_refused: bool,
@@ -66,10 +86,9 @@ impl Watching<'_> {
     /// Connects to a daemon that is not connected. Says what has changed.
     fn look(&mut self, daemon: Daemon) -> Vec<Change> {
         let known = &mut self.known[daemon as usize];
-        if known.connection.is_some() {
+        let Some(path) = self.sockets.of(daemon).filter(|_| known.connection.is_none()) else {
             return Vec::new();
-        }
-        let path = self.directory.join(format!("{}.vty", daemon.program()));
+        };
         let found = match connect(&path) {
             Ok(connection) => Some((process(&connection), connection)),
             // It is there, and busy.

@@ -261,12 +261,13 @@ pub struct Rule {
     pub is_of_vrfs: bool,
 }
 
-/// A routing daemon of FRR that gives routes to zebra.
+/// A routing daemon: one of FRR that gives routes to zebra, or BIRD, which gives them to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named after the daemons")]
 pub enum Daemon {
     Babel,
     Bgp,
+    Bird,
     Eigrp,
     Fabric,
     Isis,
@@ -287,9 +288,10 @@ pub const DAEMONS: usize = Daemon::ALL.len();
 
 impl Daemon {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Daemon; 15] = [
+    pub const ALL: [Daemon; 16] = [
         Daemon::Babel,
         Daemon::Bgp,
+        Daemon::Bird,
         Daemon::Eigrp,
         Daemon::Fabric,
         Daemon::Isis,
@@ -311,6 +313,7 @@ impl Daemon {
         match self {
             Daemon::Babel => "babeld",
             Daemon::Bgp => "bgpd",
+            Daemon::Bird => "bird",
             Daemon::Eigrp => "eigrpd",
             Daemon::Fabric => "fabricd",
             Daemon::Isis => "isisd",
@@ -331,6 +334,7 @@ impl Daemon {
     #[must_use]
     pub fn of(protocol: u8, prefix: &Prefix) -> Option<Daemon> {
         Some(match protocol {
+            12 => Daemon::Bird,
             42 => Daemon::Babel,
             186 => Daemon::Bgp,
             187 => Daemon::Isis,

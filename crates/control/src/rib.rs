@@ -9,7 +9,7 @@
 //!
 //! # Truth over time
 //! * A withdrawal is held for [`HOLD`]. If the route is back by then, nothing has happened (FRR deletes and adds to change a route).
-//! * A daemon that ends behind its zebra keeps its routes for the grace period, see [`restarts`].
+//! * A daemon that ends behind its zebra keeps its routes for the grace period. So does a BIRD that is killed, see [`restarts`].
 //! * A route whose next-hop object is not known waits. What forwarded before it goes on, in a replay to a user plane for the grace period.
 //! * Between [`Change::Begin`] and [`Change::End`] the kernel names all its routes; the others are swept.
 //! * When a feed is lost, its routes stay for the grace period ([`Rib::set_grace`]), and are then withdrawn. A feed that is lost again and
@@ -80,6 +80,8 @@ struct Stored {
     object: ObjectId,
     metric: u32,
     protocol: u8,
+    /// Whether the kernel has removed it, and it stays for a while.
+    is_leaving: bool,
     generation: u16,
 }
 
@@ -129,6 +131,17 @@ impl Routes {
         self.first.get(key).copied().into_iter().chain(self.others.get(key).into_iter().flatten().copied())
     }
 
+    /// Replaces the route of that metric by this one.
+    fn replace(&mut self, key: &Key, route: Stored) {
+        if self.first.get(key).is_some_and(|first| first.metric == route.metric) {
+            self.first.insert(key, route);
+        } else if let Some(mut others) = self.others.remove(key) {
+            let same = others.iter_mut().filter(|other| other.metric == route.metric);
+            same.for_each(|other| *other = route);
+            self.others.insert(key, others);
+        }
+    }
+
     fn len(&self) -> usize {
         self.first.len() + self.others.iter().map(|(_, others)| others.len()).sum::<usize>()
     }
@@ -169,6 +182,8 @@ pub struct Rib {
     leaving: Holds,
     /// Routes that FPM has withdrawn, and that stay longer because of their daemon.
     lingering: Holds,
+    /// Destinations of routes that the kernel has removed, and that stay longer because of BIRD.
+    settling: Holds,
     daemons: [Presence; DAEMONS],
     fpm: FeedState,
     kernel: FeedState,
@@ -206,6 +221,7 @@ impl Default for Rib {
             held: Holds::default(),
             leaving: Holds::default(),
             lingering: Holds::default(),
+            settling: Holds::default(),
             daemons: Default::default(),
             fpm: FeedState::default(),
             kernel: FeedState::default(),
@@ -334,8 +350,9 @@ impl Rib {
             return self.change(key, now, |rib| rib.remove(layer, &key, Some(metric)));
         };
         let generation = self.feed(source).generation;
-        let stored = Stored { object, metric, protocol, generation };
+        let stored = Stored { object, metric, protocol, is_leaving: false, generation };
         self.change(key, now, |rib| rib.insert(layer, &key, stored, now));
+        self.settles_no_longer(&key);
     }
 
     fn insert(&mut self, layer: Layer, key: &Key, route: Stored, now: Duration) {
@@ -381,6 +398,7 @@ impl Rib {
             self.objects.release(first.object);
         }
         self.promote(layer, key, others);
+        self.settles_no_longer(key);
     }
 
     /// Puts the route with the lowest metric first.
@@ -545,7 +563,7 @@ impl Rib {
     /// When [`flush`](Self::flush) has something to do, if nothing else happens.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
-        let holds = [&self.held, &self.leaving, &self.lingering];
+        let holds = [&self.held, &self.leaving, &self.lingering, &self.settling];
         let held = holds.into_iter().filter_map(Holds::first);
         let later = self.next_deadline().into_iter().chain(self.trees.next_deadline());
         held.chain(self.replay_due()).chain(later).min()

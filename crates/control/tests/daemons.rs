@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! FRR's daemons are noticed when they end and when they are there again.
+//! Daemons are noticed when they end and when they are there again.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use common::{Frr, PATIENCE, Seen, ZEBRA, namespace, notices};
 use junctor_control::Handle;
-use junctor_control::daemons::watch;
+use junctor_control::daemons::{Sockets, watch};
 use junctor_control::model::{Change, Daemon, Source};
 use lab::rig::{skip_without, wait_for};
 
@@ -18,7 +18,8 @@ fn is(daemon: Daemon, is_there: bool) -> impl Fn(&Change) -> bool {
 
 fn watched(directory: &std::path::Path) -> (Handle, Seen) {
     let (reports, seen): (_, Receiver<(Source, Vec<Change>)>) = sync_channel(4);
-    (watch(directory.into(), reports, notices().0).unwrap(), Seen::new(seen))
+    let sockets = Sockets { frr: Some(directory.into()), bird: Some(directory.join("bird.ctl")) };
+    (watch(sockets, reports, notices().0).unwrap(), Seen::new(seen))
 }
 
 /// Waits until the watcher has looked for all daemons. `witness` is one of them.
@@ -49,6 +50,31 @@ fn whoever_listens_is_there() {
     drop(last);
     seen.wait("the end of ospfd", |changes| !changes.is_empty());
     assert!(is(Daemon::Ospf, false)(&seen.changes[0]), "{:?}", seen.changes);
+}
+
+#[test]
+fn a_killed_bird_is_noticed() {
+    if skip_without("a_killed_bird_is_noticed", &["bird", "birdc"]) {
+        return;
+    }
+    let (place, namespace) = (tempfile::tempdir().unwrap(), namespace().unwrap());
+    let at = |name: &str| place.path().join(name).display().to_string();
+    std::fs::write(at("bird.conf"), "router id 10.0.0.1;\nprotocol device { }\n").unwrap();
+    let start = || {
+        let bird = namespace.spawn(&["bird", "-f", "-c", &at("bird.conf"), "-s", &at("bird.ctl")]).unwrap();
+        let answers = || namespace.run(&["birdc", "-s", &at("bird.ctl"), "show", "status"]).is_ok();
+        wait_for("BIRD", PATIENCE, answers).unwrap();
+        bird
+    };
+    let bird = start();
+    let witness = UnixListener::bind(place.path().join("babeld.vty")).unwrap();
+    let (_feed, mut seen) = watched(place.path());
+    wait_for_a_round(&witness);
+    drop(bird);
+    seen.wait_past("the end of BIRD", is(Daemon::Bird, false));
+    // Its socket is left behind, and the next one makes another.
+    let _bird = start();
+    seen.wait_past("BIRD", is(Daemon::Bird, true));
 }
 
 #[test]

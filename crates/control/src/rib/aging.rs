@@ -127,7 +127,7 @@ impl Rib {
             self.links.missing().into_iter().for_each(|index| self.link(index, None, now));
             self.sweep_trees(now);
             self.deadlines_mut(source).0.clear();
-            return self.sweep(source, now, |route| route.generation != generation);
+            return self.sweep(source, now, |route| route.generation != generation && !route.is_leaving);
         }
         let doubtful = self.doubtful_protocols(generation, now);
         self.sweep(source, now, |route| {

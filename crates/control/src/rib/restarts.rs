@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Daemons that end and come again behind a zebra that goes on, and what zebra says meanwhile.
+//! Daemons that end and come again, and what is said of their routes meanwhile.
+//!
+//! # FRR's daemons behind a zebra that goes on
 //!
 //! zebra withdraws the routes of a daemon that has ended, at once or when the daemon is back and has not named them yet. Neither says that
 //! they lead nowhere. So a withdrawal of FPM waits for [`HOLD`], and is then looked at again:
@@ -10,6 +12,13 @@
 //!
 //! Where zebra itself has ended, daemons may end with it, and learn their routes again one by one. So the end of zebra's report says
 //! nothing of routes whose daemon was away: those stay for the grace period that began with zebra's end.
+//!
+//! # BIRD
+//!
+//! The kernel keeps the routes of a BIRD that is killed. The next BIRD removes those that it has not learnt again: at once, or where its
+//! neighbours help it to restart, later. OSPF with its usual timers may need 40 s to learn them. So a route of BIRD that goes shortly after
+//! BIRD's return stays until the grace period that began with the return is over. What goes before, BIRD itself or somebody else has
+//! removed on purpose, and that counts at once.
 
 use super::*;
 
@@ -27,7 +36,7 @@ pub(super) enum Presence {
 }
 
 impl Rib {
-    /// A daemon of FRR has ended, or is there again.
+    /// A daemon has ended, or is there again.
     pub(super) fn daemon(&mut self, daemon: Daemon, is_there: bool, now: Duration) {
         let presence = &mut self.daemons[daemon as usize];
         *presence = match (*presence, is_there) {
@@ -45,12 +54,53 @@ impl Rib {
 
     /// A route is withdrawn: at once, or when it has had its time to return.
     pub(super) fn withdraw(&mut self, layer: Layer, key: Key, metric: Option<u32>, now: Duration) {
+        if layer == Layer::Kernel && self.settles(&key, metric, now) {
+            return;
+        }
         if layer != Layer::Fpm {
             return self.change(key, now, |rib| rib.remove(layer, &key, metric));
         }
         let is_known = self.layers[layer as usize].first.get(&key).is_some();
         if is_known && !self.is_leaving(&key) {
             self.leaving.put(key, now + HOLD);
+        }
+    }
+
+    /// Lets a route of BIRD in the kernel stay for a while, if BIRD has returned a short time ago.
+    fn settles(&mut self, key: &Key, metric: Option<u32>, now: Duration) -> bool {
+        let Presence::Back(since) = self.daemons[Daemon::Bird as usize] else { return false };
+        let until = since + self.grace;
+        if now >= until {
+            return false;
+        }
+        let is_meant = |route: &Stored| {
+            metric.is_none_or(|metric| metric == route.metric)
+                && Daemon::of(route.protocol, &key.prefix) == Some(Daemon::Bird)
+        };
+        let routes = &mut self.layers[Layer::Kernel as usize];
+        let Some(route) = routes.of(key).find(is_meant) else { return false };
+        if !route.is_leaving {
+            routes.replace(key, Stored { is_leaving: true, ..route });
+            self.settling.put(*key, until);
+        }
+        true
+    }
+
+    /// A route of the kernel is named again, or goes for another reason: it settles no longer, if no other one does.
+    pub(super) fn settles_no_longer(&mut self, key: &Key) {
+        if self.settling.is_empty() {
+            return;
+        }
+        if !self.layers[Layer::Kernel as usize].of(key).any(|route| route.is_leaving) {
+            self.settling.remove(key);
+        }
+    }
+
+    /// Removes the kernel's routes for a destination that have had their time.
+    fn remove_leaving(&mut self, key: &Key) {
+        let leaving = self.layers[Layer::Kernel as usize].of(key).filter(|route| route.is_leaving);
+        for metric in leaving.map(|route| route.metric).collect::<Vec<_>>() {
+            self.remove(Layer::Kernel, key, Some(metric));
         }
     }
 
@@ -69,6 +119,9 @@ impl Rib {
         }
         for key in self.lingering.take_due(now) {
             self.leave(key, now);
+        }
+        for key in self.settling.take_due(now) {
+            self.change(key, now.saturating_sub(HOLD), |rib| rib.remove_leaving(&key));
         }
     }
 

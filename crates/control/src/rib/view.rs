@@ -65,7 +65,7 @@ impl Rib {
             trees_left_out: self.trees.left_out(),
             waiting: self.waiting.values().map(HashSet::len).sum(),
             held: self.held.len() + self.leaving.len(),
-            lingering: self.lingering.len(),
+            lingering: self.lingering.len() + self.settling.len(),
             left_out: self.left_out,
         }
     }
@@ -146,6 +146,7 @@ impl Rib {
             is_best,
             is_stale: !feed.is_up
                 || feed.generation != route.generation
+                || route.is_leaving
                 || layer == Layer::Fpm && self.is_leaving(&key),
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use control::model::Source;
-use control::{Asker, Plane, Rib, Uplink, fpm, kernel};
+use control::{Asker, Plane, Rib, Uplink, daemons, fpm, kernel};
 use planes::deployment::route_endpoints;
 use planes::notify::Notifier;
 use ports::plane::Planes;
@@ -45,6 +45,9 @@ pub(crate) struct Args {
     /// Where FRR's daemons have their sockets for vtysh, or none. The routes of a daemon that ends stay for the time of --graceful.
     #[arg(long, value_name = "DIRECTORY", default_value = "/run/frr")]
     vty_socket: String,
+    /// Where BIRD has its socket for birdc, or none. What a BIRD removes shortly after its return stays for the time of --graceful.
+    #[arg(long, value_name = "PATH", default_value = "/run/bird/bird.ctl")]
+    bird_socket: String,
     /// Do not take routes from the kernel of the namespace, but interfaces only.
     #[arg(long)]
     no_kernel_routes: bool,
@@ -129,11 +132,14 @@ fn run(args: &Args, settings: Settings) -> Result<(), String> {
         let settings = fpm::Settings { listen, namespace: args.netns.clone(), ..fpm::Settings::default() };
         let feed = fpm::spawn(settings, reports.clone(), Box::new(|text| errln!("junctor: fpm: {text}")));
         feeds.push(feed.map_err(|why| format!("fpm: {why}"))?);
-        if args.vty_socket != "none" {
-            let notices = Box::new(|text| errln!("junctor: daemons: {text}"));
-            let watch = control::daemons::watch(PathBuf::from(&args.vty_socket), reports.clone(), notices);
-            feeds.push(watch.map_err(|why| format!("daemons: {why}"))?);
-        }
+    }
+    let named = |text: &str| (text != "none").then(|| PathBuf::from(text));
+    let sockets =
+        daemons::Sockets { frr: fpm.and_then(|_| named(&args.vty_socket)), bird: named(&args.bird_socket) };
+    if sockets != daemons::Sockets::default() {
+        let notices = Box::new(|text| errln!("junctor: daemons: {text}"));
+        let watch = daemons::watch(sockets, reports.clone(), notices);
+        feeds.push(watch.map_err(|why| format!("daemons: {why}"))?);
     }
     let _served = served::listen(args.socket.as_deref(), asker.clone())?;
     let _keyed = super::ipsec::serve(&args.ipsec)?;

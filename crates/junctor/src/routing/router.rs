@@ -190,7 +190,11 @@ fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs
     let vrfs: String = vrfs.iter().map(of_vrf).collect();
     let (whose, fpm) = match groups.first() {
         Some((at, _)) if !is_bird => ("FRR", format!(", \"--vty-socket\", {}", quoted(at.display()))),
-        _ => ("BIRD", ", \"--fpm\", \"none\"".to_owned()),
+        Some((at, _)) => {
+            let socket = quoted(at.join("bird.ctl").display());
+            ("BIRD", format!(", \"--fpm\", \"none\", \"--bird-socket\", {socket}"))
+        }
+        None => ("BIRD", ", \"--fpm\", \"none\"".to_owned()),
     };
     let keys =
         groups.iter().find(|(_, daemons)| daemons.iter().any(|daemon| daemon.name == strongswan::PLANE));
@@ -413,7 +417,7 @@ mod tests {
         }
         args.vrrp = vec!["none0=7:10.0.1.254,fe80::7,2001:db8::254".into()];
         let text = written(&args);
-        for part in ["\"--fpm\", \"none\"", "[planes.bird]", "[planes.keepalived]"] {
+        for part in ["\"--fpm\", \"none\", \"--bird-socket\", ", "[planes.bird]", "[planes.keepalived]"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("zebra"), "{text}");

@@ -141,3 +141,91 @@ fn a_mass_of_withdrawals_is_done_once() {
     fpm(&mut rib, &mut user, all().map(|to| of(186, &to, "10.0.0.2")), 200);
     assert_eq!((user.changes, rib.counts().lingering, rib.next_due()), (50_000, 0, None));
 }
+
+/// What the kernel reports of a route of BIRD.
+fn of_bird(to: &str, gateway: &str, metric: u32) -> Change {
+    let route = Route { kind: Kind::Unicast, protocol: 12, metric, way: Way::One(hop(gateway, 2)) };
+    Change::Route { table: MAIN, prefix: prefix(to), route }
+}
+
+fn removed(to: &str, metric: u32) -> Change {
+    Change::Withdraw { table: MAIN, prefix: prefix(to), metric: Some(metric) }
+}
+
+fn kernel(rib: &mut Rib, user: &mut User, changes: impl IntoIterator<Item = Change>, ms: u64) {
+    step(rib, user, Source::Kernel, changes, ms);
+}
+
+#[test]
+fn a_new_bird_has_time_to_name_what_it_has_removed() {
+    let (mut rib, mut user) = begin();
+    kernel(&mut rib, &mut user, [of_bird(A, "10.0.0.2", 32), of_bird(B, "10.0.0.2", 32)], 0);
+    // Before it was away, what it removes goes.
+    kernel(&mut rib, &mut user, [removed(B, 32)], 1);
+    kernel(&mut rib, &mut user, [], 6);
+    check(&user, &[(A, VIA)]);
+    kernel(&mut rib, &mut user, [of_bird(B, "10.0.0.2", 32), daemon(Daemon::Bird, false)], SECOND);
+    kernel(&mut rib, &mut user, [daemon(Daemon::Bird, true)], 2 * SECOND);
+    let before = user.changes;
+    kernel(&mut rib, &mut user, [removed(A, 32), removed(B, 32)], 3 * SECOND);
+    assert_eq!((rib.counts().lingering, rib.counts().held, rib.counts().kernel), (2, 0, 2));
+    assert!(rib.lookup(0, "198.51.100.1".parse().expect("an address")).expect("a route").is_stale);
+    kernel(&mut rib, &mut user, [of_bird(A, "10.0.0.2", 32)], 4 * SECOND);
+    assert_eq!((user.changes, rib.counts().lingering), (before, 1), "nothing has changed");
+    assert_eq!(rib.next_due(), Some(Duration::from_secs(2) + GRACE));
+    // A full report of the kernel does not name it, and that says nothing new.
+    let report = [Change::Begin, link(2, "eth0", true), of_bird(A, "10.0.0.2", 32), Change::End];
+    kernel(&mut rib, &mut user, report, 5 * SECOND);
+    check(&user, &[(A, VIA), (B, VIA)]);
+    // Its time is over with the grace period that began with its return.
+    let over = 2 * SECOND + GRACE.as_millis() as u64;
+    kernel(&mut rib, &mut user, [], over - 1);
+    check(&user, &[(A, VIA), (B, VIA)]);
+    kernel(&mut rib, &mut user, [], over);
+    check(&user, &[(A, VIA)]);
+    assert_eq!((rib.counts().lingering, rib.counts().kernel), (0, 1));
+    kernel(&mut rib, &mut user, [removed(A, 32)], over);
+    kernel(&mut rib, &mut user, [], over + 5);
+    check(&user, &[]);
+}
+
+#[test]
+fn of_several_routes_each_has_its_time() {
+    const BOTH: &str = "10.0.0.2 eth0 1 | 10.0.0.3 eth0 1 backup";
+    let (mut rib, mut user) = begin();
+    let returned = [daemon(Daemon::Bird, false), daemon(Daemon::Bird, true)];
+    let both = [of_bird(A, "10.0.0.2", 32), of_bird(A, "10.0.0.3", 64)];
+    kernel(&mut rib, &mut user, both.into_iter().chain(returned), 0);
+    kernel(&mut rib, &mut user, [removed(A, 64)], 1);
+    kernel(&mut rib, &mut user, [removed(A, 32)], SECOND);
+    check(&user, &[(A, BOTH)]);
+    // The second one is back, so it counts when the first has had its time.
+    kernel(&mut rib, &mut user, [of_bird(A, "10.0.0.3", 64)], 2 * SECOND);
+    check(&user, &[(A, BOTH)]);
+    let over = GRACE.as_millis() as u64;
+    kernel(&mut rib, &mut user, [], over);
+    check(&user, &[(A, "10.0.0.3 eth0 1")]);
+    assert_eq!((rib.counts().lingering, rib.next_due()), (0, None));
+}
+
+#[test]
+fn routes_of_others_go_as_ever() {
+    let (mut rib, mut user) = begin();
+    let returned = [daemon(Daemon::Bird, false), daemon(Daemon::Bird, true)];
+    kernel(&mut rib, &mut user, [of(4, B, "10.0.0.2")].into_iter().chain(returned), 0);
+    kernel(&mut rib, &mut user, [removed(B, 20)], 1);
+    kernel(&mut rib, &mut user, [], 6);
+    check(&user, &[]);
+}
+
+#[test]
+fn a_bird_that_is_away_removes_nothing_but_others_may() {
+    let (mut rib, mut user) = begin();
+    kernel(&mut rib, &mut user, [of_bird(A, "10.0.0.2", 32), daemon(Daemon::Bird, false)], 0);
+    assert_eq!(rib.missing_daemons().collect::<Vec<_>>(), [Daemon::Bird]);
+    kernel(&mut rib, &mut user, [], 300 * SECOND);
+    check(&user, &[(A, VIA)]);
+    kernel(&mut rib, &mut user, [removed(A, 32)], 301 * SECOND);
+    kernel(&mut rib, &mut user, [], 301 * SECOND + 5);
+    check(&user, &[]);
+}
