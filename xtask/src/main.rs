@@ -42,9 +42,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository's root, one level above this crate.
+/// The repository's root, one level above this crate. Cargo says where the crate is that it runs, which another checkout may have built.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_owned()
+    let this = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let this = this.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    this.parent().expect("xtask lies in the repository").to_owned()
 }
 
 fn run(command: &mut Command) -> ExitCode {
