@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Development chores: `cargo xtask tidy`, `cargo xtask book PROGRAM`, `cargo xtask conformance`, `cargo xtask structure`, `cargo xtask prose`,
 //! `cargo xtask new-element KIND Name`, `cargo xtask elements`, `cargo xtask fuzz-smoke [SECONDS]`,
-//! `cargo xtask miri [FILTER]`, `cargo xtask models [FILTER]`.
+//! `cargo xtask miri [FILTER]`, `cargo xtask models [FILTER]`,
+//! `cargo xtask instructions [DIRECTORY]`.
 
 mod book;
 mod conformance;
+mod instructions;
 mod new_element;
 mod prose;
 mod structure;
@@ -32,10 +34,13 @@ fn main() -> ExitCode {
         Some("elements") => run(Command::new("cargo").args(["run", "-q", "-p", "junctor", "--", "elements"])),
         Some("fuzz-smoke") => fuzz_smoke(&root, &args.next().unwrap_or_else(|| "10".into())),
         Some("miri") => miri(&root, args.next()),
+        Some("instructions") => {
+            instructions::main(&root, &args.next().unwrap_or_else(|| "target/instructions".into()))
+        }
         Some("models") => models(&root, args.next().as_deref()),
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy | book PROGRAM | conformance | structure | prose | new-element KIND Name | elements | fuzz-smoke [SECONDS] | miri [FILTER] | models [FILTER]"
+                "usage: cargo xtask tidy | book PROGRAM | conformance | structure | prose | new-element KIND Name | elements | fuzz-smoke [SECONDS] | miri [FILTER] | models [FILTER] | instructions [DIRECTORY]"
             );
             ExitCode::from(2)
         }

@@ -342,15 +342,19 @@ pub(crate) fn check(root: &Path, wrong: &mut Vec<String>) {
 /// Prints everything.
 pub(crate) fn main(root: &Path) {
     let all = crates(root);
-    println!("{:14} {:>6} {:>8} {:>8} {:>10}", "crate", "files", "lines", "modules", "component");
+    println!(
+        "{:14} {:>6} {:>8} {:>8} {:>10} {:>6}",
+        "crate", "files", "lines", "modules", "component", "casts"
+    );
     for one in &all {
         let (modules, component) = (one.uses.len() - 1, one.component());
         println!(
-            "{:14} {:6} {:8} {modules:8} {:10}",
+            "{:14} {:6} {:8} {modules:8} {:10} {:6}",
             one.name,
             one.files.len(),
             one.lines(),
-            component.len()
+            component.len(),
+            one.casts
         );
         if component.len() > LARGEST_COMPONENT {
             println!("{:14} {}", "", component.join(" "));
