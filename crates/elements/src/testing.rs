@@ -180,11 +180,11 @@ impl Run {
         self.router.report()
     }
 
-    /// The index of an element.
+    /// The element of this name.
     ///
     /// # Panics
     /// There is none of this name.
-    pub fn index(&self, name: &str) -> usize {
+    pub fn index(&self, name: &str) -> engine::ElementId {
         self.router.shared().lookup(name, None).expect("an element")
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use engine::args::{Args, Bandwidth, FromArg, Names, parse_bool};
 use engine::clock::{Nanos, SECOND};
 use engine::control::Policy;
-use engine::{Cx, Element, HandlerError, InitCx, OpenCx, Reason, parse_integer};
+use engine::{Cx, Element, ElementId, HandlerError, InitCx, OpenCx, Reason, parse_integer};
 use packet::{ANNO_SIZE, Batch, Packet, anno};
 
 use crate::queue::Store;
@@ -410,7 +410,7 @@ impl Spare {
 /// The queues that a source fills, by their indices, so that it can wait while they are full instead of making packets to be dropped.
 #[derive(Debug, Default)]
 pub struct Filled {
-    queues: Option<Vec<(usize, Arc<Store>)>>,
+    queues: Option<Vec<(ElementId, Arc<Store>)>>,
     waits: bool,
 }
 
@@ -418,7 +418,8 @@ impl Filled {
     /// Finds the queues; a source that also feeds something else, or a queue that does not hold back, never waits.
     pub fn find(cx: &mut InitCx<'_>) -> Filled {
         let queues = cx.downstream_all(Some(0));
-        let queues = queues.filter(|q| q.iter().all(|(_, store): &(usize, Arc<Store>)| store.holds_back()));
+        let queues =
+            queues.filter(|q| q.iter().all(|(_, store): &(ElementId, Arc<Store>)| store.holds_back()));
         Filled { queues, waits: false }
     }
 

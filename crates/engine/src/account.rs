@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
+use crate::ids::ElementId;
 use crate::report::Report;
 use crate::router::Shared;
 
@@ -59,8 +60,8 @@ impl std::fmt::Display for Unaccounted {
 impl Report {
     /// The elements of a router that has ended, and has not changed its configuration, whose accounts are wrong. Empty, unless an element has a fault.
     pub fn unaccounted(&self, shared: &Shared) -> Vec<Unaccounted> {
-        let mut missing = BTreeMap::<usize, i128>::new();
-        for (e, counts) in self.elements.iter().enumerate() {
+        let mut missing = BTreeMap::<ElementId, i128>::new();
+        for (e, counts) in self.elements.iter_enumerated() {
             *missing.entry(counts.held_by.unwrap_or(e)).or_default() += counts.missing();
         }
         let wrong = missing.into_iter().filter(|(_, packets)| *packets != 0).map(|(e, packets)| {

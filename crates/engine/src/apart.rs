@@ -11,11 +11,12 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::builtin::{self, GLOBAL, HOME, HOTCONFIG, ROUTER, THREADS};
+use crate::builtin::{self, GLOBAL, HOME, HOTCONFIG, THREADS};
 use crate::element::Rest;
 use crate::handler::{Handler, HandlerError};
+use crate::ids::Target;
 use crate::pulse::Doing;
-use crate::router::{Shared, Target};
+use crate::router::{HandlerRef, Shared};
 use crate::secrets;
 use crate::worker::Worker;
 
@@ -39,9 +40,9 @@ impl Begun {
 
 impl Worker {
     /// Begins a read on this worker.
-    pub(crate) fn begin_read(&mut self, target: &Target, param: &str) -> Result<Begun, HandlerError> {
-        if target.is_own() {
-            let rest = self.with_doing(target.element, Doing::Read, |instance, cx| {
+    pub(crate) fn begin_read(&mut self, target: &HandlerRef, param: &str) -> Result<Begun, HandlerError> {
+        if let Some(element) = target.own() {
+            let rest = self.with_doing(element, Doing::Read, |instance, cx| {
                 instance.read_apart(cx, target.name(), param)
             });
             if let Some(rest) = rest.flatten() {
@@ -54,16 +55,16 @@ impl Worker {
     /// Begins a write on this worker; without a rest it has been executed.
     pub(crate) fn begin_write(
         &mut self,
-        target: &Target,
+        target: &HandlerRef,
         value: &str,
     ) -> Result<Option<Rest<Option<String>>>, HandlerError> {
         // What stands for an argument is noted by the worker, for this configuration.
-        if target.is_own() && target.handler.argument.is_none() {
-            let rest = self.with_doing(target.element, Doing::Write, |instance, cx| {
+        if let Some(element) = target.own().filter(|_| target.handler.argument.is_none()) {
+            let rest = self.with_doing(element, Doing::Write, |instance, cx| {
                 instance.write_apart(cx, target.name(), value)
             });
             if let Some(rest) = rest.flatten() {
-                self.shared.elements[target.element as usize].touched.store(true, Relaxed);
+                self.shared.elements[element].touched.store(true, Relaxed);
                 return Ok(Some(rest));
             }
         }
@@ -73,23 +74,21 @@ impl Worker {
 
 impl Shared {
     /// The answer of a read handler that needs no element and no worker.
-    pub(crate) fn read_known(&self, target: &Target) -> Option<String> {
+    pub(crate) fn read_known(&self, target: &HandlerRef) -> Option<String> {
         let name = target.handler.name;
-        if target.element == ROUTER {
-            return self.read_known_global(name);
-        }
+        let Target::Element(element) = target.of else { return self.read_known_global(name) };
         if !target.handler.common {
             return None;
         }
-        let info = &self.elements[target.element as usize];
+        let info = &self.elements[element];
         Some(match name {
             "name" => info.name.to_string(),
             "class" => info.class.name.to_owned(),
             "config" => {
-                let config = self.config_of(target.element).unwrap_or_else(|| info.config.to_string());
+                let config = self.config_of(element).unwrap_or_else(|| info.config.to_string());
                 secrets::shown(info.class, &config).into_owned()
             }
-            "handlers" => builtin::handlers_text(self, target.element as usize),
+            "handlers" => builtin::handlers_text(self, element),
             HOME => info.place.home().to_string(),
             _ => return None,
         })

@@ -17,12 +17,13 @@ use crate::cx::{Cx, InitCx, OpenCx};
 use crate::drops::{DropCounts, Reason};
 use crate::element::{Element, Registry, Sharing, Tasks};
 use crate::graph::Checked;
-use crate::homes;
+use crate::homes::{self, Wished};
+use crate::ids::{ElementId, IndexVec};
 use crate::locked::Locked;
 use crate::mailbox::Mailbox;
-use crate::plan::{self, How, Mode, Place};
+use crate::plan::{self, How, Mode, Place, Placed};
 use crate::remote::Reconfigure;
-use crate::router::{Check, Options, Print, Shared, check_in, configured, is_error, share, write};
+use crate::router::{Check, Options, Print, Shared, Wish, check_in, configured, is_error, share, write};
 use crate::swap::{Heritage, Holdings, Wanted};
 use crate::turns::Common;
 use crate::watchdog::Watched;
@@ -32,13 +33,12 @@ use crate::worker::{Slot, Worker};
 pub(crate) struct Blueprint {
     pub(crate) graph: Arc<Graph>,
     pub(crate) checked: Checked,
-    /// By element.
-    pub(crate) tasks: Vec<Tasks>,
-    pub(crate) hows: Vec<How>,
+    pub(crate) tasks: IndexVec<ElementId, Tasks>,
+    pub(crate) hows: IndexVec<ElementId, How>,
     /// Workers that the configuration asks for.
-    pub(crate) wished: Vec<Option<Vec<usize>>>,
+    pub(crate) wished: Wished,
     /// Elements that treat packets by the worker that brings them ([`Element::tells_workers_apart`]).
-    pub(crate) telling: Vec<bool>,
+    pub(crate) telling: IndexVec<ElementId, bool>,
 }
 
 /// What a router keeps through all its configurations.
@@ -189,7 +189,7 @@ impl Plant {
 
 impl Blueprint {
     /// Where everything runs if tasks run where they are wished, on the first `active` workers.
-    pub(crate) fn places(&self, wished: &[Option<Vec<usize>>], active: usize) -> Vec<Arc<Place>> {
+    pub(crate) fn places(&self, wished: &Wished, active: usize) -> Placed {
         let within = |wished: &Option<Vec<usize>>| -> Option<Vec<usize>> {
             let mut workers: Vec<usize> = Vec::new();
             for w in wished.as_ref()?.iter().map(|w| w % active) {
@@ -199,7 +199,7 @@ impl Blueprint {
             }
             Some(workers)
         };
-        let wished: Vec<_> = wished.iter().map(within).collect();
+        let wished: Wished = wished.iter().map(within).collect();
         plan::plan(&self.checked, &self.tasks, &wished, &self.hows, active)
     }
 }
@@ -210,8 +210,11 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// How each element may be shared.
-pub(crate) fn hows(checked: &Checked, primaries: &[Box<dyn Element>]) -> Vec<How> {
-    primaries.iter().enumerate().map(|(e, primary)| How::of(checked, e, &**primary)).collect()
+pub(crate) fn hows(
+    checked: &Checked,
+    primaries: &IndexVec<ElementId, Box<dyn Element>>,
+) -> IndexVec<ElementId, How> {
+    primaries.iter_enumerated().map(|(e, primary)| How::of(checked, e, &**primary)).collect()
 }
 
 /// How elements are opened.
@@ -228,11 +231,11 @@ pub(crate) struct Opening<'a> {
 pub(crate) fn open_all(
     graph: &Graph,
     checked: &Checked,
-    primaries: &mut [Box<dyn Element>],
+    primaries: &mut IndexVec<ElementId, Box<dyn Element>>,
     opening: &Opening<'_>,
-) -> Result<Vec<Tasks>, Vec<Diagnostic>> {
+) -> Result<IndexVec<ElementId, Tasks>, Vec<Diagnostic>> {
     let mut errors = Vec::new();
-    let mut tasks = Vec::new();
+    let mut tasks = IndexVec::new();
     for ((element, class), instance) in graph.elements.iter().zip(&checked.classes).zip(primaries) {
         let mut cx = OpenCx {
             provider: opening.provider,
@@ -249,7 +252,9 @@ pub(crate) fn open_all(
             break;
         }
         match sync::lock::naming(&element.name, || in_lines(|| instance.open(&mut cx))) {
-            Ok(t) => tasks.push(t),
+            Ok(t) => {
+                tasks.push(t);
+            }
             Err(why) => errors.push(
                 Diagnostic::error("E0400", format!("'{}' could not open: {why}", element.name))
                     .at(element.span)
@@ -268,15 +273,15 @@ pub(crate) fn open_all(
 /// All instances, by worker and element.
 fn slots(
     blueprint: &Blueprint,
-    primaries: Vec<Box<dyn Element>>,
+    primaries: IndexVec<ElementId, Box<dyn Element>>,
     shared: &Shared,
     errors: &mut Vec<Diagnostic>,
-) -> Vec<Vec<Slot>> {
-    let mut slots: Vec<Vec<Slot>> =
+) -> Vec<IndexVec<ElementId, Slot>> {
+    let mut slots: Vec<IndexVec<ElementId, Slot>> =
         (0..shared.workers()).map(|_| in_lines(|| (0..primaries.len()).map(|_| None).collect())).collect();
     let Blueprint { graph, checked, .. } = blueprint;
     let names = Names::gather(graph);
-    for (e, primary) in primaries.into_iter().enumerate() {
+    for (e, primary) in primaries.into_iter_enumerated() {
         let place = &*shared.elements[e].place;
         if place.mode == Mode::Single {
             slots[place.workers[0]][e] = Some(primary);
@@ -285,7 +290,7 @@ fn slots(
         let mut make = || configured(graph, checked, &names, &shared.rcu, e, errors);
         let sharing = checked.classes[e].sharing;
         let instances = || in_lines(|| instances(primary, place, sharing, &mut make));
-        let all = sync::lock::naming(&graph.elements[e].name, instances);
+        let all = sync::lock::naming(&graph.elements[e.index()].name, instances);
         for (worker, instance) in all {
             slots[worker][e] = Some(instance);
         }
@@ -298,7 +303,7 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
     // Where workers share simulated time, they share the sequence of random numbers, too.
     let together = shared.plant.upgrade().is_some_and(|p| p.common.is_some());
     let mut random = together.then(|| workers[0].random.clone());
-    for (e, element) in graph.elements.iter().enumerate() {
+    for (e, element) in shared.elements.ids().zip(&graph.elements) {
         // Click tries no further than to the first that fails.
         if Policy::of_process().as_click && !errors.is_empty() {
             break;
@@ -308,13 +313,13 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
             let worker = &mut workers[*w];
             let task = place.tasks.iter().position(|t| t == w);
             if task.is_some() {
-                in_lines(|| worker.tasks.add(e as u32));
+                in_lines(|| worker.tasks.add(e));
             }
             let Some(mut instance) = worker.slots[e].take() else { continue };
             if let Some(random) = random.clone() {
                 worker.random = random;
             }
-            let mut cx = InitCx { cx: Cx { worker, element: e as u32 }, task, tasks: place.tasks.len() };
+            let mut cx = InitCx { cx: Cx { worker, element: e }, task, tasks: place.tasks.len() };
             let done = sync::lock::naming(&element.name, || in_lines(|| instance.initialize(&mut cx)));
             worker.slots[e] = Some(instance);
             random = random.map(|_| worker.random.clone());
@@ -340,9 +345,9 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
 
 /// Writes the handlers that elements wanted written as soon as all are there.
 fn fulfil_wishes(shared: &Shared, workers: &mut [Worker]) {
-    for (from, name, value) in std::mem::take(&mut *lock(&shared.when_ready)) {
-        if let Err(why) = write(shared, workers, Some(from), &name, &value) {
-            shared.print(&format!("{}: {name}: {why}", shared.elements[from as usize].name));
+    for Wish { from, handler, value } in std::mem::take(&mut *lock(&shared.when_ready)) {
+        if let Err(why) = write(shared, workers, Some(from), &handler, &value) {
+            shared.print(&format!("{}: {handler}: {why}", shared.elements[from].name));
         }
     }
 }

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use crate::args::{Args, Names};
 use crate::control::Policy;
 use crate::element::Element;
+use crate::graph::End;
 use crate::handler::{Access, Handler, HandlerError, Merge};
+use crate::ids::{ElementId, Target};
 use crate::ports::{self, Processing};
-use crate::router::{Shared, Target, readable, writable};
+use crate::router::{HandlerRef, Shared, readable, writable};
 use crate::schedule::MAX_TICKETS;
 use crate::worker::Worker;
-
-/// Stands for the router itself where an element's index is expected.
-pub(crate) const ROUTER: u32 = u32::MAX;
 
 /// The handler that takes another configuration.
 pub(crate) const HOTCONFIG: &str = "hotconfig";
@@ -79,7 +78,7 @@ pub(crate) static GLOBAL: [Handler; 23] = [
 
 impl Worker {
     /// Reads a handler wherever its element's instances are.
-    pub(crate) fn read(&mut self, target: &Target, param: &str) -> Result<String, HandlerError> {
+    pub(crate) fn read(&mut self, target: &HandlerRef, param: &str) -> Result<String, HandlerError> {
         readable(target)?;
         let param = param.to_owned();
         let answers = self.everywhere(target, false, move |w, t| w.read_local(t, &param))?;
@@ -87,7 +86,7 @@ impl Worker {
     }
 
     /// Executes a write handler wherever its element's instances are.
-    pub(crate) fn write(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
+    pub(crate) fn write(&mut self, target: &HandlerRef, value: &str) -> Result<(), HandlerError> {
         writable(target)?;
         let value = value.to_owned();
         self.everywhere(target, true, move |w, t| w.write_local(t, &value)).map(|_: Vec<()>| ())
@@ -95,13 +94,13 @@ impl Worker {
 
     fn everywhere<R: Send + 'static>(
         &mut self,
-        target: &Target,
+        target: &HandlerRef,
         write: bool,
-        f: impl Fn(&mut Worker, &Target) -> Result<R, HandlerError> + Clone + Send + 'static,
+        f: impl Fn(&mut Worker, &HandlerRef) -> Result<R, HandlerError> + Clone + Send + 'static,
     ) -> Result<Vec<R>, HandlerError> {
         let mut answers = Vec::new();
         for w in self.shared.answering(target, write) {
-            if w == self.index || (target.element == ROUTER && target.handler.merge == Merge::First) {
+            if w == self.index || (target.of == Target::Router && target.handler.merge == Merge::First) {
                 answers.push(f(self, target)?);
                 continue;
             }
@@ -145,28 +144,25 @@ impl Worker {
     }
 
     /// Answers a read on this worker.
-    pub(crate) fn read_local(&mut self, target: &Target, param: &str) -> Result<String, HandlerError> {
+    pub(crate) fn read_local(&mut self, target: &HandlerRef, param: &str) -> Result<String, HandlerError> {
         if let Some(known) = self.shared.read_known(target) {
             return Ok(known);
         }
-        if target.element == ROUTER {
-            return self.read_global(target.handler.name);
-        }
+        let Target::Element(e) = target.of else { return self.read_global(target.handler.name) };
         if !target.handler.common {
-            return self.read_here(target, param);
+            return self.read_here(e, target, param);
         }
-        let e = target.element;
         Ok(match target.handler.name {
-            "ports" => self.ports_text(e as usize),
+            "ports" => self.ports_text(e),
             "drops" => self.drops(e).iter().map(|(reason, n)| format!("{reason} {n}\n")).collect(),
             "cycles" => {
-                let stats = self.cycle_stats(e as usize);
+                let stats = self.cycle_stats(e);
                 format!("{} {}\n", stats.cycles, stats.packets)
             }
             // A task that finds no work stands still, like one in Click whose queues are empty or full.
             "scheduled" => {
                 let in_line = self.tasks.find(e).is_some_and(|t| t.scheduled);
-                (in_line && !self.task_stats[e as usize].idle).to_string()
+                (in_line && !self.task_stats[e].idle).to_string()
             }
             "tickets" => self.tasks.find(e).map_or(0, |t| t.tickets).to_string(),
             other => return Err(HandlerError::unknown(other)),
@@ -174,8 +170,8 @@ impl Worker {
     }
 
     /// Executes a write on this worker.
-    pub(crate) fn write_local(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
-        if target.element == ROUTER {
+    pub(crate) fn write_local(&mut self, target: &HandlerRef, value: &str) -> Result<(), HandlerError> {
+        let Target::Element(element) = target.of else {
             return match target.handler.name {
                 HOTCONFIG => self.hotconfig(value),
                 THREADS => self.want(self.shared.threads_value(value)?),
@@ -190,26 +186,26 @@ impl Worker {
                     }
                 }
             };
-        }
+        };
         let name = target.handler.name;
         if !target.handler.common && name != "config" {
-            self.write_here(target, value)?;
-            self.shared.note_written(target, value);
+            self.write_here(element, target, value)?;
+            self.shared.note_written(element, target, value);
             return Ok(());
         }
         match name {
             "scheduled" => {
                 let on = crate::args::parse_bool(value.trim())
                     .ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
-                self.tasks.set_scheduled(target.element, on);
+                self.tasks.set_scheduled(element, on);
             }
-            HOME => self.want(self.shared.clone().home_value(target.element as usize, value)?)?,
-            "config" => self.configure_anew(target.element, value)?,
+            HOME => self.want(self.shared.clone().home_value(element, value)?)?,
+            "config" => self.configure_anew(element, value)?,
             _ => {
                 let tickets = value.trim().parse().ok().filter(|n| (1..=MAX_TICKETS).contains(n));
                 let tickets = tickets
                     .ok_or_else(|| HandlerError::bad_value(name, value, "a number from 1 to 32768"))?;
-                if let Some(task) = self.tasks.find(target.element) {
+                if let Some(task) = self.tasks.find(element) {
                     task.tickets = tickets;
                 }
             }
@@ -218,11 +214,11 @@ impl Worker {
     }
 
     /// Configures this worker's instance anew. A configuration with errors changes nothing.
-    fn configure_anew(&mut self, e: u32, text: &str) -> Result<(), HandlerError> {
+    fn configure_anew(&mut self, e: ElementId, text: &str) -> Result<(), HandlerError> {
         let shared = self.shared.clone();
-        let (info, graph) = (&shared.elements[e as usize], &shared.blueprint.graph);
+        let (info, graph) = (&shared.elements[e], &shared.blueprint.graph);
         let names = Names::gather(graph).seen_by(&info.name);
-        let element = lang::Element { config: text.trim().into(), ..graph.elements[e as usize].clone() };
+        let element = lang::Element { config: text.trim().into(), ..graph.elements[e.index()].clone() };
         let (inputs, outputs) = (info.inputs(), info.outputs());
         let configure = |instance: &mut dyn Element| {
             let mut args = Args::new(&element.config, &element.name, (inputs.len(), outputs.len()), &names)
@@ -237,7 +233,7 @@ impl Worker {
         if !errors.is_empty() {
             return Err(HandlerError::Failed(errors.join("\n")));
         }
-        self.shared.elements[e as usize].touched.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.shared.elements[e].touched.store(true, std::sync::atomic::Ordering::Relaxed);
         self.with(e, |instance, _| configure(instance));
         shared.set_config_of(e, element.config.to_string());
         Ok(())
@@ -271,9 +267,8 @@ impl Worker {
 
     /// What this worker dropped, by element; the first worker knows of elements that are gone since a swap, too.
     fn all_drops(&self) -> String {
-        let names = self.shared.elements.iter().map(|e| e.name.as_str());
-        let counts =
-            names.enumerate().flat_map(|(e, name)| self.drops(e as u32).iter().map(move |d| (name, d)));
+        let all = self.shared.elements.iter().zip(&self.drops);
+        let counts = all.flat_map(|(info, drops)| drops.iter().map(|d| (info.name.as_str(), d)));
         let gone =
             self.shared.plant.upgrade().filter(|_| self.index == 0).map_or_else(Vec::new, |p| p.gone());
         let gone = gone.into_iter().map(|d| (GONE, d));
@@ -282,7 +277,7 @@ impl Worker {
 
     /// The ports of an element: how they work, an agnostic one with a tilde, packets sent, and the ports at the other end.
     /// Click does not count.
-    fn ports_text(&self, e: usize) -> String {
+    fn ports_text(&self, e: ElementId) -> String {
         let as_click = Policy::of_process().as_click;
         let shared = &self.shared;
         let info = &shared.elements[e];
@@ -298,9 +293,9 @@ impl Worker {
                 } else {
                     text += "-\t";
                 }
-                let peers = peers.iter().map(|(peer, port)| match is_output {
-                    true => format!("[{port}] {}", shared.elements[*peer].name),
-                    false => format!("{} [{port}]", shared.elements[*peer].name),
+                let peers = peers.iter().map(|End { element, port }| match is_output {
+                    true => format!("[{port}] {}", shared.elements[*element].name),
+                    false => format!("{} [{port}]", shared.elements[*element].name),
                 });
                 text += &peers.collect::<Vec<_>>().join(", ");
                 text.push('\n');
@@ -329,7 +324,7 @@ fn describe_as(name: &str, access: Access) -> String {
     format!("{name}\t{access}\n")
 }
 
-pub(crate) fn handlers_text(shared: &Shared, element: usize) -> String {
+pub(crate) fn handlers_text(shared: &Shared, element: ElementId) -> String {
     let own = shared.elements[element].own_handlers.iter().filter(|(name, _)| &**name != "*");
     let own = own.map(|(name, access)| describe_as(name, *access));
     own.chain(shared.handlers(element).map(describe)).collect()

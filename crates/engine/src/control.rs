@@ -32,7 +32,7 @@ pub use token::Token;
 
 use crate::handler::{Access, HandlerError, Llrpc};
 use crate::remote::Control;
-use crate::router::Target;
+use crate::router::HandlerRef;
 
 /// The first line of every connection.
 pub const GREETING: &str = "Click::ControlSocket/1.3\r\n";
@@ -68,7 +68,7 @@ pub trait Handlers {
     }
 }
 
-pub(crate) fn visible(target: &Target) -> Result<Access, HandlerError> {
+pub(crate) fn visible(target: &HandlerRef) -> Result<Access, HandlerError> {
     if target.is_private() { Err(HandlerError::unknown(target.name())) } else { Ok(target.access()) }
 }
 

@@ -13,8 +13,9 @@ use crate::clock::Nanos;
 use crate::drops::Reason;
 use crate::element::{Class, Element};
 use crate::handler::HandlerError;
+use crate::ids::ElementId;
 use crate::remote::Control;
-use crate::router::{Shared, Target};
+use crate::router::{HandlerRef, Shared, Wish};
 use crate::swap::Holdings;
 use crate::watch::Watch;
 use crate::worker::Worker;
@@ -22,7 +23,7 @@ use crate::worker::Worker;
 /// The engine as an element sees it while it runs.
 pub struct Cx<'a> {
     pub(crate) worker: &'a mut Worker,
-    pub(crate) element: u32,
+    pub(crate) element: ElementId,
 }
 
 impl Cx<'_> {
@@ -120,25 +121,25 @@ impl Cx<'_> {
     /// want of memory is made, too, if it is counted as dropped. See [`crate::account`].
     #[inline]
     pub fn made(&mut self, n: usize) {
-        self.worker.deeds[self.element as usize].made += n as u64;
+        self.worker.deeds[self.element].made += n as u64;
     }
 
     /// Says that the caller ends `n` packets by what it is for, which is no drop: what a device has sent, fragments that are joined.
     #[inline]
     pub fn took(&mut self, n: usize) {
-        self.worker.deeds[self.element as usize].taken += n as u64;
+        self.worker.deeds[self.element].taken += n as u64;
     }
 
     /// Says that there was no room in queue `queue`, by its index: this element itself, or one that it would have filled.
     #[inline]
-    pub fn found_full(&mut self, queue: usize) {
-        self.worker.tell_full(self.element, queue as u32);
+    pub fn found_full(&mut self, queue: ElementId) {
+        self.worker.tell_full(self.element, queue);
     }
 
     /// Says that queue `queue`, for room in which the caller has waited ([`Cx::found_full`]), has some again.
     #[inline]
-    pub fn found_room(&mut self, queue: usize) {
-        self.worker.tell_room(queue as u32);
+    pub fn found_room(&mut self, queue: ElementId) {
+        self.worker.tell_room(queue);
     }
 
     /// Says that the caller [takes](Cx::took) and frees a packet whose bytes are part of another, or wait to be: who follows it sees that it ends here, in what is made of it.
@@ -228,12 +229,12 @@ impl Cx<'_> {
 
     #[inline]
     fn has_common_timers(&self) -> bool {
-        self.worker.shared.elements[self.element as usize].timers.is_some()
+        self.worker.shared.elements[self.element].timers.is_some()
     }
 
     /// When timer `timer` expires, if it is set.
     pub fn timer(&self, timer: u32) -> Option<Nanos> {
-        match &self.worker.shared.elements[self.element as usize].timers {
+        match &self.worker.shared.elements[self.element].timers {
             Some(common) => common.get(timer),
             None => self.worker.timers.expiry(self.element, timer),
         }
@@ -305,7 +306,7 @@ impl Cx<'_> {
         if self.worker.only_tries {
             return;
         }
-        let told = &self.worker.shared.elements[self.element as usize].told;
+        let told = &self.worker.shared.elements[self.element].told;
         if !told.swap(true, std::sync::atomic::Ordering::Relaxed) {
             self.print(text);
         }
@@ -318,18 +319,18 @@ impl Cx<'_> {
 
     /// This element's name.
     pub fn name(&self) -> &str {
-        &self.worker.shared.elements[self.element as usize].name
+        &self.worker.shared.elements[self.element].name
     }
 
     /// This element as a configuration declares it, `NAME :: CLASS`, which is how Click's messages begin.
     pub fn declaration(&self) -> String {
-        let element = &self.worker.shared.elements[self.element as usize];
+        let element = &self.worker.shared.elements[self.element];
         format!("{} :: {}", element.name, element.class.name)
     }
 
     /// This element's index in the flat graph.
-    pub fn index(&self) -> usize {
-        self.element as usize
+    pub fn index(&self) -> ElementId {
+        self.element
     }
 
     /// This worker's licence to read tables of [`Args::rcu`](crate::args::Args::rcu)'s domain.
@@ -366,7 +367,7 @@ impl Cx<'_> {
     ///
     /// # Errors
     /// See [`HandlerError`].
-    pub fn resolve(&self, name: &str) -> Result<Target, HandlerError> {
+    pub fn resolve(&self, name: &str) -> Result<HandlerRef, HandlerError> {
         self.worker.shared.resolve(name, Some(self.element))
     }
 
@@ -374,7 +375,7 @@ impl Cx<'_> {
     ///
     /// # Errors
     /// See [`HandlerError`].
-    pub fn read_target(&mut self, target: &Target, param: &str) -> Result<String, HandlerError> {
+    pub fn read_target(&mut self, target: &HandlerRef, param: &str) -> Result<String, HandlerError> {
         self.worker.read(target, param)
     }
 
@@ -382,14 +383,14 @@ impl Cx<'_> {
     ///
     /// # Errors
     /// See [`HandlerError`].
-    pub fn write_target(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
+    pub fn write_target(&mut self, target: &HandlerRef, value: &str) -> Result<(), HandlerError> {
         self.worker.write(target, value)
     }
 
     /// Puts `deputy` in this instance's place until it returns, so that calls which come back to the element while it
     /// runs (a script that calls another that calls it) find somebody. Both must work on common state.
     pub fn lend(&mut self, deputy: Box<dyn Element>) {
-        self.worker.slots[self.element as usize] = Some(deputy);
+        self.worker.slots[self.element] = Some(deputy);
     }
 
     /// Does `f` while `me` stands in its own place, so that handlers which `f` calls reach this instance, too. An element
@@ -397,7 +398,7 @@ impl Cx<'_> {
     pub fn reachable<E: Element + Default>(&mut self, me: &mut E, f: impl FnOnce(&mut Self)) {
         self.lend(Box::new(std::mem::take(me)));
         f(self);
-        let lent = self.worker.slots[self.element as usize].take();
+        let lent = self.worker.slots[self.element].take();
         if let Some(lent) = lent.and_then(|e| (e as Box<dyn std::any::Any>).downcast().ok()) {
             *me = *lent;
         }
@@ -411,9 +412,9 @@ impl Cx<'_> {
             return;
         }
         let here = worker.pulse.spot();
-        worker.slots[self.element as usize] = Some(deputy());
+        worker.slots[self.element] = Some(deputy());
         worker.serve();
-        worker.slots[self.element as usize] = None;
+        worker.slots[self.element] = None;
         worker.pulse.enter(here);
     }
 
@@ -524,7 +525,7 @@ impl InitCx<'_> {
 
     /// Which of the element's instances this is, and how many there are.
     pub fn instance(&self) -> (usize, usize) {
-        let place = &self.cx.worker.shared.elements[self.cx.element as usize].place;
+        let place = &self.cx.worker.shared.elements[self.cx.element].place;
         let index = place.workers.iter().position(|w| *w == self.cx.worker.index);
         (index.unwrap_or(0), place.instances())
     }
@@ -564,16 +565,16 @@ impl InitCx<'_> {
     /// See [`OpenCx::inherits`].
     pub fn inherits(&self) -> bool {
         let shared = &self.cx.worker.shared;
-        let info = &shared.elements[self.cx.element as usize];
+        let info = &shared.elements[self.cx.element];
         shared.holdings.inherits(&info.name, info.class, &info.config)
     }
 
-    /// Writes handler `name`, seen from this element, when all elements are initialised, and before any runs. What goes wrong
+    /// Writes a handler, named as seen from this element, when all elements are initialised, and before any runs. What goes wrong
     /// is printed.
-    pub fn write_when_ready(&mut self, name: String, value: String) {
+    pub fn write_when_ready(&mut self, handler: String, value: String) {
         let shared = &self.cx.worker.shared;
         let mut wishes = shared.when_ready.lock().unwrap_or_else(|e| e.into_inner());
-        wishes.push((self.cx.element, name, value));
+        wishes.push(Wish { from: self.cx.element, handler, value });
     }
 
     /// Makes this element the driver's manager: [`Cx::please_stop`] calls its
@@ -584,8 +585,8 @@ impl InitCx<'_> {
     }
 
     /// Index of the element that manages the driver, if one does already.
-    pub fn driver_manager(&self) -> Option<usize> {
-        self.cx.worker.shared.driver().map(|(element, _)| element as usize)
+    pub fn driver_manager(&self) -> Option<ElementId> {
+        self.cx.worker.shared.driver().map(|(element, _)| element)
     }
 
     /// State of type `T` that element `name` provides to this worker. Names are looked up from the innermost
@@ -595,9 +596,9 @@ impl InitCx<'_> {
         self.provided(index)
     }
 
-    /// State of type `T` that element number `index` provides to this worker.
-    pub fn provided<T: Send + Sync + 'static>(&mut self, index: usize) -> Option<Arc<T>> {
-        self.cx.worker.provided(index)?.downcast().ok()
+    /// State of type `T` that an element provides to this worker.
+    pub fn provided<T: Send + Sync + 'static>(&mut self, element: ElementId) -> Option<Arc<T>> {
+        self.cx.worker.provided(element)?.downcast().ok()
     }
 
     /// State of type `T` provided by the nearest elements downstream of output `port` (any output when `None`);
@@ -615,11 +616,11 @@ impl InitCx<'_> {
     pub fn downstream_all<T: Send + Sync + 'static>(
         &mut self,
         port: Option<usize>,
-    ) -> Option<Vec<(usize, Arc<T>)>> {
+    ) -> Option<Vec<(ElementId, Arc<T>)>> {
         let shared = self.cx.worker.shared.clone();
         let mut found = Vec::new();
         let mut seen = HashSet::new();
-        let mut todo: Vec<usize> = shared.neighbours(self.cx.element as usize, port, true);
+        let mut todo: Vec<ElementId> = shared.neighbours(self.cx.element, port, true);
         while let Some(element) = todo.pop() {
             if !seen.insert(element) {
                 continue;
@@ -640,11 +641,11 @@ impl InitCx<'_> {
 
     /// State of type `T` provided by the nearest elements upstream of input `port` of element number `element` from which comes all
     /// that comes in there: elements with several inputs end the search.
-    pub fn sole_sources<T: Send + Sync + 'static>(&mut self, element: usize, port: usize) -> Vec<Arc<T>> {
+    pub fn sole_sources<T: Send + Sync + 'static>(&mut self, element: ElementId, port: usize) -> Vec<Arc<T>> {
         let shared = self.cx.worker.shared.clone();
         let mut found = Vec::new();
         let mut seen = HashSet::new();
-        let mut todo: Vec<usize> = shared.neighbours(element, Some(port), false);
+        let mut todo: Vec<ElementId> = shared.neighbours(element, Some(port), false);
         while let Some(element) = todo.pop() {
             if !seen.insert(element) {
                 continue;
@@ -664,7 +665,7 @@ impl InitCx<'_> {
         let shared = self.cx.worker.shared.clone();
         let mut found = Vec::new();
         let mut seen = HashSet::new();
-        let mut todo: Vec<usize> = shared.neighbours(self.cx.element as usize, port, forward);
+        let mut todo: Vec<ElementId> = shared.neighbours(self.cx.element, port, forward);
         while let Some(element) = todo.pop() {
             if !seen.insert(element) {
                 continue;

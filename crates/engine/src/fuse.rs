@@ -25,7 +25,8 @@ use packet::{Batch, Packet};
 
 use crate::clock::Nanos;
 use crate::element::{Element, Registry};
-use crate::worker::{Edge, PortTable, Slot};
+use crate::ids::{ElementId, IndexSlice};
+use crate::worker::{PortTable, Slot};
 
 /// Elements a pass may replace; longer chains are fused in part.
 const LONGEST: usize = 16;
@@ -161,8 +162,8 @@ pub trait ForkPass: Send {
 
 /// The elements of a chain as a pass sees them while it runs.
 pub struct Chain<'a> {
-    pub(crate) elements: &'a [u32],
-    pub(crate) slots: &'a [Slot],
+    pub(crate) elements: &'a [ElementId],
+    pub(crate) slots: IndexSlice<'a, ElementId, Slot>,
     pub(crate) rcu: &'a sync::rcu::Reader,
     pub(crate) worker: usize,
 }
@@ -171,7 +172,7 @@ impl Chain<'_> {
     /// The element at this place of the chain, as the `T` it was when the pass was made.
     #[inline]
     pub fn get<T: Element>(&self, at: usize) -> Option<&T> {
-        member(self.slots[self.elements[at] as usize].as_deref()?)
+        member(self.slots.at(self.elements[at]).as_deref()?)
     }
 
     /// The worker that runs the pass.
@@ -197,7 +198,7 @@ pub fn member<T: Element>(element: &dyn Element) -> Option<&T> {
 pub(crate) struct Fused {
     pub(crate) name: &'static str,
     /// Indices of the elements, in order; those of branches follow.
-    pub(crate) elements: Vec<u32>,
+    pub(crate) elements: Vec<ElementId>,
     /// Where the connections between them are counted: an index into the worker's output table for each but the last.
     pub(crate) links: Vec<usize>,
     pub(crate) run: Run,
@@ -243,7 +244,7 @@ pub(crate) struct Branch {
 impl Fused {
     /// The elements of the chain, without those of branches.
     #[inline]
-    pub(crate) fn trunk(&self) -> &[u32] {
+    pub(crate) fn trunk(&self) -> &[ElementId] {
         match &self.run {
             Run::Line(_) => &self.elements,
             Run::Fork(fork) => &self.elements[..fork.trunk],
@@ -268,8 +269,8 @@ impl Fused {
     }
 
     /// The element and the output by which packets of a way go on, and where else they are counted.
-    pub(crate) fn exit(&self, way: Way) -> (u32, usize, &[usize]) {
-        let last = |elements: &[u32]| elements.last().copied().unwrap_or(u32::MAX);
+    pub(crate) fn exit(&self, way: Way) -> (ElementId, usize, &[usize]) {
+        let last = |elements: &[ElementId]| *elements.last().expect("a chain has elements");
         match &self.run {
             Run::Line(_) => (last(&self.elements), 0, &[]),
             Run::Fork(fork) => match way.as_branch().and_then(|at| fork.branches.get(at)) {
@@ -280,13 +281,12 @@ impl Fused {
     }
 
     pub(crate) fn describe(&self) -> FusedChain {
-        let indices = |elements: &[u32]| elements.iter().map(|e| *e as usize).collect();
         let branches = match &self.run {
             Run::Line(_) => &[][..],
             Run::Fork(fork) => &fork.branches[..],
         };
-        let branches = branches.iter().map(|b| (b.port, indices(&self.elements[b.elements.clone()])));
-        FusedChain { name: self.name, branches: branches.collect(), elements: indices(self.trunk()) }
+        let branches = branches.iter().map(|b| (b.port, self.elements[b.elements.clone()].to_vec()));
+        FusedChain { name: self.name, branches: branches.collect(), elements: self.trunk().to_vec() }
     }
 }
 
@@ -355,7 +355,7 @@ pub(crate) fn join(parts: &mut Vec<Part>, way: Way, mut batch: Batch, counted: u
 /// Elements in a row: their indices, where the connection behind each is counted, and their instances.
 #[derive(Default)]
 pub(crate) struct Row<'a> {
-    indices: Vec<u32>,
+    indices: Vec<ElementId>,
     links: Vec<usize>,
     elements: Vec<&'a dyn Element>,
 }
@@ -364,19 +364,19 @@ pub(crate) struct Row<'a> {
 struct Finder<'a, 'b> {
     outputs: &'b PortTable,
     /// An element's instance, if it may be fused.
-    at: &'b dyn Fn(u32) -> Option<&'a dyn Element>,
+    at: &'b dyn Fn(ElementId) -> Option<&'a dyn Element>,
 }
 
 impl<'a> Finder<'a, '_> {
     /// The elements that follow `first` by output 0 to input 0, itself first, without those of `others`.
-    fn row(&self, first: Option<u32>, others: &[u32]) -> Row<'a> {
+    fn row(&self, first: Option<ElementId>, others: &[ElementId]) -> Row<'a> {
         let mut row = Row::default();
         self.fill(&mut row, first, others);
         row
     }
 
     /// Writes them over what `row` held.
-    fn fill(&self, row: &mut Row<'a>, first: Option<u32>, others: &[u32]) {
+    fn fill(&self, row: &mut Row<'a>, first: Option<ElementId>, others: &[ElementId]) {
         row.indices.clear();
         row.elements.clear();
         row.links.clear();
@@ -395,9 +395,9 @@ impl<'a> Finder<'a, '_> {
     }
 
     /// The element behind an output, if packets come to its input 0 and nobody is to be woken.
-    fn behind(&self, element: u32, port: usize) -> Option<u32> {
-        let edge = self.outputs.at(element, port).map_or(Edge::NONE, |at| self.outputs.edges[at]);
-        (edge.element != u32::MAX && edge.port == 0 && !edge.wakes).then_some(edge.element)
+    fn behind(&self, element: ElementId, port: usize) -> Option<ElementId> {
+        let edge = self.outputs.edges[self.outputs.at(element, port)?];
+        (edge.port == 0 && !edge.wakes).then_some(edge.element)
     }
 
     fn branch(&self, trunk: &Row<'_>, at: usize, port: usize) -> Row<'a> {
@@ -442,10 +442,10 @@ impl<'a> Finder<'a, '_> {
 
 /// The pass for what begins at `head`: of all that fit, the one over most elements. `row` only lends its memory.
 pub(crate) fn find<'a>(
-    head: u32,
+    head: ElementId,
     registry: &Registry,
     outputs: &PortTable,
-    at: &dyn Fn(u32) -> Option<&'a dyn Element>,
+    at: &dyn Fn(ElementId) -> Option<&'a dyn Element>,
     row: &mut Row<'a>,
 ) -> Option<Fused> {
     let finder = Finder { outputs, at };
@@ -464,9 +464,9 @@ pub struct FusedChain {
     /// The name of its [`Fusion`] or [`Fork`].
     pub name: &'static str,
     /// Indices of its elements, in order.
-    pub elements: Vec<usize>,
+    pub elements: Vec<ElementId>,
     /// Outputs of the last one with the elements behind them that belong to the pass.
-    pub branches: Vec<(usize, Vec<usize>)>,
+    pub branches: Vec<(usize, Vec<ElementId>)>,
 }
 
 /// The chains among all elements, each in its longest form: without those that only begin inside another.
@@ -474,7 +474,7 @@ pub(crate) fn longest(fused: impl IntoIterator<Item = FusedChain>) -> Vec<FusedC
     let mut known = HashSet::new();
     let all: Vec<FusedChain> = fused.into_iter().filter(|chain| known.insert(chain.clone())).collect();
     // A chain inside another ends where that one ends, or one of its branches.
-    let mut by_end: HashMap<usize, Vec<&FusedChain>> = HashMap::new();
+    let mut by_end: HashMap<ElementId, Vec<&FusedChain>> = HashMap::new();
     for chain in &all {
         let ends = std::iter::once(&chain.elements).chain(chain.branches.iter().map(|(_, b)| b));
         for end in ends.filter_map(|elements| elements.last()) {
@@ -485,7 +485,7 @@ pub(crate) fn longest(fused: impl IntoIterator<Item = FusedChain>) -> Vec<FusedC
         let others = c.elements.last().and_then(|end| by_end.get(end));
         others.into_iter().flatten().any(|o| {
             let ends =
-                |elements: &[usize]| elements.len() > c.elements.len() && elements.ends_with(&c.elements);
+                |elements: &[ElementId]| elements.len() > c.elements.len() && elements.ends_with(&c.elements);
             ends(&o.elements) && o.branches == c.branches
                 || c.branches.is_empty() && o.branches.iter().any(|(_, b)| ends(b) || *b == c.elements)
         })

@@ -8,13 +8,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::element::{Class, Registry};
+use crate::ids::{ElementId, IndexVec};
 use crate::ports::{PortCounts, Processing, flows_from, flows_to, processing};
 
 mod circles;
 mod wiring;
 
-pub(crate) use wiring::{End, Side, Wired, Wiring};
-pub use wiring::{Port, Ports};
+pub use wiring::{End, Port, Ports};
+pub(crate) use wiring::{Side, Wired, Wiring};
 
 /// Passes over all connections before the rest goes port by port.
 const PASSES: usize = 8;
@@ -25,19 +26,19 @@ const MOST: usize = 10;
 /// A checked graph.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    pub(crate) classes: Vec<&'static Class>,
+    pub(crate) classes: IndexVec<ElementId, &'static Class>,
     /// Per element, per port: how it works and what is connected to it.
     pub(crate) wiring: Arc<Wiring>,
 }
 
 impl Checked {
     /// The inputs of an element.
-    pub(crate) fn inputs(&self, element: usize) -> Ports<'_> {
+    pub(crate) fn inputs(&self, element: ElementId) -> Ports<'_> {
         self.wiring.inputs.of(element)
     }
 
     /// The outputs of an element.
-    pub(crate) fn outputs(&self, element: usize) -> Ports<'_> {
+    pub(crate) fn outputs(&self, element: ElementId) -> Ports<'_> {
         self.wiring.outputs.of(element)
     }
 }
@@ -49,7 +50,9 @@ pub(crate) fn check(graph: &Graph, registry: &Registry) -> Result<Checked, Vec<D
     let mut used = used_ports(graph);
     check_counts(graph, &known, &mut used, &mut errors);
     check_sole(graph, &known, &mut errors);
-    let Some(classes) = known.into_iter().collect::<Option<Vec<_>>>() else { return Err(errors) };
+    let Some(classes) = known.into_iter().collect::<Option<Vec<_>>>().map(IndexVec::from) else {
+        return Err(errors);
+    };
     let mut wiring = connect(graph, &used);
     resolve(graph, &classes, &mut wiring);
     report_conflicts(graph, &classes, &wiring, &mut errors);
@@ -73,7 +76,7 @@ fn find_classes(
     graph: &Graph,
     registry: &Registry,
     errors: &mut Vec<Diagnostic>,
-) -> Vec<Option<&'static Class>> {
+) -> IndexVec<ElementId, Option<&'static Class>> {
     let mut reported = std::collections::HashSet::new();
     let mut find = |element: &lang::Element| {
         let class = registry.get(&element.class);
@@ -99,7 +102,11 @@ fn find_classes(
 }
 
 /// Reports elements whose first argument names what another element of their class has ([`Class::sole`]).
-fn check_sole(graph: &Graph, classes: &[Option<&'static Class>], errors: &mut Vec<Diagnostic>) {
+fn check_sole(
+    graph: &Graph,
+    classes: &IndexVec<ElementId, Option<&'static Class>>,
+    errors: &mut Vec<Diagnostic>,
+) {
     let mut owners: HashMap<(&str, String), &lang::Element> = HashMap::new();
     for (element, class) in graph.elements.iter().zip(classes) {
         let Some((class, what)) = class.and_then(|class| Some((class, class.sole?))) else { continue };
@@ -125,37 +132,41 @@ fn check_sole(graph: &Graph, classes: &[Option<&'static Class>], errors: &mut Ve
 
 /// The ports in use of each element, inputs and outputs: one more than the highest.
 struct Used {
-    inputs: Vec<usize>,
-    outputs: Vec<usize>,
+    inputs: IndexVec<ElementId, usize>,
+    outputs: IndexVec<ElementId, usize>,
 }
 
 fn used_ports(graph: &Graph) -> Used {
-    let none = vec![0; graph.elements.len()];
+    let none = IndexVec::filled(0, graph.elements.len());
     let mut used = Used { inputs: none.clone(), outputs: none };
-    for c in &graph.connections {
-        let (from, to) = (&mut used.outputs[c.from.element], &mut used.inputs[c.to.element]);
-        *from = (*from).max(c.from.port + 1);
-        *to = (*to).max(c.to.port + 1);
+    for (from, to) in links(graph) {
+        let (outputs, inputs) = (&mut used.outputs[from.element], &mut used.inputs[to.element]);
+        *outputs = (*outputs).max(from.port + 1);
+        *inputs = (*inputs).max(to.port + 1);
     }
     used
 }
 
+/// All connections: from an output to an input.
+fn links(graph: &Graph) -> impl Iterator<Item = (End, End)> + Clone {
+    graph.connections.iter().map(|c| (c.from.into(), c.to.into()))
+}
+
 fn connect(graph: &Graph, used: &Used) -> Wiring {
-    let links = graph.connections.iter().map(|c| ((c.from.element, c.from.port), (c.to.element, c.to.port)));
     Wiring {
-        inputs: Side::new(&used.inputs, links.clone().map(|(from, to)| (to, from))),
-        outputs: Side::new(&used.outputs, links),
+        inputs: Side::new(&used.inputs, links(graph).map(|(from, to)| (to, from))),
+        outputs: Side::new(&used.outputs, links(graph)),
     }
 }
 
 /// Reports ports that a class does not have, and adds those that must be there but are not used: left unconnected, reported below.
 fn check_counts(
     graph: &Graph,
-    classes: &[Option<&'static Class>],
+    classes: &IndexVec<ElementId, Option<&'static Class>>,
     all: &mut Used,
     errors: &mut Vec<Diagnostic>,
 ) {
-    for (i, (element, class)) in graph.elements.iter().zip(classes).enumerate() {
+    for (element, (i, class)) in graph.elements.iter().zip(classes.iter_enumerated()) {
         let Some(class) = class else { continue };
         let Some(counts) = PortCounts::parse(class.ports) else { continue };
         let used = (all.inputs[i], all.outputs[i]);
@@ -180,8 +191,8 @@ fn check_counts(
 
 /// Resolves agnostic ports: a port takes the processing of what it is connected to, and of the ports of its own
 /// element that packets flow to or from.
-fn resolve(graph: &Graph, classes: &[&'static Class], wiring: &mut Wiring) {
-    for (i, class) in classes.iter().enumerate() {
+fn resolve(graph: &Graph, classes: &IndexVec<ElementId, &'static Class>, wiring: &mut Wiring) {
+    for (i, class) in classes.iter_enumerated() {
         for (p, port) in wiring.inputs.processing_mut(i).iter_mut().enumerate() {
             *port = processing(class.processing, false, p);
         }
@@ -192,10 +203,10 @@ fn resolve(graph: &Graph, classes: &[&'static Class], wiring: &mut Wiring) {
     // Most configurations are resolved when all connections have been looked at in order a few times.
     for _ in 0..PASSES {
         let mut changed = false;
-        for c in &graph.connections {
-            changed |= join(wiring, (c.from.element, c.from.port), (c.to.element, c.to.port));
+        for (from, to) in links(graph) {
+            changed |= join(wiring, from, to);
         }
-        for (i, class) in classes.iter().enumerate() {
+        for (i, class) in classes.iter_enumerated() {
             changed |= flow(class, wiring, i);
         }
         if !changed {
@@ -214,8 +225,8 @@ fn join(wiring: &mut Wiring, from: End, to: End) -> bool {
 }
 
 /// Gives a port without processing this one; returns whether it changed.
-fn set(side: &mut Side, (element, port): End, to: Processing) -> bool {
-    let port = &mut side.processing_mut(element)[port];
+fn set(side: &mut Side, end: End, to: Processing) -> bool {
+    let port = &mut side.processing_mut(end.element)[end.port];
     let change = *port == Processing::Agnostic && to != Processing::Agnostic;
     if change {
         *port = to;
@@ -229,7 +240,7 @@ fn is_agnostic(class: &Class, is_output: bool, port: usize) -> bool {
 }
 
 /// Lets the ports of an element decide each other along its flow; returns whether one changed.
-fn flow(class: &Class, wiring: &mut Wiring, e: usize) -> bool {
+fn flow(class: &Class, wiring: &mut Wiring, e: ElementId) -> bool {
     let (inputs, outputs) = (wiring.inputs.of(e).len(), wiring.outputs.of(e).len());
     let mut changed = false;
     for input in (0..inputs).filter(|p| is_agnostic(class, false, *p)) {
@@ -242,7 +253,8 @@ fn flow(class: &Class, wiring: &mut Wiring, e: usize) -> bool {
             if is_agnostic(class, true, output) {
                 let a = wiring.inputs.processing_mut(e)[input];
                 let b = wiring.outputs.processing_mut(e)[output];
-                changed |= set(&mut wiring.outputs, (e, output), a) | set(&mut wiring.inputs, (e, input), b);
+                let ends = [output, input].map(|port| End { element: e, port });
+                changed |= set(&mut wiring.outputs, ends[0], a) | set(&mut wiring.inputs, ends[1], b);
             }
         }
     }
@@ -251,23 +263,23 @@ fn flow(class: &Class, wiring: &mut Wiring, e: usize) -> bool {
 
 /// Processing on its way from port to port.
 struct Spreading<'a> {
-    classes: &'a [&'static Class],
+    classes: &'a IndexVec<ElementId, &'static Class>,
     /// Decided ports whose neighbours have not been looked at: whether it is an output, and which.
     todo: Vec<(bool, End)>,
     /// Elements whose inputs, and whose outputs, have decided all ports across from them.
-    passed: [Vec<bool>; 2],
+    passed: [IndexVec<ElementId, bool>; 2],
 }
 
 impl<'a> Spreading<'a> {
-    fn new(classes: &'a [&'static Class], wiring: &Wiring) -> Spreading<'a> {
+    fn new(classes: &'a IndexVec<ElementId, &'static Class>, wiring: &Wiring) -> Spreading<'a> {
         let mut todo = Vec::new();
         for (is_output, side) in [(false, &wiring.inputs), (true, &wiring.outputs)] {
-            for (e, ports) in side.each().enumerate() {
+            for (element, ports) in side.each() {
                 let decided = ports.iter().enumerate().filter(|(_, p)| p.processing != Processing::Agnostic);
-                todo.extend(decided.map(|(p, _)| (is_output, (e, p))));
+                todo.extend(decided.map(|(port, _)| (is_output, End { element, port })));
             }
         }
-        let none = vec![false; classes.len()];
+        let none = IndexVec::filled(false, classes.len());
         Spreading { classes, todo, passed: [none.clone(), none] }
     }
 
@@ -277,21 +289,24 @@ impl<'a> Spreading<'a> {
                 true => (&mut wiring.outputs, &mut wiring.inputs),
                 false => (&mut wiring.inputs, &mut wiring.outputs),
             };
-            let Some(port) = own.of(here.0).get(here.1) else { continue };
+            let Some(port) = own.of(here.element).get(here.port) else { continue };
             for peer in port.peers {
                 if set(other, *peer, port.processing) {
                     self.todo.push((!is_output, *peer));
                 }
             }
-            let class = self.classes[here.0];
-            let passed =
-                std::mem::replace(&mut self.passed[usize::from(is_output)][here.0], class.flow == "x/x");
-            if passed || !is_agnostic(class, is_output, here.1) {
+            let class = self.classes[here.element];
+            let passed = std::mem::replace(
+                &mut self.passed[usize::from(is_output)][here.element],
+                class.flow == "x/x",
+            );
+            if passed || !is_agnostic(class, is_output, here.port) {
                 continue;
             }
-            for across in across(class, is_output, here.1, other.of(here.0).len()) {
-                if is_agnostic(class, !is_output, across) && set(other, (here.0, across), port.processing) {
-                    self.todo.push((!is_output, (here.0, across)));
+            for port_across in across(class, is_output, here.port, other.of(here.element).len()) {
+                let across = End { port: port_across, ..here };
+                if is_agnostic(class, !is_output, across.port) && set(other, across, port.processing) {
+                    self.todo.push((!is_output, across));
                 }
             }
         }
@@ -309,17 +324,14 @@ fn across(class: &Class, is_output: bool, port: usize, n: usize) -> impl Iterato
 
 fn report_conflicts(
     graph: &Graph,
-    classes: &[&'static Class],
+    classes: &IndexVec<ElementId, &'static Class>,
     wiring: &Wiring,
     errors: &mut Vec<Diagnostic>,
 ) {
     for c in &graph.connections {
-        let (Some(from), Some(to)) = (
-            wiring.outputs.processing((c.from.element, c.from.port)),
-            wiring.inputs.processing((c.to.element, c.to.port)),
-        ) else {
-            continue;
-        };
+        let from = wiring.outputs.processing(c.from.into());
+        let to = wiring.inputs.processing(c.to.into());
+        let (Some(from), Some(to)) = (from, to) else { continue };
         if from == to || from == Processing::Agnostic || to == Processing::Agnostic {
             continue;
         }
@@ -341,9 +353,9 @@ fn report_conflicts(
             .help(mend),
         );
     }
-    for (i, class) in classes.iter().enumerate() {
+    for (i, class) in classes.iter_enumerated() {
         report_internal_conflicts(
-            &graph.elements[i],
+            &graph.elements[i.index()],
             class,
             (wiring.inputs.of(i), wiring.outputs.of(i)),
             errors,
@@ -384,7 +396,7 @@ fn report_internal_conflicts(
 }
 
 fn check_connected(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnostic>) {
-    for (i, element) in graph.elements.iter().enumerate() {
+    for (element, i) in graph.elements.iter().zip(checked.classes.ids()) {
         let sides = [(checked.inputs(i), false), (checked.outputs(i), true)];
         for (ports, is_output) in sides {
             for (p, port) in ports.iter().enumerate() {

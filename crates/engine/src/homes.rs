@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use lang::{Diagnostic, Graph};
 
 use crate::element::{Element, Tasks};
+use crate::ids::{ElementId, IndexVec, first_ids};
 
 /// A wish of one element for where the tasks of another run, see [`Element::homes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,18 +19,26 @@ pub struct Home {
     pub strict: bool,
 }
 
+/// By element, workers for its tasks if somebody asked for some.
+pub(crate) type Wished = IndexVec<ElementId, Option<Vec<usize>>>;
+
 /// The workers that are wished for each element's tasks; where several speak of one, the last.
 pub(crate) fn gather(
     graph: &Graph,
-    elements: &[Box<dyn Element>],
-    tasks: &[Tasks],
+    elements: &IndexVec<ElementId, Box<dyn Element>>,
+    tasks: &IndexVec<ElementId, Tasks>,
     workers: usize,
-) -> Result<Vec<Option<Vec<usize>>>, Vec<Diagnostic>> {
+) -> Result<Wished, Vec<Diagnostic>> {
     // Few configurations wish for anything.
-    let index = std::cell::LazyCell::new(|| -> HashMap<&str, usize> {
-        graph.elements.iter().enumerate().map(|(e, element)| (element.name.as_str(), e)).collect()
+    let index = std::cell::LazyCell::new(|| -> HashMap<&str, ElementId> {
+        graph
+            .elements
+            .iter()
+            .zip(first_ids(graph.elements.len()))
+            .map(|(element, e)| (element.name.as_str(), e))
+            .collect()
     });
-    let (mut homes, mut errors) = (vec![None; elements.len()], Vec::new());
+    let (mut homes, mut errors) = (IndexVec::filled(None, elements.len()), Vec::new());
     for (who, element) in graph.elements.iter().zip(elements) {
         for home in element.homes(workers) {
             let meant = match lookup(&index, &home.element, &who.name) {
@@ -52,7 +61,7 @@ pub(crate) fn gather(
 }
 
 /// The element that a name means, seen from the element `from`.
-pub(crate) fn lookup(index: &HashMap<&str, usize>, name: &str, from: &str) -> Option<usize> {
+pub(crate) fn lookup(index: &HashMap<&str, ElementId>, name: &str, from: &str) -> Option<ElementId> {
     let mut scope = from;
     while let Some((outer, _)) = scope.rsplit_once('/') {
         if let Some(e) = index.get(format!("{outer}/{name}").as_str()) {
@@ -63,23 +72,22 @@ pub(crate) fn lookup(index: &HashMap<&str, usize>, name: &str, from: &str) -> Op
     index.get(name).copied()
 }
 
-/// Elements with tasks, by index.
-fn tasks_of(tasks: &[Tasks]) -> Vec<bool> {
+/// Which elements have tasks.
+fn tasks_of(tasks: &IndexVec<ElementId, Tasks>) -> IndexVec<ElementId, bool> {
     tasks.iter().map(|t| *t != Tasks::None).collect()
 }
 
 /// The elements with tasks inside the compound that a name means, seen from the element `from`. A compound none of whose
 /// elements has a task is represented by its first element.
-fn members(graph: &Graph, has_task: &[bool], name: &str, from: &str) -> Vec<usize> {
+fn members(graph: &Graph, has_task: &IndexVec<ElementId, bool>, name: &str, from: &str) -> Vec<ElementId> {
     let mut scope = from;
     loop {
         let outer = scope.rsplit_once('/').map(|(outer, _)| outer);
         let prefix = outer.map_or(format!("{name}/"), |outer| format!("{outer}/{name}/"));
-        let inside =
-            graph.elements.iter().enumerate().filter(|(_, e)| e.name.starts_with(&prefix)).map(|(e, _)| e);
-        let inside: Vec<usize> = inside.collect();
+        let inside: Vec<ElementId> =
+            has_task.ids().filter(|e| graph.elements[e.index()].name.starts_with(&prefix)).collect();
         if let Some(first) = inside.first() {
-            let tasked: Vec<usize> = inside.iter().copied().filter(|e| has_task[*e]).collect();
+            let tasked: Vec<ElementId> = inside.iter().copied().filter(|e| has_task[*e]).collect();
             return if tasked.is_empty() { vec![*first] } else { tasked };
         }
         match outer {

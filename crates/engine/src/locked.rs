@@ -195,7 +195,7 @@ impl Element for Locked {
 
     fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
         // On the worker that has initialised the element.
-        if cx.router().home(cx.index() as u32) == cx.worker() {
+        if cx.router().home(cx.index()) == cx.worker() {
             self.get().acquire(cx, depot);
         }
     }

@@ -10,6 +10,7 @@ use sync::lock::How;
 
 use crate::element::Element;
 use crate::homes;
+use crate::ids::{ElementId, IndexVec};
 use crate::plan::{Mode, Place};
 use crate::planned::Planned;
 
@@ -98,11 +99,14 @@ pub(crate) fn of(element: &dyn Element, place: &Place, why_one: &'static str) ->
 }
 
 /// Joins what all elements say of the locks that they have in common.
-pub(crate) fn join(all: &mut [Planned], names: &[&str], locks: Vec<Vec<LockUse>>) {
-    let index: HashMap<&str, usize> = names.iter().enumerate().map(|(e, name)| (*name, e)).collect();
-    let named: Vec<Vec<(String, LockUse)>> = locks
-        .iter()
-        .enumerate()
+pub(crate) fn join(
+    all: &mut IndexVec<ElementId, Planned>,
+    names: &IndexVec<ElementId, &str>,
+    locks: IndexVec<ElementId, Vec<LockUse>>,
+) {
+    let index: HashMap<&str, ElementId> = names.iter_enumerated().map(|(e, name)| (*name, e)).collect();
+    let named: IndexVec<ElementId, Vec<(String, LockUse)>> = locks
+        .iter_enumerated()
         .map(|(e, of)| {
             let mut mine: Vec<(String, LockUse)> = Vec::new();
             for lock in of {
@@ -115,12 +119,12 @@ pub(crate) fn join(all: &mut [Planned], names: &[&str], locks: Vec<Vec<LockUse>>
             mine
         })
         .collect();
-    let takers = |e: usize, lock: &LockUse| match lock.when {
+    let takers = |e: ElementId, lock: &LockUse| match lock.when {
         When::Control => &[][..],
         _ => &all[e].place.workers[..],
     };
     let workers = |name: &str, guards: &str| -> Vec<usize> {
-        let uses = named.iter().enumerate().flat_map(|(e, of)| of.iter().map(move |l| (e, l)));
+        let uses = named.iter_enumerated().flat_map(|(e, of)| of.iter().map(move |l| (e, l)));
         let same = uses.filter(|(_, (n, l))| n == name && l.guards == guards);
         let mut workers: Vec<usize> = same.flat_map(|(e, (_, l))| takers(e, l).iter().copied()).collect();
         workers.sort_unstable();
@@ -137,10 +141,10 @@ pub(crate) fn join(all: &mut [Planned], names: &[&str], locks: Vec<Vec<LockUse>>
 
 /// Whose lock it is that element `e` speaks of. An owner may itself use another's; what is no element's name stands for itself.
 fn owner(
-    index: &HashMap<&str, usize>,
-    names: &[&str],
-    locks: &[Vec<LockUse>],
-    mut e: usize,
+    index: &HashMap<&str, ElementId>,
+    names: &IndexVec<ElementId, &str>,
+    locks: &IndexVec<ElementId, Vec<LockUse>>,
+    mut e: ElementId,
     lock: &LockUse,
 ) -> String {
     let mut lock = lock;

@@ -9,6 +9,8 @@ use sync::heap::in_lines;
 
 use crate::element::{Element, Sharing, Tasks};
 use crate::graph::Checked;
+use crate::homes::Wished;
+use crate::ids::{ElementId, IndexVec, first_ids};
 use crate::ports::Processing;
 
 /// How an element's instances relate.
@@ -65,6 +67,9 @@ impl Place {
     }
 }
 
+/// Where each element runs.
+pub(crate) type Placed = IndexVec<ElementId, Arc<Place>>;
+
 /// What an element allows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
@@ -75,7 +80,7 @@ pub(crate) struct How {
 }
 
 impl How {
-    pub(crate) fn of(checked: &Checked, e: usize, primary: &dyn Element) -> How {
+    pub(crate) fn of(checked: &Checked, e: ElementId, primary: &dyn Element) -> How {
         let sharing = match primary.one_order() {
             Some(_) => Sharing::Serial,
             None => checked.classes[e].sharing,
@@ -98,17 +103,17 @@ impl Sets {
         Sets { words, bits: vec![0; count * words] }
     }
 
-    fn of(&self, element: usize) -> &[u64] {
-        &self.bits[element * self.words..(element + 1) * self.words]
+    fn of(&self, element: ElementId) -> &[u64] {
+        &self.bits[element.index() * self.words..(element.index() + 1) * self.words]
     }
 
-    fn has(&self, element: usize, worker: usize) -> bool {
+    fn has(&self, element: ElementId, worker: usize) -> bool {
         contains(self.of(element), worker)
     }
 
     /// Puts a worker into the set of an element; returns whether it was there.
-    fn insert(&mut self, element: usize, worker: usize) -> bool {
-        let word = &mut self.bits[element * self.words + worker / 64];
+    fn insert(&mut self, element: ElementId, worker: usize) -> bool {
+        let word = &mut self.bits[element.index() * self.words + worker / 64];
         let before = *word >> (worker % 64) & 1 != 0;
         *word |= 1 << (worker % 64);
         before
@@ -137,13 +142,13 @@ impl Reach {
 /// Elements that run alike share a [`Place`]: of a million, most do.
 pub(crate) fn plan(
     checked: &Checked,
-    tasks: &[Tasks],
-    wished: &[Option<Vec<usize>>],
-    how: &[How],
+    tasks: &IndexVec<ElementId, Tasks>,
+    wished: &Wished,
+    how: &IndexVec<ElementId, How>,
     workers: usize,
-) -> Vec<Arc<Place>> {
+) -> Placed {
     let count = checked.classes.len();
-    let mut homes: Vec<Vec<usize>> = vec![Vec::new(); count];
+    let mut homes: IndexVec<ElementId, Vec<usize>> = IndexVec::filled(Vec::new(), count);
     let mut reach = Reach::new(count, workers);
     let mut load = vec![0usize; workers];
     // Others go where those that have a place leave room.
@@ -152,19 +157,19 @@ pub(crate) fn plan(
     }
     // First those that bring most packets, then others that bring some, then those that fetch them: a fetching task goes where its
     // packets are. Devices with queues are spread before the taps and sources beside them, which have little to do.
-    let fetches = |e: usize| checked.inputs(e).first().is_some_and(|p| p.processing == Processing::Pull);
-    let mut upstream = Upstream { seen: vec![0; count], round: 0 };
-    let mut candidates = |e: usize, reach: &Reach| {
+    let fetches = |e: ElementId| checked.inputs(e).first().is_some_and(|p| p.processing == Processing::Pull);
+    let mut upstream = Upstream { seen: IndexVec::filled(0, count), round: 0 };
+    let mut candidates = |e: ElementId, reach: &Reach| {
         let near = if fetches(e) { upstream.sources(checked, reach, e, workers) } else { Vec::new() };
         if near.is_empty() { (0..workers).collect() } else { near }
     };
-    let rank = |e: usize| match tasks[e] {
+    let rank = |e: ElementId| match tasks[e] {
         _ if fetches(e) => 2,
         Tasks::Many(_) => 0,
         _ => 1,
     };
     for e in (0..3).flat_map(|turn| {
-        (0..count).filter({
+        first_ids(count).filter({
             let rank = &rank;
             move |e| rank(*e) == turn
         })
@@ -184,7 +189,7 @@ pub(crate) fn plan(
         }
     }
     let mut places = Places::default();
-    (0..count).map(|e| places.get(&reach, e, &homes[e], how[e], workers)).collect()
+    first_ids(count).map(|e| places.get(&reach, e, &homes[e], how[e], workers)).collect()
 }
 
 /// The `n` of these workers that have the least to do, ascending; all if there are fewer.
@@ -198,13 +203,19 @@ fn choose(mut candidates: Vec<usize>, n: usize, load: &[usize]) -> Vec<usize> {
 /// The way from elements up to the queues that they pull from.
 struct Upstream {
     /// The round in which an element was met last.
-    seen: Vec<u32>,
+    seen: IndexVec<ElementId, u32>,
     round: u32,
 }
 
 impl Upstream {
     /// Workers that push into the queues from which `element` would pull.
-    fn sources(&mut self, checked: &Checked, reach: &Reach, element: usize, workers: usize) -> Vec<usize> {
+    fn sources(
+        &mut self,
+        checked: &Checked,
+        reach: &Reach,
+        element: ElementId,
+        workers: usize,
+    ) -> Vec<usize> {
         self.round += 1;
         let mut todo = vec![element];
         let mut found = vec![0u64; workers.div_ceil(64)];
@@ -217,14 +228,14 @@ impl Upstream {
             }
             let inputs = checked.inputs(e);
             let pulls = inputs.iter().filter(|p| p.processing == Processing::Pull);
-            todo.extend(pulls.flat_map(|p| p.peers.iter().map(|peer| peer.0)));
+            todo.extend(pulls.flat_map(|p| p.peers.iter().map(|peer| peer.element)));
         }
         (0..workers).filter(|w| contains(&found, *w)).collect()
     }
 }
 
 /// Calls `mark` with all that a task of `element` reaches, and whether by a pull, until it answers that it knew.
-fn spread(checked: &Checked, element: usize, mut mark: impl FnMut(usize, bool) -> bool) {
+fn spread(checked: &Checked, element: ElementId, mut mark: impl FnMut(ElementId, bool) -> bool) {
     // (element, whether it was reached by a pull)
     let mut todo = vec![(element, None)];
     while let Some((e, by_pull)) = todo.pop() {
@@ -232,10 +243,10 @@ fn spread(checked: &Checked, element: usize, mut mark: impl FnMut(usize, bool) -
             continue;
         }
         for port in checked.outputs(e).iter().filter(|p| p.processing == Processing::Push) {
-            todo.extend(port.peers.iter().map(|peer| (peer.0, Some(false))));
+            todo.extend(port.peers.iter().map(|peer| (peer.element, Some(false))));
         }
         for port in checked.inputs(e).iter().filter(|p| p.processing == Processing::Pull) {
-            todo.extend(port.peers.iter().map(|peer| (peer.0, Some(true))));
+            todo.extend(port.peers.iter().map(|peer| (peer.element, Some(true))));
         }
     }
 }
@@ -244,18 +255,18 @@ fn spread(checked: &Checked, element: usize, mut mark: impl FnMut(usize, bool) -
 pub(crate) struct Reached<'a> {
     checked: &'a Checked,
     /// The round in which an element was met last, by pushes and by pulls.
-    seen: [Vec<u32>; 2],
+    seen: [IndexVec<ElementId, u32>; 2],
     round: u32,
 }
 
 impl<'a> Reached<'a> {
     pub(crate) fn new(checked: &'a Checked) -> Reached<'a> {
-        let none = vec![0; checked.classes.len()];
+        let none = IndexVec::filled(0, checked.classes.len());
         Reached { checked, seen: [none.clone(), none], round: 0 }
     }
 
     /// The elements that a task of `element` reaches, itself first.
-    pub(crate) fn from(&mut self, element: usize) -> Vec<usize> {
+    pub(crate) fn from(&mut self, element: ElementId) -> Vec<ElementId> {
         self.round += 1;
         let (seen, round) = (&mut self.seen, self.round);
         let mut others = Vec::new();
@@ -280,7 +291,7 @@ struct Places {
 }
 
 impl Places {
-    fn get(&mut self, reach: &Reach, e: usize, homes: &[usize], how: How, workers: usize) -> Arc<Place> {
+    fn get(&mut self, reach: &Reach, e: ElementId, homes: &[usize], how: How, workers: usize) -> Arc<Place> {
         self.key.clear();
         self.key.extend([how.sharing as u64, u64::from(how.shares)]);
         self.key.extend(reach.push.of(e).iter().chain(reach.pull.of(e)));
@@ -295,7 +306,7 @@ impl Places {
     }
 }
 
-fn place(reach: &Reach, e: usize, homes: &[usize], how: How, workers: usize) -> Place {
+fn place(reach: &Reach, e: ElementId, homes: &[usize], how: How, workers: usize) -> Place {
     let push = |w: &usize| reach.push.has(e, *w);
     let pull = |w: &usize| reach.pull.has(e, *w);
     let mut here: Vec<usize> = (0..workers).filter(|w| push(w) || pull(w) || homes.contains(w)).collect();

@@ -10,9 +10,11 @@ use packet::port::{Device, Error, Info, Provider, RxQueue, Spec, TxQueue};
 use crate::args::Names;
 use crate::build::{Opening, hows, open_all};
 use crate::element::{Class, Registry, Sharing};
+use crate::graph::End;
 use crate::homes;
+use crate::ids::{ElementId, IndexVec};
 use crate::locks::{self, PlannedLock};
-use crate::plan::{self, Mode, Place};
+use crate::plan::{self, Mode, Place, Placed};
 use crate::ports::Processing;
 use crate::router::{self, Check};
 use crate::swap::Holdings;
@@ -32,9 +34,9 @@ pub struct Planned {
     /// Where it runs.
     pub place: Arc<Place>,
     /// Its outputs, how each works, and what it leads to: element and input.
-    pub outputs: Vec<(Processing, Vec<(usize, usize)>)>,
+    pub outputs: Vec<(Processing, Vec<End>)>,
     /// The tasks by which workers reach it: element and worker.
-    pub reached_from: Vec<(usize, usize)>,
+    pub reached_from: Vec<(ElementId, usize)>,
     /// The locks that it takes.
     pub locks: Vec<PlannedLock>,
 }
@@ -49,13 +51,12 @@ impl Check {
         graph: &Graph,
         workers: usize,
         queues: Box<Queues>,
-    ) -> Result<Vec<Planned>, Vec<Diagnostic>> {
+    ) -> Result<IndexVec<ElementId, Planned>, Vec<Diagnostic>> {
         let (places, planned) = self.place(graph, workers.max(1), queues)?;
         let Check { checked, primaries, .. } = &planned;
         let hows = hows(checked, primaries);
-        let mut all: Vec<Planned> = places
-            .into_iter()
-            .enumerate()
+        let mut all: IndexVec<ElementId, Planned> = places
+            .into_iter_enumerated()
             .map(|(e, place)| {
                 let class = checked.classes[e];
                 let ports = checked.outputs(e).iter();
@@ -71,7 +72,7 @@ impl Check {
             })
             .collect();
         let mut search = plan::Reached::new(checked);
-        for task in 0..all.len() {
+        for task in all.ids() {
             let homes = all[task].place.tasks.clone();
             if homes.is_empty() {
                 continue;
@@ -82,7 +83,7 @@ impl Check {
         }
         let locks = all.iter().zip(primaries);
         let locks = locks.map(|(p, primary)| locks::of(&**primary, &p.place, p.why_one)).collect();
-        let names: Vec<&str> = graph.elements.iter().map(|e| e.name.as_str()).collect();
+        let names: IndexVec<ElementId, &str> = graph.elements.iter().map(|e| e.name.as_str()).collect();
         locks::join(&mut all, &names, locks);
         Ok(all)
     }
@@ -93,7 +94,7 @@ impl Check {
         graph: &Graph,
         workers: usize,
         queues: Box<Queues>,
-    ) -> Result<(Vec<Arc<Place>>, Check), Vec<Diagnostic>> {
+    ) -> Result<(Placed, Check), Vec<Diagnostic>> {
         let provider = MadeUp(queues.into());
         let opening = Opening {
             provider: &provider,
@@ -127,7 +128,7 @@ pub fn trial(
     let (places, check) = check.place(graph, workers.max(1), queues)?;
     let mut errors = Vec::new();
     let mut instances = Vec::new();
-    for (e, (place, primary)) in places.iter().zip(&check.primaries).enumerate() {
+    for ((e, place), primary) in places.iter_enumerated().zip(&check.primaries) {
         for _ in 1..place.instances() {
             let shared = if place.mode == Mode::PerCore { None } else { primary.share() };
             let further = || router::configured(graph, &check.checked, &names, &rcu, e, &mut errors);

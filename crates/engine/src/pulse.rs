@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use packet::Batch;
 use packet::glance::Whereabouts;
 
+use crate::ids::ElementId;
+
 /// What a worker is about to do in an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -56,14 +58,14 @@ impl Spot {
     pub(crate) const BETWEEN: Spot = Spot(u64::MAX);
 
     #[inline]
-    pub(crate) fn new(element: u32, doing: Doing, port: u16) -> Spot {
-        Spot(u64::from(element) | u64::from(port) << 32 | (doing as u64) << 48)
+    pub(crate) fn new(element: ElementId, doing: Doing, port: u16) -> Spot {
+        Spot(u64::from(element.number()) | u64::from(port) << 32 | (doing as u64) << 48)
     }
 
     /// The element, what is done there, and the port that it concerns.
-    pub(crate) fn parts(self) -> Option<(usize, Doing, u16)> {
+    pub(crate) fn parts(self) -> Option<(ElementId, Doing, u16)> {
         let doing = *ALL.get((self.0 >> 48) as usize)?;
-        Some((self.0 as u32 as usize, doing, (self.0 >> 32) as u16))
+        Some((ElementId::from(self.0 as u32), doing, (self.0 >> 32) as u16))
     }
 }
 
@@ -156,7 +158,8 @@ mod tests {
         for (i, doing) in ALL.into_iter().enumerate() {
             assert_eq!(doing as usize, i);
             for (element, port) in [(0, 0), (7, 3), (u32::MAX - 1, u16::MAX)] {
-                assert_eq!(Spot::new(element, doing, port).parts(), Some((element as usize, doing, port)));
+                let element = ElementId::from(element);
+                assert_eq!(Spot::new(element, doing, port).parts(), Some((element, doing, port)));
             }
         }
     }

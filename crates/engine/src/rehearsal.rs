@@ -8,6 +8,8 @@
 
 use packet::{Batch, Packet};
 
+use crate::graph::End;
+use crate::ids::ElementId;
 use crate::ports::Processing;
 use crate::remote::Missed;
 use crate::router::Shared;
@@ -45,7 +47,7 @@ pub(crate) const MOST_STEPS: usize = 500;
 
 /// A packet before an input.
 pub(crate) struct Stop {
-    pub(crate) element: u32,
+    pub(crate) element: ElementId,
     pub(crate) port: u16,
     pub(crate) packet: Packet,
 }
@@ -76,12 +78,12 @@ impl Control {
     pub fn rehearse_packet<W: Witness + 'static>(
         &self,
         shared: &std::sync::Arc<Shared>,
-        (element, port): (usize, usize),
+        at: End,
         make: impl FnOnce() -> Option<Packet> + Send + 'static,
         witness: W,
     ) -> Result<Result<W, String>, Gone> {
-        let first = shared.home(element as u32);
-        let begin = move |packet: Packet| vec![Stop { element: element as u32, port: port as u16, packet }];
+        let first = shared.home(at.element);
+        let begin = move |packet: Packet| vec![Stop { element: at.element, port: at.port as u16, packet }];
         let made = self.on_worker(shared, first, move |worker| {
             let (mut witness, mut steps) = (witness, 0);
             let stops = make().map(begin)?;

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use crate::apart::Begun;
 use crate::build::{Plant, lock};
-use crate::builtin::{self, ALARM_TIMER, ROUTER};
+use crate::builtin::{self, ALARM_TIMER};
 use crate::handler::{Access, HandlerError};
+use crate::ids::{ElementId, Target};
 use crate::report::Report;
-use crate::router::{Shared, Target, readable, writable};
+use crate::router::{HandlerRef, Shared, readable, writable};
 use crate::watchdog::ASK_AGAIN;
 use crate::witness::{Wants, Witness};
 use crate::worker::Worker;
@@ -52,13 +53,13 @@ pub(crate) enum Missed {
 }
 
 /// Finds a handler in a configuration.
-type Find<'a> = dyn Fn(&Shared) -> Result<Target, HandlerError> + 'a;
+type Find<'a> = dyn Fn(&Shared) -> Result<HandlerRef, HandlerError> + 'a;
 
 /// What a message costs a worker beside what it does.
 const FOR_THE_MESSAGE: Duration = Duration::from_micros(2);
 
 /// A handler of the element of this full name.
-fn of(shared: &Shared, element: &str, name: &str) -> Result<Target, HandlerError> {
+fn of(shared: &Shared, element: &str, name: &str) -> Result<HandlerRef, HandlerError> {
     let index = shared.lookup(element, None).ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
     shared.handler_of(index, name)
 }
@@ -72,7 +73,7 @@ pub(crate) struct Asked<R> {
 
 /// Tells one of the elements that asked for a signal that it came, wherever it is when the message is read: it may have been
 /// placed on another worker meanwhile.
-fn deliver(shared: &Arc<Shared>, signal: i32, (element, worker): (u32, usize)) {
+fn deliver(shared: &Arc<Shared>, signal: i32, (element, worker): (ElementId, usize)) {
     let meant = shared.clone();
     shared.mailboxes[worker].post_unhurried(Box::new(move |w: &mut Worker| {
         if Arc::ptr_eq(&meant, &w.shared) {
@@ -174,14 +175,14 @@ impl Control {
         *lock(&self.plant.alarm) = Some(ring);
         self.plant.mailboxes[0].post(Box::new(move |w: &mut Worker| {
             let at = w.clock.now().saturating_add(after.as_nanos() as u64);
-            w.timers.set(ROUTER, ALARM_TIMER, at);
+            w.timers.set(Target::Router, ALARM_TIMER, at);
         }))
     }
 
     /// Takes the alarm back; false when none was set, or it has rung.
     pub fn clear_alarm(&self) -> bool {
         let had = lock(&self.plant.alarm).take().is_some();
-        self.plant.mailboxes[0].post(Box::new(|w: &mut Worker| w.timers.clear(ROUTER, ALARM_TIMER)));
+        self.plant.mailboxes[0].post(Box::new(|w: &mut Worker| w.timers.clear(Target::Router, ALARM_TIMER)));
         had
     }
 
@@ -255,7 +256,7 @@ impl Control {
                     return done.map(|()| String::new());
                 }
             }
-            (Some(_), builtin::HOME) if !target.is_own() => return self.write_home(target.element, value),
+            (Some(element), builtin::HOME) if !target.is_own() => return self.write_home(element, value),
             _ => {}
         }
         let value: Arc<str> = value.into();
@@ -272,8 +273,8 @@ impl Control {
         &self,
         find: &Find<'_>,
         write: bool,
-        f: impl Fn(&mut Worker, &Target) -> Result<R, HandlerError> + Clone + Send + 'static,
-    ) -> Result<(Target, Vec<R>), HandlerError> {
+        f: impl Fn(&mut Worker, &HandlerRef) -> Result<R, HandlerError> + Clone + Send + 'static,
+    ) -> Result<(HandlerRef, Vec<R>), HandlerError> {
         'anew: loop {
             let shared = self.shared();
             let target = find(&shared)?;

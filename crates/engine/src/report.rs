@@ -3,13 +3,14 @@
 
 use crate::account::Deeds;
 use crate::drops::Reason;
+use crate::ids::{ElementId, IndexVec};
 use crate::worker::{CycleStats, Handed, PortStats, TaskStats, Worker};
 
 /// Counters of a router at one moment, over all workers.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// By element index.
-    pub elements: Vec<ElementReport>,
+    /// By element.
+    pub elements: IndexVec<ElementId, ElementReport>,
     /// Drops at elements that are gone since a hot swap.
     pub gone: Vec<(Reason, u64)>,
 }
@@ -30,17 +31,18 @@ pub struct ElementReport {
     /// Sampled cost of its tasks, with all that followed from them.
     pub tasks: TaskStats,
     /// What its tasks handed to others in the timed runs, by the element between them.
-    pub handed: Vec<(usize, Handed)>,
+    pub handed: Vec<(ElementId, Handed)>,
     /// Packets that the element holds.
     pub held: usize,
     /// The element that holds, and may send, packets that came to this one.
-    pub held_by: Option<usize>,
+    pub held_by: Option<ElementId>,
 }
 
 impl Report {
     /// Adds the counters of another worker.
     pub(crate) fn add(&mut self, other: &Report) {
-        self.elements.resize_with(self.elements.len().max(other.elements.len()), ElementReport::default);
+        let more = other.elements.len().saturating_sub(self.elements.len());
+        self.elements.extend((0..more).map(|_| ElementReport::default()));
         for (mine, theirs) in self.elements.iter_mut().zip(&other.elements) {
             mine.add(theirs);
         }
@@ -84,8 +86,8 @@ impl ElementReport {
 
 impl Worker {
     /// What left by output `port` of `element`, pushed or pulled.
-    pub(crate) fn output_stats(&self, element: usize, port: usize) -> PortStats {
-        let Some(at) = self.outputs.at(element as u32, port) else { return PortStats::default() };
+    pub(crate) fn output_stats(&self, element: ElementId, port: usize) -> PortStats {
+        let Some(at) = self.outputs.at(element, port) else { return PortStats::default() };
         let (pushed, edge) = (self.sent[at], self.outputs.edges[at]);
         // A pull output is counted where it is asked.
         match self.inputs.at(edge.element, usize::from(edge.port)) {
@@ -95,42 +97,41 @@ impl Worker {
     }
 
     /// What came to each element, pushed or fetched.
-    fn input_packets(&self) -> Vec<u64> {
-        let mut came = vec![0; self.slots.len()];
+    fn input_packets(&self) -> IndexVec<ElementId, u64> {
+        let mut came = IndexVec::filled(0, self.slots.len());
         for (edge, sent) in self.outputs.edges.iter().zip(&self.sent) {
-            came[edge.element as usize] += sent.packets;
+            came[edge.element] += sent.packets;
         }
-        for (e, came) in came.iter_mut().enumerate() {
-            let first = self.inputs.base[e] as usize;
-            let fetched = &self.fetched[first..first + self.inputs.count(e as u32)];
+        for (e, came) in came.iter_mut_enumerated() {
+            let fetched = &self.fetched[self.inputs.range(e)];
             *came += fetched.iter().map(|f| f.packets).sum::<u64>();
         }
         came
     }
 
     /// The element that holds packets in the place of `element`.
-    fn holder(&self, element: usize) -> Option<usize> {
+    fn holder(&self, element: ElementId) -> Option<ElementId> {
         let name = self.slots[element].as_ref()?.held_by()?;
-        self.shared.lookup(name, Some(element as u32))
+        self.shared.lookup(name, Some(element))
     }
 
-    pub(crate) fn cycle_stats(&self, element: usize) -> CycleStats {
+    pub(crate) fn cycle_stats(&self, element: ElementId) -> CycleStats {
         self.cycles[element]
     }
 
-    pub(crate) fn task_stats(&self, element: usize) -> TaskStats {
+    pub(crate) fn task_stats(&self, element: ElementId) -> TaskStats {
         self.task_stats[element]
     }
 
     /// The counters of this worker.
     pub(crate) fn report(&self) -> Report {
         let inputs = self.input_packets();
-        let element = |e: usize| ElementReport {
+        let element = |e: ElementId| ElementReport {
             inputs: inputs[e],
             outputs: (0..self.shared.elements[e].outputs().len())
                 .map(|port| self.output_stats(e, port))
                 .collect(),
-            drops: self.drops(e as u32).iter().collect(),
+            drops: self.drops(e).iter().collect(),
             deeds: self.deeds[e],
             cycles: self.cycle_stats(e),
             tasks: self.task_stats(e),
@@ -138,6 +139,6 @@ impl Worker {
             held: self.slots[e].as_ref().map_or(0, |i| i.held()),
             held_by: self.holder(e),
         };
-        Report { elements: (0..self.slots.len()).map(element).collect(), gone: Vec::new() }
+        Report { elements: self.slots.ids().map(element).collect(), gone: Vec::new() }
     }
 }

@@ -64,7 +64,7 @@ impl Restless {
         if self.random.u32(..8) == 0 {
             placement.active = Some(self.random.usize(1..=count));
         }
-        for (e, tasks) in shared.blueprint.tasks.iter().enumerate() {
+        for (e, tasks) in shared.blueprint.tasks.iter_enumerated() {
             let most = match tasks {
                 Tasks::None => continue,
                 Tasks::One => 1,

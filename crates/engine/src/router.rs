@@ -28,10 +28,11 @@ use crate::clock::TimeSource;
 use crate::element::{Class, Element, Provided, Registry, Sharing};
 use crate::ending;
 use crate::fuse::{self, FusedChain};
-use crate::graph::{self, Checked, Ports, Side, Wired};
+use crate::graph::{self, Checked, End, Ports, Side, Wired};
 use crate::handler::{Access, Handler, HandlerError, Merge};
+use crate::ids::{ElementId, IndexVec, Target, first_ids};
 use crate::mailbox::Mailbox;
-use crate::plan::{How, Mode, Place};
+use crate::plan::{How, Mode, Place, Placed};
 use crate::ports::Processing;
 use crate::remote::Control;
 use crate::report::Report;
@@ -96,12 +97,12 @@ pub struct ElementInfo {
 impl ElementInfo {
     /// Inputs: how they work, and what they are connected to.
     pub fn inputs(&self) -> Ports<'_> {
-        self.wired.wiring.inputs.of(self.wired.element as usize)
+        self.wired.wiring.inputs.of(self.wired.element)
     }
 
     /// Outputs likewise.
     pub fn outputs(&self) -> Ports<'_> {
-        self.wired.wiring.outputs.of(self.wired.element as usize)
+        self.wired.wiring.outputs.of(self.wired.element)
     }
 
     /// The configuration string without secrets.
@@ -123,22 +124,27 @@ impl ElementInfo {
 
 /// A handler of an element of this router.
 #[derive(Clone, Debug)]
-pub struct Target {
-    pub(crate) element: u32,
+pub struct HandlerRef {
+    pub(crate) of: Target,
     pub(crate) handler: Handler,
     /// The name, where the class does not know it.
     own: Option<Arc<str>>,
 }
 
-impl Target {
+impl HandlerRef {
     /// The handler's name.
     pub fn name(&self) -> &str {
         self.own.as_deref().unwrap_or(self.handler.name)
     }
 
-    /// Index of the element; `None` for a handler of the router itself.
-    pub fn element(&self) -> Option<usize> {
-        (self.element != builtin::ROUTER).then_some(self.element as usize)
+    /// The element; `None` for a handler of the router itself.
+    pub fn element(&self) -> Option<ElementId> {
+        self.of.element()
+    }
+
+    /// The element, if it answers itself, and not the engine in its place.
+    pub(crate) fn own(&self) -> Option<ElementId> {
+        self.element().filter(|_| !self.handler.common)
     }
 
     /// What it allows.
@@ -153,15 +159,24 @@ impl Target {
 
     /// Whether the element itself answers, not the engine in its place.
     pub fn is_own(&self) -> bool {
-        self.element != builtin::ROUTER && !self.handler.common
+        self.own().is_some()
     }
+}
+
+/// A handler that an element wants written when all elements are initialised.
+pub(crate) struct Wish {
+    /// Who wants it.
+    pub(crate) from: ElementId,
+    /// The handler's name, as that element sees it.
+    pub(crate) handler: String,
+    pub(crate) value: String,
 }
 
 /// The part of a router that all its workers, and those who control it, see.
 pub struct Shared {
-    /// All elements, by index.
-    pub elements: Vec<ElementInfo>,
-    pub(crate) index: Arc<HashMap<Text, usize>>,
+    /// All elements.
+    pub elements: IndexVec<ElementId, ElementInfo>,
+    pub(crate) index: Arc<HashMap<Text, ElementId>>,
     pub(crate) blueprint: Arc<Blueprint>,
     /// The same for all placements of one configuration.
     pub(crate) lineage: Arc<()>,
@@ -172,7 +187,7 @@ pub struct Shared {
     /// How many the configuration was placed for when it came.
     pub(crate) begun: usize,
     /// Elements whose tasks were put where they are by hand, while the router ran.
-    pub(crate) pinned: Vec<bool>,
+    pub(crate) pinned: IndexVec<ElementId, bool>,
     pub(crate) outputs: PortTable,
     pub(crate) inputs: PortTable,
     pub(crate) burst: usize,
@@ -180,20 +195,20 @@ pub struct Shared {
     pub(crate) rcu: sync::rcu::Domain,
     pub(crate) mailboxes: Arc<[Mailbox]>,
     pub(crate) plant: Weak<Plant>,
-    pub(crate) provided: Vec<Option<Provided>>,
+    pub(crate) provided: IndexVec<ElementId, Option<Provided>>,
     pub(crate) stopped: Arc<CachePadded<AtomicBool>>,
     pub(crate) big_lock: OnceLock<Arc<AdaptiveLock<()>>>,
-    pub(crate) driver: Mutex<Option<(u32, usize)>>,
+    pub(crate) driver: Mutex<Option<(ElementId, usize)>>,
     pub(crate) signals: Signals,
     pub(crate) print: Option<Arc<Print>>,
     /// Devices and their queues that this configuration uses.
     pub(crate) holdings: Holdings,
-    /// Handlers that elements want written when all are initialised: who, which, what.
-    pub(crate) when_ready: Mutex<Vec<(u32, String, String)>>,
+    /// Handlers that elements want written when all are initialised.
+    pub(crate) when_ready: Mutex<Vec<Wish>>,
     /// What will probably not do what it was meant to.
     pub warnings: Vec<Diagnostic>,
     /// What was written to `config` of elements.
-    pub(crate) written_configs: Mutex<BTreeMap<u32, String>>,
+    pub(crate) written_configs: Mutex<BTreeMap<ElementId, String>>,
     /// What the configuration requires: kind and name in turn, `package` and `foo` for instance.
     pub requirements: Vec<String>,
 }
@@ -252,9 +267,9 @@ impl Shared {
         }
     }
 
-    /// Index of the element of this name, seen from element `from`: its own compound first, then outwards.
-    pub fn lookup(&self, name: &str, from: Option<u32>) -> Option<usize> {
-        let mut scope = from.map_or("", |e| self.elements[e as usize].name.as_str());
+    /// The element of this name, seen from element `from`: its own compound first, then outwards.
+    pub fn lookup(&self, name: &str, from: Option<ElementId>) -> Option<ElementId> {
+        let mut scope = from.map_or("", |e| self.elements[e].name.as_str());
         while let Some((outer, _)) = scope.rsplit_once('/') {
             if let Some(index) = self.index.get(format!("{outer}/{name}").as_str()) {
                 return Some(*index);
@@ -269,8 +284,8 @@ impl Shared {
         self.blueprint.graph.to_click()
     }
 
-    /// Index of the element of exactly this name.
-    pub fn named(&self, name: &str) -> Option<usize> {
+    /// The element of exactly this name.
+    pub fn named(&self, name: &str) -> Option<ElementId> {
         self.index.get(name).copied()
     }
 
@@ -278,44 +293,49 @@ impl Shared {
     ///
     /// # Errors
     /// No such element, or no such handler.
-    pub fn resolve(&self, full: &str, from: Option<u32>) -> Result<Target, HandlerError> {
+    pub fn resolve(&self, full: &str, from: Option<ElementId>) -> Result<HandlerRef, HandlerError> {
         let (element, handler) = crate::handler::split_name(full);
         if element.is_empty() {
             let handler = builtin::GLOBAL.iter().find(|h| h.name == handler);
             let handler = handler.ok_or_else(|| HandlerError::unknown(full))?;
-            return Ok(Target { element: builtin::ROUTER, handler: *handler, own: None });
+            return Ok(HandlerRef { of: Target::Router, handler: *handler, own: None });
         }
-        let by_number =
-            || element.parse::<usize>().ok().filter(|n| *n >= 1 && *n <= self.elements.len()).map(|n| n - 1);
+        let by_number = || {
+            element
+                .parse::<usize>()
+                .ok()
+                .filter(|n| (1..=self.elements.len()).contains(n))
+                .map(|n| ElementId::new(n - 1))
+        };
         let index = self.lookup(element, from).or_else(by_number);
         // The router's own with a dot in their names; an element of that name comes first.
         if let (None, Some(handler)) = (index, builtin::GLOBAL.iter().find(|h| h.name == full)) {
-            return Ok(Target { element: builtin::ROUTER, handler: *handler, own: None });
+            return Ok(HandlerRef { of: Target::Router, handler: *handler, own: None });
         }
         self.handler_of(index.ok_or_else(|| HandlerError::NoElement(element.to_owned()))?, handler)
     }
 
-    /// Finds handler `handler` of element number `index`; the name may have dots, which some elements give a meaning.
+    /// Finds handler `handler` of an element; the name may have dots, which some elements give a meaning.
     ///
     /// # Errors
     /// There is none of this name.
-    pub fn handler_of(&self, index: usize, handler: &str) -> Result<Target, HandlerError> {
-        let element = index as u32;
-        if let Some(handler) = self.handlers(index).find(|h| h.name == handler) {
-            return Ok(Target { element, handler: *handler, own: None });
+    pub fn handler_of(&self, element: ElementId, handler: &str) -> Result<HandlerRef, HandlerError> {
+        let of = Target::Element(element);
+        if let Some(handler) = self.handlers(element).find(|h| h.name == handler) {
+            return Ok(HandlerRef { of, handler: *handler, own: None });
         }
-        let own = &self.elements[index].own_handlers;
+        let own = &self.elements[element].own_handlers;
         let named = own.iter().find(|(name, _)| **name == *handler);
         let named = named.or_else(|| own.iter().find(|(name, _)| &**name == "*"));
         let (_, access) = named.ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))?;
         let general = Handler { access: *access, ..Handler::read("*") };
-        Ok(Target { element, handler: general, own: Some(handler.into()) })
+        Ok(HandlerRef { of, handler: general, own: Some(handler.into()) })
     }
 
-    /// Whether element number `index` has a handler of this name that can be read.
-    pub fn is_readable(&self, index: usize, handler: &str) -> bool {
-        let mut own = self.elements[index].own_handlers.iter();
-        self.handlers(index).any(|h| h.name == handler && h.readable())
+    /// Whether an element has a handler of this name that can be read.
+    pub fn is_readable(&self, element: ElementId, handler: &str) -> bool {
+        let mut own = self.elements[element].own_handlers.iter();
+        self.handlers(element).any(|h| h.name == handler && h.readable())
             || own.any(|(name, access)| **name == *handler && *access != Access::Write)
     }
 
@@ -325,7 +345,7 @@ impl Shared {
     }
 
     /// The handlers of an element: its class's, and those that every element has.
-    pub fn handlers(&self, element: usize) -> impl Iterator<Item = &'static Handler> + '_ {
+    pub fn handlers(&self, element: ElementId) -> impl Iterator<Item = &'static Handler> + '_ {
         let own = self.elements[element].class.handlers;
         let has_task = !self.elements[element].place.tasks.is_empty();
         let writable = self.elements[element].class.reconfigurable;
@@ -345,19 +365,18 @@ impl Shared {
     }
 
     /// What was written to an element's `config`, if anything was.
-    pub(crate) fn config_of(&self, element: u32) -> Option<String> {
+    pub(crate) fn config_of(&self, element: ElementId) -> Option<String> {
         lock(&self.written_configs).get(&element).cloned()
     }
 
-    pub(crate) fn set_config_of(&self, element: u32, config: String) {
+    pub(crate) fn set_config_of(&self, element: ElementId, config: String) {
         lock(&self.written_configs).insert(element, config);
     }
 
     /// Lets the text that `config` shows have what was written to a handler, where that stands for an argument.
-    pub(crate) fn note_written(&self, target: &Target, value: &str) {
+    pub(crate) fn note_written(&self, e: ElementId, target: &HandlerRef, value: &str) {
         if let Some((position, keyword)) = target.handler.argument {
-            let e = target.element;
-            let config = self.config_of(e).unwrap_or_else(|| self.elements[e as usize].config.to_string());
+            let config = self.config_of(e).unwrap_or_else(|| self.elements[e].config.to_string());
             self.set_config_of(e, crate::handler::with_argument(&config, position, keyword, value.trim()));
         }
     }
@@ -367,8 +386,8 @@ impl Shared {
         self.plant.upgrade().is_some_and(|p| p.reconfigure.get().is_some())
     }
 
-    pub(crate) fn home(&self, element: u32) -> usize {
-        self.elements[element as usize].place.home()
+    pub(crate) fn home(&self, element: ElementId) -> usize {
+        self.elements[element].place.home()
     }
 
     /// All state of type `T` that elements provide, for what serves them outside the workers.
@@ -376,28 +395,33 @@ impl Shared {
         self.provided.iter().flatten().filter_map(|state| state.clone().downcast().ok()).collect()
     }
 
-    pub(crate) fn provided(&self, index: usize) -> Option<Provided> {
+    pub(crate) fn provided(&self, index: ElementId) -> Option<Provided> {
         self.provided[index].clone()
     }
 
-    pub(crate) fn set_driver(&self, element: u32, worker: usize) {
+    pub(crate) fn set_driver(&self, element: ElementId, worker: usize) {
         *lock(&self.driver) = Some((element, worker));
     }
 
-    pub(crate) fn driver(&self) -> Option<(u32, usize)> {
+    pub(crate) fn driver(&self) -> Option<(ElementId, usize)> {
         *lock(&self.driver)
     }
 
-    pub(crate) fn neighbours(&self, element: usize, port: Option<usize>, forward: bool) -> Vec<usize> {
+    pub(crate) fn neighbours(
+        &self,
+        element: ElementId,
+        port: Option<usize>,
+        forward: bool,
+    ) -> Vec<ElementId> {
         let info = &self.elements[element];
         let ports = if forward { info.outputs() } else { info.inputs() };
         let wanted = ports.iter().enumerate().filter(|(i, _)| port.is_none_or(|p| p == *i));
-        wanted.flat_map(|(_, port)| port.peers.iter().map(|p| p.0)).collect()
+        wanted.flat_map(|(_, port)| port.peers.iter().map(|p| p.element)).collect()
     }
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn wake_sleepers_after(&self, element: usize, by: usize) {
+    pub(crate) fn wake_sleepers_after(&self, element: ElementId, by: usize) {
         for w in self.elements[element].place.drained_by.iter().filter(|w| **w != by) {
             let mailbox = &self.mailboxes[*w];
             if mailbox.is_asleep() {
@@ -405,22 +429,22 @@ impl Shared {
                 let at = events::begin_span(Mask::CONTROL);
                 mailbox.wake();
                 if let Some(at) = at {
-                    events::push(at, Kind::Wake, (*w as u32, element as u32), (0, by as u32));
+                    events::push(at, Kind::Wake, (*w as u32, element.number()), (0, by as u32));
                 }
             }
         }
     }
 
     /// Workers whose instances answer a call.
-    pub(crate) fn answering(&self, target: &Target, write: bool) -> Vec<usize> {
-        if target.element == builtin::ROUTER && target.handler.merge != Merge::First {
-            return (0..self.mailboxes.len()).collect();
-        }
-        if target.element == builtin::ROUTER {
-            // Any can, so one that is not stuck.
-            return vec![self.mailboxes.iter().position(|m| m.trouble().is_none()).unwrap_or(0)];
-        }
-        let place = &self.elements[target.element as usize].place;
+    pub(crate) fn answering(&self, target: &HandlerRef, write: bool) -> Vec<usize> {
+        let Target::Element(element) = target.of else {
+            return match target.handler.merge {
+                // Any can, so one that is not stuck.
+                Merge::First => vec![self.mailboxes.iter().position(|m| m.trouble().is_none()).unwrap_or(0)],
+                _ => (0..self.mailboxes.len()).collect(),
+            };
+        };
+        let place = &self.elements[element].place;
         let common = target.handler.common;
         let all = match place.mode {
             Mode::Single | Mode::Locked => common && target.handler.merge != Merge::First,
@@ -438,21 +462,20 @@ pub struct Check {
     /// What will probably not do what it was meant to.
     pub warnings: Vec<Diagnostic>,
     pub(crate) checked: Checked,
-    pub(crate) primaries: Vec<Box<dyn Element>>,
+    pub(crate) primaries: IndexVec<ElementId, Box<dyn Element>>,
 }
 
 impl Check {
     /// The chains of elements that will run as one pass wherever the workers that reach them each have their own instances.
     pub fn fused(&self, registry: &Registry) -> Vec<FusedChain> {
         let outputs = port_table(&self.checked.wiring.outputs, |_| false);
-        let at = |e: u32| -> Option<&dyn Element> {
-            let e = e as usize;
+        let at = |e: ElementId| -> Option<&dyn Element> {
             let pushed = self.checked.inputs(e).first().is_some_and(|p| p.processing == Processing::Push);
             let how = How::of(&self.checked, e, &*self.primaries[e]);
             let own = how.sharing != Sharing::Serial;
             (pushed && own).then(|| &*self.primaries[e])
         };
-        let all = 0..self.primaries.len() as u32;
+        let all = self.primaries.ids();
         let mut row = fuse::Row::default();
         let found = all.filter_map(|e| fuse::find(e, registry, &outputs, &at, &mut row));
         fuse::longest(found.map(|f| f.describe()))
@@ -481,8 +504,9 @@ pub(crate) fn check_in(
         }
     };
     let mut found = Vec::new();
-    let primaries =
-        (0..graph.elements.len()).map(|e| configured(graph, &checked, &names, &rcu, e, &mut found)).collect();
+    let primaries = first_ids(graph.elements.len())
+        .map(|e| configured(graph, &checked, &names, &rcu, e, &mut found))
+        .collect();
     if found.iter().any(is_error) { Err(found) } else { Ok(Check { warnings: found, checked, primaries }) }
 }
 
@@ -516,10 +540,10 @@ pub(crate) fn configured(
     checked: &Checked,
     names: &Names,
     rcu: &sync::rcu::Domain,
-    e: usize,
+    e: ElementId,
     found: &mut Vec<Diagnostic>,
 ) -> Box<dyn Element> {
-    let element = &graph.elements[e];
+    let element = &graph.elements[e.index()];
     let (inputs, outputs) = (checked.inputs(e), checked.outputs(e));
     let names = names.seen_by(&element.name);
     let mut args = Args::new(&element.config, &element.name, (inputs.len(), outputs.len()), &names)
@@ -752,7 +776,7 @@ impl Router {
         if !worker.clock.is_simulated() {
             *lock(&self.plant.ends_at) = Instant::now().checked_add(limit);
         }
-        worker.timers.set(builtin::ROUTER, builtin::END_TIMER, at);
+        worker.timers.set(Target::Router, builtin::END_TIMER, at);
     }
 
     /// Lets a stopped router run again.
@@ -783,7 +807,7 @@ impl Router {
 pub(crate) fn write(
     shared: &Shared,
     workers: &mut [Worker],
-    from: Option<u32>,
+    from: Option<ElementId>,
     name: &str,
     value: &str,
 ) -> Result<(), HandlerError> {
@@ -801,37 +825,38 @@ impl Drop for Router {
 
 pub(crate) fn share(
     blueprint: &Arc<Blueprint>,
-    primaries: &[Box<dyn Element>],
-    places: Vec<Arc<Place>>,
+    primaries: &IndexVec<ElementId, Box<dyn Element>>,
+    places: Placed,
     plant: &Arc<Plant>,
     holdings: Holdings,
 ) -> Shared {
     let Blueprint { graph, checked, .. } = &**blueprint;
     // Workers read this and the tables of ports while they run.
-    let mut elements = in_lines(|| Vec::with_capacity(graph.elements.len()));
-    let infos = graph.elements.iter().zip(places).enumerate().map(|(e, (element, place))| ElementInfo {
-        name: element.name.clone(),
-        class: checked.classes[e],
-        config: element.config.clone(),
-        wired: Wired { wiring: checked.wiring.clone(), element: e as u32 },
-        own_handlers: primaries[e].own_handlers().into_iter().map(|(n, a)| (n.into(), a)).collect(),
-        timers: (place.mode == Mode::Locked).then(|| in_lines(CommonTimers::default)),
-        place,
-        told: AtomicBool::new(false),
-        touched: AtomicBool::new(false),
-    });
+    let mut elements = in_lines(|| IndexVec::with_capacity(graph.elements.len()));
+    let infos =
+        graph.elements.iter().zip(places.into_iter_enumerated()).map(|(element, (e, place))| ElementInfo {
+            name: element.name.clone(),
+            class: checked.classes[e],
+            config: element.config.clone(),
+            wired: Wired { wiring: checked.wiring.clone(), element: e },
+            own_handlers: primaries[e].own_handlers().into_iter().map(|(n, a)| (n.into(), a)).collect(),
+            timers: (place.mode == Mode::Locked).then(|| in_lines(CommonTimers::default)),
+            place,
+            told: AtomicBool::new(false),
+            touched: AtomicBool::new(false),
+        });
     elements.extend(infos);
-    let wakes = |e: usize| !elements[e].place.drained_by.is_empty();
+    let wakes = |e: ElementId| !elements[e].place.drained_by.is_empty();
     let outputs = port_table(&checked.wiring.outputs, wakes);
     let inputs = port_table(&checked.wiring.inputs, |_| false);
     Shared {
-        index: Arc::new(elements.iter().enumerate().map(|(i, e)| (e.name.clone(), i)).collect()),
+        index: Arc::new(elements.iter_enumerated().map(|(id, e)| (e.name.clone(), id)).collect()),
         blueprint: blueprint.clone(),
         lineage: Arc::default(),
         active: plant.active(),
         moves: 0,
         begun: plant.begun(),
-        pinned: vec![false; elements.len()],
+        pinned: IndexVec::filled(false, elements.len()),
         outputs,
         inputs,
         burst: plant.burst,
@@ -854,30 +879,26 @@ pub(crate) fn share(
     }
 }
 
-pub(crate) fn port_table(side: &Side, wakes: impl Fn(usize) -> bool) -> PortTable {
+pub(crate) fn port_table(side: &Side, wakes: impl Fn(ElementId) -> bool) -> PortTable {
     let (mut base, mut edges) = (vec![0], Vec::with_capacity(side.len()));
-    for element in side.each() {
-        for port in element.iter() {
-            let peer = port.peers.first();
-            edges.push(peer.map_or(Edge::NONE, |(element, port)| Edge {
-                element: *element as u32,
-                port: *port as u16,
-                wakes: wakes(*element),
-            }));
+    for (_, ports) in side.each() {
+        for port in ports.iter() {
+            let End { element, port } = *port.peers.first().expect("a port of a checked graph is connected");
+            edges.push(Edge { element, port: port as u16, wakes: wakes(element) });
         }
         base.push(edges.len() as u32);
     }
     in_lines(|| PortTable { base: base.into(), edges: edges.into() })
 }
 
-pub(crate) fn readable(target: &Target) -> Result<(), HandlerError> {
+pub(crate) fn readable(target: &HandlerRef) -> Result<(), HandlerError> {
     match target.handler.access {
         Access::Write => Err(HandlerError::Denied(format!("handler '{}' is write-only", target.name()))),
         _ => Ok(()),
     }
 }
 
-pub(crate) fn writable(target: &Target) -> Result<(), HandlerError> {
+pub(crate) fn writable(target: &HandlerRef) -> Result<(), HandlerError> {
     match target.handler.access {
         Access::Read => Err(HandlerError::Denied(format!("handler '{}' is read-only", target.name()))),
         _ => Ok(()),

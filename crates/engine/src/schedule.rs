@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::clock::Nanos;
+use crate::ids::{ElementId, Target};
 use crate::turns::Common;
 
 /// Tickets of a task unless set: a task with twice the tickets runs twice as often.
@@ -15,7 +16,7 @@ const STRIDE_1: u64 = 1 << 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    pub(crate) element: u32,
+    pub(crate) element: ElementId,
     pub(crate) scheduled: bool,
     pub(crate) tickets: u32,
     pass: u64,
@@ -34,7 +35,7 @@ pub(crate) struct Tasks {
     /// How many of them are scheduled.
     scheduled: usize,
     /// Passes and elements of the scheduled ones, if tasks are many. An entry of which the task has gone on, or out of line, is skipped.
-    line: BinaryHeap<Reverse<(u64, u32)>>,
+    line: BinaryHeap<Reverse<(u64, ElementId)>>,
     pass: u64,
     /// In place of `pass` where workers take turns.
     common: Option<Common>,
@@ -50,7 +51,7 @@ impl Tasks {
         self.common.as_ref().map_or(self.pass, Common::pass)
     }
 
-    pub(crate) fn add(&mut self, element: u32) {
+    pub(crate) fn add(&mut self, element: ElementId) {
         if self.find(element).is_none() {
             let pass = self.pass();
             self.insert(Task { element, scheduled: false, tickets: DEFAULT_TICKETS, pass, queued: None });
@@ -78,12 +79,12 @@ impl Tasks {
         }
     }
 
-    fn place(&self, element: u32) -> Option<usize> {
+    fn place(&self, element: ElementId) -> Option<usize> {
         self.tasks.binary_search_by_key(&element, |t| t.element).ok()
     }
 
     /// Takes a task out, to be given to another worker.
-    pub(crate) fn release(&mut self, element: u32) -> Option<Task> {
+    pub(crate) fn release(&mut self, element: ElementId) -> Option<Task> {
         let at = self.place(element)?;
         let task = self.tasks.remove(at);
         self.scheduled -= usize::from(task.scheduled);
@@ -104,7 +105,7 @@ impl Tasks {
     }
 
     /// Elements that have a task here.
-    pub(crate) fn elements(&self) -> Vec<u32> {
+    pub(crate) fn elements(&self) -> Vec<ElementId> {
         self.tasks.iter().map(|t| t.element).collect()
     }
 
@@ -113,13 +114,13 @@ impl Tasks {
         self.pass = other.pass;
     }
 
-    pub(crate) fn find(&mut self, element: u32) -> Option<&mut Task> {
+    pub(crate) fn find(&mut self, element: ElementId) -> Option<&mut Task> {
         let at = self.place(element)?;
         Some(&mut self.tasks[at])
     }
 
     /// Puts the task in line, or takes it out. Returns whether the element has a task here.
-    pub(crate) fn set_scheduled(&mut self, element: u32, scheduled: bool) -> bool {
+    pub(crate) fn set_scheduled(&mut self, element: ElementId, scheduled: bool) -> bool {
         let pass = self.pass();
         let Some(at) = self.place(element) else { return false };
         let task = &mut self.tasks[at];
@@ -148,7 +149,7 @@ impl Tasks {
     }
 
     /// The task that [`Tasks::next`] would choose: its pass and its element.
-    pub(crate) fn peek(&mut self) -> Option<(u64, u32)> {
+    pub(crate) fn peek(&mut self) -> Option<(u64, ElementId)> {
         let at = self.first()?;
         let task = &self.tasks[at];
         Some((task.pass, task.element))
@@ -183,13 +184,13 @@ impl Tasks {
     }
 
     /// Elements whose tasks are in line.
-    pub(crate) fn in_line(&self) -> Vec<u32> {
+    pub(crate) fn in_line(&self) -> Vec<ElementId> {
         self.tasks.iter().filter(|t| t.scheduled).map(|t| t.element).collect()
     }
 
     /// The element whose task is due, if any; charges it for one run.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<u32> {
+    pub(crate) fn next(&mut self) -> Option<ElementId> {
         let at = self.first()?;
         let task = &mut self.tasks[at];
         match &self.common {
@@ -203,12 +204,27 @@ impl Tasks {
     }
 }
 
+/// A timer: whose it is, and which of theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Timer {
+    pub(crate) of: Target,
+    pub(crate) timer: u32,
+}
+
+/// A timer that is set. Those with the lower numbers were set first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Armed {
+    pub(crate) number: u64,
+    pub(crate) timer: Timer,
+    pub(crate) at: Nanos,
+}
+
 /// The timers of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    heap: BinaryHeap<Reverse<(Nanos, u64, u32, u32)>>,
-    /// The valid entry of each (element, timer): its sequence number and time.
-    armed: HashMap<(u32, u32), (u64, Nanos)>,
+    heap: BinaryHeap<Reverse<(Nanos, u64, Timer)>>,
+    /// The valid entry of each timer: its sequence number and time.
+    armed: HashMap<Timer, (u64, Nanos)>,
     sequence: u64,
     /// What [`Timers::next_at`] answered last, until something changes: it is asked once per round.
     next: Option<Option<Nanos>>,
@@ -222,26 +238,28 @@ impl Timers {
         Timers { common: Some(common), ..Timers::default() }
     }
 
-    /// Sets `timer` of `element` to expire at `at`, in place of its former time.
-    pub(crate) fn set(&mut self, element: u32, timer: u32, at: Nanos) {
+    /// Sets a timer to expire at `at`, in place of its former time.
+    pub(crate) fn set(&mut self, of: impl Into<Target>, timer: u32, at: Nanos) {
+        let timer = Timer { of: of.into(), timer };
         self.sequence = self.common.as_ref().map_or(self.sequence + 1, Common::next_number);
         self.next = None;
-        self.armed.insert((element, timer), (self.sequence, at));
-        self.heap.push(Reverse((at, self.sequence, element, timer)));
+        self.armed.insert(timer, (self.sequence, at));
+        self.heap.push(Reverse((at, self.sequence, timer)));
     }
 
-    pub(crate) fn clear(&mut self, element: u32, timer: u32) {
-        self.armed.remove(&(element, timer));
+    pub(crate) fn clear(&mut self, of: impl Into<Target>, timer: u32) {
+        self.armed.remove(&Timer { of: of.into(), timer });
         self.next = None;
     }
 
-    pub(crate) fn expiry(&self, element: u32, timer: u32) -> Option<Nanos> {
-        self.armed.get(&(element, timer)).map(|(_, at)| *at)
+    pub(crate) fn expiry(&self, of: impl Into<Target>, timer: u32) -> Option<Nanos> {
+        self.armed.get(&Timer { of: of.into(), timer }).map(|(_, at)| *at)
     }
 
-    /// All that are set: number, element, timer, time.
-    pub(crate) fn list(&self) -> Vec<(u64, u32, u32, Nanos)> {
-        self.armed.iter().map(|((element, timer), (n, at))| (*n, *element, *timer, *at)).collect()
+    /// All that are set.
+    pub(crate) fn list(&self) -> Vec<Armed> {
+        let armed = self.armed.iter();
+        armed.map(|(timer, (number, at))| Armed { number: *number, timer: *timer, at: *at }).collect()
     }
 
     /// When the next timer expires.
@@ -264,8 +282,8 @@ impl Timers {
     }
 
     fn find_next(&mut self) -> Option<Nanos> {
-        while let Some(Reverse((at, sequence, element, timer))) = self.heap.peek() {
-            if self.armed.get(&(*element, *timer)).is_some_and(|(s, _)| s == sequence) {
+        while let Some(Reverse((at, sequence, timer))) = self.heap.peek() {
+            if self.armed.get(timer).is_some_and(|(s, _)| s == sequence) {
                 return Some(*at);
             }
             self.heap.pop();
@@ -278,40 +296,46 @@ impl Timers {
         self.common.as_ref().map_or(self.sequence, Common::number)
     }
 
-    /// Takes one timer that has expired at `now`: element and timer. Timers set after `mark` wait for another time, or
+    /// Takes one timer that has expired at `now`. Timers set after `mark` wait for another time, or
     /// one that is set again and again for now would keep everything else from running.
-    pub(crate) fn pop_due(&mut self, now: Nanos, mark: u64) -> Option<(u32, u32)> {
+    pub(crate) fn pop_due(&mut self, now: Nanos, mark: u64) -> Option<Timer> {
         if self.next_at()? > now || self.heap.peek().is_some_and(|Reverse(top)| top.1 > mark) {
             return None;
         }
-        let Reverse((_, _, element, timer)) = self.heap.pop()?;
+        let Reverse((_, _, timer)) = self.heap.pop()?;
         self.next = None;
-        self.armed.remove(&(element, timer));
-        Some((element, timer))
+        self.armed.remove(&timer);
+        Some(timer)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::first_ids;
+
+    fn timer(element: usize, timer: u32) -> Option<Timer> {
+        Some(Timer { of: Target::Element(ElementId::new(element)), timer })
+    }
 
     #[test]
     fn tickets_are_shares() {
         let mut tasks = Tasks::default();
         for (element, tickets) in [(0, 1024), (1, 512), (2, 2048)] {
+            let element = ElementId::new(element);
             tasks.add(element);
             tasks.set_scheduled(element, true);
             tasks.find(element).unwrap().tickets = tickets;
         }
         let mut runs = [0; 3];
         for _ in 0..700 {
-            runs[tasks.next().unwrap() as usize] += 1;
+            runs[tasks.next().unwrap().index()] += 1;
         }
         for (ran, share) in runs.into_iter().zip([200i32, 100, 400]) {
             assert!((ran - share).abs() <= 2, "{runs:?}");
         }
-        tasks.set_scheduled(2, false);
-        assert!((0..100).all(|_| tasks.next() != Some(2)));
+        tasks.set_scheduled(ElementId::new(2), false);
+        assert!((0..100).all(|_| tasks.next() != Some(ElementId::new(2))));
     }
 
     /// The heap of many tasks gives the order that looking at all gives.
@@ -321,7 +345,7 @@ mod tests {
         let mut plain: Vec<(u64, bool, u64)> = Vec::new();
         let stride = |tickets: u64| STRIDE_1 / tickets;
         let mut random = fastrand::Rng::with_seed(1);
-        for element in 0..3 * MANY as u32 {
+        for element in first_ids(3 * MANY) {
             let tickets = random.u64(1..2000);
             tasks.add(element);
             tasks.find(element).unwrap().tickets = tickets as u32;
@@ -331,7 +355,7 @@ mod tests {
         for _ in 0..20_000 {
             let element = random.usize(0..plain.len());
             let on = random.bool();
-            tasks.set_scheduled(element as u32, on);
+            tasks.set_scheduled(ElementId::new(element), on);
             let task = &mut plain[element];
             task.0 = if on && !task.1 { task.0.max(pass) } else { task.0 };
             task.1 = on;
@@ -339,15 +363,15 @@ mod tests {
             let expected = due.map(|(e, t)| {
                 pass = t.0;
                 t.0 += stride(t.2);
-                e as u32
+                ElementId::new(e)
             });
             assert_eq!(tasks.next(), expected);
             assert_eq!(tasks.scheduled(), plain.iter().filter(|t| t.1).count());
         }
         assert!(tasks.line.len() <= 2 * plain.len(), "{} entries", tasks.line.len());
-        for element in 0..2 * MANY as u32 + 1 {
+        for element in first_ids::<ElementId>(2 * MANY + 1) {
             let task = tasks.release(element).expect("a task");
-            plain[element as usize].1 = false;
+            plain[element.index()].1 = false;
             assert_eq!(task.element, element);
         }
         assert_eq!(tasks.scheduled(), plain.iter().filter(|t| t.1).count());
@@ -357,18 +381,18 @@ mod tests {
     #[test]
     fn timers_expire_in_order_and_only_as_last_set() {
         let mut timers = Timers::default();
-        timers.set(1, 0, 50);
-        timers.set(2, 0, 10);
-        timers.set(3, 0, 10);
-        timers.set(1, 0, 20);
-        timers.set(4, 7, 5);
-        timers.clear(4, 7);
+        timers.set(ElementId::new(1), 0, 50);
+        timers.set(ElementId::new(2), 0, 10);
+        timers.set(ElementId::new(3), 0, 10);
+        timers.set(ElementId::new(1), 0, 20);
+        timers.set(ElementId::new(4), 7, 5);
+        timers.clear(ElementId::new(4), 7);
         assert_eq!(timers.next_at(), Some(10));
-        assert_eq!((timers.pop_due(9, 99), timers.pop_due(10, 99)), (None, Some((2, 0))));
-        assert_eq!((timers.pop_due(30, 99), timers.pop_due(30, 99)), (Some((3, 0)), Some((1, 0))));
+        assert_eq!((timers.pop_due(9, 99), timers.pop_due(10, 99)), (None, timer(2, 0)));
+        assert_eq!((timers.pop_due(30, 99), timers.pop_due(30, 99)), (timer(3, 0), timer(1, 0)));
         assert_eq!((timers.pop_due(99, 99), timers.next_at()), (None, None));
         let mark = timers.mark();
-        timers.set(1, 0, 5);
-        assert_eq!((timers.pop_due(9, mark), timers.pop_due(9, timers.mark())), (None, Some((1, 0))));
+        timers.set(ElementId::new(1), 0, 5);
+        assert_eq!((timers.pop_due(9, mark), timers.pop_due(9, timers.mark())), (None, timer(1, 0)));
     }
 }

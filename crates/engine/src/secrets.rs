@@ -11,6 +11,7 @@ use lang::Graph;
 use lang::config::split_args;
 
 use crate::element::{Class, Registry};
+use crate::ids::{ElementId, IndexVec};
 
 /// What stands in the place of a secret.
 pub const HIDDEN: &str = "***";
@@ -70,13 +71,13 @@ pub fn message_without_secrets(message: String, registry: &Registry) -> String {
 }
 
 /// The same for elements of these classes.
-pub(crate) fn flat(graph: &Graph, classes: &[&'static Class]) -> String {
-    graph_shown(graph, |e| classes.get(e).copied()).to_click()
+pub(crate) fn flat(graph: &Graph, classes: &IndexVec<ElementId, &'static Class>) -> String {
+    graph_shown(graph, |e| classes.get(ElementId::new(e)).copied()).to_click()
 }
 
 /// The configuration as it was written, without secrets. Where the text does not have one of them, the flat configuration is shown instead: a
 /// variable of the command line may hold it, for example.
-pub(crate) fn text(graph: &Graph, classes: &[&'static Class]) -> String {
+pub(crate) fn text(graph: &Graph, classes: &IndexVec<ElementId, &'static Class>) -> String {
     let mut secrets: Vec<String> = Vec::new();
     for (element, class) in graph.elements.iter().zip(classes) {
         let Some(find) = class.secrets else { continue };
@@ -151,7 +152,7 @@ mod tests {
     fn texts_are_shown_without_secrets() {
         let check = |source: &str, want: &str| {
             let graph = loaded(source);
-            let classes: Vec<&Class> =
+            let classes: IndexVec<ElementId, &Class> =
                 graph.elements.iter().map(|e| if e.class == "Safe" { &SAFE } else { &PLAIN }).collect();
             assert_eq!(text(&graph, &classes), want);
             assert!(!flat(&graph, &classes).contains("hush"), "{}", flat(&graph, &classes));

@@ -5,12 +5,14 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use crate::ids::ElementId;
+
 /// One element's interest in one signal. It stays in the list when it lapses, so that the program goes on catching
 /// the signal and can do in the element's place what the signal does by default.
 #[derive(Clone, Copy, Debug)]
 struct Interest {
     signal: i32,
-    element: u32,
+    element: ElementId,
     worker: usize,
     active: bool,
 }
@@ -24,7 +26,7 @@ impl Signals {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    pub(crate) fn set(&self, signal: i32, element: u32, worker: usize, active: bool) {
+    pub(crate) fn set(&self, signal: i32, element: ElementId, worker: usize, active: bool) {
         let mut list = self.list();
         match list.iter_mut().find(|i| i.signal == signal && i.element == element) {
             Some(interest) => interest.active = active,
@@ -33,7 +35,7 @@ impl Signals {
     }
 
     /// The same for elements that have other homes.
-    pub(crate) fn rehomed(&self, home: impl Fn(u32, usize) -> usize) -> Signals {
+    pub(crate) fn rehomed(&self, home: impl Fn(ElementId, usize) -> usize) -> Signals {
         let moved = |i: &Interest| Interest { worker: home(i.element, i.worker), ..*i };
         Signals(Mutex::new(self.list().iter().map(moved).collect()))
     }
@@ -47,7 +49,7 @@ impl Signals {
     }
 
     /// Elements that want a signal now, with their workers.
-    pub(crate) fn takers(&self, signal: i32) -> Vec<(u32, usize)> {
+    pub(crate) fn takers(&self, signal: i32) -> Vec<(ElementId, usize)> {
         let list = self.list();
         list.iter().filter(|i| i.signal == signal && i.active).map(|i| (i.element, i.worker)).collect()
     }
@@ -59,13 +61,13 @@ mod tests {
 
     #[test]
     fn interest_comes_and_lapses() {
-        let signals = Signals::default();
-        signals.set(15, 1, 0, true);
-        signals.set(15, 2, 1, true);
-        signals.set(10, 1, 0, true);
-        signals.set(15, 1, 0, false);
-        assert_eq!((signals.known(), signals.takers(15)), (vec![10, 15], vec![(2, 1)]));
-        signals.set(15, 1, 0, true);
-        assert_eq!((signals.takers(15), signals.takers(3)), (vec![(1, 0), (2, 1)], vec![]));
+        let (signals, one, two) = (Signals::default(), ElementId::new(1), ElementId::new(2));
+        signals.set(15, one, 0, true);
+        signals.set(15, two, 1, true);
+        signals.set(10, one, 0, true);
+        signals.set(15, one, 0, false);
+        assert_eq!((signals.known(), signals.takers(15)), (vec![10, 15], vec![(two, 1)]));
+        signals.set(15, one, 0, true);
+        assert_eq!((signals.takers(15), signals.takers(3)), (vec![(one, 0), (two, 1)], vec![]));
     }
 }

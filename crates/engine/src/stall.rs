@@ -15,6 +15,7 @@ use packet::Packet;
 use packet::glance::glance;
 use sync::events::{self, Mask};
 
+use crate::ids::ElementId;
 use crate::pulse::{Doing, Spot};
 use crate::remote::Control;
 use crate::router::Shared;
@@ -44,7 +45,7 @@ pub struct Stall {
     /// How long of this the longest step took; `None` of a round that is not over.
     pub longest: Option<u64>,
     /// The element of that step, or where the worker is.
-    pub element: Option<usize>,
+    pub element: Option<ElementId>,
     /// The same in words: `in 'q' (Queue) at its input 0`.
     pub place: String,
     /// Packets in hand there.

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use crate::drops::Reason;
+use crate::ids::{ElementId, IndexVec};
 use crate::mailbox::Mailbox;
 use crate::plan::Mode;
 use crate::remote::{Control, Missed};
@@ -73,17 +74,17 @@ pub struct WorkerSample {
     /// What left by outputs: those of the first element, those of the second, and so on.
     pub outputs: Vec<PortStats>,
     /// Sampled cost of batches that came, by element.
-    pub cost: Vec<CycleStats>,
+    pub cost: IndexVec<ElementId, CycleStats>,
     /// Of packets that were fetched, by the element that they were fetched from.
-    pub pulls: Vec<CycleStats>,
+    pub pulls: IndexVec<ElementId, CycleStats>,
     /// Of tasks, by element.
-    pub tasks: Vec<TaskStats>,
+    pub tasks: IndexVec<ElementId, TaskStats>,
     /// Of timers and descriptors, by element.
-    pub calls: Vec<TaskStats>,
+    pub calls: IndexVec<ElementId, TaskStats>,
     /// Drops, where there are any: by element.
-    pub drops: Vec<(u32, Reason, u64)>,
+    pub drops: Vec<(ElementId, Reason, u64)>,
     /// What elements tell.
-    pub stats: Vec<(u32, &'static Stat, u64)>,
+    pub stats: Vec<(ElementId, &'static Stat, u64)>,
 }
 
 /// What can be seen of a worker without asking it.
@@ -197,11 +198,10 @@ impl Worker {
         into.tasks.clone_from(&self.task_stats);
         into.calls.clone_from(&self.call_stats);
         let shared = self.shared.clone();
-        for (e, info) in shared.elements.iter().enumerate() {
-            into.outputs.extend((0..info.outputs().len()).map(|port| self.output_stats(e, port)));
-            let element = e as u32;
+        for (element, info) in shared.elements.iter_enumerated() {
+            into.outputs.extend((0..info.outputs().len()).map(|port| self.output_stats(element, port)));
             into.drops.extend(self.drops(element).iter().map(|(reason, n)| (element, reason, n)));
-            let Some(instance) = &self.slots[e] else { continue };
+            let Some(instance) = &self.slots[element] else { continue };
             let mut put = |stat: &'static Stat, value| into.stats.push((element, stat, value));
             // What is behind a lock tells all it has to tell itself, if it is free.
             if info.place.mode != Mode::Locked {

@@ -23,6 +23,7 @@ mod exchange;
 mod holdings;
 #[cfg(test)]
 mod model;
+mod placement;
 mod rehome;
 mod telling;
 
@@ -38,6 +39,7 @@ use crate::build::{Plant, lock};
 use crate::clock::Clock;
 use crate::element::Element;
 use crate::handler::HandlerError;
+use crate::ids::IndexVec;
 use crate::remote::Control;
 use crate::router::{Router, Shared};
 use crate::watchdog::ASK_AGAIN;
@@ -45,7 +47,7 @@ use crate::worker::Worker;
 
 pub use holdings::Depot;
 pub(crate) use holdings::{Heritage, Holdings};
-pub use rehome::{Moved, PlaceError, Placement};
+pub use placement::{Moved, MovedTask, PlaceError, Placement};
 pub(crate) use rehome::{Wanted, hulls};
 
 /// How often a parked worker looks for calls of those who have not parked yet.
@@ -189,7 +191,14 @@ impl Control {
         ready();
         let hulls = (0..prepared.workers.len()).map(|w| {
             let clock = plant.clock.clone();
-            Box::new(Worker::new(w, prepared.shared.clone(), clock, Vec::new(), false, plant.common.as_ref()))
+            Box::new(Worker::new(
+                w,
+                prepared.shared.clone(),
+                clock,
+                IndexVec::new(),
+                false,
+                plant.common.as_ref(),
+            ))
         });
         let hulls = hulls.collect();
         let (mut old, since) = match halted.take(plant, hulls) {

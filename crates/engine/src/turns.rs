@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::clock::Nanos;
+use crate::ids::Target;
 use crate::remote::Control;
 use crate::restless::Restless;
 use crate::swap::{Halt, LOOK_EVERY, Order};
@@ -261,7 +262,7 @@ impl Conductor {
         worker.rcu.quiescent();
         match unit {
             Unit::Timer => {
-                if worker.run_due_timer() == Some(crate::builtin::ROUTER) && worker.shared.is_stopped() {
+                if worker.run_due_timer() == Some(Target::Router) && worker.shared.is_stopped() {
                     // The time is up: nothing else that is due now comes to pass.
                     self.phase = Phase::End(0);
                 }

@@ -11,6 +11,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
+use crate::ids::ElementId;
 use crate::worker::{LONGEST_SLEEP, Worker};
 
 /// Of the alarm's events; of descriptors' they are their numbers.
@@ -62,7 +63,7 @@ pub(crate) struct Watch {
     /// For reading, for writing.
     pub(crate) interest: (bool, bool),
     /// Whose it is.
-    pub(crate) element: u32,
+    pub(crate) element: ElementId,
     /// Whether to call that element; its task finds the work otherwise.
     pub(crate) calls: bool,
 }

@@ -22,6 +22,7 @@ use packet::glance::glance;
 
 use crate::build::Plant;
 use crate::cpus;
+use crate::ids::ElementId;
 use crate::mailbox::{Mailbox, Trouble};
 use crate::pulse::{Doing, Pulse, Spot};
 use crate::router::{ElementInfo, Shared};
@@ -157,7 +158,7 @@ fn look(shared: &Shared, w: usize, mailbox: &Mailbox, seen: &mut Seen, (now, pat
 
 /// Where a worker is that was seen at these places, one after the other.
 pub(crate) fn place(shared: &Shared, spots: &[Spot]) -> String {
-    let name = |e: usize| match shared.elements.get(e) {
+    let name = |e: ElementId| match shared.elements.get(e) {
         Some(info) => format!("'{}' ({})", info.name, info.class.name),
         None => format!("element {e}"),
     };

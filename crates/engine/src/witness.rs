@@ -14,15 +14,17 @@
 use packet::Packet;
 
 use crate::drops::{Reason, Reasons};
+use crate::graph::End;
+use crate::ids::ElementId;
 use crate::stall::Stall;
 
 /// What a witness wants to see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// Elements whose incoming packets it wants, all of them.
-    pub inputs: Vec<usize>,
+    pub inputs: Vec<ElementId>,
     /// Elements whose outgoing packets it wants.
-    pub outputs: Vec<usize>,
+    pub outputs: Vec<ElementId>,
     /// All packets that are dropped for these reasons.
     pub drops: Reasons,
     /// Where it is asked which packets to follow.
@@ -37,7 +39,7 @@ pub enum Entry {
     /// Behind each element that brings packets into the router.
     Sources,
     /// Before this input of an element, or before all of its inputs.
-    Input(usize, Option<usize>),
+    Input(ElementId, Option<usize>),
 }
 
 impl Entry {
@@ -75,7 +77,7 @@ pub struct Sight<'a> {
     /// On which worker.
     pub worker: usize,
     /// At which element.
-    pub element: usize,
+    pub element: ElementId,
     /// What happened.
     pub what: What,
     /// The number under which the packet is followed, 0 if it is not.
@@ -101,7 +103,7 @@ pub enum What {
         /// The output.
         port: usize,
         /// The element and input it goes to.
-        to: (usize, usize),
+        to: End,
         /// That element has asked for it.
         pulled: bool,
         /// The element has made it while it processed a packet that is followed, or of one that it held.

@@ -10,7 +10,8 @@
 //! instance is taken out of its slot while it runs; who reaches an element that is already running (a pull loop)
 //! finds the slot empty, which is counted, not a crash.
 
-use std::ops::{AddAssign, Sub};
+use std::num::NonZeroUsize;
+use std::ops::{AddAssign, Range, Sub};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,11 +28,12 @@ use crate::cx::Cx;
 use crate::drops::{DropCounts, Reason};
 use crate::element::{Element, Provided};
 use crate::fuse::Fused;
+use crate::ids::{ElementId, IndexVec, Target};
 use crate::plan::Mode;
 use crate::pulse::{Doing, Pulse, Spot};
 use crate::router::Shared;
 use crate::sample::Sampler;
-use crate::schedule::{Tasks, Timers};
+use crate::schedule::{Tasks, Timer, Timers};
 use crate::swap::Halt;
 use crate::timers::Due;
 use crate::turns::{Common, Turns};
@@ -81,7 +83,7 @@ pub(crate) type Slot = Option<Box<dyn Element>>;
 
 /// A batch on its way to an input.
 struct Job {
-    element: u32,
+    element: ElementId,
     port: u16,
     /// The output that it has left by.
     out: u16,
@@ -99,30 +101,22 @@ impl Job {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     /// The element that sends them, and its output.
-    element: u32,
+    element: ElementId,
     out: u16,
     /// The output among all.
-    at: u32,
+    at: usize,
     /// Where it lies on the stack, and how high that was.
-    job: u32,
-    depth: u32,
+    job: usize,
+    depth: NonZeroUsize,
 }
 
-impl Open {
-    const NONE: Open = Open { element: u32::MAX, out: 0, at: 0, job: 0, depth: 0 };
-}
-
-/// Where an output leads, or an input is fed from.
+/// Where a connected output leads, or a connected input is fed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edge {
-    pub(crate) element: u32,
+    pub(crate) element: ElementId,
     pub(crate) port: u16,
     /// Packets sent here may wait for other workers, which are woken.
     pub(crate) wakes: bool,
-}
-
-impl Edge {
-    pub(crate) const NONE: Edge = Edge { element: u32::MAX, port: 0, wakes: false };
 }
 
 /// Ports of one kind of all elements: those of element `e` are `edges[base[e]..base[e + 1]]`. All workers read the same ones.
@@ -133,16 +127,23 @@ pub(crate) struct PortTable {
 }
 
 impl PortTable {
+    /// Where the ports of an element lie.
     #[inline]
-    pub(crate) fn at(&self, element: u32, port: usize) -> Option<usize> {
-        let base = self.base[element as usize] as usize;
-        let at = base + port;
-        (at < self.base[element as usize + 1] as usize).then_some(at)
+    pub(crate) fn range(&self, element: ElementId) -> Range<usize> {
+        let e = element.index();
+        self.base[e] as usize..self.base[e + 1] as usize
     }
 
     #[inline]
-    pub(crate) fn count(&self, element: u32) -> usize {
-        (self.base[element as usize + 1] - self.base[element as usize]) as usize
+    pub(crate) fn at(&self, element: ElementId, port: usize) -> Option<usize> {
+        let range = self.range(element);
+        let at = range.start + port;
+        (at < range.end).then_some(at)
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, element: ElementId) -> usize {
+        self.range(element).len()
     }
 }
 
@@ -181,7 +182,7 @@ pub struct Worker {
     pub(crate) pulse: Arc<Pulse>,
     pub(crate) burst: usize,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: IndexVec<ElementId, Slot>,
     pub(crate) outputs: PortTable,
     pub(crate) inputs: PortTable,
     stack: Vec<Job>,
@@ -190,7 +191,7 @@ pub struct Worker {
     /// Where the part of the stack begins that the running element has sent.
     floor: usize,
     /// The batch that a packet was added to last.
-    open: Open,
+    open: Option<Open>,
     /// Packets that an element sends one by one join.
     joins: bool,
     /// Dropped packets, until nothing is left of what the task has sent that led to them.
@@ -198,16 +199,16 @@ pub struct Worker {
     pub(crate) sent: Vec<PortStats>,
     pub(crate) fetched: Vec<PortStats>,
     /// What batches that came cost, by element.
-    pub(crate) cycles: Vec<CycleStats>,
+    pub(crate) cycles: IndexVec<ElementId, CycleStats>,
     /// What fetching packets costs, by the element that they are fetched from.
-    pub(crate) pulls: Vec<CycleStats>,
+    pub(crate) pulls: IndexVec<ElementId, CycleStats>,
     /// The pass over the chain that begins at an element, absent while it runs.
-    fused: Vec<Option<Box<Fused>>>,
+    fused: IndexVec<ElementId, Option<Box<Fused>>>,
     sampled: Sampler,
-    pub(crate) task_stats: Vec<TaskStats>,
+    pub(crate) task_stats: IndexVec<ElementId, TaskStats>,
     sampled_tasks: Sampler,
     /// What timers and descriptors cost, by element.
-    pub(crate) call_stats: Vec<TaskStats>,
+    pub(crate) call_stats: IndexVec<ElementId, TaskStats>,
     sampled_calls: Sampler,
     meter: Meter,
     pub(crate) fairness: Fairness,
@@ -216,12 +217,12 @@ pub struct Worker {
     /// Those who want to see packets, if there are any.
     witnessing: Option<Box<Witnessing>>,
     /// The element that ran last by itself, and not because a batch had come.
-    acting: u32,
+    acting: Option<ElementId>,
     /// What elements do at the moment is to have no effect.
     pub(crate) only_tries: bool,
-    pub(crate) drops: Vec<DropCounts>,
+    pub(crate) drops: IndexVec<ElementId, DropCounts>,
     /// What elements make and end, as they say.
-    pub(crate) deeds: Vec<Deeds>,
+    pub(crate) deeds: IndexVec<ElementId, Deeds>,
     pub(crate) rcu: sync::rcu::Reader,
     pub(crate) clock: Clock,
     pub(crate) tasks: Tasks,
@@ -257,7 +258,7 @@ impl Worker {
         index: usize,
         shared: Arc<Shared>,
         clock: Clock,
-        slots: Vec<Slot>,
+        slots: IndexVec<ElementId, Slot>,
         on_duty: bool,
         common: Option<&Common>,
     ) -> Worker {
@@ -271,28 +272,28 @@ impl Worker {
             stack: Vec::with_capacity(64),
             aside: Vec::new(),
             floor: 0,
-            open: Open::NONE,
+            open: None,
             joins: shared.burst > 1,
             dead: Batch::new(),
             sent: zeros(outputs.edges.len()),
             fetched: zeros(inputs.edges.len()),
-            cycles: zeros(count),
-            pulls: zeros(count),
-            fused: zeros(count),
+            cycles: zeros(count).into(),
+            pulls: zeros(count).into(),
+            fused: zeros(count).into(),
             sampled: Sampler::one_in(SAMPLE),
-            task_stats: zeros(count),
+            task_stats: zeros(count).into(),
             sampled_tasks: Sampler::one_in(TASK_SAMPLE),
-            call_stats: zeros(count),
+            call_stats: zeros(count).into(),
             sampled_calls: Sampler::one_in(CALL_SAMPLE),
             meter: Meter::default(),
             fairness: Fairness::new(),
             traffic: Traffic::new(&shared),
             telling: Telling::new(&shared),
             witnessing: None,
-            acting: u32::MAX,
+            acting: None,
             only_tries: false,
-            drops: zeros(count),
-            deeds: zeros(count),
+            drops: zeros(count).into(),
+            deeds: zeros(count).into(),
             random: fastrand::Rng::with_seed(shared.seed.wrapping_add(index as u64)),
             rcu: shared.rcu.register(format!("worker {index}")),
             outputs,
@@ -384,9 +385,9 @@ impl Worker {
         self.rcu.quiescent();
         let mut worked = self.shared.mailboxes[self.index].has_mail() && self.serve();
         let mark = self.timers.mark();
-        while let Some((element, timer)) = self.due_timer(mark) {
-            self.run_timer(element, timer);
-            if element == crate::builtin::ROUTER {
+        while let Some(timer) = self.due_timer(mark) {
+            self.run_timer(timer);
+            if timer.of == Target::Router {
                 if self.shared.is_stopped() {
                     return true;
                 }
@@ -417,18 +418,18 @@ impl Worker {
 
     /// Runs an element's task and carries what it sends. Returns whether there was work.
     #[inline]
-    pub(crate) fn run_task(&mut self, element: u32) -> bool {
+    pub(crate) fn run_task(&mut self, element: ElementId) -> bool {
         if self.is_attended() { self.run_task_told(element) } else { self.run_task_as::<false>(element) }
     }
 
     #[cold]
     #[inline(never)]
-    fn run_task_told(&mut self, element: u32) -> bool {
+    fn run_task_told(&mut self, element: ElementId) -> bool {
         self.run_task_as::<true>(element)
     }
 
     #[inline(always)]
-    fn run_task_as<const TOLD: bool>(&mut self, element: u32) -> bool {
+    fn run_task_as<const TOLD: bool>(&mut self, element: ElementId) -> bool {
         if self.sampled_tasks.picks() {
             self.run_task_timed::<TOLD>(element)
         } else {
@@ -437,16 +438,16 @@ impl Worker {
     }
 
     #[inline(never)]
-    fn run_task_timed<const TOLD: bool>(&mut self, element: u32) -> bool {
+    fn run_task_timed<const TOLD: bool>(&mut self, element: ElementId) -> bool {
         self.run_task_of::<TOLD, true>(element)
     }
 
     /// The body of these, which is there for each of them: what is not timed knows nothing of it.
     #[inline(always)]
-    fn run_task_of<const TOLD: bool, const TIMED: bool>(&mut self, element: u32) -> bool {
+    fn run_task_of<const TOLD: bool, const TIMED: bool>(&mut self, element: ElementId) -> bool {
         let span = TIMED.then(|| {
-            self.traffic.note(element as usize, &self.shared, (&self.sent, &self.fetched));
-            (self.meter.begin(true), self.deeds[element as usize].made)
+            self.traffic.note(element, &self.shared, (&self.sent, &self.fetched));
+            (self.meter.begin(true), self.deeds[element].made)
         });
         let begun = if TOLD { self.tell_begin() } else { 0 };
         let run = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.run_task(cx);
@@ -462,7 +463,7 @@ impl Worker {
                 self.tell_end(Kind::Task, element, begun);
             }
         }
-        let stats = &mut self.task_stats[element as usize];
+        let stats = &mut self.task_stats[element];
         stats.runs += u64::from(worked);
         stats.idle = !worked;
         // An idle run says nothing of what work costs.
@@ -470,10 +471,10 @@ impl Worker {
             let cycles = sync::tsc().saturating_sub(span.begun);
             stats.time(cycles, own);
             if self.fairness.has_asked(element) && !self.clock.is_simulated() {
-                let packets = self.deeds[element as usize].made.saturating_sub(made);
+                let packets = self.deeds[element].made.saturating_sub(made);
                 self.fairness.note(element, (cycles, packets), self.rounds);
             }
-            self.traffic.count(element as usize, &self.sent, &self.fetched);
+            self.traffic.count(element, &self.sent, &self.fetched);
         }
         worked
     }
@@ -505,7 +506,7 @@ impl Worker {
     /// Lets an element do what a timer or descriptor calls it for, and carries what it sends.
     fn run_called(
         &mut self,
-        element: u32,
+        element: ElementId,
         (doing, kind): (Doing, Kind),
         f: impl FnOnce(&mut dyn Element, &mut Cx<'_>),
     ) {
@@ -516,7 +517,7 @@ impl Worker {
         self.tell_own(element, doing);
         self.drain();
         self.tell_end(kind, element, begun);
-        let stats = &mut self.call_stats[element as usize];
+        let stats = &mut self.call_stats[element];
         stats.runs += 1;
         if let Some(span) = span {
             stats.time(sync::tsc().saturating_sub(span.begun), own);
@@ -528,18 +529,16 @@ impl Worker {
         self.stack.is_empty() && self.floor == 0
     }
 
-    fn due_timer(&mut self, mark: u64) -> Option<(u32, u32)> {
+    fn due_timer(&mut self, mark: u64) -> Option<Timer> {
         self.timers.next_at()?;
         let now = self.clock.now();
         self.timers.pop_due(now, mark)
     }
 
-    fn run_timer(&mut self, element: u32, timer: u32) {
-        if element == crate::builtin::ROUTER {
-            return self.shared.on_timer(timer);
-        }
+    fn run_timer(&mut self, Timer { of, timer }: Timer) {
+        let Target::Element(element) = of else { return self.shared.on_timer(timer) };
         // An element of several workers has its timers in common, and may have changed them elsewhere.
-        if let Some(timers) = &self.shared.elements[element as usize].timers {
+        if let Some(timers) = &self.shared.elements[element].timers {
             match timers.due(timer, self.clock.now()) {
                 Due::Now => {}
                 Due::At(at) => return self.timers.set(element, timer, at),
@@ -550,9 +549,9 @@ impl Worker {
     }
 
     /// Sets or clears a timer of an element that has them in common, on its home.
-    pub(crate) fn set_common_timer(&mut self, element: u32, timer: u32, at: Option<Nanos>) {
+    pub(crate) fn set_common_timer(&mut self, element: ElementId, timer: u32, at: Option<Nanos>) {
         let shared = self.shared.clone();
-        let Some(timers) = &shared.elements[element as usize].timers else { return };
+        let Some(timers) = &shared.elements[element].timers else { return };
         timers.set(timer, at);
         let home = shared.home(element);
         if home == self.index {
@@ -568,7 +567,7 @@ impl Worker {
                 let meant = shared.clone();
                 let message = Box::new(move |w: &mut Worker| {
                     if Arc::ptr_eq(&meant, &w.shared) {
-                        let at = meant.elements[element as usize].timers.as_ref().and_then(|t| t.get(timer));
+                        let at = meant.elements[element].timers.as_ref().and_then(|t| t.get(timer));
                         w.arm(element, timer, at);
                     }
                 });
@@ -577,7 +576,7 @@ impl Worker {
         }
     }
 
-    fn arm(&mut self, element: u32, timer: u32, at: Option<Nanos>) {
+    fn arm(&mut self, element: ElementId, timer: u32, at: Option<Nanos>) {
         match at {
             Some(at) => self.timers.set(element, timer, at),
             None => self.timers.clear(element, timer),
@@ -585,15 +584,15 @@ impl Worker {
     }
 
     /// Puts an element's task in line, or takes it out, wherever it is. Returns whether it has one.
-    pub(crate) fn set_scheduled(&mut self, element: u32, on: bool) -> bool {
-        let place = &self.shared.elements[element as usize].place;
+    pub(crate) fn set_scheduled(&mut self, element: ElementId, on: bool) -> bool {
+        let place = &self.shared.elements[element].place;
         let home = place.home();
         if place.mode != Mode::Locked || home == self.index || place.tasks.is_empty() {
-            self.task_stats[element as usize].idle &= !on;
+            self.task_stats[element].idle &= !on;
             return self.tasks.set_scheduled(element, on);
         }
         let set = move |w: &mut Worker| {
-            w.task_stats[element as usize].idle &= !on;
+            w.task_stats[element].idle &= !on;
             w.tasks.set_scheduled(element, on);
         };
         match &self.turns {
@@ -613,11 +612,11 @@ impl Worker {
         }
     }
 
-    /// Runs the timer that is next, if it is due; returns the element whose it was.
-    pub(crate) fn run_due_timer(&mut self) -> Option<u32> {
-        let (element, timer) = self.due_timer(u64::MAX)?;
-        self.run_timer(element, timer);
-        Some(element)
+    /// Runs the timer that is next, if it is due; returns whose it was.
+    pub(crate) fn run_due_timer(&mut self) -> Option<Target> {
+        let timer = self.due_timer(u64::MAX)?;
+        self.run_timer(timer);
+        Some(timer.of)
     }
 
     /// Runs the task that is next.
@@ -719,7 +718,7 @@ impl Worker {
     /// [`Worker::drain`].
     pub(crate) fn with<R>(
         &mut self,
-        element: u32,
+        element: ElementId,
         f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         let result = self.with_doing(element, Doing::Call, f);
@@ -731,7 +730,7 @@ impl Worker {
     #[inline]
     pub(crate) fn with_doing<R>(
         &mut self,
-        element: u32,
+        element: ElementId,
         doing: Doing,
         f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
@@ -741,43 +740,43 @@ impl Worker {
     #[inline]
     fn with_doing_as<const TOLD: bool, R>(
         &mut self,
-        element: u32,
+        element: ElementId,
         doing: Doing,
         f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
-        let mut instance = self.slots[element as usize].take()?;
+        let mut instance = self.slots[element].take()?;
         let before = self.pulse.spot();
         self.pulse.enter(Spot::new(element, doing, 0));
-        self.acting = element;
+        self.acting = Some(element);
         let result = f(&mut *instance, &mut Cx { worker: self, element });
         self.pulse.enter(before);
         if TOLD && self.is_witnessed() {
             self.end_own_step(Spot::new(element, doing, 0));
         }
-        self.slots[element as usize] = Some(instance);
+        self.slots[element] = Some(instance);
         Some(result)
     }
 
     #[inline]
-    pub(crate) fn noutputs(&self, element: u32) -> usize {
+    pub(crate) fn noutputs(&self, element: ElementId) -> usize {
         self.outputs.count(element)
     }
 
     #[inline]
-    pub(crate) fn ninputs(&self, element: u32) -> usize {
+    pub(crate) fn ninputs(&self, element: ElementId) -> usize {
         self.inputs.count(element)
     }
 
     #[inline]
-    pub(crate) fn count_drops(&mut self, element: u32, reason: Reason, n: u64) {
+    pub(crate) fn count_drops(&mut self, element: ElementId, reason: Reason, n: u64) {
         if n > 0 {
-            self.drops[element as usize].add(reason, n);
+            self.drops[element].add(reason, n);
             self.tell_drops(element, reason, n);
         }
     }
 
-    pub(crate) fn drops(&self, element: u32) -> &DropCounts {
-        &self.drops[element as usize]
+    pub(crate) fn drops(&self, element: ElementId) -> &DropCounts {
+        &self.drops[element]
     }
 
     pub(crate) fn please_stop(&mut self) {
@@ -804,10 +803,10 @@ impl Worker {
         }
     }
 
-    pub(crate) fn provided(&self, index: usize) -> Option<Provided> {
-        match &self.slots[index] {
+    pub(crate) fn provided(&self, element: ElementId) -> Option<Provided> {
+        match &self.slots[element] {
             Some(instance) => instance.provide(),
-            None => self.shared.provided(index),
+            None => self.shared.provided(element),
         }
     }
 
@@ -816,7 +815,7 @@ impl Worker {
         while let Some(job) = self.stack.pop() {
             self.drop_batch(job.element, Reason::RouterStopped, job.batch);
         }
-        for element in 0..self.slots.len() as u32 {
+        for element in self.slots.ids() {
             self.with(element, |instance, cx| instance.finish(cx));
         }
         self.stack.clear();

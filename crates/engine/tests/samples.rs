@@ -196,8 +196,7 @@ fn an_element_costs_neither_what_it_fetches_nor_what_follows() {
             // One of the two workers has them all.
             let worker = samples.workers.iter().find(|w| w.pulls.iter().any(|p| p.timed > 40));
             let Some(worker) = worker else { return };
-            let element = worker.pulls.iter().position(|p| p.timed > 0).expect("one that is fetched from");
-            let pulls = worker.pulls[element];
+            let pulls = worker.pulls.iter().find(|p| p.timed > 0).expect("one that is fetched from");
             let runs = if by_timer { &worker.calls } else { &worker.tasks };
             // What was interrupted is left out of each sum by itself, so these may be fewer.
             let Some(runs) = runs.iter().find(|r| r.timed > 40) else { return };

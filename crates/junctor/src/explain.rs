@@ -10,14 +10,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use engine::fuse::FusedChain;
-use engine::{LockUse, Mode, Planned, PlannedLock, Sharing};
+use engine::{ElementId, IndexVec, LockUse, Mode, Planned, PlannedLock, Sharing};
 use lang::Graph;
 use serde_json::{Value, json};
 
 /// A configuration, and how it would run.
 pub(crate) struct Explained<'a> {
     pub(crate) graph: &'a Graph,
-    pub(crate) elements: Vec<Planned>,
+    pub(crate) elements: IndexVec<ElementId, Planned>,
     pub(crate) fused: Vec<FusedChain>,
     /// Whether fusion is turned off.
     pub(crate) no_fuse: bool,
@@ -149,12 +149,12 @@ pub(crate) fn queues(spec: &packet::port::Spec) -> (usize, usize) {
 }
 
 impl Explained<'_> {
-    fn name(&self, e: usize) -> &str {
-        &self.graph.elements[e].name
+    fn name(&self, e: ElementId) -> &str {
+        &self.graph.elements[e.index()].name
     }
 
     /// Whether an element only tells others something and never sees a packet.
-    pub(crate) fn is_information(&self, e: usize) -> bool {
+    pub(crate) fn is_information(&self, e: ElementId) -> bool {
         self.elements[e].reached_from.iter().all(|(task, _)| *task == e)
             && self.elements[e].place.tasks.is_empty()
     }
@@ -164,8 +164,8 @@ impl Explained<'_> {
     }
 
     /// The tasks of a worker: `FromDevice@4`, or `FromDevice@4 (1 of 2)`.
-    fn tasks_of(&self, worker: usize) -> Vec<(usize, String)> {
-        let all = self.elements.iter().enumerate();
+    fn tasks_of(&self, worker: usize) -> Vec<(ElementId, String)> {
+        let all = self.elements.iter_enumerated();
         all.filter_map(|(e, planned)| {
             let homes = &planned.place.tasks;
             let at = homes.iter().position(|w| *w == worker)?;
@@ -204,8 +204,8 @@ impl Explained<'_> {
 
     fn table(&self) -> String {
         let head = ["ELEMENT", "CLASS", "SHARING", "WORKERS", "COST"].map(str::to_owned);
-        let seen = (0..self.elements.len()).filter(|e| !self.is_information(*e));
-        let row = |e: usize| {
+        let seen = self.elements.ids().filter(|e| !self.is_information(*e));
+        let row = |e: ElementId| {
             let planned = &self.elements[e];
             let cost = Cost::of(planned).word().to_owned();
             let workers = ranges(&planned.place.workers);
@@ -227,7 +227,9 @@ impl Explained<'_> {
     fn costs(&self) -> String {
         let mut text = "costs:\n".to_owned();
         for cost in [Cost::Alone, Cost::Copies, Cost::Common, Cost::HandOff, Cost::Lock] {
-            let all: Vec<usize> = (0..self.elements.len())
+            let all: Vec<ElementId> = self
+                .elements
+                .ids()
                 .filter(|e| !self.is_information(*e) && Cost::of(&self.elements[*e]) == cost)
                 .collect();
             if all.is_empty() {
@@ -249,7 +251,7 @@ impl Explained<'_> {
     /// The locks that will be taken, by name, and who will wait for whom.
     fn locks(&self) -> String {
         let mut text = String::new();
-        for (e, planned) in self.elements.iter().enumerate() {
+        for (e, planned) in self.elements.iter_enumerated() {
             for lock in &planned.locks {
                 let at =
                     if lock.name == self.name(e) { String::new() } else { format!(", at {}", self.name(e)) };
@@ -265,7 +267,7 @@ impl Explained<'_> {
     }
 
     /// Why an element costs what it does, a line each.
-    fn why(&self, e: usize) -> Vec<String> {
+    fn why(&self, e: ElementId) -> Vec<String> {
         let planned = &self.elements[e];
         let mut lines = Vec::new();
         if planned.sharing == Sharing::Serial {
@@ -296,7 +298,7 @@ impl Explained<'_> {
             .fused
             .iter()
             .map(|c| {
-                let names = |elements: &[usize]| -> Vec<&str> { elements.iter().map(|e| self.name(*e)).collect() };
+                let names = |elements: &[ElementId]| -> Vec<&str> { elements.iter().map(|e| self.name(*e)).collect() };
                 let branches = c.branches.iter().map(|(port, b)| json!({ "output": port, "elements": names(b) }));
                 json!({ "pass": c.name, "elements": names(&c.elements), "branches": branches.collect::<Vec<_>>() })
             })
@@ -308,7 +310,7 @@ impl Explained<'_> {
                 json!({ "worker": w, "core": self.core(w), "tasks": tasks })
             })
             .collect();
-        let element = |(e, p): (usize, &Planned)| {
+        let element = |(e, p): (ElementId, &Planned)| {
             let cost = Cost::of(p);
             let from: Vec<_> =
                 p.reached_from.iter().map(|(t, w)| json!({ "task": self.name(*t), "worker": w })).collect();
@@ -324,7 +326,7 @@ impl Explained<'_> {
                 "reached_from": from, "cost": cost.word(), "cost_text": cost.text(), "advice": cost.advice(),
                 "locks": locks, "stays_one": (p.sharing == Sharing::Serial).then_some(p.why_one) })
         };
-        let elements: Vec<_> = self.elements.iter().enumerate().map(element).collect();
+        let elements: Vec<_> = self.elements.iter_enumerated().map(element).collect();
         json!({ "fused": chains, "workers": workers, "elements": elements })
     }
 }
@@ -347,8 +349,8 @@ fn fused_text(graph: &Graph, fused: &[FusedChain]) -> String {
     }
     let width = fused.iter().map(|c| c.name.len()).max().unwrap_or(0);
     let mut text = "fused: one pass runs each chain (--no-fuse: elements run by themselves)\n".to_owned();
-    let names = |elements: &[usize]| -> String {
-        elements.iter().map(|e| graph.elements[*e].name.as_str()).collect::<Vec<_>>().join(" -> ")
+    let names = |elements: &[ElementId]| -> String {
+        elements.iter().map(|e| graph.elements[e.index()].name.as_str()).collect::<Vec<_>>().join(" -> ")
     };
     for chain in fused {
         text += &wrap(&format!("  {:width$}  {}", chain.name, names(&chain.elements)), width + 4);
@@ -389,7 +391,7 @@ mod tests {
     fn check(text: &str, workers: usize, want: &[(&str, &str, &str, Cost)]) {
         with(text, workers, |explained| {
             for (name, sharing, reached, cost) in want {
-                let e = (0..explained.elements.len()).find(|e| explained.name(*e) == *name).unwrap();
+                let e = explained.elements.ids().find(|e| explained.name(*e) == *name).unwrap();
                 let planned = &explained.elements[e];
                 let got = (sharing_word(planned.sharing), ranges(&planned.place.workers), Cost::of(planned));
                 assert_eq!(got, (*sharing, (*reached).to_owned(), *cost), "{name} in {text}");

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use engine::{Processing, Shared, Sharing};
+use engine::{ElementId, Processing, Shared, Sharing};
 use lang::Graph;
 use serde_json::json;
 
@@ -166,7 +166,7 @@ pub(crate) fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome
         against: None,
         kept: Some(why),
     };
-    let streams = Streams::new(graph, router.shared(), &old, cores);
+    let streams = Streams::new(router.shared(), &old, cores);
     let steps = streams.steps();
     if steps.is_empty() {
         return Ok(unchanged(before_mpps, streams.why_none()));
@@ -223,23 +223,23 @@ struct Streams<'a> {
     shared: &'a Shared,
     cores: usize,
     /// Elements whose one task brings packets, with the share of all work that is done by it.
-    sources: Vec<(usize, f64)>,
+    sources: Vec<(ElementId, f64)>,
 }
 
 impl<'a> Streams<'a> {
-    fn new(graph: &Graph, shared: &'a Shared, prediction: &Prediction, cores: usize) -> Self {
-        let load = |e: usize| -> f64 {
+    fn new(shared: &'a Shared, prediction: &Prediction, cores: usize) -> Self {
+        let load = |e: ElementId| -> f64 {
             let items = prediction.items.iter().zip(&prediction.problem.items);
             items.filter(|(element, _)| **element == e).map(|(_, item)| item.cost).sum()
         };
         let all: f64 = prediction.problem.items.iter().map(|i| i.cost).sum();
-        let single = |e: &usize| brings(shared, *e) && shared.elements[*e].place.tasks.len() == 1;
-        let sources = (0..graph.elements.len()).filter(single).map(|e| (e, load(e) / all)).collect();
+        let single = |e: &ElementId| brings(shared, *e) && shared.elements[*e].place.tasks.len() == 1;
+        let sources = shared.elements.ids().filter(single).map(|e| (e, load(e) / all)).collect();
         Self { shared, cores, sources }
     }
 
     /// Those that cost more than a core's share: a source that costs less does not hold the others back.
-    fn heavy(&self) -> impl Iterator<Item = (usize, f64)> {
+    fn heavy(&self) -> impl Iterator<Item = (ElementId, f64)> {
         let share = 1.05 / self.cores as f64;
         self.sources.iter().copied().filter(move |(_, of_all)| *of_all > share)
     }
@@ -256,8 +256,8 @@ impl<'a> Streams<'a> {
                 if processing != Processing::Push || peers.is_empty() {
                     continue;
                 }
-                let replicated = behind(shared, peers.iter().map(|p| p.0));
-                let names = |pick: &dyn Fn(usize) -> bool| -> Vec<String> {
+                let replicated = behind(shared, peers.iter().map(|p| p.element));
+                let names = |pick: &dyn Fn(ElementId) -> bool| -> Vec<String> {
                     replicated
                         .iter()
                         .filter(|e| pick(**e))
@@ -277,7 +277,7 @@ impl<'a> Streams<'a> {
 
     /// Why there are no such steps.
     fn why_none(&self) -> String {
-        let name = |e: usize| &self.shared.elements[e].name;
+        let name = |e: ElementId| &self.shared.elements[e].name;
         let share = 100.0 / self.cores as f64;
         if let Some((e, of_all)) = self.heavy().next() {
             let percent = 100.0 * of_all;
@@ -293,7 +293,7 @@ impl<'a> Streams<'a> {
                 100.0 * of_all
             );
         }
-        match (0..self.shared.elements.len()).find(|e| brings(self.shared, *e)) {
+        match self.shared.elements.ids().find(|e| brings(self.shared, *e)) {
             Some(e) => format!("packets come in on every core already, by tasks of {}", name(e)),
             None => "no task pushes packets into it".to_owned(),
         }
@@ -301,7 +301,7 @@ impl<'a> Streams<'a> {
 }
 
 /// Whether an element's tasks bring packets and push them on. What draws from a queue is a stream of its own already.
-fn brings(shared: &Shared, e: usize) -> bool {
+fn brings(shared: &Shared, e: ElementId) -> bool {
     let info = &shared.elements[e];
     let pushes = info.outputs().iter().any(|port| port.processing == Processing::Push);
     let draws = info.inputs().iter().any(|port| port.processing == Processing::Pull);
@@ -309,8 +309,8 @@ fn brings(shared: &Shared, e: usize) -> bool {
 }
 
 /// Elements that packets reach from these by pushes, up to queues.
-fn behind(shared: &Shared, from: impl Iterator<Item = usize>) -> Vec<usize> {
-    let mut todo: Vec<usize> = from.collect();
+fn behind(shared: &Shared, from: impl Iterator<Item = ElementId>) -> Vec<ElementId> {
+    let mut todo: Vec<ElementId> = from.collect();
     let mut found = Vec::new();
     while let Some(e) = todo.pop() {
         let info = &shared.elements[e];
@@ -319,7 +319,7 @@ fn behind(shared: &Shared, from: impl Iterator<Item = usize>) -> Vec<usize> {
         }
         found.push(e);
         let pushes = info.outputs().iter().filter(|port| port.processing == Processing::Push);
-        todo.extend(pushes.flat_map(|port| port.peers.iter().map(|p| p.0)));
+        todo.extend(pushes.flat_map(|port| port.peers.iter().map(|p| p.element)));
     }
     found.sort_unstable();
     found
@@ -465,7 +465,7 @@ mod tests {
         let shared = router.shared();
         let costs = crate::plan::Costs::made_up(shared, costs);
         let prediction = Prediction::new(&costs, shared, cores, &Handoff::flat(10.0));
-        let told = ask(&Streams::new(&graph, shared, &prediction, cores));
+        let told = ask(&Streams::new(shared, &prediction, cores));
         (graph, told)
     }
 

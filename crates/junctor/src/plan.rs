@@ -122,13 +122,13 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
 }
 
-fn name(shared: &engine::Shared, element: usize) -> String {
+fn name(shared: &engine::Shared, element: engine::ElementId) -> String {
     let info = &shared.elements[element];
     format!("{} ({})", info.name, info.class.name)
 }
 
 /// The tasks that should run elsewhere than the engine would have them, with their workers, and the rate then.
-fn better(prediction: &Prediction) -> Option<(Vec<(usize, usize)>, f64)> {
+fn better(prediction: &Prediction) -> Option<(Vec<(engine::ElementId, usize)>, f64)> {
     let problem: &Problem = &prediction.problem;
     let best = problem.solve(Some(&prediction.homes));
     let gain = problem.peak(&prediction.homes) / problem.peak(&best).max(f64::MIN_POSITIVE);

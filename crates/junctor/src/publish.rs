@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use engine::stats::{Samples, Stat, StatKind, WorkerState};
-use engine::{Control, Mode, Processing, Reason, Shared};
+use engine::{Control, ElementId, Mode, Processing, Reason, Shared};
 use profile::clock::monotonic_ns;
 use stats::{Directory, Kind, Metric, Object, Series, Snapshot};
 
@@ -288,34 +288,35 @@ impl Gathered {
     }
 
     /// Packets and batches that left by an output on a worker.
-    fn sent(&self, w: usize, e: usize, output: usize) -> (u64, u64) {
-        let base = self.of.as_ref().map_or(0, |(_, bases)| bases[e]);
+    fn sent(&self, w: usize, e: ElementId, output: usize) -> (u64, u64) {
+        let base = self.of.as_ref().map_or(0, |(_, bases)| bases[e.index()]);
         let stats = self.samples.workers[w].outputs.get(base + output);
         stats.map_or((0, 0), |stats| (stats.packets, stats.batches))
     }
 
     /// Packets and batches that came in on a worker.
-    fn received(&self, shared: &Shared, w: usize, e: usize, only: Option<Processing>) -> (u64, u64) {
+    fn received(&self, shared: &Shared, w: usize, e: ElementId, only: Option<Processing>) -> (u64, u64) {
         let inputs =
             shared.elements[e].inputs().iter().filter(|p| only.is_none_or(|only| p.processing == only));
         let peers = inputs.flat_map(|p| p.peers);
-        let all = peers.map(|(peer, output)| self.sent(w, *peer, *output));
+        let all = peers.map(|peer| self.sent(w, peer.element, peer.port));
         all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// Packets that a worker's tasks moved: what they sent, or fetched.
     fn moved(&self, shared: &Shared, w: usize) -> u64 {
-        let of = |(e, info): (usize, &engine::ElementInfo)| {
+        let of = |(e, info): (ElementId, &engine::ElementInfo)| {
             let sent = (0..info.outputs().len()).map(|output| self.sent(w, e, output).0).sum::<u64>();
             sent.max(self.received(shared, w, e, Some(Processing::Pull)).0)
         };
-        let ran =
-            |(e, info): &(usize, &engine::ElementInfo)| info.place.tasks.contains(&w) || self.has_run(w, *e);
-        shared.elements.iter().enumerate().filter(ran).map(of).sum()
+        let ran = |(e, info): &(ElementId, &engine::ElementInfo)| {
+            info.place.tasks.contains(&w) || self.has_run(w, *e)
+        };
+        shared.elements.iter_enumerated().filter(ran).map(of).sum()
     }
 
     /// Whether a worker has done anything with an element.
-    fn has_counted(&self, shared: &Shared, w: usize, e: usize) -> bool {
+    fn has_counted(&self, shared: &Shared, w: usize, e: ElementId) -> bool {
         let sample = &self.samples.workers[w];
         let has_run = self.has_run(w, e)
             || sample.cost.get(e).is_some_and(|cost| cost.cycles > 0)
@@ -326,14 +327,14 @@ impl Gathered {
     }
 
     /// Whether a worker has run an element's task.
-    fn has_run(&self, w: usize, e: usize) -> bool {
+    fn has_run(&self, w: usize, e: ElementId) -> bool {
         self.samples.workers[w].tasks.get(e).is_some_and(|task| task.runs > 0)
     }
 
     fn elements(&mut self, shared: &Shared) {
         let told = self.told(shared);
         self.told.extend(told);
-        for (e, info) in shared.elements.iter().enumerate() {
+        for (e, info) in shared.elements.iter_enumerated() {
             for w in 0..self.samples.workers.len() {
                 // What ran elsewhere before has counted there, and sums are never to fall.
                 if info.place.workers.contains(&w) || self.has_counted(shared, w, e) {
@@ -348,7 +349,7 @@ impl Gathered {
         for w in 0..self.samples.workers.len() {
             for i in 0..self.samples.workers[w].drops.len() {
                 let (element, reason, n) = self.samples.workers[w].drops[i];
-                self.put(&DROPS, element as usize, Some(w), Part::Reason(reason), n);
+                self.put(&DROPS, element.index(), Some(w), Part::Reason(reason), n);
             }
         }
     }
@@ -359,9 +360,9 @@ impl Gathered {
         for w in 0..self.samples.workers.len() {
             for i in 0..self.samples.workers[w].stats.len() {
                 let (element, stat, value) = self.samples.workers[w].stats[i];
-                let common = shared.elements[element as usize].place.mode == Mode::Shared;
+                let common = shared.elements[element].place.mode == Mode::Shared;
                 let own = !common || std::ptr::eq(stat, &engine::stats::HELD);
-                let key = (element as usize, own.then_some(w), self.metric(stat));
+                let key = (element.index(), own.then_some(w), self.metric(stat));
                 let known = told.entry(key).or_insert(value);
                 *known = value.max(*known);
             }
@@ -370,7 +371,7 @@ impl Gathered {
     }
 
     /// Cycles that an element took on a worker otherwise than for batches that came.
-    fn own_cycles(&self, shared: &Shared, e: usize, w: usize) -> u64 {
+    fn own_cycles(&self, shared: &Shared, e: ElementId, w: usize) -> u64 {
         let sample = &self.samples.workers[w];
         let runs: f64 =
             [&sample.tasks, &sample.calls].iter().filter_map(|s| s.get(e)).map(|s| s.all_own()).sum();
@@ -381,18 +382,18 @@ impl Gathered {
     }
 
     /// What one worker counts of an element.
-    fn element(&mut self, shared: &Shared, e: usize, w: usize) {
+    fn element(&mut self, shared: &Shared, e: ElementId, w: usize) {
         let own_cycles = self.own_cycles(shared, e, w);
         let sample = &self.samples.workers[w];
         let cost = sample.cost.get(e).copied().unwrap_or_default();
         let task = sample.tasks.get(e).copied().unwrap_or_default();
         for output in 0..shared.elements[e].outputs().len() {
             let (packets, batches) = self.sent(w, e, output);
-            self.put(&PACKETS, e, Some(w), Part::Output(output), packets);
-            self.put(&BATCHES, e, Some(w), Part::Output(output), batches);
+            self.put(&PACKETS, e.index(), Some(w), Part::Output(output), packets);
+            self.put(&BATCHES, e.index(), Some(w), Part::Output(output), batches);
         }
         let has_task = shared.elements[e].place.tasks.contains(&w) || task.runs > 0;
-        let mut put = |stat, value| self.put(stat, e, Some(w), Part::Whole, value);
+        let mut put = |stat, value| self.put(stat, e.index(), Some(w), Part::Whole, value);
         put(&CYCLES, cost.cycles);
         put(&CYCLES_PACKETS, cost.packets);
         put(&OWN_CYCLES, own_cycles);
@@ -402,8 +403,8 @@ impl Gathered {
         }
         if !shared.elements[e].inputs().is_empty() {
             let (packets, batches) = self.received(shared, w, e, None);
-            self.put(&RECEIVED, e, Some(w), Part::Whole, packets);
-            self.put(&RECEIVED_BATCHES, e, Some(w), Part::Whole, batches);
+            self.put(&RECEIVED, e.index(), Some(w), Part::Whole, packets);
+            self.put(&RECEIVED_BATCHES, e.index(), Some(w), Part::Whole, batches);
         }
     }
 

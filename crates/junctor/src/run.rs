@@ -768,7 +768,7 @@ fn expand(full: &str, router: &Router) -> Result<Option<Vec<String>>, String> {
     let matches = |e: &engine::ElementInfo| {
         if glob { engine::glob_match(pattern, &e.name) } else { e.class.name == pattern }
     };
-    let elements: Vec<_> = shared.elements.iter().enumerate().filter(|(_, e)| matches(e)).collect();
+    let elements: Vec<_> = shared.elements.iter_enumerated().filter(|(_, e)| matches(e)).collect();
     if elements.is_empty() {
         let matching = if glob { "matching " } else { "" };
         return Err(format!("no element {matching}'{pattern}'"));

@@ -60,7 +60,7 @@ fn run(text: &str, make: Make<'_>, seed: u64, burst: usize, fused: bool) -> Seen
     seen.frames.extend(router.collect());
     let report = router.router().report();
     let shared = router.router().shared().clone();
-    for (e, (info, counts)) in shared.elements.iter().zip(&report.elements).enumerate() {
+    for ((e, info), counts) in shared.elements.iter_enumerated().zip(&report.elements) {
         let drops = counts.drops.iter().map(|(reason, n)| ((info.name.to_string(), reason.name()), *n));
         seen.drops.extend(drops);
         let sent =
@@ -354,7 +354,7 @@ fn exceptions_cut_no_batches() {
         let report = router.router().report();
         let shared = router.router().shared().clone();
         let sent = |name: &str| {
-            let at = shared.elements.iter().position(|e| e.name == name).expect(name);
+            let at = shared.named(name).expect(name);
             report.elements[at].outputs[0]
         };
         let many = (0..64).filter(|i| good(*i)).count() as u64;

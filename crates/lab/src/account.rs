@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
-use engine::{ElementInfo, ElementReport, Options, Registry, Report, Router};
+use engine::{ElementId, ElementInfo, ElementReport, IndexVec, Options, Registry, Report, Router};
 use packet::port::{Device, Error, Provider, Spec};
 use ports::memory::{End, MemoryPort, Wire};
 
@@ -229,7 +229,7 @@ impl Accounted {
         let mut wrong = Vec::new();
         let (mut received, mut sent, mut held) = (0, 0, 0);
         let (mut discovery, mut discovered) = (Flow::default(), Some(0));
-        for (e, (info, element)) in shared.elements.iter().zip(&report.elements).enumerate() {
+        for ((e, info), element) in shared.elements.iter_enumerated().zip(&report.elements) {
             let entered = entered(&shared.elements, &report, e);
             let flow = Flow::of(entered, element);
             held += element.held;
@@ -288,10 +288,13 @@ fn discovers_neighbours(info: &ElementInfo) -> bool {
 }
 
 /// Packets that have come to element `e`: what left by the outputs that lead to it.
-fn entered(elements: &[ElementInfo], report: &Report, e: usize) -> u64 {
+fn entered(elements: &IndexVec<ElementId, ElementInfo>, report: &Report, e: ElementId) -> u64 {
     let leads = |(info, stats): (&ElementInfo, &ElementReport)| -> u64 {
         let ports = info.outputs().iter().zip(&stats.outputs);
-        ports.filter(|(port, _)| port.peers.iter().any(|(peer, _)| *peer == e)).map(|(_, s)| s.packets).sum()
+        ports
+            .filter(|(port, _)| port.peers.iter().any(|peer| peer.element == e))
+            .map(|(_, s)| s.packets)
+            .sum()
     };
     elements.iter().zip(&report.elements).map(leads).sum()
 }

@@ -22,7 +22,7 @@
 //! See also: DriverManager, Script
 
 use engine::args::{Args, parse_bool};
-use engine::{Class, Cx, Element, InitCx, OpenCx, Target, Tasks};
+use engine::{Class, Cx, Element, HandlerRef, InitCx, OpenCx, Tasks};
 
 /// Between two looks.
 const PERIOD_NS: u64 = 10_000_000;
@@ -35,7 +35,7 @@ pub const CLASS: Class = Class::new("QuitWatcher", "0/0", || Box::<QuitWatcher>:
 #[derive(Default)]
 struct QuitWatcher {
     names: Vec<String>,
-    watched: Vec<Target>,
+    watched: Vec<HandlerRef>,
 }
 
 impl Element for QuitWatcher {
@@ -57,7 +57,7 @@ impl Element for QuitWatcher {
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        let rests = |cx: &mut Cx<'_>, target: &Target| {
+        let rests = |cx: &mut Cx<'_>, target: &HandlerRef| {
             !cx.read_target(target, "").is_ok_and(|answer| parse_bool(answer.trim()) == Some(true))
         };
         if self.watched.iter().any(|target| rests(cx, target)) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use engine::args::parse_bool;
 use engine::control::Policy;
-use engine::{Access, Cx, HandlerError, Target, parse_duration};
+use engine::{Access, Cx, HandlerError, HandlerRef, parse_duration};
 use lang::Lookup;
 use lang::config::{shift_word, split_words, unquote_string};
 use sync::pipes;
@@ -443,7 +443,7 @@ impl<'a, 'c> Runner<'a, 'c> {
 
     /// The handler of that name, unless it allows no more than `refused`: without an element the script's own one, or the
     /// router's.
-    fn resolve(&self, name: &str, refused: Access) -> Result<Target, HandlerError> {
+    fn resolve(&self, name: &str, refused: Access) -> Result<HandlerRef, HandlerError> {
         let own = format!("{}.{name}", self.cx.name());
         let own = if name.contains('.') { None } else { self.cx.resolve(&own).ok() };
         let found = own.map_or_else(|| self.cx.resolve(name), Ok);
@@ -459,25 +459,25 @@ impl<'a, 'c> Runner<'a, 'c> {
         }
     }
 
-    fn is_own(&self, target: &Target) -> bool {
+    fn is_own(&self, target: &HandlerRef) -> bool {
         target.is_own() && target.element() == Some(self.cx.index())
     }
 
-    fn full_name(&self, target: &Target) -> String {
+    fn full_name(&self, target: &HandlerRef) -> String {
         match target.element() {
             Some(e) => format!("{}.{}", self.cx.router().elements[e].name, target.name()),
             None => target.name().to_owned(),
         }
     }
 
-    fn own_read(&mut self, target: &Target, param: &str) -> Result<String, HandlerError> {
+    fn own_read(&mut self, target: &HandlerRef, param: &str) -> Result<String, HandlerError> {
         match target.name() {
             "get" | "shift" => self.variable(target.name(), param),
             name => self.script.clone().answer_read(self.cx, name, param),
         }
     }
 
-    fn own_write(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
+    fn own_write(&mut self, target: &HandlerRef, value: &str) -> Result<(), HandlerError> {
         match target.name() {
             "set" => self.set_variable(value),
             name => self.script.clone().answer_write(self.cx, name, value),

@@ -295,7 +295,7 @@ impl<F: Family> Rewriter<F> {
         Ok(())
     }
 
-    fn rule(&self, spec: &Spec, router: &engine::Shared, element: usize) -> Result<Rule, String> {
+    fn rule(&self, spec: &Spec, router: &engine::Shared, element: engine::ElementId) -> Result<Rule, String> {
         let (noutputs, mappings, zone) = (self.handle.noutputs, &self.mappings, self.zone);
         self.directory.rule(spec, &Asker { router, element, kind: F::KIND, noutputs, mappings, zone })
     }

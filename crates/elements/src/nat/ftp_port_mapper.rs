@@ -86,7 +86,7 @@ struct Counts {
 
 /// A rewriter and whose packets are whose in its mappings.
 struct Rewriter {
-    index: usize,
+    index: engine::ElementId,
     handle: Arc<Handle>,
     mappings: Shared,
     zone: u16,
@@ -138,7 +138,7 @@ struct Segment {
 
 impl Rewriter {
     fn find(cx: &mut InitCx<'_>, name: &str) -> Result<Rewriter, String> {
-        let index = cx.router().lookup(name, Some(cx.index() as u32));
+        let index = cx.router().lookup(name, Some(cx.index()));
         let found = index.and_then(|index| Some((index, cx.provided::<Handle>(index)?)));
         let (index, handle) = found.ok_or_else(|| format!("'{name}' is not a rewriter"))?;
         let mappings = Handle::mappings_of(cx, index)?;

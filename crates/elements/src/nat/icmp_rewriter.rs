@@ -280,7 +280,7 @@ impl Element for IcmpRewriter {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         for (name, offset) in &self.names {
             let wrong = || format!("'{name}' is not a rewriter");
-            let index = cx.router().lookup(name, Some(cx.index() as u32)).ok_or_else(wrong)?;
+            let index = cx.router().lookup(name, Some(cx.index())).ok_or_else(wrong)?;
             let handle = cx.provided::<Handle>(index).ok_or_else(wrong)?;
             let (needed, noutputs) = (offset.map_or(1, |n| n + handle.noutputs), cx.noutputs());
             if needed > noutputs {

@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use engine::Reason;
 use engine::clock::Nanos;
+use engine::{ElementId, Reason};
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
 use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Hit, InsertError};
 
@@ -93,7 +93,7 @@ impl Mapping {
 
 /// A rewriter as its partners know it.
 struct Member {
-    element: usize,
+    element: ElementId,
     name: String,
     kind: Kind,
     /// Parts that patterns have asked free values of, for its answers.
@@ -137,7 +137,7 @@ impl Mappings {
     }
 
     /// The zone of element number `element`, which joins if it has not yet.
-    pub fn join(&mut self, element: usize, name: &str, kind: Kind) -> Result<u16, String> {
+    pub fn join(&mut self, element: ElementId, name: &str, kind: Kind) -> Result<u16, String> {
         let found = self.members.iter().position(|m| m.element == element);
         let zone = found.unwrap_or_else(|| {
             let (name, ranged) = (name.to_owned(), [false; 2]);
@@ -580,7 +580,7 @@ mod tests {
             packets in prop::collection::vec((0u32..10, 0u64..40), 1..120),
         ) {
             let mut all = Mappings::new(capacity);
-            all.join(7, "r", Kind::Ports).unwrap();
+            all.join(ElementId::new(7), "r", Kind::Ports).unwrap();
             let mut naive = Naive::default();
             let mut now = 0;
             for (i, (n, after)) in packets.into_iter().enumerate() {
@@ -633,7 +633,7 @@ mod tests {
         ) {
             let kind = if pings { Kind::Pings } else { Kind::Ports };
             let mut all = Mappings::new(16);
-            all.join(7, "r", kind).unwrap();
+            all.join(ElementId::new(7), "r", kind).unwrap();
             let timing = Timing { idle_ns: 300, guarantee_ns: 50 };
             let (low, high) = range;
             let mut now = 0;
@@ -667,7 +667,7 @@ mod tests {
     #[test]
     fn capacity_shrinks_to_the_guaranteed() {
         let mut all = Mappings::new(4);
-        let zone = all.join(3, "r", Kind::Ports).unwrap();
+        let zone = all.join(ElementId::new(3), "r", Kind::Ports).unwrap();
         let timing = Timing { idle_ns: 1000, guarantee_ns: 50 };
         for n in 0..4 {
             all.insert(key(n), key(n).reversed(), Mapping::default(), u64::from(n) * 20, timing).unwrap();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use engine::args::Names;
 use engine::clock::Nanos;
-use engine::{InitCx, Reason, parse_integer};
+use engine::{ElementId, InitCx, Reason, parse_integer};
 use tables::flow::{FlowId, FlowKey};
 
 use super::kind::Kind;
@@ -316,9 +316,9 @@ impl Handle {
         *self.rules.lock().unwrap_or_else(|e| e.into_inner()) = rules.to_vec();
     }
 
-    /// The mappings of element number `index`, which is a rewriter: its own, or those it shares.
-    pub fn mappings_of(cx: &mut InitCx<'_>, index: usize) -> Result<Shared, String> {
-        let mut at = index;
+    /// The mappings of an element that is a rewriter: its own, or those it shares.
+    pub fn mappings_of(cx: &mut InitCx<'_>, element: ElementId) -> Result<Shared, String> {
+        let mut at = element;
         for _ in 0..=cx.router().elements.len() {
             let handle = cx.provided::<Handle>(at).ok_or("MAPPING_CAPACITY names no rewriter")?;
             let next = match &handle.capacity {
@@ -328,7 +328,7 @@ impl Handle {
                         .get_or_init(|| Arc::new(sync::lock::AdaptiveLock::new(Mappings::new(*n))));
                     return Ok(made.clone());
                 }
-                Capacity::Of(name) => cx.router().lookup(name, Some(at as u32)),
+                Capacity::Of(name) => cx.router().lookup(name, Some(at)),
             };
             at = next.filter(|i| cx.provided::<Handle>(*i).is_some()).ok_or_else(|| {
                 match &handle.capacity {
@@ -345,14 +345,14 @@ impl Handle {
 #[derive(Default)]
 pub(super) struct Directory {
     patterns: Vec<Arc<PatternSet>>,
-    mappers: BTreeMap<usize, Arc<Mapper>>,
-    rewriters: BTreeMap<usize, (Arc<Handle>, Shared)>,
+    mappers: BTreeMap<ElementId, Arc<Mapper>>,
+    rewriters: BTreeMap<ElementId, (Arc<Handle>, Shared)>,
 }
 
 /// Who asks: the rewriter whose specification is read.
 pub(super) struct Asker<'a> {
     pub router: &'a engine::Shared,
-    pub element: usize,
+    pub element: ElementId,
     pub kind: Kind,
     pub noutputs: usize,
     pub mappings: &'a Shared,
@@ -362,7 +362,7 @@ pub(super) struct Asker<'a> {
 impl Directory {
     pub fn gather(cx: &mut InitCx<'_>) -> Directory {
         let mut all = Directory::default();
-        for index in 0..cx.router().elements.len() {
+        for index in cx.router().elements.ids() {
             all.patterns.extend(cx.provided::<PatternSet>(index));
             all.mappers.extend(cx.provided::<Mapper>(index).map(|m| (index, m)));
             if let Some(handle) = cx.provided::<Handle>(index) {
@@ -389,7 +389,7 @@ impl Directory {
 
     /// The zone of the rewriter that takes the answers.
     fn reply_zone(&self, name: &str, reply: u8, by: &Asker<'_>) -> Result<u16, String> {
-        let index = by.router.lookup(name, Some(by.element as u32));
+        let index = by.router.lookup(name, Some(by.element));
         let found = index.and_then(|i| Some((i, self.rewriters.get(&i)?)));
         let (index, (handle, mappings)) =
             found.ok_or_else(|| format!("reply element '{name}' is not a rewriter"))?;
@@ -418,7 +418,7 @@ impl Directory {
                 (Choice::Pattern(pattern, target.outputs), zone(name, &target.outputs)?)
             }
             Spec::Element(name) => {
-                let index = by.router.lookup(name, Some(by.element as u32));
+                let index = by.router.lookup(name, Some(by.element));
                 let index = index.ok_or_else(|| {
                     words(format!("unknown specification '{name}'"), "unknown specification")
                 })?;

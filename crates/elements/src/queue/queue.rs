@@ -349,14 +349,14 @@ mod tests {
     }
 
     /// How often this thread told meanwhile that the queue of this index is full.
-    fn told_full(reader: &mut Reader, queue: usize) -> usize {
+    fn told_full(reader: &mut Reader, queue: engine::ElementId) -> usize {
         // Other tests' threads tell of queues of the same number.
         events::push(0, EventKind::Sleep, (u32::MAX, 0), (0, 0));
         let mut all = Vec::new();
         reader.read(|event| all.push(event));
         let me = all.iter().find(|e| (e.kind, e.subject) == (EventKind::Sleep, u32::MAX)).map(|e| e.thread);
         all.iter()
-            .filter(|e| Some(e.thread) == me && (e.kind, e.subject) == (EventKind::Full, queue as u32))
+            .filter(|e| Some(e.thread) == me && (e.kind, e.subject) == (EventKind::Full, queue.number()))
             .count()
     }
 

@@ -37,7 +37,7 @@ pub(super) trait Controlled: Default + Send + 'static {
     ///
     /// # Errors
     /// What is not there.
-    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, usize), String>;
+    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, engine::ElementId), String>;
 
     /// What was decided for a port.
     fn port_config(&self, port: usize) -> PortConfig;
@@ -68,7 +68,7 @@ struct Links {
 
 impl Links {
     /// Finds the devices from which comes what enters an element by inputs 0 to `ports` - 1.
-    fn find(cx: &mut InitCx<'_>, element: usize, ports: usize) -> Links {
+    fn find(cx: &mut InitCx<'_>, element: engine::ElementId, ports: usize) -> Links {
         let of: Vec<_> = (0..ports).map(|port| cx.sole_sources::<Encap>(element, port)).collect();
         Links { told: vec![true; of.len()], of }
     }

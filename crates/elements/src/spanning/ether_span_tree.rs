@@ -91,7 +91,7 @@ impl Controlled for SwitchPorts {
         config
     }
 
-    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, usize), String> {
+    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, engine::ElementId), String> {
         for name in &self.suppressor_names {
             let gates: Arc<Gates> =
                 cx.find(name).ok_or_else(|| format!("{name}: there is no Suppressor of this name"))?;

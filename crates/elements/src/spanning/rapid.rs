@@ -111,7 +111,7 @@ impl Controlled for BridgePorts {
         config
     }
 
-    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, usize), String> {
+    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, engine::ElementId), String> {
         let last = [&self.edge, &self.guard, &self.shared].into_iter().flatten().max();
         let control = Control::find(cx, &self.bridge_name, last)?;
         let ports = control.ports();
@@ -119,7 +119,7 @@ impl Controlled for BridgePorts {
             control.states().set(port, State::Discarding);
         }
         self.control = Some(control);
-        let bridge = cx.router().lookup(&self.bridge_name, Some(cx.index() as u32));
+        let bridge = cx.router().lookup(&self.bridge_name, Some(cx.index()));
         Ok((ports, bridge.unwrap_or(cx.index())))
     }
 

@@ -265,8 +265,8 @@ impl Element for User {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        let elements = cx.router().elements.len();
-        let all: Vec<Arc<Locks>> = (0..elements).filter_map(|e| cx.provided(e)).collect();
+        let elements = cx.router().elements.ids();
+        let all: Vec<Arc<Locks>> = elements.filter_map(|e| cx.provided(e)).collect();
         let found = all.iter().flat_map(|locks| &locks.0).find(|lock| lock.name == self.name);
         let missing = || format!("no lock is named '{0}'; write SpinlockInfo({0})", self.name);
         self.lock = found.cloned().ok_or_else(missing)?;

@@ -14,6 +14,7 @@ use super::{Balancer, Flow, Sample, TaskSample};
 use crate::balance::Handoff;
 use crate::build::{Plant, lock};
 use crate::handler::HandlerError;
+use crate::ids::ElementId;
 use crate::ports::Processing;
 use crate::remote::Control;
 use crate::report::Report;
@@ -213,7 +214,7 @@ fn give_up(control: &Control) {
 }
 
 /// Moves the tasks of a sample, which are those of these elements.
-fn place(control: &Control, now: &Counters, (sample, elements): (&Sample, &[usize]), homes: &[usize]) {
+fn place(control: &Control, now: &Counters, (sample, elements): (&Sample, &[ElementId]), homes: &[usize]) {
     let moved = homes.iter().zip(&sample.tasks).zip(elements).filter(|((home, task), _)| **home != task.home);
     let homes = moved.map(|((home, _), element)| (*element, vec![*home])).collect();
     if let Err(why) = control.place(&now.shared, &Placement { homes, ..Placement::default() }) {
@@ -237,7 +238,7 @@ impl Counters {
     }
 
     /// Cycles that tasks of element `e` took until now, and packets that they moved, on worker `w` or on all.
-    fn of(&self, e: usize, w: Option<usize>) -> (f64, f64, f64) {
+    fn of(&self, e: ElementId, w: Option<usize>) -> (f64, f64, f64) {
         let reports = || self.by_worker.iter().enumerate().filter(|(i, _)| w.is_none_or(|w| w == *i));
         let stats = reports().filter_map(|(_, r)| r.elements.get(e)).map(|r| r.tasks);
         let (runs, timed, cycles) = stats
@@ -246,27 +247,27 @@ impl Counters {
     }
 
     /// Packets that left by outputs of element `e`.
-    fn sent(&self, e: usize, w: Option<usize>) -> f64 {
+    fn sent(&self, e: ElementId, w: Option<usize>) -> f64 {
         let reports = self.by_worker.iter().enumerate().filter(|(i, _)| w.is_none_or(|w| w == *i));
         let outputs = reports.filter_map(|(_, r)| r.elements.get(e)).flat_map(|r| &r.outputs);
         outputs.map(|o| o.packets).sum::<u64>() as f64
     }
 
     /// Packets that a task of element `e` moved: what it sent, or fetched.
-    fn moved(&self, e: usize, w: Option<usize>) -> f64 {
+    fn moved(&self, e: ElementId, w: Option<usize>) -> f64 {
         let info = &self.shared.elements[e];
         let pulled = info.inputs().iter().filter(|p| p.processing == Processing::Pull);
-        let fetched: f64 = pulled.flat_map(|p| p.peers).map(|(peer, _)| self.sent(*peer, w)).sum();
+        let fetched: f64 = pulled.flat_map(|p| p.peers).map(|peer| self.sent(peer.element, w)).sum();
         self.sent(e, w).max(fetched)
     }
 
     /// What happened since, and whose the tasks are.
-    fn since(&self, before: &Counters) -> (Sample, Vec<usize>) {
+    fn since(&self, before: &Counters) -> (Sample, Vec<ElementId>) {
         let shared = &self.shared;
         let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-9);
         let ticks = self.tsc.saturating_sub(before.tsc).max(1) as f64;
         let (mut tasks, mut elements) = (Vec::new(), Vec::new());
-        for (e, info) in shared.elements.iter().enumerate() {
+        for (e, info) in shared.elements.iter_enumerated() {
             let several = info.place.tasks.len() > 1;
             for home in &info.place.tasks {
                 let w = several.then_some(*home);
@@ -289,8 +290,8 @@ impl Counters {
         let mut loads = vec![0.0; shared.workers()];
         tasks.iter().for_each(|t| loads[t.home] += t.busy);
         tasks.iter_mut().for_each(|t| t.busy /= f64::max(loads[t.home], 1.0));
-        let sent = |e: usize| (self.sent(e, None) - before.sent(e, None)).max(0.0) / seconds;
-        let handed = |i: usize, queue: usize| {
+        let sent = |e: ElementId| (self.sent(e, None) - before.sent(e, None)).max(0.0) / seconds;
+        let handed = |i: usize, queue: ElementId| {
             let (e, w) = (elements[i], tasks[i].home);
             self.handed(e, w, queue).map_or([0.0; 3], |now| {
                 let then = before.handed(e, w, queue).unwrap_or_default();
@@ -309,7 +310,7 @@ impl Counters {
     }
 
     /// What the task of element `e` on worker `w` handed over by a queue, in timed runs.
-    fn handed(&self, e: usize, w: usize, queue: usize) -> Option<Handed> {
+    fn handed(&self, e: ElementId, w: usize, queue: ElementId) -> Option<Handed> {
         let element = self.by_worker.get(w)?.elements.get(e)?;
         element.handed.iter().find(|(q, _)| *q == queue).map(|(_, handed)| *handed)
     }
@@ -329,12 +330,12 @@ fn control_time(shared: &Shared) -> f64 {
 fn flows(
     shared: &Shared,
     tasks: &[TaskSample],
-    elements: &[usize],
-    sent: impl Fn(usize) -> f64,
-    handed: impl Fn(usize, usize) -> [f64; 3],
+    elements: &[ElementId],
+    sent: impl Fn(ElementId) -> f64,
+    handed: impl Fn(usize, ElementId) -> [f64; 3],
 ) -> Vec<Flow> {
     let mut flows = Vec::new();
-    for (queue, info) in shared.elements.iter().enumerate() {
+    for (queue, info) in shared.elements.iter_enumerated() {
         if !info.stores() || info.place.mode == crate::Mode::PerCore {
             continue;
         }
@@ -344,7 +345,7 @@ fn flows(
         // No timed run in which it was used: who moves more packets moves more of these, as far as one can tell.
         let guessed = |behind: bool| -> Vec<f64> {
             let reached = around_queue(&shared.elements, queue, behind);
-            let packets = |(task, e): (&TaskSample, &usize)| if reached[*e] { task.packets } else { 0.0 };
+            let packets = |(task, e): (&TaskSample, &ElementId)| if reached[*e] { task.packets } else { 0.0 };
             tasks.iter().zip(elements).map(packets).collect()
         };
         let known = |what: usize| all.iter().map(|handed| handed[what]).collect();
@@ -364,7 +365,7 @@ fn flows(
 /// A line for each task: worker, load, packets, and whether it may be moved.
 fn placement(shared: &Shared, last: &Sample) -> String {
     let mut text = String::new();
-    for (e, info) in shared.elements.iter().enumerate() {
+    for (e, info) in shared.elements.iter_enumerated() {
         for home in &info.place.tasks {
             let known = last.tasks.iter().find(|t| t.name == info.name && t.home == *home);
             let _ = write!(text, "{} {home}", info.name);

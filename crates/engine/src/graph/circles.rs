@@ -9,7 +9,8 @@
 
 use lang::{Diagnostic, Graph};
 
-use super::Checked;
+use super::{Checked, End};
+use crate::ids::{ElementId, IndexVec};
 use crate::ports::{Processing, flows};
 
 /// Circles that are reported.
@@ -25,7 +26,7 @@ enum Seen {
 
 /// An input of an element, and the next of its ways onward to look at.
 struct Step {
-    element: usize,
+    element: ElementId,
     input: usize,
     next: usize,
 }
@@ -33,21 +34,21 @@ struct Step {
 struct Search<'a> {
     checked: &'a Checked,
     /// Of each element, where its inputs lie in `seen`.
-    base: Vec<usize>,
+    base: IndexVec<ElementId, usize>,
     seen: Vec<Seen>,
 }
 
 /// Reports circles in which every element surely forwards.
 pub(super) fn check(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnostic>) {
-    let mut base = Vec::with_capacity(checked.classes.len());
+    let mut base = IndexVec::with_capacity(checked.classes.len());
     let mut inputs = 0;
-    for ports in checked.wiring.inputs.each() {
+    for (_, ports) in checked.wiring.inputs.each() {
         base.push(inputs);
         inputs += ports.len();
     }
     let mut search = Search { checked, base, seen: vec![Seen::Not; inputs] };
     let mut found = 0;
-    for element in 0..checked.classes.len() {
+    for element in checked.classes.ids() {
         for input in 0..checked.inputs(element).len() {
             if let Some(circle) = search.from(element, input).filter(|_| found < MOST) {
                 found += 1;
@@ -58,18 +59,18 @@ pub(super) fn check(graph: &Graph, checked: &Checked, errors: &mut Vec<Diagnosti
 }
 
 impl Search<'_> {
-    fn place(&self, element: usize, input: usize) -> usize {
+    fn place(&self, element: ElementId, input: usize) -> usize {
         self.base[element] + input
     }
 
     /// Whether what is pushed into this input surely goes on.
-    fn forwards(&self, element: usize, input: usize) -> bool {
+    fn forwards(&self, element: ElementId, input: usize) -> bool {
         self.checked.classes[element].forwards
             && self.checked.inputs(element).processing()[input] == Processing::Push
     }
 
     /// The elements of the first circle that is met from here, if there is one.
-    fn from(&mut self, element: usize, input: usize) -> Option<Vec<usize>> {
+    fn from(&mut self, element: ElementId, input: usize) -> Option<Vec<ElementId>> {
         let mut circle = None;
         let mut way = Vec::new();
         self.enter(element, input, &mut way);
@@ -83,7 +84,9 @@ impl Search<'_> {
                 continue;
             };
             let follows = flows(self.checked.classes[element].flow, input, output);
-            let Some((to, at)) = port.peers.first().copied().filter(|_| follows) else { continue };
+            let Some(End { element: to, port: at }) = port.peers.first().copied().filter(|_| follows) else {
+                continue;
+            };
             if self.seen[self.place(to, at)] == Seen::OnWay {
                 let first = way.iter().position(|s| (s.element, s.input) == (to, at)).unwrap_or(0);
                 circle.get_or_insert_with(|| way[first..].iter().map(|s| s.element).collect());
@@ -94,7 +97,7 @@ impl Search<'_> {
     }
 
     /// Goes on into an input that nobody has been at, if what comes in surely goes on.
-    fn enter(&mut self, element: usize, input: usize, way: &mut Vec<Step>) {
+    fn enter(&mut self, element: ElementId, input: usize, way: &mut Vec<Step>) {
         let at = self.place(element, input);
         if self.seen[at] == Seen::Not && self.forwards(element, input) {
             self.seen[at] = Seen::OnWay;
@@ -103,14 +106,14 @@ impl Search<'_> {
     }
 }
 
-fn describe(graph: &Graph, circle: &[usize]) -> Diagnostic {
-    let name = |e: &usize| format!("'{}'", graph.elements[*e].name);
+fn describe(graph: &Graph, circle: &[ElementId]) -> Diagnostic {
+    let name = |e: &ElementId| format!("'{}'", graph.elements[e.index()].name);
     let mut names: Vec<String> = circle.iter().take(8).map(name).collect();
     if circle.len() > names.len() {
         names.push(format!("{} more", circle.len() - names.len()));
     }
     names.extend(circle.first().map(name));
-    let first = circle.first().copied().unwrap_or(0);
+    let first = circle.first().map_or(0, |e| e.index());
     Diagnostic::error("E0207", format!("packets would go round for ever: {}", names.join(" -> ")))
         .at(graph.elements[first].span)
         .label("no element of this circle ends a packet or lets it out")

@@ -4,20 +4,34 @@
 //! A configuration may have a million elements with a port or two each, so all ports of one side lie one after the other in a few
 //! vectors. A router has them once; whoever wants those of one element looks at them by a [`Ports`].
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use crate::ids::{ElementId, IndexVec, first_ids};
 use crate::ports::Processing;
 
-/// One end of a connection: element and port.
-pub(crate) type End = (usize, usize);
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct End {
+    /// The element.
+    pub element: ElementId,
+    /// Its input or output.
+    pub port: usize,
+}
+
+impl From<lang::PortRef> for End {
+    fn from(end: lang::PortRef) -> End {
+        End { element: ElementId::new(end.element), port: end.port }
+    }
+}
 
 /// A port of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port<'a> {
     /// How packets move through it.
     pub processing: Processing,
-    /// The ports that it is connected to: element and port.
-    pub peers: &'a [(usize, usize)],
+    /// The ports that it is connected to.
+    pub peers: &'a [End],
 }
 
 /// The ports of one side of all elements: those of element `e` are the places `base[e]..base[e + 1]`.
@@ -32,7 +46,10 @@ pub(crate) struct Side {
 
 impl Side {
     /// The ports of elements that have so many each, connected by `links`: an end of this side, and its peer.
-    pub(crate) fn new(counts: &[usize], links: impl Iterator<Item = (End, End)> + Clone) -> Side {
+    pub(crate) fn new(
+        counts: &IndexVec<ElementId, usize>,
+        links: impl Iterator<Item = (End, End)> + Clone,
+    ) -> Side {
         let mut base = Vec::with_capacity(counts.len() + 1);
         let mut all = 0u32;
         for count in counts {
@@ -40,7 +57,7 @@ impl Side {
             all += *count as u32;
         }
         base.push(all);
-        let place = |(element, port): End| base[element] as usize + port;
+        let place = |end: End| base[end.element.index()] as usize + end.port;
         // First how many each has, then where the first of each lies.
         let mut first = vec![0u32; all as usize + 1];
         links.clone().for_each(|(here, _)| first[place(here)] += 1);
@@ -49,7 +66,8 @@ impl Side {
             sum += std::mem::replace(n, sum);
         }
         let mut next = first.clone();
-        let mut peers = vec![(0, 0); sum as usize];
+        let nothing = End { element: ElementId::new(0), port: 0 };
+        let mut peers = vec![nothing; sum as usize];
         for (here, peer) in links {
             let next = &mut next[place(here)];
             peers[*next as usize] = peer;
@@ -63,24 +81,32 @@ impl Side {
         self.processing.len()
     }
 
+    /// Where the ports of an element lie.
+    fn range(&self, element: ElementId) -> Range<usize> {
+        let e = element.index();
+        self.base[e] as usize..self.base[e + 1] as usize
+    }
+
     /// The ports of an element.
-    pub(crate) fn of(&self, element: usize) -> Ports<'_> {
-        Ports { side: self, from: self.base[element] as usize, to: self.base[element + 1] as usize }
+    pub(crate) fn of(&self, element: ElementId) -> Ports<'_> {
+        let Range { start: from, end: to } = self.range(element);
+        Ports { side: self, from, to }
     }
 
     /// The ports of each element in turn.
-    pub(crate) fn each(&self) -> impl Iterator<Item = Ports<'_>> {
-        (0..self.base.len().saturating_sub(1)).map(|e| self.of(e))
+    pub(crate) fn each(&self) -> impl Iterator<Item = (ElementId, Ports<'_>)> {
+        first_ids(self.base.len().saturating_sub(1)).map(|e| (e, self.of(e)))
     }
 
     /// How a port works, if the element has it.
-    pub(crate) fn processing(&self, (element, port): End) -> Option<Processing> {
-        self.of(element).get(port).map(|p| p.processing)
+    pub(crate) fn processing(&self, end: End) -> Option<Processing> {
+        self.of(end.element).get(end.port).map(|p| p.processing)
     }
 
     /// The processing of an element's ports, to be changed.
-    pub(crate) fn processing_mut(&mut self, element: usize) -> &mut [Processing] {
-        &mut self.processing[self.base[element] as usize..self.base[element + 1] as usize]
+    pub(crate) fn processing_mut(&mut self, element: ElementId) -> &mut [Processing] {
+        let range = self.range(element);
+        &mut self.processing[range]
     }
 
     /// Of all ports.
@@ -145,5 +171,5 @@ pub(crate) struct Wiring {
 #[derive(Clone, Debug)]
 pub(crate) struct Wired {
     pub(crate) wiring: Arc<Wiring>,
-    pub(crate) element: u32,
+    pub(crate) element: ElementId,
 }

@@ -3,13 +3,14 @@
 
 use crate::build::Blueprint;
 use crate::element::Sharing;
+use crate::ids::ElementId;
 use crate::plan::Mode;
 use crate::router::Shared;
 
 impl Shared {
     /// Whether moving a task of this element could change the order of a flow's packets, and why: something behind it treats
     /// packets by the worker that brings them.
-    pub fn binds(&self, element: usize) -> Option<String> {
+    pub fn binds(&self, element: ElementId) -> Option<String> {
         let blueprint: &Blueprint = &self.blueprint;
         let reached = crate::plan::Reached::new(&blueprint.checked).from(element);
         reached.into_iter().find_map(|e| {

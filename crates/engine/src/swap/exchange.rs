@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::{Depot, Swapped};
 use crate::account::Deeds;
 use crate::build::Plant;
-use crate::builtin::ROUTER;
 use crate::drops::Reason;
 use crate::element::Element;
+use crate::ids::{ElementId, IndexVec, Target};
 use crate::locked::Locked;
 use crate::plan::{Mode, Place};
 use crate::ports::Processing;
@@ -28,9 +28,9 @@ pub(super) fn exchange(plant: &Plant, old: &mut [Worker], new: &mut [Worker]) ->
     };
     for (old, new) in old.iter_mut().zip(&mut *new) {
         relieve(old, new);
-        pairs.iter().for_each(|(o, n)| add_counters(old, new, *o, *n));
+        pairs.iter().for_each(|pair| add_counters(old, new, pair.old, pair.new));
     }
-    swapped.moved = pairs.iter().filter(|(o, n)| take_state(old, new, *o, *n)).count();
+    swapped.moved = pairs.iter().filter(|pair| take_state(old, new, pair.old, pair.new)).count();
     let depot = hand_over_queues(old, new, &mut swapped);
     count_lost(plant, old, new, &pairs, &mut swapped);
     if let Some(lock) = was.big_lock.get() {
@@ -54,13 +54,19 @@ pub(super) fn retire(mut old: Vec<Worker>, left: Depot) {
     drop(left);
 }
 
-/// Elements of the same name and class.
-fn pairs(was: &Shared, is: &Shared) -> Vec<(usize, usize)> {
-    let successor = |(o, before): (usize, &crate::router::ElementInfo)| {
-        let n = is.named(&before.name)?;
-        (is.elements[n].class.name == before.class.name).then_some((o, n))
+/// An element and its successor, which have the same name and class.
+#[derive(Clone, Copy)]
+struct Pair {
+    old: ElementId,
+    new: ElementId,
+}
+
+fn pairs(was: &Shared, is: &Shared) -> Vec<Pair> {
+    let successor = |(old, before): (ElementId, &crate::router::ElementInfo)| {
+        let new = is.named(&before.name)?;
+        (is.elements[new].class.name == before.class.name).then_some(Pair { old, new })
     };
-    was.elements.iter().enumerate().filter_map(successor).collect()
+    was.elements.iter_enumerated().filter_map(successor).collect()
 }
 
 /// What belongs to the worker rather than to its configuration.
@@ -78,14 +84,14 @@ pub(super) fn relieve(old: &mut Worker, new: &mut Worker) {
     new.clock = old.clock.clone();
     std::mem::swap(&mut old.random, &mut new.random);
     for timer in [crate::builtin::END_TIMER, crate::builtin::ALARM_TIMER] {
-        if let Some(at) = old.timers.expiry(ROUTER, timer) {
-            new.timers.set(ROUTER, timer, at);
+        if let Some(at) = old.timers.expiry(Target::Router, timer) {
+            new.timers.set(Target::Router, timer, at);
         }
     }
 }
 
 /// Lets the engine's own counters go on.
-pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usize) {
+pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: ElementId, n: ElementId) {
     for (reason, count) in old.drops[o].iter() {
         new.drops[n].add(reason, count);
     }
@@ -109,7 +115,7 @@ pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: usize, n: usiz
         if before == PortStats::default() {
             continue;
         }
-        let Some(at) = new.outputs.at(n as u32, port) else { continue };
+        let Some(at) = new.outputs.at(n, port) else { continue };
         let edge = new.outputs.edges[at];
         // A pull output is counted where it is asked.
         *match new.inputs.at(edge.element, usize::from(edge.port)) {
@@ -125,7 +131,7 @@ fn bearers(place: &Place) -> Vec<usize> {
 }
 
 /// Pairs the instances of an element with their predecessors: on the same worker where there is one, else the first.
-fn take_state(old: &mut [Worker], new: &mut [Worker], o: usize, n: usize) -> bool {
+fn take_state(old: &mut [Worker], new: &mut [Worker], o: ElementId, n: ElementId) -> bool {
     let (was, is): (Arc<Shared>, Arc<Shared>) = (old[0].shared.clone(), new[0].shared.clone());
     let (before, after) = (bearers(&was.elements[o].place), bearers(&is.elements[n].place));
     let (first_before, first_after) = (was.elements[o].place.home(), is.elements[n].place.home());
@@ -145,23 +151,23 @@ fn take_state(old: &mut [Worker], new: &mut [Worker], o: usize, n: usize) -> boo
     any
 }
 
-fn give_state(old: &mut dyn Element, worker: &mut Worker, n: usize) -> bool {
-    worker.with(n as u32, |instance, cx| instance.take_state(cx, old)).unwrap_or(false)
+fn give_state(old: &mut dyn Element, worker: &mut Worker, n: ElementId) -> bool {
+    worker.with(n, |instance, cx| instance.take_state(cx, old)).unwrap_or(false)
 }
 
 fn hand_over_queues(old: &mut [Worker], new: &mut [Worker], swapped: &mut Swapped) -> Depot {
     let mut depot = Depot::default();
     for worker in old {
-        for e in 0..worker.slots.len() as u32 {
+        for e in worker.slots.ids() {
             worker.with(e, |instance, cx| instance.release(cx, &mut depot));
         }
     }
     let released = depot.len();
     for worker in new {
-        for e in 0..worker.slots.len() as u32 {
+        for e in worker.slots.ids() {
             let shared = worker.shared.clone();
             let mut acquire = || worker.with(e, |instance, cx| instance.acquire(cx, &mut depot));
-            sync::lock::naming(&shared.elements[e as usize].name, &mut acquire);
+            sync::lock::naming(&shared.elements[e].name, &mut acquire);
         }
     }
     swapped.queues = released - depot.len();
@@ -169,17 +175,11 @@ fn hand_over_queues(old: &mut [Worker], new: &mut [Worker], swapped: &mut Swappe
 }
 
 /// Counts the packets that stay behind, and keeps the drops of elements that are gone for the router's account.
-fn count_lost(
-    plant: &Plant,
-    old: &mut [Worker],
-    new: &mut [Worker],
-    pairs: &[(usize, usize)],
-    swapped: &mut Swapped,
-) {
+fn count_lost(plant: &Plant, old: &mut [Worker], new: &mut [Worker], pairs: &[Pair], swapped: &mut Swapped) {
     let was = old[0].shared.clone();
-    let mut successors = vec![None; was.elements.len()];
-    pairs.iter().for_each(|(o, n)| successors[*o] = Some(*n));
-    for (o, (info, successor)) in was.elements.iter().zip(successors).enumerate() {
+    let mut successors = IndexVec::filled(None, was.elements.len());
+    pairs.iter().for_each(|pair| successors[pair.old] = Some(pair.new));
+    for ((o, info), successor) in was.elements.iter_enumerated().zip(successors) {
         let mut lost = 0;
         for (old, new) in old.iter_mut().zip(&mut *new) {
             let held = old.slots[o].as_ref().map_or(0, |i| i.held()) as u64;

@@ -18,11 +18,11 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::placement::{Moved, MovedTask, PlaceError, Placement};
 use super::{Depot, Halted, Heritage, Holdings, SwapError, exchange, same, telling};
 use crate::args::Names;
 use crate::build::{Plant, lock};
@@ -30,11 +30,14 @@ use crate::clock::Nanos;
 use crate::cx::{Cx, InitCx};
 use crate::element::{Element, Sharing};
 use crate::handler::HandlerError;
+use crate::homes::Wished;
+use crate::ids::{ElementId, IndexVec, Target};
 use crate::locked::Locked;
 use crate::plan::{Mode, Place};
 use crate::ports::Processing;
 use crate::remote::Control;
 use crate::router::{ElementInfo, Router, Shared, configured, port_table};
+use crate::schedule::{Armed, Timer};
 use crate::timers::CommonTimers;
 use crate::watch::Watch;
 use crate::worker::Worker;
@@ -42,30 +45,6 @@ use crate::worker::Worker;
 /// How often those who drain a queue are asked to, before its packets are left to be overtaken: a device that sends nothing must
 /// not hold everything up.
 const ROUNDS_TO_EMPTY: usize = 1000;
-
-/// What is to be placed otherwise.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placement {
-    /// Elements, by index, with the workers for their tasks.
-    pub homes: Vec<(usize, Vec<usize>)>,
-    /// How many workers are to take part.
-    pub active: Option<usize>,
-    /// Elements whose tasks stay where they are put, or may be moved again by whoever balances loads.
-    pub pins: Vec<(usize, bool)>,
-}
-
-impl Placement {
-    /// Adds what another one says, which wins.
-    fn add(&mut self, other: Placement) {
-        self.homes.extend(other.homes);
-        self.pins.extend(other.pins);
-        self.active = other.active.or(self.active);
-    }
-
-    fn is_empty(&self) -> bool {
-        *self == Placement::default()
-    }
-}
 
 /// Placements that elements have asked for, which come when those elements have returned.
 #[derive(Default)]
@@ -75,76 +54,6 @@ pub(crate) struct Wanted {
     pending: bool,
     /// Somebody places tasks otherwise this moment, and will look here when all workers have stopped.
     coming: bool,
-}
-
-/// What a new placement changed.
-#[derive(Clone, Debug, Default)]
-pub struct Moved {
-    /// Elements whose tasks have other homes: name, workers before, workers now.
-    pub tasks: Vec<(String, Vec<usize>, Vec<usize>)>,
-    /// Workers that take part, before and now.
-    pub active: (usize, usize),
-    /// Instances that were made, for workers that reach an element they did not reach before.
-    pub made: usize,
-    /// From the moment that the first worker stopped until the last went on.
-    pub pause: Duration,
-}
-
-impl fmt::Display for Moved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |w: &[usize]| w.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-        for (name, from, to) in &self.tasks {
-            write!(f, "{name} {}->{}, ", list(from), list(to))?;
-        }
-        if self.active.0 != self.active.1 {
-            write!(f, "workers {}->{}, ", self.active.0, self.active.1)?;
-        }
-        write!(f, "pause {} us", self.pause.as_micros())
-    }
-}
-
-/// Why tasks were not placed otherwise. Everything is as it was.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
-    /// Another configuration or placement is coming this moment.
-    #[error("another configuration or placement is coming this moment; try again")]
-    Busy,
-    /// The configuration that was meant is gone.
-    #[error("another configuration has come meanwhile")]
-    Replaced,
-    /// The router has stopped.
-    #[error("the router has stopped")]
-    Stopped,
-    /// A worker is stuck, so that it cannot be handed over.
-    #[error("{0}")]
-    Stalled(String),
-    /// The element has no task.
-    #[error("'{0}' has no task; name the element that moves its packets: a source, a device, or an Unqueue")]
-    NoTask(String),
-    /// There are no such workers for it.
-    #[error("'{element}' cannot run on {wished}: it has {tasks} {s}, and the last worker is {last}{more}",
-        s = if *tasks == 1 { "task" } else { "tasks" },
-        more = if last < most { format!(" ('threads' may add workers up to {most})") } else { String::new() })]
-    NoWorker {
-        /// The element.
-        element: String,
-        /// What was wished.
-        wished: String,
-        /// Tasks it has.
-        tasks: usize,
-        /// The last worker that takes part.
-        last: usize,
-        /// The last one that there may be.
-        most: usize,
-    },
-    /// Nobody works.
-    #[error("there may be 1 to {0} workers; start the router with a larger --max-threads (or -j) for more")]
-    Active(usize),
-    /// A copy of an element would be needed, which would not be like it.
-    #[error(
-        "'{0}' would need a copy for another worker, which would not know what was written to its handlers"
-    )]
-    Settings(String),
 }
 
 /// What becomes of an element's instances.
@@ -173,7 +82,7 @@ impl Step {
     }
 }
 
-fn step(was: &Shared, e: usize, wanted: Arc<Place>) -> Step {
+fn step(was: &Shared, e: ElementId, wanted: Arc<Place>) -> Step {
     let before = &was.elements[e].place;
     let how = was.blueprint.hows[e];
     let one = match how.sharing {
@@ -238,12 +147,12 @@ fn step(was: &Shared, e: usize, wanted: Arc<Place>) -> Step {
 /// A placement that can come.
 struct Plan {
     was: Arc<Shared>,
-    steps: Vec<Step>,
+    steps: IndexVec<ElementId, Step>,
     active: usize,
     /// Copies for workers that reach an element they did not reach before.
-    spares: HashMap<usize, Vec<Box<dyn Element>>>,
-    pinned: Vec<bool>,
-    tasks: Vec<(String, Vec<usize>, Vec<usize>)>,
+    spares: HashMap<ElementId, Vec<Box<dyn Element>>>,
+    pinned: IndexVec<ElementId, bool>,
+    tasks: Vec<MovedTask>,
 }
 
 impl Plan {
@@ -254,21 +163,21 @@ impl Plan {
         if !(1..=count).contains(&active) {
             return Err(PlaceError::Active(count));
         }
-        let mut wished: Vec<Option<Vec<usize>>> =
-            (0..was.elements.len()).map(|e| kept(&was, e, active)).collect();
+        let mut wished: Wished = was.elements.ids().map(|e| kept(&was, e, active)).collect();
         for (e, workers) in &placement.homes {
             judge(&was, *e, workers, count)?;
             wished[*e] = Some(workers.clone());
         }
         let places = blueprint.places(&wished, active);
-        let steps: Vec<Step> =
-            places.into_iter().enumerate().map(|(e, place)| step(&was, e, place)).collect();
+        let steps: IndexVec<ElementId, Step> =
+            places.into_iter_enumerated().map(|(e, place)| step(&was, e, place)).collect();
         let names = Names::gather(&blueprint.graph);
         let (mut spares, mut tasks) = (HashMap::new(), Vec::new());
-        for (e, step) in steps.iter().enumerate() {
+        for (e, step) in steps.iter_enumerated() {
             let info = &was.elements[e];
             if info.place.tasks != step.place.tasks {
-                tasks.push((info.name.to_string(), info.place.tasks.clone(), step.place.tasks.clone()));
+                let (before, now) = (info.place.tasks.clone(), step.place.tasks.clone());
+                tasks.push(MovedTask { name: info.name.to_string(), before, now });
             }
             let Kind::Instances { made, .. } = &step.kind else { continue };
             let written = info.touched.load(Ordering::Relaxed);
@@ -306,9 +215,10 @@ impl Plan {
             told: AtomicBool::new(before.told.load(Ordering::Relaxed)),
             touched: AtomicBool::new(before.touched.load(Ordering::Relaxed)),
         };
-        let elements: Vec<ElementInfo> = was.elements.iter().zip(&self.steps).map(element).collect();
-        let home = |element: u32, w: usize| {
-            let step = &self.steps[element as usize];
+        let elements: IndexVec<ElementId, ElementInfo> =
+            was.elements.iter().zip(&self.steps).map(element).collect();
+        let home = |element: ElementId, w: usize| {
+            let step = &self.steps[element];
             step.goes_to(w).unwrap_or_else(|| step.place.home())
         };
         let driver = was.driver().map(|(element, w)| (element, home(element, w)));
@@ -350,7 +260,7 @@ impl Plan {
 
 /// The workers of an element's tasks if `active` workers are to take part and nobody says otherwise: where they are, or with
 /// another number of workers what the router would have begun with.
-fn kept(was: &Shared, e: usize, active: usize) -> Option<Vec<usize>> {
+fn kept(was: &Shared, e: ElementId, active: usize) -> Option<Vec<usize>> {
     let now = &was.elements[e].place.tasks;
     if active != was.active && !was.pinned[e] {
         return was.blueprint.wished[e].clone();
@@ -358,7 +268,7 @@ fn kept(was: &Shared, e: usize, active: usize) -> Option<Vec<usize>> {
     (!now.is_empty()).then(|| now.clone())
 }
 
-fn judge(was: &Shared, e: usize, workers: &[usize], active: usize) -> Result<(), PlaceError> {
+fn judge(was: &Shared, e: ElementId, workers: &[usize], active: usize) -> Result<(), PlaceError> {
     let info = &was.elements[e];
     let tasks = match was.blueprint.tasks[e] {
         crate::element::Tasks::None => return Err(PlaceError::NoTask(info.name.to_string())),
@@ -439,9 +349,9 @@ impl Control {
     }
 
     /// `home_thread`, written: a worker, several for an element with several tasks, or `any`.
-    pub(crate) fn write_home(&self, element: u32, value: &str) -> Result<String, HandlerError> {
+    pub(crate) fn write_home(&self, element: ElementId, value: &str) -> Result<String, HandlerError> {
         let shared = self.shared();
-        let placement = shared.home_value(element as usize, value)?;
+        let placement = shared.home_value(element, value)?;
         self.place(&shared, &placement).map(said).map_err(failed)
     }
 
@@ -464,16 +374,6 @@ fn gather(
     let hulls = empty(plant, was, false).into_iter().map(Box::new).collect();
     let (old, since) = halted.take(plant, hulls)?;
     Ok((halted, old, since))
-}
-
-impl From<SwapError> for PlaceError {
-    fn from(why: SwapError) -> PlaceError {
-        match why {
-            SwapError::Stalled(why) => PlaceError::Stalled(why),
-            SwapError::Busy => PlaceError::Busy,
-            SwapError::Refused(_) | SwapError::Stopped => PlaceError::Stopped,
-        }
-    }
 }
 
 fn said(moved: Moved) -> String {
@@ -502,7 +402,7 @@ impl Shared {
     }
 
     /// What a value written to `home_thread` means.
-    pub(crate) fn home_value(&self, e: usize, value: &str) -> Result<Placement, HandlerError> {
+    pub(crate) fn home_value(&self, e: ElementId, value: &str) -> Result<Placement, HandlerError> {
         if value.trim() == "any" {
             return Ok(Placement { pins: vec![(e, false)], ..Placement::default() });
         }
@@ -609,14 +509,14 @@ fn rehome(plant: &Plant, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]
     for (w, watch) in
         watched.into_iter().enumerate().flat_map(|(w, all)| all.into_iter().map(move |x| (w, x)))
     {
-        let step = &plan.steps[watch.element as usize];
+        let step = &plan.steps[watch.element];
         if let Some(to) = step.goes_to(w) {
             new[to].wishes.push(watch);
         }
     }
     let mut depot = Depot::default();
     let mut made = Vec::new();
-    for e in 0..plan.steps.len() {
+    for e in plan.steps.ids() {
         let was = plan.was.clone();
         // Locks that this makes are the element's.
         sync::lock::naming(&was.elements[e].name, || match plan.steps[e].kind {
@@ -645,7 +545,7 @@ fn rehome(plant: &Plant, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]
 fn empty_queues(plan: &Plan, old: &mut [Worker]) {
     let was = &plan.was;
     let mut search = None;
-    for (e, step) in plan.steps.iter().enumerate() {
+    for (e, step) in plan.steps.iter_enumerated() {
         let place = &was.elements[e].place;
         let own = place.mode == Mode::PerCore || step.place.mode == Mode::PerCore;
         let apart = was.blueprint.hows[e].sharing == Sharing::Queue && own;
@@ -655,16 +555,16 @@ fn empty_queues(plan: &Plan, old: &mut [Worker]) {
             continue;
         }
         let search = search.get_or_insert_with(|| crate::plan::Reached::new(&was.blueprint.checked));
-        let mut reaches = |t: usize| t != e && search.from(t).contains(&e);
-        let pulls = |t: usize| was.elements[t].inputs().processing().contains(&Processing::Pull);
-        let with_task = (0..was.elements.len()).filter(|t| !was.elements[*t].place.tasks.is_empty());
-        let drainers: Vec<usize> = with_task.filter(|t| pulls(*t) && reaches(*t)).collect();
+        let mut reaches = |t: ElementId| t != e && search.from(t).contains(&e);
+        let pulls = |t: ElementId| was.elements[t].inputs().processing().contains(&Processing::Pull);
+        let with_task = was.elements.ids().filter(|t| !was.elements[*t].place.tasks.is_empty());
+        let drainers: Vec<ElementId> = with_task.filter(|t| pulls(*t) && reaches(*t)).collect();
         for _ in 0..ROUNDS_TO_EMPTY {
             let mut any = false;
             for t in &drainers {
                 for w in &was.elements[*t].place.tasks {
                     old[*w].rcu.quiescent();
-                    any |= old[*w].run_task(*t as u32);
+                    any |= old[*w].run_task(*t);
                 }
             }
             if !held(old) {
@@ -679,7 +579,7 @@ fn empty_queues(plan: &Plan, old: &mut [Worker]) {
 
 /// Counters stay on their worker while it has an instance, else they go to the first.
 fn move_counters(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
-    for (e, step) in plan.steps.iter().enumerate() {
+    for (e, step) in plan.steps.iter_enumerated() {
         for (w, worker) in old.iter_mut().enumerate() {
             let stays = step.place.workers.contains(&w);
             let to = if stays { w } else { step.goes_to(w).unwrap_or_else(|| step.place.home()) };
@@ -691,8 +591,7 @@ fn move_counters(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
 fn move_tasks(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
     for (w, worker) in old.iter_mut().enumerate() {
         for element in worker.tasks.elements() {
-            let (before, after) =
-                (&plan.was.elements[element as usize].place, &plan.steps[element as usize].place);
+            let (before, after) = (&plan.was.elements[element].place, &plan.steps[element].place);
             let number = before.tasks.iter().position(|t| *t == w);
             // What has fewer tasks than before leaves some behind.
             let Some(to) = number.and_then(|n| after.tasks.get(n)) else { continue };
@@ -701,32 +600,43 @@ fn move_tasks(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
             }
         }
     }
-    for (e, step) in plan.steps.iter().enumerate() {
-        step.place.tasks.iter().for_each(|w| new[*w].tasks.add(e as u32));
+    for (e, step) in plan.steps.iter_enumerated() {
+        step.place.tasks.iter().for_each(|w| new[*w].tasks.add(e));
     }
+}
+
+/// A timer and the worker that it goes to. They compare by when they were set; those in common come last.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct MovedTimer {
+    number: u64,
+    element: ElementId,
+    timer: u32,
+    at: Nanos,
+    to: usize,
 }
 
 /// Timers go with their instances, and keep their order.
 fn move_timers(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
-    let mut all: Vec<(u64, u32, u32, Nanos, usize)> = Vec::new();
+    let mut all: Vec<MovedTimer> = Vec::new();
     for (w, worker) in old.iter().enumerate() {
-        for (number, element, timer, at) in worker.timers.list() {
-            let Some(step) = plan.steps.get(element as usize) else { continue };
-            if let Some(to) = step.goes_to(w) {
-                all.push((number, element, timer, at, to));
+        for Armed { number, timer: Timer { of, timer }, at } in worker.timers.list() {
+            let Target::Element(element) = of else { continue };
+            if let Some(to) = plan.steps[element].goes_to(w) {
+                all.push(MovedTimer { number, element, timer, at, to });
             }
         }
     }
-    for (e, info) in plan.was.elements.iter().enumerate() {
+    for (element, info) in plan.was.elements.iter_enumerated() {
         // These may have been set where a message to the home has not been read.
         for (timer, at) in info.timers.iter().flat_map(CommonTimers::list) {
-            all.retain(|(_, element, t, ..)| (*element as usize, *t) != (e, timer));
-            all.push((u64::MAX, e as u32, timer, at, plan.steps[e].place.home()));
+            all.retain(|other| (other.element, other.timer) != (element, timer));
+            let to = plan.steps[element].place.home();
+            all.push(MovedTimer { number: u64::MAX, element, timer, at, to });
         }
     }
     all.sort_unstable();
-    for (_, element, timer, at, to) in all {
-        if let Some(common) = &new[to].shared.elements[element as usize].timers {
+    for MovedTimer { element, timer, at, to, .. } in all {
+        if let Some(common) = &new[to].shared.elements[element].timers {
             common.set(timer, Some(at));
         }
         new[to].timers.set(element, timer, at);
@@ -734,7 +644,7 @@ fn move_timers(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
 }
 
 /// An element that is one: takes it out of its lock, and puts it into another if it needs one.
-fn move_one(plan: &Plan, e: usize, old: &mut [Worker], new: &mut [Worker]) {
+fn move_one(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker]) {
     let place = &plan.steps[e].place;
     let mut locked = Vec::new();
     let mut element = None;
@@ -758,7 +668,12 @@ fn move_one(plan: &Plan, e: usize, old: &mut [Worker], new: &mut [Worker]) {
 }
 
 /// Moves an element's instances and makes those that are missing; returns these, as element and worker.
-fn move_instances(plan: &mut Plan, e: usize, old: &mut [Worker], new: &mut [Worker]) -> Vec<(usize, usize)> {
+fn move_instances(
+    plan: &mut Plan,
+    e: ElementId,
+    old: &mut [Worker],
+    new: &mut [Worker],
+) -> Vec<(ElementId, usize)> {
     let step = &plan.steps[e];
     let Kind::Instances { moves, made, joined } = &step.kind else { return Vec::new() };
     for (from, to) in moves {
@@ -770,7 +685,7 @@ fn move_instances(plan: &mut Plan, e: usize, old: &mut [Worker], new: &mut [Work
         let Some(mut instance) = old[*w].slots[e].take() else { continue };
         // Those over common state hold nothing that the first one does not.
         if !were_shared {
-            new[first].with(e as u32, |heir, cx| heir.take_state(cx, &mut *instance));
+            new[first].with(e, |heir, cx| heir.take_state(cx, &mut *instance));
             old[*w].slots[e] = Some(instance);
         }
     }
@@ -786,7 +701,7 @@ fn move_instances(plan: &mut Plan, e: usize, old: &mut [Worker], new: &mut [Work
 }
 
 /// Makes a device's instances anew, and leaves its queues in the depot.
-fn remake(plan: &Plan, e: usize, old: &mut [Worker], new: &mut [Worker], depot: &mut Depot) {
+fn remake(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker], depot: &mut Depot) {
     let before = &plan.was.elements[e].place;
     let place = &plan.steps[e].place;
     let first = before.workers[0];
@@ -797,28 +712,28 @@ fn remake(plan: &Plan, e: usize, old: &mut [Worker], new: &mut [Worker], depot: 
     for from in &before.workers {
         let to = if place.workers.contains(from) { *from } else { place.home() };
         let Some(mut instance) = old[*from].slots[e].take() else { continue };
-        new[to].with(e as u32, |heir, cx| heir.take_state(cx, &mut *instance));
+        new[to].with(e, |heir, cx| heir.take_state(cx, &mut *instance));
         old[*from].slots[e] = Some(instance);
-        old[*from].with(e as u32, |instance, cx| instance.release(cx, depot));
+        old[*from].with(e, |instance, cx| instance.release(cx, depot));
     }
 }
 
 /// Gives the queues of devices to the instances that were made for them.
 fn acquire(plan: &Plan, new: &mut [Worker], depot: &mut Depot) {
-    for (e, step) in plan.steps.iter().enumerate().filter(|(_, s)| matches!(s.kind, Kind::Device)) {
+    for (e, step) in plan.steps.iter_enumerated().filter(|(_, s)| matches!(s.kind, Kind::Device)) {
         for w in &step.place.workers {
-            let mut acquire = || new[*w].with(e as u32, |instance, cx| instance.acquire(cx, depot));
+            let mut acquire = || new[*w].with(e, |instance, cx| instance.acquire(cx, depot));
             sync::lock::naming(&plan.was.elements[e].name, &mut acquire);
         }
     }
 }
 
-fn initialize(plan: &Plan, new: &mut [Worker], e: usize, w: usize) {
+fn initialize(plan: &Plan, new: &mut [Worker], e: ElementId, w: usize) {
     let place = &plan.steps[e].place;
     let worker = &mut new[w];
     let Some(mut instance) = worker.slots[e].take() else { return };
     let task = place.tasks.iter().position(|t| *t == w);
-    let mut cx = InitCx { cx: Cx { worker, element: e as u32 }, task, tasks: place.tasks.len() };
+    let mut cx = InitCx { cx: Cx { worker, element: e }, task, tasks: place.tasks.len() };
     match sync::lock::naming(&plan.was.elements[e].name, || instance.initialize(&mut cx)) {
         Ok(()) => worker.slots[e] = Some(instance),
         // It could when the router was built; whatever has become scarce since then, the others go on.

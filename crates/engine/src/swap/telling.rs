@@ -3,7 +3,7 @@
 
 use sync::events::{self, Kind, Mask, short};
 
-use super::{Moved, Swapped};
+use super::{Moved, MovedTask, Swapped};
 use crate::router::Shared;
 
 /// The workers have gone on at this time with another configuration.
@@ -20,10 +20,10 @@ pub(super) fn moves(at: u64, shared: &Shared, moved: &Moved) {
         return;
     }
     let paused_us = short(moved.pause.as_micros() as u64);
-    for (name, before, now) in &moved.tasks {
+    for MovedTask { name, before, now } in &moved.tasks {
         let Some(element) = shared.named(name) else { continue };
         for (from, to) in before.iter().zip(now).filter(|(from, to)| from != to) {
-            events::push(at, Kind::Move, (element as u32, *from as u32), (paused_us, *to as u32));
+            events::push(at, Kind::Move, (element.number(), *from as u32), (paused_us, *to as u32));
         }
     }
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How batches get from element to element: pushed ones by the worker's stack, pulled ones by asking.
 
+use std::num::NonZeroUsize;
+
 use packet::{Batch, Packet};
 
 use super::{Edge, Job, Open, Worker};
 use crate::cx::Cx;
 use crate::drops::Reason;
+use crate::ids::ElementId;
 use crate::pulse::{Doing, Spot};
 
 /// Packets that join to one batch at most: more would not fit its first memory.
@@ -39,7 +42,7 @@ impl Worker {
     #[inline(always)]
     pub(super) fn dispatch<const TOLD: bool>(&mut self, job: Job) {
         let Job { element, port, batch, .. } = job;
-        if self.fused[element as usize].is_some() && port == 0 {
+        if self.fused[element].is_some() && port == 0 {
             self.dispatch_fused::<TOLD>(element, batch);
         } else {
             self.dispatch_plain::<TOLD>(element, port, batch);
@@ -48,8 +51,8 @@ impl Worker {
 
     /// Runs the element itself, whether or not a pass could replace it.
     #[inline]
-    pub(super) fn dispatch_plain<const TOLD: bool>(&mut self, element: u32, port: u16, batch: Batch) {
-        let Some(mut instance) = self.slots[element as usize].take() else {
+    pub(super) fn dispatch_plain<const TOLD: bool>(&mut self, element: ElementId, port: u16, batch: Batch) {
+        let Some(mut instance) = self.slots[element].take() else {
             return self.drop_batch(element, Reason::LoopDetected, batch);
         };
         self.pulse.carry(Spot::new(element, Doing::Push, port), &batch);
@@ -59,11 +62,11 @@ impl Worker {
             let before = sync::tsc();
             instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
             let cycles = sync::tsc().saturating_sub(before);
-            self.cycles[element as usize].time(cycles, packets);
+            self.cycles[element].time(cycles, packets);
         } else {
             instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
         }
-        self.slots[element as usize] = Some(instance);
+        self.slots[element] = Some(instance);
         // The stack gives back the last first, so what was sent first has to lie on top.
         if self.stack.len() > self.floor + 1 {
             self.stack[self.floor..].reverse();
@@ -76,7 +79,7 @@ impl Worker {
 
     /// Puts a batch on its way out of push output `port`.
     #[inline]
-    pub(crate) fn emit(&mut self, element: u32, port: usize, batch: Batch) {
+    pub(crate) fn emit(&mut self, element: ElementId, port: usize, batch: Batch) {
         if batch.is_empty() {
             return;
         }
@@ -92,7 +95,7 @@ impl Worker {
 
     /// Puts one packet on its way out of push output `port`, with those that the running element has sent there before.
     #[inline]
-    pub(crate) fn emit_one(&mut self, element: u32, port: usize, packet: Packet) {
+    pub(crate) fn emit_one(&mut self, element: ElementId, port: usize, packet: Packet) {
         if let Some(packet) = self.add_to_open(element, port, packet) {
             self.emit_first(element, port, packet);
         }
@@ -100,17 +103,17 @@ impl Worker {
 
     /// Adds a packet to the batch that another one has just been added to, if it goes the same way and nothing was sent since. Gives it back if not.
     #[inline(always)]
-    pub(crate) fn add_to_open(&mut self, element: u32, port: usize, packet: Packet) -> Option<Packet> {
-        let Open { element: sender, out, at, job, depth } = self.open;
-        if sender == element
+    pub(crate) fn add_to_open(&mut self, element: ElementId, port: usize, packet: Packet) -> Option<Packet> {
+        if let Some(Open { element: sender, out, at, job, depth }) = self.open
+            && sender == element
             && usize::from(out) == port
-            && job as usize >= self.floor
-            && depth as usize == self.stack.len()
-            && let Some(job) = self.stack.get_mut(job as usize)
+            && job >= self.floor
+            && depth.get() == self.stack.len()
+            && let Some(job) = self.stack.get_mut(job)
             && job.out == out
             && job.batch.len() < JOINED_MAX
-            && let Some(stats) = self.sent.get_mut(at as usize)
-            && let Some(edge) = self.outputs.edges.get(at as usize)
+            && let Some(stats) = self.sent.get_mut(at)
+            && let Some(edge) = self.outputs.edges.get(at)
             && (job.element, job.port) == (edge.element, edge.port)
         {
             stats.packets += 1;
@@ -122,7 +125,7 @@ impl Worker {
 
     /// Puts one packet on its way by another output than the last one.
     #[inline(never)]
-    fn emit_first(&mut self, element: u32, port: usize, packet: Packet) {
+    fn emit_first(&mut self, element: ElementId, port: usize, packet: Packet) {
         let Some(at) = self.outputs.at(element, port) else {
             return self.drop_one(element, Reason::NoOutput, packet);
         };
@@ -138,14 +141,14 @@ impl Worker {
             }
         };
         if self.joins {
-            let (job, depth) = (job as u32, self.stack.len() as u32);
-            self.open = Open { element, out: port as u16, at: at as u32, job, depth };
+            let depth = NonZeroUsize::new(self.stack.len());
+            self.open = depth.map(|depth| Open { element, out: port as u16, at, job, depth });
         }
     }
 
     /// As [`Worker::emit`], with what the running element has sent there before.
     #[inline]
-    pub(crate) fn emit_joined(&mut self, element: u32, port: usize, mut batch: Batch) {
+    pub(crate) fn emit_joined(&mut self, element: ElementId, port: usize, mut batch: Batch) {
         let n = batch.len();
         let at = self.outputs.at(element, port).filter(|_| n > 0);
         match at.and_then(|at| Some((at, self.open_job(at, port, n)?))) {
@@ -181,13 +184,13 @@ impl Worker {
             self.stack.push(Job::to(edge, out, batch));
         }
         if edge.wakes {
-            self.shared.wake_sleepers_after(edge.element as usize, self.index);
+            self.shared.wake_sleepers_after(edge.element, self.index);
         }
     }
 
     /// Asks the element that feeds pull input `port` for packets.
     #[inline]
-    pub(crate) fn fetch(&mut self, element: u32, port: usize, max: usize) -> Batch {
+    pub(crate) fn fetch(&mut self, element: ElementId, port: usize, max: usize) -> Batch {
         if self.is_attended() || self.meter.is_on() {
             self.fetch_told(element, port, max)
         } else {
@@ -197,12 +200,12 @@ impl Worker {
 
     #[cold]
     #[inline(never)]
-    fn fetch_told(&mut self, element: u32, port: usize, max: usize) -> Batch {
+    fn fetch_told(&mut self, element: ElementId, port: usize, max: usize) -> Batch {
         let span = self.meter.is_on().then(|| self.meter.begin(true));
         let batch = self.fetch_as::<true>(element, port, max);
         if let Some(span) = span {
             let cycles = self.meter.end(&span);
-            let from = self.inputs.at(element, port).map(|at| self.inputs.edges[at].element as usize);
+            let from = self.inputs.at(element, port).map(|at| self.inputs.edges[at].element);
             let stats = from.and_then(|from| self.pulls.get_mut(from));
             // One that finds nothing says nothing of what packets cost.
             stats.filter(|_| !batch.is_empty()).into_iter().for_each(|s| s.time(cycles, batch.len()));
@@ -211,10 +214,10 @@ impl Worker {
     }
 
     #[inline(always)]
-    fn fetch_as<const TOLD: bool>(&mut self, element: u32, port: usize, max: usize) -> Batch {
+    fn fetch_as<const TOLD: bool>(&mut self, element: ElementId, port: usize, max: usize) -> Batch {
         let Some(at) = self.inputs.at(element, port) else { return Batch::new() };
         let edge = self.inputs.edges[at];
-        let Some(Some(mut instance)) = self.slots.get_mut(edge.element as usize).map(Option::take) else {
+        let Some(Some(mut instance)) = self.slots.get_mut(edge.element).map(Option::take) else {
             return Batch::new();
         };
         let asker = self.pulse.spot();
@@ -223,7 +226,7 @@ impl Worker {
         let mut batch =
             instance.pull(&mut Cx { worker: self, element: edge.element }, usize::from(edge.port), max);
         self.pulse.enter(asker);
-        self.slots[edge.element as usize] = Some(instance);
+        self.slots[edge.element] = Some(instance);
         let stats = &mut self.fetched[at];
         stats.packets += batch.len() as u64;
         stats.batches += u64::from(!batch.is_empty());

@@ -13,6 +13,7 @@ use packet::Packet;
 
 use super::Worker;
 use crate::drops::Reason;
+use crate::ids::ElementId;
 
 /// What is told apart at a time. With more, all are told of earlier.
 const KINDS: usize = 8;
@@ -20,7 +21,7 @@ const KINDS: usize = 8;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Untold {
-    drops: [(u32, Reason, u64); KINDS],
+    drops: [(ElementId, Reason, u64); KINDS],
     used: usize,
     /// Rounds until they are told; 0 while there is nothing to tell.
     rounds: u32,
@@ -28,13 +29,13 @@ pub(super) struct Untold {
 
 impl Untold {
     pub(super) const fn new() -> Untold {
-        Untold { drops: [(0, Reason::Discarded, 0); KINDS], used: 0, rounds: 0 }
+        Untold { drops: [(ElementId::new(0), Reason::Discarded, 0); KINDS], used: 0, rounds: 0 }
     }
 
     /// Adds drops that are to be told of after so many rounds at the latest.
     #[cold]
     #[inline(never)]
-    pub(super) fn add(&mut self, element: u32, reason: Reason, n: u64, rounds: u32) {
+    pub(super) fn add(&mut self, element: ElementId, reason: Reason, n: u64, rounds: u32) {
         let known = self.drops[..self.used].iter_mut().find(|(e, r, _)| (*e, *r) == (element, reason));
         if let Some((.., sum)) = known {
             *sum += n;
@@ -66,7 +67,7 @@ impl Untold {
     #[inline(never)]
     pub(super) fn tell(&mut self) {
         for (element, reason, n) in self.drops[..self.used].iter().copied() {
-            events::push(sync::tsc(), Kind::Drop, (element, reason as u32), (0, short(n)));
+            events::push(sync::tsc(), Kind::Drop, (element.number(), reason as u32), (0, short(n)));
         }
         (self.used, self.rounds) = (0, 0);
     }
@@ -78,7 +79,7 @@ const DEAD_MAX: usize = 128;
 impl Worker {
     /// Drops a packet of the running element.
     #[inline]
-    pub(crate) fn drop_one(&mut self, element: u32, reason: Reason, packet: Packet) {
+    pub(crate) fn drop_one(&mut self, element: ElementId, reason: Reason, packet: Packet) {
         self.count_drops(element, reason, 1);
         if self.is_witnessed() {
             self.show_drops(element, reason, std::slice::from_ref(&packet));
@@ -107,22 +108,26 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::first_ids;
 
     #[test]
     fn drops_are_told_together_after_so_many_rounds() {
         let mut untold = Untold::new();
-        (0..100).for_each(|_| untold.add(7, Reason::QueueFull, 2, 3));
-        untold.add(8, Reason::QueueFull, 1, 3);
+        (0..100).for_each(|_| untold.add(ElementId::new(7), Reason::QueueFull, 2, 3));
+        untold.add(ElementId::new(8), Reason::QueueFull, 1, 3);
         assert_eq!((untold.rounds, untold.used), (3, 2));
-        assert_eq!(untold.drops[..2], [(7, Reason::QueueFull, 200), (8, Reason::QueueFull, 1)]);
+        assert_eq!(
+            untold.drops[..2],
+            [(ElementId::new(7), Reason::QueueFull, 200), (ElementId::new(8), Reason::QueueFull, 1)]
+        );
         let mut untold = Untold::new();
-        untold.add(1, Reason::QueueFull, 5, 2);
+        untold.add(ElementId::new(1), Reason::QueueFull, 5, 2);
         untold.round();
         assert_eq!((untold.used, untold.drops[0].2), (1, 5));
         untold.round();
         assert_eq!((untold.used, untold.rounds), (0, 0));
         // More kinds than there are places: those before are told, none is lost.
-        (0..=KINDS as u32).for_each(|element| untold.add(element, Reason::QueueFull, 1, 2));
-        assert_eq!((untold.used, untold.drops[0].0), (1, KINDS as u32));
+        first_ids(KINDS + 1).for_each(|element| untold.add(element, Reason::QueueFull, 1, 2));
+        assert_eq!((untold.used, untold.drops[0].0), (1, ElementId::new(KINDS)));
     }
 }

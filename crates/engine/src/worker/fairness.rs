@@ -7,6 +7,8 @@
 //!
 //! What packets cost comes from the runs that are timed anyway ([`super::cost`]). On simulated time nothing is limited, for there a run must repeat exactly.
 
+use crate::ids::ElementId;
+
 /// How many times as much as the cheapest source's burst may another one's cost: numerator and denominator.
 const TIMES: (u64, u64) = (5, 4);
 /// A whole burst, as a limit.
@@ -23,7 +25,7 @@ const INTERRUPTED: u64 = 8;
 /// What a source's packets cost lately.
 #[derive(Debug)]
 struct Source {
-    element: u32,
+    element: ElementId,
     /// Cycles for [`PACKETS`] packets, all that follows from them included.
     cycles: u64,
     /// The round of the last timed run.
@@ -34,7 +36,7 @@ struct Source {
 #[derive(Debug)]
 pub(crate) struct Fairness {
     /// The element that asked last.
-    asked: u32,
+    asked: Option<ElementId>,
     sources: Vec<Source>,
     /// By element, how much of a burst it may take, in parts of [`WHOLE`]; 0 and what is missing are unlimited.
     limits: Vec<u8>,
@@ -42,26 +44,26 @@ pub(crate) struct Fairness {
 
 impl Fairness {
     pub(super) fn new() -> Fairness {
-        Fairness { asked: u32::MAX, sources: Vec::new(), limits: Vec::new() }
+        Fairness { asked: None, sources: Vec::new(), limits: Vec::new() }
     }
 
     /// How many packets of `most` this source may take now.
     #[inline]
-    pub(crate) fn burst(&mut self, element: u32, most: usize) -> usize {
-        self.asked = element;
-        match self.limits.get(element as usize).copied() {
+    pub(crate) fn burst(&mut self, element: ElementId, most: usize) -> usize {
+        self.asked = Some(element);
+        match self.limits.get(element.index()).copied() {
             None | Some(0) => most,
             Some(limit) => (most * usize::from(limit) / WHOLE as usize).max(1),
         }
     }
 
     /// Whether this element is the one that asked last.
-    pub(super) fn has_asked(&self, element: u32) -> bool {
-        self.asked == element
+    pub(super) fn has_asked(&self, element: ElementId) -> bool {
+        self.asked == Some(element)
     }
 
     /// Takes note of a timed run of a source: what its packets cost, and in which round.
-    pub(super) fn note(&mut self, element: u32, (cycles, packets): (u64, u64), round: u32) {
+    pub(super) fn note(&mut self, element: ElementId, (cycles, packets): (u64, u64), round: u32) {
         if packets == 0 {
             return;
         }
@@ -76,7 +78,7 @@ impl Fairness {
         let lately = self.sources.iter().filter(|source| round.wrapping_sub(source.seen) < LATELY);
         let Some(least) = lately.map(|source| source.cycles).min() else { return };
         for source in &self.sources {
-            let at = source.element as usize;
+            let at = source.element.index();
             if self.limits.len() <= at {
                 self.limits.resize(at + 1, 0);
             }
@@ -96,10 +98,10 @@ mod tests {
     fn bursts(fairness: &mut Fairness, round: u32, runs: &[(u32, u64, u64)]) -> Vec<usize> {
         for _ in 0..40 {
             for (element, cost, packets) in runs {
-                fairness.note(*element, (cost * packets, *packets), round);
+                fairness.note(ElementId::from(*element), (cost * packets, *packets), round);
             }
         }
-        runs.iter().map(|(element, ..)| fairness.burst(*element, 64)).collect()
+        runs.iter().map(|(element, ..)| fairness.burst(ElementId::from(*element), 64)).collect()
     }
 
     #[test]
@@ -132,11 +134,11 @@ mod tests {
     fn one_run_that_was_interrupted_changes_little() {
         let mut fairness = Fairness::new();
         bursts(&mut fairness, 1, &[(3, 100, 64), (9, 100, 64)]);
-        fairness.note(9, (100 * 64 * 1000, 64), 1);
-        assert!(fairness.burst(9, 64) >= 24);
+        fairness.note(ElementId::new(9), (100 * 64 * 1000, 64), 1);
+        assert!(fairness.burst(ElementId::new(9), 64) >= 24);
         assert_eq!(bursts(&mut fairness, 1, &[(3, 100, 64), (9, 100, 64)]), [64, 64]);
         // A burst of one stays one.
         bursts(&mut fairness, 1, &[(3, 100, 64), (9, 100_000, 64)]);
-        assert_eq!(fairness.burst(9, 1), 1);
+        assert_eq!(fairness.burst(ElementId::new(9), 1), 1);
     }
 }

@@ -7,9 +7,10 @@ use super::Worker;
 use crate::cx::Cx;
 use crate::element::Element;
 use crate::handler::HandlerError;
+use crate::ids::ElementId;
 use crate::mailbox::{Mailbox, Message};
 use crate::pulse::Doing;
-use crate::router::Target;
+use crate::router::HandlerRef;
 
 impl Worker {
     /// Executes the messages of other threads; returns whether they were work, for which one stays awake.
@@ -37,41 +38,54 @@ impl Worker {
     }
 
     /// Executes a read handler on this worker's instance.
-    pub(crate) fn read_here(&mut self, target: &Target, param: &str) -> Result<String, HandlerError> {
+    pub(crate) fn read_here(
+        &mut self,
+        element: ElementId,
+        target: &HandlerRef,
+        param: &str,
+    ) -> Result<String, HandlerError> {
         let running = || HandlerError::failed("the element is running this very call");
         let begun = self.tell_call();
         let read = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.read(cx, target.name(), param);
-        let value = self.with_doing(target.element, Doing::Read, read);
-        self.tell_called(begun, target, false);
+        let value = self.with_doing(element, Doing::Read, read);
+        self.tell_called(begun, (element, target), false);
         value.ok_or_else(running)?
     }
 
     /// Executes a write handler on this worker's instance.
-    pub(crate) fn write_here(&mut self, target: &Target, value: &str) -> Result<(), HandlerError> {
-        self.shared.elements[target.element as usize].touched.store(true, Relaxed);
-        if self.slots[target.element as usize].is_none() {
-            return self.write_later(target.clone(), value.to_owned());
+    pub(crate) fn write_here(
+        &mut self,
+        element: ElementId,
+        target: &HandlerRef,
+        value: &str,
+    ) -> Result<(), HandlerError> {
+        self.shared.elements[element].touched.store(true, Relaxed);
+        if self.slots[element].is_none() {
+            return self.write_later(element, target.clone(), value.to_owned());
         }
         let running = || HandlerError::failed("the element is running this very call");
         let begun = self.tell_call();
         let write = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.write(cx, target.name(), value);
-        let written = self.with_doing(target.element, Doing::Write, write);
-        self.tell_called(begun, target, true);
+        let written = self.with_doing(element, Doing::Write, write);
+        self.tell_called(begun, (element, target), true);
         written.ok_or_else(running)?
     }
 
     /// Executes a write on an instance that runs, and so caused the call (one that pulls packets through a counter), when it has returned.
     #[cold]
-    fn write_later(&mut self, target: Target, value: String) -> Result<(), HandlerError> {
+    fn write_later(
+        &mut self,
+        element: ElementId,
+        target: HandlerRef,
+        value: String,
+    ) -> Result<(), HandlerError> {
         let meant = self.shared.clone();
         let message = Box::new(move |worker: &mut Worker| {
-            if !std::sync::Arc::ptr_eq(&meant, &worker.shared)
-                || worker.slots[target.element as usize].is_none()
-            {
+            if !std::sync::Arc::ptr_eq(&meant, &worker.shared) || worker.slots[element].is_none() {
                 return;
             }
-            if let Err(why) = worker.write_here(&target, &value) {
-                let name = &worker.shared.elements[target.element as usize].name;
+            if let Err(why) = worker.write_here(element, &target, &value) {
+                let name = &worker.shared.elements[element].name;
                 worker.shared.print(&format!("{name}.{}: {why}", target.name()));
             }
         });

@@ -8,6 +8,7 @@ use crate::clock::Nanos;
 use crate::drops::Reason;
 use crate::element::Registry;
 use crate::fuse::{self, Chain, Fused, FusedChain, Outputs, Part, Run, Way};
+use crate::ids::{ElementId, IndexSlice};
 use crate::ports::Processing;
 use crate::pulse::{Doing, Spot};
 
@@ -20,13 +21,13 @@ impl Worker {
         let slots = &self.slots;
         let info = &self.shared.elements;
         let pushed =
-            |e: usize| info[e].inputs().first().is_some_and(|port| port.processing == Processing::Push);
-        let at = |e: u32| slots[e as usize].as_deref().filter(|_| pushed(e as usize));
+            |e: ElementId| info[e].inputs().first().is_some_and(|port| port.processing == Processing::Push);
+        let at = |e: ElementId| slots[e].as_deref().filter(|_| pushed(e));
         // Most elements begin no chain: their places stay as untouched as they were.
         let mut row = fuse::Row::default();
-        for e in 0..slots.len() as u32 {
+        for e in slots.ids() {
             if let Some(found) = fuse::find(e, registry, &self.outputs, &at, &mut row) {
-                self.fused[e as usize] = Some(Box::new(found));
+                self.fused[e] = Some(Box::new(found));
             }
         }
     }
@@ -38,9 +39,9 @@ impl Worker {
 
     /// Lets a pass do a batch. Packets that it stops at go through the elements and join the others again behind the chain, or
     /// behind the trunk of a fork.
-    pub(super) fn dispatch_fused<const TOLD: bool>(&mut self, element: u32, mut batch: Batch) {
-        let Some(mut fused) = self.fused[element as usize].take() else { return };
-        if fused.elements.iter().all(|e| self.slots[*e as usize].is_some()) {
+    pub(super) fn dispatch_fused<const TOLD: bool>(&mut self, element: ElementId, mut batch: Batch) {
+        let Some(mut fused) = self.fused[element].take() else { return };
+        if fused.elements.iter().all(|e| self.slots[*e].is_some()) {
             let done = self.run_pass::<TOLD>(&mut fused, &mut batch, Outputs::default());
             if done == batch.len() {
                 fused.part(batch);
@@ -53,14 +54,14 @@ impl Worker {
         } else {
             self.dispatch_plain::<TOLD>(element, 0, batch);
         }
-        self.fused[element as usize] = Some(fused);
+        self.fused[element] = Some(fused);
     }
 
     /// Runs a pass over a batch until it stops, and counts what it did.
     #[inline]
     fn run_pass<const TOLD: bool>(&mut self, fused: &mut Fused, batch: &mut Batch, used: Outputs) -> usize {
-        let first = fused.elements[0] as usize;
-        self.pulse.carry(Spot::new(first as u32, Doing::Pass, 0), batch);
+        let first = fused.elements[0];
+        self.pulse.carry(Spot::new(first, Doing::Pass, 0), batch);
         let now = self.clock.now();
         let done = if self.sampled.picks() {
             let before = sync::tsc();
@@ -75,15 +76,15 @@ impl Worker {
             self.count_links(&fused.links, done);
         }
         if TOLD && self.telling.spans() {
-            self.tell_batch(first as u32, Doing::Pass, 0, done);
+            self.tell_batch(first, Doing::Pass, 0, done);
         }
         done
     }
 
     #[inline]
     fn pass(&self, fused: &mut Fused, batch: &mut [Packet], used: Outputs, now: Nanos) -> usize {
-        let chain =
-            Chain { elements: &fused.elements, slots: &self.slots, rcu: &self.rcu, worker: self.index };
+        let slots = IndexSlice::from(&self.slots);
+        let chain = Chain { elements: &fused.elements, slots, rcu: &self.rcu, worker: self.index };
         match &mut fused.run {
             Run::Line(pass) => pass.run(&chain, batch, now),
             Run::Fork(fork) => {
@@ -169,7 +170,7 @@ impl Worker {
                 Run::Fork(_) if at + 1 == n => self.outputs.count(element),
                 _ => self.outputs.count(element).min(1),
             };
-            let first = self.outputs.base[element as usize] as usize;
+            let first = self.outputs.range(element).start;
             let edges = &self.outputs.edges[first..first + outputs];
             for mut job in self.stack.drain(floor..).rev() {
                 // Several outputs may lead to the same place.

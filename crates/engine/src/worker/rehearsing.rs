@@ -3,9 +3,11 @@
 
 use packet::Batch;
 
-use super::{Job, Open, Worker};
+use super::{Job, Worker};
 use crate::cx::Cx;
 use crate::drops::Reason;
+use crate::graph::End;
+use crate::ids::ElementId;
 use crate::ports::Processing;
 use crate::pulse::{Doing, Spot};
 use crate::rehearsal::{self, MOST_STEPS, Rehearsed, Stop};
@@ -32,7 +34,7 @@ impl Worker {
         let telling = self.hush();
         self.only_tries = true;
         while let Some(stop) = stops.pop() {
-            if self.slots[stop.element as usize].is_none() {
+            if self.slots[stop.element].is_none() {
                 elsewhere.insert(0, stop);
                 continue;
             }
@@ -48,13 +50,11 @@ impl Worker {
 
     fn rehearse_at(&mut self, stop: Stop, step: usize, stops: &mut Vec<Stop>, witness: &mut dyn Witness) {
         let Stop { element, port, packet } = stop;
-        let e = element as usize;
         let (at, wall_ns, worker) = (sync::tsc(), self.clock.wall(), self.index);
         let (number, id) = (packet.followed(), packet.id());
-        let sight =
-            |what| Sight { at, wall_ns, worker, element: e, what, number, id, packet: None, note: "" };
+        let sight = |what| Sight { at, wall_ns, worker, element, what, number, id, packet: None, note: "" };
         // One that has none is where a packet begins.
-        if !self.shared.elements[e].inputs().is_empty() {
+        if !self.shared.elements[element].inputs().is_empty() {
             witness.see(&Sight { packet: Some(&packet), ..sight(What::Input { port: port.into() }) });
         }
         if step > MOST_STEPS {
@@ -70,7 +70,7 @@ impl Worker {
                 (false, None)
             }
             Rehearsed::Passes(batch) => {
-                let pulled = self.shared.elements[e]
+                let pulled = self.shared.elements[element]
                     .outputs()
                     .first()
                     .is_some_and(|o| o.processing == Processing::Pull);
@@ -102,7 +102,7 @@ impl Worker {
                 if made {
                     packet.follow(number);
                 }
-                let to_port = (to as usize, usize::from(input));
+                let to_port = End { element: to, port: input.into() };
                 let what = What::Output { port: out.into(), to: to_port, pulled, made };
                 let note = &said;
                 witness.see(&Sight { packet: Some(&packet), id: packet.id(), note, ..sight(what) });
@@ -117,31 +117,30 @@ impl Worker {
     }
 
     /// Lets an element do what it would, and takes back what the engine has counted.
-    fn try_element(&mut self, element: u32, port: u16, packet: packet::Packet) -> Outcome {
-        let e = element as usize;
-        let Some(mut instance) = self.slots[e].take() else {
+    fn try_element(&mut self, element: ElementId, port: u16, packet: packet::Packet) -> Outcome {
+        let Some(mut instance) = self.slots[element].take() else {
             return Outcome { done: Rehearsed::Done, sent: Vec::new(), dropped: None };
         };
-        let ports = self.outputs.base[e] as usize..self.outputs.base[e + 1] as usize;
-        let (sent, drops) = (self.sent[ports.clone()].to_vec(), self.drops[e].clone());
-        let deeds = self.deeds[e];
+        let ports = self.outputs.range(element);
+        let (sent, drops) = (self.sent[ports.clone()].to_vec(), self.drops[element].clone());
+        let deeds = self.deeds[element];
         let floor = std::mem::replace(&mut self.floor, self.stack.len());
         let joins = std::mem::replace(&mut self.joins, false);
-        self.open = Open::NONE;
+        self.open = None;
         let before = self.pulse.spot();
         self.pulse.enter(Spot::new(element, Doing::Call, port));
         let cx = &mut Cx { worker: self, element };
         let done = rehearsal::rehearse(&mut *instance, cx, port.into(), packet);
         self.pulse.enter(before);
-        self.slots[e] = Some(instance);
+        self.slots[element] = Some(instance);
         let jobs = self.stack.drain(self.floor..).collect();
         self.joins = joins;
         self.bury();
         self.floor = floor;
         self.sent[ports].copy_from_slice(&sent);
-        let dropped = self.drops[e].since(&drops);
-        self.drops[e] = drops;
-        self.deeds[e] = deeds;
+        let dropped = self.drops[element].since(&drops);
+        self.drops[element] = drops;
+        self.deeds[element] = deeds;
         Outcome { done, sent: jobs, dropped }
     }
 }

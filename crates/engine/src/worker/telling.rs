@@ -12,8 +12,9 @@ use super::Worker;
 use super::dropping::Untold;
 use super::holding_back::HeldBack;
 use crate::drops::Reason;
+use crate::ids::{ElementId, IndexVec};
 use crate::pulse::Doing;
-use crate::router::{Shared, Target};
+use crate::router::{HandlerRef, Shared};
 use crate::sample::Sampler;
 
 /// What has a beginning and an end.
@@ -31,13 +32,13 @@ pub(super) struct Telling {
     /// When what was done last ended, in cycles.
     mark: u64,
     /// Elements that keep packets until others fetch them.
-    queues: Vec<bool>,
+    queues: IndexVec<ElementId, bool>,
     /// Queues that had nothing when they were asked last.
-    dry: Vec<bool>,
+    dry: IndexVec<ElementId, bool>,
     /// Queues that had no room when they were given packets last, or were to be.
-    full: Vec<bool>,
+    full: IndexVec<ElementId, bool>,
     /// How long they have held back who would fill them, and which looks at that are timed.
-    held_back: Vec<HeldBack>,
+    held_back: IndexVec<ElementId, HeldBack>,
     timed: Sampler,
     /// The queue that is being given packets has no room for some of them.
     refused: bool,
@@ -47,14 +48,15 @@ pub(super) struct Telling {
 
 impl Telling {
     pub(super) fn new(shared: &Shared) -> Telling {
-        let queues: Vec<bool> = shared.elements.iter().map(crate::ElementInfo::stores).collect();
-        let [dry, full] = [0; 2].map(|_| zeros(queues.len()));
+        let queues: IndexVec<ElementId, bool> =
+            shared.elements.iter().map(crate::ElementInfo::stores).collect();
+        let [dry, full] = [0; 2].map(|_| zeros(queues.len()).into());
         Telling {
             asked: Mask::NOTHING,
             mask: Mask::NOTHING,
             picked: Sampler::one_in(1),
             mark: 0,
-            held_back: zeros(queues.len()),
+            held_back: zeros(queues.len()).into(),
             timed: Sampler::one_in(1),
             dry,
             full,
@@ -87,9 +89,9 @@ fn way(doing: Doing, port: u16) -> u32 {
     u32::from(port) | (doing as u32) << 16
 }
 
-fn tell_held_back(queue: u32, cycles: Option<u64>, now: u64) {
+fn tell_held_back(queue: ElementId, cycles: Option<u64>, now: u64) {
     if let Some(cycles) = cycles {
-        events::push(now, Kind::HeldBack, (queue, 0), (short(cycles), 0));
+        events::push(now, Kind::HeldBack, (queue.number(), 0), (short(cycles), 0));
     }
 }
 
@@ -111,9 +113,9 @@ impl Worker {
         self.telling.mask = mask.without(SPANS);
         self.telling.picked = Sampler::one_in(events::one_in());
         self.telling.timed = Sampler::one_in(events::one_in());
-        self.telling.dry.fill(false);
-        self.telling.full.fill(false);
-        self.telling.held_back.fill(HeldBack::default());
+        self.telling.dry.iter_mut().for_each(|dry| *dry = false);
+        self.telling.full.iter_mut().for_each(|full| *full = false);
+        self.telling.held_back.iter_mut().for_each(|held| *held = HeldBack::default());
         if !mask.is_nothing() {
             events::renew();
         }
@@ -140,7 +142,7 @@ impl Worker {
 
     /// What an element was asked for itself has ended; what follows from it has not.
     #[inline(always)]
-    pub(super) fn tell_own(&mut self, element: u32, doing: Doing) {
+    pub(super) fn tell_own(&mut self, element: ElementId, doing: Doing) {
         if self.telling.spans() {
             let sent = self.stack[self.floor..].iter().map(|job| job.batch.len()).sum();
             self.tell_batch(element, doing, 0, sent);
@@ -149,50 +151,60 @@ impl Worker {
 
     /// All that followed has ended, too.
     #[inline(always)]
-    pub(super) fn tell_end(&mut self, kind: Kind, element: u32, begun: u64) {
+    pub(super) fn tell_end(&mut self, kind: Kind, element: ElementId, begun: u64) {
         if begun != 0 && self.telling.tells(Mask::TASKS) {
             let at = self.telling.mark;
-            events::push(at, kind, (element, 0), (short(at.saturating_sub(begun)), self.index as u32));
+            events::push(
+                at,
+                kind,
+                (element.number(), 0),
+                (short(at.saturating_sub(begun)), self.index as u32),
+            );
         }
     }
 
     /// A batch has been done.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_batch(&mut self, element: u32, doing: Doing, port: u16, packets: usize) {
+    pub(super) fn tell_batch(&mut self, element: ElementId, doing: Doing, port: u16, packets: usize) {
         let at = tsc();
         let telling = &mut self.telling;
         let took = at.saturating_sub(std::mem::replace(&mut telling.mark, at));
-        let queue = doing == Doing::Push && telling.queues[element as usize];
+        let queue = doing == Doing::Push && telling.queues[element];
         let (kind, of) = if queue { (Kind::Enqueue, Mask::QUEUES) } else { (Kind::Batch, Mask::BATCHES) };
         if queue && !std::mem::take(&mut telling.refused) {
-            telling.full[element as usize] = false;
+            telling.full[element] = false;
         }
         if telling.tells(of) {
-            events::push(at, kind, (element, way(doing, port)), (short(took), short(packets as u64)));
+            events::push(
+                at,
+                kind,
+                (element.number(), way(doing, port)),
+                (short(took), short(packets as u64)),
+            );
         }
     }
 
     /// An element was asked for packets at `begun`, and has given so many.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_pull(&mut self, element: u32, port: u16, begun: u64, packets: usize) {
+    pub(super) fn tell_pull(&mut self, element: ElementId, port: u16, begun: u64, packets: usize) {
         let telling = &mut self.telling;
-        let queue = telling.queues[element as usize];
+        let queue = telling.queues[element];
         let (kind, of) = if queue { (Kind::Dequeue, Mask::QUEUES) } else { (Kind::Batch, Mask::BATCHES) };
-        let was_dry = std::mem::replace(&mut telling.dry[element as usize], packets == 0);
+        let was_dry = std::mem::replace(&mut telling.dry[element], packets == 0);
         if !telling.tells(of) || (packets == 0 && (was_dry || !queue)) {
             return;
         }
         let at = tsc();
         let kind = if packets == 0 { Kind::Empty } else { kind };
         let took = short(at.saturating_sub(begun));
-        events::push(at, kind, (element, way(Doing::Pull, port)), (took, short(packets as u64)));
+        events::push(at, kind, (element.number(), way(Doing::Pull, port)), (took, short(packets as u64)));
     }
 
     /// There was no room in `queue`: `element`, which found so, is that itself, or would have filled it. That is rare, and told of all runs.
     #[inline(always)]
-    pub(crate) fn tell_full(&mut self, element: u32, queue: u32) {
+    pub(crate) fn tell_full(&mut self, element: ElementId, queue: ElementId) {
         if self.telling.asked.meets(Mask::QUEUES) && !self.only_tries {
             self.tell_first_full(element == queue, queue);
         }
@@ -200,11 +212,11 @@ impl Worker {
 
     #[cold]
     #[inline(never)]
-    fn tell_first_full(&mut self, refused: bool, queue: u32) {
+    fn tell_first_full(&mut self, refused: bool, queue: ElementId) {
         self.telling.refused |= refused;
-        let full = self.telling.full.get_mut(queue as usize);
+        let full = self.telling.full.get_mut(queue);
         if full.is_some_and(|full| !std::mem::replace(full, true)) {
-            events::push(tsc(), Kind::Full, (queue, 0), (0, 0));
+            events::push(tsc(), Kind::Full, (queue.number(), 0), (0, 0));
         }
         if !refused {
             self.look_at(queue, true);
@@ -212,9 +224,9 @@ impl Worker {
     }
 
     /// Who waits for room in `queue` looks for some, and finds that it is full or is not.
-    fn look_at(&mut self, queue: u32, is_full: bool) {
+    fn look_at(&mut self, queue: ElementId, is_full: bool) {
         let telling = &mut self.telling;
-        let Some(held) = telling.held_back.get_mut(queue as usize) else { return };
+        let Some(held) = telling.held_back.get_mut(queue) else { return };
         let is_picked = is_full && telling.timed.picks();
         if is_picked || held.is_timed() {
             let now = tsc();
@@ -227,7 +239,7 @@ impl Worker {
 
     /// Who waited for room in `queue` has found some.
     #[cold]
-    pub(crate) fn tell_room(&mut self, queue: u32) {
+    pub(crate) fn tell_room(&mut self, queue: ElementId) {
         if self.telling.asked.meets(Mask::QUEUES) && !self.only_tries {
             self.look_at(queue, false);
         }
@@ -235,7 +247,7 @@ impl Worker {
 
     /// Packets have been dropped. Those that were to be discarded are no loss, and may be all that there are: their element's batches tell of them.
     #[inline(always)]
-    pub(super) fn tell_drops(&mut self, element: u32, reason: Reason, n: u64) {
+    pub(super) fn tell_drops(&mut self, element: ElementId, reason: Reason, n: u64) {
         if self.telling.tells(Mask::DROPS) && reason != Reason::Discarded {
             self.telling.untold.add(element, reason, n, events::one_in());
         }
@@ -246,8 +258,8 @@ impl Worker {
         self.telling.untold.tell();
         if self.telling.asked.meets(Mask::QUEUES) {
             let now = tsc();
-            for (queue, held) in self.telling.held_back.iter_mut().enumerate() {
-                tell_held_back(queue as u32, held.rest(now), now);
+            for (queue, held) in self.telling.held_back.iter_mut_enumerated() {
+                tell_held_back(queue, held.rest(now), now);
             }
         }
     }
@@ -258,10 +270,15 @@ impl Worker {
     }
 
     /// It has been answered.
-    pub(super) fn tell_called(&self, begun: Option<u64>, target: &Target, written: bool) {
+    pub(super) fn tell_called(
+        &self,
+        begun: Option<u64>,
+        (element, target): (ElementId, &HandlerRef),
+        written: bool,
+    ) {
         if begun.is_some() {
             let name = events::word(target.name());
-            events::end_span(begun, Kind::Call, (target.element, u32::from(written)), name);
+            events::end_span(begun, Kind::Call, (element.number(), u32::from(written)), name);
         }
     }
 

@@ -70,6 +70,6 @@ impl Worker {
     }
 
     fn runs_as_pass(&self, job: &Job) -> bool {
-        job.port == 0 && self.fused[job.element as usize].is_some()
+        job.port == 0 && self.fused[job.element].is_some()
     }
 }

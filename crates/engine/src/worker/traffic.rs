@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::AddAssign;
 
 use super::{PortStats, PortTable};
+use crate::graph::End;
+use crate::ids::{ElementId, IndexVec, first_ids};
 use crate::ports::Processing;
 use crate::router::{ElementInfo, Shared};
 
@@ -31,15 +33,20 @@ impl AddAssign for Handed {
 }
 
 /// Elements before a queue, whose pushes may end in it, or behind it, whose pulls may come to it; the next queue is the last.
-pub fn around_queue(elements: &[ElementInfo], queue: usize, behind: bool) -> Vec<bool> {
-    let mut seen = vec![false; elements.len()];
+pub fn around_queue(
+    elements: &IndexVec<ElementId, ElementInfo>,
+    queue: ElementId,
+    behind: bool,
+) -> IndexVec<ElementId, bool> {
+    let mut seen = IndexVec::filled(false, elements.len());
     let mut todo = vec![queue];
     while let Some(e) = todo.pop() {
         let (ports, works) = match behind {
             true => (elements[e].outputs(), Processing::Pull),
             false => (elements[e].inputs(), Processing::Push),
         };
-        for (peer, _) in ports.iter().filter(|p| p.processing == works).flat_map(|p| p.peers) {
+        for End { element: peer, .. } in ports.iter().filter(|p| p.processing == works).flat_map(|p| p.peers)
+        {
             if !std::mem::replace(&mut seen[*peer], true) && !elements[*peer].stores() {
                 todo.push(*peer);
             }
@@ -63,24 +70,24 @@ struct Link {
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     /// Elements that keep packets until others fetch them.
-    queues: Vec<usize>,
+    queues: Vec<ElementId>,
     /// Connections into these, counted where packets are sent, and out of them, counted where they are fetched.
     into: Vec<Link>,
     out_of: Vec<Link>,
     /// By element, where it has tasks and has handed something over: by queue, ascending. One place for each pair would be as many as
     /// tasks times queues.
-    handed: HashMap<usize, BTreeMap<usize, Handed>>,
+    handed: HashMap<ElementId, BTreeMap<usize, Handed>>,
     /// Elements with tasks.
-    tasked: Vec<bool>,
+    tasked: IndexVec<ElementId, bool>,
     /// Of many connections those that a task may use: by its element, into queues and out of them.
-    own: HashMap<usize, Own>,
+    own: HashMap<ElementId, Own>,
 }
 
 /// Some of the connections, by their places in [`Traffic::into`] and [`Traffic::out_of`].
 #[derive(Debug, Default)]
 struct Own {
-    into: Box<[u32]>,
-    out_of: Box<[u32]>,
+    into: Box<[usize]>,
+    out_of: Box<[usize]>,
 }
 
 /// From so many connections on, a task's own are looked for.
@@ -90,11 +97,11 @@ const MOST: usize = 4096;
 
 impl Traffic {
     pub(super) fn new(shared: &Shared) -> Traffic {
-        let queues: Vec<usize> =
-            (0..shared.elements.len()).filter(|e| shared.elements[*e].stores()).collect();
+        let queues: Vec<ElementId> =
+            first_ids(shared.elements.len()).filter(|e| shared.elements[*e].stores()).collect();
         let links = |table: &PortTable| {
             let link = |(counter, edge): (usize, &super::Edge)| {
-                let queue = queues.binary_search(&(edge.element as usize)).ok()?;
+                let queue = queues.binary_search(&edge.element).ok()?;
                 Some(Link { counter, queue, before: PortStats::default() })
             };
             table.edges.iter().enumerate().filter_map(link).collect()
@@ -107,7 +114,7 @@ impl Traffic {
     /// A run of `element`'s task begins.
     pub(super) fn note(
         &mut self,
-        element: usize,
+        element: ElementId,
         shared: &Shared,
         (sent, fetched): (&[PortStats], &[PortStats]),
     ) {
@@ -121,14 +128,14 @@ impl Traffic {
             self.own.insert(element, self.find_own(element, shared));
         }
         let own = &self.own[&element];
-        own.into.iter().for_each(|at| note(&mut self.into[*at as usize], sent));
-        own.out_of.iter().for_each(|at| note(&mut self.out_of[*at as usize], fetched));
+        own.into.iter().for_each(|at| note(&mut self.into[*at], sent));
+        own.out_of.iter().for_each(|at| note(&mut self.out_of[*at], fetched));
     }
 
     /// The connections that packets may take which a task of this element pushes and pulls.
     #[cold]
     #[inline(never)]
-    fn find_own(&self, element: usize, shared: &Shared) -> Own {
+    fn find_own(&self, element: ElementId, shared: &Shared) -> Own {
         let place = |links: &[Link], counter: usize| links.binary_search_by_key(&counter, |l| l.counter).ok();
         let (mut into, mut out_of) = (Vec::new(), Vec::new());
         let mut seen = HashSet::from([element]);
@@ -141,11 +148,11 @@ impl Traffic {
             ];
             for (table, ports, works, links, found) in sides {
                 for (port, _) in ports.processing().iter().enumerate().filter(|(_, p)| **p == works) {
-                    let Some(at) = table.at(e as u32, port) else { continue };
-                    let peer = table.edges[at].element as usize;
+                    let Some(at) = table.at(e, port) else { continue };
+                    let peer = table.edges[at].element;
                     match place(links, at) {
-                        Some(link) => found.push(link as u32),
-                        None if peer < shared.elements.len() && seen.insert(peer) => todo.push(peer),
+                        Some(link) => found.push(link),
+                        None if seen.insert(peer) => todo.push(peer),
                         None => {}
                     }
                 }
@@ -158,7 +165,7 @@ impl Traffic {
     }
 
     /// It was one of `element`'s task, and has ended.
-    pub(super) fn count(&mut self, element: usize, sent: &[PortStats], fetched: &[PortStats]) {
+    pub(super) fn count(&mut self, element: ElementId, sent: &[PortStats], fetched: &[PortStats]) {
         // An element may have been told to run a task that it has not: it has no counts.
         if !self.tasked[element] {
             return;
@@ -180,13 +187,13 @@ impl Traffic {
             into.iter().for_each(|link| add(link, sent, true));
             out_of.iter().for_each(|link| add(link, fetched, false));
         } else if let Some(own) = own.get(&element) {
-            own.into.iter().for_each(|at| add(&into[*at as usize], sent, true));
-            own.out_of.iter().for_each(|at| add(&out_of[*at as usize], fetched, false));
+            own.into.iter().for_each(|at| add(&into[*at], sent, true));
+            own.out_of.iter().for_each(|at| add(&out_of[*at], fetched, false));
         }
     }
 
     /// What the tasks of `element` handed over, by queue.
-    pub(crate) fn of(&self, element: usize) -> Vec<(usize, Handed)> {
+    pub(crate) fn of(&self, element: ElementId) -> Vec<(ElementId, Handed)> {
         let handed = self.handed.get(&element).into_iter().flatten();
         handed.map(|(queue, handed)| (self.queues[*queue], *handed)).collect()
     }

@@ -3,9 +3,11 @@
 
 use packet::{Batch, Packet};
 
-use super::{Edge, Job, Open, Worker};
+use super::{Edge, Job, Worker};
 use crate::clock::Nanos;
 use crate::drops::{Reason, Reasons};
+use crate::graph::End;
+use crate::ids::{ElementId, IndexVec, first_ids};
 use crate::router::Shared;
 use crate::stall::Stopwatch;
 use crate::witness::{Entry, Sight, Wants, What, Witness};
@@ -24,7 +26,7 @@ pub(super) struct Seat {
 struct Fetched {
     number: u8,
     id: usize,
-    by: u32,
+    by: ElementId,
     held: usize,
 }
 
@@ -32,7 +34,7 @@ struct Fetched {
 struct Absorbed {
     number: u8,
     id: usize,
-    by: u32,
+    by: ElementId,
 }
 
 /// See the module.
@@ -40,11 +42,11 @@ struct Absorbed {
 pub(crate) struct Witnessing {
     pub(super) seats: Vec<Seat>,
     /// By element: whether what comes in, or goes out, is wanted.
-    inputs: Vec<bool>,
-    outputs: Vec<bool>,
+    inputs: IndexVec<ElementId, bool>,
+    outputs: IndexVec<ElementId, bool>,
     /// Whether the chain that begins here must not run as one pass, because something within it is wanted.
-    apart: Vec<bool>,
-    sources: Vec<bool>,
+    apart: IndexVec<ElementId, bool>,
+    sources: IndexVec<ElementId, bool>,
     drops: Reasons,
     follows: bool,
     /// Nothing else is wanted, so batches go the usual way.
@@ -70,27 +72,26 @@ struct Moment {
 }
 
 /// Whether an element brings packets into the router.
-fn is_source(shared: &Shared, element: usize) -> bool {
+fn is_source(shared: &Shared, element: ElementId) -> bool {
     let info = &shared.elements[element];
     !info.outputs().is_empty() && (info.inputs().is_empty() || info.class.flow == "x/y")
 }
 
 impl Witnessing {
-    fn show(&mut self, moment: Moment, element: u32, what: What, packet: &Packet) {
+    fn show(&mut self, moment: Moment, element: ElementId, what: What, packet: &Packet) {
         self.tell(moment, element, what, (packet.followed(), packet.id()), Some(packet));
     }
 
     fn tell(
         &mut self,
         moment: Moment,
-        element: u32,
+        element: ElementId,
         what: What,
         (number, id): (u8, usize),
         packet: Option<&Packet>,
     ) {
         let Moment { at, wall_ns, worker } = moment;
-        let sight =
-            Sight { at, wall_ns, worker, element: element as usize, what, number, id, packet, note: "" };
+        let sight = Sight { at, wall_ns, worker, element, what, number, id, packet, note: "" };
         self.seats.iter_mut().for_each(|seat| seat.witness.see(&sight));
     }
 
@@ -145,18 +146,19 @@ impl Worker {
 
     /// Works out what is wanted where.
     fn seat(&mut self, mut all: Box<Witnessing>) {
-        (self.joins, self.open) = (self.burst > 1, Open::NONE);
+        (self.joins, self.open) = (self.burst > 1, None);
         if all.seats.is_empty() {
             return;
         }
         let n = self.shared.elements.len();
-        let mut inputs = vec![false; n];
-        let mut outputs = vec![false; n];
+        let mut inputs = IndexVec::filled(false, n);
+        let mut outputs = IndexVec::filled(false, n);
         for wants in all.seats.iter().map(|seat| &seat.wants) {
             wants.inputs.iter().for_each(|e| inputs[*e] = true);
             wants.outputs.iter().for_each(|e| outputs[*e] = true);
         }
-        let mut apart: Vec<bool> = inputs.iter().zip(&outputs).map(|(i, o)| *i || *o).collect();
+        let mut apart: IndexVec<ElementId, bool> =
+            inputs.iter().zip(&outputs).map(|(i, o)| *i || *o).collect();
         for seat in &all.seats {
             if let Some(Entry::Input(element, _)) = seat.wants.follow {
                 apart[element] = true;
@@ -167,19 +169,19 @@ impl Worker {
         self.joins &= !all.follows;
         if all.follows {
             // What they make of a packet that they hold is to be seen where they send it.
-            let holds = |e: &usize| {
+            let holds = |e: &ElementId| {
                 let info = &self.shared.elements[*e];
                 info.class.consumes && !info.outputs().is_empty()
             };
-            (0..n).filter(holds).for_each(|e| apart[e] = true);
+            first_ids(n).filter(holds).for_each(|e| apart[e] = true);
         }
-        let within = |e: &usize| match &self.fused[*e] {
-            Some(fused) => fused.elements.iter().any(|e| apart[*e as usize]),
-            None => apart[*e],
+        let within = |e: ElementId| match &self.fused[e] {
+            Some(fused) => fused.elements.iter().any(|e| apart[*e]),
+            None => apart[e],
         };
-        all.apart = (0..n).map(|e| within(&e)).collect();
+        all.apart = first_ids(n).map(within).collect();
         (all.inputs, all.outputs) = (inputs, outputs);
-        all.sources = (0..n).map(|e| is_source(&self.shared, e)).collect();
+        all.sources = first_ids(n).map(|e| is_source(&self.shared, e)).collect();
         all.drops = all.seats.iter().fold(Reasons::default(), |all, seat| all.with(seat.wants.drops));
         all.only_drops = !all.follows && !all.inputs.iter().chain(&all.outputs).any(|wanted| *wanted);
         let bounds = all.seats.iter().filter_map(|seat| seat.wants.rounds_above);
@@ -201,8 +203,8 @@ impl Worker {
         Moment { at: sync::tsc(), wall_ns: self.clock.wall(), worker: self.index }
     }
 
-    fn held(&self, element: u32) -> usize {
-        self.slots[element as usize].as_ref().map_or(0, |instance| instance.held())
+    fn held(&self, element: ElementId) -> usize {
+        self.slots[element].as_ref().map_or(0, |instance| instance.held())
     }
 
     /// As [`Worker::drain`], with somebody to see it.
@@ -230,12 +232,10 @@ impl Worker {
 
     /// Shows what the element that has run by itself has sent, and what became of what it has fetched.
     fn show_own(&mut self, floor: usize) {
-        let (moment, element) = (self.moment(), self.acting);
+        let Some(element) = self.acting else { return };
+        let moment = self.moment();
         let Some(mut all) = self.witnessing.take() else { return };
-        let (wanted, source) = match all.outputs.get(element as usize) {
-            Some(wanted) => (*wanted, all.sources[element as usize]),
-            None => (false, false),
-        };
+        let (wanted, source) = (all.outputs[element], all.sources[element]);
         for job in self.stack[floor..].iter_mut().filter(|job| job.out != SHOWN) {
             if source {
                 all.pick(Entry::Sources, &mut job.batch);
@@ -254,10 +254,9 @@ impl Worker {
         let moment = self.moment();
         let Some(mut all) = self.witnessing.take() else { return self.dispatch::<true>(job) };
         let Job { element, port, out, mut batch } = job;
-        let e = element as usize;
         if out != SHOWN {
-            all.pick(Entry::Input(e, Some(port.into())), &mut batch);
-            if all.inputs[e] {
+            all.pick(Entry::Input(element, Some(port.into())), &mut batch);
+            if all.inputs[element] {
                 let what = What::Input { port: port.into() };
                 batch.iter().filter(|p| p.followed() == 0).for_each(|p| all.show(moment, element, what, p));
             }
@@ -278,11 +277,10 @@ impl Worker {
     }
 
     /// Packets that nobody follows.
-    fn dispatch_unfollowed(&mut self, element: u32, port: u16, batch: Batch) {
-        let e = element as usize;
+    fn dispatch_unfollowed(&mut self, element: ElementId, port: u16, batch: Batch) {
         let Some(all) = &self.witnessing else { return };
-        let (apart, wanted, follows) = (all.apart[e], all.outputs[e], all.follows);
-        let fused = !apart && port == 0 && self.fused[e].is_some();
+        let (apart, wanted, follows) = (all.apart[element], all.outputs[element], all.follows);
+        let fused = !apart && port == 0 && self.fused[element].is_some();
         if fused {
             return self.dispatch_fused::<true>(element, batch);
         }
@@ -302,12 +300,12 @@ impl Worker {
     }
 
     /// One packet that somebody follows.
-    fn dispatch_followed(&mut self, element: u32, port: u16, batch: Batch) {
+    fn dispatch_followed(&mut self, element: ElementId, port: u16, batch: Batch) {
         let moment = self.moment();
         let Some(packet) = batch.first() else { return };
         let (number, id) = (packet.followed(), packet.id());
-        let stores = self.shared.elements[element as usize].stores();
-        let (held, drops) = (self.held(element), self.drops[element as usize].clone());
+        let stores = self.shared.elements[element].stores();
+        let (held, drops) = (self.held(element), self.drops[element].clone());
         if let Some(all) = &mut self.witnessing {
             all.show(moment, element, What::Input { port: port.into() }, packet);
             all.alone = Some(id);
@@ -336,7 +334,7 @@ impl Worker {
         all.tell_absorbed(moment);
         // Whoever drops it has it taken out of here.
         if all.alone.take().is_some() && !same && !absorbed {
-            let dropped = self.drops[element as usize].since(&drops);
+            let dropped = self.drops[element].since(&drops);
             let what = match dropped {
                 _ if stores || kept || self.held(element) > held => What::Held,
                 _ if any => What::Replaced,
@@ -353,19 +351,19 @@ impl Worker {
     /// Shows packets that an element has been asked for.
     #[cold]
     #[inline(never)]
-    pub(super) fn show_fetched(&mut self, from: Edge, element: u32, port: usize, batch: &mut Batch) {
+    pub(super) fn show_fetched(&mut self, from: Edge, element: ElementId, port: usize, batch: &mut Batch) {
         if self.sees_only_drops() {
             return;
         }
         let moment = self.moment();
         let Some(mut all) = self.witnessing.take() else { return };
-        let entry = Entry::Input(element as usize, Some(port));
+        let entry = Entry::Input(element, Some(port));
         if all.picks_at(entry) {
             all.pick(entry, batch);
         }
-        let wanted = all.outputs[from.element as usize] || all.inputs[element as usize];
+        let wanted = all.outputs[from.element] || all.inputs[element];
         let what =
-            What::Output { port: from.port.into(), to: (element as usize, port), pulled: true, made: false };
+            What::Output { port: from.port.into(), to: End { element, port }, pulled: true, made: false };
         let held = self.held(element);
         for packet in batch.iter().filter(|p| wanted || p.followed() != 0) {
             let what = made_of_absorbed(&mut all, what, packet);
@@ -383,7 +381,7 @@ impl Worker {
     /// Remembers a packet that its element makes a part of another, until that has been shown.
     #[cold]
     #[inline(never)]
-    pub(crate) fn show_absorbed(&mut self, element: u32, packet: &Packet) {
+    pub(crate) fn show_absorbed(&mut self, element: ElementId, packet: &Packet) {
         let (number, id) = (packet.followed(), packet.id());
         if let Some(all) = self.witnessing.as_mut().filter(|all| all.follows && number != 0) {
             all.fetched.retain(|f| f.id != id);
@@ -403,7 +401,7 @@ impl Worker {
     /// Shows packets that are about to be dropped.
     #[cold]
     #[inline(never)]
-    pub(crate) fn show_drops(&mut self, element: u32, reason: Reason, packets: &[Packet]) {
+    pub(crate) fn show_drops(&mut self, element: ElementId, reason: Reason, packets: &[Packet]) {
         let wanted = |all: &Witnessing| (all.drops.has(reason), all.follows);
         let (drops, follows) = self.witnessing.as_deref().map_or((false, false), wanted);
         if !drops && !follows {
@@ -421,7 +419,7 @@ impl Worker {
 
     /// Drops packets that could not be sent.
     #[cold]
-    pub(super) fn drop_batch(&mut self, element: u32, reason: Reason, batch: Batch) {
+    pub(super) fn drop_batch(&mut self, element: ElementId, reason: Reason, batch: Batch) {
         self.count_drops(element, reason, batch.len() as u64);
         if self.is_witnessed() {
             self.show_drops(element, reason, &batch);
@@ -431,7 +429,7 @@ impl Worker {
     /// Tells of drops whose packets are not at hand.
     #[cold]
     #[inline(never)]
-    pub(crate) fn show_lost(&mut self, element: u32, reason: Reason, n: u64) {
+    pub(crate) fn show_lost(&mut self, element: ElementId, reason: Reason, n: u64) {
         let moment = self.moment();
         if let Some(all) = self.witnessing.as_mut().filter(|all| all.drops.has(reason) && n > 0) {
             all.tell(moment, element, What::Lost(reason, n), (0, 0), None);
@@ -440,8 +438,14 @@ impl Worker {
 }
 
 /// Shows a batch that an element has sent: all of it if that is wanted, and what is followed.
-fn show_sent(all: &mut Witnessing, moment: Moment, (element, wanted): (u32, bool), job: &Job, made: bool) {
-    let to = (job.element as usize, usize::from(job.port));
+fn show_sent(
+    all: &mut Witnessing,
+    moment: Moment,
+    (element, wanted): (ElementId, bool),
+    job: &Job,
+    made: bool,
+) {
+    let to = End { element: job.element, port: job.port.into() };
     let what = What::Output { port: job.out.into(), to, pulled: false, made };
     for packet in job.batch.iter().filter(|p| wanted || p.followed() != 0) {
         let id = packet.id();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
-use engine::{Options, Report, Router, Turn};
+use engine::{ElementId, IndexVec, Options, Report, Router, Turn};
 use lang::{Diagnostic, Graph};
 
 use super::traffic::{Bench, Pattern};
@@ -183,11 +183,13 @@ impl Prepared {
         let ns_per_cycle = wall_ns / sync::tsc().saturating_sub(tsc).max(1) as f64;
         let now = self.router.reports();
         let both = || now.iter().zip(&reports);
-        let in_ns = |cycles: Vec<f64>| cycles.into_iter().map(|cycles| cycles * ns_per_cycle).collect();
-        let task_ns: Vec<Vec<f64>> = both().map(|(now, then)| in_ns(task_cycles(now, then))).collect();
-        let mut element_ns = vec![0.0; now.first().map_or(0, |report| report.elements.len())];
+        let in_ns = |cycles: Vec<f64>| -> IndexVec<ElementId, f64> {
+            cycles.into_iter().map(|cycles| cycles * ns_per_cycle).collect()
+        };
+        let task_ns: Vec<IndexVec<ElementId, f64>> =
+            both().map(|(now, then)| in_ns(task_cycles(now, then))).collect();
+        let mut element_ns = IndexVec::filled(0.0, now.first().map_or(0, |report| report.elements.len()));
         for own in both().map(|(now, then)| in_ns(own_cycles(now, then))) {
-            let own: Vec<f64> = own;
             element_ns.iter_mut().zip(own).for_each(|(sum, ns)| *sum += ns);
         }
         let busy_ns = task_ns.iter().map(|tasks| tasks.iter().sum()).collect();
@@ -281,9 +283,9 @@ pub(crate) struct Run {
     /// The part of it in which its tasks did work.
     busy_ns: Vec<f64>,
     /// The same by worker and element.
-    task_ns: Vec<Vec<f64>>,
+    task_ns: Vec<IndexVec<ElementId, f64>>,
     /// What each element took by itself, on all workers, judged by the passes that were timed.
-    element_ns: Vec<f64>,
+    element_ns: IndexVec<ElementId, f64>,
     /// Elapsed time.
     pub(super) wall_ns: f64,
 }
@@ -321,7 +323,7 @@ impl Run {
     }
 
     /// What an element's tasks on a worker took for each packet that left the router.
-    pub(crate) fn task_ns(&self, worker: usize, element: usize) -> f64 {
+    pub(crate) fn task_ns(&self, worker: usize, element: ElementId) -> f64 {
         self.task_ns[worker][element] / self.packets.max(1) as f64
     }
 
@@ -331,7 +333,7 @@ impl Run {
     }
 
     /// What an element took by itself for each packet that left the router.
-    pub(crate) fn element_ns(&self, element: usize) -> f64 {
+    pub(crate) fn element_ns(&self, element: ElementId) -> f64 {
         self.element_ns[element] / self.packets.max(1) as f64
     }
 

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use engine::Processing;
+use engine::{ElementId, Processing};
 
 use super::layout::{Drawing, layout};
 use super::{Cost, Explained, lock_text, ranges};
@@ -42,22 +42,22 @@ fn border(cost: Cost) -> &'static str {
 
 /// Draws it.
 pub(crate) fn draw(explained: &Explained<'_>) -> String {
-    let shown: Vec<usize> = (0..explained.elements.len()).filter(|e| !explained.is_information(*e)).collect();
-    let index = |e: usize| shown.iter().position(|s| *s == e);
+    let shown: Vec<ElementId> = explained.elements.ids().filter(|e| !explained.is_information(*e)).collect();
+    let index = |e: ElementId| shown.iter().position(|s| *s == e);
     let mut edges = Vec::new();
     let mut labels = Vec::new();
     for (i, e) in shown.iter().enumerate() {
         for (port, (processing, peers)) in explained.elements[*e].outputs.iter().enumerate() {
-            for (peer, input) in peers {
-                if let Some(to) = index(*peer) {
+            for peer in peers {
+                if let Some(to) = index(peer.element) {
                     edges.push((i, to));
-                    labels.push((port, *input, *processing));
+                    labels.push((port, peer.port, *processing));
                 }
             }
         }
     }
-    let lines = |e: usize| (explained.name(e), explained.elements[e].class.name);
-    let width = |e: usize| {
+    let lines = |e: ElementId| (explained.name(e), explained.elements[e].class.name);
+    let width = |e: ElementId| {
         let (name, class) = lines(e);
         (name.chars().count().max(class.chars().count()) as f64 * CHARACTER + 16.0).max(60.0)
     };
@@ -120,7 +120,7 @@ fn curve(points: &[(f64, f64)]) -> String {
 }
 
 /// An element's box: a stripe for each worker, its name and its class, and a mark if it has tasks.
-fn boxed(explained: &Explained<'_>, e: usize, x: f64, y: f64, width: f64) -> String {
+fn boxed(explained: &Explained<'_>, e: ElementId, x: f64, y: f64, width: f64) -> String {
     let planned = &explained.elements[e];
     let cost = Cost::of(planned);
     let (left, top) = (x - width / 2.0, y - BOX / 2.0);

@@ -9,7 +9,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use engine::witness::{Sight, Wants, What, Witness};
-use engine::{Reason, Reasons, Shared};
+use engine::{ElementId, IndexVec, Reason, Reasons, Shared};
 use packet::Packet;
 use profile::clock::ghz;
 use wire::fields::{First, hex};
@@ -24,7 +24,7 @@ const MOST_SLOTS: usize = 4096;
 const NO_SLOT: usize = usize::MAX;
 
 /// An input (or else output) of an element.
-type Tap = (bool, usize, usize);
+type Tap = (bool, ElementId, usize);
 
 /// What the witnesses of a session have in common.
 struct Common {
@@ -93,7 +93,7 @@ impl Drops {
 struct Capturer {
     taps: Arc<HashMap<Tap, usize>>,
     /// Elements whose incoming packets are captured: it is said of those packets if they are dropped there.
-    told: Arc<[bool]>,
+    told: Arc<IndexVec<ElementId, bool>>,
     drops: Drops,
     filters: Filters,
     snap: usize,
@@ -129,7 +129,7 @@ impl Witness for Capturer {
         let taps: [Option<Tap>; 2] = match sight.what {
             What::Input { port } => [Some((true, sight.element, port)), None],
             What::Output { port, to, pulled, .. } => {
-                let fetched = pulled.then_some((true, to.0, to.1));
+                let fetched = pulled.then_some((true, to.element, to.port));
                 [Some((false, sight.element, port)), fetched]
             }
             What::Dropped(reason) => {
@@ -162,7 +162,7 @@ struct Waiting {
     line: Line,
     id: usize,
     /// The element that it has come in to.
-    into: Option<usize>,
+    into: Option<ElementId>,
 }
 
 /// See the module.
@@ -172,7 +172,7 @@ pub(super) struct Capturing {
     drops: Drops,
     shared: Option<Arc<Shared>>,
     taps: Arc<HashMap<Tap, usize>>,
-    told: Arc<[bool]>,
+    told: Arc<IndexVec<ElementId, bool>>,
     common: Arc<Common>,
     /// Names of the places; the first is that of drops.
     slots: Vec<String>,
@@ -198,7 +198,7 @@ impl Capturing {
             drops,
             shared: None,
             taps: Arc::default(),
-            told: Arc::new([]),
+            told: Arc::default(),
             common: Arc::new(Common::new(wanted.count)),
             slots: vec!["drops".into()],
             interfaces: Vec::new(),
@@ -242,7 +242,7 @@ impl Kind for Capturing {
     fn wants(&mut self, shared: &Arc<Shared>) -> Result<Wants, String> {
         let mut wants = Wants { drops: Reasons::ALL, ..Wants::default() };
         let mut taps = HashMap::new();
-        let mut told = vec![false; shared.elements.len()];
+        let mut told = IndexVec::filled(false, shared.elements.len());
         for text in self.wanted.points.clone() {
             let (element, port, side) = port(shared, &text)?;
             let info = &shared.elements[element];
@@ -269,7 +269,7 @@ impl Kind for Capturing {
                 ));
             }
         }
-        (self.taps, self.told, self.shared) = (Arc::new(taps), told.into(), Some(shared.clone()));
+        (self.taps, self.told, self.shared) = (Arc::new(taps), Arc::new(told), Some(shared.clone()));
         Ok(wants)
     }
 
@@ -306,7 +306,7 @@ impl Kind for Capturing {
     }
 
     fn tell(&mut self, seen: Seen, lines: &mut Vec<Line>) {
-        let name = |element: usize| {
+        let name = |element: ElementId| {
             let shared = self.shared.as_ref()?;
             shared.elements.get(element).map(|info| info.name.clone())
         };
@@ -327,7 +327,7 @@ impl Kind for Capturing {
         let into = match seen.what {
             What::Input { .. } => Some(seen.element),
             // A packet that was fetched is at the element that has fetched it.
-            What::Output { to, pulled: true, .. } => Some(to.0),
+            What::Output { to, pulled: true, .. } => Some(to.element),
             _ => None,
         };
         let interface = self.interface(seen.slot, ip, lines);
@@ -381,7 +381,9 @@ mod tests {
         let common = Arc::new(Common::new(count));
         common.until.store(until, Relaxed);
         let filters = Filters::compile("").expect("no filter");
-        let (taps, told) = (Arc::new(HashMap::from([((true, 0, 0), 1)])), Arc::new([true]));
+        let element = ElementId::new(0);
+        let (taps, told) = (HashMap::from([((true, element, 0), 1)]), IndexVec::from(vec![true]));
+        let (taps, told) = (Arc::new(taps), Arc::new(told));
         let drops = Drops::None;
         let mut capturer = Capturer { taps, told, drops, filters, snap: 64, common: common.clone(), seen };
         let packet = Packet::copy_of(&[0; 60]).expect("a packet");
@@ -390,7 +392,7 @@ mod tests {
                 at,
                 wall_ns: at,
                 worker: 0,
-                element: 0,
+                element,
                 what: What::Input { port: 0 },
                 number: 0,
                 id: 1,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 
-use engine::Shared;
 use engine::witness::{Entry, Sight, Wants, What, Witness};
+use engine::{ElementId, GraphEnd, Shared};
 use packet::Packet;
 
 use super::numbers::Numbers;
@@ -229,11 +229,11 @@ impl Teller {
             *packets += 1;
             Followed { packet: *packets, ..Followed::default() }
         });
-        let name = |e: usize| shared.elements.get(e).map_or(String::new(), |info| info.name.to_string());
+        let name = |e: ElementId| shared.elements.get(e).map_or(String::new(), |info| info.name.to_string());
         let reason = |reason: engine::Reason| Event::Dropped { reason: reason.name().to_owned() };
         let (event, place) = match seen.what {
             What::Input { port } => (Event::Input { port }, format!("in {}", info.name)),
-            What::Output { port, to: (to, to_port), pulled, made } => {
+            What::Output { port, to: GraphEnd { element: to, port: to_port }, pulled, made } => {
                 let place = format!("on the way from {} to {}", info.name, name(to));
                 (Event::Output { port, to: name(to), to_port, pulled, made, note: seen.note }, place)
             }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::Shared;
+use engine::{ElementId, GraphEnd, Shared};
 use packet::filter::Filter;
 use packet::port::link_type;
 use packet::{Packet, PacketType, anno};
@@ -41,7 +41,7 @@ impl Filters {
 }
 
 /// Which element and port `ELEMENT` or `ELEMENT:PORT` means.
-pub(super) fn place(shared: &Shared, text: &str) -> Result<(usize, Option<usize>), String> {
+pub(super) fn place(shared: &Shared, text: &str) -> Result<(ElementId, Option<usize>), String> {
     // A name may have a colon of its own nowhere, so what follows the last one is a port.
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) => {
@@ -68,7 +68,7 @@ pub(super) enum Side {
 }
 
 /// The same in the ways of configurations and of capture files, too: `[0]q` is an input, and `q[0]` an output.
-pub(super) fn port(shared: &Shared, text: &str) -> Result<(usize, Option<usize>, Option<Side>), String> {
+pub(super) fn port(shared: &Shared, text: &str) -> Result<(ElementId, Option<usize>, Option<Side>), String> {
     let (side, plain) = match bracketed(text) {
         Some((side, name, port)) => (Some(side), format!("{name}:{port}")),
         None => (None, text.to_owned()),
@@ -86,7 +86,7 @@ fn bracketed(text: &str) -> Option<(Side, &str, &str)> {
 }
 
 /// The element and input that is meant, or all of its inputs.
-pub(super) fn input(shared: &Shared, text: &str) -> Result<(usize, Option<usize>), String> {
+pub(super) fn input(shared: &Shared, text: &str) -> Result<(ElementId, Option<usize>), String> {
     let (element, port) = place(shared, text)?;
     let (name, inputs) = (&shared.elements[element].name, shared.elements[element].inputs().len());
     match port {
@@ -100,18 +100,18 @@ pub(super) fn input(shared: &Shared, text: &str) -> Result<(usize, Option<usize>
 #[derive(Clone, Copy)]
 pub(super) struct Beginning {
     /// The element and input that it comes to; or the element that brings it into the router.
-    pub(super) place: (usize, usize),
+    pub(super) place: GraphEnd,
     /// The element as if which it came from.
-    pub(super) source: Option<usize>,
+    pub(super) source: Option<ElementId>,
 }
 
 /// Where a packet that is tried begins: before the input that is named, or in or behind the source that is named, or the only one there is.
 pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<Beginning, String> {
-    let behind = |element: usize, port: usize| {
+    let behind = |element: ElementId, port: usize| {
         let (info, source) = (&shared.elements[element], Some(element));
         // These say which packets they take at all.
         if info.class.name == "FromDevice" && port == 0 {
-            return Ok(Beginning { place: (element, port), source });
+            return Ok(Beginning { place: GraphEnd { element, port }, source });
         }
         let output = info.outputs().get(port).and_then(|to| to.peers.first().copied());
         output.map(|place| Beginning { place, source }).ok_or_else(|| {
@@ -127,11 +127,11 @@ pub(super) fn beginning(shared: &Shared, at: Option<&str>) -> Result<Beginning, 
             true => behind(element, port.unwrap_or(0)),
             false => {
                 let (element, port) = input(shared, text)?;
-                Ok(Beginning { place: (element, port.unwrap_or(0)), source: None })
+                Ok(Beginning { place: GraphEnd { element, port: port.unwrap_or(0) }, source: None })
             }
         };
     }
-    let sources = shared.elements.iter().enumerate();
+    let sources = shared.elements.iter_enumerated();
     let sources: Vec<_> = sources.filter(|(_, e)| e.inputs().is_empty() && !e.outputs().is_empty()).collect();
     match sources[..] {
         [(only, _)] => behind(only, 0),

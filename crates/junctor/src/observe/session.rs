@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::witness::{Sight, Wants, What, Witness};
-use engine::{Control, Gone, Shared};
+use engine::{Control, ElementId, Gone, Shared};
 use packet::Packet;
 
 use super::capturing::Capturing;
@@ -48,7 +48,7 @@ pub(super) struct Seen {
     pub(super) at: u64,
     pub(super) wall_ns: u64,
     pub(super) worker: usize,
-    pub(super) element: usize,
+    pub(super) element: ElementId,
     pub(super) what: What,
     pub(super) note: String,
     pub(super) number: u8,
@@ -215,7 +215,7 @@ impl Observers {
     }
 
     /// Why no packet that begins like this comes from a source.
-    fn misfit(&self, shared: &Shared, source: usize, ip: bool) -> Option<String> {
+    fn misfit(&self, shared: &Shared, source: ElementId, ip: bool) -> Option<String> {
         if !shared.is_readable(source, "encap") {
             return None;
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a configuration costs on one core, task by task, and what two cores cost each other.
 
-use engine::Report;
 use engine::balance::Handoff;
+use engine::{ElementId, IndexVec, Report, first_ids};
 
 use super::trial::median;
 use crate::bench::{Distance, Moved};
@@ -15,13 +15,13 @@ pub(crate) struct Costs {
     /// By task.
     pub(crate) tasks: Vec<TaskCost>,
     /// What each element costs by itself, by index; 0 where it was not sampled.
-    pub(crate) elements: Vec<f64>,
+    pub(crate) elements: IndexVec<ElementId, f64>,
     /// Packets that go through each element for one that leaves the router, by index.
-    pub(crate) through: Vec<f64>,
+    pub(crate) through: IndexVec<ElementId, f64>,
     /// Packets in a batch that leaves an element, by index and output; 0 where none did.
-    pub(crate) batches: Vec<Vec<f64>>,
+    pub(crate) batches: IndexVec<ElementId, Vec<f64>>,
     /// What the tasks of each element put into queues and took out of them where that was looked at, by index.
-    pub(crate) handed: Vec<Vec<(usize, engine::Handed)>>,
+    pub(crate) handed: IndexVec<ElementId, Vec<(ElementId, engine::Handed)>>,
     /// How many times as much a packet costs on each of two cores that share nothing as on the first alone, if there are two. Cores
     /// differ: whoever else uses a machine uses one of them more.
     pub(crate) together: Option<[f64; 2]>,
@@ -34,7 +34,7 @@ pub(crate) struct Costs {
 /// What one task costs with all that follows from its runs.
 #[derive(Clone)]
 pub(crate) struct TaskCost {
-    pub(crate) element: usize,
+    pub(crate) element: ElementId,
     pub(crate) ns: f64,
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct TaskCost {
 #[derive(Clone, Debug)]
 pub(crate) struct InTurn {
     /// By worker and element with tasks.
-    pub(crate) tasks: [Vec<f64>; 2],
+    pub(crate) tasks: [IndexVec<ElementId, f64>; 2],
     /// What each element costs by itself, by index.
-    pub(crate) elements: Vec<f64>,
+    pub(crate) elements: IndexVec<ElementId, f64>,
 }
 
 impl InTurn {
@@ -63,8 +63,8 @@ impl InTurn {
 pub(super) struct Measures {
     pub(super) ns_per_packet: f64,
     /// By element, in any unit.
-    pub(super) tasks: Vec<f64>,
-    pub(super) elements: Vec<f64>,
+    pub(super) tasks: IndexVec<ElementId, f64>,
+    pub(super) elements: IndexVec<ElementId, f64>,
     pub(super) together: Option<[f64; 2]>,
     pub(super) in_turn: Option<InTurn>,
 }
@@ -81,7 +81,7 @@ pub(super) fn share_out_elements(rounds: &mut [Measures]) {
     let all =
         |m: &Measures| Some(m.in_turn.as_ref()?.tasks.iter().flatten().sum::<f64>()).filter(|ns| *ns > 0.0);
     let elements = rounds.iter().filter_map(|m| Some(m.in_turn.as_ref()?.elements.len())).max().unwrap_or(0);
-    for e in 0..elements {
+    for e in first_ids::<ElementId>(elements) {
         // None in a round in which no pass was timed.
         let timed = |m: &Measures| Some(m.in_turn.as_ref()?.elements[e]).filter(|ns| *ns > 0.0);
         let shares = rounds.iter().filter_map(|m| Some(timed(m)? / all(m)?));
@@ -101,10 +101,11 @@ impl Measures {
     pub(super) fn medians(rounds: &[Measures]) -> Measures {
         let all = |of: &dyn Fn(&Measures) -> Option<f64>| median(rounds.iter().filter_map(of));
         let ns_per_packet = all(&|m| Some(m.ns_per_packet)).unwrap_or_default();
-        let list = |of: &dyn Fn(&Measures) -> Option<&Vec<f64>>| {
-            let n = rounds.iter().find_map(of).map_or(0, Vec::len);
-            let share = |e: usize| all(&|m| Some(of(m)?[e] / m.ns_per_packet)).unwrap_or(0.0) * ns_per_packet;
-            (0..n).map(share).collect::<Vec<f64>>()
+        let list = |of: &dyn Fn(&Measures) -> Option<&IndexVec<ElementId, f64>>| {
+            let n = rounds.iter().find_map(of).map_or(0, IndexVec::len);
+            let share =
+                |e: ElementId| all(&|m| Some(of(m)?[e] / m.ns_per_packet)).unwrap_or(0.0) * ns_per_packet;
+            first_ids(n).map(share).collect::<IndexVec<ElementId, f64>>()
         };
         let core = |i: usize| all(&|m| Some(m.together?[i]));
         let in_turn = rounds.iter().any(|m| m.in_turn.is_some()).then(|| InTurn {
@@ -133,15 +134,14 @@ impl Costs {
         // The share of each task is known better than its time, in which lies all that interrupted it.
         let all: f64 = shares.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let mut tasks: Vec<TaskCost> = shares
-            .iter()
-            .enumerate()
+            .iter_enumerated()
             .filter(|(_, c)| **c > 0.0)
             .map(|(element, c)| TaskCost { element, ns: ns_per_packet * c / all })
             .collect();
         tasks.sort_by(|a, b| b.ns.total_cmp(&a.ns));
         let packets = sent.max(1) as f64;
         let left = |e: &engine::ElementReport| e.outputs.iter().map(|o| o.packets).sum::<u64>() as f64;
-        let through: Vec<f64> = elements.iter().map(|e| left(e) / packets).collect();
+        let through: IndexVec<ElementId, f64> = elements.iter().map(|e| left(e) / packets).collect();
         let batch = |o: &engine::PortStats| o.packets as f64 / o.batches.max(1) as f64;
         let batches = elements.iter().map(|e| e.outputs.iter().map(batch).collect()).collect();
         let handed = elements.iter().map(|e| e.handed.clone()).collect();
@@ -180,10 +180,10 @@ impl Costs {
         Costs {
             ns_per_packet: given.iter().map(|g| g.1).sum(),
             tasks: given.iter().map(|(name, ns)| TaskCost { element: index(name), ns: *ns }).collect(),
-            elements: vec![30.0; shared.elements.len()],
-            through: vec![1.0; shared.elements.len()],
-            batches: vec![Vec::new(); shared.elements.len()],
-            handed: vec![Vec::new(); shared.elements.len()],
+            elements: IndexVec::filled(30.0, shared.elements.len()),
+            through: IndexVec::filled(1.0, shared.elements.len()),
+            batches: IndexVec::filled(Vec::new(), shared.elements.len()),
+            handed: IndexVec::filled(Vec::new(), shared.elements.len()),
             together: None,
             in_turn: None,
             in_proportion: true,

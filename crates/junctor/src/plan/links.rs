@@ -7,22 +7,22 @@
 //! themselves.
 
 use engine::balance::{Handoff, Item, Link};
-use engine::{ElementInfo, Handed, Mode};
+use engine::{ElementId, ElementInfo, Handed, IndexVec, Mode};
 
 use super::costs::Costs;
 
 /// Links between tasks: `items` are their elements. Notes how many packets begin with each more than end with it.
 pub(super) fn links(
     costs: &Costs,
-    elements: &[ElementInfo],
-    items: &[usize],
+    elements: &IndexVec<ElementId, ElementInfo>,
+    items: &[ElementId],
     parts: &mut [Item],
     handoff: &Handoff,
 ) -> Vec<Link> {
     let mut links = Vec::new();
     // A queue of which every worker has its own hands nothing over.
-    let hands_over = |(_, e): &(usize, &ElementInfo)| e.stores() && e.place.mode != Mode::PerCore;
-    for (queue, info) in elements.iter().enumerate().filter(hands_over) {
+    let hands_over = |(_, e): &(ElementId, &ElementInfo)| e.stores() && e.place.mode != Mode::PerCore;
+    for (queue, info) in elements.iter_enumerated().filter(hands_over) {
         let ns = handoff.ns(batch_into(costs, info));
         let (from, to) =
             (shares(costs, elements, items, queue, false), shares(costs, elements, items, queue, true));
@@ -39,8 +39,14 @@ pub(super) fn links(
 }
 
 /// Of the packets that go through a queue, the share that each task puts in, or takes out.
-fn shares(costs: &Costs, elements: &[ElementInfo], items: &[usize], queue: usize, behind: bool) -> Vec<f64> {
-    let counted = |e: usize| {
+fn shares(
+    costs: &Costs,
+    elements: &IndexVec<ElementId, ElementInfo>,
+    items: &[ElementId],
+    queue: ElementId,
+    behind: bool,
+) -> Vec<f64> {
+    let counted = |e: ElementId| {
         let handed = costs.handed.get(e)?.iter().find(|(q, _)| *q == queue);
         let packets = |handed: Handed| if behind { handed.taken.packets } else { handed.given.packets };
         // Its tasks have an equal part in what it hands over.
@@ -59,7 +65,8 @@ fn shares(costs: &Costs, elements: &[ElementInfo], items: &[usize], queue: usize
 /// Packets in a batch that is pushed into an element.
 fn batch_into(costs: &Costs, info: &ElementInfo) -> f64 {
     let feeding = info.inputs().iter().flat_map(|port| port.peers);
-    let batches = feeding.filter_map(|(e, port)| Some((*e, *costs.batches.get(*e)?.get(*port)?)));
+    let batches =
+        feeding.filter_map(|end| Some((end.element, *costs.batches.get(end.element)?.get(end.port)?)));
     let (packets, batches) = batches.filter(|(_, size)| *size > 0.0).fold((0.0, 0.0), |sum, (e, size)| {
         let packets = costs.through[e].max(f64::MIN_POSITIVE);
         (sum.0 + packets, sum.1 + packets / size)

@@ -6,7 +6,7 @@
 //! For two workers, whose rounds can be tried in turn, what moves is measured. For more, prices of hand-offs are corrected by that.
 
 use engine::balance::{Handoff, Item, Link, Problem};
-use engine::{ElementInfo, Mode, Shared};
+use engine::{ElementId, ElementInfo, IndexVec, Mode, Shared};
 
 use super::costs::{Costs, InTurn};
 use super::links::links;
@@ -16,7 +16,7 @@ use super::waiting::share_of_free;
 pub(crate) struct Prediction {
     pub(crate) workers: usize,
     /// Elements whose tasks are placed, one entry for each task.
-    pub(crate) items: Vec<usize>,
+    pub(crate) items: Vec<ElementId>,
     /// Which worker runs each of them.
     pub(crate) homes: Vec<usize>,
     /// Costs of tasks and hand-offs, before cores slow each other down.
@@ -28,7 +28,7 @@ pub(crate) struct Prediction {
     /// The share of this that waiting leaves.
     share_of_free: f64,
     /// The element that only one worker at a time may run which costs most, with its cost.
-    serial: Option<(usize, f64)>,
+    serial: Option<(ElementId, f64)>,
 }
 
 impl Prediction {
@@ -63,12 +63,12 @@ impl Prediction {
             }
         };
         let mean_slower = slower.iter().sum::<f64>() / workers as f64;
-        let own = |e: usize| match tried {
+        let own = |e: ElementId| match tried {
             Some(tried) => tried.elements[e] * mean_slower / costs.mean_slower(),
             None => costs.elements[e] * mean_slower,
         };
-        let locked = elements.iter().enumerate().filter(|(_, e)| e.place.mode == Mode::Locked);
-        let locked: Vec<(usize, f64, usize)> =
+        let locked = elements.iter_enumerated().filter(|(_, e)| e.place.mode == Mode::Locked);
+        let locked: Vec<(ElementId, f64, usize)> =
             locked.map(|(e, info)| (e, own(e), info.place.workers.len())).collect();
         let serial = locked.iter().map(|(e, ns, _)| (*e, *ns)).max_by(|a, b| a.1.total_cmp(&b.1));
         let who_wait = locked.iter().map(|l| l.2).max().unwrap_or(1).min(workers);
@@ -110,9 +110,9 @@ impl Prediction {
 /// bring as much as it takes, go on as fast as they can.
 fn free_mpps(
     costs: &Costs,
-    elements: &[ElementInfo],
+    elements: &IndexVec<ElementId, ElementInfo>,
     problem: &Problem,
-    items: &[usize],
+    items: &[ElementId],
     homes: &[usize],
     loads: &[f64],
 ) -> f64 {
@@ -142,7 +142,7 @@ fn free_mpps(
 
 /// Puts what was found in turn in place of what prices of hand-offs say, task by task: each end of its links is so much dearer or
 /// cheaper. A task that hands nothing over may pay for what it shares otherwise.
-fn correct(problem: &mut Problem, items: &[usize], costs: &Costs, tried: &InTurn) {
+fn correct(problem: &mut Problem, items: &[ElementId], costs: &Costs, tried: &InTurn) {
     let found = |item: usize| {
         let alone = costs.tasks.iter().find(|task| task.element == items[item]).map_or(0.0, |task| task.ns);
         let slower = costs.together.unwrap_or([1.0; 2]);
@@ -156,7 +156,7 @@ fn correct(problem: &mut Problem, items: &[usize], costs: &Costs, tried: &InTurn
         priced[*b] += costs[1];
     }
     // Of tasks of one element the sum was measured.
-    let of = |e: usize, values: &[f64]| {
+    let of = |e: ElementId, values: &[f64]| {
         items.iter().zip(values).filter(|(i, _)| **i == e).map(|(_, v)| v).sum::<f64>()
     };
     let times = |item: usize| {
@@ -249,11 +249,11 @@ mod tests {
         let text = "s :: InfiniteSource -> Queue -> u :: Unqueue -> Discard; StaticThreadSched(s 0, u 1)";
         let costs = |shared: &Shared| {
             let index = |name: &str| shared.lookup(name, None).expect("an element");
-            let mut tasks = [0, 1].map(|_| vec![0.0; shared.elements.len()]);
+            let mut tasks = [0, 1].map(|_| IndexVec::filled(0.0, shared.elements.len()));
             // 5 and 30 more than alone; the price of both is 10.
             tasks[0][index("s")] = 65.0;
             tasks[1][index("u")] = 70.0;
-            let in_turn = Some(InTurn { tasks, elements: vec![0.0; shared.elements.len()] });
+            let in_turn = Some(InTurn { tasks, elements: IndexVec::filled(0.0, shared.elements.len()) });
             Costs { together: Some([1.0; 2]), in_turn, ..Costs::made_up(shared, &[("s", 60.0), ("u", 40.0)]) }
         };
         let two = prediction(text, 2, costs);
@@ -273,10 +273,10 @@ mod tests {
         let text = "s :: InfiniteSource -> Queue -> u :: Unqueue -> Discard; StaticThreadSched(s 0, u 1)";
         for unknown in [0.0, f64::INFINITY, f64::NAN] {
             let found = prediction(text, 2, |shared| {
-                let mut tasks = [0, 1].map(|_| vec![0.0; shared.elements.len()]);
+                let mut tasks = [0, 1].map(|_| IndexVec::filled(0.0, shared.elements.len()));
                 tasks[0][shared.lookup("s", None).expect("an element")] = 65.0;
                 tasks[1][shared.lookup("u", None).expect("an element")] = unknown;
-                let in_turn = Some(InTurn { tasks, elements: vec![0.0; shared.elements.len()] });
+                let in_turn = Some(InTurn { tasks, elements: IndexVec::filled(0.0, shared.elements.len()) });
                 Costs { in_turn, ..Costs::made_up(shared, &[("s", 60.0), ("u", 40.0)]) }
             });
             assert!((found.mpps() - 1e3 / 70.0).abs() < 0.01, "{unknown}: {}", found.mpps());
@@ -287,8 +287,8 @@ mod tests {
     fn what_was_hardly_timed_in_turn_makes_no_task_cheap() {
         let found = prediction("s :: InfiniteSource -> Discard", 4, |shared: &Shared| {
             // Only a few short runs of a task that takes 6 µs a packet were timed.
-            let tasks = [0, 1].map(|_| vec![2.0; shared.elements.len()]);
-            let in_turn = Some(InTurn { tasks, elements: vec![0.0; shared.elements.len()] });
+            let tasks = [0, 1].map(|_| IndexVec::filled(2.0, shared.elements.len()));
+            let in_turn = Some(InTurn { tasks, elements: IndexVec::filled(0.0, shared.elements.len()) });
             Costs { in_turn, ..Costs::made_up(shared, &[("s", 6000.0)]) }
         });
         assert!(found.loads.iter().sum::<f64>() > 5999.0, "{:?}", found.loads);

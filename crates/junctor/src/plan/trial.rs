@@ -6,8 +6,8 @@
 
 use crate::bench::{Distance, Failed, Prepared, Run, Subject, run_together};
 
-use engine::Shared;
 use engine::balance::Handoff;
+use engine::{Shared, first_ids};
 
 use super::costs::{self, Costs, InTurn, Measures};
 use super::model::Prediction;
@@ -216,9 +216,9 @@ impl TwoRuns {
     /// What two workers pay, by what they paid in turn, and what two copies pay more at once than in turn.
     fn in_turn(&self, beside_tasks: f64) -> InTurn {
         let core = |i: usize| self.pair[i].ns_per_packet() / self.pair_in_turn[i].busiest_ns() * beside_tasks;
-        let (cores, elements) = ([core(0), core(1)], 0..self.in_turn.elements());
+        let (cores, elements) = ([core(0), core(1)], first_ids(self.in_turn.elements()));
         let tasks = |w: usize| elements.clone().map(|e| self.in_turn.task_ns(w, e) * cores[w]).collect();
-        let own = |e: usize| self.in_turn.element_ns(e) * (cores[0] + cores[1]) / 2.0;
+        let own = |e: engine::ElementId| self.in_turn.element_ns(e) * (cores[0] + cores[1]) / 2.0;
         InTurn { tasks: [tasks(0), tasks(1)], elements: elements.clone().map(own).collect() }
     }
 }
@@ -231,7 +231,7 @@ fn least_ns(runs: &[Run]) -> f64 {
 
 impl Round {
     fn measures(&self, beside_tasks: f64) -> Measures {
-        let elements = 0..self.one.elements();
+        let elements = first_ids(self.one.elements());
         let ns_per_packet = self.one.ns_per_packet();
         let together =
             self.two.as_ref().map(|two| [0, 1].map(|i| two.pair[i].ns_per_packet() / ns_per_packet));

@@ -300,7 +300,7 @@ impl Armed {
 
     /// The same in words.
     fn told_of_late(&self, Lateness { way, cycles, end, .. }: &Lateness) -> String {
-        let named = |element: usize| {
+        let named = |element: engine::ElementId| {
             let info = self.shared.elements.get(element);
             info.map_or("?".to_owned(), |info| format!("'{}' ({})", info.name, info.class.name))
         };

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
 use engine::swap::{Placement, SwapError};
-use engine::{Control, Options, Router};
+use engine::{Control, ElementId, Options, Router};
 use packet::port::Provider;
 use packet::{Batch, Packet};
 use polled::{Polled, Ports};
@@ -338,13 +338,13 @@ fn swap(name: &str) -> impl FnMut(usize, &mut fastrand::Rng, &Control) -> Durati
 /// Gives random tasks random homes, and lets random numbers of workers take part.
 fn place(n: usize, rng: &mut fastrand::Rng, control: &Control) -> Duration {
     let shared = control.shared();
-    let tasks = shared.elements.iter().enumerate().filter(|(_, e)| !e.place.tasks.is_empty());
+    let tasks = shared.elements.iter_enumerated().filter(|(_, e)| !e.place.tasks.is_empty());
     let mut placement = Placement::default();
     if rng.u8(..4) == 0 {
         placement.active = Some(rng.usize(1..=shared.workers()));
     } else {
-        let some: Vec<usize> = tasks.map(|t| t.0).filter(|_| rng.bool()).collect();
-        let anywhere = |e: usize| (e, vec![rng.usize(..shared.active_workers())]);
+        let some: Vec<ElementId> = tasks.map(|t| t.0).filter(|_| rng.bool()).collect();
+        let anywhere = |e: ElementId| (e, vec![rng.usize(..shared.active_workers())]);
         placement.homes = some.into_iter().map(anywhere).collect();
     }
     let moved = control.place(&shared, &placement).unwrap_or_else(|e| panic!("{n}: {e}: {placement:?}"));

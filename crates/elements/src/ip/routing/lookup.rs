@@ -11,7 +11,9 @@ use engine::clock::Nanos;
 use engine::control::Policy;
 use engine::stats::{self, Stat};
 
-use engine::{Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Rest, Tasks, When, swap};
+use engine::{
+    Cx, Element, ElementId, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Rest, Tasks, When, swap,
+};
 use packet::{Batch, Packet};
 use sync::events::{self, Kind, Mask};
 use sync::lock::How;
@@ -129,10 +131,10 @@ fn answer<F: Family>(
     }
 }
 
-/// Executes a write handler of element number `index`; returns what there is to say about it.
+/// Executes a write handler of an element; returns what there is to say about it.
 fn change<F: Family>(
     shared: &SharedRoutes<F>,
-    (index, caller): (usize, Caller),
+    (element, caller): (ElementId, Caller),
     name: &str,
     value: &str,
 ) -> Result<Option<String>, HandlerError> {
@@ -151,7 +153,7 @@ fn change<F: Family>(
     };
     if begun.is_some() {
         let routes = events::short(shared.read(Routes::len) as u64);
-        events::end_span(begun, Kind::Routes, (index as u32, done.is_err().into()), routes);
+        events::end_span(begun, Kind::Routes, (element.number(), done.is_err().into()), routes);
     }
     done.map_err(HandlerError::Failed)
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use engine::ElementId;
 use engine::stall::Head;
 use engine::witness::{Sight, What};
 use packet::Packet;
@@ -33,7 +34,7 @@ struct Glimpse {
     at: u64,
     wall_ns: u64,
     worker: usize,
-    element: usize,
+    element: ElementId,
     what: What,
     number: u8,
     id: usize,
@@ -108,15 +109,15 @@ impl Follower {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Was {
     /// In front of an element, which has not begun with it.
-    Before(usize),
+    Before(ElementId),
     /// In an element that works on it.
-    In(usize),
+    In(ElementId),
     /// Held by an element.
-    Held(usize),
+    Held(ElementId),
 }
 
 impl Was {
-    pub(super) fn element(self) -> usize {
+    pub(super) fn element(self) -> ElementId {
         let (Was::Before(element) | Was::In(element) | Was::Held(element)) = self;
         element
     }
@@ -135,14 +136,14 @@ impl Was {
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     /// When it came into the router, and by which element.
-    pub(super) begun: (u64, usize),
+    pub(super) begun: (u64, ElementId),
     /// When it was seen last, in cycles and in nanoseconds since the epoch.
     pub(super) at: u64,
     pub(super) wall_ns: u64,
     /// Where it is since.
     pub(super) was: Was,
     /// The element that it has left last, and when.
-    left: (usize, u64),
+    left: (ElementId, u64),
     times: BTreeMap<Was, u64>,
     /// The workers that it came to, in this order.
     pub(super) workers: Vec<usize>,
@@ -193,7 +194,7 @@ pub(super) struct Lateness {
     /// How long, in cycles.
     pub(super) cycles: u64,
     /// How it ended, and where; `None` of one that is still inside.
-    pub(super) end: Option<(What, usize)>,
+    pub(super) end: Option<(What, ElementId)>,
     /// When that was found.
     pub(super) at: u64,
 }
@@ -313,7 +314,7 @@ impl Latency {
         let way = copies.get_mut(&id)?;
         let was = match what {
             What::Input { .. } => Was::In(element),
-            What::Output { to, .. } => Was::Before(to.0),
+            What::Output { to, .. } => Was::Before(to.element),
             // A worker that was interrupted tells late that it has let go of a packet; others may have had it since.
             What::Held if ![Was::In(element), Was::Before(element)].contains(&way.was) => return None,
             What::Held => Was::Held(element),
@@ -357,21 +358,23 @@ impl Latency {
 mod tests {
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
+    use engine::GraphEnd;
+
     use super::*;
 
     /// Elements of a router.
-    const SRC: usize = 0;
-    const TEE: usize = 1;
-    const QUEUE: usize = 2;
-    const OUT: usize = 3;
+    const SRC: ElementId = ElementId::new(0);
+    const TEE: ElementId = ElementId::new(1);
+    const QUEUE: ElementId = ElementId::new(2);
+    const OUT: ElementId = ElementId::new(3);
 
-    fn sight(at: u64, worker: usize, element: usize, what: What, id: usize) -> Glimpse {
+    fn sight(at: u64, worker: usize, element: ElementId, what: What, id: usize) -> Glimpse {
         let head = Some(Head { len: id, ..Head::default() });
         Glimpse { at, wall_ns: at, worker, element, what, number: 1, id, picked: false, head }
     }
 
-    fn sent(to: usize, pulled: bool) -> What {
-        What::Output { port: 0, to: (to, 0), pulled, made: false }
+    fn sent(to: ElementId, pulled: bool) -> What {
+        What::Output { port: 0, to: GraphEnd { element: to, port: 0 }, pulled, made: false }
     }
 
     /// Numbers are the process's, so one test at a time has them.
@@ -458,7 +461,8 @@ mod tests {
         all.push(sight(1300, 0, QUEUE, What::Held, 71));
         // A stranger under the same number, which is not made of it.
         all.push(sight(1900, 0, QUEUE, sent(OUT, false), 99));
-        let whole = What::Output { port: 0, to: (OUT, 0), pulled: false, made: true };
+        let whole =
+            What::Output { port: 0, to: GraphEnd { element: OUT, port: 0 }, pulled: false, made: true };
         all.push(sight(2200, 1, QUEUE, whole, 73));
         all.push(sight(2200, 1, QUEUE, What::Replaced, 71));
         all.push(sight(2300, 1, OUT, What::Taken, 73));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 
-use engine::Reason;
 use engine::stall::Stall;
 use engine::witness::{Sight, What, Witness};
+use engine::{ElementId, Reason};
 use packet::Packet;
 use sync::events::{self, Kind, short};
 use wire::fields::First;
@@ -27,7 +27,7 @@ pub(super) enum Event {
     /// A packet was dropped.
     Dropped {
         worker: usize,
-        element: usize,
+        element: ElementId,
         reason: Reason,
         /// Its bytes, and whether they begin with an IP header; `None` where it was not at hand.
         packet: Option<(Vec<u8>, bool)>,
@@ -77,8 +77,8 @@ impl Sought {
 }
 
 /// Writes into the thread's ring that a condition was met.
-pub(super) fn record(at: u64, element: usize, condition: usize, worker: usize) {
-    let who = (short(element as u64), short(condition as u64));
+pub(super) fn record(at: u64, element: ElementId, condition: usize, worker: usize) {
+    let who = (element.number(), short(condition as u64));
     events::push(at, Kind::Trigger, who, (0, short(worker as u64)));
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Watching {
 
 impl Watching {
     /// Passes it on; false if there is no room, or nobody wants it.
-    fn catch(&mut self, caught: Caught, (element, worker): (Option<usize>, usize)) -> bool {
+    fn catch(&mut self, caught: Caught, (element, worker): (Option<ElementId>, usize)) -> bool {
         if let (false, Some(element)) = (self.told, element) {
             self.told = true;
             record(caught.at, element, caught.condition, worker);

@@ -53,7 +53,7 @@ impl Provider for Wires {
 fn add_routes(handle: &Handle, routes: &[Route]) -> Result<(), String> {
     let Some(control) = handle.control() else { return Err("the device does not run".to_owned()) };
     let shared = control.shared();
-    let tables = shared.elements.iter().enumerate().filter(|(index, _)| {
+    let tables = shared.elements.iter_enumerated().filter(|(index, _)| {
         ["lookup", "ctrl"].iter().all(|name| shared.handlers(*index).any(|handler| handler.name == *name))
     });
     let tables: Vec<String> = tables.map(|(_, element)| element.name.to_string()).collect();
