@@ -8,7 +8,7 @@ use crate::control::Policy;
 use crate::element::Element;
 use crate::graph::End;
 use crate::handler::{Access, Handler, HandlerError, Merge};
-use crate::ids::{ElementId, Target};
+use crate::ids::{ElementId, PortIndex, Target};
 use crate::ports::{self, Processing};
 use crate::router::{HandlerRef, Shared, readable, writable};
 use crate::schedule::MAX_TICKETS;
@@ -289,7 +289,7 @@ impl Worker {
                     ports::processing(info.class.processing, is_output, port) == Processing::Agnostic;
                 text += &format!("{processing}{}\t", if agnostic { "~" } else { "" });
                 if is_output && !as_click {
-                    text += &format!("{}\t", self.output_stats(e, port).packets);
+                    text += &format!("{}\t", self.output_stats(e, PortIndex::new(port)).packets);
                 } else {
                     text += "-\t";
                 }

@@ -13,7 +13,7 @@ use crate::clock::Nanos;
 use crate::drops::Reason;
 use crate::element::{Class, Element};
 use crate::handler::HandlerError;
-use crate::ids::ElementId;
+use crate::ids::{ElementId, PortIndex};
 use crate::remote::Control;
 use crate::router::{HandlerRef, Shared, Wish};
 use crate::swap::Holdings;
@@ -31,13 +31,13 @@ impl Cx<'_> {
     /// earlier are processed, with all that follows from them, before batches sent later.
     #[inline]
     pub fn push(&mut self, port: usize, batch: Batch) {
-        self.worker.emit(self.element, port, batch);
+        self.worker.emit(self.element, PortIndex::new(port), batch);
     }
 
     /// Sends a part of a batch out of push output `port`. What one call of an element sends there so, or packet by packet, leaves as one batch.
     #[inline]
     pub fn push_joined(&mut self, port: usize, batch: Batch) {
-        self.worker.emit_joined(self.element, port, batch);
+        self.worker.emit_joined(self.element, PortIndex::new(port), batch);
     }
 
     /// Sends one packet out of push output `port`. Packets that one call of an element sends there leave together, as one batch.
@@ -71,7 +71,7 @@ impl Cx<'_> {
     /// Asks pull input `port` for up to `max` packets.
     #[inline]
     pub fn pull(&mut self, port: usize, max: usize) -> Batch {
-        self.worker.fetch(self.element, port, max)
+        self.worker.fetch(self.element, PortIndex::new(port), max)
     }
 
     /// Whether output `port` exists and is connected.

@@ -25,7 +25,7 @@ use packet::{Batch, Packet};
 
 use crate::clock::Nanos;
 use crate::element::{Element, Registry};
-use crate::ids::{ElementId, IndexSlice};
+use crate::ids::{ElementId, IndexSlice, PortIndex};
 use crate::worker::{PortTable, Slot};
 
 /// Elements a pass may replace; longer chains are fused in part.
@@ -269,13 +269,15 @@ impl Fused {
     }
 
     /// The element and the output by which packets of a way go on, and where else they are counted.
-    pub(crate) fn exit(&self, way: Way) -> (ElementId, usize, &[usize]) {
+    pub(crate) fn exit(&self, way: Way) -> (ElementId, PortIndex, &[usize]) {
         let last = |elements: &[ElementId]| *elements.last().expect("a chain has elements");
         match &self.run {
-            Run::Line(_) => (last(&self.elements), 0, &[]),
+            Run::Line(_) => (last(&self.elements), PortIndex::FIRST, &[]),
             Run::Fork(fork) => match way.as_branch().and_then(|at| fork.branches.get(at)) {
-                Some(branch) => (last(&self.elements[branch.elements.clone()]), 0, &branch.links),
-                None => (last(&self.elements[..fork.trunk]), usize::from(way.0), &[]),
+                Some(branch) => {
+                    (last(&self.elements[branch.elements.clone()]), PortIndex::FIRST, &branch.links)
+                }
+                None => (last(&self.elements[..fork.trunk]), PortIndex::from(u32::from(way.0)), &[]),
             },
         }
     }
@@ -389,19 +391,19 @@ impl<'a> Finder<'a, '_> {
         {
             row.indices.push(e);
             row.elements.push(element);
-            row.links.extend(self.outputs.at(e, 0));
-            next = self.behind(e, 0);
+            row.links.extend(self.outputs.at(e, PortIndex::FIRST));
+            next = self.behind(e, PortIndex::FIRST);
         }
     }
 
     /// The element behind an output, if packets come to its input 0 and nobody is to be woken.
-    fn behind(&self, element: ElementId, port: usize) -> Option<ElementId> {
+    fn behind(&self, element: ElementId, port: PortIndex) -> Option<ElementId> {
         let edge = self.outputs.edges[self.outputs.at(element, port)?];
-        (edge.port == 0 && !edge.wakes).then_some(edge.element)
+        (edge.port == PortIndex::FIRST && !edge.wakes).then_some(edge.element)
     }
 
     fn branch(&self, trunk: &Row<'_>, at: usize, port: usize) -> Row<'a> {
-        self.row(self.behind(trunk.indices[at], port), &trunk.indices[..=at])
+        self.row(self.behind(trunk.indices[at], PortIndex::new(port)), &trunk.indices[..=at])
     }
 
     /// Of all passes over chains that fit, the one over most elements.
@@ -430,7 +432,8 @@ impl<'a> Finder<'a, '_> {
             let behind = self.branch(row, last, port);
             let first = elements.len();
             elements.extend(&behind.indices[..n]);
-            let mut links: Vec<usize> = self.outputs.at(row.indices[last], port).into_iter().collect();
+            let mut links: Vec<usize> =
+                self.outputs.at(row.indices[last], PortIndex::new(port)).into_iter().collect();
             links.extend(&behind.links[..n.checked_sub(1)?]);
             branches.push(Branch { port, elements: first..elements.len(), links });
         }

@@ -109,6 +109,11 @@ ids! {
     TaskId;
 }
 
+impl PortIndex {
+    /// The first input or output.
+    pub const FIRST: PortIndex = PortIndex(0);
+}
+
 /// Whose a handler or a timer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {

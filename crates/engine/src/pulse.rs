@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use packet::Batch;
 use packet::glance::Whereabouts;
 
-use crate::ids::ElementId;
+use crate::ids::{ElementId, PortIndex};
 
 /// What a worker is about to do in an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,14 +58,15 @@ impl Spot {
     pub(crate) const BETWEEN: Spot = Spot(u64::MAX);
 
     #[inline]
-    pub(crate) fn new(element: ElementId, doing: Doing, port: u16) -> Spot {
-        Spot(u64::from(element.number()) | u64::from(port) << 32 | (doing as u64) << 48)
+    pub(crate) fn new(element: ElementId, doing: Doing, port: PortIndex) -> Spot {
+        // What is shown of a port has 16 bits.
+        Spot(u64::from(element.number()) | u64::from(port.number() & 0xffff) << 32 | (doing as u64) << 48)
     }
 
     /// The element, what is done there, and the port that it concerns.
-    pub(crate) fn parts(self) -> Option<(ElementId, Doing, u16)> {
+    pub(crate) fn parts(self) -> Option<(ElementId, Doing, PortIndex)> {
         let doing = *ALL.get((self.0 >> 48) as usize)?;
-        Some((ElementId::from(self.0 as u32), doing, (self.0 >> 32) as u16))
+        Some((ElementId::from(self.0 as u32), doing, PortIndex::from((self.0 >> 32) as u32 & 0xffff)))
     }
 }
 
@@ -157,8 +158,8 @@ mod tests {
         assert_eq!(Spot::BETWEEN.parts(), None);
         for (i, doing) in ALL.into_iter().enumerate() {
             assert_eq!(doing as usize, i);
-            for (element, port) in [(0, 0), (7, 3), (u32::MAX - 1, u16::MAX)] {
-                let element = ElementId::from(element);
+            for (element, port) in [(0, 0), (7, 3), (u32::MAX - 1, 0xffff)] {
+                let (element, port) = (ElementId::from(element), PortIndex::from(port));
                 assert_eq!(Spot::new(element, doing, port).parts(), Some((element, doing, port)));
             }
         }

@@ -9,7 +9,7 @@
 use packet::{Batch, Packet};
 
 use crate::graph::End;
-use crate::ids::ElementId;
+use crate::ids::{ElementId, PortIndex};
 use crate::ports::Processing;
 use crate::remote::Missed;
 use crate::router::Shared;
@@ -48,7 +48,7 @@ pub(crate) const MOST_STEPS: usize = 500;
 /// A packet before an input.
 pub(crate) struct Stop {
     pub(crate) element: ElementId,
-    pub(crate) port: u16,
+    pub(crate) port: PortIndex,
     pub(crate) packet: Packet,
 }
 
@@ -83,7 +83,8 @@ impl Control {
         witness: W,
     ) -> Result<Result<W, String>, Gone> {
         let first = shared.home(at.element);
-        let begin = move |packet: Packet| vec![Stop { element: at.element, port: at.port as u16, packet }];
+        let begin =
+            move |packet: Packet| vec![Stop { element: at.element, port: PortIndex::new(at.port), packet }];
         let made = self.on_worker(shared, first, move |worker| {
             let (mut witness, mut steps) = (witness, 0);
             let stops = make().map(begin)?;

@@ -3,7 +3,7 @@
 
 use crate::account::Deeds;
 use crate::drops::Reason;
-use crate::ids::{ElementId, IndexVec};
+use crate::ids::{ElementId, IndexVec, PortIndex, first_ids};
 use crate::worker::{CycleStats, Handed, PortStats, TaskStats, Worker};
 
 /// Counters of a router at one moment, over all workers.
@@ -86,11 +86,11 @@ impl ElementReport {
 
 impl Worker {
     /// What left by output `port` of `element`, pushed or pulled.
-    pub(crate) fn output_stats(&self, element: ElementId, port: usize) -> PortStats {
+    pub(crate) fn output_stats(&self, element: ElementId, port: PortIndex) -> PortStats {
         let Some(at) = self.outputs.at(element, port) else { return PortStats::default() };
         let (pushed, edge) = (self.sent[at], self.outputs.edges[at]);
         // A pull output is counted where it is asked.
-        match self.inputs.at(edge.element, usize::from(edge.port)) {
+        match self.inputs.at(edge.element, edge.port) {
             Some(fed) if pushed.batches == 0 => self.fetched[fed],
             _ => pushed,
         }
@@ -128,7 +128,7 @@ impl Worker {
         let inputs = self.input_packets();
         let element = |e: ElementId| ElementReport {
             inputs: inputs[e],
-            outputs: (0..self.shared.elements[e].outputs().len())
+            outputs: first_ids(self.shared.elements[e].outputs().len())
                 .map(|port| self.output_stats(e, port))
                 .collect(),
             drops: self.drops(e).iter().collect(),

@@ -30,7 +30,7 @@ use crate::ending;
 use crate::fuse::{self, FusedChain};
 use crate::graph::{self, Checked, End, Ports, Side, Wired};
 use crate::handler::{Access, Handler, HandlerError, Merge};
-use crate::ids::{ElementId, IndexVec, Target, first_ids};
+use crate::ids::{ElementId, IndexVec, PortIndex, Target, first_ids};
 use crate::mailbox::Mailbox;
 use crate::plan::{How, Mode, Place, Placed};
 use crate::ports::Processing;
@@ -884,7 +884,7 @@ pub(crate) fn port_table(side: &Side, wakes: impl Fn(ElementId) -> bool) -> Port
     for (_, ports) in side.each() {
         for port in ports.iter() {
             let End { element, port } = *port.peers.first().expect("a port of a checked graph is connected");
-            edges.push(Edge { element, port: port as u16, wakes: wakes(element) });
+            edges.push(Edge { element, port: PortIndex::new(port), wakes: wakes(element) });
         }
         base.push(edges.len() as u32);
     }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use crate::drops::Reason;
-use crate::ids::{ElementId, IndexVec};
+use crate::ids::{ElementId, IndexVec, first_ids};
 use crate::mailbox::Mailbox;
 use crate::plan::Mode;
 use crate::remote::{Control, Missed};
@@ -199,7 +199,7 @@ impl Worker {
         into.calls.clone_from(&self.call_stats);
         let shared = self.shared.clone();
         for (element, info) in shared.elements.iter_enumerated() {
-            into.outputs.extend((0..info.outputs().len()).map(|port| self.output_stats(element, port)));
+            into.outputs.extend(first_ids(info.outputs().len()).map(|port| self.output_stats(element, port)));
             into.drops.extend(self.drops(element).iter().map(|(reason, n)| (element, reason, n)));
             let Some(instance) = &self.slots[element] else { continue };
             let mut put = |stat: &'static Stat, value| into.stats.push((element, stat, value));

@@ -28,7 +28,7 @@ use crate::cx::Cx;
 use crate::drops::{DropCounts, Reason};
 use crate::element::{Element, Provided};
 use crate::fuse::Fused;
-use crate::ids::{ElementId, IndexVec, Target};
+use crate::ids::{ElementId, IndexVec, PortIndex, Target};
 use crate::plan::Mode;
 use crate::pulse::{Doing, Pulse, Spot};
 use crate::router::Shared;
@@ -84,16 +84,18 @@ pub(crate) type Slot = Option<Box<dyn Element>>;
 /// A batch on its way to an input.
 struct Job {
     element: ElementId,
-    port: u16,
+    port: PortIndex,
     /// The output that it has left by.
-    out: u16,
+    out: PortIndex,
+    /// Whoever wants to see it has seen it where it is.
+    shown: bool,
     batch: Batch,
 }
 
 impl Job {
     #[inline]
-    fn to(edge: Edge, out: u16, batch: Batch) -> Job {
-        Job { element: edge.element, port: edge.port, out, batch }
+    fn to(edge: Edge, out: PortIndex, batch: Batch) -> Job {
+        Job { element: edge.element, port: edge.port, out, shown: false, batch }
     }
 }
 
@@ -102,7 +104,7 @@ impl Job {
 struct Open {
     /// The element that sends them, and its output.
     element: ElementId,
-    out: u16,
+    out: PortIndex,
     /// The output among all.
     at: usize,
     /// Where it lies on the stack, and how high that was.
@@ -114,7 +116,7 @@ struct Open {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edge {
     pub(crate) element: ElementId,
-    pub(crate) port: u16,
+    pub(crate) port: PortIndex,
     /// Packets sent here may wait for other workers, which are woken.
     pub(crate) wakes: bool,
 }
@@ -135,9 +137,9 @@ impl PortTable {
     }
 
     #[inline]
-    pub(crate) fn at(&self, element: ElementId, port: usize) -> Option<usize> {
+    pub(crate) fn at(&self, element: ElementId, port: PortIndex) -> Option<usize> {
         let range = self.range(element);
-        let at = range.start + port;
+        let at = range.start + port.index();
         (at < range.end).then_some(at)
     }
 
@@ -746,12 +748,12 @@ impl Worker {
     ) -> Option<R> {
         let mut instance = self.slots[element].take()?;
         let before = self.pulse.spot();
-        self.pulse.enter(Spot::new(element, doing, 0));
+        self.pulse.enter(Spot::new(element, doing, PortIndex::FIRST));
         self.acting = Some(element);
         let result = f(&mut *instance, &mut Cx { worker: self, element });
         self.pulse.enter(before);
         if TOLD && self.is_witnessed() {
-            self.end_own_step(Spot::new(element, doing, 0));
+            self.end_own_step(Spot::new(element, doing, PortIndex::FIRST));
         }
         self.slots[element] = Some(instance);
         Some(result)

@@ -8,7 +8,7 @@ use crate::account::Deeds;
 use crate::build::Plant;
 use crate::drops::Reason;
 use crate::element::Element;
-use crate::ids::{ElementId, IndexVec, Target};
+use crate::ids::{ElementId, IndexVec, Target, first_ids};
 use crate::locked::Locked;
 use crate::plan::{Mode, Place};
 use crate::ports::Processing;
@@ -110,7 +110,8 @@ pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: ElementId, n: 
         }
     }
     let is = new.shared.clone();
-    for (port, processing) in is.elements[n].outputs().processing().iter().enumerate() {
+    let outputs = is.elements[n].outputs().processing();
+    for (port, processing) in first_ids(outputs.len()).zip(outputs) {
         let before = old.output_stats(o, port);
         if before == PortStats::default() {
             continue;
@@ -118,7 +119,7 @@ pub(super) fn add_counters(old: &mut Worker, new: &mut Worker, o: ElementId, n: 
         let Some(at) = new.outputs.at(n, port) else { continue };
         let edge = new.outputs.edges[at];
         // A pull output is counted where it is asked.
-        *match new.inputs.at(edge.element, usize::from(edge.port)) {
+        *match new.inputs.at(edge.element, edge.port) {
             Some(fed) if *processing == Processing::Pull => &mut new.fetched[fed],
             _ => &mut new.sent[at],
         } += before;

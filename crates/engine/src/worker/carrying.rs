@@ -8,7 +8,7 @@ use packet::{Batch, Packet};
 use super::{Edge, Job, Open, Worker};
 use crate::cx::Cx;
 use crate::drops::Reason;
-use crate::ids::ElementId;
+use crate::ids::{ElementId, PortIndex};
 use crate::pulse::{Doing, Spot};
 
 /// Packets that join to one batch at most: more would not fit its first memory.
@@ -42,7 +42,7 @@ impl Worker {
     #[inline(always)]
     pub(super) fn dispatch<const TOLD: bool>(&mut self, job: Job) {
         let Job { element, port, batch, .. } = job;
-        if self.fused[element].is_some() && port == 0 {
+        if self.fused[element].is_some() && port == PortIndex::FIRST {
             self.dispatch_fused::<TOLD>(element, batch);
         } else {
             self.dispatch_plain::<TOLD>(element, port, batch);
@@ -51,7 +51,12 @@ impl Worker {
 
     /// Runs the element itself, whether or not a pass could replace it.
     #[inline]
-    pub(super) fn dispatch_plain<const TOLD: bool>(&mut self, element: ElementId, port: u16, batch: Batch) {
+    pub(super) fn dispatch_plain<const TOLD: bool>(
+        &mut self,
+        element: ElementId,
+        port: PortIndex,
+        batch: Batch,
+    ) {
         let Some(mut instance) = self.slots[element].take() else {
             return self.drop_batch(element, Reason::LoopDetected, batch);
         };
@@ -60,11 +65,11 @@ impl Worker {
         let packets = batch.len();
         if self.sampled.picks() {
             let before = sync::tsc();
-            instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
+            instance.push(&mut Cx { worker: self, element }, port.index(), batch);
             let cycles = sync::tsc().saturating_sub(before);
             self.cycles[element].time(cycles, packets);
         } else {
-            instance.push(&mut Cx { worker: self, element }, usize::from(port), batch);
+            instance.push(&mut Cx { worker: self, element }, port.index(), batch);
         }
         self.slots[element] = Some(instance);
         // The stack gives back the last first, so what was sent first has to lie on top.
@@ -79,7 +84,7 @@ impl Worker {
 
     /// Puts a batch on its way out of push output `port`.
     #[inline]
-    pub(crate) fn emit(&mut self, element: ElementId, port: usize, batch: Batch) {
+    pub(crate) fn emit(&mut self, element: ElementId, port: PortIndex, batch: Batch) {
         if batch.is_empty() {
             return;
         }
@@ -90,14 +95,14 @@ impl Worker {
         let stats = &mut self.sent[at];
         stats.packets += batch.len() as u64;
         stats.batches += 1;
-        self.send(edge, port as u16, batch);
+        self.send(edge, port, batch);
     }
 
     /// Puts one packet on its way out of push output `port`, with those that the running element has sent there before.
     #[inline]
     pub(crate) fn emit_one(&mut self, element: ElementId, port: usize, packet: Packet) {
         if let Some(packet) = self.add_to_open(element, port, packet) {
-            self.emit_first(element, port, packet);
+            self.emit_first(element, PortIndex::new(port), packet);
         }
     }
 
@@ -106,7 +111,7 @@ impl Worker {
     pub(crate) fn add_to_open(&mut self, element: ElementId, port: usize, packet: Packet) -> Option<Packet> {
         if let Some(Open { element: sender, out, at, job, depth }) = self.open
             && sender == element
-            && usize::from(out) == port
+            && out.index() == port
             && job >= self.floor
             && depth.get() == self.stack.len()
             && let Some(job) = self.stack.get_mut(job)
@@ -125,7 +130,7 @@ impl Worker {
 
     /// Puts one packet on its way by another output than the last one.
     #[inline(never)]
-    fn emit_first(&mut self, element: ElementId, port: usize, packet: Packet) {
+    fn emit_first(&mut self, element: ElementId, port: PortIndex, packet: Packet) {
         let Some(at) = self.outputs.at(element, port) else {
             return self.drop_one(element, Reason::NoOutput, packet);
         };
@@ -142,13 +147,13 @@ impl Worker {
         };
         if self.joins {
             let depth = NonZeroUsize::new(self.stack.len());
-            self.open = depth.map(|depth| Open { element, out: port as u16, at, job, depth });
+            self.open = depth.map(|depth| Open { element, out: port, at, job, depth });
         }
     }
 
     /// As [`Worker::emit`], with what the running element has sent there before.
     #[inline]
-    pub(crate) fn emit_joined(&mut self, element: ElementId, port: usize, mut batch: Batch) {
+    pub(crate) fn emit_joined(&mut self, element: ElementId, port: PortIndex, mut batch: Batch) {
         let n = batch.len();
         let at = self.outputs.at(element, port).filter(|_| n > 0);
         match at.and_then(|at| Some((at, self.open_job(at, port, n)?))) {
@@ -162,12 +167,12 @@ impl Worker {
 
     /// Where the batch lies on the stack that the running element has sent last by this output, if `n` packets more can join it. Who sends by many
     /// outputs in turn is better off with a `Splitter`: only the last [`LOOKS`] are looked at.
-    fn open_job(&self, at: usize, out: usize, n: usize) -> Option<usize> {
+    fn open_job(&self, at: usize, out: PortIndex, n: usize) -> Option<usize> {
         if !self.joins {
             return None;
         }
         let edge = self.outputs.edges[at];
-        let is_there = |job: &Job| (job.element, job.port, job.out) == (edge.element, edge.port, out as u16);
+        let is_there = |job: &Job| (job.element, job.port, job.out) == (edge.element, edge.port, out);
         let first = self.floor.max(self.stack.len().saturating_sub(LOOKS));
         let found = self.stack.get(first..)?.iter().rposition(is_there)? + first;
         (self.stack[found].batch.len() + n <= JOINED_MAX).then_some(found)
@@ -175,7 +180,7 @@ impl Worker {
 
     /// Leaves a batch on the stack for the element that an output leads to.
     #[inline]
-    pub(super) fn send(&mut self, edge: Edge, out: u16, mut batch: Batch) {
+    pub(super) fn send(&mut self, edge: Edge, out: PortIndex, mut batch: Batch) {
         if self.burst == 1 && batch.len() > 1 {
             for packet in batch.drain(..) {
                 self.stack.push(Job::to(edge, out, Batch::of(packet)));
@@ -190,7 +195,7 @@ impl Worker {
 
     /// Asks the element that feeds pull input `port` for packets.
     #[inline]
-    pub(crate) fn fetch(&mut self, element: ElementId, port: usize, max: usize) -> Batch {
+    pub(crate) fn fetch(&mut self, element: ElementId, port: PortIndex, max: usize) -> Batch {
         if self.is_attended() || self.meter.is_on() {
             self.fetch_told(element, port, max)
         } else {
@@ -200,7 +205,7 @@ impl Worker {
 
     #[cold]
     #[inline(never)]
-    fn fetch_told(&mut self, element: ElementId, port: usize, max: usize) -> Batch {
+    fn fetch_told(&mut self, element: ElementId, port: PortIndex, max: usize) -> Batch {
         let span = self.meter.is_on().then(|| self.meter.begin(true));
         let batch = self.fetch_as::<true>(element, port, max);
         if let Some(span) = span {
@@ -214,7 +219,7 @@ impl Worker {
     }
 
     #[inline(always)]
-    fn fetch_as<const TOLD: bool>(&mut self, element: ElementId, port: usize, max: usize) -> Batch {
+    fn fetch_as<const TOLD: bool>(&mut self, element: ElementId, port: PortIndex, max: usize) -> Batch {
         let Some(at) = self.inputs.at(element, port) else { return Batch::new() };
         let edge = self.inputs.edges[at];
         let Some(Some(mut instance)) = self.slots.get_mut(edge.element).map(Option::take) else {
@@ -224,7 +229,7 @@ impl Worker {
         self.pulse.enter(Spot::new(edge.element, Doing::Pull, edge.port));
         let begun = (TOLD && self.telling.spans()).then(sync::tsc);
         let mut batch =
-            instance.pull(&mut Cx { worker: self, element: edge.element }, usize::from(edge.port), max);
+            instance.pull(&mut Cx { worker: self, element: edge.element }, edge.port.index(), max);
         self.pulse.enter(asker);
         self.slots[edge.element] = Some(instance);
         let stats = &mut self.fetched[at];

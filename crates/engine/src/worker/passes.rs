@@ -8,7 +8,7 @@ use crate::clock::Nanos;
 use crate::drops::Reason;
 use crate::element::Registry;
 use crate::fuse::{self, Chain, Fused, FusedChain, Outputs, Part, Run, Way};
-use crate::ids::{ElementId, IndexSlice};
+use crate::ids::{ElementId, IndexSlice, PortIndex};
 use crate::ports::Processing;
 use crate::pulse::{Doing, Spot};
 
@@ -47,12 +47,12 @@ impl Worker {
                 fused.part(batch);
                 self.send_parts(&mut fused);
             } else if self.burst == 1 || batch.len() == 1 {
-                self.dispatch_plain::<TOLD>(element, 0, batch);
+                self.dispatch_plain::<TOLD>(element, PortIndex::FIRST, batch);
             } else {
                 self.dispatch_around(&mut fused, done, batch);
             }
         } else {
-            self.dispatch_plain::<TOLD>(element, 0, batch);
+            self.dispatch_plain::<TOLD>(element, PortIndex::FIRST, batch);
         }
         self.fused[element] = Some(fused);
     }
@@ -61,7 +61,7 @@ impl Worker {
     #[inline]
     fn run_pass<const TOLD: bool>(&mut self, fused: &mut Fused, batch: &mut Batch, used: Outputs) -> usize {
         let first = fused.elements[0];
-        self.pulse.carry(Spot::new(first, Doing::Pass, 0), batch);
+        self.pulse.carry(Spot::new(first, Doing::Pass, PortIndex::FIRST), batch);
         let now = self.clock.now();
         let done = if self.sampled.picks() {
             let before = sync::tsc();
@@ -76,7 +76,7 @@ impl Worker {
             self.count_links(&fused.links, done);
         }
         if TOLD && self.telling.spans() {
-            self.tell_batch(first, Doing::Pass, 0, done);
+            self.tell_batch(first, Doing::Pass, PortIndex::FIRST, done);
         }
         done
     }
@@ -120,7 +120,7 @@ impl Worker {
             };
             self.count_links(&[at], fresh);
             if !batch.is_empty() {
-                self.send(self.outputs.edges[at], port as u16, batch);
+                self.send(self.outputs.edges[at], port, batch);
             }
         }
         fused.parts = parts;
@@ -165,7 +165,7 @@ impl Worker {
             }
             let element = fused.trunk()[at];
             let floor = self.stack.len();
-            self.dispatch_plain::<true>(element, 0, std::mem::take(&mut batch));
+            self.dispatch_plain::<true>(element, PortIndex::FIRST, std::mem::take(&mut batch));
             let outputs = match &fused.run {
                 Run::Fork(_) if at + 1 == n => self.outputs.count(element),
                 _ => self.outputs.count(element).min(1),

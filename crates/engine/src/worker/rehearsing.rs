@@ -7,7 +7,7 @@ use super::{Job, Worker};
 use crate::cx::Cx;
 use crate::drops::Reason;
 use crate::graph::End;
-use crate::ids::ElementId;
+use crate::ids::{ElementId, PortIndex};
 use crate::ports::Processing;
 use crate::pulse::{Doing, Spot};
 use crate::rehearsal::{self, MOST_STEPS, Rehearsed, Stop};
@@ -55,7 +55,7 @@ impl Worker {
         let sight = |what| Sight { at, wall_ns, worker, element, what, number, id, packet: None, note: "" };
         // One that has none is where a packet begins.
         if !self.shared.elements[element].inputs().is_empty() {
-            witness.see(&Sight { packet: Some(&packet), ..sight(What::Input { port: port.into() }) });
+            witness.see(&Sight { packet: Some(&packet), ..sight(What::Input { port: port.index() }) });
         }
         if step > MOST_STEPS {
             let note = "so many elements have had it that it may go in a circle";
@@ -84,8 +84,8 @@ impl Worker {
             Rehearsed::Leaves(note) => return witness.see(&Sight { note: &note, ..sight(What::Taken) }),
             Rehearsed::Unknown(note) => return witness.see(&Sight { note: &note, ..sight(What::Unknown) }),
         };
-        if let (Some(batch), Some(at)) = (ahead, self.outputs.at(element, 0)) {
-            sent.push(Job::to(self.outputs.edges[at], 0, batch));
+        if let (Some(batch), Some(at)) = (ahead, self.outputs.at(element, PortIndex::FIRST)) {
+            sent.push(Job::to(self.outputs.edges[at], PortIndex::FIRST, batch));
         }
         if let Some(reason) = dropped {
             witness.see(&sight(What::Dropped(reason)));
@@ -95,15 +95,15 @@ impl Worker {
         let mut next = Vec::new();
         // Whether only what was made of it does.
         let mut is_replaced = dropped.is_none() && !sent.is_empty();
-        for Job { element: to, port: input, out, mut batch } in sent {
+        for Job { element: to, port: input, out, mut batch, .. } in sent {
             for mut packet in batch.drain(..) {
                 let made = packet.followed() == 0;
                 is_replaced &= made || packet.id() != id;
                 if made {
                     packet.follow(number);
                 }
-                let to_port = End { element: to, port: input.into() };
-                let what = What::Output { port: out.into(), to: to_port, pulled, made };
+                let to_port = End { element: to, port: input.index() };
+                let what = What::Output { port: out.index(), to: to_port, pulled, made };
                 let note = &said;
                 witness.see(&Sight { packet: Some(&packet), id: packet.id(), note, ..sight(what) });
                 next.push(Stop { element: to, port: input, packet });
@@ -117,7 +117,7 @@ impl Worker {
     }
 
     /// Lets an element do what it would, and takes back what the engine has counted.
-    fn try_element(&mut self, element: ElementId, port: u16, packet: packet::Packet) -> Outcome {
+    fn try_element(&mut self, element: ElementId, port: PortIndex, packet: packet::Packet) -> Outcome {
         let Some(mut instance) = self.slots[element].take() else {
             return Outcome { done: Rehearsed::Done, sent: Vec::new(), dropped: None };
         };
@@ -130,7 +130,7 @@ impl Worker {
         let before = self.pulse.spot();
         self.pulse.enter(Spot::new(element, Doing::Call, port));
         let cx = &mut Cx { worker: self, element };
-        let done = rehearsal::rehearse(&mut *instance, cx, port.into(), packet);
+        let done = rehearsal::rehearse(&mut *instance, cx, port.index(), packet);
         self.pulse.enter(before);
         self.slots[element] = Some(instance);
         let jobs = self.stack.drain(self.floor..).collect();

@@ -12,7 +12,7 @@ use super::Worker;
 use super::dropping::Untold;
 use super::holding_back::HeldBack;
 use crate::drops::Reason;
-use crate::ids::{ElementId, IndexVec};
+use crate::ids::{ElementId, IndexVec, PortIndex};
 use crate::pulse::Doing;
 use crate::router::{HandlerRef, Shared};
 use crate::sample::Sampler;
@@ -85,8 +85,8 @@ impl Telling {
 }
 
 /// What an element did with a batch, as records have it: how it came to it, and the port.
-fn way(doing: Doing, port: u16) -> u32 {
-    u32::from(port) | (doing as u32) << 16
+fn way(doing: Doing, port: PortIndex) -> u32 {
+    (port.number() & 0xffff) | (doing as u32) << 16
 }
 
 fn tell_held_back(queue: ElementId, cycles: Option<u64>, now: u64) {
@@ -145,7 +145,7 @@ impl Worker {
     pub(super) fn tell_own(&mut self, element: ElementId, doing: Doing) {
         if self.telling.spans() {
             let sent = self.stack[self.floor..].iter().map(|job| job.batch.len()).sum();
-            self.tell_batch(element, doing, 0, sent);
+            self.tell_batch(element, doing, PortIndex::FIRST, sent);
         }
     }
 
@@ -166,7 +166,7 @@ impl Worker {
     /// A batch has been done.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_batch(&mut self, element: ElementId, doing: Doing, port: u16, packets: usize) {
+    pub(super) fn tell_batch(&mut self, element: ElementId, doing: Doing, port: PortIndex, packets: usize) {
         let at = tsc();
         let telling = &mut self.telling;
         let took = at.saturating_sub(std::mem::replace(&mut telling.mark, at));
@@ -188,7 +188,7 @@ impl Worker {
     /// An element was asked for packets at `begun`, and has given so many.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_pull(&mut self, element: ElementId, port: u16, begun: u64, packets: usize) {
+    pub(super) fn tell_pull(&mut self, element: ElementId, port: PortIndex, begun: u64, packets: usize) {
         let telling = &mut self.telling;
         let queue = telling.queues[element];
         let (kind, of) = if queue { (Kind::Dequeue, Mask::QUEUES) } else { (Kind::Batch, Mask::BATCHES) };

@@ -2,6 +2,7 @@
 //! How a worker takes the time of its rounds while somebody waits for one that takes too long. See [`stall`](crate::stall).
 
 use super::{Job, Worker};
+use crate::ids::PortIndex;
 use crate::pulse::{Doing, Spot};
 use crate::stall::Stopwatch;
 
@@ -70,6 +71,6 @@ impl Worker {
     }
 
     fn runs_as_pass(&self, job: &Job) -> bool {
-        job.port == 0 && self.fused[job.element].is_some()
+        job.port == PortIndex::FIRST && self.fused[job.element].is_some()
     }
 }

@@ -147,7 +147,8 @@ impl Traffic {
                 (&shared.inputs, info.inputs(), Processing::Pull, &self.out_of, &mut out_of),
             ];
             for (table, ports, works, links, found) in sides {
-                for (port, _) in ports.processing().iter().enumerate().filter(|(_, p)| **p == works) {
+                let ports = ports.processing();
+                for (port, _) in first_ids(ports.len()).zip(ports).filter(|(_, p)| **p == works) {
                     let Some(at) = table.at(e, port) else { continue };
                     let peer = table.edges[at].element;
                     match place(links, at) {

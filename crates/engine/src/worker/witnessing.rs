@@ -7,13 +7,10 @@ use super::{Edge, Job, Worker};
 use crate::clock::Nanos;
 use crate::drops::{Reason, Reasons};
 use crate::graph::End;
-use crate::ids::{ElementId, IndexVec, first_ids};
+use crate::ids::{ElementId, IndexVec, PortIndex, first_ids};
 use crate::router::Shared;
 use crate::stall::Stopwatch;
 use crate::witness::{Entry, Sight, Wants, What, Witness};
-
-/// An output port that says: this has been shown already where it is.
-const SHOWN: u16 = u16::MAX;
 
 /// A witness, and what it was called for.
 pub(super) struct Seat {
@@ -236,7 +233,7 @@ impl Worker {
         let moment = self.moment();
         let Some(mut all) = self.witnessing.take() else { return };
         let (wanted, source) = (all.outputs[element], all.sources[element]);
-        for job in self.stack[floor..].iter_mut().filter(|job| job.out != SHOWN) {
+        for job in self.stack[floor..].iter_mut().filter(|job| !job.shown) {
             if source {
                 all.pick(Entry::Sources, &mut job.batch);
             }
@@ -253,11 +250,11 @@ impl Worker {
     fn dispatch_witnessed(&mut self, job: Job) {
         let moment = self.moment();
         let Some(mut all) = self.witnessing.take() else { return self.dispatch::<true>(job) };
-        let Job { element, port, out, mut batch } = job;
-        if out != SHOWN {
-            all.pick(Entry::Input(element, Some(port.into())), &mut batch);
+        let Job { element, port, out, shown, mut batch } = job;
+        if !shown {
+            all.pick(Entry::Input(element, Some(port.index())), &mut batch);
             if all.inputs[element] {
-                let what = What::Input { port: port.into() };
+                let what = What::Input { port: port.index() };
                 batch.iter().filter(|p| p.followed() == 0).for_each(|p| all.show(moment, element, what, p));
             }
         }
@@ -267,7 +264,7 @@ impl Worker {
         // What is ahead of the followed packet, or else that packet, goes first, with all that follows from it.
         let front = batch.split_front(first.max(1));
         if !batch.is_empty() {
-            self.stack.push(Job { element, port, out: SHOWN, batch });
+            self.stack.push(Job { element, port, out, shown: true, batch });
         }
         if first == 0 {
             self.dispatch_followed(element, port, front);
@@ -277,10 +274,10 @@ impl Worker {
     }
 
     /// Packets that nobody follows.
-    fn dispatch_unfollowed(&mut self, element: ElementId, port: u16, batch: Batch) {
+    fn dispatch_unfollowed(&mut self, element: ElementId, port: PortIndex, batch: Batch) {
         let Some(all) = &self.witnessing else { return };
         let (apart, wanted, follows) = (all.apart[element], all.outputs[element], all.follows);
-        let fused = !apart && port == 0 && self.fused[element].is_some();
+        let fused = !apart && port == PortIndex::FIRST && self.fused[element].is_some();
         if fused {
             return self.dispatch_fused::<true>(element, batch);
         }
@@ -300,14 +297,14 @@ impl Worker {
     }
 
     /// One packet that somebody follows.
-    fn dispatch_followed(&mut self, element: ElementId, port: u16, batch: Batch) {
+    fn dispatch_followed(&mut self, element: ElementId, port: PortIndex, batch: Batch) {
         let moment = self.moment();
         let Some(packet) = batch.first() else { return };
         let (number, id) = (packet.followed(), packet.id());
         let stores = self.shared.elements[element].stores();
         let (held, drops) = (self.held(element), self.drops[element].clone());
         if let Some(all) = &mut self.witnessing {
-            all.show(moment, element, What::Input { port: port.into() }, packet);
+            all.show(moment, element, What::Input { port: port.index() }, packet);
             all.alone = Some(id);
             all.kept = None;
         }
@@ -351,19 +348,29 @@ impl Worker {
     /// Shows packets that an element has been asked for.
     #[cold]
     #[inline(never)]
-    pub(super) fn show_fetched(&mut self, from: Edge, element: ElementId, port: usize, batch: &mut Batch) {
+    pub(super) fn show_fetched(
+        &mut self,
+        from: Edge,
+        element: ElementId,
+        port: PortIndex,
+        batch: &mut Batch,
+    ) {
         if self.sees_only_drops() {
             return;
         }
         let moment = self.moment();
         let Some(mut all) = self.witnessing.take() else { return };
-        let entry = Entry::Input(element, Some(port));
+        let entry = Entry::Input(element, Some(port.index()));
         if all.picks_at(entry) {
             all.pick(entry, batch);
         }
         let wanted = all.outputs[from.element] || all.inputs[element];
-        let what =
-            What::Output { port: from.port.into(), to: End { element, port }, pulled: true, made: false };
+        let what = What::Output {
+            port: from.port.index(),
+            to: End { element, port: port.index() },
+            pulled: true,
+            made: false,
+        };
         let held = self.held(element);
         for packet in batch.iter().filter(|p| wanted || p.followed() != 0) {
             let what = made_of_absorbed(&mut all, what, packet);
@@ -445,8 +452,8 @@ fn show_sent(
     job: &Job,
     made: bool,
 ) {
-    let to = End { element: job.element, port: job.port.into() };
-    let what = What::Output { port: job.out.into(), to, pulled: false, made };
+    let to = End { element: job.element, port: job.port.index() };
+    let what = What::Output { port: job.out.index(), to, pulled: false, made };
     for packet in job.batch.iter().filter(|p| wanted || p.followed() != 0) {
         let id = packet.id();
         let what = made_of_absorbed(all, what, packet);
