@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device: a private key, a port, and the peers.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sync::rcu::{Cell, Domain, Reader};
@@ -38,6 +39,23 @@ pub enum Error {
     Busy,
 }
 
+impl Error {
+    /// Whether it passes by itself, so that the same can be tried again.
+    pub fn is_passing(&self) -> bool {
+        use tables::{fib4::Fib4Error, fib6::Fib6Error};
+        matches!(
+            self,
+            Error::Busy
+                | Error::Allowed(allowed::Refused::Four(Fib4Error::Stalled { .. }))
+                | Error::Allowed(allowed::Refused::Six(Fib6Error::Stalled { .. }))
+        )
+    }
+}
+
+/// Endpoints that are published in one go. What they replace is freed only when all workers have moved on, and the domain keeps a bounded number of such objects for all
+/// of the router.
+const PLACES_AT_ONCE: usize = 256;
+
 /// A device. All workers use it at once.
 pub struct Device {
     pub(crate) key: Secret,
@@ -57,6 +75,8 @@ pub struct Device {
     pub(crate) due: AtomicU64,
     /// How many peers in a row were found without anything that may happen.
     pub(crate) quiet: AtomicUsize,
+    /// Endpoints of the configuration are still to be published.
+    has_later: AtomicBool,
 }
 
 /// What changes peers.
@@ -68,6 +88,8 @@ struct Editor {
     writer: allowed::Writer,
     /// Peers that the configuration has, so that others stay when it changes.
     configured: BTreeSet<PublicKey>,
+    /// Endpoints that are still to be published.
+    later: BTreeMap<PublicKey, SocketAddr>,
 }
 
 /// Networks that peers lose, and that they get.
@@ -85,7 +107,7 @@ pub struct Shown {
     /// Whether there is a preshared key.
     pub has_preshared: bool,
     /// Where it is.
-    pub endpoint: Option<std::net::SocketAddr>,
+    pub endpoint: Option<SocketAddr>,
     /// Its networks.
     pub allowed: Vec<Prefix>,
     /// When the latest handshake was, in nanoseconds since 1970; 0 for never.
@@ -116,6 +138,7 @@ impl Device {
                 free: BTreeSet::new(),
                 writer,
                 configured: BTreeSet::new(),
+                later: BTreeMap::new(),
             }),
             gate: Mutex::new(Gate::new(crate::gate::DEFAULT_LIMIT)),
             waiting: Waiting::new(),
@@ -124,6 +147,7 @@ impl Device {
             swept: AtomicUsize::new(0),
             due: AtomicU64::new(0),
             quiet: AtomicUsize::new(0),
+            has_later: AtomicBool::new(false),
         })
     }
 
@@ -195,17 +219,17 @@ impl Device {
     }
 
     /// Has the peers of a configuration: takes away those that only the one before had, and adds or changes the others. Peers that were added otherwise stay, and
-    /// so do sessions.
+    /// so do sessions. Of many changed endpoints, some are published by the [ticks](Self::tick) that follow.
     ///
     /// # Errors
-    /// What is wrong with a peer. Those before it are changed.
+    /// What is wrong with a peer. Those before it are changed. After one that [passes](Error::is_passing), the same configuration can be followed again.
     pub fn follow(&self, config: &Config) -> Result<(), Error> {
         let wanted: BTreeSet<PublicKey> = config.peers.iter().map(|peer| peer.key).collect();
         let mut editor = self.edit();
         let gone: Vec<PublicKey> = editor.configured.difference(&wanted).copied().collect();
         self.take_out(&mut editor, &gone)?;
         let changed = self.put_all(&mut editor, &config.peers);
-        self.publish(&editor)?;
+        self.publish(&mut editor)?;
         changed?;
         editor.configured = wanted;
         Ok(())
@@ -218,7 +242,7 @@ impl Device {
     pub fn set_peer(&self, config: &PeerConfig) -> Result<(), Error> {
         let mut editor = self.edit();
         let changed = self.put_all(&mut editor, std::slice::from_ref(config));
-        self.publish(&editor)?;
+        self.publish(&mut editor)?;
         changed
     }
 
@@ -233,11 +257,40 @@ impl Device {
         }
         self.take_out(&mut editor, &[*key])?;
         editor.configured.remove(key);
-        self.publish(&editor)
+        self.publish(&mut editor)
     }
 
-    fn publish(&self, editor: &Editor) -> Result<(), Error> {
-        self.table.publish(editor.table.clone()).map_err(|_| Error::Busy)
+    /// Publishes peers, and then endpoints.
+    fn publish(&self, editor: &mut Editor) -> Result<(), Error> {
+        self.table.publish(editor.table.clone()).map_err(|_| Error::Busy)?;
+        self.place_some(editor, &self.domain.register("the configuration of WireGuard"));
+        Ok(())
+    }
+
+    /// Publishes endpoints of the configuration, some of many. The others wait for ticks, and so does one that is refused because workers stand still.
+    fn place_some(&self, editor: &mut Editor, reader: &Reader) {
+        for _ in 0..PLACES_AT_ONCE {
+            let Some((key, remote)) = editor.later.first_key_value() else { break };
+            if editor.table.find(key).is_some_and(|peer| !peer.place_at(reader, *remote)) {
+                break;
+            }
+            editor.later.pop_first();
+        }
+        self.has_later.store(!editor.later.is_empty(), Ordering::Relaxed);
+    }
+
+    /// Whether endpoints of the configuration are still to be published.
+    pub(crate) fn has_later(&self) -> bool {
+        self.has_later.load(Ordering::Relaxed)
+    }
+
+    /// Publishes some of them, unless somebody changes peers right now.
+    pub(crate) fn catch_up(&self, reader: &Reader) {
+        if self.has_later()
+            && let Ok(mut editor) = self.editor.try_lock()
+        {
+            self.place_some(&mut editor, reader);
+        }
     }
 
     /// Takes out those of these peers that there are.
@@ -258,12 +311,7 @@ impl Device {
 
     fn put_all(&self, editor: &mut Editor, peers: &[PeerConfig]) -> Result<(), Error> {
         let mut changes = Changes::default();
-        let mut reader = self.domain.register("the configuration of WireGuard");
-        let result = peers.iter().try_for_each(|config| {
-            reader.quiescent();
-            self.put(editor, config, &reader, &mut changes)
-        });
-        drop(reader);
+        let result = peers.iter().try_for_each(|config| self.put(editor, config, &mut changes));
         // A network that changes its owner is taken from the old one before the new one has it.
         let Changes { mut gone, given } = changes;
         gone.extend(given);
@@ -271,20 +319,14 @@ impl Device {
         result
     }
 
-    fn put(
-        &self,
-        editor: &mut Editor,
-        config: &PeerConfig,
-        reader: &Reader,
-        changes: &mut Changes,
-    ) -> Result<(), Error> {
+    fn put(&self, editor: &mut Editor, config: &PeerConfig, changes: &mut Changes) -> Result<(), Error> {
         if config.key == self.public {
             return Err(Error::OwnKey);
         }
         let peer = match editor.table.find(&config.key).cloned() {
             Some(peer) => {
                 if let Some(remote) = config.endpoint {
-                    peer.place_at(reader, remote);
+                    editor.later.insert(config.key, remote);
                 }
                 peer
             }

@@ -17,7 +17,7 @@
 //! * [`gate`]: how many handshakes are worked on, and for whom.
 //! * [`session`]: keys, counters and window of one session.
 //! * [`peer`], [`device`]: who there is.
-//! * [`seal`], [`open`]: the way of packets.
+//! * [`seal`], [`open`]: the way of packets; [`ahead`]: asking for the memory that they need.
 //! * [`waiting`]: packets that wait for a session.
 //!
 //! Packets with a session meet no lock and no allocation. Handshakes take the lock of their peer. Time, and which worker calls, are passed in.
@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ahead;
 pub mod allowed;
 pub mod config;
 pub mod cookie;

@@ -7,7 +7,7 @@ use esp::header::Header;
 use esp::replay::Refused;
 use packet::Packet;
 use wire::ip::addresses;
-use wire::{Protocol, udp};
+use wire::{Protocol, ipv6, udp};
 
 use crate::device::Device;
 use crate::endpoint::inner_class;
@@ -88,6 +88,17 @@ impl Datagram {
     #[inline]
     pub fn message<'a>(&self, packet: &'a [u8]) -> Option<Message<'a>> {
         Message::read(packet.get(self.at..self.end)?)
+    }
+}
+
+/// The index and the counter that a data message names: only to look ahead, since nothing is checked.
+#[inline]
+pub fn named(packet: &[u8]) -> Option<(u32, u64)> {
+    let first = packet.first()?;
+    let ip_len = if first >> 4 == 4 { usize::from(first & 15) * 4 } else { ipv6::HEADER_LEN };
+    match Message::read(packet.get(ip_len + udp::HEADER_LEN..)?)? {
+        Message::Data(data) => Some((data.receiver, data.counter)),
+        _ => None,
     }
 }
 

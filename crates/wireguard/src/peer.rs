@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sync::percore::Counter;
+use sync::prefetch::prefetch;
 use sync::rcu::{Cell, Domain, Reader};
 
 use crate::cookie::{Mac, Receiver};
@@ -66,22 +67,23 @@ pub(crate) struct Moments {
     pub got_data: u64,
 }
 
-/// A peer.
+/// A peer. Packets to it read its first cache line, and packets from it the first two.
+#[repr(C, align(64))]
 pub struct Peer {
-    /// Its number on this device.
-    pub number: u32,
-    /// Its key.
-    pub key: PublicKey,
-    /// What its handshake messages are checked by.
-    pub(crate) receiver: Receiver,
-    sessions: [Cell<Option<Arc<Session>>>; PLACES],
     current: Cell<Option<Arc<Session>>>,
     endpoint: Cell<Option<Endpoint>>,
+    lines: Box<[OnceLock<Box<Line>>]>,
+    /// Its number on this device.
+    pub number: u32,
     /// Somebody wants a new session.
     wants: AtomicBool,
     /// It was taken off the device.
     gone: AtomicBool,
-    lines: Box<[OnceLock<Box<Line>>]>,
+    sessions: [Cell<Option<Arc<Session>>>; PLACES],
+    /// Its key.
+    pub key: PublicKey,
+    /// What its handshake messages are checked by.
+    pub(crate) receiver: Receiver,
     /// What its key and that of this device make together; `None` for a key of low order.
     shared: OnceLock<Option<Secret>>,
     state: Mutex<State>,
@@ -195,9 +197,10 @@ impl Peer {
         }
     }
 
-    /// As the configuration says: it is there, and reached by the usual address.
-    pub(crate) fn place_at(&self, reader: &Reader, remote: SocketAddr) {
-        self.moved(reader, Endpoint { remote, local: None });
+    /// As the configuration says: it is there, and reached by the usual address. Whether readers let it. Nothing else brings this change again.
+    pub(crate) fn place_at(&self, reader: &Reader, remote: SocketAddr) -> bool {
+        let endpoint = Endpoint { remote, local: None };
+        self.endpoint(reader) == Some(&endpoint) || self.endpoint.publish(Some(endpoint)).is_ok()
     }
 
     /// What its key and this device's own make together: computed for its first handshake. `None` if anybody knows it, so that there can be no handshake.
@@ -209,6 +212,29 @@ impl Peer {
     #[inline]
     pub fn line(&self, worker: usize) -> &Line {
         self.lines[worker.min(self.lines.len() - 1)].get_or_init(Box::default)
+    }
+
+    /// Asks for its cells, those of all sessions included: two cache lines.
+    #[inline]
+    pub(crate) fn fetch_head(&self) {
+        prefetch(self);
+        prefetch(&self.sessions[PLACES - 1]);
+    }
+
+    /// Asks for what its cells hold, once they are there: the session at a place or else the current one, the endpoint, and where the line of a worker is.
+    #[inline]
+    pub(crate) fn fetch_cells(&self, reader: &Reader, worker: usize, place: Option<usize>) {
+        prefetch(place.map_or(&self.current, |place| &self.sessions[place]).read(reader));
+        prefetch(self.endpoint.read(reader));
+        prefetch(&self.lines[worker.min(self.lines.len() - 1)]);
+    }
+
+    /// Asks for the line of a worker, once it is known where that is.
+    #[inline]
+    pub(crate) fn fetch_line(&self, worker: usize) {
+        if let Some(line) = self.lines[worker.min(self.lines.len() - 1)].get() {
+            prefetch(&**line);
+        }
     }
 
     fn lines(&self) -> impl Iterator<Item = &Line> {
@@ -384,5 +410,8 @@ mod tests {
     #[test]
     fn lines_are_one_cache_line() {
         assert_eq!(size_of::<Line>(), 64);
+        // What packets read of a peer.
+        let head = std::mem::offset_of!(Peer, sessions);
+        assert!(head <= 64 && head + size_of::<[Cell<Option<Arc<Session>>>; PLACES]>() <= 128);
     }
 }

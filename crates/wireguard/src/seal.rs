@@ -59,6 +59,12 @@ pub fn overhead(endpoint: &Endpoint) -> usize {
 }
 
 impl Device {
+    /// The number of the peer that an inner packet goes to. The packet is looked at no further.
+    #[inline]
+    pub fn peer_of(&self, reader: &Reader, packet: &[u8]) -> Option<u32> {
+        self.allowed.peer(reader, addresses(packet)?.1)
+    }
+
     /// Chooses the peer and the session of an inner packet, which may have `mtu` bytes when it leaves.
     ///
     /// # Errors
@@ -71,9 +77,25 @@ impl Device {
         mtu: usize,
         now_ns: u64,
     ) -> Result<Chosen<'a>, Unsealed> {
-        let header = Header::read_fixed(packet).map_err(|_| Unsealed::NotIp)?;
         let (_, dst) = addresses(packet).ok_or(Unsealed::NotIp)?;
         let number = self.allowed.peer(reader, dst).ok_or(Unsealed::NoPeer)?;
+        self.choose_of(reader, packet, number, mtu, now_ns)
+    }
+
+    /// As [`choose`](Self::choose), where the peer is known.
+    ///
+    /// # Errors
+    /// Why the packet does not go anywhere.
+    #[inline]
+    pub fn choose_of<'a>(
+        &'a self,
+        reader: &'a Reader,
+        packet: &[u8],
+        number: u32,
+        mtu: usize,
+        now_ns: u64,
+    ) -> Result<Chosen<'a>, Unsealed> {
+        let header = Header::read_fixed(packet).map_err(|_| Unsealed::NotIp)?;
         let peer = self.peer(reader, number).ok_or(Unsealed::NoPeer)?;
         let endpoint = peer.endpoint(reader).ok_or(Unsealed::NoEndpoint)?;
         let room = mtu.saturating_sub(overhead(endpoint));

@@ -2,6 +2,7 @@
 //! One session: a key for each direction, the number of the last packet sent, and the window of those received.
 
 use std::fmt;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use esp::replay::{Refused, Window};
@@ -41,6 +42,13 @@ struct Sent(AtomicU64);
 fn key(bytes: &[u8; 32]) -> Erased<LessSafeKey> {
     let key = UnboundKey::new(&CHACHA20_POLY1305, bytes).expect("the key has the right length");
     Erased::new(LessSafeKey::new(key))
+}
+
+/// Where a value begins, and its last byte. A key for ChaCha20 uses the first bytes of the room for all keys, and what stands last.
+#[inline]
+fn ends<T>(value: &T) -> [*const u8; 2] {
+    let first = ptr::from_ref(value).cast::<u8>();
+    [first, first.wrapping_add(size_of::<T>() - 1)]
 }
 
 fn nonce(counter: u64) -> Nonce {
@@ -98,6 +106,20 @@ impl Session {
         }
         // Several workers may come here together at the end. What they add beyond it is far from turning over.
         Some(self.sent.0.fetch_add(count.into(), Ordering::Relaxed)).filter(|before| fits(*before))
+    }
+
+    /// The cache lines that sealing a packet needs, as addresses, which are only for asking for them ahead.
+    #[inline]
+    pub(crate) fn lines_to_send(&self) -> [*const u8; 4] {
+        let [first, last] = ends(&self.send);
+        [first, last, ptr::from_ref(&self.sent).cast(), ptr::from_ref(&self.remote).cast()]
+    }
+
+    /// The same for opening one. Where its number is noted, the window says.
+    #[inline]
+    pub(crate) fn lines_to_receive(&self) -> [*const u8; 4] {
+        let [first, last] = ends(&self.receive);
+        [first, last, ptr::from_ref(&self.window).cast(), ptr::from_ref(&self.local).cast()]
     }
 
     /// How many packets were sent.

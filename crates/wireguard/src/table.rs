@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use sync::prefetch::prefetch;
+
 use crate::key::PublicKey;
 use crate::peer::Peer;
 
@@ -50,6 +52,14 @@ impl Table {
     #[inline]
     pub fn get(&self, number: usize) -> Option<&Arc<Peer>> {
         self.parts.get(number / PART)?[number % PART].as_ref()
+    }
+
+    /// Asks for the place of a peer.
+    #[inline]
+    pub fn prefetch(&self, number: usize) {
+        if let Some(part) = self.parts.get(number / PART) {
+            prefetch(&part[number % PART]);
+        }
     }
 
     /// The peer with a key.

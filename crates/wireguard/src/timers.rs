@@ -44,7 +44,7 @@ impl Device {
     pub fn tick(&self, here: &Here<'_>, send: &mut Send<'_>) -> Option<u64> {
         let table = self.table(here.reader);
         let due = self.due.load(Ordering::Relaxed);
-        let is_awake = || self.quiet.load(Ordering::Relaxed) < table.len();
+        let is_awake = || self.quiet.load(Ordering::Relaxed) < table.len() || self.has_later();
         if here.now_ns < due {
             return is_awake().then_some(due);
         }
@@ -52,7 +52,9 @@ impl Device {
         if self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return Some(next);
         }
+        self.catch_up(here.reader);
         let wait = self.sweep(table, here, send);
+        let wait = if self.has_later() { SOON } else { wait };
         self.due.store(here.now_ns + wait, Ordering::Relaxed);
         is_awake().then_some(here.now_ns + wait)
     }

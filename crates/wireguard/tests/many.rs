@@ -6,10 +6,10 @@ mod pair;
 use junctor_wireguard::config::parse;
 use junctor_wireguard::limits::SECOND;
 use junctor_wireguard::seal::Unsealed;
-use junctor_wireguard::shake::Refusal;
+use junctor_wireguard::shake::{Here, Refusal};
 use junctor_wireguard::{Config, Device, PeerConfig, PublicKey};
 use pair::{Side, inner, secret};
-use sync::rcu::{Domain, Reader};
+use sync::rcu::{Domain, Limits, Reader};
 
 /// Peers of the test.
 const PEERS: u32 = 10_000;
@@ -72,6 +72,54 @@ fn a_file_of_many_peers_is_published_at_once() {
         (0..).zip(&shown).all(|(n, peer)| peer.endpoint.unwrap().port() == 1 + n),
         "every endpoint is there"
     );
+}
+
+/// An endpoint for each of many peers is more than may be published while workers stand still, as they do in a hot swap. None is lost.
+#[test]
+fn endpoints_that_cannot_be_published_now_are_published_later() {
+    // A worker that stands still, and little room for what it holds up.
+    let domain = Domain::new(Limits { objects: 300, bytes: 256 << 20 });
+    let mut worker = domain.register("a worker that stands still");
+    let device = Device::new(secret(1), &domain, 1).unwrap();
+    let mut config = file(0..PEERS / 10);
+    device.follow(&config).unwrap();
+    let moved = |n: usize| Some(([203, 0, 113, 1], 2 + n as u16).into());
+    config.peers.iter_mut().zip(0..).for_each(|(peer, n)| peer.endpoint = moved(n));
+    device.follow(&config).unwrap();
+    let left = |reader: &Reader| {
+        device.show(reader).iter().zip(0..).filter(|(peer, n)| peer.endpoint != moved(*n)).count()
+    };
+    let at_once = left(&worker);
+    assert!(at_once > 700, "{at_once}");
+    let tick = |reader: &Reader, now_ns| {
+        let here = Here { reader, worker: 0, now_ns, wall_ns: now_ns };
+        device.tick(&here, &mut |_, _| panic!("nothing is to be sent"))
+    };
+    // As long as the worker stands still there is no room, and it is tried again.
+    let mut now_ns = SECOND;
+    for _ in 0..5 {
+        now_ns = tick(&worker, now_ns).unwrap();
+    }
+    assert!(left(&worker) > 700);
+    // The latest word counts, and who has gone does not hold others up.
+    config.peers[500].endpoint = Some("203.0.113.9:9".parse().unwrap());
+    assert!(device.set_peer(&config.peers[500]).unwrap_err().is_passing());
+    worker.quiescent();
+    device.set_peer(&config.peers[500]).unwrap();
+    worker.quiescent();
+    device.remove_peer(&config.peers[0].key).unwrap();
+    for _ in 0..20 {
+        worker.quiescent();
+        if let Some(next) = tick(&worker, now_ns) {
+            now_ns = next;
+        }
+    }
+    let shown = device.show(&worker);
+    assert_eq!(shown.len(), config.peers.len() - 1);
+    for peer in &config.peers[1..] {
+        let is = shown.iter().find(|shown| shown.key == peer.key).unwrap().endpoint;
+        assert_eq!(is, peer.endpoint);
+    }
 }
 
 /// Peers are found by their keys in handshakes, as peers come and go.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What WireGuard costs a packet, compared with boringtun's protocol library, in one thread:
+//! What WireGuard costs a packet, against boringtun's protocol library, in one thread:
 //!
 //!     cargo run --release --manifest-path benches/peers/wireguard/Cargo.toml [ROUNDS]
 //!
-//! Each round measures everything once, in turn; the table has medians, in nanoseconds a packet. Ours goes the whole way of a packet: the peer by its
-//! allowed IPs, the session, the data message, outer IP and UDP headers. The way back is by index, window and allowed IPs. boringtun makes and opens
-//! the message of a tunnel that is given to it, without outer headers. Both copy the packet first. With many peers, each packet is of another one at
-//! random.
+//! Each round measures everything once, in turn; the table has medians, in nanoseconds a packet. Ours goes the whole way of a packet: the peer by its allowed IPs,
+//! the session, the data message, outer IP and UDP headers. On the way back: index, window and allowed IPs. The peer makes and opens the message of a tunnel that is given to it, without
+//! outer headers. Both copy the packet first. With many peers, each packet is of another one at random. Ours takes batches, and asks ahead for what they need; rows say where it does not.
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -14,9 +13,10 @@ use std::time::Instant;
 
 use boringtun::noise::{Tunn, TunnResult};
 use boringtun::x25519::{PublicKey as TheirPublic, StaticSecret};
+use junctor_wireguard::ahead::AT_ONCE;
 use junctor_wireguard::endpoint::Local;
 use junctor_wireguard::message::Message;
-use junctor_wireguard::open::Datagram;
+use junctor_wireguard::open::{Datagram, named};
 use junctor_wireguard::shake::Here;
 use junctor_wireguard::{Config, Device, PeerConfig, Secret};
 use packet::Packet;
@@ -140,38 +140,63 @@ fn nanoseconds(packets: usize, work: impl FnOnce()) -> f64 {
     begun.elapsed().as_nanos() as f64 / packets as f64
 }
 
-/// Copies, seals and forgets packets to these peers.
-fn seal(side: &Side, packets: &[Vec<u8>], picks: &[usize]) {
-    for pick in picks {
-        let mut packet = Packet::copy_of(&packets[*pick]).expect("packet memory");
-        let chosen = side.device.choose(&side.reader, packet.data(), 1500, side.now_ns).expect("a session");
-        let counter = chosen.session.take_counters(1).expect("counters");
-        side.device.seal(&side.reader, &mut packet, &chosen, counter, (0, side.now_ns)).expect("room");
-        black_box(&packet);
+/// Copies of packets, in batches as the element takes them.
+fn batches<'a>(bytes: impl Iterator<Item = &'a Vec<u8>>, mut work: impl FnMut(&mut [Packet])) {
+    let mut batch = Vec::with_capacity(AT_ONCE);
+    for bytes in bytes {
+        batch.push(Packet::copy_of(bytes).expect("packet memory"));
+        if batch.len() == AT_ONCE {
+            work(&mut batch);
+            black_box(&batch);
+            batch.clear();
+        }
     }
+    work(&mut batch);
+}
+
+/// Copies, seals and forgets packets to these peers. `ahead`: as the element does, which asks ahead for what a batch needs.
+fn seal(side: &Side, packets: &[Vec<u8>], picks: &[usize], ahead: bool) {
+    let Side { device, reader, now_ns, .. } = side;
+    batches(picks.iter().map(|pick| &packets[*pick]), |batch| {
+        let mut numbers = Vec::with_capacity(AT_ONCE);
+        numbers.extend(batch.iter().map(|packet| device.peer_of(reader, packet.data()).expect("a peer")));
+        if ahead && device.asks_ahead(reader, batch.len()) {
+            device.fetch_to_seal(reader, 0, &numbers);
+        }
+        for (packet, number) in batch.iter_mut().zip(numbers) {
+            let chosen = device.choose_of(reader, packet.data(), number, 1500, *now_ns).expect("a session");
+            let counter = chosen.session.take_counters(1).expect("counters");
+            device.seal(reader, packet, &chosen, counter, (0, *now_ns)).expect("room");
+        }
+    });
 }
 
 /// Copies, opens and forgets datagrams.
-fn open(side: &Side, datagrams: &[Vec<u8>]) {
-    let here = Here { reader: &side.reader, worker: 0, now_ns: side.now_ns, wall_ns: side.now_ns };
-    for bytes in datagrams {
-        let mut packet = Packet::copy_of(bytes).expect("packet memory");
-        let datagram = Datagram::read(packet.data()).expect("a datagram");
-        let Some(Message::Data(data)) = datagram.message(packet.data()) else { panic!("a data message") };
-        let known = side.device.recognise(&here, datagram, (data.receiver, data.counter)).expect("a session");
-        side.device.decrypt(&mut packet, &known).expect("genuine");
-        known.session.window().accept_first(&[known.counter + 1]).expect("new");
-        assert!(side.device.unpack(&mut packet, &known, &here).expect("allowed"));
-        black_box(&packet);
-    }
+fn open(side: &Side, datagrams: &[Vec<u8>], ahead: bool) {
+    let Side { device, reader, .. } = side;
+    let here = Here { reader, worker: 0, now_ns: side.now_ns, wall_ns: side.now_ns };
+    batches(datagrams.iter(), |batch| {
+        if ahead && device.asks_ahead(reader, batch.len()) {
+            let names: Vec<_> = batch.iter().filter_map(|packet| named(packet.data())).collect();
+            device.fetch_to_open(reader, 0, &names);
+        }
+        for packet in batch {
+            let datagram = Datagram::read(packet.data()).expect("a datagram");
+            let Some(Message::Data(data)) = datagram.message(packet.data()) else { panic!("a data message") };
+            let known = device.recognise(&here, datagram, (data.receiver, data.counter)).expect("a session");
+            device.decrypt(packet, &known).expect("genuine");
+            known.session.window().accept_first(&[known.counter + 1]).expect("new");
+            assert!(device.unpack(packet, &known, &here).expect("allowed"));
+        }
+    });
 }
 
 /// What sealing and opening costs us.
-fn ours(hub: &mut Hub, len: usize, random: &mut fastrand::Rng) -> [f64; 2] {
+fn ours(hub: &mut Hub, len: usize, random: &mut fastrand::Rng, ahead: bool) -> [f64; 2] {
     let count = hub.spokes.len();
     let out: Vec<_> = (0..count).map(|n| inner(BEHIND, host(n as u32), len)).collect();
     let picks: Vec<usize> = (0..PACKETS).map(|_| random.usize(..count)).collect();
-    let sealing = nanoseconds(PACKETS, || seal(&hub.hub, &out, &picks));
+    let sealing = nanoseconds(PACKETS, || seal(&hub.hub, &out, &picks, ahead));
     let mut buffer = [0; 1600];
     let datagrams: Vec<_> = picks
         .iter()
@@ -180,7 +205,7 @@ fn ours(hub: &mut Hub, len: usize, random: &mut fastrand::Rng) -> [f64; 2] {
             other => panic!("{other:?}"),
         })
         .collect();
-    let opening = nanoseconds(PACKETS, || open(&hub.hub, &datagrams));
+    let opening = nanoseconds(PACKETS, || open(&hub.hub, &datagrams, ahead));
     [sealing, opening]
 }
 
@@ -249,8 +274,11 @@ fn main() {
                 row.2.iter_mut().zip(figures).for_each(|(all, one)| all.push(one));
             };
             for hub in &mut hubs {
-                let who = format!("ours, {} peers", hub.spokes.len());
-                note(who, ours(hub, len, &mut random));
+                for ahead in [true, false] {
+                    let how = if ahead { "" } else { ", nothing asked ahead" };
+                    let who = format!("ours, {} peers{how}", hub.spokes.len());
+                    note(who, ours(hub, len, &mut random, ahead));
+                }
             }
             note("boringtun, 1 tunnel".into(), theirs(&mut ends, len));
         }

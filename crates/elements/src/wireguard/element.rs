@@ -49,7 +49,7 @@
 //!
 //! See also: ESPTunnel, IPsecDatabase
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::args::Args;
 use engine::{
@@ -84,6 +84,8 @@ pub const CLASS: Class = Class::new("WireGuard", "2/2-3", || Box::new(WireGuard:
 
 /// The timer by which links are looked at.
 const LOOK: u32 = 0;
+/// Time until a configuration is followed again for which workers stood still, in nanoseconds.
+const RETRY: u64 = wireguard::timers::TICK;
 
 #[derive(Clone, Default)]
 struct WireGuard {
@@ -99,13 +101,29 @@ struct WireGuard {
 }
 
 impl WireGuard {
-    /// Has the device do as the configuration says.
-    fn follow(&self) -> Result<(), String> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (Some(told), Some(device)) = (told, &self.device) else { return Ok(()) };
+    fn told(&self) -> MutexGuard<'_, Option<Told>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the device do as the configuration says. What passes by itself leaves the configuration to be followed later.
+    fn follow(&self) -> Result<(), Error> {
+        let mut waits = self.told();
+        let (Some(told), Some(device)) = (waits.take(), &self.device) else { return Ok(()) };
         device.set_limit(self.limit);
-        device.set_local(told.local).map_err(text)?;
-        device.follow(&told.config).map_err(text)
+        let followed = device.set_local(told.local).and_then(|()| device.follow(&told.config));
+        *waits = followed.as_ref().is_err_and(Error::is_passing).then_some(told);
+        followed
+    }
+
+    /// Follows the configuration where it could not be done before, and says why it still cannot.
+    fn follow_late(&self, cx: &mut Cx<'_>) {
+        if let Err(why) = self.follow() {
+            cx.print_once(&format!("{why}: the peers are not all as the configuration says"));
+        }
+        if self.told().is_some() {
+            let next = cx.now() + RETRY;
+            cx.set_timer(TICK, next);
+        }
     }
 
     fn device(&self) -> Result<&Arc<Device>, HandlerError> {
@@ -154,10 +172,7 @@ impl Element for WireGuard {
     }
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        let key = {
-            let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            told.as_ref().map(|told| told.key.clone())
-        };
+        let key = self.told().as_ref().map(|told| told.key.clone());
         let Some(key) = key else { return Ok(Tasks::None) };
         if let Some(before) = cx.predecessor::<Device>().filter(|before| before.has_key(&key)) {
             // It follows this configuration when no other one can fail any more.
@@ -165,7 +180,7 @@ impl Element for WireGuard {
             return Ok(Tasks::None);
         }
         self.device = Some(Arc::new(Device::new(key, &self.domain, cx.workers).map_err(text)?));
-        self.follow()?;
+        self.follow().map_err(text)?;
         Ok(Tasks::None)
     }
 
@@ -184,7 +199,10 @@ impl Element for WireGuard {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
         match (timer, &self.device) {
-            (TICK, Some(device)) => tick(cx, device),
+            (TICK, Some(device)) => {
+                tick(cx, device);
+                self.follow_late(cx);
+            }
             _ => self.follow.look(cx, timer),
         }
     }
@@ -210,12 +228,11 @@ impl Element for WireGuard {
             // What waits there waits here.
             old.counts = false;
         }
-        // The configuration was found to be in order before.
-        let _ = self.follow();
         if let Some(device) = &self.device {
             lose(cx, device);
             wake(cx, device);
         }
+        self.follow_late(cx);
         true
     }
 

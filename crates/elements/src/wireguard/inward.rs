@@ -6,7 +6,7 @@ use engine::{Cx, Reason};
 use packet::{Batch, Packet};
 use wireguard::Device;
 use wireguard::message::Message;
-use wireguard::open::{Datagram, Dropped, Known, destination};
+use wireguard::open::{Datagram, Dropped, Known, destination, named};
 use wireguard::shake::{Here, Refusal};
 
 use super::outward::release;
@@ -48,6 +48,11 @@ pub(super) fn inward(cx: &mut Cx<'_>, device: &Device, mtu: usize, mut batch: Ba
 fn open(batch: &mut Batch, device: &Device, here: &Here<'_>, confirmed: &mut Numbers) -> Others {
     let mut others = Others::new();
     let port = device.local(here.reader).port;
+    if device.asks_ahead(here.reader, batch.len()) {
+        let named: ArrayVec<(u32, u64), AT_ONCE> =
+            batch.iter().filter_map(|packet| named(packet.data())).collect();
+        device.fetch_to_open(here.reader, here.worker, &named);
+    }
     let known = sort(batch, &mut others, |packet| recognise(packet, device, port, here));
     let mut numbers: ArrayVec<Result<u64, Dropped>, AT_ONCE> = ArrayVec::new();
     for (packet, known) in batch.iter_mut().zip(&known) {

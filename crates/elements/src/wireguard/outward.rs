@@ -67,8 +67,14 @@ pub(super) fn outward(cx: &mut Cx<'_>, device: &Device, mtu: usize, mut batch: B
 /// Seals the packets of a batch, at most [`AT_ONCE`]. Those that stay in it are sealed.
 fn seal(batch: &mut Batch, device: &Device, reader: &Reader, here: Here, waits: &mut Waits) -> Others {
     let mut others = Others::new();
+    let mut numbers = peers(batch, device, reader, here.worker).into_iter();
     let chosen = sort(batch, &mut others, |packet| {
-        device.choose(reader, packet.data(), here.mtu, here.now_ns).map_err(|why| {
+        let bytes = packet.data();
+        let chosen = match numbers.next().flatten() {
+            Some(number) => device.choose_of(reader, bytes, number, here.mtu, here.now_ns),
+            None => device.choose(reader, bytes, here.mtu, here.now_ns),
+        };
+        chosen.map_err(|why| {
             match why {
                 Unsealed::NoSession(number) => waits.push(number),
                 Unsealed::TooBig(longest) => packet.set_anno_u32(anno::PATH_MTU, longest as u32),
@@ -86,6 +92,17 @@ fn seal(batch: &mut Batch, device: &Device, reader: &Reader, here: Here, waits: 
         Ok(())
     });
     others
+}
+
+/// The numbers of the peers that packets go to. With many peers, asks ahead for what sealing needs.
+fn peers(batch: &Batch, device: &Device, reader: &Reader, worker: usize) -> ArrayVec<Option<u32>, AT_ONCE> {
+    let numbers: ArrayVec<Option<u32>, AT_ONCE> =
+        batch.iter().map(|packet| device.peer_of(reader, packet.data())).collect();
+    if device.asks_ahead(reader, numbers.len()) {
+        let known: ArrayVec<u32, AT_ONCE> = numbers.iter().copied().flatten().collect();
+        device.fetch_to_seal(reader, worker, &known);
+    }
+    numbers
 }
 
 /// Notes peers to begin handshakes with, as many as there is room for.

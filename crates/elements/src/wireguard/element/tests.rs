@@ -319,6 +319,35 @@ fn a_hot_swap_keeps_packets_that_wait() {
     assert_eq!((now.bytes("o0"), now.drops("a"), held(&now)), (vec![four(1), four(2), four(3)], vec![], 0));
 }
 
+/// What is replaced while workers stand still is not freed, and only so much of it is kept. Endpoints beyond that come a moment later.
+#[test]
+fn a_hot_swap_moves_thousands_of_peers() {
+    let key = |n: u32| {
+        let mut key = [5; 32];
+        key[..4].copy_from_slice(&n.to_le_bytes());
+        wireguard::PublicKey(key)
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let write = |host: &str| {
+        let peer = |n: u32| format!("[Peer]\nPublicKey = {}\nEndpoint = {host}:{}\n", key(n), 1 + n);
+        let peers: String = (0..6000).map(peer).collect();
+        let text = format!("[Interface]\nPrivateKey = {}\n{peers}", keys().0.reveal());
+        std::fs::write(file.path(), text).unwrap();
+    };
+    let text = format!(
+        "e :: WireGuard({}, ADDRESS 192.0.2.1); Idle -> e -> Discard; Idle -> [1]e[1] -> Discard;",
+        file.path().display()
+    );
+    write("198.51.100.1");
+    let mut now = Rig::text(&text).ready();
+    write("203.0.113.1");
+    now.swap(&text).unwrap();
+    let mut now = run(now, 1);
+    let peers = now.read("e.peers");
+    let endpoints = peers.lines().map(|line| line.split('\t').nth(2).unwrap().to_owned());
+    assert!(endpoints.eq((0..6000).map(|n| format!("203.0.113.1:{}", 1 + n))));
+}
+
 #[test]
 fn a_hot_swap_to_another_key_counts_packets_that_wait() {
     let mut now = waiting(1..=3);
