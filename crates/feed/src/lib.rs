@@ -31,7 +31,7 @@
 //! A multicast entry says by which link packets of a group come, and by which links copies leave ([`Update::Tree`]). It names links
 //! itself, so it has no object. [`Update::Watch`] says whether a daemon looks at what the kernel counts of these packets.
 //!
-//! Numbers are little endian. Decoding checks everything: bytes of a hostile peer give an [`Error`], never a panic.
+//! Numbers are little endian. Decoding checks everything: bytes of an adversarial peer give an [`Error`], never a panic.
 #![forbid(unsafe_code)]
 
 pub mod audit;

@@ -16,9 +16,10 @@
 //! one need masks. The block of lengths is multiplied apart.
 //!
 //! # Which code takes a packet
-//! A packet of up to nine vectors (560 bytes) is one *group*: [`short`] takes it. Packets of one vector go four at a time and those of two go three at a time, so that their chains of
-//! rounds hide each other's latency; more of them would not fit into the registers, and larger ones have enough chains of their own. A longer packet goes alone through [`long`], in groups of eight vectors.
-//! [`run`] sorts the jobs of a batch by class first, so that branches are predicted.
+//! A packet of up to nine vectors (560 bytes) is one *group*: [`short`] takes it. Packets of one vector go four at a time and those of two go three
+//! at a time, so that their chains of rounds hide each other's latency. More of them would not fit into the registers. Larger ones have enough chains
+//! of their own. A longer packet goes alone through [`long`], in groups of eight vectors. [`run`] sorts the jobs of a batch by class first, so that
+//! branches are predicted.
 //!
 //! # Speed
 //! Sealing with AES-128, batches of 32, one key and 1,000 keys at random, nanoseconds per packet: 13 and 14 for 48 bytes, 18 and 18 for 64, 98 and 107 for 1,400. `ring` takes
@@ -26,9 +27,9 @@
 //! A round of AES takes port 0 for a cycle and a product port 5, so four blocks cost at least ten cycles: 77 ns for 1,400 bytes.
 //!
 //! # Inlining
-//! Rust passes vectors between functions in memory, so all that is hot must be inlined. `#[target_feature]` and `#[inline(always)]` exclude each other. So small
-//! functions have the features, and those that hold many vectors are `unsafe`, without features, and always inlined: into [`short::run`] and [`long::run`] in the end, which have
-//! the features. "The caller has the features" in a safety comment means that.
+//! Rust passes vectors between functions in memory, so all that is hot must be inlined. `#[target_feature]` and `#[inline(always)]` exclude each
+//! other. So small functions have the features. Those that hold many vectors are `unsafe`, without features, and always inlined: in the end into
+//! [`short::run`] and [`long::run`], which have the features. This is what "The caller has the features" in a safety comment means.
 //!
 //! Functions with target features are called only with a [`Key`], which only a [`Token`] can make; it proves that the processor has the instructions.
 

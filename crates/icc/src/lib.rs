@@ -21,8 +21,8 @@
 //! [`FileRegion`] puts all endpoints into one file that both map, such as `/dev/mmapper` of User Mode Linux or the memory of an `ivshmem` device.
 //!
 //! # What a peer can do
-//! No operation blocks on a peer: a full channel is an error that is counted. Whatever a peer writes to shared memory, this side neither crashes, nor
-//! hangs, nor reads out of bounds ([`ring`], case 6): it gets wrong items, or [`ChannelError::Broken`].
+//! No operation blocks on a peer: a full channel is an error that is counted. A peer may write anything to shared memory: this side neither crashes,
+//! nor hangs, nor reads out of bounds ([`ring`], case 6). It gets wrong items, or [`ChannelError::Broken`].
 //!
 //! The form of shared memory has a version (`layout`), and so have the words on the socket (`protocol`).
 #![deny(unsafe_code)]

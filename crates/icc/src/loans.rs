@@ -27,8 +27,9 @@
 //! 4. *A sender that dies leaves whole packets*: its successor goes on at the published position. Lent memory is a memory file, which lives as long as
 //!    the receiver maps it.
 //! 5. *A receiver that dies leaves its position*: its successor begins there. A batch that it did not end comes again.
-//! 6. *A hostile peer does no harm*: positions are private to each side. What is loaded from shared words is loaded once and checked against private
-//!    geometry. A cell that names bytes out of reach is skipped and counted. Lent bytes are copied by atomic loads, whatever is written there meanwhile.
+//! 6. *An adversarial peer does no harm*: positions are private to each side. What is loaded from shared words is loaded once and checked against
+//!    private geometry. A cell that names bytes out of reach is skipped and counted. Lent bytes are copied by atomic loads, so writes to them
+//!    meanwhile do no harm.
 
 use crate::memory::{ReadOnly, Words};
 use crate::prim::{AtomicU64, Ordering, fence};

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shared memory as a slice of atomic words: the only file of this crate with `unsafe`.
 //!
-//! The other side may write any word at any time. So nobody gets a reference to plain data in shared memory: all that
-//! the crate sees of it is `[AtomicU64]`, loaded and stored word by word. A hostile peer can change what a load returns, and nothing else.
-//! Memory that shrinks would end a process by `SIGBUS`; [`crate::region`] therefore takes only descriptors whose size is sealed, or files
-//! that the administrator vouches for.
+//! The other side may write any word at any time. So nobody gets a reference to plain data in shared memory: all that the crate sees of it is
+//! `[AtomicU64]`, loaded and stored word by word. An adversarial peer can change what a load returns, and nothing else. Memory that shrinks would end
+//! a process by `SIGBUS`; [`crate::region`] therefore takes only descriptors whose size is sealed, or files that the administrator vouches for.
 
 #[cfg(not(loom))]
 use std::os::fd::BorrowedFd;

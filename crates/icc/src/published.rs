@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one process publishes as a whole, and any number of others read as a whole: counters and blocks.
 //!
-//! The form is that of `sync::slots`, a sequence lock with two places: the writer fills the place that is not the newest, so it never waits for a reader,
-//! and a reader tries again only if the writer published twice while it copied. Readers of other processes have a mapping for reading only:
-//! there is nothing that they could disturb.
+//! The form is that of `sync::slots`, a sequence lock with two places. The writer fills the place that is not the newest, so it never waits for a
+//! reader. A reader tries again only if the writer published twice while it copied. Readers of other processes have a mapping for reading only, so
+//! they can disturb nothing.
 //!
-//! A writer that is killed leaves the newest whole, and the next one goes on with its number. A hostile writer gives its readers wrong content or
-//! [`ChannelError::Broken`]: a reader copies no more words than the endpoint has, and tries [`TRIES`] times.
+//! A writer that is killed leaves the newest whole, and the next one goes on with its number. An adversarial writer gives its readers wrong content
+//! or [`ChannelError::Broken`]: a reader copies no more words than the endpoint has, and tries [`TRIES`] times.
 
 use std::convert::Infallible;
 

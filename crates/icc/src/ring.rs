@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ring below messages and scalars: one producer, one consumer, in words that a hostile peer may write to.
+//! The ring below messages and scalars: one producer, one consumer, in words that an adversarial peer may write to.
 //!
 //! ```text
 //!  data: | cell 0        | cell 1        | ... | cell 2^k - 1 |        a cell: | header | payload words ... |
@@ -23,8 +23,8 @@
 //!    this lap. Nothing but headers of further cells may lie beyond, and [`MORE`] where an item would begin means that there is none yet.
 //! 5. *A consumer that dies leaves its position*: its successor begins there. What the dead one took before it stored its position is gone with it; what it
 //!    took in a batch that it did not end comes again.
-//! 6. *A hostile peer does no harm*: positions are private to each side. What is loaded from shared words is loaded once, and checked against private
-//!    geometry: a header's length against the longest item, the consumer's position against what the producer knew of it before. Cells are
+//! 6. *An adversarial peer does no harm*: positions are private to each side. What is loaded from shared words is loaded once, and checked against
+//!    private geometry: a header's length against the longest item, the consumer's position against what the producer knew of it before. Cells are
 //!    found by masked private positions. So the worst is a wrong item, or the end of the channel ([`Broken`]).
 
 use crate::memory::Words;

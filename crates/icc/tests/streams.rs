@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Streams of bytes over messages: whole, in order, and begun anew when either side is another one.
+//! Streams of bytes over messages: whole, in order, and started anew when either side is another one.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;

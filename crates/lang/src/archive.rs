@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `ar` archives: a configuration in a member called `config`, beside files it brings along.
+//! `ar` archives: a configuration in a member called `config`, next to files that it brings along.
 //!
 //! Reads the common format and both ways to write long names: GNU's `//` table and BSD's `#1/LENGTH`.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What went wrong, where, why, and how to mend it.
+//! What went wrong, where, why, and how to fix it.
 //!
 //! Codes beginning with `E` are errors: no graph comes out. `W01` codes are warnings that Click gives too; `W02` codes
 //! are advice of ours, which the `click`-compatible output leaves out because scripts compare that output.

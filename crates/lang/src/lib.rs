@@ -16,10 +16,14 @@
 //! assert_eq!(graph.elements[4].config, "10");
 //! ```
 //!
-//! The way: `lexer` and `parser` make a tree (`ast`); `resolve` gives each name its meaning and lists each compound's
-//! elements and connections; `expand` copies compounds into place and replaces `variables`; `splice` lays connections
-//! through what compounds leave behind. [`config`] has the rules for what stands between parentheses, for
-//! elements too. Nothing here knows which element classes exist unless [`Options::classes`] tells.
+//! The steps are:
+//!
+//! 1. `lexer` and `parser` make a tree (`ast`).
+//! 2. `resolve` gives each name its meaning and lists each compound's elements and connections.
+//! 3. `expand` copies compounds into place and replaces `variables`.
+//! 4. `splice` lays connections through what compounds leave behind.
+//!
+//! [`config`] has the rules for what stands between parentheses, for elements too. Element classes are known here only through [`Options::classes`].
 //!
 //! Input of any kind ends in a graph or in diagnostics, in bounded time and memory: nesting, expansion, text, ports and
 //! messages all have limits.

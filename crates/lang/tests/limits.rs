@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hostile input ends in a message, on a small stack and in bounded memory.
+//! Adversarial input ends in a message, on a small stack and in bounded memory.
 
 use std::fmt::Write as _;
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Free frames: a cache per thread, and a shared spill that moves blocks of 64.
 //!
-//! A thread's cache is a stack, so the frame freed last is used next and is still in its first-level cache. Only an
-//! empty or full cache touches the spill, a lock-free queue of blocks, once per 64 frames: a receiving and a
-//! transmitting core that pass frames round share a few cache lines once per 64 packets. A block that a cache gives up is
-//! listed in the buffer of its first frame. Were its frames linked through their descriptors, whoever takes it would follow
-//! 64 links one after the other, each to a line in the other core's cache.
+//! A thread's cache is a stack, so the frame freed last is used next and is still in its first-level cache. Only an empty or full cache touches the
+//! spill, a lock-free queue of blocks, once per 64 frames. A receiving and a transmitting core that pass frames round share a few cache lines once
+//! per 64 packets. A block that a cache gives up is listed in the buffer of its first frame. Were its frames linked through their descriptors, the
+//! thread that takes it would follow 64 links one after the other, each to a line in the other core's cache.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

@@ -6,10 +6,9 @@
 //! left to hardware (see the `offload` module), and put VLAN tags back where the kernel had set them apart. Several
 //! queues are several sockets in a fanout group, to which the kernel spreads flows by their hash.
 //!
-//! Transmitting gives the kernel a batch of frames in one `sendmmsg`, past the queueing discipline. The memory-mapped
-//! alternative (TPACKET_V2 ring, batches of 64, over a virtual cable, Zen 5, Linux 6.18) took 743 ns a frame of 60
-//! bytes where this takes 721, and 950 for 1500 bytes where this takes 750: it saves the copy of the message headers
-//! and pays with fragmented buffers.
+//! Transmitting gives the kernel a batch of frames in one `sendmmsg`, past the queueing discipline. The memory-mapped alternative (TPACKET_V2 ring,
+//! batches of 64, over a virtual cable, Zen 5, Linux 6.18) took 743 ns a frame of 60 bytes where this takes 721, and 950 for 1500 bytes where this
+//! takes 750. It saves the copy of the message headers and pays with fragmented buffers.
 //!
 //! What the interface receives goes to the kernel's own protocols as well, unless `SNIFFER false` attaches a
 //! two-instruction classifier that drops it behind us.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! AF_XDP: frames from the driver's own hook into packet memory, past the kernel's protocols.
 //!
-//! A six-instruction XDP program sends each receive queue's frames to the socket bound to it, and lets the kernel
-//! have the frames of queues that nobody took. Packet memory itself is registered with the kernel, so a received
-//! frame is a packet at once, and a packet that leaves by another AF_XDP device is not copied by us: zero-copy
-//! drivers move no bytes at all, others (virtual cables among them) copy once on each way in the kernel.
+//! A six-instruction XDP program sends each receive queue's frames to the socket bound to it, and lets the kernel have the frames of queues that
+//! nobody took. Packet memory itself is registered with the kernel, so a received frame is a packet at once, and we do not copy a packet that leaves
+//! by another AF_XDP device. Zero-copy drivers move no bytes at all. Others (virtual cables among them) copy once on each way in the kernel.
 //!
 //! ```text
 //!            fill ring: empty frames ->            <- receive ring: frames with packets
@@ -17,11 +16,10 @@
 //!
 //! Frames beyond one buffer arrive in pieces, which are joined in a jumbo frame at this port.
 //!
-//! Traps that this driver knows. Virtual cables deliver what is *redirected* into them only when NAPI is on at the
-//! other end (generic receive offload on, or XDP attached there). Their senders leave checksums unfinished, and XDP does not say
-//! so: [`partial`](crate::partial) finds and completes them. A VLAN tag that the kernel or the card keeps beside the frame is put
-//! back by the XDP program, which needs Linux 6.8 and the driver's own hook; the generic hook loses such tags. The generic hook also
-//! hands over joined TCP segments, which are taken apart here.
+//! Traps that this driver knows. Virtual cables deliver what is *redirected* into them only when NAPI is on at the other end (generic receive offload
+//! on, or XDP attached there). Their senders leave checksums unfinished, and XDP does not say so: [`partial`](crate::partial) finds and completes
+//! them. A VLAN tag that the kernel or the card keeps outside the frame is put back by the XDP program, which needs Linux 6.8 and the driver's own
+//! hook; the generic hook loses such tags. The generic hook also hands over joined TCP segments, which are taken apart here.
 
 mod rings;
 mod rx;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Further link-level addresses of an interface: those that the kernel has on macvlans over its twin.
 //!
-//! A virtual router (VRRP, RFC 9568 section 7.3) has a link-level address of its own, which the kernel holds on a macvlan. Where that
-//! lies over a tap that stands for an interface of ours (`TWIN`), frames for it arrive at the interface. So the tap tells the interface's
-//! driver which addresses there are, and who receives asks only about frames that are for nobody it knows.
+//! A virtual router (VRRP, RFC 9568 section 7.3) has a link-level address of its own, which the kernel holds on a macvlan. Where that lies over a tap
+//! that stands for an interface of ours (`TWIN`), frames for it arrive at the interface. So the tap gives the interface's driver the list of
+//! addresses. The receiver asks only about frames that are for nobody it knows.
 //!
 //! The kernel's daemons join groups at the twin, such as that of all OSPF routers. So the interface's card passes frames for all groups.
 

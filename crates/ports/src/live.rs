@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A packet generator inside the kernel, and a sink: instruments to load a device under test.
 //!
-//! `BPF_PROG_RUN` with live frames runs an XDP program on frames of the kernel's own making as if they had been
-//! received, and does with them what the program says. Ours writes the whole frame anew (the kernel recycles frames,
-//! and whoever forwarded one has changed it) and says *send it back*, out of the interface it is said to have come
-//! from. No copy, no system call per packet: several million frames per second from one core
+//! `BPF_PROG_RUN` with live frames runs an XDP program on frames of the kernel's own making as if they had been received, and does with them what the
+//! program says. Ours writes the whole frame anew (the kernel recycles frames, and a device that forwarded one has changed it) and says *send it
+//! back*, out of the interface it is said to have come from. No copy, no system call per packet: several million frames per second from one core
 //! (`Documentation/bpf/bpf_prog_run.rst`).
 //!
 //! On a virtual cable the frames arrive only if NAPI runs at the other end: generic receive offload on, or an XDP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel tells of interfaces without being asked (rtnetlink(7)): nothing is missed between two looks, and listening
-//! waits for no lock of the kernel's.
+//! What the kernel reports of interfaces without being asked (rtnetlink(7)). Nothing is missed between two looks, and listening waits for no lock of
+//! the kernel's.
 
 use std::io;
 use std::net::IpAddr;

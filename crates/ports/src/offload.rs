@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Work that a sender left to hardware that is not there.
 //!
-//! Virtual interfaces hand over frames as their sender's stack made them for a capable network card: transport
-//! checksums unfinished, and several TCP segments in one frame far beyond the MTU. On a wire such frames must not
-//! appear, so whoever takes them from the kernel for forwarding finishes them. The kernel says what is missing in a
-//! `virtio_net_hdr` (Virtual I/O Device specification 1.2, section 5.1.6).
+//! Virtual interfaces hand over frames as their sender's stack made them for a capable network card: transport checksums unfinished, and several TCP
+//! segments in one frame far beyond the MTU. On a wire such frames must not appear, so the driver that takes them from the kernel for forwarding
+//! finishes them. The kernel says what is missing in a `virtio_net_hdr` (Virtual I/O Device specification 1.2, section 5.1.6).
 
 use packet::Packet;
 

@@ -6,9 +6,9 @@
 //! But the field itself says it: a finished checksum equals the pseudo-header's sum for one packet in 65,536, and such a packet
 //! recomputes to itself. So completing is right wherever the field looks unfinished.
 //!
-//! Found are TCP and UDP (the pseudo-header's sum), GRE with a checksum (0) and SCTP (0 in place of the CRC), over IPv4 and over IPv6 with
-//! extension headers, behind VLAN tags and MPLS labels, and inside IP-in-IP, GRE, VXLAN and Geneve: a kernel that encapsulates
-//! leaves the innermost checksum unfinished, and the outer ones already count with its completion.
+//! Found are TCP and UDP (the pseudo-header's sum), GRE with a checksum (0) and SCTP (0 in place of the CRC). They may lie over IPv4, over IPv6 with
+//! extension headers, behind VLAN tags and MPLS labels, and inside IP-in-IP, GRE, VXLAN and Geneve. A kernel that encapsulates leaves the innermost
+//! checksum unfinished, and the outer ones already count with its completion.
 //!
 //! Fragments are left alone: the kernel completes a packet before it cuts it.
 

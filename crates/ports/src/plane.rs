@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packet channels to other planes, as devices ([`icc`]): what is sent here comes out where another process receives from the same endpoint.
 //!
-//! A queue attaches when it is taken, and by itself again when whoever serves the domain was replaced, or the channel was damaged. That
-//! is done by a thread beside the worker, for it waits for answers.
+//! A queue attaches when it is taken. It attaches again by itself when the server of the domain was replaced, or the channel was damaged. A helper
+//! thread does that, because it waits for answers.
 //!
 //! When the server was replaced, the sender moves to the new one's memory and gives the old one up. The receiver empties the old one first.
 

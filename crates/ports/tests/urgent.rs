@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! BFD is received first, whatever has come before it, and is not lost where other packets are.
+//! BFD is received first, before all that came earlier, and is not lost where other packets are.
 
 mod common;
 

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A pair of memory barriers of which one is free.
 //!
-//! Two threads each write one word and then read the other's. So that at least one of them sees the other's write, both must
-//! keep their read behind their write, which takes a full fence: it waits until every store before it has reached the cache,
-//! lines that another core holds included. Where one side is hot (a worker that has filled a queue and looks whether
-//! the one who drains it sleeps) and the other rare (that one, about to sleep), the rare side can pay for both: Linux's
-//! `membarrier` makes each core that runs a thread of this process execute a fence. Then the hot side only has to
-//! keep the compiler from exchanging the two (Dice, Huang and Yang, *Asymmetric Dekker Synchronization*, 2001).
+//! Two threads each write one word and then read the other's. So that at least one of them sees the other's write, both must keep their read behind
+//! their write, which takes a full fence. It waits until every store before it has reached the cache, lines that another core holds included. Often
+//! one side is hot (a worker that has filled a queue and looks whether the one who drains it sleeps) and the other rare (that one, about to sleep).
+//! Then the rare side can pay for both: Linux's `membarrier` makes each core that runs a thread of this process execute a fence. Then the hot side
+//! only has to keep the compiler from exchanging the two (Dice, Huang and Yang, *Asymmetric Dekker Synchronization*, 2001).
 //!
 //! # Ordering argument
 //!
-//! [`heavy`] returns after every other thread has passed a full fence at some point of its program. If a thread's read came
-//! before that point, so did the write before it, which whoever called `heavy` therefore sees; if after, the read sees what was written before
-//! `heavy`. Where the kernel has no such call both are full fences: [`light`] is free only once the process is registered, and
-//! `heavy` registers it before it relies on that.
+//! [`heavy`] returns after every other thread has passed a full fence at some point of its program. If a thread's read came before that point, so did
+//! the write before it, which the caller of `heavy` therefore sees. If after, the read sees what was written before `heavy`. Where the kernel has no
+//! such call both are full fences: [`light`] is free only once the process is registered, and `heavy` registers it before it relies on that.
 
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 

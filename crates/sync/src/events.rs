@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events: what locks, grace periods and the engine's workers tell a profiler, in a ring of each thread's own.
 //!
-//! A thread writes records of 32 bytes into its ring by ordinary stores. Whoever wants them reads all rings ([`Reader`]) while they are written, and
-//! learns how many were lost to it, thread by thread. In a full ring older records give way to newer ones, like in a flight recorder, or, if
-//! that is asked for, newer ones have no room until older ones have been read ([`WhenFull`]).
+//! A thread writes records of 32 bytes into its ring by ordinary stores. A [`Reader`] reads all rings while they are written, and learns how many
+//! records were lost to it, thread by thread. In a full ring older records give way to newer ones, like in a flight recorder, or, if that is asked
+//! for, newer ones have no room until older ones have been read ([`WhenFull`]).
 //!
 //! What is recorded is a set ([`Mask`]), one for the whole process; what is not in it costs a look at a word that nobody writes. A span is
 //! written once, after its end: when that was, and how long it took.
 //!
-//! What a record costs is a look at the cycle counter when the lock is taken, another when it is released, and about 50 instructions: the thread's
-//! ring is found by a pointer, its slots lie side by side in whole lines, and nothing is divided, compared with a limit or allocated.
+//! A record costs two reads of the TSC, when the lock is taken and when it is released, and about 50 instructions. The thread's ring is found by a
+//! pointer, and its slots lie side by side in whole lines. Nothing is divided, compared with a limit or allocated.
 //!
 //! While nothing is recorded, a lock pays a load and a test of a byte that nobody writes. What is recorded is recorded *after* the lock was
 //! released: within it, the recording would make others wait, and inflate what it measures.

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A heap that gives what workers own whole cache lines.
 //!
-//! Each worker has its own instance of an element, and instances are small boxes that point to small vectors. An
-//! ordinary allocator packs them side by side in steps of 16 bytes, so that a counter of one worker shares a line with
-//! a setting that the other reads for every batch, and the line travels to and fro (false sharing). Padding each
-//! such type would have to be remembered in hundreds of places, and does not reach what a `Vec` inside it allocates.
+//! Each worker has its own instance of an element, and instances are small boxes that point to small vectors. An ordinary allocator packs them side
+//! by side in steps of 16 bytes. A counter of one worker then shares a line with a setting that the other reads for every batch, and the line travels
+//! to and fro (false sharing). Padding each such type would have to be remembered in hundreds of places, and does not reach what a `Vec` inside it
+//! allocates.
 //!
-//! So the place to mend this is where memory is given out. [`LineHeap`] is the C library's heap with one addition: what
-//! a thread allocates [inside](in_lines) gets lines of its own. The engine makes and runs its instances so; everything
-//! else (parsing, routes on their way into a table) stays densely packed. A program chooses it with
-//! `#[global_allocator]`; without it `in_lines` changes nothing.
+//! So the place to fix this is where memory is given out. [`LineHeap`] is the C library's heap with one addition: what a thread allocates
+//! [inside](in_lines) gets lines of its own. The engine makes and runs its instances so; everything else (parsing, routes on their way into a table)
+//! stays densely packed. A program chooses it with `#[global_allocator]`; without it `in_lines` changes nothing.
 //!
 //! What lies within *one* allocation (a vector of workers' counters) is not parted by this: that takes
 //! [`CachePadded`](crate::padded::CachePadded) or [`PerCore`](crate::percore::PerCore). `crates/junctor/tests/lines.rs`

@@ -4,20 +4,20 @@
 //! Every structure that two cores touch at once stands in this crate, so that the rest of the router can be
 //! written without `unsafe` and without thinking about memory order:
 //!
-//! * [`ring::Ring`]: a bounded queue of handles, moved in bulk, many producers and many consumers;
-//! * [`rcu`]: publishing new versions to readers who never wait, and freeing the old ones;
-//! * [`barrier`]: a pair of memory barriers of which one is free;
-//! * [`heap::LineHeap`]: a heap that gives what workers own whole cache lines;
-//! * [`lines::Lines`]: zeroed cache lines of atomic words, for tables that readers walk while a writer edits;
-//! * [`lock`]: locks that count their contention, for what must be serial, and [`events`], by which they tell a profiler;
-//! * [`os`]: errors of the operating system in words;
-//! * [`percore::PerCore`]: a cell for each core, and counters summed by their readers;
-//! * [`pipes`]: files of given names, which may be pipes without another end;
-//! * [`priority`]: turns for threads beside workers that never sleep;
-//! * [`private`]: files that only their owner may read;
-//! * [`slots`]: whole snapshots in shared words, for readers in other processes;
-//! * [`prefetch::prefetch`]: asks for a cache line ahead of its use;
-//! * [`padded::CachePadded`]: keeps two cores' words out of one cache line;
+//! * [`ring::Ring`]: a bounded queue of handles, moved in bulk, many producers and many consumers.
+//! * [`rcu`]: publishing new versions to readers who never wait, and freeing the old ones.
+//! * [`barrier`]: a pair of memory barriers of which one is free.
+//! * [`heap::LineHeap`]: a heap that gives what workers own whole cache lines.
+//! * [`lines::Lines`]: zeroed cache lines of atomic words, for tables that readers walk while a writer edits.
+//! * [`lock`]: locks that count their contention, for what must be serial, and [`events`], which they record for a profiler.
+//! * [`os`]: errors of the operating system in words.
+//! * [`percore::PerCore`]: a cell for each core, and counters summed by their readers.
+//! * [`pipes`]: files of given names, which may be pipes without another end.
+//! * [`priority`]: processor time for helper threads where workers never sleep.
+//! * [`private`]: files that only their owner may read.
+//! * [`slots`]: whole snapshots in shared words, for readers in other processes.
+//! * [`prefetch::prefetch`]: asks for a cache line ahead of its use.
+//! * [`padded::CachePadded`]: keeps two cores' words out of one cache line.
 //! * [`zeros`]: vectors of counters that take memory only where something was counted.
 //!
 //! Each lock-free file opens with its trade-offs and its ordering argument as numbered cases; each case has a

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A slab of zeroed cache lines made of atomic words.
 //!
-//! Lookup tables keep compact objects of several lines, linked by line number instead of by pointer: four bytes a
-//! link, no allocation for an update, and no `unsafe` in the table, because a stale link leads to stale numbers and
-//! not to freed memory. Readers load words with `Relaxed` (an ordinary load) after an `Acquire` load of the link.
+//! Lookup tables keep compact objects of several lines, linked by line number instead of by pointer. A link takes four bytes, and an update allocates
+//! nothing. The table needs no `unsafe`, because a stale link leads to stale numbers and not to freed memory. Readers load words with `Relaxed` (an
+//! ordinary load) after an `Acquire` load of the link.
 //!
 //! The slab is reserved whole and filled by the kernel page by page as lines are first written, so a generous size
 //! costs address space only.

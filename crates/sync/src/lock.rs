@@ -13,8 +13,8 @@
 //! A lock has a name and a place in the source: who makes an element says for whom ([`naming`]), and [`all`] lists the locks that
 //! there are so, with their counts. While somebody records ([`events`](crate::events)), they tell there who waited for whom and how long.
 //!
-//! Neither is fair: no tickets, whose strict order makes one descheduled waiter stop all others (convoys); the next
-//! taker is whoever sees the lock free first.
+//! Neither is fair: no tickets, whose strict order makes one descheduled waiter stop all others (convoys); the next taker is the thread that sees the
+//! lock free first.
 //!
 //! # Ordering argument
 //!

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One cell for each core, so that counting costs no sharing.
 //!
-//! A counter that two cores increment costs them a cache line's journey each time (BARS: 50 ns a packet for a
-//! shared packet counter). Here each worker has a cell on lines of its own, writes it with ordinary stores, and whoever wants
-//! the total adds the cells up: the sum of values each of which was true a moment ago.
+//! A counter that two cores increment costs them a cache line's journey each time (BARS: 50 ns a packet for a shared packet counter). Here each
+//! worker has a cell on lines of its own, and writes it with ordinary stores. A reader of the total adds the cells up: the sum of values each of
+//! which was true a moment ago.
 
 use crate::padded::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens files of which a configuration gives the names, and never waits for ever for the other end of a named pipe.
 //!
-//! To open a named pipe the usual way takes until somebody opens its other end. A router that runs must not stop for that. Here the other
-//! end has a moment to come, as of a shell's `writer > pipe &`, and then there is an error. A pipe that is open is read and written as
-//! ever: whoever reads waits for bytes, and whoever writes waits for room.
+//! To open a named pipe the usual way takes until somebody opens its other end. A router that runs must not stop for that. Here the other end has a
+//! moment to come, as of a shell's `writer > pipe &`, and then there is an error. A pipe that is open is read and written as usual: a reader waits
+//! for bytes, and a writer for room.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that must get a turn beside workers that never sleep.
+//! Threads that must be scheduled although workers never sleep.
 //!
-//! Whoever starts the program at a real-time priority (`chrt -f 1`) gives it to all threads alike, and among equals the one that runs keeps its
-//! processor until it sleeps (sched(7)). Workers that poll never do, so what stands beside them, who balances loads, watches, takes
-//! commands or signals, would wait for ever. Such threads take the next higher priority. They sleep nearly all the time, and cost
-//! workers a moment when they do not. With ordinary scheduling nothing is changed: there, who has slept comes before long.
+//! A program that is started at a real-time priority (`chrt -f 1`) has it in all threads. Among equals the one that runs keeps its processor until it
+//! sleeps (sched(7)). Workers that poll never do, so helper threads, which balance loads, watch, or take commands or signals, would wait for ever.
+//! Such threads take the next higher priority. They sleep nearly all the time, and cost workers a moment when they do not. With ordinary scheduling
+//! nothing is changed: there, a thread that has slept is scheduled soon.
 
 use std::io::{Error, Result};
 

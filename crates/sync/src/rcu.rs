@@ -20,8 +20,8 @@
 //! * [`Reader`]: one worker's registration. A shared borrow of it is the licence to read; announcing quiescence
 //!   needs the exclusive borrow, so the compiler proves that no reference outlives the batch.
 //! * [`Cell`]: one pointer to the current version of a `T`.
-//! * [`Stamp`]: "everything unlinked until now"; [`Domain::is_over`] tells whether its grace period has passed. Tables
-//!   that manage their own memory use stamps directly.
+//! * [`Stamp`]: "everything unlinked until now"; [`Domain::is_over`] says whether its grace period has passed. Tables that manage their own memory
+//!   use stamps directly.
 //!
 //! # Trade-offs
 //!

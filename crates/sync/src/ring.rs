@@ -3,9 +3,9 @@
 //!
 //! # What it is for
 //!
-//! Packets change cores at queues only. The thing that costs there is not the packet, which stays where it is,
-//! but the cache lines that travel to carry its handle and to say that it was carried. So the ring moves whole
-//! batches: one reservation, one copy, one announcement, whatever the number of handles.
+//! Packets change cores at queues only. The thing that costs there is not the packet, which stays where it is, but the cache lines that travel to
+//! carry its handle and to say that it was carried. So the ring moves whole batches: one reservation, one copy, one announcement, for any number of
+//! handles.
 //!
 //! ```text
 //!            consumers.tail        producers.tail
@@ -48,9 +48,8 @@
 //! 2. *A producer overwrites no slot that is being read.* The same with the sides exchanged: it writes only
 //!    positions below `consumers.tail + capacity`, and that tail was Release-stored after the read.
 //!    Model: `slots_are_reused_after_reading`.
-//! 3. *No two threads get the same position.* The compare-and-swap on `head` succeeds for one only, whatever its order.
-//!    The tail used in the room check may be newer than the head loaded: then the head is old and the swap fails.
-//!    Model: `reservations_are_disjoint`.
+//! 3. *No two threads get the same position.* The compare-and-swap on `head` succeeds for one only, in any memory order. The tail used in the room
+//!    check may be newer than the head loaded: then the head is old and the swap fails. Model: `reservations_are_disjoint`.
 //! 4. *`seen` may be stale but never wrong.* Tails only grow, an older one understates the room; it is stored with
 //!    Release and loaded with Acquire so that cases 1 and 2 hold through it too. Model: `what_another_has_seen_may_be_used`.
 //! 5. *Nothing comes behind the end of a closed ring.* Closing moves `producers.head` out of reach by the same

@@ -10,17 +10,18 @@
 //! The words may be anything that can be loaded and stored from several threads or processes ([`Words`]): atomic words, or a file whose pages several
 //! processes see, by system calls. Words of a body may be torn between two snapshots while a reader copies them; it finds that out and begins anew.
 //!
-//! *Trade-offs.* A reader copies before it knows that what it has copied is whole. It must begin anew only when a snapshot was begun *and* the next one
-//! after it while it was copying; a writer that publishes a few times a second leaves it milliseconds for microseconds of work. A lock whose word a writer
-//! makes odd (seqlock) needs one slot less, but readers would wait for a writer that was taken off its processor, and for ever for one that has died.
+//! *Trade-offs.* A reader copies before it knows that what it has copied is whole. It must start anew only when a snapshot *and* the next one after
+//! it were started while it was copying. A writer that publishes a few times a second leaves it milliseconds for microseconds of work. A lock whose
+//! word a writer makes odd (seqlock) needs one slot less, but readers would wait for a writer that was taken off its processor, and for ever for one
+//! that has died.
 //!
 //! *Why it is right.* The writer stores, in this order: `0` as the slot's number, *fence*, length and body, *fence*, `n` as the slot's number, *fence*, `n` at
 //! the head. A reader loads the head, *fence*, the slot's number, which must be `n`, *fence*, length and body, *fence*, the slot's number again.
-//! 1. *What is taken is complete*: the reader saw number `n`, stored after a release fence behind the body, and fences before it loads the body: so it sees
-//!    the body of `n`, or what came later.
-//! 2. *What is taken is of one snapshot*: had any word come from a later snapshot, stored after a release fence behind the slot's `0`, then the reader, which
-//!    fences before it looks at the number again, would find that `0` or something later, not `n`.
-//! 3. *A writer that dies leaves the newest*: it writes only to the slot that the head does not name. Whoever goes on must go on with its numbers.
+//! 1. *What is taken is complete*: the reader saw number `n`, stored after a release fence behind the body, and fences before it loads the body. So
+//!    it sees the body of `n`, or what came later.
+//! 2. *What is taken is of one snapshot*: suppose that a word came from a later snapshot, stored after a release fence behind the slot's `0`. The
+//!    reader fences before it looks at the number again, so it would find that `0` or something later, not `n`.
+//! 3. *A writer that dies leaves the newest*: it writes only to the slot that the head does not name. Its successor must go on with its numbers.
 
 use crate::prim::{Ordering, fence};
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Speed and size of the IPv4 table: `cargo bench -p junctor-tables --bench fib4 [-- lookups|updates]`.
 //!
-//! Routes and updates are RIPE NCC RIS, peer AS3333, 2026-05-11, from `shared/data` beside the repository; without them a
-//! synthetic table with the same mix of lengths serves. Workloads: `rand`, uniform addresses; `pfx`, a random host in a
-//! random prefix; `zipf`, 65,536 flows in trains. Each figure is the median of
-//! interleaved rounds; beside it the best round of either.
+//! Routes and updates are RIPE NCC RIS, peer AS3333, 2026-05-11, from `shared/data` next to the repository; without them a synthetic table with the
+//! same mix of lengths serves. Workloads: `rand`, uniform addresses; `pfx`, a random host in a random prefix; `zipf`, 65,536 flows in trains. Each
+//! figure is the median of interleaved rounds; next to it the best round of either.
 
 use junctor_tables::fib4::{Fib4Reader, Fib4Writer, NextHopId, Prefix4};
 use std::{

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Speed and size of the IPv6 table: `cargo bench -p junctor-tables --bench fib6 [-- lookups|build]`.
 //!
-//! Routes and updates are RIPE NCC RIS, peer AS3333, 2026-05-11, from `shared/data` beside the repository; without them a
-//! synthetic table with a like mix of lengths serves. Workloads: `rand`, uniform addresses of 2000::/3; `pfx`, a random host in a
-//! random prefix; `zipf`, 65,536 flows in trains. Each figure is the median of interleaved rounds.
+//! Routes and updates are RIPE NCC RIS, peer AS3333, 2026-05-11, from `shared/data` next to the repository; without them a synthetic table with a
+//! like mix of lengths serves. Workloads: `rand`, uniform addresses of 2000::/3; `pfx`, a random host in a random prefix; `zipf`, 65,536 flows in
+//! trains. Each figure is the median of interleaved rounds.
 //!
 //! The yardsticks, in the same rounds: a binary search among all keys where the answer may change (starts and answers kept
 //! apart), and a hash table for each length, longest first (`std`'s map), the plainest FIB in software.

@@ -22,11 +22,10 @@
 //!                 1 111111111111111  no route
 //! ```
 //!
-//! A *run* is a stretch of neighbouring /24s with the same answer; it takes one leaf. Bit *i* says that run starts at
-//! *i*, so the leaf's number is the count of ones up to *i*: the population count of a part of its group plus the count before
-//! the group, both in one load of 32 bits, of which processors with gathers make sixteen at a time. There is no branch between the load of
-//! the slot and that of the leaf, so 32 or 64 lookups of a batch overlap their cache misses; whether any of them needs the third step is
-//! asked once for all.
+//! A *run* is a stretch of neighbouring /24s with the same answer; it takes one leaf. Bit *i* says that a run starts at *i*, so the leaf's number is
+//! the count of ones up to *i*. That is the population count of a part of its group plus the count before the group. Both come in one load of 32
+//! bits, of which processors with gathers make sixteen at a time. There is no branch between the load of the slot and that of the leaf, so 32 or 64
+//! lookups of a batch overlap their cache misses; whether any of them needs the third step is asked once for all.
 //!
 //! Ideas: run-compressed leaves with a population count as in Degermark et al., *Small Forwarding Tables for Fast Routing
 //! Lookups* (SIGCOMM 1997) and Eatherton's tree bitmap (2004); two strides as in DIR-24-8 (Gupta et al., INFOCOM 1998).
@@ -50,7 +49,7 @@
 //! 1. Every slot names a complete object at all times; an object is never changed while a slot names it.
 //! 2. Lines of an object that no slot names are used again only after a grace period: a reader that holds the old line
 //!    number may finish its batch.
-//! 3. A failed update changes nothing: objects are all built beside before the first is published.
+//! 3. A failed update changes nothing: all objects are built apart before the first is published.
 //! 4. Each lookup answers as the table before or after any concurrent update, never a third thing. Different addresses in
 //!    one batch may see different sides of it.
 //! 5. Equal neighbours never stand in two runs, and a divided /24 has two answers at least (the form is canonical).

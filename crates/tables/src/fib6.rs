@@ -31,9 +31,9 @@
 //! A lookup of 32 addresses takes one step for all 32 before the next one: a level of the directory, the next level, a chunk's head, one
 //! leaf line. Only the latter two miss the first cache, and are asked for ahead. No step branches.
 //!
-//! Ideas: runs in place of prefixes as in Lampson, Srinivasan and Varghese, *IP Lookups using Multiway and Multicolumn
-//! Search* (INFOCOM 1998), who also put a table of the first 16 bits before their search; trees without pointers in cache lines as in
-//! Rao and Ross, *Cache Conscious Indexing for Decision-Support in Main Memory* (VLDB 1999).
+//! Ideas: runs in place of prefixes as in Lampson, Srinivasan and Varghese, *IP Lookups using Multiway and Multicolumn Search* (INFOCOM 1998). They
+//! also put a table of the first 16 bits before their search. Trees without pointers in cache lines are as in Rao and Ross, *Cache Conscious Indexing
+//! for Decision-Support in Main Memory* (VLDB 1999).
 //!
 //! # Size
 //!
@@ -56,7 +56,7 @@
 //!
 //! 1. Every slot of a root that a reader can reach names a complete chunk, which is never changed while one does.
 //! 2. A chunk's lines are used again only after a grace period since no slot of the current root names it.
-//! 3. A failed update changes nothing: everything is built beside before the first is published.
+//! 3. A failed update changes nothing: everything is built apart before the first is published.
 //! 4. Each lookup answers as the table before or after any concurrent update, never a third thing. Different addresses in
 //!    one batch may see different sides of it.
 //! 5. Chunks cover all keys without gap or overlap; all starts of a chunk's runs but the first are multiples of

@@ -16,10 +16,10 @@
 //! records:   | forward key | reply key | expiry | value | ...     heap: soonest bound first
 //! ```
 //!
-//! A lookup loads the first bucket, compares eight tags at once, and checks the key in the record: two lines for a packet of a
-//! known flow. An entry goes to its first bucket, or, if that has two places left or less, to the emptier of the two (at
-//! 62 % load one in ten); the very few that find no room in either go to a stash that is searched last. [`lookup_batch`](FlowTable::lookup_batch) does each step for all packets of
-//! a batch, so that their cache misses overlap.
+//! A lookup loads the first bucket, compares eight tags at once, and checks the key in the record: two lines for a packet of a known flow. An entry
+//! goes to its first bucket, or, if that has two places left or less, to the emptier of the two (at 62 % load one in ten). The very few that find no
+//! room in either go to a stash that is searched last. [`lookup_batch`](FlowTable::lookup_batch) does each step for all packets of a batch, so that
+//! their cache misses overlap.
 //!
 //! # Size
 //!

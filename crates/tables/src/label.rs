@@ -24,8 +24,8 @@
 //! 1. A piece is in the directory exactly if it has a label, or has had one since it was made and the directory could not be changed.
 //! 2. A label's entry changes at once: a reader sees the old next hop or the new one.
 //!
-//! The order of [`next_hop`](crate::next_hop) holds here, too: publish an id before a label has it, release it after no label has it. An
-//! entry is stored with Release and loaded with Acquire, so whoever finds an id sees the view that was published before.
+//! The order of [`next_hop`](crate::next_hop) holds here, too: publish an id before a label has it, release it after no label has it. An entry is
+//! stored with Release and loaded with Acquire, so a reader that finds an id sees the view that was published before.
 
 use std::array;
 use std::sync::Arc;

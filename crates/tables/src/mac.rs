@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! MAC learning table: behind which port was this station seen last?
 //!
-//! A learning bridge notes the source address of each frame with its port, and sends frames for that address there until the
-//! note is too old (IEEE 802.1Q, filtering database: 300 s unless told otherwise). Group addresses are never learned.
+//! A learning bridge notes the source address of each frame with its port, and sends frames for that address there until the note is too old (IEEE
+//! 802.1Q, filtering database: 300 s unless set otherwise). Group addresses are never learned.
 //!
 //! # Layout and size
 //!

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Neighbour table: which Ethernet address has this neighbour, and who waits to know?
 //!
-//! The state that ARP (RFC 826) and IPv6 neighbour discovery (RFC 4861) need, without their messages: the caller sends
-//! queries when the table says so and tells it what it hears. A [`Discipline`] says who asks, and when:
+//! The state that ARP (RFC 826) and IPv6 neighbour discovery (RFC 4861) need, without their messages: the caller sends queries when the table says so
+//! and reports to it what it hears. A [`Discipline`] says who asks, and when:
 //!
-//! * [`Discipline::OnDemand`], as Click's `ARPTable` and `ARPQuerier` do it: queries go out with packets only;
-//! * [`Discipline::Timed`], as RFC 4861 has it, for IPv4 too: a table of states ([`state`]), retries by timer, and a verdict
-//!   when nobody answers;
-//! * [`Discipline::Outside`]: somebody else asks, such as the kernel, and tells the table ([`Neighbours::feed`]).
+//! * [`Discipline::OnDemand`], as Click's `ARPTable` and `ARPQuerier` do it: queries go out with packets only.
+//! * [`Discipline::Timed`], as RFC 4861 has it, for IPv4 too: a table of states ([`state`]), retries by timer, and a verdict when nobody answers.
+//! * [`Discipline::Outside`]: somebody else asks, such as the kernel, and informs the table ([`Neighbours::feed`]).
 //!
 //! ```text
 //!   on demand: wait: query (at most 10 a second, after 10 in vain one every 2 s)
@@ -22,19 +21,18 @@
 //!
 //! # Layout and size
 //!
-//! Entries stand in numbered places ([`Slab`](crate::slab::Slab)), found by a hash of their address. Through the places run lists: by
-//! the time when they were last confirmed, those that do not age in a list of their own; by timers' expiry; and, for those without an
-//! answer, by source. Whatever happens to an entry takes a fixed number of steps, and a place that was used before costs no
-//! memory. An entry takes about 250 bytes and eight for each waiting item of the size of a handle.
+//! Entries stand in numbered places ([`Slab`](crate::slab::Slab)), found by a hash of their address. Through the places run lists: by the time when
+//! they were last confirmed, those that do not age in a list of their own; by timers' expiry; and, for those without an answer, by source. Each
+//! operation on an entry takes a fixed number of steps, and a place that was used before costs no memory. An entry takes about 250 bytes and eight
+//! for each waiting item of the size of a handle.
 //!
 //! # Trade-offs
 //!
 //! One owner, `&mut self`. Workers that share a table behind a lock keep a [`NeighbourCache`] each and take the lock for what is
 //! new only. What must not happen is that one dead neighbour, or a scan over a large subnet, takes the memory from all others:
 //!
-//! * Items wait in bounded number, in all and for each neighbour. When there are too many in all, those of the interface, of
-//!   its source ([`Share`]) and of the neighbour that have most go first, the oldest first, until a part of the capacity is
-//!   free: whoever floods loses first.
+//! * Items wait in bounded number, in all and for each neighbour. When there are too many in all, those of the interface, of its source ([`Share`])
+//!   and of the neighbour that have most go first, the oldest first, until a part of the capacity is free. So a source that floods loses first.
 //! * Neighbours without an answer are bounded in number, apart from the bound on all entries. The oldest one of the source that
 //!   has most of them goes when there are too many.
 //! * When there are too many entries in all, one without an answer goes, and a neighbour that is known only for another one
@@ -42,8 +40,8 @@
 //! * Queries are not repeated for a source that has an eighth of the room for neighbours without an answer, nor for an
 //!   interface that has half of it.
 //! * While neighbours without an answer take three quarters of their room, packets for unknown neighbours reach the table at
-//!   [`Config::unknown_per_second`] only ([`Admission`]): what they cost is many times what a known neighbour's cost, and a flood of
-//!   them must not take the processor from others, nor fill the link with queries.
+//!   [`Config::unknown_per_second`] only ([`Admission`]). They cost many times what a known neighbour's packets cost. A flood of them must not take
+//!   the processor from others, nor fill the link with queries.
 //! * A source that asks for new neighbours faster than [`Config::new_per_second`] is refused before it costs anything.
 //!
 //! # Invariants

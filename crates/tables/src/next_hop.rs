@@ -3,10 +3,10 @@
 //!
 //! # Why objects of their own
 //!
-//! A million routes lead to a few hundred next hops. So a forwarding table's leaf holds a small number, a [`NextHopId`],
-//! and this table says what it stands for: a hop of the caller's type `H` (gateway and output, say), or a *group*, whose
-//! members share the traffic by weight (equal-cost multipath, RFC 2991). When a link fails, one group changes, and all
-//! routes that name it follow at once. Linux's nexthop objects and VPP's load-balance objects have the same shape.
+//! A million routes lead to a few hundred next hops. So a forwarding table's leaf holds a small number, a [`NextHopId`], and this table says what it
+//! stands for. It is a hop of the caller's type `H` (gateway and output, say), or a *group*, whose members share the traffic by weight (equal-cost
+//! multipath, RFC 2991). When a link fails, one group changes, and all routes that name it follow at once. Linux's nexthop objects and VPP's
+//! load-balance objects have the same shape.
 //!
 //! # Layout
 //!
@@ -26,11 +26,10 @@
 //!
 //! # Resilient hashing
 //!
-//! `hash modulo members` would move most flows whenever a member comes or goes (RFC 2992 counts them). Instead each group
-//! has a fixed number of *buckets*, each naming a member; a flow belongs to a bucket for good. The shares of `n` buckets are
-//! apportioned by Webster's divisor method. Divisor methods are coherent and house-monotone (Balinski and Young, *Fair
-//! Representation*, 1982): when a member leaves, no other member's share shrinks, so only its own buckets change hands;
-//! when one joins, no other's grows, so what moves is what the new one is due. Shares are exact to
+//! `hash modulo members` would move most flows whenever a member comes or goes (RFC 2992 counts them). Instead each group has a fixed number of
+//! *buckets*, each naming a member; a flow belongs to a bucket for good. The shares of `n` buckets are apportioned by Webster's divisor method.
+//! Divisor methods are coherent and house-monotone (Balinski and Young, *Fair Representation*, 1982). When a member leaves, no other member's share
+//! shrinks, so only its own buckets change hands. When one joins, no other's grows, so what moves is what the new one is due. Shares are exact to
 //! about half a bucket each: with 256 buckets and up to 10 equal members within 2.4 %.
 //!
 //! A group may contain groups. Each level takes other bits of the hash, and the seed of a table differs from that of the

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Route files: what other programs know about routes, read and written.
 //!
-//! Three forms are read, told apart by their first bytes ([`Form`]):
+//! Three forms are read, recognised by their first bytes ([`Form`]):
 //!
 //! * our own text: `PREFIX/LEN ID` lines, then updates (`A PREFIX/LEN ID`, `W PREFIX/LEN`); next hops are numbers,
 //!   unless `nexthop ID via ADDRESS dev NAME` lines say what they are ([`text`]);
 //! * what `ip route show` and `ip -6 route show` print ([`ip_route`]);
 //! * MRT table dumps of route collectors and BGP daemons, RFC 6396 with RFC 8050 ([`mrt`]).
 //!
-//! Everything streams: a table dump of some gigabytes is read record by record. A file that has an error adds nothing
-//! to the [`Routes`] it was read into, and the error says in which line or at which byte, what, and how to mend it.
+//! Everything streams: a table dump of some gigabytes is read record by record. A file that has an error adds nothing to the [`Routes`] it was read
+//! into, and the error says in which line or at which byte, what, and how to fix it.
 //!
-//! No files are opened here: whoever has a [`BufRead`] (a file, a decompressor, standard input) may read from it.
+//! No files are opened here: routes are read from any [`BufRead`] (a file, a decompressor, standard input).
 
 pub mod ip_route;
 pub mod mrt;

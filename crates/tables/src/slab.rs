@@ -12,8 +12,8 @@
 //!   List { first: 2, last: 0 }                         links: 2, -                links: -, 0
 //! ```
 //!
-//! A value stays in its place when its key is removed, so that buffers in it serve the next one: whoever adds resets it, and whoever
-//! removes empties it of what should not be kept.
+//! A value stays in its place when its key is removed, so that buffers in it serve the next one. The caller resets a value when it adds a key. When
+//! it removes one, it empties the value of what should not be kept.
 //!
 //! # Invariants
 //!

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The header fields of a packet by name, as text: for people, and to tell what has changed.
 //!
-//! Names are those of Wireshark's display filters (`ip.ttl`, `eth.dst`), so that what is said here can be looked for there. Whatever is cut
-//! off is left out; bytes behind the last header that is understood are `data`. Offsets of fragments are in bytes, as Wireshark shows them. The packet that
-//! an ICMP error quotes is read, too. Wireshark has no names for `ip.options` and `ipv6.extensions`, all bytes of these, nor for `udp.surplus`, what stands
-//! behind a datagram and before the end of its packet (RFC 9868); and it calls the fields of outer tags of 802.1ad `ieee8021ad`, which are `vlan` here.
+//! Names are those of Wireshark's display filters (`ip.ttl`, `eth.dst`), so that what is said here can be looked for there. What is cut off is left
+//! out; bytes behind the last header that is understood are `data`. Offsets of fragments are in bytes, as Wireshark shows them. The packet that an
+//! ICMP error quotes is read, too. Wireshark has no names for `ip.options` and `ipv6.extensions`, all bytes of these, nor for `udp.surplus`, the
+//! bytes between the end of a datagram and the end of its packet (RFC 9868). It calls the fields of outer tags of 802.1ad `ieee8021ad`, which are
+//! `vlan` here.
 
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;

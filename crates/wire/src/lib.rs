@@ -4,8 +4,8 @@
 //! Every protocol is one file of one shape:
 //!
 //! * `mod field`: the offsets, in bytes, as the RFC draws them;
-//! * `View<T>`: a buffer whose lengths were checked once by `View::new_checked`; afterwards accessors are total, they
-//!   neither fail nor panic, whatever the bytes say. With `T: AsMut<[u8]>` it has setters as well;
+//! * `View<T>`: a buffer whose lengths were checked once by `View::new_checked`; afterwards accessors are total: they neither fail nor panic, for any
+//!   bytes. With `T: AsMut<[u8]>` it has setters as well;
 //! * `Header` and `HeaderMut`: the fixed part alone, over `&[u8; N]`. They need no check at all, so they compile to plain
 //!   loads: what a forwarding loop uses (`Header::from_chunk(data.first_chunk()?)`);
 //! * `Repr`: the typed meaning, with `parse` and `emit`;

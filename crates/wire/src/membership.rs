@@ -2,9 +2,8 @@
 //! Who wants which multicast group: the messages of IGMP (RFC 1112, 2236, 3376) and MLD (RFC 2710, 3810) in one form, as a
 //! switch needs them that forwards groups only where they are wanted (RFC 4541).
 //!
-//! [`of_ipv4`] and [`of_ipv6`] take a whole IP packet and check it to its end: a length, a checksum or a count of records that does not fit
-//! is refused, and nothing can be learned from half a message. Sources within a group are told only as far as one bit: whether any
-//! are wanted.
+//! [`of_ipv4`] and [`of_ipv6`] take a whole IP packet and check it to its end: a length, a checksum or a count of records that does not fit is
+//! refused, and nothing can be learned from half a message. Of sources within a group one bit is reported: whether any are wanted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the fuzz target `icc_region` and its corpus' replay share: bytes as a hostile peer, who writes to a region while this side uses it.
+//! What the fuzz target `icc_region` and its corpus' replay share: bytes as an adversarial peer, who writes to a region while this side uses it.
 //!
 //! ```text
 //!  u16 length | so many bytes, which replace the region's first ones | steps of 4 bytes: what, where (u16), value

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets that somebody follows through the router (`junctor trace`), whatever becomes of them.
+//! Packets that somebody follows through the router (`junctor trace`), to their end.
 //!
 //! The number lies in bits of the descriptor that nothing else uses and that every new packet begins with as zeros, so it costs a
 //! packet nothing that nobody follows. What copies annotations copies it, too: clones, fragments, and a packet that moves to a

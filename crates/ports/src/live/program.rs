@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program of a [`Stream`](super::stream::Stream), and the memory that it shares with this process.
 //!
-//! It is run once for each frame that the kernel takes from its pool. If the next frame of the schedule is due, the program writes
-//! it over what lies there and says *send*; else it says *drop*, and the kernel puts the frame back and comes again: so the
-//! kernel waits without a system call, looking at the clock at each turn.
+//! It is run once for each frame that the kernel takes from its pool. If the next frame of the schedule is due, the program writes it over what lies
+//! there and says *send*. Otherwise it says *drop*, and the kernel puts the frame back and comes again. So the kernel waits without a system call,
+//! reading the clock at each turn.
 //!
 //! All its state lies in one value of an array map ([`State`]). Only the thread that runs the program writes there once it has been
 //! let go, so plain additions do.

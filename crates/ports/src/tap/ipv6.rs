@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gives a tap the MTU of its twin, and keeps its IPv6 addresses and routes meanwhile.
 //!
-//! The kernel takes IPv6 off an interface with an MTU below 1280 bytes (RFC 8200, section 5), and returns nothing when the MTU rises. So addresses
-//! are remembered before, whoever has set them, and routes that nobody would set again: those of `ip route` and of the configuration of a
-//! host. Daemons return their routes themselves.
+//! The kernel takes IPv6 off an interface with an MTU below 1280 bytes (RFC 8200, section 5), and returns nothing when the MTU rises. So all
+//! addresses are remembered before, and routes that nobody would set again: those of `ip route` and of the configuration of a host. Daemons return
+//! their routes themselves.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};

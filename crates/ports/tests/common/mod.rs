@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests on virtual cables share: frames to send, an independent sender, an independent witness.
+//! What the tests on virtual cables share: frames to send, an independent sender, an independent observer.
 #![allow(dead_code)]
 
 use std::sync::{Arc, Mutex};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Atomics of the model checker that it does not lose sight of.
+//! Atomics that the model checker does not lose track of.
 //!
-//! Loom finds the interleavings that differ by looking at the last access to an atomic before each store (dynamic partial-order
-//! reduction), and it keeps one last access for all threads: if a thread loads an atomic and then stores to it, its own load hides
-//! that another thread has loaded it before, and the order in which that thread would have seen the store is never tried
-//! (github.com/tokio-rs/loom/issues/166 and 392). Nearly every lock-free algorithm loads before it stores. So each atomic has a
-//! companion here that is touched before each access by an addition of zero, which loom takes to depend on all others. It is
-//! relaxed, so that nothing is ordered by it, and a load may still return any value that the memory model lets it return.
+//! Loom finds the interleavings that differ by looking at the last access to an atomic before each store (dynamic partial-order reduction). It keeps
+//! one last access for all threads. If a thread loads an atomic and then stores to it, its own load hides an earlier load of another thread. The
+//! order in which that thread would have seen the store is then never tried (github.com/tokio-rs/loom/issues/166 and 392). Nearly every lock-free
+//! algorithm loads before it stores. So each atomic has a companion here that is touched before each access by an addition of zero, which loom takes
+//! to depend on all others. It is relaxed, so that nothing is ordered by it, and a load may still return any value that the memory model lets it
+//! return.
 
 use loom::sync::atomic as of_loom;
 use std::sync::atomic::Ordering;

@@ -16,8 +16,8 @@
 //!
 //! * (a) An object number comes from a slot, and slots name complete objects within the slab only (invariant 1 of the parent).
 //! * (b) In a complete object the leaf of any entry, and the object a divided leaf names, lie within that object.
-//! * (c) Its lines are not written again while the caller's `Reader` is borrowed (invariant 2): after the Acquire load of
-//!   the slot there is no concurrent store to them, so ordinary loads, of other sizes than the writer's stores, are no race.
+//! * (c) Its lines are not written again while the caller's `Reader` is borrowed (invariant 2): after the Acquire load of the slot there is no
+//!   concurrent store to them. So ordinary loads, of other sizes than the writer's stores, are no race.
 //!
 //! The table is little-endian in memory, so that bytes and halves of words can be loaded by themselves.
 

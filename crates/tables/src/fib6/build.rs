@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the writer makes chunks and directories of the lists of routes: all is built beside what readers see, then published.
+//! How the writer makes chunks and directories of the lists of routes: all is built apart from what readers see, then published.
 
 use super::{
     Fib6Error, Root, chunk,

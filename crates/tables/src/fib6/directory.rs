@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What stands above the chunks: it finds the chunk of a key.
 //!
-//! A table indexed by a key's first 16 bits names the root of a small search tree, which tells apart the chunks that begin
-//! within these. Nodes look like a chunk's head: a line of one word that says where the children are and 15 separators, for the
-//! 32 bits of a key that follow the first 16. All trees have as many levels as the largest needs, so that no walk branches: two
-//! for up to 256 chunks with the same first 16 bits. All nodes of a large Internet table are 20 KB, which stay in the first cache; a trie
-//! that finds the chunk by indexing alone takes fewer instructions, but its tables are thirty times as large, and was slower.
+//! A table indexed by a key's first 16 bits names the root of a small search tree, which distinguishes the chunks that begin within these. Nodes look
+//! like a chunk's head: a line of one word that says where the children are and 15 separators, for the 32 bits of a key that follow the first 16. All
+//! trees have as many levels as the largest needs, so that no walk branches: two for up to 256 chunks with the same first 16 bits. All nodes of a
+//! large Internet table are 20 KB, which stay in the first cache; a trie that finds the chunk by indexing alone takes fewer instructions, but its
+//! tables are thirty times as large, and was slower.
 //!
 //! A chunk may begin in the midst of a /48, if that has very many routes. Then all nodes are made *wide*: seven separators of 64 bits.
 

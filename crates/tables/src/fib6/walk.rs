@@ -14,9 +14,8 @@
 //! * (a) Unused separators are below no key, so each step through a directory leads to one of its nodes, the last one to a chunk's
 //!   number ([`Directory`]), and a walk through a chunk ends in a line of it.
 //! * (b) A slot names a complete chunk within the slab (invariant 1 of the parent).
-//! * (c) The lines of a chunk are not written again while the caller's `Reader` is borrowed (invariant 2): after the Acquire loads
-//!   of the root and the slot there is no concurrent store to them, of whatever size, so loads of other sizes than the writer's
-//!   stores are no race.
+//! * (c) The lines of a chunk are not written again while the caller's `Reader` is borrowed (invariant 2): after the Acquire loads of the root and
+//!   the slot there is no concurrent store to them, of any size. So loads of other sizes than the writer's stores are no race.
 
 use super::{
     DEEP, LEAF_NONE, Root, Variant,

@@ -6,17 +6,16 @@
 //!
 //! # Layout
 //!
-//! Buckets of eight 64-bit words, one cache line each; a key has two buckets, and stands in the second only if the first was
-//! full. One word is an entry: the key (what the bucket does not say of it, see [`layout`]), a *handle* of 10 bits, and
-//! the *tick* of the last sighting, 8 bits. A handle is an index into a small table that says which port it stands for and how old its
-//! entries may get; a port has one at a time for what it learns. Twice the capacity in places, at least; 16 to 32 bytes a station.
-//! Beside each bucket, in a byte elsewhere, stands how many of its keys are in their second one: mostly none, and a stranger then
-//! costs one line, not two.
+//! Buckets of eight 64-bit words, one cache line each; a key has two buckets, and stands in the second only if the first was full. One word is an
+//! entry: the key (what the bucket does not say of it, see [`layout`]), a *handle* of 10 bits, and the *tick* of the last sighting, 8 bits. A handle
+//! is an index into a small table that says which port it stands for and how old its entries may get; a port has one at a time for what it learns.
+//! Twice the capacity in places, at least; 16 to 32 bytes a station. For each bucket, a byte elsewhere says how many of its keys are in their second
+//! one: mostly none, and a stranger then costs one line, not two.
 //!
 //! # How it goes on
 //!
-//! * *Lookup*: the word is found without a branch but the one whether it is there: by comparing the bucket as a whole, or as the least
-//!   of eight words, each xored with the one wanted ([`asked`]). Then one load from the table of handles. All loads are relaxed.
+//! * *Lookup*: the word is found without a branch but the one whether it is there. The bucket is compared as a whole, or the least of its eight words
+//!   is taken, each xored with the one wanted ([`asked`]). Then one load from the table of handles. All loads are relaxed.
 //! * *Learning*: the payload found is compared with the one a sighting now would write (port's handle, present tick). Equal: done. Only
 //!   the tick differs: one compare-and-swap, once in a tick (1/128 of the ageing time) for each station. Else, for a
 //!   station that is new or moved, one of 64 locks is *tried*, by key, so that no key gets in twice; who finds it taken leaves it to
@@ -25,10 +24,10 @@
 //!   in it, 16 at a time with some batches, so that none waits for long. There is no timer: where no frames come nobody asks. What is
 //!   too old is not found from the moment that the tick says so; the sweep frees its place before the tick's 8 bits come round. Another
 //!   ageing time ([`Fdb::set_ageing_ns`]) is another limit in each handle, or another length of ticks: no entry is touched.
-//! * *Flush of a port*: it gets another handle, and the former one becomes nobody's: two stores, whatever the table holds. No lookup
-//!   that begins then finds what was learned before. One grace period later nobody learns under the former handle
-//!   any more; the sweep then frees places that have it, and one more grace period later, when nobody has a payload in hand that he read
-//!   before, the handle is free for use. *Flush of a VLAN*: it gets another table number, in the same way; of all: each port.
+//! * *Flush of a port*: it gets another handle, and the former one becomes nobody's: two stores, however full the table is. No lookup that begins
+//!   then finds what was learned before. One grace period later nobody learns under the former handle any more. The sweep then frees places that have
+//!   it. One more grace period later, when nobody holds a payload that was read before, the handle is free for use. *Flush of a VLAN*: it gets
+//!   another table number, in the same way; of all: each port.
 //!
 //! The study whose bridge this follows (EXPERIMENTS.md, `bridge`) allocates what it needs to flush while forwarding goes on, must drop its
 //! lock for that, and begins again if the table has changed meanwhile, until an attempt fits. Here nothing is allocated: entries are not
@@ -43,16 +42,16 @@
 //!
 //! # Ordering argument
 //!
-//! 1. *An entry is one word*: a reader sees all of an entry or none of it, in whatever order.
+//! 1. *An entry is one word*: a reader sees all of an entry or none of it, in any order.
 //! 2. *Each change is a compare-and-swap of the whole word that was looked at*: a sweep that found an entry too old cannot remove the
 //!    one that a sighting renewed meanwhile, nor a refresh change an entry that moved.
 //! 3. *A key stands once*: it enters under its lock only, after a look at all 16 places. Test: `threads_learn_move_and_flush_at_once`.
-//! 4. *A handle stands for one port as long as somebody may use it*: a reader or learner holds its worker's [`Reader`] from
-//!    the load of the handle to its last use, and the handle is given out anew after a grace period in which it was dead and
-//!    nowhere in the table. Test: `handles_come_back_however_often_ports_are_flushed`.
-//! 5. *Who stands in a second bucket is counted at the first as long as he may be found there*: from before his word is written until
-//!    after it is gone. A lookup that still sees none comes before the writing. Nothing but lookups goes by these counts: whoever
-//!    enters a key looks at all 16 places. Test: `stations_are_found_in_either_bucket`.
+//! 4. *A handle stands for one port as long as somebody may use it*: a reader or learner holds its worker's [`Reader`] from the load of the handle to
+//!    its last use. The handle is given out anew after a grace period in which it was dead and nowhere in the table. Test:
+//!    `handles_come_back_however_often_ports_are_flushed`.
+//! 5. *Who stands in a second bucket is counted at the first as long as he may be found there*: from before his word is written until after it is
+//!    gone. A lookup that still sees none comes before the writing. Nothing but lookups goes by these counts: a thread that enters a key looks at all
+//!    16 places. Test: `stations_are_found_in_either_bucket`.
 
 #[allow(unsafe_code)]
 mod asked;

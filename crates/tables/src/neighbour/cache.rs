@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One worker's copy of recent answers, so that the shared table is locked only for what is new.
 //!
-//! Each address has two places. The first follows from its low bits, so that the neighbours of a subnet lie side by side, four to a
-//! cache line for IPv4; the second is scattered, and whoever loses a place moves to its other one, as in cuckoo hashing (Pagh and
-//! Rodler, 2001), so that neighbours with one place in common do not send each other's packets to the lock. While not much
-//! more than a third of all places are taken, practically every answer has one.
+//! Each address has two places. The first follows from its low bits, so that the neighbours of a subnet lie side by side, four to a cache line for
+//! IPv4. The second is scattered. An answer that loses its place moves to its other one, as in cuckoo hashing (Pagh and Rodler, 2001). So neighbours
+//! with one place in common do not send each other's packets to the lock. While not much more than a third of all places are taken, practically every
+//! answer has one.
 //!
-//! What is not known at all is told from what is not kept here by a [`Filter`], so that a flood of packets to nobody does not
-//! send this worker, and with it all others, to the lock for each.
+//! A [`Filter`] distinguishes what is not known at all from what is not kept here, so that a flood of packets to nobody does not send this worker,
+//! and with it all others, to the lock for each.
 //!
 //! An answer is good while the table's version is what it was before the answer was looked up, and until the time at which the
 //! table would say something else by itself (expiry, or time for a query). The earliest such time ends all answers: then the

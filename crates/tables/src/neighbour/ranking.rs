@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The heaviest of many, where weights change by little: constant time for a change by one, and for the answer.
 //!
-//! Members of equal weight stand in one bucket, in the order in which they came to that weight; buckets stand in a list by
-//! weight. A change by one moves a member to the bucket beside its own, or makes one there, or, if the member is alone, changes
-//! what is written on its bucket. (The structure is that of Shah, Mitra and Matani, 2010, for the least frequently used.)
+//! Members of equal weight stand in one bucket, in the order in which they came to that weight; buckets stand in a list by weight. A change by one
+//! moves a member to the bucket next to its own, or makes one there, or, if the member is alone, changes what is written on its bucket. (The
+//! structure is that of Shah, Mitra and Matani, 2010, for the least frequently used.)
 //!
 //! ```text
 //!   Ranks { lightest, heaviest } --> [weight 1: a, d, e] <-> [weight 2: c] <-> [weight 9: b]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who takes up most of a table: first by interface, then by source, then by neighbour.
 //!
-//! A table that must make room takes it from whoever holds most of it. One scanner then competes with itself only, however
-//! fast it is; many of them on one interface compete with each other. Among equals, the one that has held so much for the longest time
-//! loses: a neighbour that is there answers within the first millisecond.
+//! A table that must make room takes it from the source that holds most of it. One scanner then competes with itself only, however fast it is; many
+//! of them on one interface compete with each other. Among equals, the one that has held so much for the longest time loses: a neighbour that is
+//! there answers within the first millisecond.
 //!
 //! A scan makes the table ask this question for every packet, so an answer, and a change by one, take a few steps however many
 //! there are ([`Ranking`]).

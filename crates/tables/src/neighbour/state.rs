@@ -19,8 +19,8 @@
 //!     [ Permanent ]  set from outside; nothing that is heard changes it
 //! ```
 //!
-//! [`step`] is that appendix row by row: what the table beside it in the RFC says, this function does. It knows no time
-//! and no addresses, so that a reader can hold the two side by side.
+//! [`step`] is that appendix row by row: what the table in the RFC says, this function does. It knows no time and no addresses, so that a reader can
+//! hold the two side by side.
 
 /// How much is known about a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

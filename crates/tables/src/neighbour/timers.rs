@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timers of neighbours: lists by owner and kind.
 //!
-//! All timers of one kind take the same time, so whoever is set last expires last, and a list in order of expiry is kept by
-//! putting new ones at its end. (Where times were changed, or clocks of workers differ by a little, a new one passes by those that
-//! expire later.)
+//! All timers of one kind take the same time, so the one that is set last expires last, and a list in order of expiry is kept by putting new ones at
+//! its end. (Where times were changed, or clocks of workers differ by a little, a new one passes by those that expire later.)
 
 use crate::slab::{Id, List, Slab};
 

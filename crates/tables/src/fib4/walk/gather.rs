@@ -4,11 +4,10 @@
 //! Three gathers answer for sixteen addresses: their slots, the groups of run starts, the leaves. Each step is taken for up to 64 addresses
 //! before the next one, so that the cache misses of all of them overlap; nothing is asked for ahead.
 //!
-//! *Slots change while they are read*, which no ordinary load may meet. So they are gathered by an instruction that the compiler
-//! cannot see into ([`slots`]). To the processor it is sixteen loads of aligned words, each of which is one access, in any order among
-//! themselves; towards other instructions, a gather follows the ordering of ordinary loads (Intel SDM, VPGATHERDD), so whatever is loaded
-//! behind it by what it brought is as new as that: the Acquire that the parent's ordering argument asks for. From there on
-//! nothing that is read is being written.
+//! *Slots change while they are read*, which no ordinary load may meet. So they are gathered by an instruction that the compiler cannot see into
+//! ([`slots`]). To the processor it is sixteen loads of aligned words, each of which is one access, in any order among themselves. Towards other
+//! instructions, a gather follows the ordering of ordinary loads (Intel SDM, VPGATHERDD). So a load behind it that depends on its result is as new as
+//! that result: the Acquire that the parent's ordering argument asks for. From there on nothing that is read is being written.
 //!
 //! A processor may have the instructions and yet be slow at them: those with the leak of CVE-2022-40982 got gathers that are
 //! several times slower. So both ways are timed, once.

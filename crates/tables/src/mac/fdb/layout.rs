@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How an address and what is known of it fit one 64-bit word.
 //!
-//! Address and table number are up to 59 bits, too many for a word that holds a port and an age as well. But the bucket in
-//! which an entry stands says something about its key already. So the key's low bits, less a hash of the others, choose the bucket, and
-//! the word holds the others as they are: nothing is lost, and a word found is that very key, not one with the same hash (Knuth's
-//! "quotienting", TAOCP 6.4, exercise 13; the form is one round of a Feistel network, which undoes itself).
+//! Address and table number are up to 59 bits, too many for a word that holds a port and an age as well. But the bucket in which an entry stands says
+//! something about its key already. So the key's low bits, less a hash of the others, choose the bucket, and the word holds the others as they are.
+//! Nothing is lost, and a word found is that very key, not one with the same hash (Knuth's "quotienting", TAOCP 6.4, exercise 13; the form is one
+//! round of a Feistel network, which undoes itself).
 //!
 //! ```text
 //!  63              19   18   17        8 7        0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What goes on beside lookups and learning: the tick, the sweep, flushes, entries set by hand, and lists.
+//! What goes on besides lookups and learning: the tick, the sweep, flushes, entries set by hand, and lists.
 //!
 //! All of it is behind one lock, which no frame ever asks for.
 

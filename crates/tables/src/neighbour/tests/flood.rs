@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scans over addresses where nobody is, beside neighbours that are there.
+//! Scans over addresses where nobody is, next to neighbours that are there.
 
 use super::*;
 
