@@ -76,20 +76,18 @@ fn two_sites_and_a_road_warrior_as_written() {
         &[
             ("junctor up r1", &loaded[0]),
             ("junctor up r2", &loaded[1]),
-            ("site1 ping -c 4", "ip netns exec site1 ping -c 1 -W 1 10.2.0.2"),
+            ("site1 ping -c 3", "ip netns exec site1 ping -c 1 -W 1 10.2.0.2"),
             ("charon-systemd", "test -S anna/vici"),
             ("addr add 192.0.2.51", "ip netns exec anna ping -c 1 -W 1 10.1.0.2"),
         ],
     );
-    shows(
-        &said,
-        &[
-            ("site: #1, ESTABLISHED", 1),
-            (": ESP(spi=", 4),
-            ("20 packets transmitted, 20 received", 1),
-            ("2 packets transmitted, 2 received", 3),
-            (" is down", 2),
-        ],
-    );
+    shows(&said, &[("site: #1, ESTABLISHED", 1), (": ESP(spi=", 4), (" is down", 2)]);
     assert!(said.contains("src 192.0.2.51 dst 192.0.2.1 proto esp "), "{said}");
+    // On a busy machine answers are late, and ping sends more. That rekeying loses none is shown in rekeying.rs.
+    let lines = said.lines().filter(|line| line.contains(" packets transmitted, "));
+    let received = |line: &str| line.split(", ").nth(1)?.split(' ').next()?.parse::<u32>().ok();
+    let received: Vec<u32> = lines.filter_map(received).collect();
+    let least = [3, 20, 2, 2, 2];
+    let are_enough = received.iter().zip(least).all(|(received, least)| *received >= least);
+    assert!(received.len() == least.len() && are_enough, "{received:?} in\n{said}");
 }
