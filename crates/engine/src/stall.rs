@@ -7,9 +7,9 @@
 //! came to it, and tells when a round that took too long has ended. A round that does not end is seen from outside ([`Control::standing`]).
 //!
 //! Sleep is no part of a round, nor is the wait for a lock around all processing or for a turn. What the kernel does with the worker's
-//! processor meanwhile is: the packets wait as long. Only where there were none, in an idle round (no task, timer or descriptor found work, and no message
-//! was more than a question), nobody has waited: of such a round counts what the worker did [by itself](own), or waited for something else than a
-//! processor that others had. So it is of a round that goes on and has no packets in hand.
+//! processor meanwhile is part of it: the packets wait as long. Only in a round without packets has nobody waited: no task, timer or descriptor
+//! found work, and no message was more than a question. Of such a round counts what the worker did [by itself](own), and how long it waited for
+//! something else than a processor that others had. The same holds for a round that goes on and has no packets in hand.
 
 use packet::Packet;
 use packet::glance::glance;

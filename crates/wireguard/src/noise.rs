@@ -137,7 +137,7 @@ fn hash(parts: &[&[u8]]) -> Hash {
     state.finalize().into()
 }
 
-/// HMAC by BLAKE2s (RFC 2104).
+/// HMAC by BLAKE2s (RFC 2104). Of the crate `hmac`, only `SimpleHmac` takes a hash that processes blocks lazily, and it does not erase its key.
 fn hmac(key: &Secret, parts: &[&[u8]]) -> Secret {
     let pad = |with: u8| {
         let mut block = Zeroizing::new([with; BLOCK_LEN]);

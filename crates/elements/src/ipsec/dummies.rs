@@ -38,6 +38,7 @@
 //!
 //! See also: IPsecDatabase, IPsecEncrypt, ESPTunnel, Shaper. RFC 4303 (2.6, 2.7)
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use engine::args::Args;
@@ -52,7 +53,7 @@ use super::database;
 use super::fill::{Filler, period};
 use super::outbound::{Here, MTUS};
 use crate::io::mtu::LinkMtu;
-use crate::tools::number;
+use crate::tools::number_in;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPsecDummies", "0/1", || Box::new(IpsecDummies::default()))
@@ -60,6 +61,8 @@ pub const CLASS: Class = Class::new("IPsecDummies", "0/1", || Box::new(IpsecDumm
     .handlers(&[Handler::both("rate"), Handler::sum("sent")])
     .file(file!());
 
+/// Packets a second that RATE may say.
+const RATES: RangeInclusive<u32> = 0..=FILL_MOST;
 /// The timer by which links are looked at.
 const LOOK: u32 = 0;
 /// The timer of what is missing.
@@ -144,12 +147,9 @@ impl IpsecDummies {
 impl Element for IpsecDummies {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.name = args.required("DATABASE");
-        self.rate = args.positional("RATE", 0);
+        self.rate = args.positional_in("RATE", 0, RATES);
         self.mtu = args.keyword_in("MTU", 1500, MTUS);
         self.follow = LinkMtu::from_args(args);
-        if let Err(why) = check(self.rate) {
-            args.error(why);
-        }
     }
 
     fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
@@ -179,23 +179,13 @@ impl Element for IpsecDummies {
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        let rate = number(name, text)?;
-        check(rate).map_err(HandlerError::Failed)?;
-        self.rate = rate;
+        self.rate = number_in(name, text, RATES)?;
         cx.clear_timer(FILL);
         self.look_at_policies(cx);
         Ok(())
     }
 
     crate::kept::keeps!(IpsecDummies: sent);
-}
-
-fn check(rate: u32) -> Result<(), String> {
-    if rate <= FILL_MOST {
-        Ok(())
-    } else {
-        Err(format!("RATE must be at most {FILL_MOST} packets a second, not {rate}"))
-    }
 }
 
 #[cfg(test)]
@@ -294,9 +284,9 @@ mod tests {
         let mut ran = ran.run_for(TIME);
         let sent: u64 = ran.read("e.sent").parse().unwrap();
         assert!((38..=41).contains(&sent), "{sent}");
-        assert!(ran.write("e.rate", "100001").unwrap_err().to_string().contains("at most 100000"));
+        assert!(ran.write("e.rate", "100001").unwrap_err().to_string().contains("between 0 and 100000"));
         let errors = Rig::text("d :: IPsecDatabase; IPsecDummies(d, 100001) -> Discard;").errors();
-        assert!(errors[0].contains("RATE must be at most 100000"), "{errors:?}");
+        assert!(errors[0].contains("RATE must lie between 0 and 100000, not 100001"), "{errors:?}");
     }
 
     #[test]

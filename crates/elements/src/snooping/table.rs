@@ -4,14 +4,13 @@
 //! A switch that hears a host report a group behind a port sends the group there, and to ports behind which a multicast router
 //! asks; no longer to all. What the hosts say is in [`wire::membership`]. The rules:
 //!
-//! * a report keeps a port in its group for the membership interval ([`Times::membership_ns`]); so does a query its port as a
-//!   router's ([`Times::router_ns`]);
-//! * who leaves is taken out after the last member time, within which the router asks whether others behind the port still want
-//!   the group; or at once where the user says that there is one host behind each port ([`Table::set_fast_leave`]);
-//! * groups that never leave their link are sent everywhere, always (section 2.1.2), and so are all that share their Ethernet address: 224.0.0.0/24,
-//!   and 2^5 times as many that the 23 bits of an IPv4 group's address do not distinguish; and ff00::/16 to ff02::/16;
-//! * a group that nobody ever asked for is nobody's business: it is flooded, and the bridge gets no entry for it. One whose last member left is so
-//!   again.
+//! * A report keeps a port in its group for the membership interval ([`Times::membership_ns`]). A query keeps its port as a router's
+//!   ([`Times::router_ns`]).
+//! * Who leaves is taken out after the last member time. Within it, the router asks whether others behind the port still want the group. Where
+//!   the user says that there is one host behind each port ([`Table::set_fast_leave`]), it is taken out at once.
+//! * Groups that never leave their link are sent everywhere, always (section 2.1.2): 224.0.0.0/24 and ff00::/16 to ff02::/16. So are all that
+//!   share their Ethernet address. Of IPv4 they are 2^5 times as many: an Ethernet address has 23 bits of a group's address.
+//! * A group that nobody ever asked for is flooded, and the bridge gets no entry for it. One whose last member left is so again.
 //!
 //! Bridges forward by Ethernet address, so what is published ([`Table::changes`]) is by VLAN and Ethernet address: the ports of all groups
 //! that share it, and the routers'.

@@ -190,11 +190,12 @@ fn deployment(name: &str, is_bird: bool, groups: &[(PathBuf, Vec<Daemon>)], vrfs
     let vrfs: String = vrfs.iter().map(of_vrf).collect();
     let (whose, fpm) = match groups.first() {
         Some((at, _)) if !is_bird => ("FRR", format!(", \"--vty-socket\", {}", quoted(at.display()))),
-        Some((at, _)) => {
-            let socket = quoted(at.join("bird.ctl").display());
-            ("BIRD", format!(", \"--fpm\", \"none\", \"--bird-socket\", {socket}"))
+        found => {
+            let socket = |(at, _): &(PathBuf, _)| quoted(at.join("bird.ctl").display());
+            let socket =
+                found.map_or_else(String::new, |bird| format!(", \"--bird-socket\", {}", socket(bird)));
+            ("BIRD", format!(", \"--fpm\", \"none\"{socket}"))
         }
-        None => ("BIRD", ", \"--fpm\", \"none\"".to_owned()),
     };
     let keys =
         groups.iter().find(|(_, daemons)| daemons.iter().any(|daemon| daemon.name == strongswan::PLANE));
