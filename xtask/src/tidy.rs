@@ -24,6 +24,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("icc-c", &["icc"]),
     ("profile", &["sync"]),
     ("stats", &["sync"]),
+    ("report", &[]),
+    ("predict", &["elements", "engine", "harness", "lang", "report"]),
+    ("conf", &["elements", "engine", "lang", "report"]),
+    ("harness", &["elements", "engine", "lang", "packet", "ports", "sync", "tester", "wire"]),
     ("tester", &["packet", "wire", "sync", "ports"]),
     ("planes", &["icc", "lang", "sync"]),
     ("bfd", &["wire"]),
@@ -37,6 +41,13 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("control", &["feed", "icc", "wire"]),
     ("lab", &["wire", "sync", "lang", "packet", "tables", "engine", "elements", "ports"]),
     (
+        "trials",
+        &[
+            "conf", "elements", "engine", "harness", "lab", "lang", "packet", "ports", "report", "sync",
+            "tester", "wire",
+        ],
+    ),
+    (
         "junctor",
         &[
             "wire",
@@ -49,7 +60,12 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "ports",
             "profile",
             "stats",
+            "report",
+            "conf",
+            "harness",
+            "predict",
             "tester",
+            "trials",
             "lab",
             "icc",
             "planes",

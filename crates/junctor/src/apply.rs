@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::config::{self, Form, Source};
+use crate::config::Source;
 use crate::ctl::{self, Client, Failure, Which};
 use crate::reconfigure::{APPLY, CONFIRM, ROLLBACK};
 use crate::{cli, exit};
+use conf::Form;
 
 /// Give a running router another configuration, without losing packets, tables or counters.
 ///
@@ -114,7 +115,7 @@ fn execute(args: &Args) -> Result<(Option<Diff>, String), Trouble> {
     let mut client = connect()?;
     let flat = client.read("flatconfig")?;
     // The router shows no secrets, so nor does the comparison.
-    let shown = engine::without_secrets(&new, &config::registry(false));
+    let shown = engine::without_secrets(&new, &conf::registry(false));
     let diff = Diff::between(&present(&flat), &shown);
     if !args.json {
         out!("{diff}");
@@ -144,7 +145,7 @@ fn load(args: &Args) -> Result<lang::Graph, Trouble> {
     if !args.json {
         loaded.report(&loaded.diagnostics, form, true);
     }
-    match engine::check(&graph, &config::registry(false)) {
+    match engine::check(&graph, &conf::registry(false)) {
         Ok(_) => Ok(graph),
         Err(errors) => {
             loaded.report(&errors, form, true);

@@ -15,17 +15,11 @@ pub(crate) mod locks;
 mod mac;
 mod nat;
 mod scaling;
-mod shares;
 mod start;
-mod subject;
-mod traffic;
 
 use clap::Subcommand;
 
 pub(crate) use fib::shared_data;
-pub(crate) use handoff::{Distance, Moved};
-pub(crate) use subject::{Failed, Prepared, Run, Subject, run_together};
-pub(crate) use traffic::{Bench, Pattern};
 
 /// Measure the engine's own parts.
 #[derive(Clone, Debug, clap::Args)]
@@ -49,11 +43,6 @@ enum What {
     Mac(mac::Args),
     Nat(nat::Args),
     Start(start::Args),
-}
-
-/// In-memory devices for a configuration, with traffic of which some ought not to pass.
-pub(crate) fn demo_devices(text: &str, queues: usize) -> Result<Bench, String> {
-    Ok(Bench::new(traffic::Pattern::gather(text)?, queues).with_misfits())
 }
 
 /// Runs the command.

@@ -4,9 +4,10 @@
 use lang::Diagnostic;
 use serde_json::{Value, json};
 
-use crate::config::{self, Form, Source};
+use crate::config::Source;
 use crate::explain::{Explained, queues, svg};
-use crate::{cli, exit, run, up};
+use crate::{cli, exit, up};
+use conf::Form;
 
 /// Check a configuration and print all that is wrong with it.
 #[derive(Clone, Debug, clap::Args)]
@@ -52,7 +53,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(why) => return cli::usage(why),
     };
     let mut diagnostics = loaded.diagnostics.clone();
-    let registry = config::registry(args.no_fuse);
+    let registry = conf::registry(args.no_fuse);
     let checked = loaded.graph.as_ref().map(|graph| engine::check(graph, &registry));
     match &checked {
         Some(Err(errors)) => diagnostics.extend(errors.iter().cloned()),
@@ -71,7 +72,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
     let wanted = args.explain || args.svg.is_some();
     if let (true, Some(graph), Some(Ok(checked))) = (wanted && !bad, &loaded.graph, checked) {
-        let (workers, cores) = match run::planned_workers(args.threads.as_deref()) {
+        let (workers, cores) = match conf::cores::planned(args.threads.as_deref()) {
             Ok(known) => known,
             Err(why) => return cli::usage(why),
         };

@@ -4,14 +4,16 @@
 mod help;
 mod pages;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
+use report::measure::{self, Measured};
+use report::say;
+use serde_json::Value;
 
 use crate::{
     affinity, apply, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib, init,
-    ipsec, lab, parallelize, plan, profile, routing, run, test, top, trace, trial, up,
+    ipsec, lab, parallelize, plan, profile, routing, run, top, trace, trial, trials, up,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -60,7 +62,7 @@ enum Command {
     Restart(up::commands::RestartArgs),
     Router(routing::router::Args),
     Routes(routing::routes::Args),
-    Test(Box<test::Args>),
+    Test(Box<trials::Args>),
     Top(top::Args),
     Trace(trace::Args),
     #[command(hide = true)]
@@ -119,7 +121,7 @@ pub(crate) fn main() -> u8 {
         Command::Restart(args) => up::commands::restart(&args),
         Command::Router(args) => routing::router::main(&args),
         Command::Routes(args) => routing::routes::main(&args),
-        Command::Test(args) => test::main(&args),
+        Command::Test(args) => trials::main(*args),
         Command::Top(args) => top::main(&args),
         Command::Trace(args) => trace::main(&args),
         Command::Trial(args) => trial::main(&args),
@@ -180,18 +182,18 @@ pub(crate) fn usage(what: impl std::fmt::Display) -> u8 {
     exit::USAGE
 }
 
-/// Writes to standard output, at once.
-pub(crate) fn print(bytes: &[u8]) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush())
+/// Writes to standard output, at once. A reader that has gone away is no failure of ours.
+pub(crate) fn print_or_fail(bytes: &[u8]) -> u8 {
+    say::deliver(bytes).map_or_else(|why| fail(format!("standard output: {why}")), |()| exit::SUCCESS)
 }
 
-/// The same. A reader that has gone away is no failure of ours.
-pub(crate) fn print_or_fail(bytes: &[u8]) -> u8 {
-    match print(bytes) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => fail(format!("standard output: {e}")),
-        _ => exit::SUCCESS,
-    }
+/// Prints what a measuring command found, as a table or as JSON.
+pub(crate) fn show(command: &str, conditions: &Value, results: &[Measured], as_json: bool) -> u8 {
+    let text = match as_json {
+        true => format!("{}\n", measure::object(command, conditions, results)),
+        false => measure::table(results),
+    };
+    print_or_fail(text.as_bytes())
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
-use crate::config::Form;
 use crate::run;
+use conf::Form;
 
 /// Run a Click router configuration.
 #[derive(Parser, Debug)]

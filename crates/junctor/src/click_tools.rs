@@ -7,7 +7,8 @@ use std::ffi::OsString;
 use clap::Parser;
 
 use crate::combine::{self, Input};
-use crate::config::{Form, Source};
+use crate::config::Source;
+use conf::Form;
 
 /// Reads a configuration and writes it in another form.
 #[derive(Parser, Debug)]

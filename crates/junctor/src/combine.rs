@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use lang::config::{split_args, split_words, unquote_string};
 use lang::{Connection, Element, Graph, PortRef};
 
-use crate::config::Source;
 use crate::{cli, exit};
+use conf::Source;
 
 /// The class of what stands for the cables between routers.
 const LINK: &str = "RouterLink";
@@ -88,12 +88,10 @@ pub(crate) fn write(file: &str, text: &str) -> Result<(), String> {
 /// # Errors
 /// What is wrong with it, in Click's form.
 pub(crate) fn load(input: &Input) -> Result<Graph, String> {
-    let mut source = Source::default();
-    match input {
-        Input::File(file) => source.file = Some(file.clone()),
-        Input::Text(text) => source.expression = Some(text.clone()),
-    }
-    let loaded = source.load()?;
+    let loaded = match input {
+        Input::File(file) => Source::file(file).load(),
+        Input::Text(text) => Source::text(text).load(),
+    };
     let sources = loaded.sources;
     loaded.graph.ok_or_else(|| lang::render_click(&loaded.diagnostics, &sources).trim_end().to_owned())
 }

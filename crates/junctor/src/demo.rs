@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use engine::clock::TimeSource;
 use engine::{Control, Options, Report, Router, Shared};
 
-use crate::bench::{Bench, demo_devices};
 use crate::cli;
+use harness::{Bench, Pattern};
 
 /// Run a router on in-process wires with live traffic: no root and no network card needed.
 #[derive(Clone, Debug, clap::Args)]
@@ -64,7 +64,7 @@ pub(crate) fn main(args: &Args) -> u8 {
 fn build(workers: usize, cores: Vec<usize>) -> Result<(Router, Arc<Bench>), String> {
     let parsed = lang::load_str("conf/ip-router.click", ROUTER, &elements::options());
     let graph = parsed.graph.ok_or("the built-in configuration does not parse")?;
-    let devices = Arc::new(demo_devices(ROUTER, workers)?);
+    let devices = Arc::new(Bench::new(Pattern::gather(ROUTER)?, workers).with_misfits());
     let options = Options {
         provider: devices.clone(),
         workers,

@@ -6,7 +6,8 @@ use std::path::Path;
 use planes::machine::{Machine, Roots};
 use serde_json::{Value, json};
 
-use crate::{cli, exit, measure};
+use crate::{cli, exit};
+use report::measure;
 
 /// Report what this machine offers to the router: permissions, drivers, memory, interfaces; each shortfall with its fix.
 #[derive(Clone, Debug, clap::Args)]

@@ -366,14 +366,7 @@ mod tests {
     use super::*;
 
     pub(super) fn with<R>(text: &str, workers: usize, f: impl FnOnce(&Explained<'_>) -> R) -> R {
-        let source = crate::config::Source {
-            words: Vec::new(),
-            file: None,
-            expression: Some(text.to_owned()),
-            set: Vec::new(),
-            clickpath: None,
-        };
-        let loaded = source.load().unwrap();
+        let loaded = conf::Source::text(text).load();
         let graph = loaded.graph.unwrap();
         let registry = elements::registry();
         let checked = engine::check(&graph, &registry).map_err(|e| format!("{e:?}")).unwrap();

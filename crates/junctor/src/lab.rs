@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor lab`: published experiments with multicore packet processing, repeated on the reader's own machine.
 //!
-//! Each lab is a file that measures and hands back a [`report::Report`]: prose, tables and plots of which every value says whether it
+//! Each lab is a file that measures and hands back a [`Report`]: prose, tables and plots of which every value says whether it
 //! was measured here, comes from a model, or was published. What becomes of a report (a page, JSON, text) is the same for all of them.
 //! The crate `lab` has the rigs of network namespaces for labs that need a network.
 
@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
+use self::report::Report;
 use crate::cli;
-use crate::progress::Progress;
-use crate::report::{page, text};
-use report::Report;
+use ::report::progress::Progress;
+use ::report::{page, text};
 
 /// Repeat a published experiment on this machine, and see its figures next to the published ones.
 #[derive(Clone, Debug, clap::Args)]

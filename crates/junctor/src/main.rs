@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 #[macro_use]
-mod say;
+extern crate report;
 
 mod affinity;
 mod apply;
@@ -31,29 +31,24 @@ mod drops;
 mod explain;
 mod feeds;
 mod fib;
-mod files;
 mod init;
 mod ipsec;
 mod kept;
 mod lab;
 mod liveness;
-mod measure;
 mod observe;
 mod parallelize;
-mod place;
 mod plan;
 mod profile;
-mod progress;
 mod publish;
 mod reconfigure;
-mod report;
 mod routing;
 mod run;
 mod state;
-mod test;
 mod top;
 mod trace;
 mod trial;
+mod trials;
 mod up;
 mod wellbeing;
 

@@ -9,7 +9,8 @@ use profile::export;
 use profile::file::Recording;
 use serde_json::json;
 
-use crate::{cli, exit, files};
+use crate::{cli, exit};
+use report::files;
 
 pub(crate) mod live;
 mod record;

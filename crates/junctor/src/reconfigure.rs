@@ -12,19 +12,19 @@ use engine::{Access, Control, HandlerError, Llrpc};
 use lang::Graph;
 use sync::pipes;
 
-use crate::config::{self, Loaded};
 use crate::observe::OBSERVE;
 use crate::observe::session::Observers;
 use crate::profile::live::{Live, RECORDING};
 use crate::run::Args;
 use crate::state::State as Kept;
 use crate::trial;
+use conf::Loaded;
 
 /// Puts diagnostics into words.
 type Render = fn(&[lang::Diagnostic], &lang::SourceMap) -> String;
 
 fn as_compiler(diagnostics: &[lang::Diagnostic], sources: &lang::SourceMap) -> String {
-    config::without_secrets(lang::render(diagnostics, sources, false))
+    conf::without_secrets(lang::render(diagnostics, sources, false))
 }
 
 const BUSY: &str = "another configuration is being installed this moment; try again";

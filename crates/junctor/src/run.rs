@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use engine::clock::TimeSource;
 use engine::{Control, HandlerError, Options, Router, Shared};
 
-use crate::config::{self, Form, Source};
+use crate::config::Source;
 use crate::kept::Kept;
 use crate::profile::live::Live;
 use crate::reconfigure::{self, Keeper, Offered};
 use crate::state::State;
-use crate::{calls, cli, control, devices, domain, exit, feeds, liveness, place, publish, wellbeing};
+use crate::{calls, cli, control, devices, domain, exit, feeds, liveness, publish, wellbeing};
+use conf::{Form, cores, place};
 
 /// Run a configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -236,7 +237,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         return usage(why.to_string());
     }
     let graph = Arc::new(graph);
-    let mut router = match Router::build_shared(&graph, &config::registry(args.no_fuse), options) {
+    let mut router = match Router::build_shared(&graph, &conf::registry(args.no_fuse), options) {
         Ok(router) => router,
         Err(errors) => {
             loaded.report(&errors, form, true);
@@ -460,10 +461,10 @@ fn options(
     let (workers, cores) = match (&args.threads, time) {
         (None, TimeSource::Simulated(_)) => (1, Vec::new()),
         (None, TimeSource::Real) => {
-            let cores = allowed_cores();
+            let cores = cores::allowed();
             (cores.len().max(1), cores)
         }
-        (Some(text), _) => parse_threads(text)?,
+        (Some(text), _) => cores::parse(text)?,
     };
     let (reserve, cores) = reserve(args.max_threads, workers, cores)?;
     let burst = args.burst.unwrap_or(engine::DEFAULT_BURST);
@@ -485,15 +486,16 @@ fn reserve(
     mut cores: Vec<usize>,
 ) -> Result<(usize, Vec<usize>), String> {
     let Some(most) = most else { return Ok((0, cores)) };
-    if most < workers || most > MOST_WORKERS {
+    if most < workers || most > cores::MOST_WORKERS {
         return Err(format!(
-            "--max-threads expects a number from that of --threads, {workers}, to {MOST_WORKERS}, not {most}"
+            "--max-threads expects a number from that of --threads, {workers}, to {}, not {most}",
+            cores::MOST_WORKERS
         ));
     }
     if most > workers {
-        let allowed = allowed_cores();
+        let allowed = cores::allowed();
         if most > allowed.len() {
-            say_shared(&format!("up to {most}"), allowed.len());
+            cores::say_shared(&format!("up to {most}"), allowed.len());
         }
         // Workers beyond the cores that were listed begin anew with the first.
         cores.truncate(workers);
@@ -505,68 +507,6 @@ fn reserve(
 
 const MIN_STATS_PERIOD: Duration = Duration::from_millis(10);
 const MAX_STATS_PERIOD: Duration = Duration::from_secs(3600);
-
-/// Workers that a router may have.
-const MOST_WORKERS: usize = 256;
-
-/// More workers than cores are allowed, and said.
-fn say_shared(workers: &str, cores: usize) {
-    errln!("junctor: {workers} workers share {cores} {}", if cores == 1 { "core" } else { "cores" });
-}
-
-/// Cores that this process may use.
-pub(crate) fn allowed_cores() -> Vec<usize> {
-    core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|c| c.id).collect()
-}
-
-/// Workers and their cores for a plan, which may be for another machine: as many as are asked for, and of this machine's
-/// cores those that there are.
-pub(crate) fn planned_workers(threads: Option<&str>) -> Result<(usize, Vec<usize>), String> {
-    let allowed = allowed_cores();
-    match threads.map(|text| (text, text.parse::<usize>())) {
-        None => Ok((allowed.len().max(1), allowed)),
-        Some((_, Ok(n))) if (1..=MOST_WORKERS).contains(&n) => {
-            Ok((n, if n == 1 || n > allowed.len() { Vec::new() } else { allowed }))
-        }
-        Some((text, _)) => parse_threads(text),
-    }
-}
-
-/// A number of workers, or a list of cores.
-pub(crate) fn parse_threads(text: &str) -> Result<(usize, Vec<usize>), String> {
-    let bad =
-        || format!("--threads expects a number of workers or a list of cores such as 0,2-3, not '{text}'");
-    let allowed = allowed_cores();
-    if let Ok(n) = text.parse::<usize>() {
-        if !(1..=MOST_WORKERS).contains(&n) {
-            return Err(format!(
-                "--threads: there may be 1 to {MOST_WORKERS} workers, not {n}; one on core N alone is N-N"
-            ));
-        }
-        if n > allowed.len() {
-            say_shared(&n.to_string(), allowed.len());
-        }
-        // A single worker need not be pinned: the kernel may move it away from whatever else runs.
-        return Ok((n, if n == 1 { Vec::new() } else { allowed }));
-    }
-    let mut cores = Vec::new();
-    for part in text.split(',') {
-        let (low, high) = part.split_once('-').unwrap_or((part, part));
-        let (low, high): (usize, usize) =
-            (low.trim().parse().map_err(|_| bad())?, high.trim().parse().map_err(|_| bad())?);
-        if low > high {
-            return Err(format!("--threads: the cores {low}-{high} should be {high}-{low}"));
-        }
-        if high > 4096 {
-            return Err(bad());
-        }
-        cores.extend(low..=high);
-    }
-    if let Some(missing) = cores.iter().find(|c| !allowed.contains(c)) {
-        return Err(format!("core {missing} is not one this process may use ({allowed:?})"));
-    }
-    Ok((cores.len(), cores))
-}
 
 fn time_limit(args: &Args) -> Result<Option<Duration>, String> {
     let Some(text) = &args.time else { return Ok(None) };
@@ -787,12 +727,5 @@ mod tests {
             ["0", "3", "true", "false", "x"].map(exit_status),
             [Some(0), Some(3), Some(0), Some(1), None]
         );
-    }
-
-    #[test]
-    fn threads() {
-        assert!(parse_threads("0").is_err() && parse_threads("x").is_err() && parse_threads("3-1").is_err());
-        assert_eq!(parse_threads("1").map(|t| t.0), Ok(1));
-        assert!(parse_threads("4000").is_err());
     }
 }

@@ -13,8 +13,9 @@ use std::time::Duration;
 use engine::{Access, Class, Control};
 use lang::Graph;
 
-use crate::config::{Loaded, Source};
-use crate::files;
+use crate::config::Source;
+use conf::Loaded;
+use report::files;
 
 /// How often neighbours are looked at, and for how many of them that much more seldom: a worker lists them.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -112,7 +112,7 @@ impl Out {
     /// Writes; returns whether that was taken.
     fn put(&mut self, text: &str) -> bool {
         if self.takes_more() {
-            self.ended = match cli::print(text.as_bytes()) {
+            self.ended = match report::say::print(text.as_bytes()) {
                 Ok(()) => None,
                 Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
                     Some(("their reader has gone", exit::SUCCESS))

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 
-use crate::config::{self, Source};
+use crate::config::Source;
 use crate::explain::queues;
 use crate::{cli, exit};
 
@@ -65,7 +65,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let path = PathBuf::from(&args.name);
     let parsed = lang::load_data(&args.name, args.from_file.then_some(path.as_path()), &text, &options);
     if let Some(graph) = &parsed.graph {
-        let _ = engine::trial(graph, &config::registry(false), args.workers, Box::new(queues));
+        let _ = engine::trial(graph, &conf::registry(false), args.workers, Box::new(queues));
     }
     exit::SUCCESS
 }

@@ -13,8 +13,8 @@ use planes::up::{Files, Goal, Host, RouterPlane, UpError};
 use planes::{Cpus, Deployment, deployment};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use crate::config::{Form, Loaded};
 use crate::{cli, control, exit};
+use conf::{Form, Loaded};
 
 pub(crate) mod commands;
 mod printer;
@@ -150,7 +150,7 @@ pub(crate) fn check(path: &Path) -> Result<Checked, String> {
 
 fn check_text(path: &Path, text: String) -> Checked {
     let read = deployment::read(path, &text);
-    let allowed: Cpus = crate::run::allowed_cores().into_iter().collect();
+    let allowed: Cpus = conf::cores::allowed().into_iter().collect();
     let groups = groups_of(read.deployment.as_ref());
     let mut diagnostics = read.diagnostics;
     let (mut shared, mut sound) = (Vec::new(), false);

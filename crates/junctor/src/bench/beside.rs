@@ -9,8 +9,7 @@ use engine::{Options, Router};
 use packet::port::Provider;
 
 use super::fib::thread_seconds;
-use crate::config;
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// Packets that wait at an interface.
 pub(super) const RING: u64 = 1024;
@@ -127,7 +126,7 @@ pub(super) fn build(text: &str, provider: Arc<dyn Provider>) -> Result<Router, S
         seed: 1,
         print: Some(Box::new(|_| {})),
     };
-    Router::build(&graph, &config::registry(false), options).map_err(|errors| shown(&errors))
+    Router::build(&graph, &conf::registry(false), options).map_err(|errors| shown(&errors))
 }
 
 /// Packets that come at a rate by the clock of the thread's processor time, and wait in a ring.

@@ -12,10 +12,9 @@ use engine::clock::TimeSource;
 use engine::{Options, Router};
 use serde_json::json;
 
-use super::subject::Prepared;
-use super::traffic::{Bench, Pattern};
-use crate::measure::{self, Measured};
-use crate::{cli, config};
+use crate::cli;
+use harness::{Bench, Pattern, Prepared};
+use report::measure::Measured;
 
 /// Stations behind each of two ports and flows from there, by the name of how many there are in all.
 const SIZES: [(&str, usize, usize); 2] = [("", 5_000, 8_192), (".64k", 32_768, 65_536)];
@@ -49,7 +48,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         "time": "processor time of the worker",
     });
     match measure(args) {
-        Ok(results) => measure::print("bench bridge", &conditions, &results, args.json),
+        Ok(results) => cli::show("bench bridge", &conditions, &results, args.json),
         Err(why) => cli::fail(why),
     }
 }
@@ -102,7 +101,7 @@ fn prepare(text: &str, stations: usize, flows: usize, args: &Args) -> Result<Pre
         seed: 1,
         print: Some(Box::new(|_| {})),
     };
-    let router = Router::build(&graph, &config::registry(false), options).map_err(|errors| shown(&errors))?;
+    let router = Router::build(&graph, &conf::registry(false), options).map_err(|errors| shown(&errors))?;
     let mut prepared = Prepared::new(router, bench, Duration::from_millis(args.run_ms.max(1)));
     prepared.warm_up();
     Ok(prepared)

@@ -8,11 +8,11 @@ use engine::clock::TimeSource;
 use engine::{Options, Router};
 use serde_json::json;
 
-use super::subject::Prepared;
-use super::traffic::{Bench, Pattern};
-use crate::config::{self, Form, Source};
-use crate::measure::{self, Measured};
+use crate::config::Source;
 use crate::{cli, exit};
+use conf::Form;
+use harness::{Bench, Pattern, Prepared};
+use report::measure::Measured;
 
 /// Measure what a packet costs in a configuration: processor time of the workers over packets sent, source and sink
 /// included, on in-memory devices that replay distinct packets.
@@ -78,7 +78,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(patterns) => patterns,
         Err(why) => return cli::usage(why),
     };
-    let (workers, cores) = match crate::run::parse_threads(&args.threads) {
+    let (workers, cores) = match conf::cores::parse(&args.threads) {
         Ok((workers, cores)) if cores.is_empty() => (workers, (0..workers).collect()),
         Ok(listed) => listed,
         Err(why) => return cli::usage(why),
@@ -94,7 +94,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         seed: 1,
         print: None,
     };
-    let mut router = match Router::build(&graph, &config::registry(args.no_fuse), options) {
+    let mut router = match Router::build(&graph, &conf::registry(args.no_fuse), options) {
         Ok(router) => router,
         Err(errors) => {
             loaded.report(&errors, Form::Full, true);
@@ -129,5 +129,5 @@ pub(crate) fn main(args: &Args) -> u8 {
         ),
     ];
     let conditions = json!({ "workers": workers, "burst": args.burst, "run_ms": args.run_ms });
-    measure::print("bench engine", &conditions, &results, args.json)
+    cli::show("bench engine", &conditions, &results, args.json)
 }

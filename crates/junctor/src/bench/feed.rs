@@ -22,8 +22,8 @@ use tables::fib4::Fib4Writer;
 
 use super::fib::{Data, Sources, thread_seconds};
 use crate::cli;
-use crate::measure::{self, Measured};
 use crate::routing::inside::Inside;
+use report::measure::Measured;
 
 /// Bytes of the stream that are taken at a time, as from a socket.
 const CHUNK: usize = 256 << 10;
@@ -80,7 +80,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(all)
     });
     match all {
-        Ok(all) => measure::print("bench feed", &conditions, &all, args.json),
+        Ok(all) => cli::show("bench feed", &conditions, &all, args.json),
         Err(why) => cli::fail(why),
     }
 }
@@ -127,7 +127,7 @@ struct Running {
 
 impl Running {
     fn start() -> Result<Running, String> {
-        let mut router = super::beside::build(CONFIGURATION, Arc::new(super::handoff::NoDevices))?;
+        let mut router = super::beside::build(CONFIGURATION, Arc::new(harness::handoff::NoDevices))?;
         let shared = router.shared().clone();
         let sink = shared.all_provided::<FeedSink>().pop().ok_or("an element that takes routes")?;
         let worker = std::thread::spawn(move || router.run());

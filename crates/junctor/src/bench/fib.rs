@@ -22,10 +22,10 @@ use tables::fib4::Fib4Writer;
 use tables::fib6::Fib6Writer;
 
 use crate::cli;
-use crate::measure::{self, Measured};
 pub(crate) use data::shared as shared_data;
 pub(super) use data::{Data, Sources};
 use data::{Workload, workloads};
+use report::measure::Measured;
 use table::Table;
 use together::{Strategy, Together};
 pub(super) use together::{cores, thread_seconds};
@@ -88,7 +88,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok::<(), String>(())
     })();
     match measured {
-        Ok(()) => measure::print("bench fib", &conditions, &results, args.json),
+        Ok(()) => cli::show("bench fib", &conditions, &results, args.json),
         Err(why) => cli::fail(why),
     }
 }

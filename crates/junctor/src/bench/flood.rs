@@ -19,8 +19,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::beside::{self, Course, RING};
-use crate::measure::{self, Measured};
 use crate::{cli, exit};
+use report::measure::Measured;
 
 mod devices;
 mod kind;
@@ -85,7 +85,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         "workers": 1, "load": args.load, "ring": RING, "run_ms": args.run_ms, "burst": engine::DEFAULT_BURST,
         "time": "processor time of the worker",
     });
-    measure::print("bench flood", &conditions, &results, args.json)
+    cli::show("bench flood", &conditions, &results, args.json)
 }
 
 fn measure(args: &Args, flood: Flood) -> Result<Vec<Measured>, String> {

@@ -19,9 +19,9 @@ use core_affinity::CoreId;
 use icc::{ChannelError, Domain, Endpoint, FileRegion, NodeId, Receiver, Sender, Width};
 use serde_json::json;
 
-use super::handoff::Distance;
 use crate::cli;
-use crate::measure::{self, Measured};
+use harness::handoff::Distance;
+use report::measure::Measured;
 
 mod blocks;
 mod packets;
@@ -598,7 +598,7 @@ fn measure_all(args: &Args, cores: [usize; 2]) -> Result<Vec<Measured>, Failed> 
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let cores = match args.cores.as_deref().map(crate::run::parse_threads) {
+    let cores = match args.cores.as_deref().map(conf::cores::parse) {
         None => super::locks::usual_cores(),
         Some(Ok((2, cores))) if cores.len() == 2 => cores,
         Some(Ok(_)) => return cli::usage("--cores expects two cores such as 0,1"),
@@ -612,7 +612,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         "publications_per_s": args.publications, "exchanges": args.exchanges, "share_frames": args.share_frames,
     });
     match measure_all(args, [near, far]) {
-        Ok(results) => measure::print("bench icc", &conditions, &results, args.json),
+        Ok(results) => cli::show("bench icc", &conditions, &results, args.json),
         Err(why) => cli::fail(why),
     }
 }

@@ -12,9 +12,9 @@ use clap::ValueEnum;
 use lang::Graph;
 use serde_json::json;
 
-use super::subject::{Failed, Prepared, Subject, run_together};
 use crate::cli;
-use crate::measure::{self, Measured};
+use harness::{Failed, Prepared, Subject, run_together};
+use report::measure::Measured;
 
 /// Bytes of an Ethernet header.
 const LINK: usize = 14;
@@ -120,7 +120,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         "mode": "tunnel", "families": "IPv4 in IPv4", "replay_window": 1024, "flows": FLOWS,
         "workers": 1, "burst": engine::DEFAULT_BURST, "run_ms": args.run_ms,
     });
-    measure::print("bench ipsec", &conditions, &results, args.json)
+    cli::show("bench ipsec", &conditions, &results, args.json)
 }
 
 /// The network of tunnel `number`: a /24 of 20.0.0.0/6.
@@ -244,7 +244,7 @@ fn scaling(args: &Args, text: &str) -> Result<Vec<f64>, String> {
     let mut pair = subject.prepare_pair().map_err(failed)?;
     let mut ratios = Vec::new();
     for _ in 0..args.runs.max(1) {
-        let rate = |runs: &[super::Run]| runs.iter().map(|run| run.packets() / run.wall_ns).sum::<f64>();
+        let rate = |runs: &[harness::Run]| runs.iter().map(|run| run.packets() / run.wall_ns).sum::<f64>();
         let together = rate(&run_together(&mut both).map_err(failed)?);
         let apart = rate(&run_together(&mut pair).map_err(failed)?);
         ratios.push(together / apart);

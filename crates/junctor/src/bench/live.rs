@@ -26,7 +26,7 @@ use self::traffic::Traffic;
 use self::watch::{Oracle, differences};
 use super::fib::{Data, Sources};
 use crate::cli;
-use crate::measure::{self, Measured};
+use report::measure::Measured;
 
 /// Changes a second of a day of one peer of RIPE RIS: 1,393,421 in 86,400 s.
 const DAY: f64 = 1_393_421.0 / 86_400.0;
@@ -100,7 +100,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         "lag": "from zebra's bytes at a tap before the control plane to the first lookup in the router that answers with the new next hop",
     });
     let Live { results, failures, .. } = live;
-    let status = measure::print("bench live", &conditions, &results, args.json);
+    let status = cli::show("bench live", &conditions, &results, args.json);
     failures.iter().for_each(|why| errln!("junctor: {why}"));
     if failures.is_empty() { status } else { crate::exit::FAILURE }
 }

@@ -20,7 +20,7 @@ use core_affinity::CoreId;
 use serde_json::json;
 
 use crate::cli;
-use crate::measure::{self, Measured};
+use report::measure::Measured;
 use ways::{Adaptive, Alone, Big, Rcu, ReadersWriter, Spin, Way};
 
 /// Sections between two looks at the clock, as many as the engine has packets in a batch.
@@ -292,7 +292,7 @@ pub(crate) fn usual_cores() -> Vec<usize> {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let cores = match args.cores.as_deref().map(crate::run::parse_threads) {
+    let cores = match args.cores.as_deref().map(conf::cores::parse) {
         None => usual_cores(),
         Some(Ok((2, cores))) if cores.len() == 2 => cores,
         Some(Ok(_)) => return cli::usage("--cores expects two cores such as 0,1"),
@@ -319,7 +319,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     for _ in 0..args.runs.max(1) {
         locks.round();
     }
-    measure::print("bench locks", &conditions, &locks.results(), args.json)
+    cli::show("bench locks", &conditions, &locks.results(), args.json)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use tables::mac::fdb::{Config, Fdb, Key, Places, UNKNOWN};
 
 use super::fib::thread_seconds;
 use crate::cli;
-use crate::measure::{self, Measured};
+use report::measure::Measured;
 
 /// Stations, and how results name so many.
 const SIZES: [(usize, &str); 3] = [(10_000, "10k"), (65_536, "64k"), (1 << 20, "1m")];
@@ -71,7 +71,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         "time": "lookups: processor time of the thread; reads: elapsed time, without those in which the kernel took the processor away",
     });
     match measured {
-        Ok(results) => measure::print("bench mac", &conditions, &results, args.json),
+        Ok(results) => cli::show("bench mac", &conditions, &results, args.json),
         Err(why) => cli::fail(why),
     }
 }

@@ -17,9 +17,9 @@ use ports::memory::Replay;
 use serde_json::json;
 
 use super::beside::{self, Course, Pace, RING, Source};
-use super::traffic::Pattern;
 use crate::cli;
-use crate::measure::{self, Measured};
+use harness::Pattern;
+use report::measure::Measured;
 
 /// Established flows.
 const FLOWS: usize = 1024;
@@ -79,7 +79,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         "workers": 1, "load": args.load, "ring": RING, "run_ms": args.run_ms, "flows": FLOWS,
         "burst": engine::DEFAULT_BURST, "time": "processor time of the worker",
     });
-    measure::print("bench nat", &conditions, &results, args.json)
+    cli::show("bench nat", &conditions, &results, args.json)
 }
 
 fn text(more: &str) -> String {

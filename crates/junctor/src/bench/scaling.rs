@@ -10,12 +10,12 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::engine_path::Args;
-use crate::measure::{self, Measured};
-use crate::{cli, run};
+use crate::cli;
+use report::measure::Measured;
 
 /// Runs the command.
 pub(super) fn main(args: &Args, workers: usize) -> u8 {
-    let cores = match run::parse_threads(&workers.to_string()) {
+    let cores = match conf::cores::parse(&workers.to_string()) {
         Ok((n, cores)) if n > 1 && cores.len() >= n => cores[..n].to_vec(),
         Ok((_, cores)) => {
             return cli::usage(format!(
@@ -42,7 +42,7 @@ pub(super) fn main(args: &Args, workers: usize) -> u8 {
     ];
     let conditions =
         json!({ "workers": workers, "burst": args.burst, "run_ms": args.run_ms, "cores": cores });
-    measure::print("bench engine --scaling", &conditions, &results, args.json)
+    cli::show("bench engine --scaling", &conditions, &results, args.json)
 }
 
 /// Rates in Mpps.

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use crate::measure::{self, Measured};
 use crate::{cli, exit};
+use report::measure::Measured;
 
 /// Measure how long `junctor run` takes to start a large configuration, and `junctor check` to check a long one: wall
 /// time of whole processes, compared with one for an empty configuration.
@@ -77,7 +77,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(why) => return cli::fail(why),
     };
     let conditions = json!({ "elements": args.elements, "lines": args.lines });
-    measure::print("bench start", &conditions, &results, args.json)
+    cli::show("bench start", &conditions, &results, args.json)
 }
 
 fn measure_all(program: &Path, args: &Args) -> std::io::Result<Vec<Measured>> {

@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args) -> Result<Report, Wrong> {
         work: if quick { args.work.min(QUICK_WORK) } else { args.work },
     };
     testbed::available()?;
-    let mut allowed = crate::run::allowed_cores();
+    let mut allowed = conf::cores::allowed();
     allowed.truncate(setting.cores);
     let cores = Cores::among(&allowed).ok_or_else(|| "this process may use no core".to_owned())?;
     deployment::clean()?;

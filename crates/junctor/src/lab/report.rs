@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use crate::measure::{self, Measured};
-pub(super) use crate::report::{Axis, Bar, Cell, Origin, Plot, Scale, Section, Series, Table, digits};
-use crate::report::{Document, Note};
+use report::measure::{self, Measured};
+pub(super) use report::{Axis, Bar, Cell, Origin, Plot, Scale, Section, Series, Table, digits};
+use report::{Document, Note};
 
 /// Everything that a lab found.
 pub(super) struct Report {
@@ -30,7 +30,7 @@ pub(super) struct Report {
 impl Report {
     /// The object that `--json` prints.
     pub(super) fn json(&self) -> Value {
-        let tables = self.sections.iter().flat_map(|s| &s.tables).map(crate::report::Table::json);
+        let tables = self.sections.iter().flat_map(|s| &s.tables).map(report::Table::json);
         let mut conditions = self.conditions.clone();
         conditions["lacks"] = json!(self.lacks);
         conditions["method"] = json!(self.method);

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::report::Cell;
 use super::{Common, Progress, Wrong};
-use crate::bench::Failed;
-use crate::measure::{self, Measured};
 use engine::balance::Handoff;
+use harness::Failed;
+use report::measure::{self, Measured};
 
 /// What all parts of a lab need to know, and where they put what they find.
 pub(super) struct Setting<'a> {

@@ -48,7 +48,7 @@ pub(super) fn failed(why: &std::io::Error, progress: &Progress) -> String {
 
 /// The command line of this process, in which a configuration may be.
 pub(super) fn command() -> String {
-    crate::config::without_secrets(std::env::args().collect::<Vec<_>>().join(" "))
+    conf::without_secrets(std::env::args().collect::<Vec<_>>().join(" "))
 }
 
 /// Says what could not be recorded.

@@ -13,10 +13,10 @@ use sync::events::Mask;
 
 use super::live::{self, ENDED_WITH_ROUTER, FIRED, RECORDING};
 use super::until::{self, Armed, Condition};
-use crate::config::Form;
 use crate::ctl::{self, Client, Failure, Which};
 use crate::observe::client::interrupts;
 use crate::{cli, exit, run};
+use conf::Form;
 
 /// Record what a router and the kernel do.
 ///

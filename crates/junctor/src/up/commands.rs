@@ -311,7 +311,7 @@ fn follow(planes: &[String], followers: &mut [Follower], form: impl Fn(&str, Str
     loop {
         for (plane, follower) in planes.iter().zip(&mut *followers) {
             for line in follower.lines() {
-                if cli::print(format!("{}\n", form(plane, line)).as_bytes()).is_err() {
+                if report::say::print(format!("{}\n", form(plane, line)).as_bytes()).is_err() {
                     return;
                 }
             }

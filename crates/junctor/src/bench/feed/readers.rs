@@ -14,10 +14,9 @@ use elements::ip::FeedSink;
 
 use super::{CHUNK, link};
 use crate::bench::beside;
-use crate::bench::subject::{Failed, Prepared};
-use crate::bench::traffic::{Bench, Pattern};
-use crate::measure::Measured;
 use crate::routing::inside::Inside;
+use harness::{Bench, Failed, Pattern, Prepared};
+use report::measure::Measured;
 
 /// How long the worker runs in each measurement.
 const RUN: Duration = Duration::from_millis(500);

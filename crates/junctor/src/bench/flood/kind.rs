@@ -7,8 +7,8 @@ use std::ops::Range;
 use fastrand::Rng;
 use wire::{MacAddr, Protocol, arp, icmpv6, ndp};
 
-use super::super::traffic::Pattern;
 use crate::init;
+use harness::Pattern;
 
 /// Frames of a flood before it repeats.
 const FRAMES: usize = 65_536;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::report::{Cell, Origin, Section, Table};
 use super::super::shared::Setting;
 use crate::bench::locks::{self, Locks, Question};
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// Changes a second.
 const RATES: [u64; 3] = [0, 1000, 100_000];

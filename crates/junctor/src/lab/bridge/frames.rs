@@ -5,10 +5,10 @@ use engine::Router;
 
 use super::super::shared::{Setting, counts, explain, graph, ratios, with_traffic};
 use super::published::{self, ROWS};
-use crate::bench::{Failed, Prepared, Run, Subject};
-use crate::measure::Measured;
-use crate::plan::{Prediction, Trial};
 use engine::balance::Handoff;
+use harness::{Failed, Prepared, Run, Subject};
+use predict::{Prediction, Trial};
+use report::measure::Measured;
 
 const BRIDGE: &str = include_str!("../../../../../conf/bridge.click");
 /// Stations behind each port, and flows from each port. Few enough for their frames to stay in a cache: what is to be seen is the bridge.

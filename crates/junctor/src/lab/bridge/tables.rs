@@ -5,7 +5,7 @@ use super::super::report::{Axis, Cell, Origin, Plot, Scale, Section, Series, Tab
 use super::super::shared::{NO_TURN, Setting, cell, cores_in_words as cores, too_few};
 use super::frames::Row;
 use super::published::{self, COUNTS};
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// The section, and what is to be said of it.
 pub(super) fn section(setting: &mut Setting<'_>, rows: &[Row]) -> Section {

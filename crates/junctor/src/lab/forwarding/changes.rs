@@ -9,7 +9,7 @@ use super::daemons::{Daemons, LINK, PROTOCOLS, ROUTES_MAX};
 use super::frames::{Kind, Running, Waiting, Way, kinds, text};
 use super::published::ROWS;
 use super::tables::name;
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// Routes of each protocol in a quick run.
 const QUICK_ROUTES: u32 = 128;

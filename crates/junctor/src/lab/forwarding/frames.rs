@@ -3,8 +3,8 @@
 
 use super::super::shared::{Setting, explain, graph, ratios, with_traffic};
 use super::published::{self, ROWS};
-use crate::bench::{Failed, Prepared, Subject};
-use crate::measure::Measured;
+use harness::{Failed, Prepared, Subject};
+use report::measure::Measured;
 
 const ROUTER: &str = include_str!("../../../../../conf/ip-router-noqueue.click");
 /// How the table begins there.

@@ -4,7 +4,7 @@
 use super::super::report::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
 use super::super::shared::{Setting, cell, cores_in_words, ratios};
 use super::frames::{Found, Kind, Row, STUDY_CORES, Way, kinds};
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// The section, and what is to be said of it.
 pub(super) fn section(setting: &mut Setting<'_>, rows: &[Row]) -> Section {

@@ -10,8 +10,8 @@ use super::super::shared::Setting;
 use super::frames::{Kind, STUDY_CORES, Way, text};
 use super::published::{self, ROWS};
 use super::tables::name;
-use crate::measure::Measured;
-use crate::test::inside::{self, Search};
+use report::measure::Measured;
+use trials::inside::{self, Search};
 
 /// What the study measured, and RCU.
 const KINDS: [Kind; 4] = [

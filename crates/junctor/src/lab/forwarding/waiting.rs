@@ -5,7 +5,7 @@ use super::super::report::{Cell, Origin, Section, Table};
 use super::super::shared::{Setting, cell};
 use super::frames::{Found, Row, Waiting, Way};
 use super::tables::name;
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// The section, and what is to be said of it.
 pub(super) fn section(setting: &mut Setting<'_>, rows: &[Row]) -> Section {

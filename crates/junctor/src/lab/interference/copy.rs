@@ -8,7 +8,7 @@ use super::kernels::Access;
 use super::machine::{Place, bytes_in_words};
 use super::plane::Plane;
 use super::{published, rounds};
-use crate::measure::Measured;
+use report::measure::Measured;
 
 const ACCESSES: [Access; 3] = [Access::Read, Access::Write, Access::Copy];
 

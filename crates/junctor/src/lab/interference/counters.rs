@@ -8,7 +8,7 @@ use super::super::shared::Setting;
 use super::control::{Control, Victim};
 use super::plane::Plane;
 use super::rounds;
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// What is asked for, whether or not it is there.
 const WANTED: [&str; 3] = ["cycles", "instructions", "cache-misses"];

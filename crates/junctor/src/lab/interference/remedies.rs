@@ -9,7 +9,7 @@ use super::plane::{Kind, Plane};
 use super::rounds::{self, Pairs};
 use super::stress::Neighbour;
 use super::victims::{self, Sizes};
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// What is to be helped: long frames in a large ring, in ordinary pages.
 const BEFORE: Kind = Kind {

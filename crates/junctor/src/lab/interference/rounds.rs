@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::super::report::{Cell, digits};
 use super::super::shared::Setting;
 use super::stress::Neighbour;
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// What was found about some work and a neighbour: a value for each round.
 #[derive(Clone, Debug, Default)]

@@ -15,7 +15,7 @@ use super::rounds::{self, Pairs};
 use super::stress::{Dialled, Neighbour, Stress, Stressor};
 use super::victims::Sizes;
 use super::why;
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// Levels at which the dials are measured, in percent.
 const LEVELS: [u32; 4] = [25, 50, 75, 100];

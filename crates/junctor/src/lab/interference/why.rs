@@ -12,7 +12,7 @@ use super::plane::{Kind, Plane, Work};
 use super::rounds::{self, Pairs};
 use super::stress::{Neighbour, Nobody, Stress, Stressor};
 use super::victims::{self, Sizes};
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// User planes that differ in one thing each.
 pub(super) const POLL: Kind =

@@ -3,9 +3,8 @@
 
 use super::super::report::{Cell, Origin, Section, Table};
 use super::Setting;
-use crate::bench::Distance;
-use crate::measure::Measured;
-use crate::plan;
+use harness::handoff::Distance;
+use report::measure::Measured;
 
 /// The study's, in nanoseconds.
 const STUDY_PACKET: f64 = 3500.0;
@@ -28,10 +27,10 @@ pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Option<[Measured; 2]>
         // A run in which a side had no turn says nothing.
         if let Some(moved) = found {
             runs.iter_mut().zip(moved.usual()).for_each(|(runs, ns)| runs.push(ns));
-            prices.push(plan::handoff(&moved));
+            prices.push(predict::handoff(&moved));
         }
     }
-    setting.handoff = plan::median_handoff(prices.into_iter()).unwrap_or(setting.handoff);
+    setting.handoff = predict::median_handoff(prices.into_iter()).unwrap_or(setting.handoff);
     let [apart, together] = runs;
     if apart.is_empty() {
         return Ok(None);

@@ -4,8 +4,8 @@
 use super::super::report::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
 use super::workers::{AES_GCM, TRIPLE_DES};
 use super::{Setting, explain, graph};
-use crate::bench::{Prepared, Run, Subject};
-use crate::measure::Measured;
+use harness::{Prepared, Run, Subject};
+use report::measure::Measured;
 
 /// Steps of Work on each packet.
 const STEPS: [usize; 8] = [0, 12, 25, 50, 100, 200, 400, 1600];

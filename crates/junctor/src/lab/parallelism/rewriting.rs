@@ -3,9 +3,9 @@
 
 use super::super::report::{Cell, Origin, Section, Table};
 use super::{STUDY_CORES, Setting, explain, graph};
-use crate::bench::{Prepared, Run, Subject};
-use crate::measure::Measured;
-use crate::parallelize::{self, Goal, Outcome};
+use harness::{Prepared, Run, Subject};
+use predict::{Goal, Outcome};
+use report::measure::Measured;
 
 /// One task receives and computes, one sends: work for two cores, most of it the first one's.
 const BEFORE: &str = "\
@@ -40,7 +40,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
             // Short rounds, and more of them.
             runs: (4 * setting.common.rounds().min(8), setting.run_ms().div_ceil(4)),
         };
-        let outcome = parallelize::rewrite(&before, &notes, &goal).map_err(explain)?;
+        let outcome = predict::rewrite(&before, &notes, &goal).map_err(explain)?;
         let measured = if cores <= setting.cores { Some(measure(setting, &outcome, cores)?) } else { None };
         setting.note(
             format!("parallelism.rewriting.before_modelled_mpps_{cores}"),

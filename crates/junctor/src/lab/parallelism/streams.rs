@@ -8,10 +8,10 @@ use engine::balance::Problem;
 
 use super::super::report::{Bar, Cell, Origin, Plot, Section, Table, digits};
 use super::{STUDY_CORES, Setting, explain, graph};
-use crate::bench::{Prepared, Run, Subject};
-use crate::measure::Measured;
-use crate::place::{self, Place};
-use crate::plan::{Prediction, Trial};
+use conf::place::{self, Place};
+use harness::{Prepared, Run, Subject};
+use predict::{Prediction, Trial};
+use report::measure::Measured;
 
 /// Packets that hosts send, in proportion: each as much to each of the three others.
 const SHARES: [u32; 4] = [12, 6, 4, 2];

@@ -4,9 +4,9 @@
 use super::super::report::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
 use super::super::shared::counts;
 use super::{STUDY_CORES, Setting, explain, graph};
-use crate::bench::{Run, Subject};
-use crate::measure::Measured;
-use crate::plan::{Prediction, Trial};
+use harness::{Run, Subject};
+use predict::{Prediction, Trial};
+use report::measure::Measured;
 
 const ROUTER: &str = include_str!("../../../../../conf/ip-router.click");
 /// Where in the router all packets pass, and what else happens to them there.

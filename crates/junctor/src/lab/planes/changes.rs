@@ -15,9 +15,9 @@ use super::measure::on_core;
 use super::subject::{Device, Placement, Plan, client, router};
 use super::testbed::{Testbed, frame};
 use super::{Asked, Cores, LEFT_OUT};
-use crate::test::inside;
 use tester::station::Station;
 use tester::trial::Trial;
+use trials::inside;
 
 /// Frames a second while changes are made: so few that a machine with much else to do takes them all.
 const RATE: f64 = 2000.0;

@@ -5,7 +5,7 @@ use super::super::report::{Cell, Origin, Section, Table, digits};
 use super::super::shared::Setting;
 use super::measure::{Found, LOAD_PAYLOAD};
 use super::subject::{Device, Placement, Subject};
-use crate::measure::Measured;
+use report::measure::Measured;
 
 /// Rates that differ by less count as equal.
 const EQUAL: f64 = 0.1;

@@ -16,7 +16,7 @@ use super::iperf::{self, Flow};
 use super::subject::{Device, Subject, client};
 use super::testbed::{Testbed, frame};
 use super::{Asked, Cores};
-use crate::test::inside;
+use trials::inside;
 
 /// Payloads in bytes: the study's range, and the sizes that it names.
 pub(super) const PAYLOADS: [usize; 5] = [64, 564, 1064, 1472, 8972];

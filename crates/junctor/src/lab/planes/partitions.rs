@@ -9,7 +9,7 @@ use super::Cores;
 use super::measure::{Rates, beside, on_core, parameters, search};
 use super::subject::{Device, Placement, Plan, passthrough};
 use super::testbed::{Testbed, frame};
-use crate::test::inside;
+use trials::inside;
 
 /// Partitions at most.
 const MOST: usize = 4;

@@ -9,8 +9,8 @@ use super::measure::{DELAY_PAYLOAD, Delays, Found, LOAD_PAYLOAD, Rate, Rates, pa
 use super::partitions::Spread;
 use super::subject::Device;
 use super::{Asked, Cores, LEFT_OUT};
-use crate::measure::Measured;
-use crate::test::inside::QUANTILES;
+use report::measure::Measured;
+use trials::inside::QUANTILES;
 
 const LOADS: [(bool, &str, &str); 2] = [(false, "idle", "idle"), (true, "asked", "requests")];
 /// In place of payloads that do not pass a guest.

@@ -17,7 +17,7 @@ use tester::station::Station;
 use wire::MacAddr;
 
 use super::subject::Device;
-use crate::test::inside;
+use trials::inside;
 
 /// Ethernet addresses of a guest that routes.
 const GUEST: [&str; 2] = ["02:00:00:00:01:01", "02:00:00:00:02:01"];

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Configurations before they run.
+//!
+//! A [`Source`] says where a configuration comes from, and loads it. [`Loaded`] has the graph, and prints what is wrong. [`cores`] reads
+//! how many workers a router gets, and [`place`] reads which of them run which tasks.
+#![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use]
+extern crate report;
+
+pub mod cores;
+pub mod place;
+mod source;
+
+pub use source::{Form, Loaded, Origin, Source, registry, without_secrets};

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs a configuration on devices in memory with made-up traffic, and measures it.
+//!
+//! A [`Subject`] is a configuration with its traffic. It builds a [`Prepared`] router on a number of workers, and each run of that
+//! router gives a [`Run`]: packets, and the time of each worker, task and element. A [`Bench`] provides the devices; their traffic is
+//! a [`Pattern`], which the configuration's own text describes. [`handoff`] measures what packets cost that change cores.
+#![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod handoff;
+mod shares;
+mod subject;
+mod traffic;
+
+pub use subject::{Failed, Prepared, Run, Subject, lengths, run_together};
+pub use traffic::{Bench, Pattern};

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Messages between a controller and its agents: encrypted, and only between holders of the same key.
+//!
+//! The Noise protocol `NNpsk0` (rev. 34, section 9.2): the shared key goes into the first message, so an agent answers nothing at all
+//! to whom does not hold it, and each connection has keys of its own. A Noise message is at most 65,535 bytes long; what is said in
+//! JSON goes in as many as it takes, each behind two bytes of length, with a first byte that says whether more follow.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use snow::{Builder, HandshakeState, TransportState};
+
+use super::places::PLACES;
+
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+/// What both sides must mean.
+const PROLOGUE: &[u8] = b"junctor test agent";
+/// Version of what is said, which both sides tell in their introduction.
+const VERSION: u32 = 5;
+/// What an agent tells instead of its version if it serves as many as it can.
+const BUSY: u32 = 0;
+const LONGEST: usize = 65_535;
+/// The longest words of an introduction: a key of 32 bytes, a version, and a tag of 16 bytes.
+const FIRST: usize = 52;
+/// What Noise adds to a message.
+const TAG: usize = 16;
+/// The most bytes that one side may say at once.
+const MOST: usize = 64 << 20;
+/// How long the other side has for being reached, and for saying the first words.
+const PATIENCE: Duration = Duration::from_secs(15);
+const KEY: usize = 32;
+
+/// Why nothing was said or heard.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("{}", said(.0))]
+    Io(#[from] io::Error),
+    #[error("not the same key, or no agent of junctor's; see that all machines have the same file of --key")]
+    Stranger,
+    #[error(
+        "the other side is of another version of junctor: it speaks version {0} of the agents' protocol, this one {VERSION}; \
+         install the same on all machines"
+    )]
+    Version(u32),
+    #[error("{PLACES} controllers are served there already; end one of them, or wait")]
+    Busy,
+    #[error("the connection was tampered with")]
+    Tampered,
+    #[error("what was said is not understood: {0}")]
+    Unclear(#[from] serde_json::Error),
+    #[error("more than {MOST} bytes at once")]
+    TooLong,
+}
+
+/// A secret that controller and agents share.
+#[derive(Clone)]
+pub(crate) struct Key([u8; KEY]);
+
+impl Key {
+    /// Reads it from a file of 64 hexadecimal digits that only its owner may read.
+    pub(crate) fn read(path: &Path) -> Result<Key, String> {
+        let name = path.display();
+        let wrong =
+            |why: io::Error| format!("{name}: {why}; 'junctor test agent --new-key {name}' makes one");
+        let mode = std::fs::metadata(path).map_err(wrong)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            return Err(format!(
+                "{name} may be read by others (mode {:o}); 'chmod 600 {name}' mends it",
+                mode & 0o777
+            ));
+        }
+        let text = std::fs::read_to_string(path).map_err(wrong)?;
+        Key::parse(text.trim()).ok_or_else(|| {
+            format!(
+                "{name}: a key is {} hexadecimal digits; 'junctor test agent --new-key {name}' makes one",
+                2 * KEY
+            )
+        })
+    }
+
+    fn parse(text: &str) -> Option<Key> {
+        let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+        let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+        (digits.len() == 2 * KEY).then(|| bytes.try_into().ok().map(Key))?
+    }
+
+    /// Makes one by chance, and a file of it that only its owner may read. A file that is there stays as it is.
+    pub(super) fn make(path: &Path) -> Result<(), String> {
+        let mut bytes = [0; KEY];
+        let wrong = |why: io::Error| format!("{}: {why}", path.display());
+        std::fs::File::open("/dev/urandom")
+            .and_then(|mut chance| chance.read_exact(&mut bytes))
+            .map_err(wrong)?;
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        file.and_then(|mut file| writeln!(file, "{text}")).map_err(wrong)
+    }
+}
+
+/// A connection to somebody who holds the same key.
+pub(super) struct Channel {
+    stream: TcpStream,
+    noise: TransportState,
+    /// The message that is on its way.
+    sealed: Vec<u8>,
+}
+
+impl Channel {
+    /// Connects to an agent. Each later word of it may take as long as `patience`.
+    pub(super) fn connect(address: &str, key: &Key, patience: Duration) -> Result<Channel, Error> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(stream) => return Channel::introduce(stream, key, patience),
+                Err(why) => last = why,
+            }
+        }
+        Err(last.into())
+    }
+
+    fn introduce(mut stream: TcpStream, key: &Key, patience: Duration) -> Result<Channel, Error> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut noise = builder(key)?.build_initiator().map_err(|_| Error::Stranger)?;
+        let mut buffer = vec![0; LONGEST];
+        tell(&mut stream, &mut noise, &mut buffer, VERSION)?;
+        // An agent with another key hangs up without a word.
+        learn(&mut stream, &mut noise, &mut buffer)?;
+        Channel::open(stream, noise, patience)
+    }
+
+    /// Hears who called; who has the key is told if it `may` not come in. Each word of theirs may take as long as `patience`.
+    pub(super) fn accept(
+        mut stream: TcpStream,
+        key: &Key,
+        patience: Duration,
+        may: impl FnOnce() -> bool,
+    ) -> Result<Channel, Error> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut noise = builder(key)?.build_responder().map_err(|_| Error::Stranger)?;
+        let mut buffer = vec![0; LONGEST];
+        let known = learn(&mut stream, &mut noise, &mut buffer);
+        // Who holds the key is told in any case.
+        let may = may();
+        if !matches!(known, Err(Error::Stranger | Error::Io(_))) {
+            tell(&mut stream, &mut noise, &mut buffer, if may { VERSION } else { BUSY })?;
+        }
+        known?;
+        if !may {
+            return Err(Error::Busy);
+        }
+        Channel::open(stream, noise, patience)
+    }
+
+    fn open(stream: TcpStream, noise: HandshakeState, patience: Duration) -> Result<Channel, Error> {
+        stream.set_read_timeout(Some(patience))?;
+        let noise = noise.into_transport_mode().map_err(|_| Error::Stranger)?;
+        Ok(Channel { stream, noise, sealed: vec![0; LONGEST] })
+    }
+
+    /// From now on, each word of the other side may take so long.
+    pub(super) fn wait_at_most(&mut self, patience: Duration) -> Result<(), Error> {
+        Ok(self.stream.set_read_timeout(Some(patience))?)
+    }
+
+    /// Says something.
+    pub(super) fn say(&mut self, what: &impl Serialize) -> Result<(), Error> {
+        let text = serde_json::to_vec(what)?;
+        if text.len() > MOST {
+            return Err(Error::TooLong);
+        }
+        let mut parts = text.chunks(LONGEST - TAG - 1).peekable();
+        while let Some(part) = parts.next() {
+            let more = u8::from(parts.peek().is_some());
+            let plain = [&[more], part].concat();
+            let len = self.noise.write_message(&plain, &mut self.sealed).map_err(|_| Error::Tampered)?;
+            put(&mut self.stream, &self.sealed[..len])?;
+        }
+        Ok(())
+    }
+
+    /// Hears something.
+    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
+        let mut text = Vec::new();
+        loop {
+            let message = take(&mut self.stream, LONGEST)?;
+            let len = self.noise.read_message(&message, &mut self.sealed).map_err(|_| Error::Tampered)?;
+            let [more, part @ ..] = &self.sealed[..len] else { return Err(Error::Tampered) };
+            text.extend_from_slice(part);
+            if text.len() > MOST {
+                return Err(Error::TooLong);
+            }
+            if *more == 0 {
+                return Ok(serde_json::from_slice(&text)?);
+            }
+        }
+    }
+}
+
+/// Introduces this side.
+fn tell(
+    stream: &mut TcpStream,
+    noise: &mut HandshakeState,
+    buffer: &mut [u8],
+    version: u32,
+) -> Result<(), Error> {
+    let len = noise.write_message(&version.to_be_bytes(), buffer).map_err(|_| Error::Stranger)?;
+    Ok(put(stream, &buffer[..len])?)
+}
+
+/// Learns who the other side is.
+fn learn(stream: &mut TcpStream, noise: &mut HandshakeState, buffer: &mut [u8]) -> Result<(), Error> {
+    let message = take(stream, FIRST).map_err(stranger)?;
+    let len = noise.read_message(&message, buffer).map_err(|_| Error::Stranger)?;
+    match buffer[..len].try_into().map(u32::from_be_bytes) {
+        Ok(VERSION) => Ok(()),
+        Ok(BUSY) => Err(Error::Busy),
+        Ok(other) => Err(Error::Version(other)),
+        Err(_) => Err(Error::Stranger),
+    }
+}
+
+fn builder(key: &Key) -> Result<Builder<'_>, Error> {
+    let pattern = PATTERN.parse().map_err(|_| Error::Stranger)?;
+    let builder = Builder::new(pattern).psk(0, &key.0).and_then(|builder| builder.prologue(PROLOGUE));
+    builder.map_err(|_| Error::Stranger)
+}
+
+/// An error in the words of those who talk to each other.
+fn said(why: &io::Error) -> String {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    match why.kind() {
+        BrokenPipe | ConnectionReset | UnexpectedEof => "the other side hung up".to_owned(),
+        TimedOut | WouldBlock => "the other side said nothing for too long".to_owned(),
+        _ => why.to_string(),
+    }
+}
+
+/// Who hangs up, or says nothing, during the introduction is a stranger.
+fn stranger(why: io::Error) -> Error {
+    use io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    match why.kind() {
+        UnexpectedEof | ConnectionReset | TimedOut | WouldBlock => Error::Stranger,
+        _ => Error::Io(why),
+    }
+}
+
+/// Sends a message behind its length.
+fn put(stream: &mut impl Write, message: &[u8]) -> io::Result<()> {
+    let len = u16::try_from(message.len()).map_err(io::Error::other)?;
+    stream.write_all(&[&len.to_be_bytes(), message].concat())
+}
+
+/// Receives one of at most `most` bytes.
+fn take(stream: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut len = [0; 2];
+    stream.read_exact(&mut len)?;
+    let len = usize::from(u16::from_be_bytes(len));
+    if len > most {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut message = vec![0; len];
+    stream.read_exact(&mut message)?;
+    Ok(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    const FOR_EVER: Duration = Duration::from_secs(60);
+
+    fn key(byte: u8) -> Key {
+        Key([byte; KEY])
+    }
+
+    /// An agent that repeats what it hears, once, and who called it.
+    fn echo(key: Key) -> (String, thread::JoinHandle<Result<String, Error>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let address = listener.local_addr().expect("its address").to_string();
+        let agent = thread::spawn(move || {
+            let (stream, _) = listener.accept()?;
+            let mut channel = Channel::accept(stream, &key, FOR_EVER, || true)?;
+            let heard: String = channel.hear()?;
+            channel.say(&heard)?;
+            Ok(heard)
+        });
+        (address, agent)
+    }
+
+    #[test]
+    fn what_is_said_is_heard_however_long() {
+        for len in [0, 1, LONGEST - TAG - 3, LONGEST, 1_000_000] {
+            let (address, agent) = echo(key(7));
+            let text = "x".repeat(len);
+            let mut channel = Channel::connect(&address, &key(7), FOR_EVER).expect("a channel");
+            channel.say(&text).expect("said");
+            assert!(channel.hear::<String>().expect("heard") == text, "{len}");
+            assert!(agent.join().expect("no panic").expect("no error") == text, "{len}");
+        }
+    }
+
+    #[test]
+    fn who_has_another_key_learns_nothing() {
+        let (address, agent) = echo(key(7));
+        assert!(matches!(Channel::connect(&address, &key(8), FOR_EVER), Err(Error::Stranger)));
+        assert!(matches!(agent.join().expect("no panic"), Err(Error::Stranger)));
+    }
+
+    #[test]
+    fn who_has_the_key_is_told_that_there_is_no_place() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let address = listener.local_addr().expect("its address").to_string();
+        let agent = thread::spawn(move || {
+            let (stream, _) = listener.accept()?;
+            Channel::accept(stream, &key(7), FOR_EVER, || false).map(drop)
+        });
+        let told = Channel::connect(&address, &key(7), FOR_EVER);
+        assert!(matches!(told, Err(Error::Busy)));
+        assert!(matches!(agent.join().expect("no panic"), Err(Error::Busy)));
+    }
+
+    #[test]
+    fn who_is_of_another_version_is_told_so() {
+        let (address, agent) = echo(key(7));
+        let mut stream = TcpStream::connect(address).expect("connected");
+        let key = key(7);
+        let mut noise = builder(&key).expect("a builder").build_initiator().expect("an initiator");
+        let mut buffer = vec![0; LONGEST];
+        let len = noise.write_message(&9u32.to_be_bytes(), &mut buffer).expect("words");
+        put(&mut stream, &buffer[..len]).expect("sent");
+        let Err(why) = agent.join().expect("no panic") else { panic!("it was served") };
+        let said = why.to_string();
+        assert!(said.contains("speaks version 9") && said.contains(&format!("this one {VERSION}")), "{said}");
+        // And so it would say.
+        let reply = take(&mut stream, FIRST).expect("words");
+        let len = noise.read_message(&reply, &mut buffer).expect("words of who holds the key");
+        assert_eq!(buffer[..len], VERSION.to_be_bytes());
+    }
+
+    #[test]
+    fn who_speaks_another_protocol_is_a_stranger() {
+        let (address, agent) = echo(key(7));
+        let mut stream = TcpStream::connect(address).expect("connected");
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("sent");
+        stream.shutdown(std::net::Shutdown::Write).expect("shut down");
+        assert!(matches!(agent.join().expect("no panic"), Err(Error::Stranger)));
+        let mut reply = Vec::new();
+        // The agent may have closed before it read all, which resets the connection: nothing comes either way.
+        let _ = stream.read_to_end(&mut reply);
+        assert!(reply.is_empty());
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let address = listener.local_addr().expect("its address").to_string();
+        let agent = thread::spawn(move || {
+            let (stream, _) = listener.accept()?;
+            Channel::accept(stream, &key(7), FOR_EVER, || true)?.hear::<String>()
+        });
+        let mut channel = Channel::connect(&address, &key(7), FOR_EVER).expect("a channel");
+        let len = channel.noise.write_message(b"\0\"hello\"", &mut channel.sealed).expect("sealed");
+        channel.sealed[3] ^= 1;
+        put(&mut channel.stream, &channel.sealed[..len]).expect("sent");
+        assert!(matches!(agent.join().expect("no panic"), Err(Error::Tampered)));
+    }
+
+    #[test]
+    fn keys_are_files_of_their_owner() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("key");
+        assert!(Key::read(&path).err().is_some_and(|why| why.contains("--new-key")));
+        Key::make(&path).expect("a key");
+        let made = Key::read(&path).expect("read");
+        assert_ne!(made.0, [0; KEY]);
+        assert!(Key::make(&path).is_err(), "a key is not written over");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("changed");
+        assert!(Key::read(&path).err().is_some_and(|why| why.contains("chmod 600")));
+        for bad in ["", "12", &"g".repeat(64), &"0".repeat(63), &"0".repeat(65)] {
+            assert!(Key::parse(bad).is_none(), "{bad}");
+        }
+    }
+}

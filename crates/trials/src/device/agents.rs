@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is behind interfaces of other machines, where agents run: generator, sink, or both.
+
+use serde_json::{Value, json};
+use tester::station::{Member, Port};
+
+use super::name::Place;
+use super::ports::flows_of;
+use super::{Plugged, Setup, Traffic};
+use crate::agent::{Key, Opened, PortWord, Question, Reach, Remote};
+
+/// The agents of a test, with their interfaces open.
+struct Crew {
+    agents: Vec<Remote>,
+    /// Which agent has each port.
+    owners: Vec<usize>,
+    /// By port.
+    opened: Vec<Opened>,
+}
+
+impl Crew {
+    /// Connects to all agents and has them open these interfaces.
+    fn open(places: &[Place], setup: &Setup) -> Result<Crew, String> {
+        let key = setup.key.as_ref().ok_or("agents: --key names the file of the agents' key")?;
+        let key = Key::read(key)?;
+        let mut addresses: Vec<&str> = Vec::new();
+        let mut owners = Vec::new();
+        for place in places {
+            let known = addresses.iter().position(|address| *address == place.address);
+            owners.push(known.unwrap_or(addresses.len()));
+            if known.is_none() {
+                addresses.push(&place.address);
+            }
+        }
+        let mut agents = Vec::new();
+        for (agent, address) in addresses.iter().enumerate() {
+            let own = places.iter().zip(&owners).filter(|(_, owner)| **owner == agent);
+            let names: Vec<&str> = own.filter_map(|(place, _)| place.name()).collect();
+            let label = match &names[..] {
+                [] => (*address).to_owned(),
+                names => format!("{} ({address})", names.join(", ")),
+            };
+            agents.push(Remote::connect(label, address, &key)?);
+        }
+        let mut opened: Vec<Option<Opened>> = places.iter().map(|_| None).collect();
+        for (number, agent) in agents.iter_mut().enumerate() {
+            let word = |(place, owner): (&Place, &usize)| PortWord {
+                name: place.port(),
+                interface: (*owner == number).then(|| place.interface.clone()),
+            };
+            let told = agent.open(places.iter().zip(&owners).map(word).collect(), setup.driver)?;
+            let own = opened.iter_mut().zip(&owners).filter(|(_, owner)| **owner == number);
+            own.zip(told).for_each(|((port, _), told)| *port = Some(told));
+        }
+        let all: Option<Vec<Opened>> = opened.into_iter().collect();
+        let opened = all.ok_or("agents: one of them did not say what it has opened")?;
+        Ok(Crew { agents, owners, opened })
+    }
+
+    /// Whether all have one clock.
+    fn is_timed(&self) -> bool {
+        let clock = |agent: &Remote| agent.hello().clock.clone();
+        self.agents.windows(2).all(|pair| clock(&pair[0]) == clock(&pair[1]))
+    }
+
+    /// For the conditions of a result.
+    fn json(&self, places: &[Place]) -> Value {
+        let agent = |(number, agent): (usize, &Remote)| {
+            let ports = places.iter().zip(&self.owners).filter(|(_, owner)| **owner == number);
+            let ports: Vec<&Place> = ports.map(|(place, _)| place).collect();
+            json!({
+                "address": ports.first().map(|place| &place.address),
+                "ports": ports.iter().map(|place| place.port()).collect::<Vec<_>>(),
+                "interfaces": ports.iter().map(|place| &place.interface).collect::<Vec<_>>(),
+                "machine": agent.hello().machine,
+            })
+        };
+        self.agents.iter().enumerate().map(agent).collect()
+    }
+}
+
+/// Has agents plug these interfaces in.
+pub(super) fn plug(places: &[Place], setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+    let mut crew = Crew::open(places, setup)?;
+    let names: Vec<String> = places.iter().map(Place::port).collect();
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let flows = flows_of(&known, setup, |port, (host_mac, host), via| {
+        crew.agents[crew.owners[port]].resolve(Question { port, host_mac, host, via })
+    })?;
+    let ports = names.iter().zip(&crew.opened);
+    let ports = ports.map(|(name, opened)| Port::elsewhere(name, &opened.driver, opened.mtu)).collect();
+    let mut plugged = Plugged { in_memory: false, ..Plugged::new(ports, &flows, traffic)? };
+    plugged.link_bits = crew.opened.iter().filter_map(|opened| opened.link_bits).min();
+    plugged.notes = crew.opened.iter().filter_map(|opened| opened.note.clone()).collect();
+    if !crew.is_timed() {
+        plugged
+            .notes
+            .push("Latency is not measured: the agents' machines have clocks of their own.".to_owned());
+    }
+    plugged.agents = crew.json(places);
+    let is_timed = crew.is_timed();
+    let members = crew.agents.into_iter().map(|agent| Box::new(agent) as Box<dyn Member>).collect();
+    plugged.station.lead(members, crew.owners, is_timed).map_err(|why| why.to_string())?;
+    Ok(plugged)
+}
+
+/// What the agents reach by themselves: the least of them, one after the other.
+pub(super) fn loopback(
+    places: &[Place],
+    setup: &Setup,
+    traffic: &Traffic,
+) -> Result<(Reach, String), String> {
+    let mut crew = Crew::open(places, setup)?;
+    let reached: Result<Vec<Reach>, String> =
+        crew.agents.iter_mut().map(|agent| agent.calibrate(traffic.size)).collect();
+    let slowest = reached?.into_iter().min_by(|a, b| a.rate.total_cmp(&b.rate));
+    let what = "a virtual cable on each agent's machine, of which this is the slowest".to_owned();
+    Ok((slowest.ok_or("agents: none is named")?, what))
+}
