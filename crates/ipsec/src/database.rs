@@ -3,6 +3,7 @@
 
 mod adjust;
 mod ahead;
+mod error;
 mod whole;
 mod writer;
 
@@ -25,6 +26,7 @@ use crate::selector::Flow;
 use crate::spd::{Policies, Rule};
 use crate::targets::{self, Target};
 pub use ahead::AHEAD;
+pub use error::{Error, ErrorKind};
 pub use whole::Configured;
 use writer::{Group, Writer};
 
@@ -35,47 +37,6 @@ pub type SpiRange = RangeInclusive<u32>;
 const RESERVED_NS: u64 = 165_000_000_000;
 /// Attempts to find a free SPI.
 const ATTEMPTS: u32 = 64;
-
-/// Why a change was not made. Nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// There is one already.
-    #[error("there is an association with SPI {:#x} to {} already", .0.spi, .0.dst)]
-    Exists(Id),
-    /// There is none.
-    #[error("there is no association with SPI {:#x} to {}", .0.spi, .0.dst)]
-    NoAssociation(Id),
-    /// There is one already.
-    #[error("there is a policy of this direction and selector already")]
-    PolicyExists,
-    /// There is none.
-    #[error("there is no policy of this direction and selector")]
-    NoPolicy,
-    /// UDP around ESP cannot be added to an association, or be taken away.
-    #[error("the association with SPI {:#x} to {} keeps UDP around ESP, or has none: make a new one", .0.spi, .0.dst)]
-    Encapsulation(Id),
-    /// A tunnel's ends differ from the association's.
-    #[error("the tunnel's ends are not the association's")]
-    Ends,
-    /// The two prefixes of a selector are of two families.
-    #[error("source and destination are of two families")]
-    Families,
-    /// No number is left.
-    #[error("no SPI between {:#x} and {:#x} is free, or none was found in {ATTEMPTS} attempts", .0.start(), .0.end())]
-    NoSpi(SpiRange),
-    /// Something is wrong about the association.
-    #[error(transparent)]
-    Sa(#[from] SaError),
-    /// Old versions wait for workers.
-    #[error("too many changes wait for the workers: try again")]
-    Busy,
-}
-
-impl From<Busy> for Error {
-    fn from(_: Busy) -> Error {
-        Error::Busy
-    }
-}
 
 /// An association and its identity, so that a lookup compares that without a look at the association.
 type Entry = (Id, Arc<Association>);
@@ -443,7 +404,7 @@ impl Database {
         let key = policy.key();
         let before = writer.rules.get(&key).cloned();
         if before.is_some() && !replaces {
-            return Err(Error::PolicyExists);
+            return Err(Error::PolicyExists(key.into()));
         }
         let rule = writer.make_rule(policy, before.as_deref(), &self.domain);
         let reader = self.domain.register("ipsec");
@@ -468,7 +429,7 @@ impl Database {
     /// There is none, or [`Error::Busy`].
     pub fn remove_policy(&self, key: &PolicyKey) -> Result<Policy, Error> {
         let mut writer = self.lock_to_change()?;
-        let rule = writer.rules.get(key).cloned().ok_or(Error::NoPolicy)?;
+        let rule = writer.rules.get(key).cloned().ok_or_else(|| Error::NoPolicy(key.clone().into()))?;
         let reader = self.domain.register("ipsec");
         self.policies_of(key.direction == Direction::Out).remove(key, &reader)?;
         writer.rules.remove(key);
@@ -545,14 +506,22 @@ impl Database {
 
 /// Whether what an association says of its ends fits together.
 fn check(config: &AssociationConfig) -> Result<(), Error> {
+    let ends = (config.src, config.dst);
     match config.esp.mode {
-        esp::Mode::Tunnel { from, to } if (from, to) != (config.src, config.dst) => Err(Error::Ends),
+        esp::Mode::Tunnel { from, to } if (from, to) != ends => {
+            Err(Error::Ends { spi: config.esp.spi, tunnel: (from, to), ends })
+        }
         _ => Ok(()),
     }
 }
 
 fn check_policy(policy: &Policy) -> Result<(), Error> {
-    if policy.selector.src.is_six() == policy.selector.dst.is_six() { Ok(()) } else { Err(Error::Families) }
+    let selector = &policy.selector;
+    if selector.src.is_six() == selector.dst.is_six() {
+        Ok(())
+    } else {
+        Err(Error::Families(policy.key().into()))
+    }
 }
 
 #[inline]

@@ -119,7 +119,10 @@ fn what_cannot_be_followed_changes_nothing() {
     reserved.esp.spi = 7;
     assert!(twice.add(reserved).is_err());
     let mut twice = configured([], [policy(1, "out", 0)]);
-    assert_eq!(twice.add_policy(policy(1, "out", 5)), Err(Error::PolicyExists));
+    assert_eq!(
+        twice.add_policy(policy(1, "out", 5)),
+        Err(Error::PolicyExists(policy(1, "out", 5).key().into()))
+    );
     assert!(twice.add_policy(policy(1, "in", 5)).is_ok());
     assert_eq!((database.associations().len(), database.policies().len()), (1, 1));
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use ipsec::{AssociationConfig, Id, Policy, PolicyKey, SpiRange, Usage};
+use ipsec::{AssociationConfig, ErrorKind, Id, Policy, PolicyKey, SpiRange, Usage};
 
 /// Why something was not done: the number that the kernel has for it, and words for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,18 +35,21 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+/// The kernel's number for an error of databases.
+pub(crate) fn errno_of(kind: ErrorKind) -> i32 {
+    match kind {
+        ErrorKind::Exists => libc::EEXIST,
+        ErrorKind::NoAssociation => libc::ESRCH,
+        ErrorKind::NoPolicy | ErrorKind::NoSpi => libc::ENOENT,
+        ErrorKind::Invalid => libc::EINVAL,
+        // charon(8) tries again on its own.
+        ErrorKind::Busy => libc::EBUSY,
+    }
+}
+
 impl From<ipsec::Error> for Refusal {
     fn from(error: ipsec::Error) -> Refusal {
-        use ipsec::Error as E;
-        let errno = match &error {
-            E::Exists(_) | E::PolicyExists => libc::EEXIST,
-            E::NoAssociation(_) => libc::ESRCH,
-            E::NoPolicy | E::NoSpi(_) => libc::ENOENT,
-            E::Ends | E::Families | E::Encapsulation(_) | E::Sa(_) => libc::EINVAL,
-            // charon(8) tries again on its own.
-            E::Busy => libc::EBUSY,
-        };
-        Refusal::new(errno, error.to_string())
+        Refusal::new(errno_of(error.kind()), error.to_string())
     }
 }
 

@@ -102,7 +102,7 @@ impl Kernel for Local {
     }
 
     fn policy(&mut self, key: &PolicyKey) -> Result<Found<Policy>, Refusal> {
-        let rule = self.database.policy(key).ok_or(Error::NoPolicy)?;
+        let rule = self.database.policy(key).ok_or_else(|| Error::NoPolicy(key.clone().into()))?;
         Ok(found_policy(&rule, (self.now_ns)(), wall()))
     }
 

@@ -4,11 +4,13 @@
 use std::net::IpAddr;
 
 use ipsec::text::{self, Keys};
-use ipsec::{Action, AssociationConfig, Event, Flow, Heard, Id, Policy, PolicyKey, Reached, SpiRange};
+use ipsec::{
+    Action, AssociationConfig, ErrorKind, Event, Flow, Heard, Id, Policy, PolicyKey, Reached, SpiRange,
+};
 use wire::Protocol;
 use zeroize::Zeroizing;
 
-use crate::kernel::{All, Carried, Found, Kernel, Refusal};
+use crate::kernel::{All, Carried, Found, Kernel, Refusal, errno_of};
 use crate::local::wall;
 
 /// Nanoseconds in a second.
@@ -23,18 +25,10 @@ pub trait Calls: Send {
     fn write(&mut self, handler: &str, value: &str) -> Result<(), Refusal>;
 }
 
-/// The kernel's number for what an element says about a change that it refuses: the same as for [`ipsec::Error`], whose words these are.
-pub fn refusal_of(why: &str) -> Refusal {
-    let known = [
-        ("there is an association with", libc::EEXIST),
-        ("there is no association with", libc::ESRCH),
-        ("there is a policy of", libc::EEXIST),
-        ("there is no policy of", libc::ENOENT),
-        ("no SPI between", libc::ENOENT),
-        ("too many changes wait", libc::EBUSY),
-    ];
-    let errno = known.iter().find(|(words, _)| why.contains(words)).map_or(libc::EINVAL, |(_, errno)| *errno);
-    Refusal::new(errno, why)
+/// The refusal that an element's answer stands for: [`ipsec::Error::answer`], or other words about what it was asked.
+pub fn refusal_of(answer: &str) -> Refusal {
+    let (why, kind) = ErrorKind::split(answer);
+    Refusal::new(errno_of(kind), why)
 }
 
 /// The databases behind an element's handlers.
@@ -127,12 +121,6 @@ fn name_of(id: Id) -> String {
     format!("dst {} spi {:#x}", id.dst, id.spi)
 }
 
-/// A policy of this key, of which nothing else is meant.
-fn key_text(key: &PolicyKey) -> String {
-    let (direction, selector) = (key.direction, key.selector.clone());
-    text::show_policy(&Policy { direction, selector, priority: 0, action: Action::Bypass, index: 0 })
-}
-
 impl<C: Calls> Kernel for Remote<C> {
     fn add(&mut self, config: AssociationConfig) -> Result<(), Refusal> {
         let done = self.calls.write("add_sa", &words_of(&config));
@@ -181,12 +169,15 @@ impl<C: Calls> Kernel for Remote<C> {
     }
 
     fn remove_policy(&mut self, key: &PolicyKey) -> Result<(), Refusal> {
-        self.calls.write("delete_policy", &key_text(key))
+        self.calls.write("delete_policy", &key.to_string())
     }
 
     fn policy(&mut self, key: &PolicyKey) -> Result<Found<Policy>, Refusal> {
-        let text = self.calls.read("policies", &key_text(key))?;
-        entries(&text).next().ok_or_else(|| ipsec::Error::NoPolicy.into()).and_then(policy_of)
+        let text = self.calls.read("policies", &key.to_string())?;
+        entries(&text)
+            .next()
+            .ok_or_else(|| ipsec::Error::NoPolicy(key.clone().into()).into())
+            .and_then(policy_of)
     }
 
     fn policies(&mut self) -> Result<All<Policy>, Refusal> {
@@ -278,14 +269,16 @@ mod tests {
                 "export" => {
                     let id = text::parse_id(parameter).unwrap();
                     let found = self.0.association(id).ok_or(ipsec::Error::NoAssociation(id));
-                    Ok(show(&*found.map_err(|why| refusal_of(&why.to_string()))?))
+                    Ok(show(&*found.map_err(|why| refusal_of(&why.answer()))?))
                 }
                 "policies" if parameter.is_empty() => {
                     Ok(self.0.policies().iter().map(|rule| text::show_policy(&rule.policy) + "\n").collect())
                 }
                 "policies" => {
-                    let found = self.0.policy(&text::parse_policy_key(parameter).unwrap());
-                    let found = found.ok_or_else(|| refusal_of(&ipsec::Error::NoPolicy.to_string()))?;
+                    let key = text::parse_policy_key(parameter).unwrap();
+                    let found = self.0.policy(&key);
+                    let found =
+                        found.ok_or_else(|| refusal_of(&ipsec::Error::NoPolicy(key.into()).answer()))?;
                     Ok(text::show_policy(&found.policy) + "\n\tused_ns 3000000000\n")
                 }
                 "count" => Ok(format!("{}\n", self.0.associations().len())),
@@ -294,7 +287,7 @@ mod tests {
         }
 
         fn write(&mut self, handler: &str, value: &str) -> Result<(), Refusal> {
-            let failed = |why: ipsec::Error| refusal_of(&format!("db.{handler}: {why}"));
+            let failed = |why: ipsec::Error| refusal_of(&format!("db.{handler}: {}", why.answer()));
             match handler {
                 "add_sa" => {
                     let config = text::parse_association(value).unwrap();
@@ -401,25 +394,27 @@ mod tests {
         assert_eq!(remote.set_policy(policy("priority 6"), false).unwrap_err().errno, libc::EEXIST);
     }
 
-    /// The words of each error lead to the number that it has in one process.
+    /// The kind of an error in an element's answer leads to the number that it has in one process. People do not see the kind.
     #[test]
     fn errors_keep_their_numbers() {
         let id = Id { dst: [192, 0, 2, 1].into(), spi: 256 };
+        let key = text::parse_policy_key("dir out").unwrap();
         use ipsec::Error as E;
-        for error in [
-            E::Exists(id),
-            E::NoAssociation(id),
-            E::PolicyExists,
-            E::NoPolicy,
-            E::Ends,
-            E::Encapsulation(id),
-            E::Families,
-            E::NoSpi(1..=2),
-            E::Busy,
+        for (error, errno) in [
+            (E::Exists(id), libc::EEXIST),
+            (E::NoAssociation(id), libc::ESRCH),
+            (E::PolicyExists(key.clone().into()), libc::EEXIST),
+            (E::NoPolicy(key.into()), libc::ENOENT),
+            (E::Encapsulation(id), libc::EINVAL),
+            (E::NoSpi(1..=2), libc::ENOENT),
+            (E::Busy, libc::EBUSY),
         ] {
-            let text = format!("Write handler 'db.add_sa' error: {error}");
-            assert_eq!(refusal_of(&text).errno, Refusal::from(error).errno, "{text}");
+            let text = format!("Write handler 'db.add_sa' error: {}", error.answer());
+            let (why, here) = (refusal_of(&text), Refusal::from(error));
+            assert_eq!((why.errno, here.errno), (errno, errno), "{text}");
+            assert!(why.why.ends_with(&here.why), "{why}");
         }
+        assert_eq!(refusal_of("there is an association with words of its own").errno, libc::EINVAL);
     }
 
     #[test]

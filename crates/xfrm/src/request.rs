@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests and their answers, as `net/xfrm/xfrm_user.c` has them.
 
-use ipsec::{Direction, Policy, PolicyKey};
+use ipsec::{Direction, ErrorKind, Policy, PolicyKey};
 
 use crate::association::{
     check_protocol, config_of, id_of, life_of, put_association, put_current, put_window,
 };
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Kernel, Refusal, errno_of};
 use crate::layout::{self, LifetimeConfig, NO_LIMIT, Spi, attribute, message};
 use crate::local::wall;
 use crate::netlink::{Attributes, Builder, Bytes, HEADER_LEN, Message, append, control, flag};
@@ -268,7 +268,11 @@ fn meant_policy(kernel: &mut dyn Kernel, body: &[u8]) -> Result<PolicyKey, Refus
         Which::Index(direction, index) => {
             let is_it = |policy: &Policy| policy.index == index && policy.direction == direction;
             let found = kernel.policies()?.find(|found| is_it(&found.what));
-            found.map(|found| found.what.key()).ok_or_else(|| ipsec::Error::NoPolicy.into())
+            found.map(|found| found.what.key()).ok_or_else(|| {
+                let direction = direction.name();
+                let why = format!("there is no policy 'index {index} dir {direction}': list the policies, and name one of these");
+                Refusal::new(errno_of(ErrorKind::NoPolicy), why)
+            })
         }
     }
 }

@@ -43,6 +43,8 @@
 //!
 //! **Drops:** none; IPsecEncrypt, IPsecDecrypt and IPsecCheck drop.
 //!
+//! The answer of a handler that failed ends with a word in brackets, for programs: `[exists]`, `[no-association]`, `[no-policy]`, `[no-spi]`, `[busy]`, `[invalid]`. After `[busy]` the same call may succeed later.
+//!
 //! Keys are secrets: handlers other than `export`, recordings and messages show `***` in their place.
 //!
 //! ```click
@@ -175,8 +177,7 @@ impl IpsecDatabase {
             configured.add(config).map_err(|why| format!("SA: {why}"))?;
         }
         for Rule(policy) in policies {
-            let shown = text::show_policy(&policy);
-            configured.add_policy(policy).map_err(|why| format!("POLICY {shown}: {why}"))?;
+            configured.add_policy(policy).map_err(|why| format!("POLICY: {why}"))?;
         }
         Ok(configured)
     }
@@ -215,7 +216,8 @@ impl IpsecDatabase {
             return Ok(self.database.policies().iter().map(|rule| line(rule)).collect());
         }
         let key = text::parse_policy_key(param).map_err(mistaken)?;
-        self.database.policy(&key).map(|rule| line(&rule)).ok_or_else(|| failed(Error::NoPolicy))
+        let found = self.database.policy(&key);
+        found.map(|rule| line(&rule)).ok_or_else(|| failed(Error::NoPolicy(key.into())))
     }
 
     fn change(&self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
@@ -263,7 +265,7 @@ fn mistaken(why: text::Mistake) -> HandlerError {
 }
 
 fn failed(why: Error) -> HandlerError {
-    HandlerError::Failed(why.to_string())
+    HandlerError::Failed(why.answer())
 }
 
 impl Element for IpsecDatabase {

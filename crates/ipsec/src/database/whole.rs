@@ -56,8 +56,10 @@ impl Configured {
     /// It contradicts itself, or there is one of the same direction and selector.
     pub fn add_policy(&mut self, policy: Policy) -> Result<(), Error> {
         super::check_policy(&policy)?;
-        let Place::Vacant(place) = self.places.entry(policy.key()) else { return Err(Error::PolicyExists) };
-        place.insert(self.policies.len());
+        match self.places.entry(policy.key()) {
+            Place::Occupied(place) => return Err(Error::PolicyExists(place.key().clone().into())),
+            Place::Vacant(place) => place.insert(self.policies.len()),
+        };
         self.policies.push(policy);
         Ok(())
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Policies as `ip xfrm policy` has them.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use super::words::{Mistake, SelectorWords, Words, mistake, safe, show_selector};
 use crate::policy::{Action, Direction, Kind, Policy, PolicyKey, Template};
+use crate::selector::Selector;
 
 const DIRECTIONS: &[(&str, Direction)] =
     &[("in", Direction::In), ("out", Direction::Out), ("fwd", Direction::Forward)];
@@ -96,7 +97,8 @@ fn parse_template(words: &mut Words<'_>) -> Result<Template, Mistake> {
 /// Writes a policy so that [`parse_policy`] reads the same.
 pub fn show_policy(policy: &Policy) -> String {
     let Policy { direction, selector, priority, action, index } = policy;
-    let mut text = format!("{} dir {} priority {priority}", show_selector(selector), direction.name());
+    let mut text = show_key(*direction, selector);
+    let _ = write!(text, " priority {priority}");
     if *index != 0 {
         let _ = write!(text, " index {index}");
     }
@@ -106,6 +108,16 @@ pub fn show_policy(policy: &Policy) -> String {
         Action::Protect(template) => show_template(&mut text, template),
     }
     text
+}
+
+fn show_key(direction: Direction, selector: &Selector) -> String {
+    format!("{} dir {}", show_selector(selector), direction.name())
+}
+
+impl fmt::Display for PolicyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&show_key(self.direction, &self.selector))
+    }
 }
 
 fn show_template(text: &mut String, template: &Template) {
