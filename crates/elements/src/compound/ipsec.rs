@@ -28,6 +28,11 @@ pub(super) fn rest6(router: &Router) -> &'static str {
     if router.ipsec.is_some() { "esp6[3] -> path6 :: IPsecPathMTU(ipsec)" } else { bfd::rest6(router) }
 }
 
+/// Where packets of a family to groups of which the kernel is a member go: ESP is opened first.
+pub(super) fn joined(router: &Router, family: u8) -> String {
+    if router.ipsec.is_some() { format!("esp{family}") } else { "own".to_owned() }
+}
+
 /// What checks received packets of a family, and names what does.
 pub(super) fn check(router: &Router, family: u8) -> String {
     if router.ipsec.is_none() {
@@ -240,24 +245,28 @@ pub(super) fn direct(
     text
 }
 
-/// The way of frames that the kernel sends by interface `i`, for the middle of a chain: its packets are protected, too. It hears of those that do not fit. In transport mode they leave
-/// by this interface and for the neighbour that the kernel chose, as fragments where they have become too long.
-pub(super) fn said(router: &Router, i: usize) -> String {
+/// The way of frames that the kernel sends by interface `i`, sorted by `said`: messages of control protocols go to `control`. Its packets are protected, too, and keep their queue. It hears of those
+/// that do not fit. In transport mode they leave by this interface and for the neighbour that the kernel chose, as fragments where they have become too long.
+pub(super) fn said(router: &Router, i: usize, control: &str) -> String {
     if router.ipsec.is_none() {
-        return String::new();
+        return format!("-> {control};\nsaid{i}[1], said{i}[2] -> out{i};\n");
     }
     let (encrypt, follow, mtu) = (encrypt(router, i), router.follow(i), router.interfaces[i].mtu);
     let mtu6 = mtu.max(ipv6::MTU_MIN);
     format!(
-        "kind{i} :: Classifier(12/0800, 12/86dd, -);\n\
+        "// Nobody can tell a protected hello from other packets: the paint says which queue is its own.\n    \
+         -> Paint(1) -> kind{i} :: Classifier(12/0800, 12/86dd, -);\n\
+         said{i}[1], said{i}[2] -> Paint(0) -> kind{i};\n\
          kind{i}[0], kind{i}[1] -> Strip(14) -> mine{i} :: {encrypt};\n\
          mine{i}[0] -> protected;\n\
-         mine{i}[1] -> Unstrip(14) -> said{i} :: ControlTraffic(LIMITED false);\n\
+         mine{i}[1] -> Unstrip(14) -> sent{i} :: PaintSwitch;\n\
          // In transport mode, packets keep their neighbour.\n\
          mine{i}[3] -> Unstrip(14) -> stays{i} :: Classifier(12/0800, -);\n\
-         stays{i}[0] -> IPFragmenter({mtu}{follow}) -> said{i};\n\
-         stays{i}[1] -> IP6Fragmenter({mtu6}, LOCAL true, MTU_ANNO true{follow}) -> said{i};\n\
-         kind{i}[2]\n    -> "
+         stays{i}[0] -> IPFragmenter({mtu}{follow}) -> sent{i};\n\
+         stays{i}[1] -> IP6Fragmenter({mtu6}, LOCAL true, MTU_ANNO true{follow}) -> sent{i};\n\
+         kind{i}[2] -> sent{i};\n\
+         sent{i}[1] -> {control};\n\
+         sent{i}[0] -> out{i};\n"
     )
 }
 

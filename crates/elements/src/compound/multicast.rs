@@ -36,10 +36,11 @@ fn table(router: &Router, six: &str, class: &str, from: usize) -> String {
         "// Packets to groups, by entries that the kernel's daemons make. Those without an entry go to the kernel, which tells the daemons.\n\
          // Of each entry it has a packet now and then, and forwards it.\n\
          rt{six}[{from}] -> mroute{six} :: {class}(LOCAL 0, UNKNOWN {unknown}, KERNEL {0}{vrf});\n\
-         mroute{six}[0] -> own;\n\
+         mroute{six}[0] -> {joined};\n\
          mroute{six}[{unknown}] -> nogroup{six} :: Punt(no-multicast-route) -> kernel;\n\
          mroute{six}[{0}] -> kernel;\n",
-        unknown + 1
+        unknown + 1,
+        joined = ipsec::joined(router, if six.is_empty() { 4 } else { 6 }),
     )
 }
 

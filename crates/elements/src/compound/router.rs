@@ -684,9 +684,8 @@ impl Router {
         format!(
             "// Its twin: the kernel's side of this interface. The kernel answers {asks} and gets all that is not {not_ours}, too.\n\
              // Control protocols have their own queues and limits both ways: no flood of other packets takes a hello's place.\n\
-             FromHost(host{i}{addresses}, TWIN {name}{mtu}{netns}{vrf}{routes}) -> {said}said{i}{class}\n    \
-             -> {control};\n\
-             said{i}[1], said{i}[2] -> out{i};\n\
+             FromHost(host{i}{addresses}, TWIN {name}{mtu}{netns}{vrf}{routes}) -> said{i} :: ControlTraffic(LIMITED false)\n    \
+             {said}\
              heard{i} :: ControlTraffic -> Queue({CONTROL_IN}) -> [0]first{i} :: PrioSched -> twin{i} :: ToHost(host{i});\n\
              punts{i} :: Queue({PUNTS}) -> [1]first{i};\n\
              heard{i}[1] -> forus{i} :: Punt(for-us, RATE 10000) -> punts{i};\n\
@@ -694,9 +693,7 @@ impl Router {
              own[{}] -> Unstrip(14) -> heard{i};\n\
              kernel[{0}] -> Unstrip(14) -> punts{i};\n{to_kernel}",
             i + 1,
-            said = ipsec::said(self, i),
-            // Declared where it is met first.
-            class = if self.ipsec.is_some() { "" } else { " :: ControlTraffic(LIMITED false)" },
+            said = ipsec::said(self, i, &control),
             to_kernel = ipsec::to_kernel(self, i),
         )
     }

@@ -3,7 +3,9 @@
 
 use wire::Protocol;
 
-use crate::wired::{ENDS, ENDS6, ESP, KEY, NETS, NETS6, Wired, dual, kind, packet, policies, sas, to, udp};
+use crate::wired::{
+    ENDS, ENDS6, ESP, KEY, NETS, NETS6, UDP, Wired, dual, kind, packet, policies, sas, sealed, to, udp,
+};
 
 /// The devices of a router with `HOST true`: interface m1, and the kernel's side of it.
 const M0: usize = 0;
@@ -96,6 +98,60 @@ fn packets_for_groups_leave_by_the_kernels_interface() {
                 let packet = udp(HERE[family], dst, 7, 40);
                 let esp = leaves_by_the_kernels_interface(&mut router, group(dst), &packet);
                 assert_eq!(esp.len(), 1, "{dst}");
+            }
+        }
+    }
+}
+
+/// A hello of OSPF takes the queue of control protocols, and is ahead of packets that were there before. That it is ESP makes no difference.
+#[test]
+fn protected_hellos_are_ahead_of_other_packets() {
+    let groups = ["224.0.0.5", "ff02::5"];
+    for (mut router, families) in routers(|family| transport(HERE[family], groups[family], 0x300)) {
+        for &family in families {
+            let other = frame(GATEWAY, &udp(HERE[family], ["10.9.0.9", "2001:db8:9999::9"][family], 7, 40));
+            let hello = packet(HERE[family], groups[family], Protocol::OSPF, &[0x5a; 44]);
+            let mut frames = vec![other; 6];
+            frames.push(frame(group(groups[family]), &hello));
+            let sent = router.send_frames(HOST1, &frames);
+            let kinds: Vec<_> = sent.iter().map(|(at, frame)| (*at, kind(&frame[14..]).0)).collect();
+            assert_eq!(kinds.len(), 7, "{:?}", router.router.drops());
+            assert_eq!(kinds[0], (M1, ESP), "{kinds:?}");
+            assert!(kinds[1..].iter().all(|kind| *kind == (M1, UDP)), "{kinds:?}");
+        }
+    }
+}
+
+/// ESP for groups that the kernel has joined is opened before the kernel gets it, on the link and beyond.
+#[test]
+fn esp_to_groups_is_opened() {
+    let groups = [["224.0.0.5", "239.1.1.1"], ["ff02::5", "ff1e::1"]];
+    let peers = ["10.1.0.9", "2001:db8:1::9"];
+    let sas = |family: usize| {
+        let sa = |group| {
+            format!("SA src {} dst {group} spi 0x300 mode transport aead aes-gcm {KEY} 128,\n", peers[family])
+        };
+        groups[family].map(sa).concat()
+    };
+    for (mut router, families) in routers(sas) {
+        for &family in families {
+            let (table, far) = (["mroute", "mroute6"][family], groups[family][1]);
+            router.router.write(&format!("r/{table}.set"), &format!("{} {far} 2 0", peers[family]));
+            for dst in groups[family] {
+                let clear = udp(peers[family], dst, 7, 40);
+                let policy = format!(
+                    "{}POLICY src {} dst {dst} dir out tmpl mode transport",
+                    sas(family),
+                    peers[family]
+                );
+                let esp = sealed(&policy, std::slice::from_ref(&clear));
+                assert_eq!(kind(&esp[0]), (ESP, to(dst)));
+                let ethertype: [u8; 2] = if family == 0 { [8, 0] } else { [0x86, 0xdd] };
+                let frame = [&group(dst)[..], &[2, 0, 0, 9, 0, 9], &ethertype, &esp[0]].concat();
+                let sent = router.send_frames(M1, &[frame]);
+                let kinds: Vec<_> = sent.iter().map(|(at, frame)| (*at, kind(&frame[14..]))).collect();
+                assert_eq!(kinds, [(HOST1, (UDP, to(dst)))], "{:?}", router.router.drops());
+                assert_eq!(sent[0].1[14 + [20, 40][family]..], clear[[20, 40][family]..]);
             }
         }
     }
