@@ -39,6 +39,9 @@ impl Arrived {
     }
 }
 
+/// The only byte of a keep-alive (RFC 3948, 2.3).
+pub(crate) const KEEP_ALIVE: u8 = 0xff;
+
 /// What there is in a packet for this host that may be ESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -126,7 +129,7 @@ fn find_in(packet: &[u8], outer: &Header) -> Result<Found, Dropped> {
             let len = usize::from(view.length());
             let carried = &payload[udp::HEADER_LEN..len];
             match carried {
-                [0xff] => return Ok(Found::KeepAlive),
+                [KEEP_ALIVE] => return Ok(Found::KeepAlive),
                 [0, 0, 0, 0, ..] => return Ok(Found::Ike),
                 _ => {}
             }

@@ -14,6 +14,7 @@ use packet::Packet;
 use wire::{Protocol, checksum, ipv4, ipv6, udp};
 
 use crate::header::{Header, Unfit};
+use crate::inbound::KEEP_ALIVE;
 use crate::sa::{Mode, Sa};
 use crate::suite::{HEADER_LEN, LENT, Part};
 
@@ -121,7 +122,7 @@ pub fn dummy(
     let mut packet = Packet::alloc(packet::HEADROOM, header_len + len).ok_or(Unfit::NoMemory)?;
     packet.data_mut().fill(0);
     if sa.mode == Mode::Transport {
-        write_dummy(packet.data_mut(), (src, dst), sa.rules.ttl, len)?;
+        write_ip(packet.data_mut(), (src, dst), sa.rules.ttl, (Protocol::IPV6_NO_NEXT, len))?;
         let at = enter_transport(&mut packet, sa, number)?;
         return Ok((packet, at));
     }
@@ -129,6 +130,32 @@ pub fn dummy(
     let at =
         enter_tunnel(&mut packet, sa, number, &Header::of_dummy(len), (trailer, Protocol::IPV6_NO_NEXT))?;
     Ok((packet, at))
+}
+
+/// Makes a keep-alive from `src` to `dst`: a datagram of one byte by the association's UDP ports, so that translators on the way keep their mapping (RFC 3948, 2.3). `None` if the
+/// association does not go by UDP.
+///
+/// # Errors
+/// [`Unfit::NotIp`] or [`Unfit::NoMemory`].
+pub fn keep_alive(sa: &Sa, (src, dst): (IpAddr, IpAddr)) -> Option<Result<Packet, Unfit>> {
+    let ports = sa.udp()?;
+    let header_len = ip_len(dst);
+    let make = || {
+        let mut packet =
+            Packet::alloc(packet::HEADROOM, header_len + udp::HEADER_LEN + 1).ok_or(Unfit::NoMemory)?;
+        let bytes = packet.data_mut();
+        bytes.fill(0);
+        write_ip(bytes, (src, dst), sa.rules.ttl, (Protocol::UDP, udp::HEADER_LEN + 1))?;
+        let datagram = &mut bytes[header_len..];
+        let repr = udp::Repr { src_port: ports.from, dst_port: ports.to, payload_len: 1 };
+        repr.emit(datagram).map_err(|_| Unfit::NotIp)?;
+        datagram[udp::HEADER_LEN] = KEEP_ALIVE;
+        // As that of ESP, the checksum stays zero with IPv4.
+        fill_udp_checksum(&mut packet, EspAt(header_len + udp::HEADER_LEN));
+        packet.set_network(0, header_len);
+        Ok(packet)
+    };
+    Some(make())
 }
 
 /// The longest dummy packet: it fits an IP packet with all headers around it.
@@ -139,9 +166,14 @@ fn ip_len(address: IpAddr) -> usize {
     if address.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
 }
 
-/// Writes the header of an IP packet that carries nothing.
-fn write_dummy(bytes: &mut [u8], ends: (IpAddr, IpAddr), ttl: u8, len: usize) -> Result<(), Unfit> {
-    let (next, payload_len) = (Protocol::IPV6_NO_NEXT, len as u16);
+/// Writes the header of a packet that the router itself makes, which carries `len` bytes of `next`.
+fn write_ip(
+    bytes: &mut [u8],
+    ends: (IpAddr, IpAddr),
+    ttl: u8,
+    (next, len): (Protocol, usize),
+) -> Result<(), Unfit> {
+    let payload_len = len as u16;
     let written = match ends {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             ipv4::Repr { src, dst, protocol: next, payload_len, ttl, tos: 0, id: 0, fragment: ipv4::FLAG_DF }

@@ -62,6 +62,8 @@ pub struct Rules {
     pub pad_to: u16,
     /// Packets a second that leave at least: dummy packets stand for those that are missing (RFC 4303, 2.6). 0 for none.
     pub fill_to: u32,
+    /// Seconds after which a keep-alive leaves by UDP if nothing else did, so that translators on the way keep their mapping (RFC 3948, 2.3). 0 for never.
+    pub keep_alive_s: u16,
 }
 
 /// The most packets a second that dummy packets may make up.
@@ -77,6 +79,7 @@ impl Default for Rules {
             ecn: true,
             pad_to: 0,
             fill_to: 0,
+            keep_alive_s: 0,
         }
     }
 }

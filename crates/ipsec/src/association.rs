@@ -239,6 +239,12 @@ impl Association {
         }
     }
 
+    /// Whether packets leave by it of which nobody asked for: dummy packets or keep-alives.
+    pub fn is_tended(&self) -> bool {
+        let rules = &self.sa.rules;
+        rules.fill_to > 0 || rules.keep_alive_s > 0
+    }
+
     /// Whether it is over.
     #[inline]
     pub fn is_over(&self) -> bool {

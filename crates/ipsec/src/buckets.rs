@@ -84,6 +84,11 @@ impl<T: Clone + Send + Sync + 'static> Buckets<T> {
         self.cell(hash, reader).read(reader)
     }
 
+    /// The bucket at this place, counted from 0; `None` behind the last one. Places of entries change when the table grows, but never to a lower one.
+    pub fn at<'a>(&'a self, place: usize, reader: &'a Reader) -> Option<&'a Bucket<T>> {
+        self.row.read(reader).get(place).map(|cell| cell.read(reader))
+    }
+
     #[inline]
     fn cell<'a>(&'a self, hash: u64, reader: &'a Reader) -> &'a Cell<Bucket<T>> {
         let row = self.row.read(reader);

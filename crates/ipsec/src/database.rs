@@ -4,6 +4,7 @@
 mod adjust;
 mod ahead;
 mod error;
+mod tended;
 mod whole;
 mod writer;
 
@@ -11,7 +12,7 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use esp::sa::{SPI_MIN, SaError};
 use sync::rcu::{Domain, Reader};
@@ -27,6 +28,7 @@ use crate::spd::{Policies, Rule};
 use crate::targets::{self, Target};
 pub use ahead::AHEAD;
 pub use error::{Error, ErrorKind};
+pub use tended::{Place, Whose};
 pub use whole::Configured;
 use writer::{Group, Writer};
 
@@ -37,6 +39,10 @@ pub type SpiRange = RangeInclusive<u32>;
 const RESERVED_NS: u64 = 165_000_000_000;
 /// Attempts to find a free SPI.
 const ATTEMPTS: u32 = 64;
+/// Associations that a worker looks at or takes out in one go.
+const AT_ONCE: usize = 256;
+/// How long a worker lets a thread go on that changes or lists, in nanoseconds.
+const AGAIN_NS: u64 = 1_000_000;
 
 /// An association and its identity, so that a lookup compares that without a look at the association.
 type Entry = (Id, Arc<Association>);
@@ -50,9 +56,9 @@ pub struct Database {
     workers: AtomicUsize,
     /// Whether an association goes by UDP, or did.
     by_udp: AtomicBool,
-    /// Whether one is filled up with dummy packets, or was.
-    fills: AtomicBool,
     associations: Buckets<Entry>,
+    /// Where policies for packets that leave find associations that are tended.
+    tended: Buckets<Arc<Target>>,
     /// Policies of packets that leave, and of packets that come or are forwarded.
     policies: [Policies; 2],
     writer: Mutex<Writer>,
@@ -72,8 +78,8 @@ impl Database {
             domain: domain.clone(),
             workers,
             by_udp: AtomicBool::new(false),
-            fills: AtomicBool::new(false),
             associations: Buckets::new(domain),
+            tended: Buckets::new(domain),
             policies: [Policies::new(domain), Policies::new(domain)],
             writer: Mutex::default(),
             over: Mutex::default(),
@@ -178,21 +184,6 @@ impl Database {
         self.look_at_count(association)
     }
 
-    /// Whether an association says that it is filled up, or one did.
-    pub fn fills(&self) -> bool {
-        self.fills.load(Ordering::Relaxed)
-    }
-
-    /// Where the policies for packets that leave find their associations, each once.
-    pub fn outbound_targets(&self) -> Vec<Arc<Target>> {
-        let writer = self.lock();
-        let out = writer.rules.values().filter(|rule| rule.policy.direction == Direction::Out);
-        let mut targets: Vec<_> = out.filter_map(|rule| rule.target.clone()).collect();
-        targets.sort_by_key(Arc::as_ptr);
-        targets.dedup_by_key(|target| Arc::as_ptr(target));
-        targets
-    }
-
     #[cold]
     fn look_at_count(&self, association: &Association) -> bool {
         if let Some(reached) = association.limits().reached(association.lines.usage()) {
@@ -294,7 +285,6 @@ impl Database {
     /// Notes what some associations need and others do not.
     fn note_kind(&self, association: &Association) {
         self.by_udp.fetch_or(association.sa.by_udp, Ordering::Relaxed);
-        self.fills.fetch_or(association.sa.rules.fill_to > 0, Ordering::Relaxed);
     }
 
     /// Takes an association out.
@@ -327,6 +317,7 @@ impl Database {
         if writer.settle().is_err() {
             self.is_untidy.store(true, Ordering::Relaxed);
         }
+        self.list_tended(writer);
     }
 
     /// Takes out what counts have ended, and settles what had to wait. Workers call it after each batch; nearly always it is one load.
@@ -340,12 +331,13 @@ impl Database {
     #[cold]
     fn tidy_up(&self) {
         // Another thread is changing the tables; the next batch tries again.
-        let Ok(mut writer) = self.writer.try_lock() else { return };
+        let Some(mut writer) = self.try_lock() else { return };
         self.is_untidy.store(false, Ordering::Relaxed);
         self.take_out_over(&mut writer);
         if writer.settle().is_err() {
             self.is_untidy.store(true, Ordering::Relaxed);
         }
+        self.list_tended(&mut writer);
     }
 
     /// The association of this identity.
@@ -414,6 +406,7 @@ impl Database {
         if let Some(released) = released {
             writer.release(&released.policy);
         }
+        self.list_tended(&mut writer);
         put?;
         writer.rules.insert(key, rule);
         Ok(())
@@ -434,6 +427,7 @@ impl Database {
         self.policies_of(key.direction == Direction::Out).remove(key, &reader)?;
         writer.rules.remove(key);
         writer.release(&rule.policy);
+        self.list_tended(&mut writer);
         Ok(rule.policy.clone())
     }
 
@@ -454,12 +448,16 @@ impl Database {
         all
     }
 
-    /// Ends what time or counts have ended by `now_ns`. Returns when time ends the next one, in nanoseconds, or `None` while it ends none.
+    /// Ends what time or counts have ended by `now_ns`. Returns when to call it next, in nanoseconds, or `None` while time ends nothing.
+    ///
+    /// A call does a bounded amount of work, and it does not wait: while another thread changes or lists, it is to be called again.
     pub fn tick(&self, now_ns: u64) -> Option<u64> {
-        let mut writer = self.lock();
-        while let Some(&Reverse((at, id, generation))) = writer.ends.peek()
-            && at <= now_ns
-        {
+        let Some(mut writer) = self.try_lock() else { return Some(now_ns + AGAIN_NS) };
+        for _ in 0..AT_ONCE {
+            let Some(&Reverse((at, id, generation))) = writer.ends.peek() else { break };
+            if at > now_ns {
+                break;
+            }
             writer.ends.pop();
             let is_due = |a: &&Arc<Association>| a.generation == generation && a.looks_at(at);
             let Some(association) = writer.associations.get(&id).filter(is_due).cloned() else { continue };
@@ -472,23 +470,44 @@ impl Database {
                 writer.look_again(&association, now_ns);
             }
         }
-        self.take_out_over(&mut writer);
-        writer.ends.peek().map(|Reverse((at, ..))| *at)
+        let waits = self.take_out_over(&mut writer).then_some(now_ns);
+        waits.or_else(|| writer.ends.peek().map(|Reverse((at, ..))| *at))
     }
 
-    /// Takes out what is over. While workers stall it stays, and passes no packet anyway.
-    fn take_out_over(&self, writer: &mut Writer) {
+    /// Takes out some of what is over. Returns whether there is more. While workers stall it stays, and passes no packet anyway.
+    fn take_out_over(&self, writer: &mut Writer) -> bool {
         if self.publish(writer).is_err() {
-            return;
+            return false;
         }
-        let over = std::mem::take(&mut *self.over.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = || self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let over: Vec<Id> = {
+            let mut all = all();
+            let rest = all.len().saturating_sub(AT_ONCE);
+            all.drain(rest..).collect()
+        };
+        let mut stalls = false;
         for id in over {
             // Another one may have taken its place.
             let is_over = writer.associations.get(&id).is_some_and(|association| association.is_over());
             if is_over && self.take_out(writer, id).is_err() {
                 self.is_untidy.store(true, Ordering::Relaxed);
-                self.over.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+                all().push(id);
+                stalls = true;
             }
+        }
+        let is_more = !all().is_empty();
+        if is_more {
+            self.is_untidy.store(true, Ordering::Relaxed);
+        }
+        is_more && !stalls
+    }
+
+    /// For workers, which do not wait.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Writer>> {
+        match self.writer.try_lock() {
+            Ok(writer) => Some(writer),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 

@@ -23,7 +23,7 @@ mod targets;
 pub mod text;
 
 pub use association::{Association, AssociationConfig, Id, Progress};
-pub use database::{AHEAD, Configured, Database, Error, ErrorKind, SpiRange};
+pub use database::{AHEAD, Configured, Database, Error, ErrorKind, Place, SpiRange, Whose};
 pub use event::{Event, Events, Heard};
 pub use lifetime::{Life, Limits, Line, Lines, Reached, Usage};
 pub use policy::{Action, Direction, Kind, Policy, PolicyKey, Template};

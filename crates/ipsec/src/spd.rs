@@ -291,6 +291,27 @@ impl Policies {
         rules
     }
 
+    /// Calls `each` for the policies in some buckets, at most `most`, from a place on: of a table, and of a bucket in it. Returns where the next ones are.
+    pub fn walk<'a>(
+        &'a self,
+        (mut table, mut bucket): (usize, usize),
+        most: usize,
+        reader: &'a Reader,
+        mut each: impl FnMut(&'a Rule),
+    ) -> Option<(usize, usize)> {
+        let tuples = self.tuples.read(reader);
+        for _ in 0..most {
+            match tuples.get(table)?.buckets.at(bucket, reader) {
+                Some(pairs) => {
+                    pairs.into_iter().flat_map(Pair::rules).for_each(|rule| each(rule));
+                    bucket += 1;
+                }
+                None => (table, bucket) = (table + 1, 0),
+            }
+        }
+        Some((table, bucket))
+    }
+
     /// Tables with these policies.
     pub fn filled(&self, rules: impl Iterator<Item = Arc<Rule>>) -> Tuples {
         let mut shapes: HashMap<Shape, HashMap<Key, Vec<Arc<Rule>>>> = HashMap::new();

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sync::prefetch::prefetch;
 use sync::rcu::{Cell, Domain, Reader};
@@ -67,12 +67,18 @@ fn generation(association: Option<&Arc<Association>>) -> u64 {
     association.map_or(0, |association| association.generation)
 }
 
+fn is_tended(association: Option<&Arc<Association>>) -> bool {
+    association.is_some_and(|association| association.is_tended())
+}
+
 /// Where a policy's packets find their association.
 #[derive(Debug)]
 pub struct Target {
     current: Cell<Option<Arc<Association>>>,
     /// The generation of that association; 0 for none. Only those who change it look.
     leads: AtomicU64,
+    /// Whether that association [is tended](Association::is_tended).
+    is_tended: AtomicBool,
     /// When one was last asked for, in nanoseconds plus one; 0 for never.
     asked: AtomicU64,
 }
@@ -80,7 +86,8 @@ pub struct Target {
 impl Target {
     pub(crate) fn new(domain: &Domain, current: Option<Arc<Association>>) -> Target {
         let leads = AtomicU64::new(generation(current.as_ref()));
-        Target { current: Cell::new(domain, current), leads, asked: AtomicU64::new(0) }
+        let is_tended = AtomicBool::new(is_tended(current.as_ref()));
+        Target { current: Cell::new(domain, current), leads, is_tended, asked: AtomicU64::new(0) }
     }
 
     /// The association.
@@ -106,16 +113,23 @@ impl Target {
         self.leads.load(Ordering::Relaxed) == generation(current)
     }
 
-    pub(crate) fn settle(&self, current: Option<&Arc<Association>>) -> Result<(), Busy> {
+    /// Whether its association is tended. Only those who change it look.
+    pub(crate) fn is_tended(&self) -> bool {
+        self.is_tended.load(Ordering::Relaxed)
+    }
+
+    /// Gives it this association. Returns whether that is another one.
+    pub(crate) fn settle(&self, current: Option<&Arc<Association>>) -> Result<bool, Busy> {
         if self.leads_to(current) {
-            return Ok(());
+            return Ok(false);
         }
         self.current.publish(current.cloned())?;
         self.leads.store(generation(current), Ordering::Relaxed);
+        self.is_tended.store(is_tended(current), Ordering::Relaxed);
         if current.is_some() {
             self.asked.store(0, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether one is to be asked for now: the first worker in a while gets a yes.

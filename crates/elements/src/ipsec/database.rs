@@ -13,7 +13,7 @@
 //! * `SA` an association, as `ip xfrm state add` takes it. May be repeated. A name with a comma in it is to be quoted, or to be written as
 //!   `chacha20-poly1305`, `aes-gcm`, `aes-gmac`, `aes-cbc`, `sha1`, `sha256`, `sha384`, `sha512`. Words beyond those of `ip xfrm`: `df copy|set|clear`, `ttl N` and
 //!   `tfcpad N` for outer headers; `progress SENT TOP BITMAP` and `carried BYTES PACKETS SECONDS [SECONDS]` (since it was made, since its first packet) for one that goes on. `dummies N` has IPsecDummies fill it up to N packets a
-//!   second. `replay-window` is 1024 where it is not given; 0 switches it off.
+//!   second. With `encap`, `keepalive SECONDS` has IPsecDummies send a keep-alive (RFC 3948) when nothing else has left for that time; default 0, none. `replay-window` is 1024 where it is not given; 0 switches it off.
 //! * `POLICY` a policy, as `ip xfrm policy add` takes it, with one `tmpl` at most. May be repeated. Ports may be ranges, as `dport 1024-65535`.
 //!
 //! A policy's association is the newest that fits its template: mode, ends, `reqid` if it is not 0, `spi` if it is given. While there is none, packets are dropped as

@@ -3,12 +3,15 @@
 //!
 //! `IPsecDummies(DATABASE, [RATE, keywords MTU, FOLLOW])`
 //!
-//! Sends dummy packets by the associations of an IPsecDatabase, so that nobody sees how much these carry (RFC 4303, 2.6).
+//! Sends dummy packets by the associations of an IPsecDatabase, so that nobody sees how much these carry (RFC 4303, 2.6), and keep-alives (RFC 3948, 2.3).
 //!
 //! It fills associations up to a rate: of the packets that should leave, those that are missing are dummy packets. The receiver drops them. More packets than the rate says still pass, and
 //! show; a Shaper before IPsecEncrypt holds them back. Only associations that a policy with `dir out` uses at the moment are filled up: so dummy packets follow a change of keys.
 //!
-//! **Ports:** one push output, for the dummy packets: to the routing table, as those of IPsecEncrypt.
+//! Keep-alives leave by associations that go by UDP and say `keepalive SECONDS`, when nothing else has left for that time: a datagram of the one byte 0xff from port to port. So address translators on the way keep their
+//! mapping. By default none leave. Key daemons send their own.
+//!
+//! **Ports:** one push output, for these packets: to the routing table, as those of IPsecEncrypt.
 //!
 //! **Arguments**
 //! * `DATABASE` the IPsecDatabase.
@@ -16,7 +19,7 @@
 //! * `MTU` the longest packet in bytes that may leave, from 576 to 65535; default 1500. `FOLLOW` elements with devices, whose lowest MTU takes its place.
 //!
 //! A dummy packet is as long as one of the latest 16 packets of its association, which is chosen at random; before there is one, it has any length. With `tfcpad` all packets of a tunnel are
-//! of one length. Once in the time in which one packet is to leave, but at least each second and at most each millisecond, it finds out what is missing. In transport mode, associations for groups get none.
+//! of one length. Once in the time in which one packet is to leave, but at least each second and at most each millisecond, it finds out what is missing. With many associations it looks at some hundred in a millisecond. In transport mode, associations for groups get none.
 //!
 //! Dummy packets take sequence numbers, and count for the limits of packets and bytes, as others do. Without encryption (`enc null`, AES-GMAC) everybody can tell them from others.
 //!
@@ -26,7 +29,7 @@
 //! **Drops:** none. An association whose sequence numbers have run out ends, as by IPsecEncrypt.
 //!
 //! **Handlers**
-//! * `rate` read, write: RATE. `sent` read: dummy packets sent. What each association has sent, `sas` of the database says.
+//! * `rate` read, write: RATE. `sent` read: dummy packets sent. `keepalives` read: keep-alives sent. What each association has sent, `sas` of the database says.
 //!
 //! ```click
 //! db :: IPsecDatabase(
@@ -36,21 +39,21 @@
 //! IPsecDummies(db) -> Discard;
 //! ```
 //!
-//! See also: IPsecDatabase, IPsecEncrypt, ESPTunnel, Shaper. RFC 4303 (2.6, 2.7)
+//! See also: IPsecDatabase, IPsecEncrypt, ESPTunnel, Shaper. RFC 3948 (2.3), RFC 4303 (2.6, 2.7)
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use engine::args::Args;
-use engine::clock::SECOND;
+use engine::clock::{Nanos, SECOND};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
 use esp::Mode;
 use esp::sa::FILL_MOST;
 use fastrand::Rng;
-use ipsec::{Association, Database, Target};
+use ipsec::{Association, Database, Place, Whose};
 
 use super::database;
-use super::fill::{Filler, period};
+use super::fill::{Filler, Tending, period};
 use super::outbound::{Here, MTUS};
 use crate::io::mtu::LinkMtu;
 use crate::tools::number_in;
@@ -58,7 +61,7 @@ use crate::tools::number_in;
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPsecDummies", "0/1", || Box::new(IpsecDummies::default()))
     .processing("h/h")
-    .handlers(&[Handler::both("rate"), Handler::sum("sent")])
+    .handlers(&[Handler::both("rate"), Handler::sum("sent"), Handler::sum("keepalives")])
     .file(file!());
 
 /// Packets a second that RATE may say.
@@ -67,8 +70,8 @@ const RATES: RangeInclusive<u32> = 0..=FILL_MOST;
 const LOOK: u32 = 0;
 /// The timer of what is missing.
 const FILL: u32 = 1;
-/// The timer of a look at policies, in seconds.
-const POLICIES: u32 = 2;
+/// How long a round waits after some associations, so that packets pass meanwhile.
+const STEP_NS: Nanos = SECOND / 1000;
 
 #[derive(Default)]
 struct IpsecDummies {
@@ -77,12 +80,14 @@ struct IpsecDummies {
     rate: u32,
     mtu: usize,
     follow: LinkMtu,
-    /// Where policies find their associations, as far as these are filled up.
-    targets: Vec<Arc<Target>>,
     filler: Filler,
-    /// The highest rate of them.
+    /// Where this round goes on; `None` at its beginning.
+    place: Option<Place>,
+    began_ns: Nanos,
+    /// The highest rate that this round has met.
     highest: u32,
     sent: u64,
+    keep_alives: u64,
 }
 
 /// Up to how many packets a second an association is filled up, where those that say nothing are up to `usual`.
@@ -96,31 +101,19 @@ fn rate_of(association: &Association, usual: u32) -> u32 {
 }
 
 impl IpsecDummies {
-    /// Finds out which associations are filled up.
-    fn look_at_policies(&mut self, cx: &mut Cx<'_>) {
-        let Some(database) = &self.database else { return };
-        let now = cx.now();
-        cx.set_timer(POLICIES, now + SECOND);
-        (self.targets, self.highest) = (Vec::new(), 0);
-        if self.rate == 0 && !database.fills() {
-            return cx.clear_timer(FILL);
-        }
-        let (reader, usual) = (cx.rcu(), self.rate);
-        let rate = |target: &Arc<Target>| target.current(reader).map_or(0, |current| rate_of(current, usual));
-        self.targets = database.outbound_targets();
-        self.targets.retain(|target| rate(target) > 0);
-        self.highest = self.targets.iter().map(rate).max().unwrap_or(0);
-        if self.highest == 0 {
-            cx.clear_timer(FILL);
-        } else if cx.timer(FILL).is_none() {
-            self.fill(cx);
-        }
+    /// Begins a round now.
+    fn begin(&mut self, cx: &mut Cx<'_>) {
+        self.place = None;
+        self.step(cx);
     }
 
-    fn fill(&mut self, cx: &mut Cx<'_>) {
+    /// Looks at some of the associations, and sends what is due.
+    fn step(&mut self, cx: &mut Cx<'_>) {
         let Some(database) = &self.database else { return };
         let now_ns = cx.now();
-        cx.set_timer(FILL, now_ns + period(self.highest));
+        if self.place.is_none() {
+            (self.began_ns, self.highest) = (now_ns, 0);
+        }
         let mut rng = Rng::with_seed(cx.random().u64(..));
         let here = Here {
             worker: cx.worker(),
@@ -131,15 +124,30 @@ impl IpsecDummies {
             marks: true,
             transport: None,
         };
-        let (reader, usual) = (cx.rcu(), self.rate);
-        let current = self.targets.iter().filter_map(|target| target.current(reader));
-        let all = current.map(|association| (&**association, rate_of(association, usual)));
-        let batch = self.filler.fill(all, database, here, &mut rng);
+        // Without a rate of its own, it has to do with few.
+        let whose = if self.rate == 0 { Whose::Tended } else { Whose::All };
+        let (mut made, mut highest) = (Tending::default(), self.highest);
+        let (filler, usual) = (&mut self.filler, self.rate);
+        self.place = database.walk(whose, self.place.unwrap_or_default(), cx.rcu(), |association| {
+            let rate = rate_of(association, usual);
+            highest = highest.max(rate);
+            filler.tend((association, rate), database, here, &mut rng, &mut made);
+        });
+        self.highest = highest;
+        let next = match self.place {
+            Some(_) => now_ns + STEP_NS,
+            None => {
+                filler.end_round();
+                (self.began_ns + period(highest)).max(now_ns + STEP_NS)
+            }
+        };
+        cx.set_timer(FILL, next);
         database.tidy();
-        if !batch.is_empty() {
-            self.sent += batch.len() as u64;
-            cx.made(batch.len());
-            cx.push(0, batch);
+        self.sent += made.dummies;
+        self.keep_alives += made.keep_alives;
+        if !made.batch.is_empty() {
+            cx.made(made.batch.len());
+            cx.push(0, made.batch);
         }
     }
 }
@@ -161,7 +169,7 @@ impl Element for IpsecDummies {
         self.follow.initialize(cx, LOOK)?;
         if cx.is_home() {
             let now = cx.now();
-            cx.set_timer(POLICIES, now);
+            cx.set_timer(FILL, now);
         }
         Ok(())
     }
@@ -169,23 +177,25 @@ impl Element for IpsecDummies {
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
         match timer {
             LOOK => self.follow.look(cx, timer),
-            FILL => self.fill(cx),
-            _ => self.look_at_policies(cx),
+            _ => self.step(cx),
         }
     }
 
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "rate" { self.rate.to_string() } else { self.sent.to_string() })
+        Ok(match name {
+            "rate" => self.rate.to_string(),
+            "keepalives" => self.keep_alives.to_string(),
+            _ => self.sent.to_string(),
+        })
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
         self.rate = number_in(name, text, RATES)?;
-        cx.clear_timer(FILL);
-        self.look_at_policies(cx);
+        self.begin(cx);
         Ok(())
     }
 
-    crate::kept::keeps!(IpsecDummies: sent);
+    crate::kept::keeps!(IpsecDummies: sent, keep_alives);
 }
 
 #[cfg(test)]
@@ -298,5 +308,50 @@ mod tests {
         let after: u64 = ran.read("e.sent").parse().unwrap();
         assert!(before >= 98 && after >= before + 98, "{before}, {after}");
         assert!(ran.read("d.sas").contains(&format!("sent {after} ")), "{}", ran.read("d.sas"));
+    }
+
+    /// A tunnel by UDP between two gateways of one router, and how often a host sends.
+    fn by_udp(more: &str, every: &str) -> String {
+        let database = database("").replace("mode tunnel aead", "mode tunnel encap espinudp 4500 4501 aead");
+        format!(
+            "d :: IPsecDatabase({});
+            TimedSource({every}, xxxx) -> UDPIPEncap(10.1.0.1, 5, 10.2.0.1, 7) -> CheckIPHeader -> IPsecEncrypt(d) -> s :: Counter -> Discard;
+            e :: IPsecDummies(d) -> m :: Counter -> x :: IPsecDecrypt(d) -> Discard;",
+            database.replacen(" aead", &format!("{more} aead"), 1).replace(" dummies 50", "")
+        )
+    }
+
+    #[test]
+    fn keep_alives_follow_policies_and_silence() {
+        let minute = Duration::from_millis(61_500);
+        for (more, every, count) in [
+            (" keepalive 20", "1000", "3"),
+            (" keepalive 5", "1000", "12"),
+            ("", "1000", "0"),
+            (" keepalive 0", "1000", "0"),
+            // A packet every 15 seconds.
+            (" keepalive 20", "15", "0"),
+        ] {
+            let mut ran = Rig::text(&by_udp(more, every)).ready().run_for(minute);
+            let got = ["e.keepalives", "m.count", "e.sent"].map(|name| ran.read(name));
+            assert_eq!(got, [count, count, "0"], "{more} {every}");
+            let dropped: u64 = ran
+                .drops("x")
+                .iter()
+                .map(|(reason, count)| {
+                    assert_eq!(*reason, Reason::Discarded);
+                    count
+                })
+                .sum();
+            assert_eq!(dropped.to_string(), count);
+        }
+        // The next association of the policy takes over.
+        let mut ran = Rig::text(&by_udp(" keepalive 20", "1000")).ready().run_for(minute);
+        ran.write("d.add_sa", &format!("src 192.0.2.1 dst 192.0.2.2 spi 0x300 reqid 1 mode tunnel encap espinudp 4500 4501 aead aes-gcm {KEY} 128")).unwrap();
+        let mut ran = ran.run_for(minute);
+        assert_eq!(ran.read("e.keepalives"), "3", "it has no keep-alives");
+        ran.write("d.delete_sa", "dst 192.0.2.2 spi 0x300").unwrap();
+        let mut ran = ran.run_for(minute);
+        assert_eq!(ran.read("e.keepalives"), "6");
     }
 }

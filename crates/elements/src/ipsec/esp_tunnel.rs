@@ -17,8 +17,8 @@
 //!   IPsecDatabase.
 //! * `MTU` the longest packet in bytes that may leave, protected, from 576 to 65535; default 1500. `FOLLOW` elements with devices, whose lowest MTU takes its place.
 //!
-//! `dummies N` in OUT fills the way out up to N packets a second: dummy packets stand for those that are missing. They leave by output 0, and the other end drops them. IPsecDummies
-//! says more.
+//! `dummies N` in OUT fills the way out up to N packets a second: dummy packets stand for those that are missing. They leave by output 0, and the other end drops them. With `encap`,
+//! `keepalive SECONDS` in OUT sends a keep-alive (RFC 3948) when nothing else has left for that time. IPsecDummies says more about both.
 //!
 //! The tunnel carries packets of both families. Manual keys never change by themselves: after a restart sequence numbers begin again, so the other end must be restarted, too, or have no
 //! anti-replay window. Use a key for one direction only.
@@ -52,13 +52,14 @@ use std::sync::Arc;
 use engine::args::{Args, FromArg, Names};
 use engine::swap::{self, Depot};
 use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks};
+use esp::sa::Rules;
 use fastrand::Rng;
 use ipsec::text::{self, Keys};
 use ipsec::{Association, AssociationConfig, Configured, Database, Flow, Id};
 use packet::{Batch, Packet};
 
 use super::database::{hidden, secrets};
-use super::fill::{Filler, period};
+use super::fill::{Filler, Tending, period};
 use super::following::{Following, Tunnel};
 use super::inbound::{self, accept};
 use super::outbound::{self, Choice, Fate, in_parts, protect};
@@ -76,7 +77,7 @@ pub const CLASS: Class = Class::new("ESPTunnel", "2/2-3", || Box::new(EspTunnel:
 const LOOK: u32 = 0;
 /// The timer of what ends by time.
 const ENDS: u32 = 1;
-/// The timer of dummy packets.
+/// The timer of dummy packets and keep-alives.
 const FILL: u32 = 2;
 /// The output for packets that were opened.
 const OPENED: usize = 1;
@@ -126,6 +127,8 @@ struct EspTunnel {
     follow: LinkMtu,
     /// Packets a second up to which dummy packets fill the way out.
     fill_to: u32,
+    /// Whether dummy packets or keep-alives leave.
+    is_tended: bool,
     filler: Filler,
 }
 
@@ -216,19 +219,21 @@ impl EspTunnel {
         }
     }
 
-    /// Sends the dummy packets that are due.
+    /// Sends the dummy packets and keep-alives that are due.
     fn fill(&mut self, cx: &mut Cx<'_>) {
         let (Some(Following { database, .. }), Some([out, _])) = (&self.following, self.ids) else { return };
         let now = cx.now();
         cx.set_timer(FILL, now + period(self.fill_to));
         let mut rng = Rng::with_seed(cx.random().u64(..));
-        let here = here(cx, self.follow.or(self.mtu));
-        let association = database.inbound(out.dst, out.spi, cx.rcu()).map(|there| (&**there, self.fill_to));
-        let batch = self.filler.fill(association.into_iter(), database, here, &mut rng);
+        let (here, mut made) = (here(cx, self.follow.or(self.mtu)), Tending::default());
+        if let Some(association) = database.inbound(out.dst, out.spi, cx.rcu()) {
+            self.filler.tend((association, self.fill_to), database, here, &mut rng, &mut made);
+        }
+        self.filler.end_round();
         database.tidy();
-        if !batch.is_empty() {
-            cx.made(batch.len());
-            cx.push(0, batch);
+        if !made.batch.is_empty() {
+            cx.made(made.batch.len());
+            cx.push(0, made.batch);
         }
     }
 
@@ -253,10 +258,13 @@ impl Element for EspTunnel {
         let halves = [config(&out, local, remote), config(&inward, remote, local)];
         if let [Ok(out), Ok(inward)] = &halves {
             self.fill_to = out.esp.rules.fill_to;
-            if inward.esp.rules.fill_to > 0 {
-                args.error(
-                    "IN: leave out 'dummies': they are for OUT, and the other end sends those that come",
-                );
+            self.is_tended = self.fill_to > 0 || out.esp.rules.keep_alive_s > 0;
+            let Rules { fill_to, keep_alive_s, .. } = inward.esp.rules;
+            for word in [(fill_to > 0, "dummies"), (keep_alive_s > 0, "keepalive")] {
+                if let (true, word) = word {
+                    let sender = "for OUT, and the other end sends those that come";
+                    args.error(format!("IN: leave out '{word}': they are {sender}"));
+                }
             }
         }
         match both(halves) {
@@ -281,7 +289,7 @@ impl Element for EspTunnel {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if cx.is_home() {
             self.tick(cx);
-            if self.fill_to > 0 {
+            if self.is_tended {
                 self.fill(cx);
             }
         }
@@ -412,6 +420,40 @@ mod tests {
         }
         let text = why(&format!("1.1.1.1, 1.1.1.2, OUT spi 0x900 {half}"));
         assert!(text.contains("IN"), "{text}");
+    }
+
+    #[test]
+    fn keep_alives_leave_while_nothing_else_does() {
+        let (there, every) = ("spi 0x200 encap espinudp 4500 61000", " keepalive 20");
+        let out = |more| format!("spi 0x100 encap espinudp 61000 4500{more} aead aes-gcm {KEY} 128");
+        for (ends, more, count) in [
+            (("192.0.2.1", "192.0.2.2"), every, 3),
+            (("2001:db8::1", "2001:db8::2"), every, 3),
+            (("192.0.2.1", "192.0.2.2"), "", 0),
+        ] {
+            let text = format!(
+                "Idle -> e :: ESPTunnel({}, {}, OUT {}, IN {there} aead aes-gcm {KEY} 128) -> o0 :: TestOut; Idle -> [1]e; e[1] -> Discard;",
+                ends.0,
+                ends.1,
+                out(more)
+            );
+            let run = Rig::text(&text).ready().run_for(std::time::Duration::from_millis(62_500));
+            let sent = run.bytes("o0");
+            assert_eq!(sent.len(), count, "{ends:?}{more}");
+            for packet in sent {
+                let ip_len = if packet[0] >> 4 == 4 { 20 } else { 40 };
+                assert_eq!(
+                    (packet[ip_len..ip_len + 6].to_vec(), packet.len()),
+                    (vec![238, 72, 17, 148, 0, 9], ip_len + 9)
+                );
+                assert_eq!(packet[ip_len + 8], 0xff);
+            }
+        }
+        let inward = format!("OUT {}, IN {there} keepalive 9 aead aes-gcm {KEY} 128", out(""));
+        let errors = Rig::text(&format!(
+            "Idle -> e :: ESPTunnel(1.1.1.1, 1.1.1.2, {inward}); e -> Discard; Idle -> [1]e; e[1] -> Discard;"
+        ));
+        assert!(errors.errors().join("").contains("IN: leave out 'keepalive'"));
     }
 
     #[test]

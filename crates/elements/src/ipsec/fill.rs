@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Dummy packets: how many leave, how long they are, and how they are made (RFC 4303, 2.6).
+//! Packets that nobody asked for: how many dummy packets leave, how long they are, and how they are made (RFC 4303, 2.6); and keep-alives (RFC 3948, 2.3).
 
 use std::collections::BTreeMap;
 
 use arrayvec::ArrayVec;
 use engine::clock::{Nanos, SECOND};
 use esp::Mode;
-use esp::outbound::{dummy, inner_mtu};
+use esp::outbound::{dummy, inner_mtu, keep_alive};
 use fastrand::Rng;
 use ipsec::{Association, Database};
 use packet::{Batch, Packet, anno};
@@ -52,44 +52,113 @@ impl Lack {
     }
 }
 
-/// Fills associations up.
+/// How long nothing has left by an association.
+#[derive(Clone, Copy)]
+struct Quiet {
+    /// Packets that it has carried.
+    carried: u64,
+    since_ns: Nanos,
+}
+
+impl Quiet {
+    /// Whether a keep-alive is due, when it has carried so many packets.
+    fn take(&mut self, after_s: u16, carried: u64, now_ns: Nanos) -> bool {
+        if carried != self.carried {
+            *self = Quiet { carried, since_ns: now_ns };
+        }
+        let is_due = now_ns.saturating_sub(self.since_ns) >= u64::from(after_s) * SECOND;
+        if is_due {
+            self.since_ns = now_ns;
+        }
+        is_due
+    }
+}
+
+/// What is known of an association since the last look.
+#[derive(Clone, Copy)]
+struct Look {
+    lack: Lack,
+    quiet: Quiet,
+}
+
+/// What is sent by associations that nobody asked for.
+#[derive(Default)]
+pub(super) struct Tending {
+    /// Dummy packets and keep-alives.
+    pub batch: Batch,
+    pub dummies: u64,
+    pub keep_alives: u64,
+}
+
+/// Fills associations up, and keeps their mappings. It goes round: each is looked at once in a round.
 #[derive(Clone, Default)]
 pub(super) struct Filler {
-    /// By generation, which no two associations of a database have in common.
-    lacks: BTreeMap<u64, Lack>,
+    /// What this round has seen, by generation, which no two associations of a database have in common.
+    looks: BTreeMap<u64, Look>,
+    /// What the last round has seen and this one has not yet.
+    before: BTreeMap<u64, Look>,
 }
 
 impl Filler {
-    /// The dummy packets that are due of these associations, each to be filled up to so many packets a second. One that is not named any more is forgotten.
-    pub fn fill<'a>(
+    /// Makes what is due of an association that is to be filled up to `rate` packets a second.
+    pub fn tend(
         &mut self,
-        all: impl Iterator<Item = (&'a Association, u32)>,
+        (association, rate): (&Association, u32),
         database: &Database,
         here: Here,
         rng: &mut Rng,
-    ) -> Batch {
-        let (mut batch, mut lacks) = (Batch::new(), BTreeMap::new());
-        for (association, rate) in all.filter(|(association, rate)| *rate > 0 && !association.is_over()) {
-            if lacks.contains_key(&association.generation) {
-                continue;
-            }
-            let lines = &association.lines;
-            let carried = lines.sum(|line| line.packets.get()).saturating_sub(lines.sum(|l| l.dummies.get()));
-            let count = match self.lacks.get_mut(&association.generation) {
-                Some(lack) => lack.take(rate, carried, here.now_ns),
-                None => 0,
-            };
+        made: &mut Tending,
+    ) {
+        let (generation, after_s) = (association.generation, association.sa.rules.keep_alive_s);
+        let is_idle = rate == 0 && after_s == 0;
+        if is_idle || association.is_over() || self.looks.contains_key(&generation) {
+            return;
+        }
+        let sum = |counter: fn(&ipsec::Line) -> u64| association.lines.sum(counter);
+        let all = sum(|line| line.packets.get());
+        let others = all.saturating_sub(sum(|line| line.dummies.get()));
+        let new = || Look {
+            lack: Lack::new(others, here.now_ns),
+            quiet: Quiet { carried: all, since_ns: here.now_ns },
+        };
+        let mut look = self.before.remove(&generation).unwrap_or_else(new);
+        if rate > 0 {
             association.measure();
-            let before = self.lacks.get(&association.generation).copied();
-            lacks.insert(association.generation, before.unwrap_or(Lack::new(carried, here.now_ns)));
+            let count = look.lack.take(rate, others, here.now_ns);
             for done in (0..count).step_by(AT_ONCE) {
                 let mut some = dummies((count - done).min(AT_ONCE), association, database, here, rng);
-                batch.append(&mut some);
+                made.dummies += some.len() as u64;
+                made.batch.append(&mut some);
             }
+        } else {
+            look.lack = Lack::new(others, here.now_ns);
         }
-        self.lacks = lacks;
-        batch
+        if after_s > 0
+            && look.quiet.take(after_s, all, here.now_ns)
+            && let Some(packet) = datagram(association, here)
+        {
+            made.keep_alives += 1;
+            made.batch.push(packet);
+        }
+        self.looks.insert(generation, look);
     }
+
+    /// Ends a round. Associations that it has not met are forgotten.
+    pub fn end_round(&mut self) {
+        self.before = std::mem::take(&mut self.looks);
+    }
+}
+
+/// A keep-alive by the ports of an association.
+fn datagram(association: &Association, here: Here) -> Option<Packet> {
+    let config = &association.config;
+    let mut packet = keep_alive(&association.sa, (config.src, config.dst))?.ok()?;
+    set_destination(&mut packet, config.dst);
+    packet.set_anno_u32(anno::PATH_MTU, here.mtu as u32);
+    if here.marks {
+        packet.set_anno_u8(anno::OPENED, anno::PROTECTED);
+    }
+    Some(packet)
 }
 
 /// Dummy packets of an association, at most [`AT_ONCE`]: fewer if it ends, or memory does.
@@ -162,6 +231,15 @@ mod tests {
         let mut lack = Lack::new(0, 0);
         let counts: Vec<usize> = (1..=10).map(|at| lack.take(3, 0, at * SECOND / 10)).collect();
         assert_eq!((counts.iter().sum::<usize>(), counts.iter().max()), (3, Some(&1)));
+    }
+
+    #[test]
+    fn keep_alives_are_due_when_nothing_else_has_left() {
+        let mut quiet = Quiet { carried: 5, since_ns: SECOND };
+        let mut due = |carried, second: u64| quiet.take(20, carried, second * SECOND);
+        assert!(!due(5, 20) && due(5, 21) && !due(5, 40) && due(5, 41));
+        assert!(!due(6, 60), "one left");
+        assert!(!due(6, 79) && due(6, 80));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Many changes at once: a configuration that another one follows, and flushing.
 //!
 //! New tables are made while workers read the old ones, and take their place whole. So workers find either all of the old policies of a direction or all of the new
-//! ones. Three versions are retired, however many entries change.
+//! ones. Three versions are retired, or four with associations that are tended, however many entries change.
 //!
 //! Where retired versions wait for a worker that stands still, the new tables wait, too ([`Pending`]): the old ones go on meanwhile, single changes are refused as
 //! [`Error::Busy`], and [`Database::tidy`] tries again.
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::writer::{Group, Writer};
-use super::{Database, Entry, Error, hash};
+use super::{Database, Entry, Error, hash, tended};
 use crate::association::{Association, AssociationConfig, Id};
 use crate::buckets::{Busy, Row};
 use crate::policy::{Direction, Policy, PolicyKey};
 use crate::predecessor::Predecessor;
 use crate::spd::{Rule, Tuples};
-use crate::targets::TargetKey;
+use crate::targets::{Target, TargetKey};
 
 /// What a configuration puts into the databases.
 #[derive(Clone, Debug, Default)]
@@ -123,6 +123,7 @@ impl Change {
 pub(super) struct Pending {
     associations: Option<Row<Entry>>,
     policies: [Option<Tuples>; 2],
+    tended: Option<Row<Arc<Target>>>,
     /// Associations that the new tables lack.
     ended: Vec<Arc<Association>>,
 }
@@ -251,6 +252,14 @@ impl Database {
         let policies = [true, false].map(|is_out| Some(self.policies_of(is_out).filled(of(is_out))));
         let mut pending = writer.pending.take().unwrap_or_default();
         (pending.associations, pending.policies) = (Some(associations), policies);
+        writer.unlisted.clear();
+        let next = writer.to_be_tended();
+        let before = std::mem::replace(&mut writer.tended, next);
+        // Most databases have none before and after.
+        if !before.is_empty() || !writer.tended.is_empty() || pending.tended.is_some() {
+            let targets = writer.tended.values().map(|target| (tended::hash(target), target.clone()));
+            pending.tended = Some(self.tended.filled(writer.tended.len(), targets));
+        }
         pending.ended.extend(ended);
         writer.pending = Some(pending);
         let _ = self.publish(writer);
@@ -275,7 +284,7 @@ impl Database {
         for (is_out, tuples) in [true, false].into_iter().zip(&mut pending.policies) {
             self.policies_of(is_out).replace(tuples)?;
         }
-        Ok(())
+        self.tended.replace(&mut pending.tended, &reader)
     }
 }
 

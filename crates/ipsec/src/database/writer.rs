@@ -23,6 +23,9 @@ pub(super) struct Writer {
     pub associations: BTreeMap<Id, Arc<Association>>,
     pub rules: HashMap<PolicyKey, Arc<Rule>>,
     pub targets: HashMap<TargetKey, Used>,
+    /// What the table of tended targets has, and what may have changed about it.
+    pub tended: HashMap<TargetKey, Arc<Target>>,
+    pub unlisted: Vec<TargetKey>,
     pub groups: HashMap<Group, Members>,
     /// Numbers that are promised, and until when.
     pub reserved: HashMap<Id, u64>,
@@ -41,6 +44,14 @@ pub(super) struct Writer {
 pub(super) struct Used {
     pub target: Arc<Target>,
     pub users: usize,
+    /// Users whose packets leave.
+    pub outs: usize,
+}
+
+impl Used {
+    pub fn is_to_be_tended(&self) -> bool {
+        self.outs > 0 && self.target.is_tended()
+    }
 }
 
 /// What templates and associations have in common, so that a change of one finds the others without looking at all.
@@ -85,7 +96,9 @@ impl Writer {
         while let Some(group) = self.unsettled.last() {
             if let Some(members) = self.groups.get(group) {
                 for key in &members.targets {
-                    self.targets[key].target.settle(self.best(key))?;
+                    if self.targets[key].target.settle(self.best(key))? {
+                        self.unlisted.push(key.clone());
+                    }
                 }
             }
             self.unsettled.pop();
@@ -139,14 +152,16 @@ impl Writer {
     }
 
     /// The target of a template, made if there is none.
-    pub fn target(&mut self, key: TargetKey, domain: &Domain) -> Arc<Target> {
+    fn target(&mut self, key: TargetKey, is_out: bool, domain: &Domain) -> Arc<Target> {
+        self.unlisted.push(key.clone());
         if let Some(used) = self.targets.get_mut(&key) {
             used.users += 1;
+            used.outs += usize::from(is_out);
             return used.target.clone();
         }
         let target = Arc::new(Target::new(domain, self.best(&key).cloned()));
         self.groups.entry(Group::of_target(&key)).or_default().targets.push(key.clone());
-        self.targets.insert(key, Used { target: target.clone(), users: 1 });
+        self.targets.insert(key, Used { target: target.clone(), users: 1, outs: is_out.into() });
         target
     }
 
@@ -158,15 +173,24 @@ impl Writer {
         if policy.index == 0 {
             policy.index = before.map_or(index(policy.direction, order), |before| before.policy.index);
         }
-        let target = TargetKey::of(&policy).map(|key| self.target(key, domain));
+        let target =
+            TargetKey::of(&policy).map(|key| self.target(key, policy.direction == Direction::Out, domain));
         Arc::new(Rule::new(policy, target, order))
+    }
+
+    /// The targets of packets that leave whose associations are tended.
+    pub fn to_be_tended(&self) -> HashMap<TargetKey, Arc<Target>> {
+        let tended = self.targets.iter().filter(|(_, used)| used.is_to_be_tended());
+        tended.map(|(key, used)| (key.clone(), used.target.clone())).collect()
     }
 
     /// A policy no longer uses its template.
     pub fn release(&mut self, policy: &Policy) {
         let Some(key) = TargetKey::of(policy) else { return };
         let Some(used) = self.targets.get_mut(&key) else { return };
+        self.unlisted.push(key.clone());
         used.users -= 1;
+        used.outs -= usize::from(policy.direction == Direction::Out);
         if used.users == 0 {
             self.targets.remove(&key);
             self.change_group(Group::of_target(&key), |members| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Associations as `ip xfrm state` has them.
 //!
-//! Beyond its words: `df copy|set|clear`, `ttl N` and `tfcpad N` for outer headers, `dummies N` for packets that hide how much is sent, and `progress` and `carried` for one that goes on where another was.
+//! Beyond its words: `df copy|set|clear`, `ttl N` and `tfcpad N` for outer headers, `dummies N` for packets that hide how much is sent, `keepalive SECONDS` for address translators on the way, and `progress` and `carried` for one that goes on where another was.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -100,6 +100,9 @@ impl Read {
             "ttl" => self.rules.ttl = words.read::<NonZero<u8>>(keyword, "a number from 1 to 255")?.get(),
             "tfcpad" => self.rules.pad_to = words.read(keyword, "a length in bytes, up to 65535")?,
             "dummies" => self.rules.fill_to = fill_to(words)?,
+            "keepalive" => {
+                self.rules.keep_alive_s = words.read(keyword, "seconds up to 65535, or 0 for none")?;
+            }
             "sel" => self.selector = Some(selector(words)?),
             "limit" => self.limit(words)?,
             "progress" => self.progress = Progress { life: self.progress.life, ..progress(words)? },
@@ -110,7 +113,7 @@ impl Read {
             _ => {
                 return mistake(format!(
                     "unknown word '{}'; known are src, dst, proto, spi, reqid, mode, aead, enc, auth, auth-trunc, encap, \
-                     replay-window, flag, extra-flag, df, ttl, tfcpad, dummies, sel, limit, progress, carried",
+                     replay-window, flag, extra-flag, df, ttl, tfcpad, dummies, keepalive, sel, limit, progress, carried",
                     safe(keyword)
                 ));
             }
@@ -197,6 +200,11 @@ impl Read {
         }
         if self.is_transport && self.rules.fill_to > 0 && dst.is_multicast() {
             return mistake("'dummies' needs mode tunnel, or a dst that is no group: leave it out");
+        }
+        if self.rules.keep_alive_s > 0 && self.udp.is_none() {
+            return mistake(
+                "'keepalive' needs UDP around ESP: add 'encap espinudp PORT PORT', or leave it out",
+            );
         }
         let mode = if self.is_transport { Mode::Transport } else { Mode::Tunnel { from: src, to: dst } };
         let esp = Config {
@@ -379,6 +387,9 @@ fn show_rules(text: &mut String, esp: &Config) {
     }
     if rules.fill_to != usual.fill_to {
         let _ = write!(text, " dummies {}", rules.fill_to);
+    }
+    if rules.keep_alive_s != usual.keep_alive_s {
+        let _ = write!(text, " keepalive {}", rules.keep_alive_s);
     }
 }
 

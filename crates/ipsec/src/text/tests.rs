@@ -13,6 +13,17 @@ fn same(text: &str) {
 }
 
 #[test]
+fn keep_alives_need_udp() {
+    let why = parse_association(&format!("{GCM} keepalive 20")).unwrap_err().to_string();
+    assert!(why.contains("'keepalive' needs UDP around ESP: add 'encap"), "{why}");
+    let why =
+        parse_association(&format!("{GCM} encap espinudp 1 2 keepalive 65536")).unwrap_err().to_string();
+    assert!(why.contains("'keepalive 65536': expected seconds up to 65535"), "{why}");
+    let off = parse_association(&format!("{GCM} encap espinudp 1 2 keepalive 0")).unwrap();
+    assert_eq!(off, parse_association(&format!("{GCM} encap espinudp 1 2")).unwrap());
+}
+
+#[test]
 fn associations_go_out_as_they_come_in() {
     assert_eq!(show_association(&parse_association(GCM).unwrap(), Keys::Shown), GCM);
     let hidden = show_association(&parse_association(GCM).unwrap(), Keys::Hidden);
@@ -22,6 +33,7 @@ fn associations_go_out_as_they_come_in() {
         "df set ttl 9 tfcpad 1400",
         "tfcpad 65535 dummies 100",
         "encap espinudp 4500 4501 0.0.0.0",
+        "encap espinudp 4500 4501 0.0.0.0 keepalive 20",
         "sel src 10.0.0.0/8 dst 10.2.0.0/16 proto udp dport 53",
         "limit byte-soft 1000 limit byte-hard 2000 limit time-hard 3600 limit time-use-soft 5 limit packet-hard 9",
         "progress 17 12 0x0000000700000001",

@@ -7,6 +7,7 @@ mod behaviour;
 mod cases;
 mod flood;
 mod hostile;
+mod keepalives;
 mod long;
 mod numbers;
 mod own;
