@@ -215,6 +215,11 @@ fn encrypt(router: &Router, i: usize) -> String {
     format!("IPsecEncrypt(ipsec, MTU {}{}{fragment}, MARK true)", router.interfaces[i].mtu, router.follow(i))
 }
 
+/// The same for packets of this router that were put together again.
+fn encrypt_own(router: &Router, i: usize) -> String {
+    encrypt(router, i).replace("MARK true", "MARK true, OWN true")
+}
+
 /// What protects packets that leave by interface `i` whatever routes say, between `from` and `to`: those to groups or on the link. Those that a tunnel carries go
 /// where it ends. `here` are the patterns of the others, and `error` is what answers packets that are too long, if anything does.
 pub(super) fn direct(
@@ -251,7 +256,8 @@ pub(super) fn said(router: &Router, i: usize, control: &str) -> String {
     if router.ipsec.is_none() {
         return format!("-> {control};\nsaid{i}[1], said{i}[2] -> out{i};\n");
     }
-    let (encrypt, follow, mtu) = (encrypt(router, i), router.follow(i), router.interfaces[i].mtu);
+    let (encrypt, own) = (encrypt(router, i), encrypt_own(router, i));
+    let (follow, mtu) = (router.follow(i), router.interfaces[i].mtu);
     let mtu6 = mtu.max(ipv6::MTU_MIN);
     format!(
         "// Nobody can tell a protected hello from other packets: the paint says which queue is its own.\n    \
@@ -264,6 +270,12 @@ pub(super) fn said(router: &Router, i: usize, control: &str) -> String {
          mine{i}[3] -> Unstrip(14) -> stays{i} :: Classifier(12/0800, -);\n\
          stays{i}[0] -> IPFragmenter({mtu}{follow}) -> sent{i};\n\
          stays{i}[1] -> IP6Fragmenter({mtu6}, LOCAL true, MTU_ANNO true{follow}) -> sent{i};\n\
+         // It takes whole packets, and the kernel has fragmented long ones.\n\
+         mine{i}[4] -> Unstrip(14) -> parts{i} :: Classifier(12/0800, -);\n\
+         parts{i}[0] -> MarkIPHeader(14) -> IPReassembler(OVERLAP drop) -> Strip(14) -> gathered{i} :: {own};\n\
+         parts{i}[1] -> MarkIP6Header(14) -> IP6Reassembler -> Strip(14) -> gathered{i};\n\
+         gathered{i}[0] -> protected;\n\
+         gathered{i}[1], gathered{i}[3] -> Unstrip(14) -> stays{i};\n\
          kind{i}[2] -> sent{i};\n\
          sent{i}[1] -> {control};\n\
          sent{i}[0] -> out{i};\n"
@@ -290,7 +302,7 @@ pub(super) fn to_kernel(router: &Router, i: usize) -> String {
         )
     });
     let mut text = format!(
-        "mine{i}[2] -> long{i} :: {FAMILIES};\nlong{i}[0] -> {four}\nlong{i}[1] -> {six}\nlong{i}[2] -> Discard;\n"
+        "mine{i}[2], gathered{i}[2] -> long{i} :: {FAMILIES};\nlong{i}[0] -> {four}\nlong{i}[1] -> {six}\nlong{i}[2] -> Discard;\n"
     );
     for (has, family, ethertype) in [(router.has4(), 4, "0x0800"), (router.has6(), 6, "0x86dd")] {
         if has {

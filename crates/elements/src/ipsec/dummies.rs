@@ -123,6 +123,8 @@ impl IpsecDummies {
             splits: false,
             marks: true,
             transport: None,
+            fragments: usize::MAX,
+            is_own: false,
         };
         // Without a rate of its own, it has to do with few.
         let whose = if self.rate == 0 { Whose::Tended } else { Whose::All };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! # IPsecEncrypt
 //!
-//! `IPsecEncrypt(DATABASE, [keywords MTU, FOLLOW, DEFAULT, FRAGMENT, MARK])`
+//! `IPsecEncrypt(DATABASE, [keywords MTU, FOLLOW, DEFAULT, FRAGMENT, MARK, OWN])`
 //!
 //! Protects packets by ESP as the policies of an IPsecDatabase say.
 //!
@@ -10,7 +10,7 @@
 //! **Ports:** one push input. Output 0 for protected packets. Output 1 for packets that policies let pass as they are; without it, they leave by output 0. Output 2,
 //! if connected, for packets that would be too long when protected, and must not be fragmented: to ICMPError and ICMP6Error with `PMTU_ANNO true`. Output 3 for packets
 //! protected in transport mode; without it, they leave by output 0. They have the same destination as before. The 14 bytes in front of such a packet, which Strip took off, stay in front of it: Unstrip gives
-//! its Ethernet header back.
+//! its Ethernet header back. Output 4, if connected, for fragments that transport mode cannot protect, as they are: to an IPReassembler or IP6Reassembler, and behind that to an IPsecEncrypt with `OWN true`.
 //!
 //! **Arguments**
 //! * `DATABASE` the IPsecDatabase.
@@ -21,6 +21,7 @@
 //!   fragmented behind, so the other gateway must join its fragments. Before: the tunnel carries fragments, which the packet's receiver joins.
 //! * `MARK` boolean, default false: protected packets are marked by the value 2 in the annotation OPENED, and such packets pass as they are. It is for routers whose protected packets come by
 //!   an IPsecEncrypt again: a mark is there on fragments, too, and after the association has ended. Nothing else may write this annotation then.
+//! * `OWN` boolean, default false: packets are this host's own, and were put together again. Protected ones of IPv6 that are too long are fragmented behind, as a host may do.
 //!
 //! The best policy with `dir out` counts. ESP packets of the database's own associations pass as they are, and so do messages of IKE (UDP ports 500 and 4500) between the hosts
 //! that the template's associations are between.
@@ -36,7 +37,7 @@
 //! **Metadata:** packets begin with their IP header. Sets the destination annotation to the tunnel's end; in transport mode it stays as it is. Sets the miscellaneous annotation of protected packets to the longest packet that link and path
 //! take, and that of packets for output 2 to the longest one that would fit.
 //!
-//! **Drops:** `policy-discard`, `no-policy` with `DEFAULT discard`. `no-sa` while a policy's association is missing. `must-fragment` without output 2. `esp-fragment` for fragments in
+//! **Drops:** `policy-discard`, `no-policy` with `DEFAULT discard`. `no-sa` while a policy's association is missing. `must-fragment` without output 2. Without output 4, `esp-fragment` for fragments in
 //! transport mode, `ambiguous-fragment` for those that have no ports. `sequence-exhausted`, `too-long`, `no-memory`, `bad-length`.
 //!
 //! **Cores:** all workers may use an association. A batch takes its sequence numbers at once, by one atomic addition.
@@ -66,7 +67,7 @@ use crate::io::mtu::LinkMtu;
 
 /// The descriptor.
 pub const CLASS: Class =
-    Class::new("IPsecEncrypt", "1/1-4", || Box::new(IpsecEncrypt::default())).processing("h/h").file(file!());
+    Class::new("IPsecEncrypt", "1/1-5", || Box::new(IpsecEncrypt::default())).processing("h/h").file(file!());
 
 /// The timer by which links are looked at.
 const LOOK: u32 = 0;
@@ -76,6 +77,8 @@ const BYPASS: usize = 1;
 const TOO_BIG: usize = 2;
 /// The output for packets protected in transport mode.
 const TRANSPORT: usize = 3;
+/// The output for fragments that must become whole first.
+const FRAGMENTS: usize = 4;
 
 /// What becomes of packets that no policy is about.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -126,6 +129,7 @@ struct IpsecEncrypt {
     unnamed: Unnamed,
     fragment: Fragment,
     marks: bool,
+    is_own: bool,
 }
 
 impl IpsecEncrypt {
@@ -150,7 +154,7 @@ impl IpsecEncrypt {
             return Choice::Protect(association);
         }
         if is_ambiguous(database, &flow, rule, reader) {
-            return Choice::Not(Fate::Drop(Reason::AmbiguousFragment));
+            return Choice::Not(Fate::Leave(FRAGMENTS, Reason::AmbiguousFragment));
         }
         let is_exempt = || is_exempt(packet.data(), &flow, rule, database, reader);
         let refuse = |reason| if is_exempt() { bypass } else { Choice::Not(Fate::Drop(reason)) };
@@ -211,6 +215,7 @@ impl Element for IpsecEncrypt {
         self.unnamed = args.keyword("DEFAULT", Unnamed::Bypass);
         self.fragment = args.keyword("FRAGMENT", Fragment::After);
         self.marks = args.keyword("MARK", false);
+        self.is_own = args.keyword("OWN", false);
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
@@ -233,6 +238,8 @@ impl Element for IpsecEncrypt {
             splits: self.fragment == Fragment::Before,
             marks: self.marks,
             transport: cx.connected(TRANSPORT).then_some(TRANSPORT),
+            fragments: FRAGMENTS,
+            is_own: self.is_own,
         };
         in_parts(cx, batch, 0, |part, reader| {
             let flow = |packet: &Packet| Some((Flow::read(packet.data())?, packet.len()));

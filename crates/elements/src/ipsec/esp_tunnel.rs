@@ -187,7 +187,18 @@ fn choose<'a>(association: Option<&'a Association>, packet: &Packet) -> Choice<'
 
 fn here(cx: &mut Cx<'_>, mtu: usize) -> outbound::Here {
     let (worker, now_ns) = (cx.worker(), cx.now());
-    outbound::Here { worker, now_ns, mtu, too_big: TOO_BIG, splits: false, marks: false, transport: None }
+    outbound::Here {
+        worker,
+        now_ns,
+        mtu,
+        too_big: TOO_BIG,
+        splits: false,
+        marks: false,
+        transport: None,
+        // A tunnel takes fragments.
+        fragments: usize::MAX,
+        is_own: false,
+    }
 }
 
 fn outward(cx: &mut Cx<'_>, database: &Database, id: Id, mtu: usize, batch: Batch) {

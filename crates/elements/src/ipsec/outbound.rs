@@ -66,6 +66,10 @@ pub(super) struct Here {
     pub marks: bool,
     /// The output for packets protected in transport mode, if they do not leave with the others.
     pub transport: Option<usize>,
+    /// The output for fragments that transport mode cannot protect.
+    pub fragments: usize,
+    /// Whether packets are this host's own: protected, those of IPv6 may be fragmented, too.
+    pub is_own: bool,
 }
 
 /// Bytes of an Ethernet header.
@@ -228,10 +232,13 @@ fn fits(packet: &mut Packet, association: &Association, here: Here) -> Result<()
         esp::Mode::Transport => Header::read(packet.data()),
     };
     let header = header.map_err(|why| Fate::Drop(reason(why)))?;
+    if header.is_fragment && sa.mode == esp::Mode::Transport {
+        return Err(Fate::Leave(here.fragments, Reason::EspFragment));
+    }
     let inner = inner_mtu(sa, most, header.len);
     // An IPv6 packet that every link takes is not refused. The tunnel's packet is fragmented instead.
     let is_least = header.is_six && header.packet_len <= IPV6_MTU;
-    if header.packet_len <= inner || is_least {
+    if header.packet_len <= inner || is_least || header.is_six && here.is_own {
         return Ok(());
     }
     if !header.dont_fragment {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets that the router's own kernel sends, by the twin of an interface. In transport mode they leave as the kernel wants it: by that interface, for the same neighbour.
 
+use std::time::Duration;
+
+use lab::account::Accounted;
 use wire::Protocol;
 
 use crate::wired::{
@@ -152,6 +155,76 @@ fn esp_to_groups_is_opened() {
                 let kinds: Vec<_> = sent.iter().map(|(at, frame)| (*at, kind(&frame[14..]))).collect();
                 assert_eq!(kinds, [(HOST1, (UDP, to(dst)))], "{:?}", router.router.drops());
                 assert_eq!(sent[0].1[14 + [20, 40][family]..], clear[[20, 40][family]..]);
+            }
+        }
+    }
+}
+
+/// What comes of frames in a router of these elements, which read and write frames.
+fn through(database: &str, elements: &str, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let database = database.trim_end().trim_end_matches(',');
+    let text =
+        format!("db :: IPsecDatabase({database}); FromDevice(m0) -> {elements} -> Queue -> ToDevice(m0);");
+    let mut router = Accounted::new(&text, 32).unwrap_or_else(|why| panic!("{why}"));
+    for frame in frames {
+        assert!(router.inject(0, frame));
+    }
+    router.run(Duration::from_millis(1));
+    let out = router.collect().into_iter().map(|(_, frame)| frame).collect();
+    assert!(router.drops().is_empty(), "{:?}", router.drops());
+    out
+}
+
+/// Fragments of a frame of this family, as a host with an MTU of 1,500 bytes sends them.
+fn in_fragments(family: usize, frame: Vec<u8>) -> Vec<Vec<u8>> {
+    let elements =
+        ["MarkIPHeader(14) -> IPFragmenter(1500)", "MarkIP6Header(14) -> IP6Fragmenter(1500, LOCAL true)"];
+    through("", elements[family], &[frame])
+}
+
+/// Frames of this family, put together and opened by these databases.
+fn joined_and_opened(family: usize, database: &str, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let joined = ["MarkIPHeader(14) -> IPReassembler", "MarkIP6Header(14) -> IP6Reassembler"][family];
+    let elements =
+        format!("{joined} -> Strip(14) -> IPsecDecrypt(db) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)");
+    let out = through(database, &elements, frames);
+    out.into_iter().map(|frame| frame[14..].to_vec()).collect()
+}
+
+/// The kernel fragments before it meets a policy, and Linux protects before it fragments. The peer gets whole packets in transport mode, in fragments of ESP.
+#[test]
+fn what_the_kernel_has_fragmented_is_protected_whole() {
+    let hosts = ["10.9.0.9", "2001:db8:9999::9"];
+    // All packets between two hosts, and those to a port: later fragments have none.
+    for more in ["", " proto udp dport 7"] {
+        let all = |family: usize| {
+            transport(HERE[family], hosts[family], 0x300).replace(" dir out", &format!("{more} dir out"))
+        };
+        for (mut router, families) in routers(all) {
+            for &family in families {
+                let clear = udp(HERE[family], hosts[family], 7, 4000);
+                let parts = in_fragments(family, frame(GATEWAY, &clear));
+                assert_eq!(parts.len(), 3);
+                let sent = router.send_frames(HOST1, &parts);
+                assert_eq!(sent.len(), 3, "{:?}", router.router.drops());
+                for (at, frame) in &sent {
+                    assert_eq!((*at, &frame[..6]), (M1, &GATEWAY[..]));
+                    assert!(frame.len() <= 14 + 1500 && !is_clear(frame));
+                }
+                let esp: Vec<_> = sent.into_iter().map(|(_, frame)| frame).collect();
+                let opened = joined_and_opened(family, &all(family).replace("dir out", "dir in"), &esp);
+                assert_eq!(opened.len(), 1);
+                let header_len = [20, 40][family];
+                assert_eq!(opened[0][header_len..], clear[header_len..]);
+                // Other packets stay as they are.
+                let other = in_fragments(
+                    family,
+                    frame(GATEWAY, &udp(HERE[family], [ENDS[1], ENDS6[1]][family], 7, 4000)),
+                );
+                let sent = router.send_frames(HOST1, &other);
+                assert_eq!(sent.into_iter().map(|(_, frame)| frame).collect::<Vec<_>>(), other);
+                let lost = ["esp-fragment", "ambiguous-fragment", "no-sa"].map(|reason| router.drops(reason));
+                assert_eq!(lost, [0; 3]);
             }
         }
     }
