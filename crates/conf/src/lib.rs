@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Configurations before they run.
 //!
-//! A [`Source`] says where a configuration comes from, and loads it. [`Loaded`] has the graph, and prints what is wrong. [`cores`] reads
-//! how many workers a router gets, and [`place`] reads which of them run which tasks.
+//! * A [`Source`] says where a configuration comes from, and loads it.
+//! * [`Loaded`] has the graph, and prints what is wrong.
+//! * [`cores`] reads how many workers a router gets, and [`place`] which of them run which tasks.
+//! * [`init`] writes configurations for named interfaces.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -10,6 +12,7 @@
 extern crate report;
 
 pub mod cores;
+pub mod init;
 pub mod place;
 mod source;
 

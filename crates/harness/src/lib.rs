@@ -4,10 +4,16 @@
 //! A [`Subject`] is a configuration with its traffic. It builds a [`Prepared`] router on a number of workers, and each run of that
 //! router gives a [`Run`]: packets, and the time of each worker, task and element. A [`Bench`] provides the devices; their traffic is
 //! a [`Pattern`], which the configuration's own text describes. [`handoff`] measures what packets cost that change cores.
+//! [`files`] reads route files, and [`routes`] sends routes to a router in this process.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+#[macro_use]
+extern crate report;
+
+pub mod files;
 pub mod handoff;
+pub mod routes;
 mod shares;
 mod subject;
 mod traffic;

@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::config::Source;
-use crate::ctl::{self, Client, Failure, Which};
+use crate::ctl::{self, Which};
 use crate::reconfigure::{APPLY, CONFIRM, ROLLBACK};
 use crate::{cli, exit};
+use client::{Client, Failure, lost};
 use conf::Form;
 
 /// Give a running router another configuration, without losing packets, tables or counters.
@@ -51,7 +52,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(Trouble::Configuration) => return exit::USAGE,
         Err(Trouble::Usage(why)) => return cli::usage(why),
         Err(Trouble::Router(diff, failure)) => {
-            let (why, status) = failure.into_words();
+            let (why, status) = (failure.to_string(), ctl::status(&failure));
             (status, diff, Err(why))
         }
     };
@@ -96,7 +97,7 @@ fn execute(args: &Args) -> Result<(Option<Diff>, String), Trouble> {
         _ => None,
     };
     let connect = || -> Result<Client, Failure> {
-        let mut client = Client::new(ctl::find(&args.router)?).map_err(ctl::lost)?;
+        let mut client = Client::new(ctl::find(&args.router)?).map_err(lost)?;
         client.be_patient();
         Ok(client)
     };

@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor bench`: what the engine's own parts cost on this machine.
+//! `junctor bench`: what the engine's own parts cost on this machine. The benchmarks are the crate `bench`; here are their options.
 
-mod beside;
-mod bridge;
 mod engine_path;
-mod feed;
-mod fib;
-mod flood;
-mod handoff;
-mod icc;
-mod ipsec;
-mod live;
-pub(crate) mod locks;
-mod mac;
-mod nat;
+mod parts;
+mod routers;
 mod scaling;
-mod start;
 
+use ::bench::{Failure, Findings};
 use clap::Subcommand;
 
-pub(crate) use fib::shared_data;
+use crate::cli;
 
 /// Measure the engine's own parts.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,36 +20,52 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, Subcommand)]
 enum What {
-    Bridge(bridge::Args),
+    Bridge(parts::Bridge),
     Engine(engine_path::Args),
-    Feed(feed::Args),
-    Fib(fib::Args),
-    Flood(flood::Args),
-    Handoff(handoff::Args),
-    Icc(icc::Args),
-    Ipsec(ipsec::Args),
-    Live(live::Args),
-    Locks(locks::Args),
-    Mac(mac::Args),
-    Nat(nat::Args),
-    Start(start::Args),
+    Feed(routers::Feed),
+    Fib(parts::Fib),
+    Flood(routers::Flood),
+    Handoff(parts::Handoff),
+    Icc(parts::Icc),
+    Ipsec(routers::Ipsec),
+    Live(routers::Live),
+    Locks(parts::Locks),
+    Mac(parts::Mac),
+    Nat(routers::Nat),
+    Start(routers::Start),
 }
 
 /// Runs the command.
-pub(crate) fn main(args: &Args) -> u8 {
-    match &args.what {
-        What::Bridge(args) => bridge::main(args),
-        What::Engine(args) => engine_path::main(args),
-        What::Feed(args) => feed::main(args),
-        What::Fib(args) => fib::main(args),
-        What::Flood(args) => flood::main(args),
-        What::Handoff(args) => handoff::main(args),
-        What::Icc(args) => icc::main(args),
-        What::Ipsec(args) => ipsec::main(args),
-        What::Live(args) => live::main(args),
-        What::Locks(args) => locks::main(args),
-        What::Mac(args) => mac::main(args),
-        What::Nat(args) => nat::main(args),
-        What::Start(args) => start::main(args),
+pub(crate) fn main(args: Args) -> u8 {
+    match args.what {
+        What::Bridge(args) => args.run(),
+        What::Engine(args) => engine_path::main(&args),
+        What::Feed(args) => args.run(),
+        What::Fib(args) => args.run(),
+        What::Flood(args) => args.run(),
+        What::Handoff(args) => args.run(),
+        What::Icc(args) => args.run(),
+        What::Ipsec(args) => args.run(),
+        What::Live(args) => args.run(),
+        What::Locks(args) => args.run(),
+        What::Mac(args) => args.run(),
+        What::Nat(args) => args.run(),
+        What::Start(args) => args.run(),
+    }
+}
+
+/// Prints what a benchmark found, or says why it found nothing; returns the exit status.
+fn show(command: &str, found: Result<Findings, Failure>, as_json: bool) -> u8 {
+    match found {
+        Ok(found) => cli::show(command, &found.conditions, &found.results, as_json),
+        Err(why) => tell(&why),
+    }
+}
+
+/// Says why a benchmark found nothing; returns the exit status.
+fn tell(failure: &Failure) -> u8 {
+    match failure {
+        Failure::Usage(why) => cli::usage(why),
+        Failure::Failed(why) => cli::fail(why),
     }
 }

@@ -7,14 +7,13 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
+use client::channel;
 use engine::control::{Handlers, Service as _, Session};
 use engine::{Access, HandlerError, Llrpc};
-use icc::{Node, Stream};
+use icc::Stream;
 use planes::deployment::call_endpoints;
 use planes::up::domain::CALLS;
-use ports::plane::Planes;
 
-use crate::domain;
 use crate::reconfigure::Offered;
 
 /// How long the server waits for the rest of a command, and for room for an answer.
@@ -26,27 +25,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Bytes that are read at a time.
 const AT_A_TIME: usize = 1 << 16;
 
-/// Connects to the router at the other end of a channel.
-///
-/// # Errors
-/// This program is in no deployment, the channel cannot be had, or nobody has answered for as long as `patience`.
-pub(crate) fn connect(channel: &str, patience: Duration) -> Result<Stream, String> {
-    let Some(place) = domain::socket(None) else { return Err(domain::no_channels(channel)) };
-    let [calls, answers] = call_endpoints(channel);
-    let failed = |why: icc::AttachError| format!("channel '{channel}': {why}");
-    let node = node(&place)?;
-    let (sender, receiver) = (node.sender(&calls).map_err(failed)?, node.receiver(&answers).map_err(failed)?);
-    Stream::client(sender, receiver, patience).map_err(|why| format!("channel '{channel}': {why}"))
-}
-
-fn node(place: &Path) -> Result<Node, String> {
-    Planes::at(place).node().map_err(|why| why.to_string())
-}
-
 /// Serves the channels by which this router's handlers are called, until the process ends.
 pub(crate) fn serve(offered: &Offered) {
     let channels = std::env::var(CALLS).unwrap_or_default();
-    let Some(place) = domain::socket(None) else { return };
+    let Some(place) = channel::socket(None) else { return };
     for channel in channels.split_ascii_whitespace() {
         let (channel, place, offered) = (channel.to_owned(), place.clone(), offered.clone());
         let body = move || serve_always(&channel, &place, offered);
@@ -77,7 +59,7 @@ fn serve_attached(
     place: &Path,
     called: &mut Called,
 ) -> Result<std::convert::Infallible, String> {
-    let node = node(place)?;
+    let node = channel::node(place)?;
     let [calls, answers] = call_endpoints(channel);
     let receiver = node.receiver(&calls).map_err(|why| why.to_string())?;
     let sender = node.sender(&answers).map_err(|why| why.to_string())?;
@@ -85,7 +67,7 @@ fn serve_attached(
     loop {
         if stream.accept(LOOK).map_err(|why| why.to_string())? {
             // A client that breaks off has had its say.
-            let _ = converse(&mut stream, called, &|| !node.is_served() && self::node(place).is_ok());
+            let _ = converse(&mut stream, called, &|| !node.is_served() && channel::node(place).is_ok());
         } else if !node.is_served() {
             return Err("the domain's server has gone".into());
         }

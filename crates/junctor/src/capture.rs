@@ -4,10 +4,11 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::ctl::{self, Client, Which};
+use crate::ctl::{self, Which};
 use crate::observe::client::{Watched, fetch, watch_ended};
 use crate::observe::records::{Capture, Line, Order};
 use crate::{cli, exit};
+use client::{Client, lost};
 
 pub(crate) mod sink;
 
@@ -83,9 +84,9 @@ pub(crate) fn main(args: &Args) -> u8 {
             return cli::usage(format!("--ring-size expects bytes such as 100000, 64K or 10M, not '{text}'"));
         }
     };
-    let mut client = match ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(ctl::lost)) {
+    let mut client = match ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost)) {
         Ok(client) => client,
-        Err(why) => return why.tell(),
+        Err(why) => return ctl::tell(&why),
     };
     let wanted = Capture {
         points: args.points.clone(),
@@ -100,7 +101,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     // First what may be wrong with it, then the file.
     let session = match fetch::begin(&mut client, &Order::Capture(wanted)) {
         Ok(session) => session,
-        Err(why) => return why.tell(),
+        Err(why) => return ctl::tell(&why),
     };
     let sink = match Sink::new(args.write.as_deref(), size, args.ring_files, &args.filter, args.snap) {
         Ok(sink) => sink,
@@ -149,7 +150,7 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
             Ok(lines) => lines,
             Err(why) => {
                 let _ = sink.end(0);
-                let (why, _) = watch_ended(why).into_words();
+                let why = watch_ended(why).to_string();
                 return cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
             }
         };

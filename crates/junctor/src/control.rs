@@ -16,20 +16,6 @@ use crate::reconfigure::Offered;
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 32;
 
-/// Where routers of this user listen: `/run/junctor` for root, else below `$XDG_RUNTIME_DIR` if that is set.
-pub(crate) fn directory() -> Option<PathBuf> {
-    if is_root() {
-        return Some(PathBuf::from("/run/junctor"));
-    }
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|d| !d.is_empty())?;
-    Some(Path::new(&runtime).join("junctor"))
-}
-
-fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
-}
-
 /// A socket that is served until this is dropped. Clients then get the replies to what they have asked.
 pub(crate) struct Served {
     path: PathBuf,
@@ -83,7 +69,7 @@ impl Service for Offered {
 /// # Errors
 /// What could not be made.
 pub(crate) fn listen_by_default(offered: Offered) -> Result<Option<Served>, String> {
-    let Some(directory) = directory() else { return Ok(None) };
+    let Some(directory) = client::directory() else { return Ok(None) };
     // Who is in the group has to reach the socket.
     let group = Policy::of_process().group;
     let mode = if group.is_some() { 0o750 } else { 0o700 };
@@ -108,7 +94,7 @@ fn share(directory: &Path, group: u32) -> std::io::Result<()> {
 /// # Errors
 /// What could not be made.
 pub(crate) fn listen(path: &Path, offered: Offered) -> Result<Served, String> {
-    remove_if_stale(path);
+    client::remove_if_stale(path);
     let failed = |e: std::io::Error| match e.kind() {
         std::io::ErrorKind::AddrInUse => format!(
             "control socket {}: a router that runs listens there; name another by --control, or end that one",
@@ -119,13 +105,4 @@ pub(crate) fn listen(path: &Path, offered: Offered) -> Result<Served, String> {
     let listener = Listener::unix(path, Policy::of_process().group).map_err(failed)?;
     let server = Server::start(listener, Arc::new(offered)).map_err(failed)?;
     Ok(Served { path: path.to_owned(), server: Some(server) })
-}
-
-/// Removes a socket of this user's that nobody serves, with what lies beside it; returns whether there was one.
-pub(crate) fn remove_if_stale(path: &Path) -> bool {
-    let removed = engine::control::left_behind(path).unwrap_or(false);
-    if removed {
-        stats::remove_left(&crate::publish::path_beside(path));
-    }
-    removed
 }

@@ -8,7 +8,8 @@ use engine::Reason;
 use serde_json::{Value, json};
 
 use crate::cli;
-use crate::ctl::{self, Client, Failure, Which};
+use crate::ctl::{self, Which};
+use client::{Client, Failure, lost};
 
 /// What a running router dropped, by reason and element, or what the reasons mean.
 ///
@@ -56,7 +57,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             if let Some(only) = only.filter(|_| !args.json) {
                 outln!("{only}: {}", only.text());
             }
-            why.tell()
+            ctl::tell(&why)
         }
     }
 }
@@ -94,7 +95,7 @@ fn list_json() -> Value {
 
 /// Asks the router, which answers a line for each element and reason.
 fn read(args: &Args) -> Result<Drops, Failure> {
-    let mut client = Client::new(ctl::find(&args.router)?).map_err(ctl::lost)?;
+    let mut client = Client::new(ctl::find(&args.router)?).map_err(lost)?;
     let mut drops = Drops::new();
     for line in client.read("drops")?.lines() {
         let mut words = line.split(' ');

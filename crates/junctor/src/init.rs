@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor init`: writes complete, commented configurations for named interfaces.
 
-pub(crate) mod ipsec;
-pub(crate) mod present;
-mod wireguard;
-
-use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::PathBuf;
 
 use clap::Subcommand;
-use elements::compound::arguments::{interface_file, interface_mtu, is_interface_name};
-use elements::compound::router::{AddHop, Address, Interface, Router, repeated};
-use elements::compound::{ipv4, ipv6};
+use conf::init;
+use elements::compound::arguments::is_interface_name;
 
 use crate::cli;
 
@@ -72,10 +68,10 @@ enum What {
         vrf: Vec<String>,
     },
     /// An IPsec gateway: a router that joins networks by a tunnel, with new keys, and the commands for Linux at the other end.
-    Ipsec(ipsec::Gateway),
+    Ipsec(Gateway),
     /// A file for a WireGuard element, in the form of 'wg setconf', with a fresh private key.
     #[command(name = "wireguard")]
-    WireGuard(wireguard::Device),
+    WireGuard(Device),
     /// A learning Ethernet bridge.
     Bridge {
         /// Interfaces.
@@ -99,7 +95,7 @@ pub(crate) fn main(args: &Args) -> u8 {
                 (Some(bad), _) => Err(format!("'{bad}' is not the name of a network namespace")),
                 (_, Some(bad)) => Err(format!("'{bad}' is not the name of a channel")),
                 _ => {
-                    let kernel = Kernel {
+                    let kernel = init::Kernel {
                         answers: *host,
                         netns: netns.clone(),
                         feed: feed.clone(),
@@ -108,15 +104,15 @@ pub(crate) fn main(args: &Args) -> u8 {
                         ipsec: *ipsec,
                         vrfs: vrf.clone(),
                     };
-                    present::with_addresses(interfaces)
-                        .and_then(|interfaces| router(&interfaces, default, route, kernel))
+                    init::present::with_addresses(interfaces)
+                        .and_then(|interfaces| init::router(&interfaces, default, route, kernel))
                 }
             }
         }
-        What::Ipsec(args) => ipsec::gateway(args),
-        What::WireGuard(args) => wireguard::device(args),
-        What::Bridge { interfaces } => names(interfaces).map(|()| bridge(interfaces)),
-        What::Reflector { interfaces } => names(interfaces).map(|()| reflector(interfaces)),
+        What::Ipsec(args) => init::ipsec::gateway(&args.into()),
+        What::WireGuard(args) => init::wireguard::device(&args.into()),
+        What::Bridge { interfaces } => init::bridge(interfaces),
+        What::Reflector { interfaces } => init::reflector(interfaces),
     };
     match text {
         Ok(text) => cli::print_or_fail(text.as_bytes()),
@@ -124,403 +120,56 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
 }
 
-/// Names of interfaces must be ones that a configuration can hold unquoted.
-fn names(interfaces: &[String]) -> Result<(), String> {
-    let again = |n: usize| interfaces[..n].contains(&interfaces[n]);
-    match interfaces.iter().find(|n| !is_interface_name(n)) {
-        Some(bad) => Err(format!("'{bad}' is not an interface name")),
-        None => match (0..interfaces.len()).find(|n| again(*n)) {
-            Some(n) => Err(format!("interface {} is given twice", interfaces[n])),
-            None => Ok(()),
-        },
+/// A gateway with its associations and policies: interfaces as `eth0=192.0.2.1/24`.
+#[derive(Clone, Debug, clap::Args)]
+struct Gateway {
+    /// Interfaces with addresses and prefix lengths: the one to the other end, and those of the networks that are joined.
+    #[arg(required = true, num_args = 2.., value_name = "IF=ADDRESS/LEN[,...][,mtu=BYTES]")]
+    interfaces: Vec<String>,
+    /// The other end of the tunnel.
+    #[arg(long, value_name = "ADDRESS")]
+    peer: IpAddr,
+    /// A network behind the other end; may be repeated.
+    #[arg(long, required = true, value_name = "PREFIX")]
+    remote: Vec<String>,
+    /// A network behind this end; may be repeated. By default those of the interfaces that do not lead to the other end.
+    #[arg(long, value_name = "PREFIX")]
+    local: Vec<String>,
+    /// Next hop for all other destinations, once for each family.
+    #[arg(long, value_name = "ADDRESS")]
+    default: Vec<String>,
+    /// Take the keys of the other end's configuration, which 'init ipsec' has written, in place of new ones.
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// Let this host's kernel answer what is for the router and all exceptions, on a tap for each interface.
+    #[arg(long)]
+    host: bool,
+    /// The network namespace of those taps.
+    #[arg(long, value_name = "NAME", requires = "host")]
+    netns: Option<String>,
+}
+
+impl From<&Gateway> for init::ipsec::Gateway {
+    fn from(args: &Gateway) -> init::ipsec::Gateway {
+        let Gateway { interfaces, peer, remote, local, default, keys, host, netns } = args.clone();
+        init::ipsec::Gateway { interfaces, peer, remote, local, default, keys, host, netns }
     }
 }
 
-fn interface(text: &str) -> Result<Interface, String> {
-    let bad = || {
-        format!(
-            "'{text}' should name an interface and its addresses, as eth0=10.0.0.1/24 or eth0=10.0.0.1/24,2001:db8::1/64"
-        )
-    };
-    let (name, rest) = text.split_once('=').ok_or_else(bad)?;
-    names(&[name.to_owned()])?;
-    let mut interface = Interface::new(name, interface_mtu(name));
-    let mut mtu = None;
-    for part in rest.split(',') {
-        if let Some((key, value)) = part.split_once('=') {
-            mtu = Some(value.parse::<u16>().ok().filter(|_| key == "mtu"));
-            continue;
-        }
-        if part == "dhcp" {
-            interface.dhcp = true;
-            continue;
-        }
-        let address: Address = part.parse().ok().filter(|_| part.contains('/')).ok_or_else(bad)?;
-        interface.add(address).map_err(|why| format!("'{text}': {why}"))?;
-    }
-    interface.complete();
-    if interface.dhcp && !interface.four.is_empty() {
-        return Err(format!("'{text}': it has either an IPv4 address or 'dhcp'"));
-    }
-    if interface.addresses().next().is_none() && !interface.dhcp {
-        return Err(bad());
-    }
-    let least = if interface.has6() { ipv6::MTU_MIN } else { ipv4::MTU_MIN };
-    interface.keeps_mtu = mtu.is_some();
-    interface.mtu = match mtu {
-        None if interface.mtu >= least => interface.mtu,
-        None => {
-            return Err(format!("'{text}': its MTU of {} is too small; the least is {least}", interface.mtu));
-        }
-        Some(Some(mtu)) if mtu >= least => mtu,
-        Some(_) => {
-            return Err(format!(
-                "'{text}': what follows the addresses should be mtu={least} up to mtu={}",
-                u16::MAX
-            ));
-        }
-    };
-    Ok(interface)
+/// A device: its port and its peers.
+#[derive(Clone, Debug, clap::Args)]
+struct Device {
+    /// The UDP port.
+    #[arg(long, default_value_t = 51820, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// A peer in the words of 'wg set': its public key, then preshared-key, endpoint, persistent-keepalive and allowed-ips with their values; may be
+    /// repeated.
+    #[arg(long, value_name = "KEY [WORDS]")]
+    peer: Vec<String>,
 }
 
-/// What the kernel does for a router.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Kernel {
-    /// Whether it answers what the fast path cannot.
-    pub answers: bool,
-    /// The network namespace in which it does.
-    pub netns: Option<String>,
-    /// The channel by which a control plane sends routes.
-    pub feed: Option<String>,
-    /// Sessions of BFD, or `true`; none where no neighbour is watched.
-    pub bfd: Vec<String>,
-    /// Whether labelled packets are switched, of which the kernel knows nothing.
-    pub mpls: bool,
-    /// Whether policies may demand that packets are protected.
-    pub ipsec: bool,
-    /// Interfaces with routing tables of their own, as `red=eth1,eth2`.
-    pub vrfs: Vec<String>,
-}
-
-/// The text of a router; interfaces as `eth0=10.0.0.1/24`.
-pub(crate) fn router(
-    interfaces: &[String],
-    defaults: &[String],
-    routes: &[String],
-    kernel: Kernel,
-) -> Result<String, String> {
-    described(interfaces, defaults, routes, kernel).map(|router| router_text(&router))
-}
-
-/// A router; [`router`] is its text.
-pub(crate) fn described(
-    interfaces: &[String],
-    defaults: &[String],
-    routes: &[String],
-    kernel: Kernel,
-) -> Result<Router, String> {
-    let ports: Vec<Interface> = interfaces.iter().map(|i| interface(i)).collect::<Result<_, _>>()?;
-    if let Some(port) = ports.iter().find(|port| port.dhcp && !kernel.answers) {
-        return Err(format!("'{}=dhcp' needs --host: a DHCP client runs on the kernel's twin", port.name));
-    }
-    let mut router = Router::new(ports);
-    for text in &kernel.vrfs {
-        let form = || format!("'{text}' should name a VRF and its interfaces, as red=eth1,eth2");
-        let (name, devices) = text.split_once('=').ok_or_else(form)?;
-        router.add_vrf(name, devices.split(',')).map_err(|why| format!("--vrf {text}: {why}"))?;
-    }
-    let ports: Vec<&Interface> = router.interfaces.iter().collect();
-    if let Some((n, wrong)) = repeated(&ports, |i| router.table_of(i)).first() {
-        return Err(format!("'{}': {wrong}", interfaces[*n]));
-    }
-    (router.host, router.netns, router.feed) = (kernel.answers, kernel.netns, kernel.feed);
-    router.bfd = (!kernel.bfd.is_empty())
-        .then(|| kernel.bfd.into_iter().filter(|session| session != "true").collect());
-    router.mpls = kernel.mpls;
-    if kernel.ipsec && (kernel.mpls || !router.vrfs.is_empty()) {
-        return Err(
-            "--ipsec does not go together with --mpls or --vrf: policies know neither labels nor VRFs"
-                .to_owned(),
-        );
-    }
-    router.ipsec = kernel.ipsec.then(Vec::new);
-    for route in routes {
-        let (prefix, hop) =
-            route.split_once('=').ok_or_else(|| format!("'{route}' should be PREFIX=NEXTHOP"))?;
-        add_route(&mut router, prefix, hop).map_err(|why| format!("'{route}': {why}"))?;
-    }
-    for hop in defaults {
-        let prefix = if hop.contains(':') { "::/0" } else { "0.0.0.0/0" };
-        let (prefix, way) = match hop.split_once('@') {
-            Some((way, vrf)) => (format!("{prefix}@{vrf}"), way),
-            None => (prefix.to_owned(), hop.as_str()),
-        };
-        add_route(&mut router, &prefix, way).map_err(|why| format!("--default {hop}: {why}"))?;
-    }
-    Ok(router)
-}
-
-/// Adds a route whose next hop may name the interface behind it, as `fe80::9%eth0` (RFC 4007, 11).
-fn add_route(router: &mut Router, prefix: &str, hop: &str) -> Result<(), String> {
-    let mut add: AddHop = Router::add_route;
-    // Several share the traffic.
-    for hop in hop.split('|').map(str::trim) {
-        let (hop, zone) = hop.split_once('%').map_or((hop, None), |(hop, zone)| (hop, Some(zone)));
-        add(router, prefix, hop, zone).map_err(|why| why.to_string())?;
-        add = Router::add_hop;
-    }
-    Ok(())
-}
-
-pub(crate) fn router_text(router: &Router) -> String {
-    let (four, six) = (router.has4(), router.has6());
-    let family = match (four, six) {
-        (true, true) => "A router for IPv4 and IPv6",
-        (true, _) => "An IPv4 router",
-        _ => "An IPv6 router",
-    };
-    let mut text = String::new();
-    if router.host {
-        let _ = write!(
-            text,
-            "// {family} whose exceptions this host's kernel answers. Run it with: junctor run FILE\n\
-             // The kernel's twins of the interfaces, host0 and so on, need forwarding where they are, which does no harm there:\n"
-        );
-        if four {
-            text += "//   sysctl -w net.ipv4.ip_forward=1\n";
-        }
-        if six {
-            text += "//   sysctl -w net.ipv6.conf.all.forwarding=1\n";
-        }
-        text +=
-            "// and the routes that go by next hops. The interfaces themselves must have no addresses.\n\n";
-    } else {
-        let asked = match (four, six) {
-            (true, true) => "ARP and neighbour solicitations for its own addresses and pings to them",
-            (true, _) => "ARP for its own address and pings to it",
-            _ => "neighbour solicitations for its own addresses and pings to them",
-        };
-        let rules = match (four, six) {
-            (true, true) => "RFC 1812 and RFC 8200 ask",
-            (true, _) => "RFC 1812 asks",
-            _ => "RFC 8200 asks",
-        };
-        let _ = write!(
-            text,
-            "// {family}. Run it with: junctor run FILE\n\
-             // Every interface answers {asked}; the rest is forwarded as {rules}.\n\n"
-        );
-    }
-    for (i, port) in router.interfaces.iter().enumerate() {
-        let (ether, known) = match device_address(&port.name) {
-            Some(address) => (address, ""),
-            None => (format!("02:00:00:00:00:{:02x}", i + 1), " // no such interface here: put its address"),
-        };
-        let four = port.four.first().map(|(a, _)| format!("{a} "));
-        let six = port.six.first().map(|(a, _)| format!("{a} "));
-        let addresses = four.unwrap_or_default() + &six.unwrap_or_default();
-        let _ = writeln!(text, "AddressInfo({} {addresses}{ether});{known}", port.name);
-    }
-    text + "\n" + &router.text()
-}
-
-/// The Ethernet address of an interface of this machine.
-fn device_address(name: &str) -> Option<String> {
-    let address: wire::MacAddr = interface_file(name, "address")?.parse().ok()?;
-    (address.0 != [0; 6]).then(|| address.to_string())
-}
-
-fn bridge(interfaces: &[String]) -> String {
-    let mut text = String::from(
-        "// A learning Ethernet bridge. Run it with: junctor run FILE\n\
-         // Ports may be told apart by VLANs: Bridge(access 10, trunk 10 20 native 1, ...), one description for each, in order.\n\
-         // 'junctor elements Bridge' says what else there is: ageing, limits on floods and on what is learned, aggregates.\n\n\
-         bridge :: Bridge;\n",
-    );
-    for (i, name) in interfaces.iter().enumerate() {
-        let _ = write!(
-            text,
-            "\nFromDevice({name}, PROMISC true) -> [{i}]bridge;\nbridge[{i}] -> Queue(1024) -> ToDevice({name});\n"
-        );
-    }
-    text
-}
-
-fn reflector(interfaces: &[String]) -> String {
-    let mut text = String::from(
-        "// Sends every packet back where it came from with Ethernet, IP addresses and ports swapped.\n// Run it with: junctor run FILE\n",
-    );
-    for name in interfaces {
-        let _ = write!(
-            text,
-            "\nFromDevice({name}, PROMISC true)\n    -> MarkIPHeader(14) -> EtherMirror -> IPMirror\n    -> Queue(1024) -> ToDevice({name});\n"
-        );
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn router_of(interfaces: &[&str], default: Option<&str>) -> Result<String, String> {
-        let interfaces: Vec<String> = interfaces.iter().map(|s| s.to_string()).collect();
-        let default: Vec<String> = default.iter().map(|s| s.to_string()).collect();
-        router(&interfaces, &default, &[], Kernel::default())
-    }
-
-    fn check(text: &str) {
-        let parsed = lang::load_str("init", text, &elements::options());
-        let graph = parsed.graph.unwrap_or_else(|| panic!("{:?}\n{text}", parsed.diagnostics));
-        if let Err(errors) = engine::check(&graph, &elements::registry()) {
-            panic!("{}\n{text}", lang::render(&errors, &parsed.sources, false));
-        }
-    }
-
-    #[test]
-    fn bfd_comes_and_goes_before_other_packets() {
-        let of = |addresses: [&str; 2], answers: bool, bfd: bool| {
-            let bfd = if bfd { vec!["true".to_owned()] } else { Vec::new() };
-            let text =
-                router(&addresses.map(String::from), &[], &[], Kernel { answers, bfd, ..Kernel::default() });
-            text.inspect(|text| check(text)).unwrap()
-        };
-        let four = ["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"];
-        let six = ["eth0=2001:db8::1/64", "eth1=2001:db8:1::1/64"];
-        let both = ["eth0=10.0.0.1/24,2001:db8::1/64", "eth1=10.0.1.1/24"];
-        for (addresses, answers) in [four, six, both].into_iter().flat_map(|a| [(a, false), (a, true)]) {
-            let text = of(addresses, answers, true);
-            assert_eq!(text.matches("URGENT true").count(), 2, "{text}");
-            for line in ["] -> Paint(254) -> ", "urgent1 :: Queue(1024) -> [0]order1;", "ready1[1] -> out1;"]
-            {
-                assert!(text.contains(line), "{line}: {text}");
-            }
-            let without = of(addresses, answers, false);
-            assert!(!without.contains("URGENT") && !without.contains("CheckPaint"), "{without}");
-        }
-    }
-
-    // conformance: RFC1812-5.3.8-c
-    #[test]
-    fn reverse_paths_are_not_checked_unless_asked_for() {
-        let text = router_of(&["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"], Some("10.0.0.254")).unwrap();
-        assert!(!text.contains("CheckReversePath"));
-    }
-
-    /// ICMPError can send whatever it is told to; what we write tells it to send what a router should.
-    // conformance: RFC1812-4.3.3.1-c RFC1812-4.3.3.2-b RFC1812-4.3.3.3
-    #[test]
-    fn routers_send_no_errors_that_they_should_not() {
-        let interfaces = ["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"].map(String::from);
-        for host in [false, true] {
-            let text = router(&interfaces, &[], &[], Kernel { answers: host, ..Kernel::default() }).unwrap();
-            let errors = text.split("ICMPError(").skip(1).filter_map(|rest| rest.split_once(')'));
-            let kind =
-                |(args, _): (&str, &str)| args.split(", ").skip(1).take(2).collect::<Vec<_>>().join(" ");
-            let kinds: std::collections::BTreeSet<String> = errors.map(kind).collect();
-            let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
-            let (redirects, all) = (
-                ["redirect host"],
-                [
-                    "parameterproblem TOS copy",
-                    "redirect host",
-                    "timeexceeded TOS copy",
-                    "timeexceeded reassembly",
-                    "unreachable host",
-                    "unreachable needfrag",
-                    "unreachable net",
-                    "unreachable port",
-                    "unreachable protocol",
-                ],
-            );
-            assert_eq!(kinds, if host { &redirects[..] } else { &all[..] });
-        }
-    }
-
-    #[test]
-    fn what_is_written_checks_cleanly() {
-        check(&router_of(&["eth0=10.0.0.1/24", "eth1=10.0.1.1/24"], Some("10.0.0.254")).unwrap());
-        let text = router_of(&["none0=10.0.0.1/24,mtu=1280", "none1=10.0.1.1/24"], None).unwrap();
-        check(&text);
-        for part in [
-            "mtu0 :: IPFragmenter(1280)",
-            "PMTU 1280, TOS",
-            "mtu1 :: IPFragmenter(1500, FOLLOW in1)",
-            "PMTU 1500, FOLLOW in1,",
-        ] {
-            assert!(text.contains(part), "{part}");
-        }
-        let interfaces = ["none0=10.0.0.1/24", "none1=10.0.1.1/24"].map(String::from);
-        let kernel = Kernel {
-            answers: true,
-            netns: Some("control".into()),
-            feed: Some("routes".into()),
-            ..Kernel::default()
-        };
-        let text = router(&interfaces, &[], &[], kernel).unwrap();
-        check(&text);
-        for part in [
-            "FromHost(host1, ADDR 10.0.1.1/24, TWIN none1, NETNS control, VIRTUAL rt 0, NETWORKS rt 2)",
-            "rt[3] -> noroute :: Punt(no-route)",
-            "RouteFeed(routes, TABLE rt, LINK host0 1, LINK host1 2, MULTICAST mroute, LOCAL 0, UNREACHABLE 0, PROHIBIT 0)",
-        ] {
-            assert!(text.contains(part), "{part}");
-        }
-        let both = ["none0=10.0.0.1/24,2001:db8::1/64,mtu=1400", "none1=2001:db8:1::1/64"];
-        let text = router_of(&both, Some("fe80::9%none1")).unwrap();
-        check(&text);
-        for part in [
-            "AddressInfo(none0 10.0.0.1 2001:db8::1 02:00:00:00:00:01);",
-            "::/0 fe80::9 2",
-            "mtu0 :: IPFragmenter(1400)",
-            "big0 :: IP6Fragmenter(1400)",
-            "rt[2] -> Discard;",
-        ] {
-            assert!(text.contains(part), "{part}");
-        }
-        let text = router(
-            &both.map(String::from),
-            &[],
-            &["2001:db8:7::/48=2001:db8::9".into()],
-            Kernel { answers: true, ..Kernel::default() },
-        );
-        let text = text.unwrap();
-        check(&text);
-        for part in [
-            "FromHost(host0, ADDR 10.0.0.1/24, ADDR 2001:db8::1/64, TWIN none0, MTU 1400, VIRTUAL rt 0, VIRTUAL6 rt6 0, NETWORKS rt 1, NETWORKS6 rt6 1)",
-            "2001:db8:7::/48 2001:db8::9 1",
-        ] {
-            assert!(text.contains(part), "{part}");
-        }
-        check(&bridge(&["a".into(), "b".into(), "c".into()]));
-        check(&reflector(&["a".into()]));
-    }
-
-    #[test]
-    fn bad_requests_say_why() {
-        let error = |r: Result<String, String>| r.unwrap_err();
-        assert!(error(router_of(&["eth0", "eth1=10.0.1.1/24"], None)).contains("eth0=10.0.0.1/24"));
-        assert!(error(router_of(&["a=10.0.0.1/24", "b=10.0.1.1/24"], Some("10.9.0.1"))).contains("10.9.0.1"));
-        for setting in ["mtu=67", "mtu=65536", "mtu=x", "mru=9"] {
-            let interface = format!("a=10.0.0.1/24,{setting}");
-            assert!(
-                error(router_of(&[&interface, "b=10.0.1.1/24"], None)).contains("mtu=68 up to mtu=65535")
-            );
-        }
-        let six = ["a=2001:db8::1/64", "b=2001:db8:1::1/64"];
-        assert!(error(router_of(&["a=2001:db8::1/64,mtu=1279", six[1]], None)).contains("mtu=1280 up to"));
-        assert!(error(router_of(&six, Some("fe80::9"))).contains("name the interface behind it"));
-        assert!(error(router_of(&six, Some("10.0.0.9"))).contains("10.0.0.9"));
-        assert!(error(router_of(&["a=2001:db8::/64", six[1]], None)).contains("anycast"));
-        assert!(names(&["a b".into()]).is_err());
-        for (interfaces, want) in [
-            (["a=10.0.0.1/24", "a=10.0.1.1/24"], "interface a is given twice"),
-            (["a=10.0.0.1/24", "b=10.0.0.1/24"], "address 10.0.0.1 is given twice"),
-            (["a=10.0.0.1/24,10.0.0.1/24", "b=10.0.1.1/24"], "address 10.0.0.1 is given twice"),
-            (["a=2001:db8::1/64", "b=2001:db8::1/64"], "address 2001:db8::1 is given twice"),
-            (["a=127.0.0.1/8", "b=10.0.1.1/24"], "127.0.0.1 is not an address that a router can have"),
-        ] {
-            assert!(error(router_of(&interfaces, None)).contains(want), "{interfaces:?}");
-        }
+impl From<&Device> for init::wireguard::Device {
+    fn from(args: &Device) -> init::wireguard::Device {
+        init::wireguard::Device { port: args.port, peer: args.peer.clone() }
     }
 }

@@ -7,8 +7,9 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-use crate::ctl::{self, Client, Failure, Which};
+use crate::ctl::{self, Which};
 use crate::{cli, exit};
+use client::{Client, Failure, lost};
 
 /// Show and change the security associations and policies of a router's IPsecDatabase, in the words of 'ip xfrm'.
 #[derive(Clone, Debug, clap::Args)]
@@ -75,12 +76,12 @@ const PATIENCE_MS: u32 = 1000;
 pub(crate) fn main(args: &Args) -> u8 {
     match run(args) {
         Ok(code) => code,
-        Err(why) => why.tell(),
+        Err(why) => ctl::tell(&why),
     }
 }
 
 fn run(args: &Args) -> Result<u8, Failure> {
-    let mut client = Client::new(ctl::find(&args.router)?).map_err(ctl::lost)?;
+    let mut client = Client::new(ctl::find(&args.router)?).map_err(lost)?;
     let element = &args.element;
     let (kind, change) = match &args.what {
         None => {

@@ -19,7 +19,6 @@ mod click;
 mod click_tools;
 mod combine;
 mod config;
-mod connection;
 mod control;
 mod ctl;
 mod demo;

@@ -18,7 +18,6 @@ use crate::observe::records;
 mod sinks;
 
 use sinks::Sink;
-pub(crate) use sinks::too_long;
 
 /// Decisions of the balancer that are published.
 const DECISIONS: usize = 20;
@@ -65,13 +64,6 @@ stats! {
     DROPS Counter "element.drops" "packets" "Packets that the element dropped, by reason.";
 }
 
-/// Where the statistics of the router lie that listens here.
-pub(crate) fn path_beside(socket: &Path) -> PathBuf {
-    let mut path = socket.as_os_str().to_owned();
-    path.push(".stats");
-    path.into()
-}
-
 /// A publisher at work until this is dropped.
 pub(crate) struct Published {
     /// The segment, if there is one.
@@ -97,7 +89,7 @@ pub(crate) fn begin(
     interval: Duration,
     warn: impl Fn(String),
 ) -> Option<Published> {
-    let path = socket.map(path_beside);
+    let path = socket.map(stats::path_of);
     let mut sinks = sinks::channels(interval);
     let file = path.as_ref().map(|path| sinks::file(path, interval));
     sinks.extend(file.and_then(|file| file.map_err(&warn).ok()));

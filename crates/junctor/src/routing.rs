@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control plane's commands: `junctor control` runs it, `junctor routes` asks it, and `junctor router` writes a deployment with it. `junctor
-//! neighbours` asks routers and kernels, and `junctor charon` starts a key daemon. The crate `control` does the work. [`inside`] is for benchmarks and labs, which have both planes in one
-//! process.
+//! neighbours` asks routers and kernels, and `junctor charon` starts a key daemon. The crate `control` does the work.
 
 pub(crate) mod bfd;
 pub(crate) mod charon;
@@ -9,7 +8,6 @@ mod count;
 mod daemons;
 mod dhcp;
 mod diff;
-pub(crate) mod inside;
 mod ipsec;
 pub(crate) mod neighbours;
 pub(crate) mod plane;
@@ -18,13 +16,6 @@ pub(crate) mod routes;
 mod served;
 mod strongswan;
 mod vrrp;
-
-use std::path::PathBuf;
-
-/// Where control planes of this user listen for questions.
-pub(crate) fn directory() -> Option<PathBuf> {
-    crate::control::directory().map(|directory| directory.join("control"))
-}
 
 /// Lines in columns, the last of which may be of any width.
 fn columns<const N: usize>(lines: &[[String; N]]) -> String {

@@ -386,7 +386,7 @@ fn control_socket(
     if form != Form::Click {
         calls::serve(&offered());
         liveness::serve(&router.control());
-        match domain::socket(args.icc.as_deref()) {
+        match client::channel::socket(args.icc.as_deref()) {
             Some(place) => feeds::serve(&router.control(), place),
             None if router.shared().all_provided::<elements::ip::FeedSink>().is_empty() => {}
             None => warn(

@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor top`: a running router at a glance, from its statistics segment or its channel of statistics: the router is not asked anything.
-//!
-//! [`watch`] reads the segment, or a [`channel`]. [`look`] makes two readings into rates, [`sheet`] makes these into tables, and [`plain`] prints
-//! them. [`app`] holds what the user chose, [`screen`] draws it, and [`terminal`] takes keys and puts the terminal back as it was.
+//! `junctor top`: a running router at a glance. The crate `top` shows it; here are its options.
 
 use std::time::Duration;
 
-use crate::ctl::{self, Failure, Which};
+use top::{Failure, LONGEST, SHORTEST, Settings};
+
+use crate::ctl::{self, Which};
 use crate::{cli, exit};
-
-mod app;
-mod channel;
-mod look;
-mod plain;
-mod screen;
-mod sheet;
-mod terminal;
-mod watch;
-
-use look::Look;
-use watch::{Gone, Watch};
 
 /// A live view of a running router: cores, elements, ports and queues, drops, tables, moved tasks.
 ///
@@ -51,54 +38,33 @@ pub(crate) struct Args {
     router: Which,
 }
 
-/// The shortest and the longest time between two looks.
-const SHORTEST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(3600);
+impl TryFrom<&Args> for Settings {
+    type Error = String;
+
+    fn try_from(args: &Args) -> Result<Settings, String> {
+        let interval = engine::parse_duration(&args.interval);
+        let interval: Option<Duration> = interval.filter(|time| (SHORTEST..=LONGEST).contains(time));
+        let interval = interval.ok_or_else(|| {
+            format!("--interval expects a time from 50 ms to 1 h, such as 500ms, not '{}'", args.interval)
+        })?;
+        let (router, filter) = ((&args.router).into(), args.filter.clone());
+        Ok(Settings { router, interval, wait: args.wait, filter })
+    }
+}
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let interval = match engine::parse_duration(&args.interval) {
-        Some(interval) if (SHORTEST..=LONGEST).contains(&interval) => interval,
-        _ => {
-            let why = format!(
-                "--interval expects a time from 50 ms to 1 h, such as 500ms, not '{}'",
-                args.interval
-            );
-            return cli::usage(why);
-        }
+    let settings = match Settings::try_from(args) {
+        Ok(settings) => settings,
+        Err(why) => return cli::usage(why),
     };
-    if !args.once {
-        return terminal::main(args, interval);
-    }
-    match once(args, interval) {
-        Ok(text) => cli::print_or_fail(text.as_bytes()),
-        Err(why) => why,
-    }
-}
-
-/// Opens what the router that is meant publishes; says why it can't be, and returns the exit status.
-fn open(router: &Which) -> Result<Watch, (String, u8)> {
-    if let Some(channel) = router.channel() {
-        return Watch::channel(channel).map_err(|why| (why, exit::FAILURE));
-    }
-    let (socket, stream) = ctl::locate(router).map_err(Failure::into_words)?;
-    // It was there; nothing is asked of it.
-    drop(stream);
-    Watch::file(&crate::publish::path_beside(&socket)).map_err(|why| (why.to_string(), exit::FAILURE))
-}
-
-/// One look, as text or JSON.
-fn once(args: &Args, interval: Duration) -> Result<String, u8> {
-    let failed = |(why, status): (String, u8)| {
-        errln!("junctor: {why}");
-        status
+    let shown = match args.once {
+        true => top::once(&settings, args.json).map(|text| cli::print_or_fail(text.as_bytes())),
+        false => top::live(&settings).map(|()| exit::SUCCESS),
     };
-    let gone = |why: Gone| failed((why.to_string(), exit::FAILURE));
-    let mut watch = open(&args.router).map_err(failed)?;
-    let before = watch.read().map_err(gone)?;
-    std::thread::sleep(interval);
-    let now = watch.read_after(before.number).map_err(gone)?;
-    let mut look = Look::new(&watch.router(), &before, &now);
-    look.retain(&args.filter);
-    Ok(if args.json { format!("{}\n", look.json()) } else { plain::text(&look) })
+    shown.unwrap_or_else(|why| match why {
+        Failure::NoTerminal => cli::usage(why),
+        Failure::Router(why) => ctl::tell(&why),
+        Failure::Gone(_) | Failure::Terminal(_) => cli::fail(why),
+    })
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::ctl::{self, Client, Failure, Which};
+use crate::ctl::{self, Which};
 use crate::observe::records::Step;
 use crate::{cli, exit};
+use client::{Client, lost};
 use routes::Routes;
 
 mod live;
@@ -87,7 +88,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(trials) => trials,
         Err(why) => return cli::usage(why),
     };
-    let done = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(ctl::lost)).and_then(
+    let done = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost)).and_then(
         |mut client| {
             let out = Out { routes: Routes::find(args.routes.as_deref(), &mut client)?, ended: None };
             match trials {
@@ -96,7 +97,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             }
         },
     );
-    done.unwrap_or_else(Failure::tell)
+    done.unwrap_or_else(|why| ctl::tell(&why))
 }
 
 /// Standard output, until it takes no more.

@@ -13,7 +13,7 @@ use planes::up::{Files, Goal, Host, RouterPlane, UpError};
 use planes::{Cpus, Deployment, deployment};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use crate::{cli, control, exit};
+use crate::{cli, exit};
 use conf::{Form, Loaded};
 
 pub(crate) mod commands;
@@ -166,23 +166,12 @@ fn check_text(path: &Path, text: String) -> Checked {
 
 /// Where the groups of a deployment lie, or can be made.
 fn groups_of(deployment: Option<&Deployment>) -> Groups {
-    let files = deployment.and_then(|deployment| Some((&deployment.name, files_of(&deployment.name).ok()?)));
+    let files =
+        deployment.and_then(|deployment| Some((&deployment.name, client::files_of(&deployment.name).ok()?)));
     files.map_or_else(Groups::find, |(name, files)| {
         let (groups, exclusive) = files.groups();
         Groups::find().recalled(name, (&groups, &exclusive))
     })
-}
-
-/// Where deployments of this user have their files.
-pub(crate) fn directory() -> Result<PathBuf, String> {
-    control::directory().ok_or_else(|| {
-        "deployments have their files in $XDG_RUNTIME_DIR, which is not set; set it to a directory of yours".into()
-    })
-}
-
-/// The files of a deployment of this name.
-pub(crate) fn files_of(name: &str) -> Result<Files, String> {
-    Ok(Files::new(directory()?.join(name)))
 }
 
 /// Runs the command.
@@ -196,7 +185,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     };
     checked.loaded.report(&checked.loaded.diagnostics, Form::Full, true);
     let Some(deployment) = &checked.deployment else { return exit::USAGE };
-    let files = match files_of(&deployment.name) {
+    let files = match client::files_of(&deployment.name) {
         Ok(files) => files,
         Err(why) => return cli::usage(why),
     };

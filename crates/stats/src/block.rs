@@ -183,6 +183,16 @@ impl Decoder {
     }
 }
 
+/// What to do about statistics that have more bytes than their channel takes.
+pub fn too_long(bytes: u64, longest: Option<u64>) -> String {
+    let room = bytes.next_power_of_two().max(1 << 12);
+    let room = if room < 1 << 20 { format!("{}K", room >> 10) } else { format!("{}M", room >> 20) };
+    let longest = longest.map_or_else(|| "fewer".to_owned(), |longest| longest.to_string());
+    format!(
+        "they have {bytes} bytes, and the channel takes {longest}; give it size = \"{room}\" in the deployment"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,5 +255,14 @@ mod tests {
         assert_eq!(with(3, 1 << 32), BlockError::Damaged("the process"));
         assert_eq!(with(6, 2), BlockError::Damaged("the number of values"));
         assert_eq!(with(7, u64::MAX), BlockError::Damaged("the length of the directory"));
+    }
+
+    #[test]
+    fn the_size_that_is_proposed_has_room() {
+        assert!(
+            too_long(5000, Some(4096))
+                .ends_with("the channel takes 4096; give it size = \"8K\" in the deployment")
+        );
+        assert!(too_long((3 << 20) + 1, None).contains("takes fewer; give it size = \"4M\""));
     }
 }

@@ -317,6 +317,13 @@ impl Drop for Publisher {
     }
 }
 
+/// Where the statistics of the router lie that listens at this control socket.
+pub fn path_of(socket: &Path) -> PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".stats");
+    path.into()
+}
+
 /// Removes the segment of a publisher that was killed, and what one that was killed before its first snapshot has begun there.
 pub fn remove_left(path: &Path) {
     let _ = std::fs::remove_file(path);

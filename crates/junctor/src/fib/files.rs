@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens route files, with any compression, and shows how far reading has come.
+//! The options of commands that read route files.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use tables::routes::{Form, Options, Routes};
 
@@ -36,142 +30,20 @@ enum FormName {
     Mrt,
 }
 
-impl How {
-    fn options(&self) -> Options {
-        let form = self.from.map(|form| match form {
+impl From<&How> for Options {
+    fn from(how: &How) -> Options {
+        let form = how.from.map(|form| match form {
             FormName::Text => Form::Text,
             FormName::Ip => Form::IpRoute,
             FormName::Mrt => Form::Mrt,
         });
-        Options { form, peer: self.peer, table: self.table.clone() }
+        Options { form, peer: how.peer, table: how.table.clone() }
     }
+}
 
-    /// Forms told from the files' beginnings.
-    pub(crate) fn guessed() -> Self {
-        Self { from: None, peer: None, table: None }
-    }
-
+impl How {
     /// Reads all `files`; the error is for the user.
     pub(crate) fn read(&self, files: &[PathBuf]) -> Result<Routes, String> {
-        let mut routes = Routes::default();
-        for file in files {
-            let name = shown(file);
-            let progress = Progress::start(&name, size(file));
-            let mut input =
-                open(file, &progress).map_err(|error| format!("{name}: cannot be opened: {error}"))?;
-            routes.read(&name, &mut input, &self.options()).map_err(|error| error.to_string())?;
-        }
-        Ok(routes)
-    }
-}
-
-/// The file's name in messages.
-pub(crate) fn shown(file: &Path) -> String {
-    if is_stdin(file) { "standard input".to_owned() } else { file.display().to_string() }
-}
-
-fn is_stdin(file: &Path) -> bool {
-    file == Path::new("-")
-}
-
-fn size(file: &Path) -> u64 {
-    if is_stdin(file) { 0 } else { std::fs::metadata(file).map_or(0, |data| data.len()) }
-}
-
-/// Opens a file, or standard input for `-`, and decompresses what begins like something compressed.
-fn open(file: &Path, progress: &Progress) -> io::Result<Box<dyn BufRead>> {
-    let raw: Box<dyn Read> = if is_stdin(file) { Box::new(io::stdin()) } else { Box::new(File::open(file)?) };
-    let mut input = BufReader::with_capacity(1 << 16, Counted { raw, count: progress.read.clone() });
-    let begin = input.fill_buf()?;
-    let roomy = |inner: Box<dyn Read>| Box::new(BufReader::with_capacity(1 << 16, inner));
-    Ok(if begin.starts_with(b"\x1f\x8b") {
-        roomy(Box::new(flate2::bufread::MultiGzDecoder::new(input)))
-    } else if begin.starts_with(b"BZh") {
-        roomy(Box::new(bzip2::bufread::MultiBzDecoder::new(input)))
-    } else if begin.starts_with(b"\xfd7zXZ\0") {
-        roomy(Box::new(lzma_rust2::XzReader::new(input, true)))
-    } else {
-        Box::new(input)
-    })
-}
-
-/// Counts the bytes that pass.
-struct Counted {
-    raw: Box<dyn Read>,
-    count: Arc<AtomicU64>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.raw.read(into)?;
-        self.count.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
-}
-
-/// A line on the terminal that shows, after the first second, how far a file has been read; gone when dropped.
-struct Progress {
-    read: Arc<AtomicU64>,
-    done: Arc<AtomicBool>,
-    shower: Option<JoinHandle<()>>,
-}
-
-impl Progress {
-    fn start(name: &str, total: u64) -> Progress {
-        let (read, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let shower = io::stderr().is_terminal().then(|| {
-            let (name, read, done) = (name.to_owned(), read.clone(), done.clone());
-            std::thread::spawn(move || show(&name, total, &read, &done))
-        });
-        Progress { read, done, shower }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.done.store(true, Ordering::Release);
-        if let Some(shower) = self.shower.take() {
-            shower.thread().unpark();
-            let _ = shower.join();
-        }
-    }
-}
-
-fn show(name: &str, total: u64, read: &AtomicU64, done: &AtomicBool) {
-    let start = Instant::now();
-    let mut shown = false;
-    while !done.load(Ordering::Acquire) {
-        std::thread::park_timeout(Duration::from_millis(200));
-        if start.elapsed() >= Duration::from_secs(1) && !done.load(Ordering::Acquire) {
-            err!("\r\x1b[K{}", bar(name, read.load(Ordering::Relaxed), total));
-            shown = true;
-        }
-    }
-    if shown {
-        err!("\r\x1b[K");
-    }
-}
-
-/// `reading NAME [#####     ]  50 %`, or the bytes read where the size is not known.
-fn bar(name: &str, read: u64, total: u64) -> String {
-    const WIDTH: usize = 30;
-    if total == 0 {
-        return format!("reading {name}: {:.1} MB", read as f64 / 1e6);
-    }
-    let share = (read as f64 / total as f64).min(1.0);
-    let full = (share * WIDTH as f64) as usize;
-    format!("reading {name} [{}{}] {:3.0} %", "#".repeat(full), " ".repeat(WIDTH - full), share * 100.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::bar;
-
-    #[test]
-    fn bars() {
-        assert_eq!(bar("x", 0, 10), format!("reading x [{}]   0 %", " ".repeat(30)));
-        assert_eq!(bar("x", 5, 10), format!("reading x [{}{}]  50 %", "#".repeat(15), " ".repeat(15)));
-        assert_eq!(bar("x", 99, 10), format!("reading x [{}] 100 %", "#".repeat(30)));
-        assert_eq!(bar("x", 1_500_000, 0), "reading x: 1.5 MB");
+        harness::files::read(files, &self.into())
     }
 }

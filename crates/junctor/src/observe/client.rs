@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::OBSERVE;
 use super::records::{Line, Order};
-use crate::ctl::{Client, Failure};
+use client::{Client, Failure};
 
 /// How often what was seen is fetched.
 const FETCH_EVERY: Duration = Duration::from_millis(20);

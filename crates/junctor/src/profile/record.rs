@@ -13,9 +13,10 @@ use sync::events::Mask;
 
 use super::live::{self, ENDED_WITH_ROUTER, FIRED, RECORDING};
 use super::until::{self, Armed, Condition};
-use crate::ctl::{self, Client, Failure, Which};
+use crate::ctl::{self, Which};
 use crate::observe::client::interrupts;
 use crate::{cli, exit, run};
+use client::{Client, Failure, lost};
 use conf::Form;
 
 /// Record what a router and the kernel do.
@@ -243,7 +244,7 @@ fn running(args: &Args, options: Options) -> u8 {
     let interrupted = interrupts();
     let mut begun = false;
     let done = ctl::find(&args.router).and_then(|stream| {
-        let mut client = Client::new(stream).map_err(ctl::lost)?;
+        let mut client = Client::new(stream).map_err(lost)?;
         let order = format!("start {}\n{}", live::options_to_words(&options, &args.until), file.display());
         let said = client.write(RECORDING, &order)?;
         err!("{said}{}", if said.is_empty() || said.ends_with('\n') { "" } else { "\n" });
@@ -263,7 +264,7 @@ fn running(args: &Args, options: Options) -> u8 {
             let how = "the router has ended, and the recording with it";
             ended_otherwise(how, &args.until, &file, &options)
         }
-        Err(why) => why.tell(),
+        Err(why) => ctl::tell(&why),
     }
 }
 

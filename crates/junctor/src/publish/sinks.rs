@@ -11,7 +11,6 @@ use ports::plane::Planes;
 use stats::{Composer, Directory, Publisher, Snapshot};
 
 use super::nanoseconds;
-use crate::domain;
 use crate::observe::records;
 
 /// Time between attempts to attach to a channel.
@@ -63,7 +62,7 @@ pub(crate) fn file(path: &Path, interval: Duration) -> Result<Sink, String> {
 /// Sinks for the channels that the deployment gives this router.
 pub(crate) fn channels(interval: Duration) -> Vec<Sink> {
     let names = std::env::var(STATISTICS).unwrap_or_default();
-    let Some(domain) = domain::socket(None) else { return Vec::new() };
+    let Some(domain) = client::channel::socket(None) else { return Vec::new() };
     let composer = || Composer::new(records::now_ns(), nanoseconds(interval));
     let of = |name: &str| Channel {
         name: name.to_owned(),
@@ -164,7 +163,7 @@ impl Channel {
         }
         done.map_err(refused)?;
         if bytes > longest {
-            return Err((Kind::TooLong, too_long(bytes as u64, Some(longest as u64))));
+            return Err((Kind::TooLong, stats::too_long(bytes as u64, Some(longest as u64))));
         }
         Ok(())
     }
@@ -213,29 +212,5 @@ impl Drop for Channel {
         if let Some((_, writer)) = &mut self.attached {
             let _ = writer.publish(self.composer.ended());
         }
-    }
-}
-
-/// What to do about statistics that have more bytes than their channel takes.
-pub(crate) fn too_long(bytes: u64, longest: Option<u64>) -> String {
-    let room = bytes.next_power_of_two().max(1 << 12);
-    let room = if room < 1 << 20 { format!("{}K", room >> 10) } else { format!("{}M", room >> 20) };
-    let longest = longest.map_or_else(|| "fewer".to_owned(), |longest| longest.to_string());
-    format!(
-        "they have {bytes} bytes, and the channel takes {longest}; give it size = \"{room}\" in the deployment"
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_size_that_is_proposed_has_room() {
-        assert!(
-            too_long(5000, Some(4096))
-                .ends_with("the channel takes 4096; give it size = \"8K\" in the deployment")
-        );
-        assert!(too_long((3 << 20) + 1, None).contains("takes fewer; give it size = \"4M\""));
     }
 }

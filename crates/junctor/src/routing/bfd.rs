@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::cli;
-use crate::ctl::{self, Client, Failure, Which};
+use crate::ctl::{self, Which};
+use client::{Client, Failure, lost};
 
 /// Show the neighbours that a router watches by BFD, or run the sessions of FRR's bfdd in it.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,14 +39,14 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
     let sessions = match sessions(args) {
         Ok(sessions) => sessions,
-        Err(why) => return why.tell(),
+        Err(why) => return ctl::tell(&why),
     };
     let text = if args.json { format!("{sessions:#}\n") } else { table(&sessions) };
     cli::print_or_fail(text.as_bytes())
 }
 
 fn client(args: &Args) -> Result<Client, Failure> {
-    Client::new(ctl::find(&args.router)?).map_err(ctl::lost)
+    Client::new(ctl::find(&args.router)?).map_err(lost)
 }
 
 fn sessions(args: &Args) -> Result<Value, Failure> {

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use super::columns;
 use super::routes::{self, text_of};
 use crate::apply::present;
-use crate::ctl::{self, Client, Failure, Which};
+use crate::ctl::{self, Which};
 use crate::{cli, exit};
+use client::{Client, Failure, lost};
 
 /// What is to be counted, and for how long.
 pub(super) struct Wish<'a> {
@@ -57,12 +58,12 @@ pub(super) fn main(wish: &Wish<'_>) -> u8 {
             let text = if wish.json { format!("{value:#}\n") } else { show(&value) };
             cli::print_or_fail(text.as_bytes())
         }
-        Err(why) => why.tell(),
+        Err(why) => ctl::tell(&why),
     }
 }
 
 fn count(wish: &Wish<'_>) -> Result<Value, Failure> {
-    let connected = ctl::find(&wish.router).and_then(|stream| Client::new(stream).map_err(ctl::lost));
+    let connected = ctl::find(&wish.router).and_then(|stream| Client::new(stream).map_err(lost));
     let mut router = connected?;
     let tables = tables(&present(&router.read("flatconfig")?));
     if tables.is_empty() {
@@ -362,7 +363,7 @@ mod tests {
                 found.iter().map(|(table, order)| format!("{} {order}", table.element)).collect::<Vec<_>>()
             });
             assert_eq!(
-                texts.map_err(|why| why.into_words().0),
+                texts.map_err(|why| why.to_string()),
                 match want {
                     Ok(lines) => Ok(lines.iter().map(|line| (*line).to_owned()).collect()),
                     Err(why) => Err(why.to_owned()),

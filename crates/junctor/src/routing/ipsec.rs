@@ -9,9 +9,8 @@ use std::time::Duration;
 use ipsec::Heard;
 use xfrm::{Calls, Refusal, Remote, Server, heard_of, refusal_of};
 
-use crate::calls;
-use crate::connection::Connection;
-use crate::ctl::{Client, Failure};
+use client::Connection;
+use client::{Client, Failure};
 
 /// How long the router may take to answer a connection by a channel.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -79,7 +78,7 @@ impl Router {
             let socket = UnixStream::connect(&self.way).map_err(|why| format!("{}: {why}", self.way))?;
             Connection::from(socket)
         } else {
-            Connection::Channel(Box::new(calls::connect(&self.way, PATIENCE)?))
+            Connection::Channel(Box::new(client::channel::connect(&self.way, PATIENCE)?))
         };
         Client::new(connection).map_err(|why| format!("{}: {why}", self.way))
     }
@@ -105,7 +104,7 @@ impl Router {
                 }
                 Err(Failure::Refused(_, text)) => return Err(refusal_of(&text)),
                 Err(failure) => {
-                    (why, _) = failure.into_words();
+                    why = failure.to_string();
                     self.client = None;
                 }
             }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::columns;
 use crate::cli;
-use crate::ctl::{self, Client, Failure, Which};
+use crate::ctl::{self, Which};
+use client::{Client, Failure, lost};
 
 /// Classes that keep neighbours. The first ones may use the table of one of the others.
 const CLASSES: [&str; 4] = ["ARPQuerier", "IP6NDSolicitor", "ARPTable", "IP6NDTable"];
@@ -37,7 +38,7 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> u8 {
     let mut rows = match of_router(&args.router) {
         Ok(rows) => rows,
-        Err(why) => return why.tell(),
+        Err(why) => return ctl::tell(&why),
     };
     if let Some(netns) = &args.netns {
         match of_kernel(netns) {
@@ -50,7 +51,7 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 fn of_router(router: &Which) -> Result<Vec<Value>, Failure> {
-    let connected = ctl::find(router).and_then(|stream| Client::new(stream).map_err(ctl::lost));
+    let connected = ctl::find(router).and_then(|stream| Client::new(stream).map_err(lost));
     let mut client = connected?;
     let list = client.read("list")?;
     let mut rows = Vec::new();

@@ -12,7 +12,7 @@ use planes::notify::Notifier;
 use ports::plane::Planes;
 
 use super::served;
-use crate::{cli, domain, exit};
+use crate::{cli, exit};
 
 /// The name by which zebra's default address stands on the command line.
 const DEFAULT: &str = "127.0.0.1:2620";
@@ -74,7 +74,7 @@ struct Settings {
 
 impl Settings {
     fn read(args: &Args) -> Result<Settings, String> {
-        let domain = domain::socket(args.icc.as_deref());
+        let domain = client::channel::socket(args.icc.as_deref());
         let domain = domain.ok_or("there is no domain of channels: name its socket by --icc, or let 'junctor up' start this program")?;
         let mut rib = Rib::default();
         let grace = engine::parse_duration(&args.graceful);

@@ -12,8 +12,8 @@ use elements::compound::vrf::Vrf;
 
 use super::daemons::{self, Daemon, Protocols, twins};
 use super::{dhcp, strongswan, vrrp};
-use crate::init::{self, Kernel};
 use crate::{cli, exit};
+use conf::init::{self, Kernel};
 
 /// The channel of routes.
 const CHANNEL: &str = "routes";

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::columns;
 use super::count::{self, Wish};
-use crate::ctl::{Client, Failure, Which};
+use crate::ctl::{self, Which};
 use crate::{cli, exit};
+use client::{Client, Failure};
 
 /// Show the routes that a control plane has learnt.
 ///
@@ -108,7 +109,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let answer =
         match connect(args.socket.as_deref(), "--socket").and_then(|mut client| client.read(&handler)) {
             Ok(answer) => answer,
-            Err(why) => return why.tell(),
+            Err(why) => return ctl::tell(&why),
         };
     let value: Value = match serde_json::from_str(&answer) {
         Ok(Value::Array(rows)) if args.labels => rows.into_iter().filter(is_label).collect(),
@@ -185,7 +186,7 @@ pub(crate) fn connect(socket: Option<&Path>, option: &str) -> Result<Client, Fai
     if let Some(path) = socket {
         return open(path);
     }
-    let directory = super::directory();
+    let directory = client::control_planes();
     let listed = directory.as_ref().and_then(|directory| std::fs::read_dir(directory).ok());
     let paths = listed.into_iter().flatten().flatten().map(|entry| entry.path());
     let mut paths: Vec<PathBuf> = paths.filter(|path| UnixStream::connect(path).is_ok()).collect();

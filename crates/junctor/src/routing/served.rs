@@ -54,7 +54,7 @@ pub(super) fn listen(asked: Option<&Path>, asker: Asker) -> Result<Option<Served
             None => return Ok(None),
         },
     };
-    crate::control::remove_if_stale(&path);
+    client::remove_if_stale(&path);
     let failed =
         |why: std::io::Error| format!("socket {}: {why}; --socket names another place", path.display());
     let listener = Listener::unix(&path, None).map_err(failed)?;
@@ -64,7 +64,7 @@ pub(super) fn listen(asked: Option<&Path>, asker: Asker) -> Result<Option<Served
 
 fn by_default() -> Result<Option<PathBuf>, String> {
     use std::os::unix::fs::DirBuilderExt as _;
-    let Some(directory) = super::directory() else { return Ok(None) };
+    let Some(directory) = client::control_planes() else { return Ok(None) };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
     made.map_err(|why| format!("{}: {why}", directory.display()))?;
     Ok(Some(directory.join(format!("{}.sock", std::process::id()))))

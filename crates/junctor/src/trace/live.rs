@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use packet::followed::NUMBERS;
 
 use super::{Args, Out, print};
-use crate::ctl::{Client, Failure};
 use crate::observe::client::{Watched, fetch, watch_ended};
 use crate::observe::records::{Event, Line, Order, Step};
 use crate::{cli, exit};
+use client::{Client, Failure};
 
 /// How long packets may stand still when no more are to come, or can be followed.
 const LINGER: Duration = Duration::from_secs(2);

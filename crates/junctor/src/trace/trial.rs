@@ -11,9 +11,9 @@ use wire::pcap::{Reader, Record};
 
 use super::{Args, Out, print};
 use crate::cli;
-use crate::ctl::{Client, Failure};
 use crate::observe::client::fetch;
 use crate::observe::records::{Line, Order, State, Step};
+use client::{Client, Failure};
 
 /// A packet's bytes, and whether they begin with an IP header.
 type Bytes = (Vec<u8>, bool);

@@ -9,7 +9,6 @@ use planes::protocol::{self, Answer, AskError, Request, Row};
 use planes::up::{Files, stop_left, survivors};
 use serde_json::json;
 
-use super::directory;
 use crate::{cli, exit};
 
 /// How often a followed log is looked at.
@@ -77,7 +76,7 @@ pub(crate) struct LogsArgs {
 
 /// Names of deployments that have files here.
 fn deployments() -> Result<Vec<String>, String> {
-    let entries = std::fs::read_dir(directory()?).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(client::deployments()?).into_iter().flatten().flatten();
     let has_lock = |path: &PathBuf| path.join("lock").is_file();
     let found = entries.map(|entry| entry.path()).filter(has_lock);
     let mut names: Vec<String> =
@@ -88,7 +87,7 @@ fn deployments() -> Result<Vec<String>, String> {
 
 /// Whether a deployment runs, with or without its supervisor.
 fn runs(name: &str) -> bool {
-    super::files_of(name).is_ok_and(|files| {
+    client::files_of(name).is_ok_and(|files| {
         !survivors(&files).is_empty() || std::os::unix::net::UnixStream::connect(files.socket()).is_ok()
     })
 }
@@ -115,7 +114,7 @@ fn choose(which: &Which, running: bool) -> Result<(String, Files), String> {
             }
         }
     };
-    let files = super::files_of(&name)?;
+    let files = client::files_of(&name)?;
     Ok((name, files))
 }
 
@@ -135,7 +134,7 @@ pub(crate) fn ps(args: &PsArgs) -> u8 {
     };
     let (mut all, mut silent) = (Vec::new(), false);
     for name in &names {
-        let Ok(files) = super::files_of(name) else { continue };
+        let Ok(files) = client::files_of(name) else { continue };
         match protocol::ask(&files.socket(), &Request::Ps) {
             Ok(Answer::Planes { planes }) => all.push((name, true, planes)),
             Ok(Answer::Done { text: why } | Answer::Failed { why }) => return cli::fail(why),

@@ -22,7 +22,7 @@ use ::bfd::{Diagnostic, Remote, State, returns_no_echo};
 use serde_json::Value;
 
 use super::{Args, client, read};
-use crate::ctl::{Client, Failure};
+use client::{Client, Failure};
 
 /// How often the router is asked whether a session has changed.
 const LOOK: Duration = Duration::from_millis(10);
@@ -104,7 +104,7 @@ fn converse(stream: UnixStream, args: &Args, known: &mut Known, learning: &mut u
 }
 
 fn said(failure: Failure) -> String {
-    failure.into_words().0
+    failure.to_string()
 }
 
 impl Conversation<'_> {

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A running router at a glance, from its statistics segment or its channel of statistics: the router is not asked anything.
+//!
+//! [`once`] prints one look, and [`live`] shows the router on a terminal.
+//!
+//! * `watch` reads the segment, or a `channel`.
+//! * `look` makes two readings into rates, and `sheet` makes these into tables. `plain` prints them.
+//! * `app` holds what the user chose, and `screen` draws it. `terminal` takes keys, and puts the terminal back as it was.
+#![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+use std::time::Duration;
+
+mod app;
+mod channel;
+mod look;
+mod plain;
+mod screen;
+mod sheet;
+mod terminal;
+mod watch;
+
+use client::Which;
+use look::Look;
+use watch::{Gone, Watch};
+
+pub use terminal::live;
+
+/// What is shown, and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which router.
+    pub router: Which,
+    /// Time between two looks; rates are those of this time.
+    pub interval: Duration,
+    /// Whether a router is waited for, also the next one when this one has ended.
+    pub wait: bool,
+    /// Only what has this in its name or class is shown.
+    pub filter: String,
+}
+
+/// The shortest time between two looks.
+pub const SHORTEST: Duration = Duration::from_millis(50);
+/// The longest time between two looks.
+pub const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Why there is nothing to see, or no more.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A live view needs a terminal.
+    #[error("a live view needs a terminal; 'junctor top --once' prints one look")]
+    NoTerminal,
+    /// There is no such router.
+    #[error(transparent)]
+    Router(#[from] client::Failure),
+    /// The router has ended, or what it publishes cannot be read.
+    #[error("{0}")]
+    Gone(String),
+    /// The terminal cannot be used.
+    #[error("the terminal cannot be used: {0}; 'junctor top --once' needs none")]
+    Terminal(#[from] std::io::Error),
+}
+
+impl From<Gone> for Failure {
+    fn from(why: Gone) -> Failure {
+        Failure::Gone(why.to_string())
+    }
+}
+
+/// Opens what the router that is meant publishes.
+fn open(router: &Which) -> Result<Watch, Failure> {
+    if let Which::Channel(channel) = router {
+        return Watch::channel(channel).map_err(Failure::Gone);
+    }
+    let (socket, stream) = client::locate(router)?;
+    // It was there; nothing is asked of it.
+    drop(stream);
+    Watch::file(&stats::path_of(&socket)).map_err(|why| Failure::Gone(why.to_string()))
+}
+
+/// One look, as text or JSON.
+///
+/// # Errors
+/// There is no such router, or it ends meanwhile.
+pub fn once(settings: &Settings, as_json: bool) -> Result<String, Failure> {
+    let mut watch = open(&settings.router)?;
+    let before = watch.read()?;
+    std::thread::sleep(settings.interval);
+    let now = watch.read_after(before.number)?;
+    let mut look = Look::new(&watch.router(), &before, &now);
+    look.retain(&settings.filter);
+    Ok(if as_json { format!("{}\n", look.json()) } else { plain::text(&look) })
+}
