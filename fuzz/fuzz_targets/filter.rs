@@ -6,7 +6,7 @@
 
 use elements::classify::language::{parse, words};
 use elements::classify::program::{Input, Program};
-use engine::args::Names;
+use element::args::Names;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -18,8 +18,8 @@
 //!
 //! See also: CheckLength
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.

@@ -63,7 +63,7 @@ fn is_root() -> bool {
 
 /// Removes a socket of this user's that nobody serves, with the statistics next to it; returns whether there was one.
 pub fn remove_if_stale(path: &Path) -> bool {
-    let removed = engine::control::left_behind(path).unwrap_or(false);
+    let removed = ctl::left_behind(path).unwrap_or(false);
     if removed {
         stats::remove_left(&stats::path_of(path));
     }

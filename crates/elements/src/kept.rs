@@ -2,12 +2,12 @@
 //! What elements keep through a hot swap, written once for what many have: counters, rates, limits.
 //!
 //! Most elements with something to keep have it in a few fields. [`keeps!`](crate::kept::keeps) names these and writes
-//! [`Element::take_state`](engine::Element::take_state).
+//! [`Element::take_state`](element::Element::take_state).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::clock::Nanos;
+use element::clock::Nanos;
 
 use crate::shared_limit::SharedLimit;
 use crate::ticks::Bucket;
@@ -91,8 +91,8 @@ impl Kept for Limit {
 /// Writes `take_state` for an element of type `$type`: the fields go on, in this order.
 macro_rules! keeps {
     ($type:ty: $($($field:tt).+),+) => {
-        fn take_state(&mut self, cx: &mut engine::Cx<'_>, old: &mut dyn engine::Element) -> bool {
-            let Some(old) = engine::swap::same::<$type>(old) else { return false };
+        fn take_state(&mut self, cx: &mut element::Cx<'_>, old: &mut dyn element::Element) -> bool {
+            let Some(old) = element::swap::same::<$type>(old) else { return false };
             let now = cx.now();
             $($crate::kept::Kept::keep(&mut self.$($field).+, now, &mut old.$($field).+);)+
             true

@@ -5,7 +5,7 @@
 //! its manual ([`manual`]).
 #![forbid(unsafe_code)]
 
-use engine::{Class, Foreign, Registry};
+use element::{Class, Foreign, Registry};
 
 pub mod analysis;
 pub mod basic;

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::clock::{Nanos, SECOND};
+use element::clock::{Nanos, SECOND};
 
 /// The limit.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::{Access, Merge};
+use element::{Access, Merge};
 use packet::Packet;
 use wire::checksum;
 
@@ -415,7 +415,7 @@ fn seen(run: &mut Run, class: &str) -> Vec<(String, String)> {
     let registry = crate::registry();
     // How often tasks ran and locks were taken is no affair of the configuration's.
     let readable =
-        |h: &&engine::Handler| h.access != Access::Write && !["calls", "contention"].contains(&h.name);
+        |h: &&element::Handler| h.access != Access::Write && !["calls", "contention"].contains(&h.name);
     let names: Vec<_> =
         registry.get(class).expect("a class").handlers.iter().filter(readable).map(|h| h.name).collect();
     let mut all: Vec<_> = names

@@ -7,12 +7,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use engine::args::Args;
+use element::args::Args;
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Registry, Tasks};
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
 use engine::swap::Swapped;
-use engine::{
-    Class, Cx, Element, HandlerError, InitCx, OpenCx, Options, Provided, Reason, Registry, Router, Tasks,
-};
+use engine::{Options, Router};
 use packet::port::{Device, Error, Provider, Spec};
 use packet::{Batch, Packet};
 
@@ -184,7 +183,7 @@ impl Run {
     ///
     /// # Panics
     /// There is none of this name.
-    pub fn index(&self, name: &str) -> engine::ElementId {
+    pub fn index(&self, name: &str) -> element::ElementId {
         self.router.shared().lookup(name, None).expect("an element")
     }
 

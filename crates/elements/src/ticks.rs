@@ -4,8 +4,8 @@
 //! Click's buckets gain tokens once a millisecond, in fractions of 32 bits that are rounded down. So a source of 10 packets
 //! a second sends the second one after 101 ms. A bucket is full when it is first looked at.
 
-use engine::clock::Nanos;
-use engine::control::Policy;
+use element::Policy;
+use element::clock::Nanos;
 
 use crate::tools::TokenBucket;
 

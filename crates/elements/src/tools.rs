@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::args::{Args, Bandwidth, FromArg, Names, parse_bool};
-use engine::clock::{Nanos, SECOND};
-use engine::control::Policy;
-use engine::{Cx, Element, ElementId, HandlerError, InitCx, OpenCx, Reason, parse_integer};
+use element::Policy;
+use element::args::{Args, Bandwidth, FromArg, Names, parse_bool};
+use element::clock::{Nanos, SECOND};
+use element::{Cx, Element, ElementId, HandlerError, InitCx, OpenCx, Reason, parse_integer};
 use packet::{ANNO_SIZE, Batch, Packet, anno};
 
 use crate::queue::Store;
@@ -536,7 +536,7 @@ impl FromArg for Probability {
 
 /// The handler call in an argument: `HANDLER [VALUE]`.
 pub fn call(args: &mut Args<'_>, name: &'static str) -> Option<(String, String)> {
-    let engine::args::Raw(call) = args.keyword_opt(name)?;
+    let element::args::Raw(call) = args.keyword_opt(name)?;
     let (handler, value) = call.split_once(char::is_whitespace).unwrap_or((&call, ""));
     Some((handler.to_owned(), value.trim().to_owned()))
 }

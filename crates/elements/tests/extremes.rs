@@ -76,7 +76,7 @@ fn note(text: &str) {
 }
 
 /// Reads all that can be read.
-fn read_all(router: &mut Router, element: engine::ElementId) {
+fn read_all(router: &mut Router, element: element::ElementId) {
     let shared = router.shared().clone();
     let name = &shared.elements[element].name;
     for handler in shared.handlers(element).filter(|h| h.readable()) {
@@ -85,7 +85,7 @@ fn read_all(router: &mut Router, element: engine::ElementId) {
 }
 
 /// Writes every value to every handler of an element.
-fn write_all(router: &mut Router, element: engine::ElementId, random: &mut fastrand::Rng) {
+fn write_all(router: &mut Router, element: element::ElementId, random: &mut fastrand::Rng) {
     let shared = router.shared().clone();
     let name = shared.elements[element].name.clone();
     let mut handlers: Vec<String> =
@@ -136,11 +136,11 @@ fn try_class(class: &str, manual: &str) {
         note(&format!("run {class}({config})"));
         if let Ok(mut router) = Router::build(&graph, &registry, options()) {
             run(&mut router);
-            read_all(&mut router, engine::ElementId::new(at));
+            read_all(&mut router, element::ElementId::new(at));
         }
     }
     if runs && let Ok(mut router) = Router::build(&graph, &registry, options()) {
-        write_all(&mut router, engine::ElementId::new(at), &mut random);
+        write_all(&mut router, element::ElementId::new(at), &mut random);
     }
     note(&format!("done: {} variants, {accepted} accepted", variants.len()));
 }

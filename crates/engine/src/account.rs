@@ -7,35 +7,16 @@
 //! in + made = out + dropped + held + taken
 //! ```
 //!
-//! What came in and went out the engine counts itself, drops are counted where packets are dropped. What elements [make](crate::Cx::made) (sources,
-//! copies, requests, fragments) and [take](crate::Cx::took) (what devices have sent, fragments that were joined) they say where they do it. An answer
+//! What came in and went out the engine counts itself, drops are counted where packets are dropped. What elements [make](element::Cx::made) (sources,
+//! copies, requests, fragments) and [take](element::Cx::took) (what devices have sent, fragments that were joined) they say where they do it. An answer
 //! that leaves in the place of its request is neither. Elements whose packets wait in a common table have one account
-//! ([`Element::held_by`](crate::Element::held_by)). What all of them hold must [explain](Report::explains) what is gone from packet memory.
+//! ([`Element::held_by`](element::Element::held_by)). What all of them hold must [explain](Report::explains) what is gone from packet memory.
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
 
-use crate::ids::ElementId;
 use crate::report::Report;
 use crate::router::Shared;
-
-/// What an element did with packets beside passing, dropping and holding them, by its own word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Deeds {
-    /// Packets that did not come to it.
-    pub made: u64,
-    /// Packets that have served their purpose here.
-    pub taken: u64,
-}
-
-sync::all_zero!(Deeds { made, taken });
-
-impl AddAssign for Deeds {
-    fn add_assign(&mut self, more: Deeds) {
-        self.made += more.made;
-        self.taken += more.taken;
-    }
-}
+use element::ElementId;
 
 /// An element whose account is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]

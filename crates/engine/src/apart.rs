@@ -11,14 +11,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::builtin::{self, GLOBAL, HOME, HOTCONFIG, THREADS};
-use crate::element::Rest;
-use crate::handler::{Handler, HandlerError};
-use crate::ids::Target;
+use crate::builtin;
 use crate::pulse::Doing;
-use crate::router::{HandlerRef, Shared};
-use crate::secrets;
+use crate::router::Shared;
 use crate::worker::Worker;
+use element::known::{GLOBAL, HOME, HOTCONFIG, THREADS};
+use element::secrets;
+use element::{Handler, HandlerError, HandlerRef, Rest, Target};
 
 /// A read that a worker has begun.
 pub(crate) enum Begun {
@@ -59,7 +58,7 @@ impl Worker {
         value: &str,
     ) -> Result<Option<Rest<Option<String>>>, HandlerError> {
         // What stands for an argument is noted by the worker, for this configuration.
-        if let Some(element) = target.own().filter(|_| target.handler.argument.is_none()) {
+        if let Some(element) = target.own().filter(|_| target.handler().argument.is_none()) {
             let rest = self.with_doing(element, Doing::Write, |instance, cx| {
                 instance.write_apart(cx, target.name(), value)
             });
@@ -75,9 +74,9 @@ impl Worker {
 impl Shared {
     /// The answer of a read handler that needs no element and no worker.
     pub(crate) fn read_known(&self, target: &HandlerRef) -> Option<String> {
-        let name = target.handler.name;
-        let Target::Element(element) = target.of else { return self.read_known_global(name) };
-        if !target.handler.common {
+        let name = target.handler().name;
+        let Target::Element(element) = target.target() else { return self.read_known_global(name) };
+        if !target.handler().common {
             return None;
         }
         let info = &self.elements[element];
@@ -86,7 +85,7 @@ impl Shared {
             "class" => info.class.name.to_owned(),
             "config" => {
                 let config = self.config_of(element).unwrap_or_else(|| info.config.to_string());
-                secrets::shown(info.class, &config).into_owned()
+                element::hide::shown(info.class.secrets, &config).into_owned()
             }
             "handlers" => builtin::handlers_text(self, element),
             HOME => info.place.home().to_string(),

@@ -4,30 +4,32 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use element::host::Opener;
 use lang::{Diagnostic, Graph};
-use packet::port::Provider;
+use packet::filter::Filter;
+use packet::port::{Device, Error, Provider, Spec};
 use sync::heap::in_lines;
 use sync::padded::CachePadded;
 
 use crate::adaptive::Live;
-use crate::args::Names;
 use crate::clock::Clock;
-use crate::control::Policy;
-use crate::cx::{Cx, InitCx, OpenCx};
-use crate::drops::{DropCounts, Reason};
-use crate::element::{Element, Registry, Sharing, Tasks};
 use crate::graph::Checked;
 use crate::homes::{self, Wished};
-use crate::ids::{ElementId, IndexVec};
 use crate::locked::Locked;
 use crate::mailbox::Mailbox;
-use crate::plan::{self, How, Mode, Place, Placed};
+use crate::plan::{self, How, Placed};
 use crate::remote::Reconfigure;
 use crate::router::{Check, Options, Print, Shared, Wish, check_in, configured, is_error, share, write};
 use crate::swap::{Heritage, Holdings, Wanted};
 use crate::turns::Common;
 use crate::watchdog::Watched;
 use crate::worker::{Slot, Worker};
+use element::args::Names;
+use element::drops::{DropCounts, Reason};
+use element::{
+    Class, Cx, Element, ElementId, IndexVec, InitCx, Mode, OpenCx, Place, Policy, Provided, Registry,
+    Sharing, Tasks,
+};
 
 /// What a configuration was made from, kept so that its tasks can be placed anew.
 pub(crate) struct Blueprint {
@@ -227,6 +229,32 @@ pub(crate) struct Opening<'a> {
     pub(crate) dry: bool,
 }
 
+impl Opener for Opening<'_> {
+    fn open(&self, element: &str, spec: &Spec) -> Result<Arc<dyn Device>, Error> {
+        self.holdings.open(element, spec, self.provider)
+    }
+
+    fn filter(&self, expression: &str, link: u32) -> Result<Filter, Error> {
+        self.provider.filter(expression, link)
+    }
+
+    fn is_swap(&self) -> bool {
+        self.holdings.is_heir()
+    }
+
+    fn predecessor(&self, name: &str, class: &Class) -> Option<Provided> {
+        self.holdings.predecessor(name, class)
+    }
+
+    fn predecessors(&self) -> Vec<Provided> {
+        self.holdings.predecessors()
+    }
+
+    fn inherits(&self, name: &str, class: &Class, config: &str) -> bool {
+        self.holdings.inherits(name, class, config)
+    }
+}
+
 /// Opens all elements; returns their tasks.
 pub(crate) fn open_all(
     graph: &Graph,
@@ -238,8 +266,7 @@ pub(crate) fn open_all(
     let mut tasks = IndexVec::new();
     for ((element, class), instance) in graph.elements.iter().zip(&checked.classes).zip(primaries) {
         let mut cx = OpenCx {
-            provider: opening.provider,
-            holdings: opening.holdings,
+            opener: opening,
             name: &element.name,
             class,
             config: &element.config,
@@ -319,7 +346,7 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
             if let Some(random) = random.clone() {
                 worker.random = random;
             }
-            let mut cx = InitCx { cx: Cx { worker, element: e }, task, tasks: place.tasks.len() };
+            let mut cx = InitCx::new(Cx::new(worker, e), task, place.tasks.len());
             let done = sync::lock::naming(&element.name, || in_lines(|| instance.initialize(&mut cx)));
             worker.slots[e] = Some(instance);
             random = random.map(|_| worker.random.clone());

@@ -3,24 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::args::{Args, Names};
-use crate::control::Policy;
-use crate::element::Element;
-use crate::graph::End;
-use crate::handler::{Access, Handler, HandlerError, Merge};
-use crate::ids::{ElementId, PortIndex, Target};
-use crate::ports::{self, Processing};
-use crate::router::{HandlerRef, Shared, readable, writable};
-use crate::schedule::MAX_TICKETS;
+use crate::router::{Shared, readable, writable};
 use crate::worker::Worker;
+use element::args::{Args, Names};
+use element::ports::{self, Processing};
+use element::wiring::End;
+use element::{
+    Access, Element, ElementId, Handler, HandlerError, HandlerRef, Merge, Policy, PortIndex, Target,
+};
 
-/// The handler that takes another configuration.
-pub(crate) const HOTCONFIG: &str = "hotconfig";
-
-/// The handler of an element with a task that says who runs it.
-pub(crate) const HOME: &str = "home_thread";
-/// The handler that says how many workers take part.
-pub(crate) const THREADS: &str = "threads";
 /// What drops at elements are listed as that a swap has taken away.
 pub const GONE: &str = "(gone)";
 /// What the lock around all processing is listed as.
@@ -31,50 +22,8 @@ pub(crate) const END_TIMER: u32 = 0;
 /// The router's timer that rings its alarm.
 pub(crate) const ALARM_TIMER: u32 = 1;
 
-/// Handlers of every element.
-pub(crate) static ELEMENT: [Handler; 7] = [
-    Handler::read("name").common(),
-    Handler::read("class").common(),
-    Handler::read("config").common(),
-    Handler::read("ports").common(),
-    Handler::read("handlers").common(),
-    Handler::read("drops").merge(Merge::Tally).common(),
-    Handler::read("cycles").merge(Merge::Join).common(),
-];
-
-/// In the place of the one above for classes whose elements can be configured anew.
-pub(crate) static WRITABLE_CONFIG: Handler = Handler::both("config").common();
-
-/// Handlers of elements with a task.
-pub(crate) static TASK: [Handler; 3] =
-    [Handler::both("scheduled").common(), Handler::both("tickets").common(), Handler::both(HOME).common()];
-
-/// The router's own handlers.
-pub(crate) static GLOBAL: [Handler; 23] = [
-    Handler::read("version"),
-    Handler::read("driver"),
-    Handler::read("config"),
-    Handler::read("flatconfig"),
-    Handler::read("requirements"),
-    Handler::read("handlers"),
-    Handler::read("list"),
-    Handler::read("classes"),
-    Handler::read("packages"),
-    Handler::read("timewarp"),
-    Handler::read("time"),
-    Handler::read("big_lock"),
-    Handler::read("locks"),
-    Handler::read("drops").merge(Merge::Tally),
-    Handler::write("stop"),
-    Handler::both(THREADS),
-    Handler::both("balancer.active"),
-    Handler::both("balancer.period"),
-    Handler::both("balancer.handoff_ns"),
-    Handler::read("balancer.log"),
-    Handler::read("balancer.placement"),
-    Handler::read("balancer.trying"),
-    Handler::write(HOTCONFIG),
-];
+use element::MAX_TICKETS;
+use element::known::{HOME, HOTCONFIG, THREADS};
 
 impl Worker {
     /// Reads a handler wherever its element's instances are.
@@ -82,7 +31,7 @@ impl Worker {
         readable(target)?;
         let param = param.to_owned();
         let answers = self.everywhere(target, false, move |w, t| w.read_local(t, &param))?;
-        Ok(crate::handler::merge(target.handler.merge, answers))
+        Ok(element::merge(target.handler().merge, answers))
     }
 
     /// Executes a write handler wherever its element's instances are.
@@ -100,7 +49,9 @@ impl Worker {
     ) -> Result<Vec<R>, HandlerError> {
         let mut answers = Vec::new();
         for w in self.shared.answering(target, write) {
-            if w == self.index || (target.of == Target::Router && target.handler.merge == Merge::First) {
+            if w == self.index
+                || (target.target() == Target::Router && target.handler().merge == Merge::First)
+            {
                 answers.push(f(self, target)?);
                 continue;
             }
@@ -148,11 +99,11 @@ impl Worker {
         if let Some(known) = self.shared.read_known(target) {
             return Ok(known);
         }
-        let Target::Element(e) = target.of else { return self.read_global(target.handler.name) };
-        if !target.handler.common {
+        let Target::Element(e) = target.target() else { return self.read_global(target.handler().name) };
+        if !target.handler().common {
             return self.read_here(e, target, param);
         }
-        Ok(match target.handler.name {
+        Ok(match target.handler().name {
             "ports" => self.ports_text(e),
             "drops" => self.drops(e).iter().map(|(reason, n)| format!("{reason} {n}\n")).collect(),
             "cycles" => {
@@ -171,8 +122,8 @@ impl Worker {
 
     /// Executes a write on this worker.
     pub(crate) fn write_local(&mut self, target: &HandlerRef, value: &str) -> Result<(), HandlerError> {
-        let Target::Element(element) = target.of else {
-            return match target.handler.name {
+        let Target::Element(element) = target.target() else {
+            return match target.handler().name {
                 HOTCONFIG => self.hotconfig(value),
                 THREADS => self.want(self.shared.threads_value(value)?),
                 name => {
@@ -187,15 +138,15 @@ impl Worker {
                 }
             };
         };
-        let name = target.handler.name;
-        if !target.handler.common && name != "config" {
+        let name = target.handler().name;
+        if !target.handler().common && name != "config" {
             self.write_here(element, target, value)?;
             self.shared.note_written(element, target, value);
             return Ok(());
         }
         match name {
             "scheduled" => {
-                let on = crate::args::parse_bool(value.trim())
+                let on = element::args::parse_bool(value.trim())
                     .ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
                 self.tasks.set_scheduled(element, on);
             }
@@ -224,7 +175,7 @@ impl Worker {
             let mut args = Args::new(&element.config, &element.name, (inputs.len(), outputs.len()), &names)
                 .with_processing(inputs.processing(), outputs.processing());
             instance.configure(&mut args);
-            args.finish(&element, info.class)
+            args.finish(&element, info.class.secrets)
         };
         let errors = configure(&mut *(info.class.make)()).into_iter().filter(crate::router::is_error);
         let named = format!("{}: ", element.name);
@@ -284,7 +235,7 @@ impl Worker {
         let mut text = String::new();
         for (ports, what, is_output) in [(info.inputs(), "input", false), (info.outputs(), "output", true)] {
             text += &format!("{} {what}{}\n", ports.len(), if ports.len() == 1 { "" } else { "s" });
-            for (port, crate::graph::Port { processing, peers }) in ports.iter().enumerate() {
+            for (port, element::wiring::Port { processing, peers }) in ports.iter().enumerate() {
                 let agnostic =
                     ports::processing(info.class.processing, is_output, port) == Processing::Agnostic;
                 text += &format!("{processing}{}\t", if agnostic { "~" } else { "" });

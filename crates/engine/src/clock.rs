@@ -3,11 +3,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds.
-pub type Nanos = u64;
-
-/// One second in nanoseconds.
-pub const SECOND: Nanos = 1_000_000_000;
+pub use element::clock::{Nanos, SECOND, thread_cpu_ns};
 
 /// Where simulated time begins unless told otherwise: a billion seconds after the epoch, as in Click.
 pub const SIMULATION_EPOCH: Nanos = 1_000_000_000 * SECOND;
@@ -20,12 +16,6 @@ pub enum TimeSource {
     /// Time stands still while there is work and jumps to the next timer when there is none; it begins at this many
     /// nanoseconds after the epoch.
     Simulated(Nanos),
-}
-
-/// Processor time that the calling thread has used so far.
-pub(crate) fn thread_cpu_ns() -> Nanos {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as Nanos * SECOND + time.tv_nsec as Nanos
 }
 
 /// A worker's clock.

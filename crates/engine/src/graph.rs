@@ -7,15 +7,11 @@ use lang::{Diagnostic, Graph};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::element::{Class, Registry};
-use crate::ids::{ElementId, IndexVec};
-use crate::ports::{PortCounts, Processing, flows_from, flows_to, processing};
+use element::ports::{PortCounts, Processing, flows_from, flows_to, processing};
+use element::{Class, ElementId, IndexVec, Registry};
 
 mod circles;
-mod wiring;
-
-pub use wiring::{End, Port, Ports};
-pub(crate) use wiring::{Side, Wired, Wiring};
+use element::wiring::{End, Ports, Side, Wiring};
 
 /// Passes over all connections before the rest goes port by port.
 const PASSES: usize = 8;

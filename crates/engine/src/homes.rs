@@ -5,19 +5,7 @@ use std::collections::HashMap;
 
 use lang::{Diagnostic, Graph};
 
-use crate::element::{Element, Tasks};
-use crate::ids::{ElementId, IndexVec, first_ids};
-
-/// A wish of one element for where the tasks of another run, see [`Element::homes`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Home {
-    /// The element's name, as the one that wishes sees it: its own compound's first, then outwards.
-    pub element: String,
-    /// Workers for its tasks, in order, none of them twice.
-    pub workers: Vec<usize>,
-    /// Whether it is an error if the element has no task.
-    pub strict: bool,
-}
+use element::{Element, ElementId, Home, IndexVec, Tasks, first_ids};
 
 /// By element, workers for its tasks if somebody asked for some.
 pub(crate) type Wished = IndexVec<ElementId, Option<Vec<usize>>>;

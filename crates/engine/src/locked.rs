@@ -13,13 +13,10 @@ use std::time::Duration;
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
 
-use crate::args::Args;
-use crate::cx::{Cx, InitCx, OpenCx};
-use crate::element::{Element, Provided, Rest, Tasks};
-use crate::handler::{Access, HandlerError};
-use crate::rehearsal::Rehearsed;
-use crate::stats::{self, Stat};
-use crate::swap::Depot;
+use element::args::Args;
+use element::stats::{self, Stat};
+use element::swap::Depot;
+use element::{Access, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Rehearsed, Rest, Tasks};
 
 /// How often, and how long each time, a lock is looked at that may never be free.
 const LOOKS: u32 = 1000;
@@ -53,7 +50,7 @@ impl Locked {
 
     /// Once the router has stopped, nobody frees a lock any more whose holder was left behind.
     fn get_at_end(&self, cx: &mut Cx<'_>) -> Option<AdaptiveGuard<'_, Box<dyn Element>>> {
-        if cx.router().is_stopped() { self.element.try_lock() } else { Some(self.get_on(cx)) }
+        if cx.is_stopped() { self.element.try_lock() } else { Some(self.get_on(cx)) }
     }
 
     /// For those who hold it while nobody runs.

@@ -7,65 +7,10 @@ use std::sync::Arc;
 
 use sync::heap::in_lines;
 
-use crate::element::{Element, Sharing, Tasks};
 use crate::graph::Checked;
 use crate::homes::Wished;
-use crate::ids::{ElementId, IndexVec, first_ids};
-use crate::ports::Processing;
-
-/// How an element's instances relate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// One worker reaches it.
-    Single,
-    /// Several workers, an independent instance each.
-    PerCore,
-    /// Several workers, an instance each over common state.
-    Shared,
-    /// Several workers, one instance behind a lock.
-    Locked,
-}
-
-impl std::fmt::Display for Mode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Mode::Single => "single",
-            Mode::PerCore => "per core",
-            Mode::Shared => "shared",
-            Mode::Locked => "locked",
-        })
-    }
-}
-
-/// The plan for one element.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Workers with an instance, the first one's first, which acts for an element without tasks; never empty. Ascending, until
-    /// tasks are moved while the router runs.
-    pub workers: Vec<usize>,
-    /// How they share.
-    pub mode: Mode,
-    /// Workers that run the element's tasks: task `i` on `tasks[i]`.
-    pub tasks: Vec<usize>,
-    /// Workers that are woken when others leave packets here.
-    pub drained_by: Vec<usize>,
-    /// Workers that push packets into it.
-    pub pushed_by: Vec<usize>,
-    /// Workers that pull packets out of it.
-    pub pulled_by: Vec<usize>,
-}
-
-impl Place {
-    /// How many instances there are.
-    pub fn instances(&self) -> usize {
-        if self.mode == Mode::Locked { 1 } else { self.workers.len() }
-    }
-
-    /// The worker whose instance answers for the element.
-    pub fn home(&self) -> usize {
-        self.tasks.first().or(self.workers.first()).copied().unwrap_or(0)
-    }
-}
+use element::ports::Processing;
+use element::{Element, ElementId, IndexVec, Mode, Place, Sharing, Tasks, first_ids};
 
 /// Where each element runs.
 pub(crate) type Placed = IndexVec<ElementId, Arc<Place>>;

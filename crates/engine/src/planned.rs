@@ -7,17 +7,16 @@ use std::sync::Arc;
 use lang::{Diagnostic, Graph};
 use packet::port::{Device, Error, Info, Provider, RxQueue, Spec, TxQueue};
 
-use crate::args::Names;
 use crate::build::{Opening, hows, open_all};
-use crate::element::{Class, Registry, Sharing};
-use crate::graph::End;
 use crate::homes;
-use crate::ids::{ElementId, IndexVec};
 use crate::locks::{self, PlannedLock};
-use crate::plan::{self, Mode, Place, Placed};
-use crate::ports::Processing;
+use crate::plan::{self, Placed};
 use crate::router::{self, Check};
 use crate::swap::Holdings;
+use element::args::Names;
+use element::ports::Processing;
+use element::wiring::End;
+use element::{Class, ElementId, IndexVec, Mode, Place, Registry, Sharing};
 
 /// Tells how many receive and transmit queues the device of a [`Spec`] will have.
 pub type Queues = dyn Fn(&Spec) -> (usize, usize) + Send + Sync;

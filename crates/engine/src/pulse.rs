@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use packet::Batch;
 use packet::glance::Whereabouts;
 
-use crate::ids::{ElementId, PortIndex};
+use element::{ElementId, PortIndex};
 
 /// What a worker is about to do in an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

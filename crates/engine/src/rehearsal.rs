@@ -2,45 +2,19 @@
 //! What a router that runs would do with a packet: the packet goes through the live elements and tables, and nothing comes of it.
 //!
 //! It is a worker that does it, between two batches, so an element meets the packet as it meets any other. Most classes
-//! are [pure](crate::Class::pure): what they do to a packet leaves nothing behind, so they simply do it. The others say by
-//! [`Element::rehearse`](crate::Element::rehearse) what they would do, and where a class has no answer the path ends, with these words. What the
+//! are [pure](element::Class::pure): what they do to a packet leaves nothing behind, so they simply do it. The others say by
+//! [`Element::rehearse`](element::Element::rehearse) what they would do, and where a class has no answer the path ends, with these words. What the
 //! engine counts meanwhile is taken back, and its random numbers come again.
 
 use packet::{Batch, Packet};
 
-use crate::graph::End;
-use crate::ids::{ElementId, PortIndex};
-use crate::ports::Processing;
 use crate::remote::Missed;
 use crate::router::Shared;
 use crate::witness::Witness;
 use crate::{Control, Cx, Element, Gone};
-
-/// What an element would do with a packet.
-#[derive(Debug)]
-pub enum Rehearsed {
-    /// It has sent and dropped as it would, by [`Cx::push`](crate::Cx::push) and [`Cx::drop`](crate::Cx::drop).
-    Done,
-    /// The same, and this there is to say about what it has sent.
-    Noted(String),
-    /// The packets would go on by output 0, pushed or pulled.
-    Passes(Batch),
-    /// The packet would wait until it is fetched by output 0, as the words say.
-    Waits(Packet, String),
-    /// The element would keep it, for what the words say.
-    Keeps(String),
-    /// It would leave the router here, or have served its purpose.
-    Leaves(String),
-    /// What would come of it cannot be told without doing it.
-    Unknown(String),
-}
-
-impl Rehearsed {
-    /// The packet would go on by output 0.
-    pub fn passes(packet: Packet) -> Rehearsed {
-        Rehearsed::Passes(Batch::of(packet))
-    }
-}
+use element::ports::Processing;
+use element::wiring::End;
+use element::{ElementId, PortIndex, Rehearsed};
 
 /// Inputs that a packet and what is made of it may come to. More, and it is likely to go in a circle.
 pub(crate) const MOST_STEPS: usize = 500;

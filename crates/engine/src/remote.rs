@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use crate::apart::Begun;
 use crate::build::{Plant, lock};
 use crate::builtin::{self, ALARM_TIMER};
-use crate::handler::{Access, HandlerError};
-use crate::ids::{ElementId, Target};
 use crate::report::Report;
-use crate::router::{HandlerRef, Shared, readable, writable};
+use crate::router::{Shared, readable, writable};
 use crate::watchdog::ASK_AGAIN;
 use crate::witness::{Wants, Witness};
 use crate::worker::Worker;
+use element::known::{HOME, HOTCONFIG, THREADS};
+use element::{Access, ElementId, HandlerError, HandlerRef, Handlers, Llrpc, Remote, Target};
 
 /// What a write to `hotconfig` does: takes the text of a configuration and swaps it in. It calls its last argument once when
 /// all that can go wrong has gone well and only the exchange itself is left, and answers what was done, or why nothing was.
@@ -118,7 +118,7 @@ impl Control {
         self.shared().stop();
     }
 
-    /// Asks the driver to stop, see [`Cx::please_stop`](crate::Cx::please_stop).
+    /// Asks the driver to stop, see [`Cx::please_stop`](element::Cx::please_stop).
     pub fn please_stop(&self) {
         let first = &self.plant.mailboxes[0];
         if first.trouble().is_some() || !first.post_unhurried(Box::new(|w| w.please_stop())) {
@@ -205,7 +205,7 @@ impl Control {
     fn read_found(&self, find: &Find<'_>, param: &str) -> Result<String, HandlerError> {
         let shared = self.shared();
         let target = find(&shared)?;
-        if target.handler.readable()
+        if target.handler().readable()
             && !shared.is_stopped()
             && let Some(known) = shared.read_known(&target)
         {
@@ -214,7 +214,7 @@ impl Control {
         let param: Arc<str> = param.into();
         let (target, begun) = self.ask(find, false, move |w, t| w.begin_read(t, &param))?;
         let answers = begun.into_iter().map(Begun::finish).collect::<Result<_, _>>()?;
-        Ok(crate::handler::merge(target.handler.merge, answers))
+        Ok(element::merge(target.handler().merge, answers))
     }
 
     /// What handler `name` of the element of this full name allows, if other programs may know of it.
@@ -222,7 +222,7 @@ impl Control {
     /// # Errors
     /// There is none.
     pub fn access_of(&self, element: &str, name: &str) -> Result<Access, HandlerError> {
-        crate::control::visible(&of(&self.shared(), element, name)?)
+        visible(&of(&self.shared(), element, name)?)
     }
 
     /// Executes a write handler; returns what there is to say about it, mostly nothing.
@@ -243,12 +243,12 @@ impl Control {
 
     fn write_found(&self, find: &Find<'_>, value: &str) -> Result<String, HandlerError> {
         let target = find(&self.shared())?;
-        if target.element().is_none() && target.name() == builtin::HOTCONFIG {
+        if target.element().is_none() && target.name() == HOTCONFIG {
             let reconfigure = self.plant.reconfigure.get().ok_or_else(builtin::not_reconfigurable)?;
             return reconfigure(self, value, &mut || {}).map_err(HandlerError::Failed);
         }
         match (target.element(), target.name()) {
-            (None, builtin::THREADS) => return self.write_threads(value),
+            (None, THREADS) => return self.write_threads(value),
             // No worker is needed for it, nor its core for the thread that may begin.
             (None, name) => {
                 if let Some(done) = self.plant.balancer.write(name, value) {
@@ -256,7 +256,7 @@ impl Control {
                     return done.map(|()| String::new());
                 }
             }
-            (Some(element), builtin::HOME) if !target.is_own() => return self.write_home(element, value),
+            (Some(element), HOME) if !target.is_own() => return self.write_home(element, value),
             _ => {}
         }
         let value: Arc<str> = value.into();
@@ -401,5 +401,64 @@ impl Control {
                 return Err(Missed::Stalled(trouble.refusal(w) + when));
             }
         }
+    }
+}
+
+fn visible(target: &HandlerRef) -> Result<Access, HandlerError> {
+    if target.is_private() { Err(HandlerError::unknown(target.name())) } else { Ok(target.access()) }
+}
+
+impl Handlers for Control {
+    fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
+        visible(&self.shared().resolve(name, None)?)
+    }
+
+    fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
+        Control::read(self, name, param)
+    }
+
+    fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
+        Control::write(self, name, value)
+    }
+
+    fn llrpcs(&mut self, element: &str) -> &'static [Llrpc] {
+        let shared = self.shared();
+        let found =
+            shared.resolve(&format!("{element}.class"), None).ok().and_then(|target| target.element());
+        found.map_or(&[], |index| shared.elements[index].class.llrpcs)
+    }
+}
+
+impl Remote for Control {
+    fn handlers(&self, of: Option<&str>, spent_ns: &Arc<AtomicU64>) -> Box<dyn Handlers> {
+        let control = self.metered(spent_ns);
+        match of {
+            None => Box::new(control),
+            Some(element) => Box::new(OfElement { control, element: element.to_owned() }),
+        }
+    }
+
+    fn print(&self, text: &str) {
+        Control::print(self, text);
+    }
+}
+
+/// The handlers of one element.
+struct OfElement {
+    control: Control,
+    element: String,
+}
+
+impl Handlers for OfElement {
+    fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
+        self.control.access_of(&self.element, name)
+    }
+
+    fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
+        self.control.read_of(&self.element, name, param)
+    }
+
+    fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
+        self.control.write_of(&self.element, name, value)
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of a whole router: what each element sent, dropped, held and cost.
 
-use crate::account::Deeds;
-use crate::drops::Reason;
-use crate::ids::{ElementId, IndexVec, PortIndex, first_ids};
 use crate::worker::{CycleStats, Handed, PortStats, TaskStats, Worker};
+use element::account::Deeds;
+use element::drops::Reason;
+use element::{ElementId, IndexVec, PortIndex, first_ids};
 
 /// Counters of a router at one moment, over all workers.
 #[derive(Clone, Debug, Default)]

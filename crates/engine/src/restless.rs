@@ -11,10 +11,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::build::Plant;
-use crate::element::Tasks;
 use crate::remote::Control;
 use crate::router::{Router, Shared};
 use crate::swap::{PlaceError, Placement};
+use element::Tasks;
 
 /// The most moves of a run: a long one is moved more and more rarely, so that it ends in its time.
 const MOST: u32 = 200;

@@ -9,14 +9,14 @@ mod check;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use foldhash::HashMap;
-use lang::{Diagnostic, Graph, Text};
+use lang::{Diagnostic, Graph};
 use packet::port::Provider;
 use sync::events::{self, Kind, Mask};
 use sync::heap::in_lines;
@@ -26,25 +26,24 @@ use sync::padded::CachePadded;
 use crate::build::{Blueprint, Plant, lock};
 use crate::builtin;
 use crate::clock::TimeSource;
-use crate::element::{Class, Element, Provided, Registry, Sharing};
 use crate::ending;
 use crate::fuse::{self, FusedChain};
-use crate::graph::{End, Ports, Side, Wired};
-use crate::handler::{Access, Handler, HandlerError, Merge};
-use crate::ids::{ElementId, IndexVec, PortIndex, Target};
 use crate::mailbox::Mailbox;
-use crate::plan::{Mode, Place, Placed};
-use crate::ports::Processing;
+use crate::plan::Placed;
 use crate::remote::Control;
 use crate::report::Report;
 use crate::restless::Restless;
-use crate::secrets;
 use crate::signals::Signals;
 use crate::swap::{self, Holdings};
-use crate::timers::CommonTimers;
 use crate::watchdog::{self, Watched};
 use crate::witness::{Wants, Witness};
 use crate::worker::{Edge, PortTable, Turn, TurnPlace, Worker};
+use element::timers::CommonTimers;
+use element::wiring::{End, Side, Wired};
+use element::{
+    Access, Element, ElementId, ElementInfo, HandlerError, HandlerRef, IndexVec, Layout, Merge, Mode,
+    PortIndex, Provided, Registry, Target,
+};
 
 pub use check::{Check, check};
 pub(crate) use check::{check_in, configured, is_error};
@@ -76,97 +75,6 @@ pub struct Options {
 /// 1 to 2 % more than 64 (docs/measurements/engine.md).
 pub const DEFAULT_BURST: usize = 64;
 
-/// What the router knows of an element.
-#[derive(Debug)]
-pub struct ElementInfo {
-    /// Name.
-    pub name: Text,
-    /// Class.
-    pub class: &'static Class,
-    /// Configuration string.
-    pub config: Text,
-    pub(crate) wired: Wired,
-    /// Where it runs. Elements that run alike share one.
-    pub place: Arc<Place>,
-    /// Handlers that its class does not know, see [`Element::own_handlers`].
-    pub own_handlers: Vec<(Arc<str>, Access)>,
-    /// Its timers, if it is one instance for several workers.
-    pub(crate) timers: Option<CommonTimers>,
-    /// It has printed what it prints once.
-    pub(crate) told: AtomicBool,
-    /// One of its own handlers has been written since it started.
-    pub(crate) touched: AtomicBool,
-}
-
-impl ElementInfo {
-    /// Inputs: how they work, and what they are connected to.
-    pub fn inputs(&self) -> Ports<'_> {
-        self.wired.wiring.inputs.of(self.wired.element)
-    }
-
-    /// Outputs likewise.
-    pub fn outputs(&self) -> Ports<'_> {
-        self.wired.wiring.outputs.of(self.wired.element)
-    }
-
-    /// The configuration string without secrets.
-    pub fn config_shown(&self) -> std::borrow::Cow<'_, str> {
-        secrets::shown(self.class, &self.config)
-    }
-
-    /// Whether packets change workers at this element, if they change at all.
-    pub fn is_queue(&self) -> bool {
-        self.class.sharing == Sharing::Queue
-    }
-
-    /// Whether it keeps packets that are pushed into it until somebody pulls them out.
-    pub fn stores(&self) -> bool {
-        self.inputs().processing().contains(&Processing::Push)
-            && self.outputs().processing().contains(&Processing::Pull)
-    }
-}
-
-/// A handler of an element of this router.
-#[derive(Clone, Debug)]
-pub struct HandlerRef {
-    pub(crate) of: Target,
-    pub(crate) handler: Handler,
-    /// The name, where the class does not know it.
-    own: Option<Arc<str>>,
-}
-
-impl HandlerRef {
-    /// The handler's name.
-    pub fn name(&self) -> &str {
-        self.own.as_deref().unwrap_or(self.handler.name)
-    }
-
-    /// The element; `None` for a handler of the router itself.
-    pub fn element(&self) -> Option<ElementId> {
-        self.of.element()
-    }
-
-    /// The element, if it answers itself, and not the engine in its place.
-    pub(crate) fn own(&self) -> Option<ElementId> {
-        self.element().filter(|_| !self.handler.common)
-    }
-
-    /// What it allows.
-    pub fn access(&self) -> Access {
-        self.handler.access
-    }
-
-    /// Whether control connections must not reach it.
-    pub fn is_private(&self) -> bool {
-        self.handler.private
-    }
-
-    /// Whether the element itself answers, not the engine in its place.
-    pub fn is_own(&self) -> bool {
-        self.own().is_some()
-    }
-}
-
 /// A handler that an element wants written when all elements are initialised.
 pub(crate) struct Wish {
     /// Who wants it.
@@ -178,18 +86,11 @@ pub(crate) struct Wish {
 
 /// The part of a router that all its workers, and those who control it, see.
 pub struct Shared {
-    /// All elements.
-    pub elements: IndexVec<ElementId, ElementInfo>,
-    pub(crate) index: Arc<HashMap<Text, ElementId>>,
+    /// Its elements.
+    pub layout: Arc<Layout>,
     pub(crate) blueprint: Arc<Blueprint>,
     /// The same for all placements of one configuration.
     pub(crate) lineage: Arc<()>,
-    /// How many of the workers, the first ones, take part.
-    pub(crate) active: usize,
-    /// How often its tasks have been placed otherwise since it came.
-    pub(crate) moves: u32,
-    /// How many the configuration was placed for when it came.
-    pub(crate) begun: usize,
     /// Elements whose tasks were put where they are by hand, while the router ran.
     pub(crate) pinned: IndexVec<ElementId, bool>,
     pub(crate) outputs: PortTable,
@@ -217,6 +118,14 @@ pub struct Shared {
     pub requirements: Vec<String>,
 }
 
+impl Deref for Shared {
+    type Target = Layout;
+
+    fn deref(&self) -> &Layout {
+        &self.layout
+    }
+}
+
 impl Shared {
     /// Ends the router.
     pub fn stop(&self) {
@@ -228,27 +137,6 @@ impl Shared {
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// Workers of the router, with those that do not take part.
-    pub fn workers(&self) -> usize {
-        self.mailboxes.len()
-    }
-
-    /// How many of them, the first ones, take part: the others have been retired, or were not yet added.
-    pub fn active_workers(&self) -> usize {
-        self.active
-    }
-
-    /// How often tasks of this configuration have been placed otherwise, or workers added or retired, since it came. No packet is on its
-    /// way when this changes, on any worker.
-    pub fn moves(&self) -> u32 {
-        self.moves
-    }
-
-    /// How many there were to place tasks on when the configuration came.
-    pub fn first_workers(&self) -> usize {
-        self.begun
     }
 
     /// A timer of the router itself has expired: the end of its run, or its alarm.
@@ -271,94 +159,14 @@ impl Shared {
         }
     }
 
-    /// The element of this name, seen from element `from`: its own compound first, then outwards.
-    pub fn lookup(&self, name: &str, from: Option<ElementId>) -> Option<ElementId> {
-        let mut scope = from.map_or("", |e| self.elements[e].name.as_str());
-        while let Some((outer, _)) = scope.rsplit_once('/') {
-            if let Some(index) = self.index.get(format!("{outer}/{name}").as_str()) {
-                return Some(*index);
-            }
-            scope = outer;
-        }
-        self.index.get(name).copied()
-    }
-
     /// The flat configuration as text, with its secrets.
     pub fn flat(&self) -> String {
         self.blueprint.graph.to_click()
     }
 
-    /// The element of exactly this name.
-    pub fn named(&self, name: &str) -> Option<ElementId> {
-        self.index.get(name).copied()
-    }
-
-    /// Finds the handler that `element.handler` means, seen from element `from`.
-    ///
-    /// # Errors
-    /// No such element, or no such handler.
-    pub fn resolve(&self, full: &str, from: Option<ElementId>) -> Result<HandlerRef, HandlerError> {
-        let (element, handler) = crate::handler::split_name(full);
-        if element.is_empty() {
-            let handler = builtin::GLOBAL.iter().find(|h| h.name == handler);
-            let handler = handler.ok_or_else(|| HandlerError::unknown(full))?;
-            return Ok(HandlerRef { of: Target::Router, handler: *handler, own: None });
-        }
-        let by_number = || {
-            element
-                .parse::<usize>()
-                .ok()
-                .filter(|n| (1..=self.elements.len()).contains(n))
-                .map(|n| ElementId::new(n - 1))
-        };
-        let index = self.lookup(element, from).or_else(by_number);
-        // The router's own with a dot in their names; an element of that name comes first.
-        if let (None, Some(handler)) = (index, builtin::GLOBAL.iter().find(|h| h.name == full)) {
-            return Ok(HandlerRef { of: Target::Router, handler: *handler, own: None });
-        }
-        self.handler_of(index.ok_or_else(|| HandlerError::NoElement(element.to_owned()))?, handler)
-    }
-
-    /// Finds handler `handler` of an element; the name may have dots, which some elements give a meaning.
-    ///
-    /// # Errors
-    /// There is none of this name.
-    pub fn handler_of(&self, element: ElementId, handler: &str) -> Result<HandlerRef, HandlerError> {
-        let of = Target::Element(element);
-        if let Some(handler) = self.handlers(element).find(|h| h.name == handler) {
-            return Ok(HandlerRef { of, handler: *handler, own: None });
-        }
-        let own = &self.elements[element].own_handlers;
-        let named = own.iter().find(|(name, _)| **name == *handler);
-        let named = named.or_else(|| own.iter().find(|(name, _)| &**name == "*"));
-        let (_, access) = named.ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))?;
-        let general = Handler { access: *access, ..Handler::read("*") };
-        Ok(HandlerRef { of, handler: general, own: Some(handler.into()) })
-    }
-
-    /// Whether an element has a handler of this name that can be read.
-    pub fn is_readable(&self, element: ElementId, handler: &str) -> bool {
-        let mut own = self.elements[element].own_handlers.iter();
-        self.handlers(element).any(|h| h.name == handler && h.readable())
-            || own.any(|(name, access)| **name == *handler && *access != Access::Write)
-    }
-
     /// Signals that elements ask for or asked for.
     pub fn signals(&self) -> Vec<i32> {
         self.signals.known()
-    }
-
-    /// The handlers of an element: its class's, and those that every element has.
-    pub fn handlers(&self, element: ElementId) -> impl Iterator<Item = &'static Handler> + '_ {
-        let own = self.elements[element].class.handlers;
-        let has_task = !self.elements[element].place.tasks.is_empty();
-        let writable = self.elements[element].class.reconfigurable;
-        let usual = builtin::ELEMENT.iter().map(move |h| match h.name {
-            "config" if writable => &builtin::WRITABLE_CONFIG,
-            _ => h,
-        });
-        let common = usual.chain(builtin::TASK.iter().filter(move |_| has_task));
-        own.iter().chain(common.filter(move |h| own.iter().all(|o| o.name != h.name)))
     }
 
     /// The locks of this configuration's elements, and the one around all processing: who they are for, what they have been
@@ -379,19 +187,15 @@ impl Shared {
 
     /// Lets the text that `config` shows have what was written to a handler, where that stands for an argument.
     pub(crate) fn note_written(&self, e: ElementId, target: &HandlerRef, value: &str) {
-        if let Some((position, keyword)) = target.handler.argument {
+        if let Some((position, keyword)) = target.handler().argument {
             let config = self.config_of(e).unwrap_or_else(|| self.elements[e].config.to_string());
-            self.set_config_of(e, crate::handler::with_argument(&config, position, keyword, value.trim()));
+            self.set_config_of(e, element::with_argument(&config, position, keyword, value.trim()));
         }
     }
 
     /// Whether handlers may replace the configuration.
     pub(crate) fn is_reconfigurable(&self) -> bool {
         self.plant.upgrade().is_some_and(|p| p.reconfigure.get().is_some())
-    }
-
-    pub(crate) fn home(&self, element: ElementId) -> usize {
-        self.elements[element].place.home()
     }
 
     /// All state of type `T` that elements provide, for what serves them outside the workers.
@@ -409,18 +213,6 @@ impl Shared {
 
     pub(crate) fn driver(&self) -> Option<(ElementId, usize)> {
         *lock(&self.driver)
-    }
-
-    pub(crate) fn neighbours(
-        &self,
-        element: ElementId,
-        port: Option<usize>,
-        forward: bool,
-    ) -> Vec<ElementId> {
-        let info = &self.elements[element];
-        let ports = if forward { info.outputs() } else { info.inputs() };
-        let wanted = ports.iter().enumerate().filter(|(i, _)| port.is_none_or(|p| p == *i));
-        wanted.flat_map(|(_, port)| port.peers.iter().map(|p| p.element)).collect()
     }
 
     #[cold]
@@ -441,20 +233,20 @@ impl Shared {
 
     /// Workers whose instances answer a call.
     pub(crate) fn answering(&self, target: &HandlerRef, write: bool) -> Vec<usize> {
-        let Target::Element(element) = target.of else {
-            return match target.handler.merge {
+        let Target::Element(element) = target.target() else {
+            return match target.handler().merge {
                 // Any can, so one that is not stuck.
                 Merge::First => vec![self.mailboxes.iter().position(|m| m.trouble().is_none()).unwrap_or(0)],
                 _ => (0..self.mailboxes.len()).collect(),
             };
         };
         let place = &self.elements[element].place;
-        let common = target.handler.common;
+        let common = target.handler().common;
         let all = match place.mode {
-            Mode::Single | Mode::Locked => common && target.handler.merge != Merge::First,
-            Mode::PerCore => write || target.handler.merge != Merge::First,
-            Mode::Shared if write => target.handler.everywhere,
-            Mode::Shared => target.handler.merge != Merge::First,
+            Mode::Single | Mode::Locked => common && target.handler().merge != Merge::First,
+            Mode::PerCore => write || target.handler().merge != Merge::First,
+            Mode::Shared if write => target.handler().everywhere,
+            Mode::Shared => target.handler().merge != Merge::First,
         };
         if all { place.workers.clone() } else { vec![place.home()] }
     }
@@ -660,7 +452,7 @@ impl Router {
             ));
         }
         let answers = answers.into_iter().map(|w| self.workers[w].read_local(&target, param));
-        Ok(crate::handler::merge(target.handler.merge, answers.collect::<Result<_, _>>()?))
+        Ok(element::merge(target.handler().merge, answers.collect::<Result<_, _>>()?))
     }
 
     /// Executes a write handler while the router does not run.
@@ -753,14 +545,20 @@ pub(crate) fn share(
     let wakes = |e: ElementId| !elements[e].place.drained_by.is_empty();
     let outputs = port_table(&checked.wiring.outputs, wakes);
     let inputs = port_table(&checked.wiring.inputs, |_| false);
-    Shared {
+    let pinned = IndexVec::filled(false, elements.len());
+    let layout = Layout {
         index: Arc::new(elements.iter_enumerated().map(|(id, e)| (e.name.clone(), id)).collect()),
-        blueprint: blueprint.clone(),
-        lineage: Arc::default(),
+        elements,
+        workers: plant.mailboxes.len(),
         active: plant.active(),
         moves: 0,
         begun: plant.begun(),
-        pinned: IndexVec::filled(false, elements.len()),
+    };
+    Shared {
+        layout: in_lines(|| Arc::new(layout)),
+        blueprint: blueprint.clone(),
+        lineage: Arc::default(),
+        pinned,
         outputs,
         inputs,
         burst: plant.burst,
@@ -779,12 +577,11 @@ pub(crate) fn share(
         warnings: Vec::new(),
         written_configs: Mutex::default(),
         requirements: graph.requirements.iter().flat_map(|r| [r.kind.clone(), r.value.clone()]).collect(),
-        elements,
     }
 }
 
 pub(crate) fn port_table(side: &Side, wakes: impl Fn(ElementId) -> bool) -> PortTable {
-    let (mut base, mut edges) = (vec![0], Vec::with_capacity(side.len()));
+    let (mut base, mut edges) = (vec![0], Vec::with_capacity(side.ports()));
     for (_, ports) in side.each() {
         for port in ports.iter() {
             let End { element, port } = *port.peers.first().expect("a port of a checked graph is connected");
@@ -796,14 +593,14 @@ pub(crate) fn port_table(side: &Side, wakes: impl Fn(ElementId) -> bool) -> Port
 }
 
 pub(crate) fn readable(target: &HandlerRef) -> Result<(), HandlerError> {
-    match target.handler.access {
+    match target.handler().access {
         Access::Write => Err(HandlerError::Denied(format!("handler '{}' is write-only", target.name()))),
         _ => Ok(()),
     }
 }
 
 pub(crate) fn writable(target: &HandlerRef) -> Result<(), HandlerError> {
-    match target.handler.access {
+    match target.handler().access {
         Access::Read => Err(HandlerError::Denied(format!("handler '{}' is read-only", target.name()))),
         _ => Ok(()),
     }

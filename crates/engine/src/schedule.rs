@@ -5,13 +5,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::clock::Nanos;
-use crate::ids::{ElementId, Target};
 use crate::turns::Common;
+use element::{DEFAULT_TICKETS, MAX_TICKETS};
+use element::{ElementId, Target};
 
-/// Tickets of a task unless set: a task with twice the tickets runs twice as often.
-pub const DEFAULT_TICKETS: u32 = 1024;
-/// The most tickets a task can have.
-pub const MAX_TICKETS: u32 = 1 << 15;
 const STRIDE_1: u64 = 1 << 16;
 
 #[derive(Clone, Debug)]
@@ -312,7 +309,7 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::first_ids;
+    use element::first_ids;
 
     fn timer(element: usize, timer: u32) -> Option<Timer> {
         Some(Timer { of: Target::Element(ElementId::new(element)), timer })

@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use crate::ids::ElementId;
+use element::ElementId;
 
 /// One element's interest in one signal. It stays in the list when it lapses, so that the program goes on catching
 /// the signal and can do in the element's place what the signal does by default.

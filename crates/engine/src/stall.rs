@@ -15,11 +15,11 @@ use packet::Packet;
 use packet::glance::glance;
 use sync::events::{self, Mask};
 
-use crate::ids::ElementId;
 use crate::pulse::{Doing, Spot};
 use crate::remote::Control;
 use crate::router::Shared;
 use crate::watchdog::place;
+use element::ElementId;
 
 mod own;
 

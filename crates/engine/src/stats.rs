@@ -7,62 +7,19 @@
 //! allocates nothing. A look at the counters from outside would find each in the middle of something, and take their lines away from the worker that writes them.
 //!
 //! What elements know beside what the engine counts (the length of a queue, the entries of a table) they tell in the same moment:
-//! [`Element::stats`](crate::Element::stats).
+//! [`Element::stats`](element::Element::stats).
 
 use std::sync::Arc;
 
-use crate::drops::Reason;
-use crate::ids::{ElementId, IndexVec, first_ids};
+pub use element::stats::*;
+
 use crate::mailbox::Mailbox;
-use crate::plan::Mode;
 use crate::remote::{Control, Missed};
 use crate::router::Shared;
 use crate::watchdog::Used;
 use crate::worker::{CycleStats, PortStats, TaskStats, Worker};
-
-/// How a number behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatKind {
-    /// It only grows, until what it counts is replaced.
-    Counter,
-    /// It is what it is at the moment.
-    Gauge,
-}
-
-/// What a number that an element tells means.
-#[derive(Debug)]
-pub struct Stat {
-    /// Its name; stable.
-    pub name: &'static str,
-    /// How it behaves.
-    pub kind: StatKind,
-    /// In what it is measured.
-    pub unit: &'static str,
-    /// What it tells, in a sentence.
-    pub text: &'static str,
-}
-
-macro_rules! stats {
-    ($($name:ident $kind:ident $full:literal $unit:literal $text:literal;)*) => {
-        $(#[doc = $text] pub static $name: Stat =
-            Stat { name: $full, kind: StatKind::$kind, unit: $unit, text: $text };)*
-    };
-}
-
-stats! {
-    HELD Gauge "element.held" "packets" "Packets that the element holds.";
-    QUEUE_LENGTH Gauge "queue.length" "packets" "Packets in the queue.";
-    QUEUE_CAPACITY Gauge "queue.capacity" "packets" "Packets for which the queue has room.";
-    QUEUE_HIGHWATER Gauge "queue.highwater" "packets" "The most packets that were in the queue at once.";
-    TABLE_ENTRIES Gauge "table.entries" "entries" "Entries of the table.";
-    TABLE_CAPACITY Gauge "table.capacity" "entries" "Entries for which the table has room.";
-    TABLE_MEMORY Gauge "table.memory" "bytes" "Memory that the table takes.";
-    DEVICE_PACKETS Counter "device.packets" "packets" "Packets that came from the device or went to it.";
-    DEVICE_BYTES Counter "device.bytes" "bytes" "Bytes that came from the device or went to it.";
-    DEVICE_MISSED Counter "device.missed" "packets" "Packets that the device or the kernel lost before they were fetched.";
-    DEVICE_COMPLETED Counter "device.checksums_completed" "packets" "Packets whose checksum the sender had left to hardware, and which were completed.";
-    DEVICE_NO_MEMORY Counter "device.no_memory" "times" "Times for which there was no free frame to receive into.";
-}
+use element::drops::Reason;
+use element::{ElementId, IndexVec, Mode, first_ids};
 
 /// The counters of one worker at one moment.
 #[derive(Clone, Debug, Default)]

@@ -27,7 +27,6 @@ mod placement;
 mod rehome;
 mod telling;
 
-use std::any::Any;
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, MutexGuard, TryLockError};
@@ -37,15 +36,13 @@ use lang::{Diagnostic, Graph};
 
 use crate::build::{Plant, lock};
 use crate::clock::Clock;
-use crate::element::Element;
-use crate::handler::HandlerError;
-use crate::ids::IndexVec;
 use crate::remote::Control;
 use crate::router::{Router, Shared};
 use crate::watchdog::ASK_AGAIN;
 use crate::worker::Worker;
+use element::{HandlerError, IndexVec};
 
-pub use holdings::Depot;
+pub use element::swap::{Depot, same};
 pub(crate) use holdings::{Heritage, Holdings};
 pub use placement::{Moved, MovedTask, PlaceError, Placement};
 pub(crate) use rehome::{Wanted, hulls};
@@ -56,12 +53,6 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_micros(20);
 /// How often, and how long each time, somebody waits for another who has stopped all workers.
 const MOMENTS: u32 = 100;
 const MOMENT: Duration = Duration::from_millis(1);
-
-/// An element as what it is, if it is a `T`.
-#[inline]
-pub fn same<T: Element>(element: &mut dyn Element) -> Option<&mut T> {
-    (element as &mut dyn Any).downcast_mut()
-}
 
 /// What a swap did.
 #[derive(Clone, Debug, Default)]

@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::clock::Nanos;
-use crate::ids::Target;
 use crate::remote::Control;
 use crate::restless::Restless;
 use crate::swap::{Halt, LOOK_EVERY, Order};
 use crate::worker::{LONGEST_SLEEP, POLL_ROUNDS, Worker};
+use element::Target;
 
 /// What the schedules of workers on simulated time have in common: numbers of timers, and the pass of tasks.
 #[derive(Clone, Debug, Default)]

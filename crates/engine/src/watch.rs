@@ -11,8 +11,8 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-use crate::ids::ElementId;
 use crate::worker::{LONGEST_SLEEP, Worker};
+use element::ElementId;
 
 /// Of the alarm's events; of descriptors' they are their numbers.
 const ALARM: Token = Token(usize::MAX - 1);

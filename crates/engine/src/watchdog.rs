@@ -22,10 +22,10 @@ use packet::glance::glance;
 
 use crate::build::Plant;
 use crate::cpus;
-use crate::ids::ElementId;
 use crate::mailbox::{Mailbox, Trouble};
 use crate::pulse::{Doing, Pulse, Spot};
-use crate::router::{ElementInfo, Shared};
+use crate::router::Shared;
+use element::{ElementId, ElementInfo};
 
 /// The shortest time after which a worker may be called stuck: it sleeps for up to 100 ms at a time.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(250);

@@ -13,10 +13,10 @@
 
 use packet::Packet;
 
-use crate::drops::{Reason, Reasons};
-use crate::graph::End;
-use crate::ids::ElementId;
 use crate::stall::Stall;
+use element::ElementId;
+use element::drops::{Reason, Reasons};
+use element::wiring::End;
 
 /// What a witness wants to see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -22,22 +22,19 @@ use sync::events::Kind;
 use sync::lock::AdaptiveLock;
 use sync::zeros::zeros;
 
-use crate::account::Deeds;
 use crate::clock::{Clock, Nanos};
-use crate::cx::Cx;
-use crate::drops::{DropCounts, Reason};
-use crate::element::{Element, Provided};
 use crate::fuse::Fused;
-use crate::ids::{ElementId, IndexVec, PortIndex, Target};
-use crate::plan::Mode;
 use crate::pulse::{Doing, Pulse, Spot};
 use crate::router::Shared;
 use crate::sample::Sampler;
 use crate::schedule::{Tasks, Timer, Timers};
 use crate::swap::Halt;
-use crate::timers::Due;
 use crate::turns::{Common, Turns};
 use crate::watch::{Poll, Watch};
+use element::account::Deeds;
+use element::drops::{DropCounts, Reason};
+use element::timers::Due;
+use element::{Cx, Element, ElementId, IndexVec, Mode, PortIndex, Provided, Target};
 
 mod alternate;
 mod carrying;
@@ -45,6 +42,7 @@ mod cost;
 mod dropping;
 mod fairness;
 mod holding_back;
+mod hosting;
 mod messages;
 mod passes;
 mod rehearsing;
@@ -750,7 +748,7 @@ impl Worker {
         let before = self.pulse.spot();
         self.pulse.enter(Spot::new(element, doing, PortIndex::FIRST));
         self.acting = Some(element);
-        let result = f(&mut *instance, &mut Cx { worker: self, element });
+        let result = f(&mut *instance, &mut Cx::new(self, element));
         self.pulse.enter(before);
         if TOLD && self.is_witnessed() {
             self.end_own_step(Spot::new(element, doing, PortIndex::FIRST));

@@ -35,7 +35,7 @@ impl Element for Asker {
         for source in ["one.where", "two.where"] {
             match cx.read_handler(source, "") {
                 Ok(answer) if answer == "here" => ANSWERED.fetch_add(1, SeqCst),
-                _ if cx.router().is_stopped() => 0,
+                _ if cx.is_stopped() => 0,
                 _ => FAILED.fetch_add(1, SeqCst),
             };
         }

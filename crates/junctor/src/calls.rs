@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use client::channel;
-use engine::control::{Handlers, Service as _, Session};
+use ctl::{Handlers, Service as _, Session};
 use engine::{Access, HandlerError, Llrpc};
 use icc::Stream;
 use planes::deployment::call_endpoints;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control socket of `junctor run`: a Unix socket of its own for each process, which `junctor ctl` finds.
 //!
-//! It speaks [`engine::control`] from helper threads, so it is no element of the configuration and costs the packets nothing.
+//! It speaks [`ctl`] from helper threads, so it is no element of the configuration and costs the packets nothing.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use engine::control::{Handlers, Listener, Policy, Rules, Server, Service};
+use ctl::{Handlers, Listener, Policy, Rules, Server, Service};
 
 use crate::observe::OBSERVE;
 use crate::reconfigure::Offered;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use engine::control::Handlers;
+use ctl::Handlers;
 use engine::swap::SwapError;
 use engine::{Access, Control, HandlerError, Llrpc};
 use lang::Graph;
@@ -153,7 +153,7 @@ impl Keeper {
         let keeper = self.clone();
         Box::new(move |_, text, ready| {
             let loaded = keeper.load_text("hotconfig", text)?;
-            let as_click = engine::control::Policy::of_process().as_click;
+            let as_click = ctl::Policy::of_process().as_click;
             let render = if as_click { lang::render_click } else { lang::render_short };
             let done = keeper.install(loaded, render, ready, |_| ());
             done.map(|swapped| format!("new configuration: {swapped}"))

@@ -409,7 +409,7 @@ fn control_socket(
 /// Makes known who may control the router. Scripts that call `click` know of no tokens, so their ports on the loopback address are open
 /// unless a token is asked for, and it is said.
 fn say_who_controls(args: &Args, form: Form) -> Result<(), String> {
-    let group = args.control_group.as_deref().map(engine::control::group).transpose();
+    let group = args.control_group.as_deref().map(ctl::group).transpose();
     let group = group.map_err(|why| format!("--control-group: {why}"))?;
     let as_click = form == Form::Click;
     let open = args.control_open || (as_click && args.control_token.is_none());
@@ -426,7 +426,7 @@ fn say_who_controls(args: &Args, form: Form) -> Result<(), String> {
             "every user of this machine can control this router by its port; --control-token FILE asks for a token",
         );
     }
-    engine::control::Policy { open, token_file: args.control_token.clone(), group, as_click }.establish();
+    ctl::Policy { open, token_file: args.control_token.clone(), group, as_click }.establish();
     Ok(())
 }
 

@@ -27,8 +27,8 @@
 
 use std::time::Duration;
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::{Batch, anno};
 
 use crate::tools::{nanos, seconds, value};

@@ -52,8 +52,8 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, LockUse, Sharing, When, swap};
+use element::args::{Args, Raw};
+use element::{Class, Cx, Element, Handler, HandlerError, LockUse, Sharing, When, swap};
 use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
 

@@ -24,8 +24,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason, parse_integer};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason, parse_integer};
 use packet::{Batch, anno};
 
 use crate::tools::Splitter;

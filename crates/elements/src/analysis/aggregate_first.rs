@@ -29,8 +29,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, swap};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, swap};
 use packet::{Batch, Packet, anno};
 
 use super::notices::{Notices, listen};

@@ -34,8 +34,8 @@
 //!
 //! See also: AggregateCounter, AggregateIPFlows, AggregateLength, AggregatePaint
 
-use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, parse_integer};
+use element::args::{Args, Raw};
+use element::{Class, Cx, Element, Handler, HandlerError, Reason, parse_integer};
 use packet::{Batch, Packet, anno};
 
 /// The descriptor.

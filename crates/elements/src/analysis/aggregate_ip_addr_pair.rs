@@ -32,9 +32,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::SECOND;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
+use element::args::Args;
+use element::clock::SECOND;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
 use packet::{Batch, Packet, anno};
 
 /// The descriptor.

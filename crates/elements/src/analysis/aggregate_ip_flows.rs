@@ -46,9 +46,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::SECOND;
-use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Provided, Reason, Rehearsed, Tasks, swap};
+use element::args::Args;
+use element::clock::SECOND;
+use element::{Class, Cx, Element, Handler, HandlerError, OpenCx, Provided, Reason, Rehearsed, Tasks, swap};
 use packet::{Batch, Packet, anno};
 
 use super::flows::{Flows, Headers, Timeouts};

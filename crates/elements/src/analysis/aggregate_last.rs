@@ -32,8 +32,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, swap};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, swap};
 use packet::{Batch, Packet, anno};
 
 use super::notices::{Notices, listen};
@@ -138,7 +138,7 @@ impl Element for AggregateLast {
 
 #[cfg(test)]
 mod tests {
-    use engine::clock::SECOND;
+    use element::clock::SECOND;
 
     use super::*;
     use crate::testing::Rig;

@@ -20,8 +20,8 @@
 //!
 //! See also: AggregateIP, AggregateCounter
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet, anno};
 
 /// The descriptor.

@@ -36,8 +36,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, Rehearsed, swap};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError, Rehearsed, swap};
 use packet::{Batch, Packet, anno};
 
 use crate::tools::{Anno, number};

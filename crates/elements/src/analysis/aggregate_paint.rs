@@ -21,8 +21,8 @@
 //!
 //! See also: AggregateIP, AggregateLength, AggregateCounter, Paint
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::{Batch, anno};
 
 /// The descriptor.

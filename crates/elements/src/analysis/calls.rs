@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calling a handler in the midst of a batch, so that it takes effect at its packet as it does with packets one by one.
 
-use engine::{Cx, Element};
+use element::{Cx, Element};
 use packet::Batch;
 
 /// Sends what came before, with all that follows from it. An element that stands in a loop gets its own packets by `deputy`.
@@ -14,7 +14,7 @@ pub(super) fn settle(cx: &mut Cx<'_>, deputy: Option<Box<dyn Element>>, before: 
     }
     for (port, batch) in before.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty()) {
         let batch = std::mem::take(batch);
-        cx.push_or_drop(port, batch, engine::Reason::NoOutput);
+        cx.push_or_drop(port, batch, element::Reason::NoOutput);
     }
     cx.settle();
 }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
-use engine::clock::{Nanos, SECOND};
+use element::clock::{Nanos, SECOND};
 use packet::{Batch, Packet, anno};
 
 const TCP: u8 = 6;

@@ -25,7 +25,7 @@ mod timestamp_accum;
 mod trace_info;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     adjust_timestamp::CLASS,
     aggregate_counter::CLASS,
     aggregate_filter::CLASS,

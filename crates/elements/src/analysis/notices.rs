@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::InitCx;
+use element::InitCx;
 
 /// Aggregates that have ended, for one listener.
 #[derive(Debug, Default)]

@@ -21,9 +21,9 @@
 //!
 //! See also: SetTimestamp, StoreData
 
-use engine::args::Args;
-use engine::clock::SECOND;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::clock::SECOND;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
 /// The descriptor.

@@ -37,9 +37,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Sharing, When};
+use element::args::Args;
+use element::clock::Nanos;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Sharing, When};
 use packet::Batch;
 use sync::lock::{AdaptiveLock, How};
 
@@ -303,7 +303,8 @@ impl Element for TimeFilter {
 
 #[cfg(test)]
 mod tests {
-    use engine::clock::{SECOND, SIMULATION_EPOCH};
+    use element::clock::SECOND;
+    use engine::clock::SIMULATION_EPOCH;
     use packet::Packet;
 
     use super::*;

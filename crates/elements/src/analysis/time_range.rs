@@ -30,8 +30,8 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, LockUse, Sharing, When, swap};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, LockUse, Sharing, When, swap};
 use packet::Batch;
 use sync::lock::{AdaptiveLock, How};
 

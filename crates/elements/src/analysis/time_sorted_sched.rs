@@ -34,8 +34,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Rehearsed, swap};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Rehearsed, swap};
 use packet::{Batch, Packet};
 
 use crate::queue::Store;
@@ -185,7 +185,7 @@ impl Element for TimeSortedSched {
             if next.input < self.held.len() {
                 self.keep(next.input, next.packet);
             } else {
-                cx.drop(engine::Reason::HotSwap, next.packet);
+                cx.drop(element::Reason::HotSwap, next.packet);
             }
         }
         true

@@ -26,9 +26,9 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::clock::SECOND;
-use engine::{Class, Cx, Element, Handler, HandlerError, LockUse, Sharing, When, swap};
+use element::args::Args;
+use element::clock::SECOND;
+use element::{Class, Cx, Element, Handler, HandlerError, LockUse, Sharing, When, swap};
 use packet::Batch;
 
 use crate::control::general;
@@ -114,7 +114,8 @@ impl Element for TimestampAccum {
 
 #[cfg(test)]
 mod tests {
-    use engine::clock::{SECOND, SIMULATION_EPOCH};
+    use element::clock::SECOND;
+    use engine::clock::SIMULATION_EPOCH;
     use packet::Packet;
 
     use crate::testing::Rig;

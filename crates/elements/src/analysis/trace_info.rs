@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use engine::Cx;
+use element::Cx;
 use sync::os::reason;
 
 use super::flows::Flow;

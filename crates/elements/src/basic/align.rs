@@ -21,8 +21,8 @@
 //!
 //! See also: AlignmentInfo, Strip
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.

@@ -28,9 +28,9 @@
 
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, swap};
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::{Class, Cx, Element, Handler, HandlerError, swap};
 use packet::Batch;
 
 use crate::control::general;

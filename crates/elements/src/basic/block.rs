@@ -26,8 +26,8 @@
 //!
 //! See also: IPRateMonitor, Meter
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::{Batch, anno};
 
 use crate::tools::{Splitter, number};

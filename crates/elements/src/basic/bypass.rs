@@ -25,8 +25,8 @@
 //!
 //! See also: Switch, PullSwitch
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::Batch;
 
 use crate::tools::boolean;

@@ -25,8 +25,8 @@
 //!
 //! See also: Truncate
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet, anno};
 
 use crate::tools::number;

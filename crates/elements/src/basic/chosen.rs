@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The port in use of a switch, or none, and how a handler changes it: what Switch, PullSwitch and InputSwitch share.
 
-use engine::{HandlerError, Llrpc};
+use element::{HandlerError, Llrpc};
 
 use crate::tools::number;
 

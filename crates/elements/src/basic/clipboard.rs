@@ -23,8 +23,8 @@
 //!
 //! See also: StoreData, Strip, Unstrip
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, parse_integer, swap};
+use element::args::Args;
+use element::{Class, Cx, Element, parse_integer, swap};
 use packet::Batch;
 
 /// The descriptor.

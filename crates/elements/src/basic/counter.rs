@@ -33,9 +33,9 @@
 //! See also: AverageCounter
 
 use crate::tools::words;
-use engine::args::{Args, Raw};
-use engine::clock::{Nanos, SECOND};
-use engine::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, Llrpc, swap};
+use element::args::{Args, Raw};
+use element::clock::{Nanos, SECOND};
+use element::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, Llrpc, swap};
 use packet::Batch;
 
 /// The descriptor.

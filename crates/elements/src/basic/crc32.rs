@@ -21,8 +21,8 @@
 //!
 //! See also: RandomBitErrors, SetIPChecksum
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
 /// The descriptor of the element that appends.

@@ -28,8 +28,8 @@
 //!
 //! See also: Idle, Counter
 
-use engine::args::{Args, Raw, parse_bool};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use element::args::{Args, Raw, parse_bool};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::Batch;
 
 /// The descriptor.

@@ -15,8 +15,8 @@
 //!
 //! See also: Discard, InfiniteSource
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.

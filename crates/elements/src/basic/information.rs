@@ -39,8 +39,8 @@
 //!
 //! See also: Paint
 
-use engine::args::Args;
-use engine::{Class, Element};
+use element::args::Args;
+use element::{Class, Element};
 
 const fn class(name: &'static str, least: usize) -> Class {
     // Function pointers cannot capture, so the few cases are spelled out.

@@ -22,8 +22,8 @@
 //!
 //! See also: Switch, PullSwitch, Suppressor
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 
 use super::chosen::Chosen;

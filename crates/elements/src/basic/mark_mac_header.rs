@@ -21,8 +21,8 @@
 //!
 //! See also: MarkIPHeader, MarkIP6Header, StripToNetworkHeader
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::Batch;
 
 /// The descriptor.

@@ -21,8 +21,8 @@
 //!
 //! See also: Print, Script
 
-use engine::args::Args;
-use engine::{Class, Element, InitCx};
+use element::args::Args;
+use element::{Class, Element, InitCx};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Message", "0", || Box::new(Message::default())).file(file!());

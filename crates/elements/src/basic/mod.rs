@@ -46,7 +46,7 @@ mod unstrip;
 mod work;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     align::CLASS,
     average_counter::CLASS,
     block::CLASS,

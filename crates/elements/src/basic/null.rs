@@ -15,8 +15,8 @@
 //!
 //! See also: Idle, Bypass
 
-use engine::args::Args;
-use engine::{Class, Element};
+use element::args::Args;
+use element::{Class, Element};
 
 /// The descriptor.
 pub const NULL: Class = Class::new("Null", "1/1", || Box::new(Null)).pure().forwards().file(file!());

@@ -27,8 +27,8 @@
 //!
 //! See also: Paint, CheckPaint, Tee, ICMPError
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, anno};
 
 use crate::tools::{Anno, number};

@@ -29,8 +29,8 @@
 
 use std::fmt::Write as _;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::{ANNO_SIZE, Batch, Packet};
 
 use crate::tools::{boolean, seconds};

@@ -22,8 +22,8 @@
 //!
 //! See also: Switch, PrioSched, RoundRobinSched
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::Batch;
 
 use super::chosen::{Chosen, LLRPCS};

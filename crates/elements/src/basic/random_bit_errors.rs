@@ -23,8 +23,8 @@
 //!
 //! See also: RandomSample
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::Batch;
 
 use crate::tools::{Probability, boolean, value};

@@ -24,9 +24,9 @@
 //!
 //! See also: RandomBitErrors, RandomSwitch
 
-use engine::args::Args;
-use engine::control::Policy;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::Policy;
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 
 use crate::tools::{Probability, boolean, value};

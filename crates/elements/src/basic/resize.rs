@@ -22,8 +22,8 @@
 //!
 //! See also: Strip, Unstrip, Truncate, Pad
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
 /// The descriptor.

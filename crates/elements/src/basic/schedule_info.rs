@@ -21,8 +21,9 @@
 //!
 //! See also: Script
 
-use engine::args::Args;
-use engine::{Class, DEFAULT_TICKETS, Element, InitCx, MAX_TICKETS};
+use element::args::Args;
+use element::{Class, Element, InitCx};
+use element::{DEFAULT_TICKETS, MAX_TICKETS};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ScheduleInfo", "0", || Box::new(ScheduleInfo::default())).file(file!());

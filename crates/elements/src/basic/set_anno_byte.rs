@@ -24,8 +24,8 @@
 //!
 //! See also: Paint
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::Batch;
 
 use crate::tools::{Anno, number};

@@ -20,8 +20,8 @@
 //!
 //! See also: DropBroadcasts, ToHost
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::{Batch, PacketType};
 
 /// The descriptor.

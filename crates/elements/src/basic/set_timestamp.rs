@@ -24,8 +24,8 @@
 
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::{Batch, anno};
 
 /// The descriptor.

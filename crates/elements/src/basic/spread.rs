@@ -27,8 +27,8 @@
 //!
 //! See also: Switch, StrideSwitch, PaintSwitch, RoundRobinSched
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::{Batch, Packet};
 
 use crate::tools::Splitter;

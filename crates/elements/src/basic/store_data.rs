@@ -24,8 +24,8 @@
 //!
 //! See also: Strip, Unstrip, SetAnnoByte
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 
 /// The descriptor.

@@ -20,8 +20,8 @@
 //!
 //! See also: Unstrip, StripToNetworkHeader, Truncate
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.

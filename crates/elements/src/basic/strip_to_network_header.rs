@@ -17,8 +17,8 @@
 //!
 //! See also: Strip, Unstrip, MarkIPHeader
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
 /// The descriptor.

@@ -27,8 +27,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::args::Args;
-use engine::{Access, Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing};
+use element::args::Args;
+use element::{Access, Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing};
 use packet::Batch;
 
 use crate::tools::boolean;

@@ -22,9 +22,9 @@
 //!
 //! See also: PullSwitch, RoundRobinSwitch, HashSwitch, PaintSwitch, Bypass
 
-use engine::args::Args;
-use engine::control::Policy;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::Policy;
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 
 use super::chosen::{Chosen, LLRPCS};

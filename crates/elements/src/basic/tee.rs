@@ -19,8 +19,8 @@
 //!
 //! See also: PullTee
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::Batch;
 
 /// The descriptor.

@@ -24,9 +24,9 @@
 
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use element::args::Args;
+use element::clock::Nanos;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
 
 use crate::tools::{interval, value};
 

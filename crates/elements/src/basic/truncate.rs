@@ -24,8 +24,8 @@
 //!
 //! See also: Pad, Resize, Strip, CheckLength
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::{Batch, anno};
 
 use crate::tools::number;

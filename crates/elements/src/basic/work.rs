@@ -27,8 +27,8 @@
 //!
 //! See also: Null, SetCRC32, RandomBitErrors
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::Batch;
 
 use crate::tools::number_in;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The handle by which control elements act on a bridge.
 //!
-//! A bridge provides ([`Element::provide`](engine::Element::provide)) an [`Arc<Control>`](Control). A control element takes the
+//! A bridge provides ([`Element::provide`](element::Element::provide)) an [`Arc<Control>`](Control). A control element takes the
 //! bridge's name as an argument and looks for it when it is initialised, by [`Control::find`].
 //!
 //! Everything here may be called on any worker, at any time, while others forward. Nothing waits for them: a change counts
@@ -19,8 +19,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::InitCx;
-use engine::args::Args;
+use element::InitCx;
+use element::args::Args;
 
 use super::{Groups, PortSet, PortStates};
 
@@ -77,7 +77,7 @@ impl Control {
         }
     }
 
-    /// A handle on a bridge of `ports` ports with this table. `rcu` is the router's ([`Args::rcu`](engine::args::Args::rcu)).
+    /// A handle on a bridge of `ports` ports with this table. `rcu` is the router's ([`Args::rcu`](element::args::Args::rcu)).
     pub fn new(ports: usize, rcu: &sync::rcu::Domain, fdb: Box<dyn Fdb>) -> Control {
         Control {
             ports,

@@ -20,4 +20,4 @@ pub use groups::{Groups, Others};
 pub use ports::{MAX_PORTS, PortSet, PortState, PortStates};
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[switch::CLASS];
+pub static CLASSES: &[element::Class] = &[switch::CLASS];

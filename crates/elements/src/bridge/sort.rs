@@ -6,8 +6,8 @@
 //! comes out is a [`Sight`] for each frame. A batch whose frames are all for one port, as most are, is found to be so without a branch for each of
 //! them.
 
-use engine::Reason;
-use engine::clock::Nanos;
+use element::Reason;
+use element::clock::Nanos;
 use packet::{Batch, Packet};
 use sync::rcu;
 use tables::mac::Learned;

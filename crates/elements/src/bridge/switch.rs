@@ -66,10 +66,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::args::{Args, FromArg, Names};
-use engine::clock::SECOND;
-use engine::stats::{self, Stat};
-use engine::{
+use element::args::{Args, FromArg, Names};
+use element::clock::SECOND;
+use element::stats::{self, Stat};
+use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, Merge, Provided, Reason, Rest, Sharing, swap,
 };
 use packet::{Batch, Packet, anno};

@@ -38,8 +38,8 @@
 //!
 //! See also: IPFilter, Classifier, CheckIPHeader
 
-use engine::args::{Args, Names};
-use engine::{Class, Cx, Element, HandlerError, Reason};
+use element::args::{Args, Names};
+use element::{Class, Cx, Element, HandlerError, Reason};
 use packet::Batch;
 
 use super::classifier::{PATTERN_HANDLERS, Patterns};

@@ -29,8 +29,8 @@
 //!
 //! See also: IPClassifier, Classifier, CheckIPHeader
 
-use engine::args::{Args, Names};
-use engine::{Class, Cx, Element, HandlerError, Reason, parse_integer};
+use element::args::{Args, Names};
+use element::{Class, Cx, Element, HandlerError, Reason, parse_integer};
 use packet::Batch;
 
 use super::classifier::{PATTERN_HANDLERS, Patterns};

@@ -15,8 +15,8 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::{FromArg, Names};
-use engine::parse_integer;
+use element::args::{FromArg, Names};
+use element::parse_integer;
 use wire::{AddrMask4, MacAddr};
 
 use super::primitive::*;
@@ -383,10 +383,10 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         let icmp_type = field(Some(ICMP), 0, 8);
-        let tcp = self.names.port(word, engine::args::TCP).map(u32::from);
+        let tcp = self.names.port(word, element::args::TCP).map(u32::from);
         let udp = self
             .names
-            .port(word, engine::args::UDP)
+            .port(word, element::args::UDP)
             .map(u32::from)
             .filter(|p| Some(*p) != tcp || test.proto == Some(UDP));
         let known = [

@@ -10,4 +10,4 @@ pub mod program;
 pub(crate) mod vocabulary;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[classifier::CLASS, ip_classifier::CLASS, ip_filter::CLASS];
+pub static CLASSES: &[element::Class] = &[classifier::CLASS, ip_classifier::CLASS, ip_filter::CLASS];

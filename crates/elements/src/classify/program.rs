@@ -317,7 +317,7 @@ impl Program {
     /// The program as text, the first step first. Click writes places in the IP header from 256 on, and those behind it from 512 on.
     pub fn text(&self) -> String {
         const CLICK_BASE: usize = 256;
-        let as_click = engine::control::Policy::of_process().as_click;
+        let as_click = element::Policy::of_process().as_click;
         let mut text = String::new();
         if let Some(output) = self.constant() {
             let _ = writeln!(text, "all->{}", self.target(OUT | output));

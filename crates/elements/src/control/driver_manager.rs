@@ -25,7 +25,7 @@
 //!
 //! See also: Script
 
-use engine::{Class, Sharing};
+use element::{Class, Sharing};
 
 use super::parse::Kind;
 use super::script::{HANDLERS, Script};

@@ -22,8 +22,8 @@
 //!
 //! See also: Script
 
-use engine::args::Args;
-use engine::{Class, Element};
+use element::args::Args;
+use element::{Class, Element};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Error", "-/-", || Box::new(Error)).file(file!());

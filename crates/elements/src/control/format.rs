@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! C's `sprintf` for scripts: the conversions `d i o u x X s %` with flags, width, precision and sizes.
 
-use engine::parse_integer;
+use element::parse_integer;
 use lang::config::{split_words, unquote_string};
 
 /// Longest field: what Rust's own formatting allows, and more than a script has use for.

@@ -4,8 +4,8 @@
 //! Parameters are words. Numbers are whole (64 bits, also hexadecimal and octal) as long as all are, and else
 //! floating-point. Whole numbers wrap.
 
-use engine::args::parse_bool;
-use engine::parse_integer;
+use element::args::parse_bool;
+use element::parse_integer;
 use lang::config::{shift_word, split_words, unquote, unquote_string};
 
 type Answer = Result<String, String>;

@@ -15,7 +15,7 @@ mod script;
 pub(crate) use functions::general;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     driver_manager::CLASS,
     error::CLASS,
     poke_handlers::CLASS,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scripts as they are written: from arguments to instructions.
 
-use engine::parse_integer;
+use element::parse_integer;
 use lang::config::{shift_word, unquote_string};
 
 /// How a script ends.

@@ -23,8 +23,8 @@
 //!
 //! See also: Script, DriverManager
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, InitCx, OpenCx, Tasks, parse_duration};
+use element::args::Args;
+use element::{Class, Cx, Element, InitCx, OpenCx, Tasks, parse_duration};
 use lang::config::shift_word;
 
 /// Time between two rounds of a loop without any delay of its own, which would else keep the worker from all else.

@@ -21,8 +21,8 @@
 //!
 //! See also: DriverManager, Script
 
-use engine::args::{Args, parse_bool};
-use engine::{Class, Cx, Element, HandlerRef, InitCx, OpenCx, Tasks};
+use element::args::{Args, parse_bool};
+use element::{Class, Cx, Element, HandlerRef, InitCx, OpenCx, Tasks};
 
 /// Between two looks.
 const PERIOD_NS: u64 = 10_000_000;

@@ -23,8 +23,8 @@
 //!
 //! See also: Script
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RandomSeed", "0/0", || Box::<RandomSeed>::default())

@@ -13,9 +13,9 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use engine::args::parse_bool;
-use engine::control::Policy;
-use engine::{Access, Cx, HandlerError, HandlerRef, parse_duration};
+use element::Policy;
+use element::args::parse_bool;
+use element::{Access, Cx, HandlerError, HandlerRef, parse_duration};
 use lang::Lookup;
 use lang::config::{shift_word, split_words, unquote_string};
 use sync::pipes;

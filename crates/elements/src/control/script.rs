@@ -50,8 +50,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use engine::args::{Args, Raw};
-use engine::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
+use element::args::{Args, Raw};
+use element::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
 use lang::config::{quote_bytes, split_words, unquote_string};
 use packet::Batch;
 use sync::os::reason;
@@ -520,12 +520,12 @@ mod tests {
         for burst in [1, 32] {
             let run = Rig::new(config).burst(burst).inputs(inputs).run();
             assert_eq!(run.bytes("o0"), [b"a", b"d"]);
-            assert_eq!(run.drops("e"), [(engine::Reason::Filtered, 2)]);
+            assert_eq!(run.drops("e"), [(element::Reason::Filtered, 2)]);
         }
         let run = Rig::new("Script(return $input)").inputs(inputs).run();
         assert_eq!(run.out("o0").len(), 4);
         let run = Rig::new("Script(return nowhere)").inputs(inputs).run();
-        assert_eq!(run.drops("e"), [(engine::Reason::Filtered, 4)]);
+        assert_eq!(run.drops("e"), [(element::Reason::Filtered, 4)]);
     }
 
     #[test]

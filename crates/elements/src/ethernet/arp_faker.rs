@@ -22,9 +22,9 @@
 //!
 //! See also: ARPResponder, ARPQuerier; RFC 826
 
-use engine::args::Args;
-use engine::clock::SECOND;
-use engine::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks};
+use element::args::Args;
+use element::clock::SECOND;
+use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks};
 use packet::Packet;
 use wire::MacAddr;
 use wire::arp::{Operation, Repr};
@@ -87,7 +87,7 @@ mod tests {
         let want = b"\x02\0\0\0\0\x01\x02\0\0\0\0\x02\x08\x06\0\x01\x08\0\x06\x04\0\x02\
             \x02\0\0\0\0\x02\x0a\0\0\x02\x02\0\0\0\0\x01\x0a\0\0\x01";
         assert!(out.iter().all(|p| p.data() == want), "{:?}", out[0].data());
-        let seconds = |ns: u64| (ns - engine::clock::SIMULATION_EPOCH) / engine::clock::SECOND;
+        let seconds = |ns: u64| (ns - engine::clock::SIMULATION_EPOCH) / element::clock::SECOND;
         assert_eq!(out.iter().map(|p| seconds(p.timestamp_ns())).collect::<Vec<_>>(), [1, 11, 21]);
         assert_eq!(Rig::text("ARPFaker(x, y) -> Discard;").errors().len(), 4);
     }

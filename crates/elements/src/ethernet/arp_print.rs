@@ -35,8 +35,8 @@
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Sharing, Tasks};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, OpenCx, Sharing, Tasks};
 use packet::{Batch, Packet};
 use wire::{EtherType, MacAddr};
 

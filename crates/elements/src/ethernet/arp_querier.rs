@@ -58,10 +58,10 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, FromArg, Names, Raw};
-use engine::clock::Nanos;
-use engine::stats::Stat;
-use engine::{
+use element::args::{Args, FromArg, Names, Raw};
+use element::clock::Nanos;
+use element::stats::Stat;
+use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Rehearsed, Rest, Sharing, swap,
 };
 use packet::{Batch, Packet, anno};

@@ -31,8 +31,8 @@
 //!
 //! See also: ARPQuerier; RFC 826, RFC 1027, RFC 5227
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet};
 use wire::arp::{self, Operation};
 use wire::{EtherType, MacAddr, Prefix4, ethernet};

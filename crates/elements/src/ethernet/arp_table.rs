@@ -55,9 +55,9 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::stats::Stat;
-use engine::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Rest, Sharing, swap};
+use element::args::Args;
+use element::stats::Stat;
+use element::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Rest, Sharing, swap};
 use tables::neighbour::Config;
 
 use super::neighbours::{self, Table};

@@ -23,8 +23,8 @@
 //!
 //! See also: EtherEncap, EtherRewrite
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 use wire::MacAddr;
 use wire::ethernet::{EtherType, HEADER_LEN, Repr};

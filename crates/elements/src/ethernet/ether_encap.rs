@@ -25,8 +25,8 @@
 //!
 //! See also: EtherVLANEncap, ARPQuerier, EtherRewrite
 
-use engine::args::{Args, FromArg};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::{Args, FromArg};
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 use wire::MacAddr;
 use wire::ethernet::{EtherType, HEADER_LEN, Repr};

@@ -36,9 +36,9 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use engine::args::{Args, FromArg, Names};
-use engine::stats::{self, Stat};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, Rest, swap};
+use element::args::{Args, FromArg, Names};
+use element::stats::{self, Stat};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, Rest, swap};
 use packet::{Batch, Packet};
 use tables::mac::{DEFAULT_CAPACITY, MacTable};
 use wire::MacAddr;

@@ -24,7 +24,7 @@
 //!
 //! See also: EtherSwitch, Tee
 
-use engine::Class;
+use element::Class;
 
 use super::ether_switch::{EtherSwitch, HANDLERS};
 

@@ -32,7 +32,7 @@ use wire::ethernet::HEADER_LEN;
 pub use neighbours::Table;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     arp_faker::CLASS,
     arp_print::CLASS,
     arp_querier::CLASS,

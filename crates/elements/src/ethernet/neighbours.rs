@@ -7,10 +7,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::stats::{self, Stat};
-use engine::{Cx, HandlerError, LockUse, Reason, Rest, When};
+use element::args::Args;
+use element::clock::Nanos;
+use element::stats::{self, Stat};
+use element::{Cx, HandlerError, LockUse, Reason, Rest, When};
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, How};
 use tables::neighbour::{self, Admission, Config, Discipline, Fed, Loss, Neighbours, Retries, Share, State};
@@ -180,7 +180,7 @@ impl<A: Address> Table<A> {
         Ok(sent)
     }
 
-    /// Begins those of these handlers that list the table, see [`engine::Element::read_apart`].
+    /// Begins those of these handlers that list the table, see [`element::Element::read_apart`].
     pub fn read_apart(self: &Arc<Self>, now: Nanos, name: &str) -> Option<Rest<String>> {
         let states = match name {
             "table" => false,

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::clock::Nanos;
-use engine::stats::Stat;
-use engine::{Cx, HandlerError, InitCx, Reason, Rehearsed};
+use element::clock::Nanos;
+use element::stats::Stat;
+use element::{Cx, HandlerError, InitCx, Reason, Rehearsed};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
 use tables::neighbour::{Admission, Answer, Asker, Config, Due, Loss, NeighbourCache, State, View, Waiting};

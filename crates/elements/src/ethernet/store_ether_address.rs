@@ -24,8 +24,8 @@
 //!
 //! See also: EtherRewrite, StoreIPAddress
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, parse_integer};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason, parse_integer};
 use packet::Batch;
 use wire::MacAddr;
 

@@ -21,8 +21,8 @@
 //!
 //! See also: VLANDecap, EtherVLANEncap; IEEE 802.1Q
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet, anno};
 
 const fn class(name: &'static str) -> Class {

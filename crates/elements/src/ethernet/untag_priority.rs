@@ -27,8 +27,8 @@
 //!
 //! See also: VLANDecap, VLANEncap, IPRouter; IEEE 802.1Q (6.9), 802.1ad
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
 /// The descriptor.

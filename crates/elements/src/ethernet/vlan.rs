@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the VLAN elements take their tag from, and the handlers that change it.
 
-use engine::args::Args;
-use engine::{Handler, HandlerError, parse_integer};
+use element::args::Args;
+use element::{Handler, HandlerError, parse_integer};
 use packet::{Packet, anno};
 
 use crate::tools::number;

@@ -27,8 +27,8 @@
 //!
 //! See also: VLANDecap, EtherVLANEncap; IEEE 802.1Q
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 
 use super::vlan::{self, TAGGED, TagSource};

@@ -10,9 +10,9 @@
 //! Ordinary is what both of these passes find ordinary, with a route to an output that is connected. What that is, [`Kind`] says
 //! for each family.
 
-use engine::Element;
-use engine::clock::Nanos;
-use engine::fuse::{Ahead, Chain, ForkOffer, ForkPass, Outputs, WAYS_MAX, Way, member};
+use element::Element;
+use element::clock::Nanos;
+use element::fuse::{Ahead, Chain, ForkOffer, ForkPass, Outputs, WAYS_MAX, Way, member};
 use packet::{Packet, ipv4};
 use sync::rcu::Reader;
 use tables::neighbour::Address;

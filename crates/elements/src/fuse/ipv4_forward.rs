@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [Forwarding](super::forward) of IPv4: [`ipv4_input`](super::ipv4_input), a lookup, [`ipv4_output`](super::ipv4_output).
 
-use engine::Element;
-use engine::clock::Nanos;
-use engine::fuse::{Chain, Fork};
+use element::Element;
+use element::clock::Nanos;
+use element::fuse::{Chain, Fork};
 use packet::{Facts, Packet, anno, ipv4};
 
 use super::forward::{self, Entry, Found, Kind, NOT_PLAIN, STEP};

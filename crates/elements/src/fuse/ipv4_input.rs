@@ -4,9 +4,9 @@
 //!
 //! Ordinary is a packet with a header of 20 bytes in which CheckIPHeader and CheckIPAddresses find no fault.
 
-use engine::Element;
-use engine::clock::Nanos;
-use engine::fuse::{Chain, Fusion, Offer, Pass, member};
+use element::Element;
+use element::clock::Nanos;
+use element::fuse::{Chain, Fusion, Offer, Pass, member};
 use packet::Packet;
 
 use crate::basic::paint::Paint;

@@ -5,9 +5,9 @@
 //! Ordinary is a packet with a header of 20 bytes, time to live, a length within the MTU and a known neighbour, that no element
 //! has to copy, repair or drop.
 
-use engine::Element;
-use engine::clock::Nanos;
-use engine::fuse::{Chain, Fusion, Offer, Pass, member};
+use element::Element;
+use element::clock::Nanos;
+use element::fuse::{Chain, Fusion, Offer, Pass, member};
 use packet::{Facts, Packet, anno};
 use wire::checksum::decrement_ttl;
 use wire::ethernet::HEADER_LEN;

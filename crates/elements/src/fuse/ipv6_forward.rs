@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [Forwarding](super::forward) of IPv6: [`ipv6_input`](super::ipv6_input), a lookup, [`ipv6_output`](super::ipv6_output).
 
-use engine::Element;
-use engine::clock::Nanos;
-use engine::fuse::{Chain, Fork};
+use element::Element;
+use element::clock::Nanos;
+use element::fuse::{Chain, Fork};
 use packet::Packet;
 
 use super::forward::{self, Admitted, Entry, Found, Kind};

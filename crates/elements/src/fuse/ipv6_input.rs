@@ -4,9 +4,9 @@
 //!
 //! Ordinary is a packet in which CheckIP6Header finds no fault, without hop-by-hop options where somebody looks at them.
 
-use engine::Element;
-use engine::clock::Nanos;
-use engine::fuse::{Chain, Fusion, Offer, Pass, member};
+use element::Element;
+use element::clock::Nanos;
+use element::fuse::{Chain, Fusion, Offer, Pass, member};
 use packet::{Packet, anno};
 
 use crate::basic::paint::Paint;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passes over known chains of elements, see [`engine::fuse`].
+//! Passes over known chains of elements, see [`element::fuse`].
 //!
 //! | name | chain |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! Elements of a chain may be missing, those of the output also in another order. What a pass has no fast form for (an
 //! annotation elsewhere, say) ends the chain.
 
-use engine::fuse::{Fork, Fusion};
+use element::fuse::{Fork, Fusion};
 
 mod forward;
 mod ipv4_forward;

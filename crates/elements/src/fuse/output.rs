@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use engine::Element;
-use engine::fuse::{Chain, member};
+use element::Element;
+use element::fuse::{Chain, member};
 use packet::{Facts, Packet};
 use tables::neighbour::{Address, PaddedMac, View, pad};
 

@@ -26,8 +26,8 @@
 //!
 //! See also: CheckIPHeader, CheckUDPHeader, CheckTCPHeader. RFC 792
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, HandlerError, Reason};
 use packet::{Batch, Packet};
 use wire::icmpv4::Type;
 

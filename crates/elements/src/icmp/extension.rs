@@ -56,7 +56,7 @@ pub(crate) fn push_stack(answer: &mut Packet, stack: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use engine::Reason;
+    use element::Reason;
     use packet::Packet;
     use wire::mpls::{Entry, View};
 

@@ -60,8 +60,8 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv4::Type;
 use wire::ipv4::options::kind;
@@ -365,7 +365,7 @@ impl Element for IcmpError {
         if !args.errors().is_empty() {
             return;
         }
-        let small = |text: &str| engine::parse_integer(text).and_then(|n| u8::try_from(n).ok());
+        let small = |text: &str| element::parse_integer(text).and_then(|n| u8::try_from(n).ok());
         match Type::from_name(&kind).or(small(&kind).map(Type)) {
             Some(found) if found.is_error() => self.kind = found,
             Some(found) => args.error(format!("ICMP type {} is not an error type", found.0)),

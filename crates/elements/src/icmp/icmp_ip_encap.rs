@@ -32,8 +32,8 @@
 //!
 //! See also: ICMPPingSource, ICMPPingResponder, ICMPError, IPEncap. RFC 792
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet};
 use wire::icmpv4::Type;
 use wire::{Protocol, checksum, ipv4};
@@ -104,7 +104,7 @@ impl IcmpIpEncap {
     }
 
     fn read_type(&mut self, args: &mut Args<'_>) {
-        let small = |text: &str| engine::parse_integer(text).and_then(|n| u8::try_from(n).ok());
+        let small = |text: &str| element::parse_integer(text).and_then(|n| u8::try_from(n).ok());
         let kind: String = args.required("TYPE");
         let code: String = args.positional("CODE", "0".into());
         match Type::from_name(&kind).or(small(&kind).map(Type)) {

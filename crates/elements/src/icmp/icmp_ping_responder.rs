@@ -24,8 +24,8 @@
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 use wire::checksum::update16;
 use wire::ipv4::options::kind;

@@ -36,9 +36,9 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use element::args::Args;
+use element::clock::Nanos;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::ip::Address;

@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::{LockUse, When};
+use element::args::Args;
+use element::clock::Nanos;
+use element::{LockUse, When};
 use sync::lock::{AdaptiveLock, How};
 
 use crate::kept::Kept;
@@ -131,8 +131,8 @@ impl Destinations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::args::Names;
-    use engine::clock::SECOND;
+    use element::args::Names;
+    use element::clock::SECOND;
 
     fn limits(config: &str) -> (Limits, Vec<String>) {
         let names = Names::default();

@@ -10,7 +10,7 @@ mod icmp_ping_source;
 pub(crate) mod limits;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     check_icmp_header::CLASS,
     icmp_error::CLASS,
     icmp_ip_encap::CLASS,

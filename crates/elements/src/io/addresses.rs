@@ -8,9 +8,9 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
-use engine::{Cx, InitCx};
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::{Cx, InitCx};
 use wire::addr::mask4;
 use wire::{AddrMask4, Prefix4, Prefix6};
 
@@ -109,7 +109,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use engine::Reason;
+    use element::Reason;
     use packet::{Packet, anno};
 
     use crate::io::testing::Fake;

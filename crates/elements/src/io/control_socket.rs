@@ -67,11 +67,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::SECOND;
-use engine::control::{Handlers, Listener, Policy, Rules, Server, Service, Token};
-use engine::{
-    Access, Class, Control, Cx, Element, Handler, HandlerError, InitCx, Llrpc, OpenCx, Tasks, parse_integer,
+use ctl::{Handlers, Listener, Rules, Server, Service, Token};
+use element::Policy;
+use element::args::Args;
+use element::clock::SECOND;
+use element::{
+    Access, Class, Cx, Element, Handler, HandlerError, InitCx, Llrpc, OpenCx, Remote, Tasks, parse_integer,
     swap,
 };
 use sync::os::reason;
@@ -136,7 +137,7 @@ struct Settings {
 
 /// What the server's threads know of the element.
 struct Offered {
-    control: Control,
+    router: Arc<dyn Remote>,
     settings: Arc<Mutex<Settings>>,
 }
 
@@ -151,18 +152,23 @@ impl Service for Offered {
     }
 
     fn handlers(&self, spent_ns: &Arc<AtomicU64>) -> Box<dyn Handlers> {
-        Box::new(Calls { control: self.control.metered(spent_ns), settings: self.settings.clone() })
+        Box::new(Calls {
+            router: self.router.clone(),
+            spent_ns: spent_ns.clone(),
+            settings: self.settings.clone(),
+        })
     }
 
     fn say(&self, text: &str) {
         let name = lock(&self.settings).name.clone();
-        self.control.print(&format!("{name}: {text}"));
+        self.router.print(&format!("{name}: {text}"));
     }
 }
 
 /// The router's handlers, or those of the proxy.
 struct Calls {
-    control: Control,
+    router: Arc<dyn Remote>,
+    spent_ns: Arc<AtomicU64>,
     settings: Arc<Mutex<Settings>>,
 }
 
@@ -170,34 +176,28 @@ impl Calls {
     fn proxy(&self) -> Option<String> {
         lock(&self.settings).proxy.clone()
     }
+
+    fn handlers(&self) -> Box<dyn Handlers> {
+        self.router.handlers(self.proxy().as_deref(), &self.spent_ns)
+    }
 }
 
 impl Handlers for Calls {
     fn access(&mut self, name: &str) -> Result<Access, HandlerError> {
-        match self.proxy() {
-            Some(proxy) => self.control.access_of(&proxy, name),
-            None => self.control.access(name),
-        }
+        self.handlers().access(name)
     }
 
     fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
-        match self.proxy() {
-            Some(proxy) => self.control.read_of(&proxy, name, param),
-            None => self.control.read(name, param),
-        }
+        self.handlers().read(name, param)
     }
 
     fn write(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
-        let written = match self.proxy() {
-            Some(proxy) => self.control.write_of(&proxy, name, value),
-            None => self.control.write(name, value),
-        };
         // Click's replies say nothing more.
-        written.map(|_| String::new())
+        self.handlers().write(name, value).map(|_| String::new())
     }
 
     fn llrpcs(&mut self, element: &str) -> &'static [Llrpc] {
-        if self.proxy().is_some() { &[] } else { self.control.llrpcs(element) }
+        self.handlers().llrpcs(element)
     }
 
     fn kind(&self) -> &'static str {
@@ -226,9 +226,9 @@ impl ControlSocket {
     fn listen(&mut self, cx: &mut Cx<'_>) -> io::Result<()> {
         let group = self.group.or(Policy::of_process().group);
         let listener = self.place.listen(group)?;
-        let Some(control) = cx.control() else { return Ok(()) };
+        let Some(router) = cx.control() else { return Ok(()) };
         let settings = Arc::new(Mutex::new(self.settings.clone()));
-        let server = Server::start(listener, Arc::new(Offered { control, settings: settings.clone() }))?;
+        let server = Server::start(listener, Arc::new(Offered { router, settings: settings.clone() }))?;
         self.served = Some((server, settings));
         self.stay_awake(cx)
     }
@@ -282,7 +282,7 @@ impl Element for ControlSocket {
         self.token_file = args.keyword_opt::<String>("TOKEN_FILE").map(PathBuf::from);
         self.proxy = args.keyword_opt("PROXY");
         if let Some(group) = args.keyword_opt::<String>("GROUP") {
-            match engine::control::group(&group) {
+            match ctl::group(&group) {
                 Ok(id) => self.group = Some(id),
                 Err(why) => args.error(format!("GROUP: {why}")),
             }

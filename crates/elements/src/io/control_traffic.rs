@@ -52,8 +52,8 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
 use packet::{Batch, Packet};
 use wire::ethernet::{self, EtherType};
 use wire::{Protocol, ipv4, ipv6};

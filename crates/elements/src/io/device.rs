@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use engine::args::{Args, Raw};
-use engine::clock::{Nanos, SECOND};
-use engine::{Cx, Handler, OpenCx};
+use element::args::{Args, Raw};
+use element::clock::{Nanos, SECOND};
+use element::{Cx, Handler, OpenCx};
 use packet::port::{Device, Error, Info, Link, Spec, link_type};
 use packet::{Packet, PacketType};
 
@@ -183,7 +183,7 @@ pub fn encapsulation(link: u32) -> &'static str {
 /// The link-layer type of a name, or of its number.
 pub fn parse_encapsulation(text: &str) -> Option<u32> {
     let known = ENCAPSULATIONS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
-    known.map(|(_, n)| *n).or_else(|| engine::parse_integer(text).and_then(|n| u32::try_from(n).ok()))
+    known.map(|(_, n)| *n).or_else(|| element::parse_integer(text).and_then(|n| u32::try_from(n).ok()))
 }
 
 /// Watches a device's link and its queues' troubles, and reports each change once.

@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
-use engine::swap::{self, Depot};
-use engine::{Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rehearsed, Tasks};
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::swap::{self, Depot};
+use element::{Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rehearsed, Tasks};
 use packet::port::{Device, Spec};
 use packet::{Batch, Packet};
 
@@ -287,51 +287,51 @@ macro_rules! duplex {
         #[derive(Default)]
         struct $name($crate::io::duplex::Duplex);
 
-        impl engine::Element for $name {
-            fn configure(&mut self, $args: &mut engine::args::Args<'_>) {
+        impl element::Element for $name {
+            fn configure(&mut self, $args: &mut element::args::Args<'_>) {
                 let $this = &mut self.0;
                 $configure
             }
 
-            fn open(&mut self, cx: &mut engine::OpenCx<'_>) -> Result<engine::Tasks, String> {
+            fn open(&mut self, cx: &mut element::OpenCx<'_>) -> Result<element::Tasks, String> {
                 self.0.open(cx)
             }
 
-            fn initialize(&mut self, cx: &mut engine::InitCx<'_>) -> Result<(), String> {
+            fn initialize(&mut self, cx: &mut element::InitCx<'_>) -> Result<(), String> {
                 self.0.initialize(cx)
             }
 
-            fn push(&mut self, cx: &mut engine::Cx<'_>, port: usize, batch: packet::Batch) {
+            fn push(&mut self, cx: &mut element::Cx<'_>, port: usize, batch: packet::Batch) {
                 self.0.push(cx, port, batch);
             }
 
-            fn run_task(&mut self, cx: &mut engine::Cx<'_>) -> bool {
+            fn run_task(&mut self, cx: &mut element::Cx<'_>) -> bool {
                 self.0.run_task(cx)
             }
 
-            fn run_timer(&mut self, cx: &mut engine::Cx<'_>, timer: u32) {
+            fn run_timer(&mut self, cx: &mut element::Cx<'_>, timer: u32) {
                 self.0.run_timer(cx, timer);
             }
 
             fn read(
                 &mut self,
-                cx: &mut engine::Cx<'_>,
+                cx: &mut element::Cx<'_>,
                 name: &str,
                 param: &str,
-            ) -> Result<String, engine::HandlerError> {
+            ) -> Result<String, element::HandlerError> {
                 self.0.read(cx, name, param)
             }
 
             fn write(
                 &mut self,
-                cx: &mut engine::Cx<'_>,
+                cx: &mut element::Cx<'_>,
                 name: &str,
                 value: &str,
-            ) -> Result<(), engine::HandlerError> {
+            ) -> Result<(), element::HandlerError> {
                 self.0.write(cx, name, value)
             }
 
-            fn provide(&self) -> Option<engine::Provided> {
+            fn provide(&self) -> Option<element::Provided> {
                 self.0.provide()
             }
 
@@ -339,19 +339,19 @@ macro_rules! duplex {
                 self.0.held()
             }
 
-            fn take_state(&mut self, cx: &mut engine::Cx<'_>, old: &mut dyn engine::Element) -> bool {
-                engine::swap::same::<$name>(old).is_some_and(|old| self.0.take_state(cx, &mut old.0))
+            fn take_state(&mut self, cx: &mut element::Cx<'_>, old: &mut dyn element::Element) -> bool {
+                element::swap::same::<$name>(old).is_some_and(|old| self.0.take_state(cx, &mut old.0))
             }
 
-            fn release(&mut self, cx: &mut engine::Cx<'_>, depot: &mut engine::swap::Depot) {
+            fn release(&mut self, cx: &mut element::Cx<'_>, depot: &mut element::swap::Depot) {
                 self.0.release(cx, depot);
             }
 
-            fn acquire(&mut self, cx: &mut engine::Cx<'_>, depot: &mut engine::swap::Depot) {
+            fn acquire(&mut self, cx: &mut element::Cx<'_>, depot: &mut element::swap::Depot) {
                 self.0.acquire(cx, depot);
             }
 
-            fn finish(&mut self, cx: &mut engine::Cx<'_>) {
+            fn finish(&mut self, cx: &mut element::Cx<'_>) {
                 self.0.finish(cx);
             }
         }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 
-use engine::args::Args;
-use engine::{Cx, Reason};
+use element::args::Args;
+use element::{Cx, Reason};
 use packet::{Batch, HEADROOM, Packet};
 use rustix::net::sockopt;
 

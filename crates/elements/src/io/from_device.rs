@@ -62,10 +62,10 @@ use std::sync::atomic::Ordering;
 
 use std::os::fd::RawFd;
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::stats::{self, Stat};
-use engine::{
+use element::args::Args;
+use element::clock::Nanos;
+use element::stats::{self, Stat};
+use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Rehearsed, Tasks, swap,
 };
 use packet::filter::Filter;

@@ -51,8 +51,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::{
+use element::args::Args;
+use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, parse_duration,
     parse_integer, swap,
 };

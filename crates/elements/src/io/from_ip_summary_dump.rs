@@ -49,9 +49,9 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::args::{Args, Raw};
-use engine::control::Policy;
-use engine::{
+use element::Policy;
+use element::args::{Args, Raw};
+use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, parse_integer, swap,
 };
 use packet::port::link_type;

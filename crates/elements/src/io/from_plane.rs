@@ -34,8 +34,8 @@
 //!
 //! See also: ToPlane, FromDevice
 
-use engine::args::Args;
-use engine::{Class, Handler};
+use element::args::Args;
+use element::{Class, Handler};
 use packet::port::{Spec, method};
 
 use super::from_device::{Config, FromDevice};

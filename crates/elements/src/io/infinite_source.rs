@@ -32,9 +32,9 @@
 //!
 //! See also: RatedSource, TimedSource, FastUDPSource
 
-use engine::args::Args;
-use engine::control::Policy;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::Policy;
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::source::{PULLED, left};

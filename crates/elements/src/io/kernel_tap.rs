@@ -61,14 +61,14 @@
 //!
 //! See also: FromDevice, ToDevice, MemoryPort
 
-use engine::Class;
-use engine::args::Args;
+use element::Class;
+use element::args::Args;
 use packet::port::{Spec, method};
 use wire::MacAddr;
 
 use super::duplex::{HANDLERS, duplex};
 
-const fn class(name: &'static str, ports: &'static str, make: fn() -> Box<dyn engine::Element>) -> Class {
+const fn class(name: &'static str, ports: &'static str, make: fn() -> Box<dyn element::Element>) -> Class {
     Class::new(name, ports, make)
         .processing("a/h")
         .flow("x/y")
@@ -190,7 +190,7 @@ fn spec(args: &mut Args<'_>, device: String, method: &str, mut settings: Vec<(St
 
 #[cfg(test)]
 mod tests {
-    use engine::Reason;
+    use element::Reason;
     use packet::PacketType;
 
     use crate::io::testing::Fake;

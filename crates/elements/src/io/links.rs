@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use engine::clock::{Nanos, SECOND};
-use engine::{Cx, InitCx};
+use element::clock::{Nanos, SECOND};
+use element::{Cx, InitCx};
 
 use super::from_dump::Encap;
 

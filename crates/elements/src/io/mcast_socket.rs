@@ -39,8 +39,8 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
-use engine::args::{Args, Port};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use element::args::{Args, Port};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::{Batch, Packet};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use sync::os::reason;
@@ -203,7 +203,7 @@ impl Element for McastSocket {
 mod tests {
     use std::time::Duration;
 
-    use engine::Reason;
+    use element::Reason;
 
     use crate::testing::Rig;
 

@@ -30,7 +30,7 @@
 //!
 //! See also: FromDevice, ToDevice, KernelTap
 
-use engine::Class;
+use element::Class;
 use packet::port::{Spec, method};
 
 use super::duplex::{HANDLERS, duplex};

@@ -31,7 +31,7 @@ mod to_ip_summary_dump;
 mod to_plane;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     control_socket::CLASS,
     control_traffic::CLASS,
     from_device::FROM_DEVICE,

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
-use engine::{Cx, InitCx};
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::{Cx, InitCx};
 
 use super::from_dump::Encap;
 

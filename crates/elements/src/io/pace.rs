@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keeping the time between packets that a file recorded.
 
-use engine::Cx;
+use element::Cx;
 
 /// Sends packets at the times their timestamps say, the first one at once.
 #[derive(Debug, Default)]

@@ -33,8 +33,8 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
 use packet::{Batch, Packet};
 
 use crate::ip::{header, header_mut};

@@ -41,8 +41,8 @@
 //!
 //! See also: Socket, KernelTun, FromDevice; raw(7)
 
-use engine::Class;
-use engine::args::{FromArg, Names, Port};
+use element::Class;
+use element::args::{FromArg, Names, Port};
 use packet::port::{Spec, method};
 use wire::Protocol;
 
@@ -100,7 +100,7 @@ duplex!(RawSocket, |this, args| {
 
 #[cfg(test)]
 mod tests {
-    use engine::Reason;
+    use element::Reason;
 
     use crate::io::testing::Fake;
     use crate::testing::Rig;

@@ -41,10 +41,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
-use engine::stats::{self, Stat};
-use engine::{
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::stats::{self, Stat};
+use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks,
     When, swap,
 };

@@ -45,8 +45,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use engine::args::{Args, Raw};
-use engine::{
+use element::args::{Args, Raw};
+use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Reason, Rehearsed, Tasks, When, swap,
 };
 use packet::port::link_type;

@@ -52,9 +52,9 @@
 
 use std::fmt::Write as _;
 
-use engine::args::{Args, Raw};
-use engine::control::Policy;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, swap};
+use element::Policy;
+use element::args::{Args, Raw};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, swap};
 use packet::{Batch, Packet, anno};
 
 use super::files::Output;

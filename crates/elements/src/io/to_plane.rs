@@ -32,8 +32,8 @@
 //!
 //! See also: FromPlane, Queue, Punt
 
-use engine::args::Args;
-use engine::{Class, Handler};
+use element::args::Args;
+use element::{Class, Handler};
 use packet::port::{Spec, method};
 
 use super::device::READS;
@@ -70,7 +70,7 @@ fn read(args: &mut Args<'_>) -> Config {
 
 #[cfg(test)]
 mod tests {
-    use engine::Reason;
+    use element::Reason;
     use packet::port::Link;
 
     use crate::io::testing::Fake;

@@ -81,8 +81,8 @@ use std::time::Duration;
 use bfd::{
     Change, Discard, Key, PACKET_MAX, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, Sessions, State,
 };
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
 use packet::{Batch, Packet};
 
 use frame::{Path, Received};

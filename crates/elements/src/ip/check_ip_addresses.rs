@@ -40,8 +40,8 @@
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::{Args, Raw};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet};
 use wire::{Protocol, bfd, ipv4, udp};
 

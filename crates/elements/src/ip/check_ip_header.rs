@@ -40,15 +40,15 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, FromArg, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::{Args, FromArg, Raw};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet};
 
 use crate::io::addresses::LinkAddresses;
 use crate::kept::Kept;
 
 const HANDLERS: &[Handler] =
-    &[Handler::sum("drops"), Handler::read("drop_details").merge(engine::Merge::Tally)];
+    &[Handler::sum("drops"), Handler::read("drop_details").merge(element::Merge::Tally)];
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckIPHeader", "1/1-2", || Box::new(CheckIpHeader::new(true)))
@@ -100,7 +100,7 @@ pub(super) struct Faults {
 }
 
 impl Kept for Faults {
-    fn keep(&mut self, now: engine::clock::Nanos, old: &mut Faults) {
+    fn keep(&mut self, now: element::clock::Nanos, old: &mut Faults) {
         self.bad.keep(now, &mut old.bad);
         self.by_fault.keep(now, &mut old.by_fault);
     }
@@ -146,7 +146,7 @@ impl Rules {
             self.offset = offset.into();
         }
         let Some(Raw(first)) = args.positional_opt("OFFSET") else { return };
-        if let Some(offset) = engine::parse_integer(&first).and_then(|n| u16::try_from(n).ok()) {
+        if let Some(offset) = element::parse_integer(&first).and_then(|n| u16::try_from(n).ok()) {
             self.offset = offset.into();
             return;
         }

@@ -40,8 +40,8 @@
 
 use std::sync::Arc;
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, anno};
 use sync::rcu;
 

@@ -27,8 +27,8 @@
 //!
 //! See also: ICMPError, CheckIPHeader. RFC 791, RFC 1812 (5.3.1), RFC 1624
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 use wire::checksum::decrement_ttl;
 

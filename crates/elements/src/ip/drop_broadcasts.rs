@@ -21,8 +21,8 @@
 //!
 //! See also: CheckIPHeader
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, PacketType};
 
 /// The descriptor.

@@ -4,13 +4,13 @@
 use crate::kept::Kept;
 use std::cell::Cell;
 
-use engine::args::Args;
-use engine::{Cx, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::{Cx, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 
 /// Handlers of a header check.
 pub(crate) const HANDLERS: &[Handler] =
-    &[Handler::sum("drops"), Handler::read("drop_details").merge(engine::Merge::Tally)];
+    &[Handler::sum("drops"), Handler::read("drop_details").merge(element::Merge::Tally)];
 
 /// Faults of packets of one protocol.
 pub(crate) struct Faults {
@@ -22,7 +22,7 @@ pub(crate) struct Faults {
 }
 
 impl Kept for Faults {
-    fn keep(&mut self, now: engine::clock::Nanos, old: &mut Faults) {
+    fn keep(&mut self, now: element::clock::Nanos, old: &mut Faults) {
         self.counts.keep(now, &mut old.counts);
     }
 }

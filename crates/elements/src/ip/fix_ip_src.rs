@@ -26,8 +26,8 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, InitCx};
+use element::args::Args;
+use element::{Class, Cx, Element, InitCx};
 use packet::{Batch, Packet, anno};
 
 use super::header_mut;

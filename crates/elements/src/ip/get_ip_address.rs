@@ -22,8 +22,8 @@
 //!
 //! See also: StaticIPLookup, CheckIPHeader
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::{Batch, anno};
 
 use crate::tools::Anno;

@@ -35,8 +35,8 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::io::mtu::LinkMtu;

@@ -36,9 +36,9 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, FromArg, Names};
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::{Args, FromArg, Names};
+use element::clock::Nanos;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet, anno};
 use wire::ipv4::options::kind;
 

@@ -21,8 +21,8 @@
 //!
 //! See also: CheckIPHeader
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::{Batch, Packet};
 
 /// The descriptor.

@@ -27,8 +27,8 @@
 //!
 //! See also: DropBroadcasts, PaintTee, IPGWOptions, FixIPSrc, DecIPTTL, CheckLength, IPFragmenter, IPInputCombo
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet, PacketType, anno};
 
 use super::dec_ip_ttl::{Fate, fate};

@@ -36,8 +36,8 @@
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, parse_bool};
-use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Tasks};
+use element::args::{Args, parse_bool};
+use element::{Class, Cx, Element, Handler, HandlerError, OpenCx, Tasks};
 use packet::{Batch, Packet, anno};
 use wire::icmpv4::Type;
 
@@ -45,7 +45,7 @@ use crate::tools::{Lines, boolean, seconds};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPPrint", "1/1", || Box::new(IpPrint::default()))
-    .sharing(engine::Sharing::Shared)
+    .sharing(element::Sharing::Shared)
     .handlers(&[Handler::both("active").everywhere()])
     .forwards()
     .file(file!());

@@ -39,9 +39,9 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, FromArg, Names};
-use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Rehearsed, swap};
+use element::args::{Args, FromArg, Names};
+use element::clock::{Nanos, SECOND};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Rehearsed, swap};
 use packet::{Batch, Packet, anno};
 
 use super::header;

@@ -47,9 +47,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use engine::args::{Args, FromArg, Names};
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
+use element::args::{Args, FromArg, Names};
+use element::clock::Nanos;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
 use packet::{Batch, Packet};
 use tables::slab::{Id, List, Slab};
 

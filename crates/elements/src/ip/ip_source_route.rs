@@ -30,8 +30,8 @@
 //!
 //! See also: IPGWOptions, ICMPError, StaticIPLookup. RFC 791 (3.1), RFC 1812 (4.2.2.1, 5.2.3, 5.2.4.1)
 
-use engine::args::{Args, FromArg};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::{Args, FromArg};
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet, anno};
 
 use super::header;

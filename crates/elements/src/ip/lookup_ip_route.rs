@@ -75,8 +75,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use engine::args::Names;
-use engine::{Class, Element, Sharing};
+use element::args::Names;
+use element::{Class, Element, Sharing};
 use packet::Packet;
 use sync::rcu;
 use tables::fib4::{Fib4Error, Fib4Reader, Fib4Writer, NextHopId, Prefix4};
@@ -253,7 +253,7 @@ impl Family for V4 {
 mod tests {
     use crate::io::testing::Temp;
     use crate::testing::{Rig, Run};
-    use engine::Reason;
+    use element::Reason;
     use packet::Packet;
 
     const ROUTES: &str =

@@ -21,8 +21,8 @@
 //!
 //! See also: RED, SetIPECN. RFC 3168
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
 use super::{header, header_mut};

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::{FromArg, Names};
+use element::args::{FromArg, Names};
 
 pub use bfd::Liveness;
 pub use routing::FeedSink;
@@ -41,7 +41,7 @@ mod store_ip_address;
 mod strip_ip_header;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     bfd::CLASS,
     check_ip_addresses::CLASS,
     check_ip_header::CLASS,

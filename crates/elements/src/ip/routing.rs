@@ -32,8 +32,8 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use engine::Handler;
-use engine::args::Names;
+use element::Handler;
+use element::args::Names;
 use packet::Packet;
 use sync::rcu;
 use tables::next_hop::NextHopId;

@@ -23,8 +23,8 @@
 //!
 //! See also: CheckIPHeader, SetUDPChecksum, SetTCPChecksum. RFC 791, RFC 1071
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 
 use crate::tcpudp::set_transport;

@@ -24,8 +24,8 @@
 //!
 //! See also: CheckIPHeader. RFC 1624, RFC 2474, RFC 3168
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::Batch;
 
 use super::header_mut;

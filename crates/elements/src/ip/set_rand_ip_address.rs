@@ -27,8 +27,8 @@
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, InitCx, Sharing};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, InitCx, Sharing};
 use packet::Batch;
 use wire::Prefix4;
 

@@ -24,8 +24,8 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::{Batch, Packet};
 
 /// The descriptor.
@@ -59,7 +59,7 @@ impl Element for StoreIpAddress {
             self.address = args.positional_opt("ADDRESS");
         }
         let place: String = args.required("OFFSET");
-        self.place = match (place.as_str(), engine::parse_integer(&place)) {
+        self.place = match (place.as_str(), element::parse_integer(&place)) {
             ("src", _) => Place::Field(12),
             ("dst", _) => Place::Field(16),
             (_, Some(offset @ 0..=65535)) => Place::Offset(offset as usize),

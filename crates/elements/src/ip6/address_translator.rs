@@ -36,8 +36,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv6Addr;
 
-use engine::args::{Args, FromArg, parse_bool};
-use engine::{Class, Cx, Element, Reason, Rehearsed, parse_integer, swap};
+use element::args::{Args, FromArg, parse_bool};
+use element::{Class, Cx, Element, Reason, Rehearsed, parse_integer, swap};
 use packet::{Batch, Packet};
 use wire::checksum::{self, Sum};
 

@@ -27,8 +27,8 @@
 //!
 //! See also: CheckIP6Header, ICMP6PingResponder, CheckICMPHeader. RFC 4443 (2.3)
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, HandlerError, Reason};
 use packet::{Batch, Packet};
 use wire::icmpv6::Type;
 use wire::{Protocol, ipv6};

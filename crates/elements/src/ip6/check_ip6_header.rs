@@ -41,8 +41,8 @@
 use std::cell::Cell;
 use std::net::Ipv6Addr;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet, anno};
 use wire::{Protocol, bfd, udp};
 

@@ -29,8 +29,8 @@
 
 use std::cell::Cell;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 
 use super::{HEADER_LEN, header};

@@ -22,8 +22,8 @@
 //!
 //! See also: ICMP6Error, CheckIP6Header, DecIPTTL. RFC 8200 (3), RFC 4443 (3.3)
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 
 use super::{header, header_mut};

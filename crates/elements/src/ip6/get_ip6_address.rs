@@ -20,8 +20,8 @@
 //!
 //! See also: CheckIP6Header, SetIP6Address, StoreIP6Address, GetIPAddress
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::{Batch, anno};
 
 /// The descriptor.

@@ -56,8 +56,8 @@
 
 use std::net::Ipv6Addr;
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Sharing};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Sharing};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv6::Type;
 use wire::{Prefix6, Protocol, ipv6};
@@ -144,7 +144,7 @@ fn parse_type(text: &str) -> Option<Type> {
         Type::PARAMETER_PROBLEM,
         Type::REDIRECT,
     ];
-    let number = engine::parse_integer(text);
+    let number = element::parse_integer(text);
     kinds.into_iter().find(|k| k.name() == Some(text) || number == Some(k.0.into()))
 }
 
@@ -157,7 +157,7 @@ fn parse_code(kind: Type, text: &str) -> Option<u8> {
         _ => &[],
     };
     let named = names.iter().position(|n| *n == text).map(|n| n as i128);
-    named.or(engine::parse_integer(text)).and_then(|n| u8::try_from(n).ok())
+    named.or(element::parse_integer(text)).and_then(|n| u8::try_from(n).ok())
 }
 
 impl Icmp6Error {

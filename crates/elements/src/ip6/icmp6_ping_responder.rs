@@ -31,8 +31,8 @@
 
 use std::net::Ipv6Addr;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet, anno};
 use wire::checksum::{update16, update32};
 use wire::icmpv6::Type;

@@ -29,8 +29,8 @@
 
 use std::net::Ipv6Addr;
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet, anno};
 use wire::{Protocol, ipv6};
 

@@ -36,8 +36,8 @@
 
 use std::cell::Cell;
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 use wire::Protocol;
 use wire::ipv6::MAX_EXTENSIONS;
@@ -61,7 +61,7 @@ impl FromArg for Protocols {
     fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
         let text = String::from_utf8_lossy(&lang::config::unquote(text)).into_owned();
         let protocol = |word: &str| {
-            let number = engine::parse_integer(word).and_then(|n| u8::try_from(n).ok()).map(Protocol);
+            let number = element::parse_integer(word).and_then(|n| u8::try_from(n).ok()).map(Protocol);
             number.or_else(|| Protocol::from_name(word)).ok_or_else(String::new)
         };
         text.split_ascii_whitespace().map(protocol).collect::<Result<_, _>>().map(Protocols)

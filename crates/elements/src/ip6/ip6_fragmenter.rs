@@ -34,8 +34,8 @@
 //!
 //! See also: IP6Reassembler, ICMP6Error, IPFragmenter. RFC 8200 (4.5, 5), RFC 4443 (3.2), RFC 8201
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, HEADROOM, Packet, anno};
 use wire::{Protocol, ipv6};
 

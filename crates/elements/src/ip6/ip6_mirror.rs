@@ -20,8 +20,8 @@
 //!
 //! See also: CheckIP6Header, IPMirror, ICMP6PingResponder
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::{Batch, Packet, anno};
 use wire::Protocol;
 

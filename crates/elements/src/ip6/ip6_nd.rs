@@ -3,7 +3,7 @@
 
 use std::net::Ipv6Addr;
 
-use engine::{Cx, Reason};
+use element::{Cx, Reason};
 use packet::{HEADROOM, Packet};
 use tables::neighbour::{Config, Discipline};
 use wire::ndp::{FLAG_SOLICITED, NdpOption, OptionIter, Repr};

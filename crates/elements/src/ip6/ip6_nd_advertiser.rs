@@ -46,8 +46,8 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use engine::args::{Args, FromArg, Names, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason};
+use element::args::{Args, FromArg, Names, Raw};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason};
 use packet::{Batch, Packet};
 use tables::neighbour::Message;
 use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};

@@ -46,9 +46,9 @@
 
 use std::net::Ipv6Addr;
 
-use engine::args::{Args, FromArg, Names};
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use element::args::{Args, FromArg, Names};
+use element::clock::Nanos;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
 use packet::Batch;
 use wire::ndp::{NdpOption, Repr};
 use wire::{AddrPrefix6, MacAddr, Prefix6};
@@ -357,7 +357,7 @@ impl Element for RouterAdvertiser {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         let value = value.trim();
-        let active = engine::args::parse_bool(value);
+        let active = element::args::parse_bool(value);
         let active = active.ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
         if std::mem::replace(&mut self.active, active) == active {
             return Ok(());

@@ -32,9 +32,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::clock::Nanos;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::{Batch, Packet};
 use wire::MacAddr;
 use wire::ndp::{NdpOption, OptionIter, Repr};

@@ -47,10 +47,10 @@
 
 use std::net::Ipv6Addr;
 
-use engine::args::{Args, FromArg, Raw};
-use engine::clock::Nanos;
-use engine::stats::Stat;
-use engine::{
+use element::args::{Args, FromArg, Raw};
+use element::clock::Nanos;
+use element::stats::Stat;
+use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, Sharing,
     swap,
 };

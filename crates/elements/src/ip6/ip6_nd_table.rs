@@ -51,9 +51,9 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::stats::Stat;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Rest, Sharing, swap};
+use element::args::Args;
+use element::stats::Stat;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Rest, Sharing, swap};
 
 use super::ip6_nd::{default_config, vary_reachable_time};
 use crate::ethernet::neighbours::{self, Table};

@@ -24,8 +24,8 @@
 
 use std::fmt::Write;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::{Batch, Packet};
 
 use super::{destination, header, source};

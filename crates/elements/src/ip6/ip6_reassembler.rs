@@ -43,9 +43,9 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv6Addr;
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
 use packet::{Batch, HEADROOM, Packet, anno};
 use tables::slab::{Id, List, Slab};
 use wire::{Protocol, ipv6};

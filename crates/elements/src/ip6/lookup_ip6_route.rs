@@ -67,8 +67,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use engine::args::Names;
-use engine::{Class, Sharing};
+use element::args::Names;
+use element::{Class, Sharing};
 use packet::{Packet, anno};
 use sync::rcu;
 use tables::fib6::{Fib6Error, Fib6Reader, Fib6Writer, NextHopId, Prefix6};
@@ -225,7 +225,7 @@ impl Family for V6 {
 mod tests {
     use std::net::Ipv6Addr;
 
-    use engine::Reason;
+    use element::Reason;
     use packet::{Packet, anno};
 
     use super::super::samples::packet;

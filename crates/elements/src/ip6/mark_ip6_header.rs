@@ -20,8 +20,8 @@
 //!
 //! See also: CheckIP6Header, MarkIPHeader
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::Batch;
 
 use super::HEADER_LEN;

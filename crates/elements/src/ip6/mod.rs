@@ -3,7 +3,7 @@
 
 use std::net::Ipv6Addr;
 
-use engine::args::{FromArg, Names};
+use element::args::{FromArg, Names};
 
 mod address_translator;
 mod check_icmp6_header;
@@ -38,7 +38,7 @@ mod translated_icmp;
 /// The classes of this kind.
 // One line each, so that changes to this list merge.
 #[rustfmt::skip]
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     address_translator::CLASS,
     check_icmp6_header::CLASS,
     check_ip6_header::CLASS,

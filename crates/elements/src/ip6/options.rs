@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What may be wrong with extension headers, and the walk over the options in two of them (RFC 8200, 4.2).
 
-use engine::Reason;
+use element::Reason;
 use packet::{Packet, anno};
 
 /// Options other than padding that a header may hold; RFC 8504, 5.3, lets a host stop there.

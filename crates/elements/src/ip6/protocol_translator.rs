@@ -29,8 +29,8 @@
 //!
 //! See also: CheckIPHeader, CheckIP6Header. RFC 7915
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 use wire::checksum::{self, Sum};
 use wire::ipv4::options::{Ipv4Option, OptionIter};

@@ -28,8 +28,8 @@
 //!
 //! See also: CheckIP6Header, DecIP6HLIM, SetIPDSCP. RFC 8200 (3), RFC 2474, RFC 3168, RFC 6437
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::Batch;
 
 use super::header_mut;

@@ -25,8 +25,8 @@
 
 use std::net::Ipv6Addr;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::{Batch, anno};
 
 /// The descriptor.
@@ -47,7 +47,7 @@ impl Element for StoreIp6Address {
             self.address = args.positional_opt("ADDR");
         }
         let place: String = args.required("OFFSET");
-        self.offset = match (place.as_str(), engine::parse_integer(&place)) {
+        self.offset = match (place.as_str(), element::parse_integer(&place)) {
             ("src", _) => 8,
             ("dst", _) => 24,
             (_, Some(offset @ 0..=65535)) => offset as usize,

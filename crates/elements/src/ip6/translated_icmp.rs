@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! ICMP messages in the form of the other family (RFC 7915, sections 4.2, 4.3, 5.2 and 5.3), for ProtocolTranslator46 and 64.
 
-use engine::Reason;
+use element::Reason;
 
 use super::protocol_translator::Header;
 

@@ -36,8 +36,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, InitCx, Reason};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, InitCx, Reason};
 use ipsec::{Action, Database, Direction, Flow, Rule};
 use packet::{Batch, Packet};
 use sync::rcu::Reader;
@@ -178,7 +178,7 @@ fn may_come(rule: &Rule) -> Result<(), Reason> {
 mod tests {
     use super::super::database::tests::{POLICIES, packet};
     use crate::testing::Rig;
-    use engine::Reason;
+    use element::Reason;
 
     #[test]
     fn what_should_be_protected_does_not_pass() {

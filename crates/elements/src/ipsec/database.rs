@@ -62,9 +62,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::args::{Args, FromArg, Names};
-use engine::swap::{self, Depot};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rest, Sharing, Tasks};
+use element::args::{Args, FromArg, Names};
+use element::swap::{self, Depot};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rest, Sharing, Tasks};
 use ipsec::text::{self, Keys};
 use ipsec::{AssociationConfig, Configured, Database, Error, Policy};
 

@@ -34,8 +34,8 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, InitCx, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, InitCx, Reason};
 use ipsec::{Action, Association, Database, Direction, Flow, Kind, Rule};
 use packet::{Batch, Packet};
 use sync::rcu::Reader;

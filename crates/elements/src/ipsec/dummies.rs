@@ -44,9 +44,9 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
 use esp::Mode;
 use esp::sa::FILL_MOST;
 use fastrand::Rng;
@@ -206,7 +206,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::testing::{Rig, Run};
-    use engine::Reason;
+    use element::Reason;
 
     const TIME: Duration = Duration::from_millis(2005);
 

@@ -53,8 +53,8 @@
 
 use std::sync::Arc;
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, InitCx, Reason};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, InitCx, Reason};
 use ipsec::{Action, Association, Database, Direction, Flow, Kind, Rule};
 use packet::{Batch, Packet, anno};
 use sync::rcu::Reader;

@@ -49,9 +49,9 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::args::{Args, FromArg, Names};
-use engine::swap::{self, Depot};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks};
+use element::args::{Args, FromArg, Names};
+use element::swap::{self, Depot};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks};
 use esp::sa::Rules;
 use fastrand::Rng;
 use ipsec::text::{self, Keys};
@@ -356,7 +356,7 @@ impl Element for EspTunnel {
 mod tests {
     use super::super::database::tests::{KEY, packet};
     use crate::testing::Rig;
-    use engine::Reason;
+    use element::Reason;
 
     fn tunnel(local: &str, remote: &str, out: &str, inward: &str) -> String {
         format!(

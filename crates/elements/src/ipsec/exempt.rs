@@ -62,7 +62,7 @@ fn is_protected(packet: &[u8], flow: &Flow, database: &Database, reader: &Reader
 mod tests {
     use super::super::database::tests::{KEY, packet};
     use crate::testing::Rig;
-    use engine::Reason;
+    use element::Reason;
 
     /// Two hosts that protect all between them, in a tunnel or not.
     fn hosts(mode: &str, tmpl: &str) -> String {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use arrayvec::ArrayVec;
-use engine::clock::{Nanos, SECOND};
+use element::clock::{Nanos, SECOND};
 use esp::Mode;
 use esp::outbound::{dummy, inner_mtu, keep_alive};
 use fastrand::Rng;

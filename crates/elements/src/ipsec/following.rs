@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::OpenCx;
+use element::OpenCx;
 use ipsec::{Configured, Database};
 
 /// A tunnel's database, which no other element may name.

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
-use engine::Reason;
+use element::Reason;
 use esp::inbound::{Arrived, Dropped, Found, accept as note_numbers, find, part, peek, unpack};
 use esp::replay::{Refused, Window};
 use esp::{Part, open};

@@ -16,7 +16,7 @@ pub(crate) mod outbound;
 pub mod path_mtu;
 mod quoted;
 
-use engine::Class;
+use element::Class;
 
 // One line each, so that changes to this list merge.
 #[rustfmt::skip]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use arrayvec::ArrayVec;
-use engine::{Cx, Reason};
+use element::{Cx, Reason};
 use esp::header::Header;
 use esp::outbound::{EspAt, encapsulate, finish, inner_mtu, part};
 use esp::{Part, Unfit, seal};

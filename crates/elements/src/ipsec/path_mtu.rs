@@ -35,8 +35,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx};
 use ipsec::Database;
 use packet::Batch;
 use sync::rcu::Reader;

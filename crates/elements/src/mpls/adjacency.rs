@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use engine::args::Names;
+use element::args::Names;
 use feed::Labels;
 use wire::mpls::{IMPLICIT_NULL, LABELS};
 

@@ -31,8 +31,8 @@
 //!
 //! See also: LookupMPLS, IPFragmenter, ICMPError. RFC 3032 (3)
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet, anno};
 use wire::EtherType;
 

@@ -168,7 +168,7 @@ impl Lsps {
 
 #[cfg(test)]
 mod tests {
-    use engine::args::Names;
+    use element::args::Names;
     use sync::rcu::Domain;
 
     use super::super::adjacency::{Adjacency, Way};

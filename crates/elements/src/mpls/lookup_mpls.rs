@@ -61,9 +61,9 @@
 
 use std::sync::Arc;
 
-use engine::args::{Args, FromArg, Names};
-use engine::stats::{self, Stat};
-use engine::{
+use element::args::{Args, FromArg, Names};
+use element::stats::{self, Stat};
+use element::{
     Class, Cx, Element, Handler, HandlerError, LockUse, OpenCx, Provided, Reason, Sharing, Tasks, When, swap,
 };
 use packet::{Batch, Packet, anno};

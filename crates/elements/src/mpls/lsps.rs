@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use engine::args::Names;
+use element::args::Names;
 use sync::lock::AdaptiveLock;
 use sync::rcu::Domain;
 use tables::label::{LabelReader, LabelTable};

@@ -19,4 +19,4 @@ pub(crate) use lsps::LabelForwarding;
 pub(crate) use lsps::Limits as LabelLimits;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[check_mpls_mtu::CLASS, lookup_mpls::CLASS, push_mpls::CLASS];
+pub static CLASSES: &[element::Class] = &[check_mpls_mtu::CLASS, lookup_mpls::CLASS, push_mpls::CLASS];

@@ -28,8 +28,8 @@
 
 use std::net::IpAddr;
 
-use engine::args::{Args, FromArg, Names, Raw};
-use engine::{Class, Cx, Element, Reason};
+use element::args::{Args, FromArg, Names, Raw};
+use element::{Class, Cx, Element, Reason};
 use feed::Labels;
 use packet::{Batch, Packet};
 use wire::EtherType;

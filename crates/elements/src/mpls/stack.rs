@@ -3,8 +3,8 @@
 
 use std::net::IpAddr;
 
-use engine::Reason;
-use engine::args::{FromArg, Names};
+use element::Reason;
+use element::args::{FromArg, Names};
 use packet::{Packet, anno};
 use wire::ipv4::HeaderMut;
 use wire::mpls::{ENTRY_LEN, Entry, View, payload_type};

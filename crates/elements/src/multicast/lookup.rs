@@ -7,10 +7,10 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
-use engine::stats::{self, Stat};
-use engine::{
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::stats::{self, Stat};
+use element::{
     Cx, Element, Handler, HandlerError, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks, When, swap,
 };
 use packet::{Batch, Packet, anno};

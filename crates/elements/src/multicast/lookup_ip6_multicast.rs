@@ -27,7 +27,7 @@
 //!
 //! See also: LookupIPMulticast, RouteFeed, LookupIP6Route. RFC 7761 (4.2), RFC 4291 (2.7), RFC 4007, RFC 3810
 
-use engine::{Class, Reason, Sharing};
+use element::{Class, Reason, Sharing};
 use packet::Packet;
 
 use super::lookup::{Family, HANDLERS, Header, Lookup};
@@ -92,7 +92,7 @@ impl Family for V6 {
 
 #[cfg(test)]
 mod tests {
-    use engine::Reason;
+    use element::Reason;
     use packet::{Packet, anno};
 
     use crate::ip6::samples::packet;

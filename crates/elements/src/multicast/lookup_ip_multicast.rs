@@ -55,7 +55,7 @@
 //!
 //! See also: LookupIP6Multicast, RouteFeed, StaticIPLookup, Punt, Tee. RFC 1112, RFC 7761 (4.2), RFC 5771
 
-use engine::{Class, Reason, Sharing};
+use element::{Class, Reason, Sharing};
 use packet::Packet;
 use wire::checksum::decrement_ttl;
 
@@ -99,7 +99,7 @@ impl Family for V4 {
 
 #[cfg(test)]
 mod tests {
-    use engine::Reason;
+    use element::Reason;
     use packet::{Packet, anno};
     use tables::multicast::Key;
 

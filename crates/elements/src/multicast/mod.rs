@@ -11,4 +11,4 @@ pub(crate) use by_hand::bits;
 pub(crate) use trees::{Branch, FedTree, MulticastForwarding, Way, full};
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[lookup_ip_multicast::CLASS, lookup_ip6_multicast::CLASS];
+pub static CLASSES: &[element::Class] = &[lookup_ip_multicast::CLASS, lookup_ip6_multicast::CLASS];

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use engine::clock::Nanos;
+use element::clock::Nanos;
 use sync::lock::AdaptiveLock;
 use sync::rcu::Domain;
 use tables::multicast::{Key, MulticastReader, MulticastTable};

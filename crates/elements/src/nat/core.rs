@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use sync::lock::{AdaptiveLock, How};
 
-use engine::args::{Args, FromArg, Names, Raw};
-use engine::clock::Nanos;
-use engine::stats::{self, Stat};
-use engine::{
+use element::args::{Args, FromArg, Names, Raw};
+use element::clock::Nanos;
+use element::stats::{self, Stat};
+use element::{
     Access, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, When,
     parse_integer, swap,
 };
@@ -295,7 +295,12 @@ impl<F: Family> Rewriter<F> {
         Ok(())
     }
 
-    fn rule(&self, spec: &Spec, router: &engine::Shared, element: engine::ElementId) -> Result<Rule, String> {
+    fn rule(
+        &self,
+        spec: &Spec,
+        router: &element::Layout,
+        element: element::ElementId,
+    ) -> Result<Rule, String> {
         let (noutputs, mappings, zone) = (self.handle.noutputs, &self.mappings, self.zone);
         self.directory.rule(spec, &Asker { router, element, kind: F::KIND, noutputs, mappings, zone })
     }

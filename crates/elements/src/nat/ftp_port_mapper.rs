@@ -46,8 +46,8 @@ use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use engine::args::{Args, Names, Raw};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, When, parse_integer, swap};
+use element::args::{Args, Names, Raw};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, When, parse_integer, swap};
 use packet::{Batch, Packet};
 use sync::lock::How;
 use tables::flow::{Direction, FlowKey};
@@ -86,7 +86,7 @@ struct Counts {
 
 /// A rewriter and whose packets are whose in its mappings.
 struct Rewriter {
-    index: engine::ElementId,
+    index: element::ElementId,
     handle: Arc<Handle>,
     mappings: Shared,
     zone: u16,

@@ -37,8 +37,8 @@
 //!
 //! See also: IPRewriter, ICMPRewriter, IPRewriterPatterns, ICMPPingResponder; RFC 792, RFC 1624, RFC 5508 section 3
 
-use engine::Class;
-use engine::args::Args;
+use element::Class;
+use element::args::Args;
 use packet::Packet;
 use tables::flow::FlowKey;
 

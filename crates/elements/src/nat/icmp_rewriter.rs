@@ -42,9 +42,9 @@
 
 use std::sync::Arc;
 
-use engine::args::{Args, Raw};
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, InitCx, LockUse, Reason, When, parse_integer};
+use element::args::{Args, Raw};
+use element::clock::Nanos;
+use element::{Class, Cx, Element, InitCx, LockUse, Reason, When, parse_integer};
 use packet::{Batch, Packet};
 use sync::lock::How;
 use tables::flow::{Direction, FlowKey};

@@ -42,8 +42,8 @@
 //!
 //! See also: IPAddrRewriter, IPRewriter, IPRewriterPatterns, ICMPRewriter; RFC 3022
 
-use engine::Class;
-use engine::args::Args;
+use element::Class;
+use element::args::Args;
 use packet::Packet;
 use tables::flow::FlowKey;
 

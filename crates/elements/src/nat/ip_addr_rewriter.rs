@@ -40,8 +40,8 @@
 //!
 //! See also: IPAddrPairRewriter, IPRewriter, IPRewriterPatterns, ICMPRewriter; RFC 3022 section 2.1
 
-use engine::Class;
-use engine::args::Args;
+use element::Class;
+use element::args::Args;
 use packet::Packet;
 use tables::flow::FlowKey;
 

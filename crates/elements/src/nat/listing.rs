@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use engine::clock::Nanos;
+use element::clock::Nanos;
 use tables::flow::Flow;
 
 use super::SECOND;

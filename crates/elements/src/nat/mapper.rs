@@ -104,7 +104,7 @@ impl Mapper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::args::Names;
+    use element::args::Names;
 
     fn targets(n: usize) -> Vec<Target> {
         (0..n).map(|_| Target::parse(&["-", "-", "-", "-", "0", "0"], &Names::default()).unwrap()).collect()

@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use engine::clock::Nanos;
-use engine::{ElementId, Reason};
+use element::clock::Nanos;
+use element::{ElementId, Reason};
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
 use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Hit, InsertError};
 

@@ -30,7 +30,7 @@ mod tests;
 const SECOND: u64 = 1_000_000_000;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     ftp_port_mapper::CLASS,
     icmp_ping_rewriter::CLASS,
     icmp_rewriter::CLASS,

@@ -9,8 +9,8 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use engine::args::{FromArg, Names};
-use engine::parse_integer;
+use element::args::{FromArg, Names};
+use element::parse_integer;
 use tables::flow::FlowKey;
 
 use super::pool::Part;

@@ -22,8 +22,8 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Element, Provided};
+use element::args::Args;
+use element::{Class, Element, Provided};
 
 use super::pattern::Pattern;
 

@@ -64,8 +64,8 @@
 //! See also: IPRewriterPatterns, RoundRobinIPMapper, SourceIPHashMapper, IPAddrRewriter, IPAddrPairRewriter, ICMPPingRewriter,
 //! ICMPRewriter; RFC 1624, RFC 3022
 
-use engine::args::Args;
-use engine::{Class, Handler};
+use element::args::Args;
+use element::{Class, Handler};
 use packet::Packet;
 use tables::flow::FlowKey;
 
@@ -238,7 +238,7 @@ mod tests {
     use super::super::kind::ports_text;
     use super::*;
     use crate::testing::Rig;
-    use engine::Reason;
+    use element::Reason;
     use std::net::Ipv4Addr;
     use wire::checksum;
 

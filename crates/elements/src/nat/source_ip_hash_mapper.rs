@@ -29,8 +29,8 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Element, Provided, parse_integer};
+use element::args::Args;
+use element::{Class, Element, Provided, parse_integer};
 
 use super::mapper::Mapper;
 use super::spec::Target;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use engine::args::Names;
-use engine::clock::Nanos;
-use engine::{ElementId, InitCx, Reason, parse_integer};
+use element::args::Names;
+use element::clock::Nanos;
+use element::{ElementId, InitCx, Reason, parse_integer};
 use tables::flow::{FlowId, FlowKey};
 
 use super::kind::Kind;
@@ -351,7 +351,7 @@ pub(super) struct Directory {
 
 /// Who asks: the rewriter whose specification is read.
 pub(super) struct Asker<'a> {
-    pub router: &'a engine::Shared,
+    pub router: &'a element::Layout,
     pub element: ElementId,
     pub kind: Kind,
     pub noutputs: usize,

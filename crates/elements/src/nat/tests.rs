@@ -4,7 +4,7 @@
 
 use std::net::Ipv4Addr;
 
-use engine::Reason;
+use element::Reason;
 use packet::Packet;
 use proptest::prelude::*;
 use wire::{Protocol, checksum};

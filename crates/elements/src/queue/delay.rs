@@ -29,9 +29,9 @@
 
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, swap};
+use element::args::Args;
+use element::clock::Nanos;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, swap};
 use packet::{Batch, Packet};
 
 use crate::tools::{interval, look_again_at, rest_until, value};
@@ -191,7 +191,8 @@ impl Element for DelayUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use engine::clock::{SECOND, SIMULATION_EPOCH};
+    use element::clock::SECOND;
+    use engine::clock::SIMULATION_EPOCH;
 
     use crate::testing::Rig;
 

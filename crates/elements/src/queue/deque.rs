@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::stats::{self, Stat};
-use engine::{Cx, HandlerError, Provided, Reason};
+use element::args::Args;
+use element::stats::{self, Stat};
+use element::{Cx, HandlerError, Provided, Reason};
 use packet::{Batch, Packet};
 
 use super::queue::{DEFAULT_CAPACITY, capacity_argument, capacity_value};

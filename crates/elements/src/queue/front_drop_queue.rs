@@ -26,9 +26,9 @@
 //!
 //! See also: Queue, MixedQueue
 
-use engine::args::Args;
-use engine::stats::Stat;
-use engine::{Class, Cx, Element, HandlerError, Provided, swap};
+use element::args::Args;
+use element::stats::Stat;
+use element::{Class, Cx, Element, HandlerError, Provided, swap};
 use packet::Batch;
 
 use super::deque::Deque;
@@ -92,7 +92,7 @@ impl Element for FrontDropQueue {
 
 #[cfg(test)]
 mod tests {
-    use engine::Reason;
+    use element::Reason;
 
     use crate::testing::Rig;
 

@@ -32,9 +32,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use engine::args::{Args, Bandwidth};
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, swap};
+use element::args::{Args, Bandwidth};
+use element::clock::Nanos;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, swap};
 use packet::{Batch, Packet, anno};
 
 use crate::tools::{interval, look_again_at, nanos, rest_until, value};

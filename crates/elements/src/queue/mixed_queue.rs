@@ -27,9 +27,9 @@
 //!
 //! See also: Queue, FrontDropQueue
 
-use engine::args::Args;
-use engine::stats::Stat;
-use engine::{Class, Cx, Element, HandlerError, Provided, swap};
+use element::args::Args;
+use element::stats::Stat;
+use element::{Class, Cx, Element, HandlerError, Provided, swap};
 use packet::Batch;
 
 use super::deque::Deque;
@@ -99,7 +99,7 @@ impl Element for MixedQueue {
 
 #[cfg(test)]
 mod tests {
-    use engine::Reason;
+    use element::Reason;
 
     use crate::testing::Rig;
 

@@ -17,7 +17,7 @@ mod unqueue;
 pub use store::Store;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     delay::SHAPER,
     delay::UNQUEUE,
     front_drop_queue::CLASS,

@@ -40,10 +40,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use engine::args::Args;
-use engine::control::Policy;
-use engine::stats::{self, Stat};
-use engine::{
+use element::Policy;
+use element::args::Args;
+use element::stats::{self, Stat};
+use element::{
     Class, Cx, Element, Handler, HandlerError, LockUse, Merge, Provided, Reason, Rehearsed, Sharing, When,
     swap,
 };
@@ -349,7 +349,7 @@ mod tests {
     }
 
     /// How often this thread told meanwhile that the queue of this index is full.
-    fn told_full(reader: &mut Reader, queue: engine::ElementId) -> usize {
+    fn told_full(reader: &mut Reader, queue: element::ElementId) -> usize {
         // Other tests' threads tell of queues of the same number.
         events::push(0, EventKind::Sleep, (u32::MAX, 0), (0, 0));
         let mut all = Vec::new();

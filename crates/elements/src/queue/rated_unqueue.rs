@@ -31,8 +31,8 @@
 //!
 //! See also: Unqueue, Shaper, RatedSplitter, DelayUnqueue
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks};
 use packet::Packet;
 
 use crate::tools::{Limit, boolean, rest_until};
@@ -141,7 +141,8 @@ impl Element for RatedUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use engine::clock::{SECOND, SIMULATION_EPOCH};
+    use element::clock::SECOND;
+    use engine::clock::SIMULATION_EPOCH;
 
     use crate::testing::Rig;
 

@@ -35,9 +35,9 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed};
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed};
 use packet::Batch;
 
 use super::Store;

@@ -12,13 +12,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use engine::args::{FromArg, Names};
+use element::args::{FromArg, Names};
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, LockStats, SpinLock};
 use sync::padded::CachePadded;
 use sync::ring::Ring;
 
-/// What a queue lets other elements see ([`engine::Element::provide`]): RED and sources ask for lengths.
+/// What a queue lets other elements see ([`element::Element::provide`]): RED and sources ask for lengths.
 #[derive(Debug)]
 pub struct Store {
     kind: Kind,

@@ -23,9 +23,9 @@
 
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, InitCx, OpenCx, Rehearsed, Tasks};
+use element::args::Args;
+use element::clock::Nanos;
+use element::{Class, Cx, Element, InitCx, OpenCx, Rehearsed, Tasks};
 use packet::{Batch, Packet};
 
 /// The descriptor.
@@ -97,7 +97,8 @@ impl Element for TimedUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use engine::clock::{SECOND, SIMULATION_EPOCH};
+    use element::clock::SECOND;
+    use engine::clock::SIMULATION_EPOCH;
 
     use crate::testing::Rig;
 

@@ -24,8 +24,8 @@
 //!
 //! See also: RatedUnqueue, DelayUnqueue
 
-use engine::args::{Args, parse_bool};
-use engine::{
+use element::args::{Args, parse_bool};
+use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, parse_integer, swap,
 };
 use packet::Packet;

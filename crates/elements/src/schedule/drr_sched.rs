@@ -24,8 +24,8 @@
 //! Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", IEEE/ACM Transactions on Networking 4(3),
 //! 1996.
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Rehearsed, swap};
+use element::args::Args;
+use element::{Class, Cx, Element, Rehearsed, swap};
 use packet::{Batch, Packet};
 
 /// The descriptor.

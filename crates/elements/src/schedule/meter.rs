@@ -27,9 +27,9 @@
 //!
 //! See also: RatedSplitter, Counter
 
-use engine::args::{Args, Bandwidth, FromArg};
-use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, Rehearsed, swap};
+use element::args::{Args, Bandwidth, FromArg};
+use element::clock::{Nanos, SECOND};
+use element::{Class, Cx, Element, Handler, HandlerError, Rehearsed, swap};
 use packet::{Batch, Packet};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {

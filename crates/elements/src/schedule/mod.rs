@@ -10,7 +10,7 @@ mod shaper;
 mod stride;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     drr_sched::CLASS,
     meter::BYTES,
     meter::PACKETS,

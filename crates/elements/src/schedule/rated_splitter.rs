@@ -28,8 +28,8 @@
 //!
 //! See also: RatedUnqueue, Shaper, Meter
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason};
 use packet::Batch;
 
 use crate::tools::Limit;

@@ -18,8 +18,8 @@
 //!
 //! See also: PrioSched, StrideSched, DRRSched, RoundRobinSwitch
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Rehearsed};
+use element::args::Args;
+use element::{Class, Cx, Element, Rehearsed};
 use packet::{Batch, Packet};
 
 /// The descriptor.

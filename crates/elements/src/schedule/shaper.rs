@@ -28,9 +28,9 @@
 //!
 //! See also: RatedUnqueue, RatedSplitter, DelayShaper
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, Rehearsed};
+use element::args::Args;
+use element::clock::Nanos;
+use element::{Class, Cx, Element, Handler, HandlerError, Rehearsed};
 use packet::{Batch, Packet};
 
 use crate::tools::{Limit, look_again_at, rate_argument};
@@ -109,7 +109,8 @@ impl Element for Shaper {
 mod tests {
     use std::time::Duration;
 
-    use engine::clock::{SECOND, SIMULATION_EPOCH};
+    use element::clock::SECOND;
+    use engine::clock::SIMULATION_EPOCH;
 
     use crate::testing::Rig;
 

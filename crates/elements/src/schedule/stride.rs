@@ -27,8 +27,8 @@
 //!
 //! Waldspurger and Weihl, "Stride Scheduling: Deterministic Proportional-Share Resource Management", MIT/LCS/TM-528, 1995.
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, parse_integer};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, parse_integer};
 use packet::{Batch, Packet};
 
 use crate::tools::{Splitter, number};

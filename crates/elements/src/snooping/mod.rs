@@ -8,4 +8,4 @@ pub mod querier;
 pub mod table;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[multicast_snooping::CLASS];
+pub static CLASSES: &[element::Class] = &[multicast_snooping::CLASS];

@@ -55,10 +55,10 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::clock::SECOND;
-use engine::stats::{self, Stat};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use element::args::Args;
+use element::clock::SECOND;
+use element::stats::{self, Stat};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
 use packet::{Batch, Packet, anno};
 use wire::ethernet::HEADER_LEN;
 use wire::membership::{self, Message, Wish};

@@ -40,9 +40,9 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, swap};
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, swap};
 use packet::{Batch, HEADROOM, Packet};
 use wire::{MacAddr, Protocol, checksum, ethernet, ipv4};
 

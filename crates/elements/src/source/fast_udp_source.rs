@@ -32,9 +32,9 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, Port};
-use engine::clock::{Nanos, SECOND};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::args::{Args, Port};
+use element::clock::{Nanos, SECOND};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 use wire::{MacAddr, Protocol, checksum};
 

@@ -8,7 +8,7 @@ mod rated_source;
 mod timed_source;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     fast_flows::TCP,
     fast_flows::UDP,
     fast_udp_source::CLASS,

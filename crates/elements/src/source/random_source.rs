@@ -32,8 +32,8 @@
 //!
 //! See also: InfiniteSource, RandomBitErrors
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::{PULLED, left};

@@ -33,8 +33,8 @@
 //!
 //! See also: InfiniteSource, TimedSource, FastUDPSource, RatedUnqueue
 
-use engine::args::{Args, Bandwidth};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::args::{Args, Bandwidth};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::{DEFAULT_DATA, PULLED, fitted, left};
@@ -238,7 +238,8 @@ impl Element for RatedSource {
 
 #[cfg(test)]
 mod tests {
-    use engine::clock::{SECOND, SIMULATION_EPOCH};
+    use element::clock::SECOND;
+    use engine::clock::SIMULATION_EPOCH;
 
     use crate::testing::Rig;
 

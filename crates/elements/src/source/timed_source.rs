@@ -31,9 +31,9 @@
 
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::args::Args;
+use element::clock::Nanos;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{HEADROOM, Packet};
 
 use super::DEFAULT_DATA;
@@ -178,7 +178,8 @@ impl Element for TimedSource {
 
 #[cfg(test)]
 mod tests {
-    use engine::clock::{SECOND, SIMULATION_EPOCH};
+    use element::clock::SECOND;
+    use engine::clock::SIMULATION_EPOCH;
 
     use crate::testing::Rig;
 

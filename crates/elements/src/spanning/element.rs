@@ -11,9 +11,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use engine::args::Args;
-use engine::clock::SECOND;
-use engine::{Cx, Element, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::args::Args;
+use element::clock::SECOND;
+use element::{Cx, Element, HandlerError, InitCx, OpenCx, Tasks, swap};
 use packet::{Batch, Packet};
 
 use super::rstp::{BridgeConfig, PortConfig};
@@ -37,7 +37,7 @@ pub(super) trait Controlled: Default + Send + 'static {
     ///
     /// # Errors
     /// What is not there.
-    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, engine::ElementId), String>;
+    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, element::ElementId), String>;
 
     /// What was decided for a port.
     fn port_config(&self, port: usize) -> PortConfig;
@@ -68,7 +68,7 @@ struct Links {
 
 impl Links {
     /// Finds the devices from which comes what enters an element by inputs 0 to `ports` - 1.
-    fn find(cx: &mut InitCx<'_>, element: engine::ElementId, ports: usize) -> Links {
+    fn find(cx: &mut InitCx<'_>, element: element::ElementId, ports: usize) -> Links {
         let of: Vec<_> = (0..ports).map(|port| cx.sole_sources::<Encap>(element, port)).collect();
         Links { told: vec![true; of.len()], of }
     }

@@ -44,8 +44,8 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Cx, InitCx};
+use element::args::Args;
+use element::{Class, Cx, InitCx};
 use packet::Packet;
 use wire::MacAddr;
 
@@ -91,7 +91,7 @@ impl Controlled for SwitchPorts {
         config
     }
 
-    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, engine::ElementId), String> {
+    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, element::ElementId), String> {
         for name in &self.suppressor_names {
             let gates: Arc<Gates> =
                 cx.find(name).ok_or_else(|| format!("{name}: there is no Suppressor of this name"))?;
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_of_a_bridge_is_dropped_by_name() {
-        use engine::Reason;
+        use element::Reason;
         let mut good = wire::stp::Bpdu::Tcn.emit_frame(wire::MacAddr::new(2, 0, 0, 0, 0, 9)).to_vec();
         let check = |bytes: &[u8], reason: Reason| {
             let text = "i :: TestIn -> t :: EtherSpanTree(02:00:00:00:00:01, in, out, s) -> o0 :: TestOut;

@@ -10,10 +10,10 @@ mod rapid;
 pub mod rstp;
 mod tree;
 
-use engine::Handler;
+use ::element::Handler;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[ether_span_tree::CLASS, rapid::CLASS];
+pub static CLASSES: &[::element::Class] = &[ether_span_tree::CLASS, rapid::CLASS];
 
 /// The handlers of every element that runs the protocol, and one of EtherSpanTree.
 const HANDLERS_AND_MSGS: &[Handler] = &[

@@ -59,9 +59,9 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::clock::SECOND;
-use engine::{Class, Cx, InitCx};
+use element::args::Args;
+use element::clock::SECOND;
+use element::{Class, Cx, InitCx};
 use packet::Packet;
 use wire::MacAddr;
 
@@ -111,7 +111,7 @@ impl Controlled for BridgePorts {
         config
     }
 
-    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, engine::ElementId), String> {
+    fn attach(&mut self, cx: &mut InitCx<'_>) -> Result<(usize, element::ElementId), String> {
         let last = [&self.edge, &self.guard, &self.shared].into_iter().flatten().max();
         let control = Control::find(cx, &self.bridge_name, last)?;
         let ports = control.ports();
@@ -155,7 +155,7 @@ impl Controlled for BridgePorts {
 mod tests {
     use std::time::Duration;
 
-    use engine::Reason;
+    use element::Reason;
     use packet::Packet;
 
     use crate::testing::{Rig, Run};

@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::{Nanos, SECOND};
-use engine::{Cx, HandlerError, Reason};
+use element::args::Args;
+use element::clock::{Nanos, SECOND};
+use element::{Cx, HandlerError, Reason};
 use packet::Packet;
 use wire::MacAddr;
 use wire::stp::{self, Bpdu};

@@ -26,8 +26,8 @@
 //!
 //! See also: CheckIPHeader, CheckICMPHeader, SetUDPChecksum, SetTCPChecksum. RFC 768, RFC 9293
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, HandlerError, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, HandlerError, Reason};
 use packet::{Batch, Packet};
 use wire::{Protocol, checksum};
 

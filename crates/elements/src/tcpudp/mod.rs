@@ -9,7 +9,7 @@ mod udp_ip_encap;
 pub(crate) use set_checksum::set_transport;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     check_header::TCP,
     check_header::UDP,
     set_checksum::TCP,

@@ -22,8 +22,8 @@
 //!
 //! See also: CheckUDPHeader, CheckTCPHeader, SetIPChecksum. RFC 768, RFC 9293
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, Packet};
 use wire::{Protocol, checksum};
 

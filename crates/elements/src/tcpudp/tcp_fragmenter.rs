@@ -24,8 +24,8 @@
 //!
 //! See also: IPFragmenter; RFC 9293
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Reason};
 use packet::{Batch, HEADROOM, Packet};
 use wire::{Protocol, checksum};
 

@@ -29,8 +29,8 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::{Args, Port};
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::{Args, Port};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use packet::{Batch, Packet};
 use wire::{Protocol, checksum, ipv4};
 

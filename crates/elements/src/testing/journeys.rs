@@ -10,7 +10,7 @@ use packet::Packet;
 use super::Run;
 
 /// Something that was seen of a followed packet: its number, what tells it from others, the element, and what happened there.
-type Seen = (u8, usize, engine::ElementId, What);
+type Seen = (u8, usize, element::ElementId, What);
 
 struct Tells(Sender<Seen>);
 
@@ -43,7 +43,7 @@ impl Journeys {
     /// # Panics
     /// A journey goes on behind its end, or has none.
     pub fn told(self, run: &Run) -> BTreeMap<u8, Vec<String>> {
-        let name = |element: engine::ElementId| run.router.shared().elements[element].name.clone();
+        let name = |element: element::ElementId| run.router.shared().elements[element].name.clone();
         let mut all: BTreeMap<u8, (Vec<usize>, Vec<String>)> = BTreeMap::new();
         for (number, id, element, what) in self.0.try_iter() {
             // Several may have been given the same.

@@ -32,8 +32,8 @@
 //!
 //! See also: StaticThreadSched, ScheduleInfo, Spread
 
-use engine::args::Args;
-use engine::{Class, Element, InitCx};
+use element::args::Args;
+use element::{Class, Element, InitCx};
 
 /// The descriptor.
 pub const CLASS: Class =

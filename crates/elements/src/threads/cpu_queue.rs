@@ -31,8 +31,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, OpenCx, Reason, Rehearsed, Sharing, Tasks, swap};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, OpenCx, Reason, Rehearsed, Sharing, Tasks, swap};
 use packet::{Batch, Packet};
 use sync::ring::Ring;
 

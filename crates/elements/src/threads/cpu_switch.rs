@@ -18,8 +18,8 @@
 //!
 //! See also: HashDemux, Spread, StaticThreadSched, RoundRobinSwitch
 
-use engine::args::Args;
-use engine::{Class, Cx, Element};
+use element::args::Args;
+use element::{Class, Cx, Element};
 use packet::Batch;
 
 /// The descriptor.

@@ -40,8 +40,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, Handler, HandlerError};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, Handler, HandlerError};
 use packet::{Batch, Packet};
 use wire::Protocol;
 use wire::ethernet::{EtherType, HEADER_LEN};

@@ -9,7 +9,7 @@ mod spinlock;
 mod static_thread_sched;
 
 /// The classes of this kind.
-pub static CLASSES: &[engine::Class] = &[
+pub static CLASSES: &[element::Class] = &[
     balanced_thread_sched::CLASS,
     cpu_queue::CLASS,
     cpu_switch::CLASS,

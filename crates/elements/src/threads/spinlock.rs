@@ -35,8 +35,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, When, swap};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, When, swap};
 use packet::Batch;
 use sync::lock::How;
 

@@ -32,8 +32,8 @@
 //!
 //! See also: BalancedThreadSched, Spread, HashDemux, CPUSwitch, ScheduleInfo
 
-use engine::args::Args;
-use engine::{Class, Element, Home, InitCx};
+use element::args::Args;
+use element::{Class, Element, Home, InitCx};
 
 /// The descriptor.
 pub const CLASS: Class =

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use engine::args::{Args, FromArg, Names};
+use element::args::{Args, FromArg, Names};
 use sync::pipes;
 use wireguard::config::{self, hidden};
 use wireguard::endpoint::Local;

@@ -51,8 +51,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::args::Args;
-use engine::{
+use element::args::Args;
+use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Provided, Sharing, Tasks, When, swap,
 };
 use packet::Batch;

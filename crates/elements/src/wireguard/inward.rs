@@ -2,7 +2,7 @@
 //! The way in: datagrams are opened, and handshake messages are worked on.
 
 use arrayvec::ArrayVec;
-use engine::{Cx, Reason};
+use element::{Cx, Reason};
 use packet::{Batch, Packet};
 use wireguard::Device;
 use wireguard::message::Message;

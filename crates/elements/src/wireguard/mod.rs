@@ -7,7 +7,7 @@ mod inward;
 mod outward;
 mod send;
 
-use engine::Class;
+use ::element::Class;
 
 // One line each, so that changes to this list merge.
 #[rustfmt::skip]

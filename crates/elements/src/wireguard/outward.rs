@@ -2,7 +2,7 @@
 //! The way out: packets find their peers, and are sealed together.
 
 use arrayvec::ArrayVec;
-use engine::{Cx, Reason};
+use element::{Cx, Reason};
 use packet::{Batch, Packet, anno};
 use sync::rcu::Reader;
 use wireguard::Device;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages that the device itself sends: handshakes, cookies and keepalives.
 
-use engine::{Cx, Reason};
+use element::{Cx, Reason};
 use packet::Packet;
 use wireguard::Device;
 use wireguard::endpoint::Outer;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extreme and random arguments for an element class, put into its manual's example.
 
-use engine::Registry;
-use engine::args::{Args, Names};
+use element::Registry;
+use element::args::{Args, Names};
 use lang::Graph;
 use lang::config::{join_args, split_args, split_words};
 

@@ -13,15 +13,13 @@ use std::time::{Duration, Instant};
 use super::{Balancer, Flow, Sample, TaskSample};
 use crate::balance::Handoff;
 use crate::build::{Plant, lock};
-use crate::handler::HandlerError;
-use crate::ids::ElementId;
-use crate::ports::Processing;
 use crate::remote::Control;
 use crate::report::Report;
 use crate::router::Shared;
 use crate::swap::Placement;
-use crate::values::parse_duration;
 use crate::worker::{Handed, around_queue};
+use element::ports::Processing;
+use element::{ElementId, HandlerError, parse_duration};
 
 /// The usual period.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -90,7 +88,7 @@ impl Live {
         let text = value.trim();
         let bad = |expected| Err(HandlerError::bad_value(name, value, expected));
         let done = match name {
-            "balancer.active" => match crate::args::parse_bool(text) {
+            "balancer.active" => match element::args::parse_bool(text) {
                 Some(active) => {
                     state.active = active;
                     Ok(())
@@ -336,7 +334,7 @@ fn flows(
 ) -> Vec<Flow> {
     let mut flows = Vec::new();
     for (queue, info) in shared.elements.iter_enumerated() {
-        if !info.stores() || info.place.mode == crate::Mode::PerCore {
+        if !info.stores() || info.place.mode == element::Mode::PerCore {
             continue;
         }
         let all: Vec<[f64; 3]> = (0..tasks.len()).map(|i| handed(i, queue)).collect();

@@ -5,13 +5,12 @@ use lang::{Diagnostic, Graph};
 use sync::heap::in_lines;
 
 use super::port_table;
-use crate::args::{Args, Names};
-use crate::element::{Element, Registry, Sharing};
 use crate::fuse::{self, FusedChain};
 use crate::graph::{self, Checked};
-use crate::ids::{ElementId, IndexVec, first_ids};
 use crate::plan::How;
-use crate::ports::Processing;
+use element::args::{Args, Names};
+use element::ports::Processing;
+use element::{Element, ElementId, IndexVec, Registry, Sharing, first_ids};
 
 /// A configuration that has been checked against the classes, with its placement if it can be known without opening
 /// devices.
@@ -87,7 +86,7 @@ fn argument_errors(graph: &Graph, registry: &Registry, names: &Names) -> Vec<Dia
             let names = names.seen_by(&element.name);
             let mut args = Args::new(&element.config, &element.name, ports, &names);
             (class.make)().configure(&mut args);
-            args.finish(element, class)
+            args.finish(element, class.secrets)
         })
         .collect()
 }
@@ -109,6 +108,6 @@ pub(crate) fn configured(
     // Whatever one worker's instances write must not lie beside what another's read.
     let mut instance = in_lines(checked.classes[e].make);
     sync::lock::naming(&element.name, || in_lines(|| instance.configure(&mut args)));
-    found.extend(args.finish(element, checked.classes[e]));
+    found.extend(args.finish(element, checked.classes[e].secrets));
     instance
 }

@@ -2,10 +2,8 @@
 //! Which tasks stay where they are: those whose move could change the order of a flow's packets.
 
 use crate::build::Blueprint;
-use crate::element::Sharing;
-use crate::ids::ElementId;
-use crate::plan::Mode;
 use crate::router::Shared;
+use element::{ElementId, Mode, Sharing};
 
 impl Shared {
     /// Whether moving a task of this element could change the order of a flow's packets, and why: something behind it treats

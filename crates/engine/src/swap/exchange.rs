@@ -4,16 +4,14 @@
 use std::sync::Arc;
 
 use super::{Depot, Swapped};
-use crate::account::Deeds;
 use crate::build::Plant;
-use crate::drops::Reason;
-use crate::element::Element;
-use crate::ids::{ElementId, IndexVec, Target, first_ids};
 use crate::locked::Locked;
-use crate::plan::{Mode, Place};
-use crate::ports::Processing;
 use crate::router::Shared;
 use crate::worker::{CycleStats, PortStats, TaskStats, Worker};
+use element::account::Deeds;
+use element::drops::Reason;
+use element::ports::Processing;
+use element::{Element, ElementId, ElementInfo, IndexVec, Mode, Place, Target, first_ids};
 
 /// Moves everything from the `old` workers to the `new` ones. Returns what was done, and the device queues that nobody
 /// wants any more.
@@ -62,7 +60,7 @@ struct Pair {
 }
 
 fn pairs(was: &Shared, is: &Shared) -> Vec<Pair> {
-    let successor = |(old, before): (ElementId, &crate::router::ElementInfo)| {
+    let successor = |(old, before): (ElementId, &ElementInfo)| {
         let new = is.named(&before.name)?;
         (is.elements[new].class.name == before.class.name).then_some(Pair { old, new })
     };
@@ -163,7 +161,7 @@ fn hand_over_queues(old: &mut [Worker], new: &mut [Worker], swapped: &mut Swappe
             worker.with(e, |instance, cx| instance.release(cx, &mut depot));
         }
     }
-    let released = depot.len();
+    let released = depot.queues();
     for worker in new {
         for e in worker.slots.ids() {
             let shared = worker.shared.clone();
@@ -171,7 +169,7 @@ fn hand_over_queues(old: &mut [Worker], new: &mut [Worker], swapped: &mut Swappe
             sync::lock::naming(&shared.elements[e].name, &mut acquire);
         }
     }
-    swapped.queues = released - depot.len();
+    swapped.queues = released - depot.queues();
     depot
 }
 

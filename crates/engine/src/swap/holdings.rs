@@ -11,27 +11,9 @@ use lang::{Graph, Text};
 use packet::port::{Device, Error, Provider, RxQueue, Spec, TxQueue};
 
 use crate::build::lock;
-use crate::element::{Class, Provided};
 use crate::router::Shared;
-
-/// A device's identity while it is open.
-fn identity(device: &Arc<dyn Device>) -> usize {
-    Arc::as_ptr(device).cast::<()>() as usize
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Receive,
-    Transmit,
-}
-
-/// One queue of one device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
-    device: usize,
-    direction: Direction,
-    queue: usize,
-}
+use element::swap::{Direction, QueueKey};
+use element::{Class, Provided};
 
 struct Open {
     element: String,
@@ -72,7 +54,7 @@ impl Heritage {
 pub(crate) struct Holdings {
     heritage: Mutex<Option<Heritage>>,
     opened: Mutex<Vec<Open>>,
-    queues: Mutex<Vec<Key>>,
+    queues: Mutex<Vec<QueueKey>>,
 }
 
 impl Holdings {
@@ -105,7 +87,7 @@ impl Holdings {
         let Some(heritage) = lock(&self.heritage).take() else { return };
         let before = lock(&heritage.shared.holdings.queues);
         let mut queues = lock(&self.queues);
-        let missing: Vec<Key> = before.iter().filter(|k| !queues.contains(k)).copied().collect();
+        let missing: Vec<QueueKey> = before.iter().filter(|k| !queues.contains(k)).copied().collect();
         queues.extend(missing);
     }
 
@@ -143,9 +125,11 @@ impl Holdings {
         shared.provided(index)
     }
 
-    /// All state of type `T` that elements of the running configuration provide.
-    pub(crate) fn predecessors<T: Send + Sync + 'static>(&self) -> Vec<Arc<T>> {
-        lock(&self.heritage).as_ref().map_or_else(Vec::new, |h| h.shared.all_provided())
+    /// All state that elements of the running configuration provide.
+    pub(crate) fn predecessors(&self) -> Vec<Provided> {
+        lock(&self.heritage)
+            .as_ref()
+            .map_or_else(Vec::new, |h| h.shared.provided.iter().flatten().cloned().collect())
     }
 
     /// Whether the running configuration has an element of this name, class and configuration string.
@@ -158,7 +142,7 @@ impl Holdings {
     }
 
     /// Whether the running configuration uses a queue, so that it can only be promised.
-    fn is_promised(&self, key: Key) -> bool {
+    fn is_promised(&self, key: QueueKey) -> bool {
         lock(&self.heritage).as_ref().is_some_and(|h| lock(&h.shared.holdings.queues).contains(&key))
     }
 
@@ -169,7 +153,7 @@ impl Holdings {
         queue: usize,
         take: impl FnOnce() -> Result<Q, Error>,
     ) -> Result<Option<Q>, Error> {
-        let key = Key { device: identity(device), direction, queue };
+        let key = QueueKey::new(device, direction, queue);
         let promised = self.is_promised(key);
         let mut queues = lock(&self.queues);
         if promised && queues.contains(&key) {
@@ -199,53 +183,5 @@ impl Holdings {
         queue: usize,
     ) -> Result<Option<Box<dyn TxQueue>>, Error> {
         self.queue(device, Direction::Transmit, queue, || device.tx(queue))
-    }
-}
-
-/// Device queues between one configuration and the next.
-#[derive(Default)]
-pub struct Depot {
-    rx: Vec<(Key, Box<dyn RxQueue>)>,
-    tx: Vec<(Key, Box<dyn TxQueue>)>,
-}
-
-impl Depot {
-    /// Leaves receive queue `queue` of a device.
-    pub fn put_rx(&mut self, device: &Arc<dyn Device>, queue: usize, rx: Box<dyn RxQueue>) {
-        self.rx.push((Key { device: identity(device), direction: Direction::Receive, queue }, rx));
-    }
-
-    /// Leaves transmit queue `queue` of a device.
-    pub fn put_tx(&mut self, device: &Arc<dyn Device>, queue: usize, tx: Box<dyn TxQueue>) {
-        self.tx.push((Key { device: identity(device), direction: Direction::Transmit, queue }, tx));
-    }
-
-    /// Takes receive queue `queue` of a device, from here or else from the device.
-    ///
-    /// # Errors
-    /// As [`Device::rx`].
-    pub fn take_rx(&mut self, device: &Arc<dyn Device>, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        let key = Key { device: identity(device), direction: Direction::Receive, queue };
-        match self.rx.iter().position(|(k, _)| *k == key) {
-            Some(at) => Ok(self.rx.swap_remove(at).1),
-            None => device.rx(queue),
-        }
-    }
-
-    /// Takes transmit queue `queue` of a device, from here or else from the device.
-    ///
-    /// # Errors
-    /// As [`Device::tx`].
-    pub fn take_tx(&mut self, device: &Arc<dyn Device>, queue: usize) -> Result<Box<dyn TxQueue>, Error> {
-        let key = Key { device: identity(device), direction: Direction::Transmit, queue };
-        match self.tx.iter().position(|(k, _)| *k == key) {
-            Some(at) => Ok(self.tx.swap_remove(at).1),
-            None => device.tx(queue),
-        }
-    }
-
-    /// Queues that lie here.
-    pub(crate) fn len(&self) -> usize {
-        self.rx.len() + self.tx.len()
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::SwapError;
-use crate::ids::ElementId;
+use element::ElementId;
 
 /// What is to be placed otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

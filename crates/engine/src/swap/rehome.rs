@@ -24,23 +24,21 @@ use std::time::{Duration, Instant};
 
 use super::placement::{Moved, MovedTask, PlaceError, Placement};
 use super::{Depot, Halted, Heritage, Holdings, SwapError, exchange, same, telling};
-use crate::args::Names;
 use crate::build::{Plant, lock};
 use crate::clock::Nanos;
-use crate::cx::{Cx, InitCx};
-use crate::element::{Element, Sharing};
-use crate::handler::HandlerError;
 use crate::homes::Wished;
-use crate::ids::{ElementId, IndexVec, Target};
 use crate::locked::Locked;
-use crate::plan::{Mode, Place};
-use crate::ports::Processing;
 use crate::remote::Control;
-use crate::router::{ElementInfo, Router, Shared, configured, port_table};
+use crate::router::{Router, Shared, configured, port_table};
 use crate::schedule::{Armed, Timer};
-use crate::timers::CommonTimers;
 use crate::watch::Watch;
 use crate::worker::Worker;
+use element::args::Names;
+use element::ports::Processing;
+use element::timers::CommonTimers;
+use element::{
+    Cx, Element, ElementId, ElementInfo, HandlerError, IndexVec, InitCx, Layout, Mode, Place, Sharing, Target,
+};
 
 /// How often those who drain a queue are asked to, before its packets are left to be overtaken: a device that sends nothing must
 /// not hold everything up.
@@ -227,15 +225,21 @@ impl Plan {
         if let Some(lock) = was.big_lock.get() {
             let _ = big_lock.set(lock.clone());
         }
-        Shared {
+        let outputs = port_table(&checked.wiring.outputs, |e| !elements[e].place.drained_by.is_empty());
+        let layout = Layout {
+            elements,
             index: was.index.clone(),
-            blueprint: was.blueprint.clone(),
-            lineage: was.lineage.clone(),
+            workers: was.workers,
             active: self.active,
             moves: was.moves.wrapping_add(1),
             begun: was.begun,
+        };
+        Shared {
+            layout: Arc::new(layout),
+            blueprint: was.blueprint.clone(),
+            lineage: was.lineage.clone(),
             pinned: self.pinned.clone(),
-            outputs: port_table(&checked.wiring.outputs, |e| !elements[e].place.drained_by.is_empty()),
+            outputs,
             inputs: was.inputs.clone(),
             burst: was.burst,
             seed: was.seed,
@@ -253,7 +257,6 @@ impl Plan {
             warnings: Vec::new(),
             written_configs: Mutex::new(lock(&was.written_configs).clone()),
             requirements: was.requirements.clone(),
-            elements,
         }
     }
 }
@@ -271,9 +274,9 @@ fn kept(was: &Shared, e: ElementId, active: usize) -> Option<Vec<usize>> {
 fn judge(was: &Shared, e: ElementId, workers: &[usize], active: usize) -> Result<(), PlaceError> {
     let info = &was.elements[e];
     let tasks = match was.blueprint.tasks[e] {
-        crate::element::Tasks::None => return Err(PlaceError::NoTask(info.name.to_string())),
-        crate::element::Tasks::One => 1,
-        crate::element::Tasks::Many(n) => n,
+        element::Tasks::None => return Err(PlaceError::NoTask(info.name.to_string())),
+        element::Tasks::One => 1,
+        element::Tasks::Many(n) => n,
     };
     let twice = workers.iter().enumerate().any(|(i, w)| workers[..i].contains(w));
     let last = active - 1;
@@ -733,7 +736,7 @@ fn initialize(plan: &Plan, new: &mut [Worker], e: ElementId, w: usize) {
     let worker = &mut new[w];
     let Some(mut instance) = worker.slots[e].take() else { return };
     let task = place.tasks.iter().position(|t| *t == w);
-    let mut cx = InitCx { cx: Cx { worker, element: e }, task, tasks: place.tasks.len() };
+    let mut cx = InitCx::new(Cx::new(worker, e), task, place.tasks.len());
     match sync::lock::naming(&plan.was.elements[e].name, || instance.initialize(&mut cx)) {
         Ok(()) => worker.slots[e] = Some(instance),
         // It could when the router was built; whatever has become scarce since then, the others go on.

@@ -6,10 +6,9 @@ use std::num::NonZeroUsize;
 use packet::{Batch, Packet};
 
 use super::{Edge, Job, Open, Worker};
-use crate::cx::Cx;
-use crate::drops::Reason;
-use crate::ids::{ElementId, PortIndex};
 use crate::pulse::{Doing, Spot};
+use element::drops::Reason;
+use element::{Cx, ElementId, PortIndex};
 
 /// Packets that join to one batch at most: more would not fit its first memory.
 const JOINED_MAX: usize = 256;
@@ -65,11 +64,11 @@ impl Worker {
         let packets = batch.len();
         if self.sampled.picks() {
             let before = sync::tsc();
-            instance.push(&mut Cx { worker: self, element }, port.index(), batch);
+            instance.push(&mut Cx::new(self, element), port.index(), batch);
             let cycles = sync::tsc().saturating_sub(before);
             self.cycles[element].time(cycles, packets);
         } else {
-            instance.push(&mut Cx { worker: self, element }, port.index(), batch);
+            instance.push(&mut Cx::new(self, element), port.index(), batch);
         }
         self.slots[element] = Some(instance);
         // The stack gives back the last first, so what was sent first has to lie on top.
@@ -228,8 +227,7 @@ impl Worker {
         let asker = self.pulse.spot();
         self.pulse.enter(Spot::new(edge.element, Doing::Pull, edge.port));
         let begun = (TOLD && self.telling.spans()).then(sync::tsc);
-        let mut batch =
-            instance.pull(&mut Cx { worker: self, element: edge.element }, edge.port.index(), max);
+        let mut batch = instance.pull(&mut Cx::new(self, edge.element), edge.port.index(), max);
         self.pulse.enter(asker);
         self.slots[edge.element] = Some(instance);
         let stats = &mut self.fetched[at];

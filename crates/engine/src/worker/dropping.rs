@@ -12,8 +12,8 @@ use sync::events::{self, Kind, short};
 use packet::Packet;
 
 use super::Worker;
-use crate::drops::Reason;
-use crate::ids::ElementId;
+use element::ElementId;
+use element::drops::Reason;
 
 /// What is told apart at a time. With more, all are told of earlier.
 const KINDS: usize = 8;
@@ -108,7 +108,7 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::first_ids;
+    use element::first_ids;
 
     #[test]
     fn drops_are_told_together_after_so_many_rounds() {

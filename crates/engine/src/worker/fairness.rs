@@ -7,7 +7,7 @@
 //!
 //! What packets cost comes from the runs that are timed anyway ([`super::cost`]). On simulated time nothing is limited, for there a run must repeat exactly.
 
-use crate::ids::ElementId;
+use element::ElementId;
 
 /// How many times as much as the cheapest source's burst may another one's cost: numerator and denominator.
 const TIMES: (u64, u64) = (5, 4);

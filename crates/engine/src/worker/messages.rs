@@ -4,13 +4,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Worker;
-use crate::cx::Cx;
-use crate::element::Element;
-use crate::handler::HandlerError;
-use crate::ids::ElementId;
 use crate::mailbox::{Mailbox, Message};
 use crate::pulse::Doing;
-use crate::router::HandlerRef;
+use element::{Cx, Element, ElementId, HandlerError, HandlerRef};
 
 impl Worker {
     /// Executes the messages of other threads; returns whether they were work, for which one stays awake.

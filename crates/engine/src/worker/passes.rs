@@ -5,12 +5,12 @@ use packet::{Batch, Packet};
 
 use super::{Edge, Job, Worker};
 use crate::clock::Nanos;
-use crate::drops::Reason;
-use crate::element::Registry;
-use crate::fuse::{self, Chain, Fused, FusedChain, Outputs, Part, Run, Way};
-use crate::ids::{ElementId, IndexSlice, PortIndex};
-use crate::ports::Processing;
+use crate::fuse::{self, Fused, FusedChain, Part, Run};
 use crate::pulse::{Doing, Spot};
+use element::drops::Reason;
+use element::fuse::{Chain, Outputs, Way};
+use element::ports::Processing;
+use element::{ElementId, IndexSlice, PortIndex, Registry};
 
 /// Packets between two exceptions for which a pass is asked.
 const WORTH: usize = 4;
@@ -84,7 +84,7 @@ impl Worker {
     #[inline]
     fn pass(&self, fused: &mut Fused, batch: &mut [Packet], used: Outputs, now: Nanos) -> usize {
         let slots = IndexSlice::from(&self.slots);
-        let chain = Chain { elements: &fused.elements, slots, rcu: &self.rcu, worker: self.index };
+        let chain = Chain::new(&fused.elements, slots, &self.rcu, self.index);
         match &mut fused.run {
             Run::Line(pass) => pass.run(&chain, batch, now),
             Run::Fork(fork) => {

@@ -4,14 +4,13 @@
 use packet::Batch;
 
 use super::{Job, Worker};
-use crate::cx::Cx;
-use crate::drops::Reason;
-use crate::graph::End;
-use crate::ids::{ElementId, PortIndex};
-use crate::ports::Processing;
 use crate::pulse::{Doing, Spot};
-use crate::rehearsal::{self, MOST_STEPS, Rehearsed, Stop};
+use crate::rehearsal::{self, MOST_STEPS, Stop};
 use crate::witness::{Sight, What, Witness};
+use element::drops::Reason;
+use element::ports::Processing;
+use element::wiring::End;
+use element::{Cx, ElementId, PortIndex, Rehearsed};
 
 /// What an element would do, besides what it would send.
 struct Outcome {
@@ -129,7 +128,7 @@ impl Worker {
         self.open = None;
         let before = self.pulse.spot();
         self.pulse.enter(Spot::new(element, Doing::Call, port));
-        let cx = &mut Cx { worker: self, element };
+        let cx = &mut Cx::new(self, element);
         let done = rehearsal::rehearse(&mut *instance, cx, port.index(), packet);
         self.pulse.enter(before);
         self.slots[element] = Some(instance);

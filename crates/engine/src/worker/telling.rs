@@ -11,11 +11,11 @@ use sync::zeros::zeros;
 use super::Worker;
 use super::dropping::Untold;
 use super::holding_back::HeldBack;
-use crate::drops::Reason;
-use crate::ids::{ElementId, IndexVec, PortIndex};
 use crate::pulse::Doing;
-use crate::router::{HandlerRef, Shared};
+use crate::router::Shared;
 use crate::sample::Sampler;
+use element::drops::Reason;
+use element::{ElementId, HandlerRef, IndexVec, PortIndex};
 
 /// What has a beginning and an end.
 const SPANS: Mask = Mask::TASKS.with(Mask::BATCHES).with(Mask::QUEUES);

@@ -2,9 +2,9 @@
 //! How a worker takes the time of its rounds while somebody waits for one that takes too long. See [`stall`](crate::stall).
 
 use super::{Job, Worker};
-use crate::ids::PortIndex;
 use crate::pulse::{Doing, Spot};
 use crate::stall::Stopwatch;
+use element::PortIndex;
 
 impl Worker {
     fn stopwatch(&mut self) -> Option<&mut Stopwatch> {

@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::AddAssign;
 
 use super::{PortStats, PortTable};
-use crate::graph::End;
-use crate::ids::{ElementId, IndexVec, first_ids};
-use crate::ports::Processing;
-use crate::router::{ElementInfo, Shared};
+use crate::router::Shared;
+use element::ports::Processing;
+use element::wiring::End;
+use element::{ElementId, ElementInfo, IndexVec, first_ids};
 
 /// What a task put into a queue, and took out of it, in timed runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

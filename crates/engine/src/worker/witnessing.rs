@@ -5,12 +5,12 @@ use packet::{Batch, Packet};
 
 use super::{Edge, Job, Worker};
 use crate::clock::Nanos;
-use crate::drops::{Reason, Reasons};
-use crate::graph::End;
-use crate::ids::{ElementId, IndexVec, PortIndex, first_ids};
 use crate::router::Shared;
 use crate::stall::Stopwatch;
 use crate::witness::{Entry, Sight, Wants, What, Witness};
+use element::drops::{Reason, Reasons};
+use element::wiring::End;
+use element::{ElementId, IndexVec, PortIndex, first_ids};
 
 /// A witness, and what it was called for.
 pub(super) struct Seat {

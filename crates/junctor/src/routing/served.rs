@@ -14,7 +14,7 @@ use std::sync::mpsc::sync_channel;
 use control::model::{Rule, Source};
 use control::rib::{FeedState, Shown, ShownTree, Vrf};
 use control::{Asker, Plane};
-use engine::control::{Handlers, Listener, Rules, Server, Service};
+use ctl::{Handlers, Listener, Rules, Server, Service};
 use engine::{Access, HandlerError};
 use feed::Group;
 use serde_json::{Value, json};

@@ -32,7 +32,7 @@ fn codes(kind: u8) -> &'static [&'static str] {
 }
 
 fn number(text: &str) -> Option<u8> {
-    engine::parse_integer(text).and_then(|n| u8::try_from(n).ok())
+    element::parse_integer(text).and_then(|n| u8::try_from(n).ok())
 }
 
 /// A type by name or number.

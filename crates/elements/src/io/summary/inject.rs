@@ -224,7 +224,7 @@ impl Builder {
     }
 
     fn parse(&self, field: Field, text: &str, defaults: &Defaults) -> Option<Value> {
-        let integer = |text: &str| engine::parse_integer(text).filter(|n| *n >= 0);
+        let integer = |text: &str| element::parse_integer(text).filter(|n| *n >= 0);
         let bounded = |width: usize| {
             let most = if width >= 8 { u64::MAX } else { (1 << (8 * width)) - 1 };
             integer(text).and_then(|n| u64::try_from(n).ok()).filter(|n| *n <= most)
@@ -651,7 +651,7 @@ fn parse_fragment(text: &str, minor_version: u32) -> Option<u64> {
         return Some(letter);
     }
     let digits = text.trim_end_matches(['!', '+']);
-    let offset = u64::try_from(engine::parse_integer(digits)?).ok()?;
+    let offset = u64::try_from(element::parse_integer(digits)?).ok()?;
     let offset = if minor_version > 0 { offset >> 3 } else { offset };
     let flag = |c, bit| if text[digits.len()..].contains(c) { bit } else { 0 };
     Some(offset & 0x1fff | flag('!', 0x4000) | flag('+', 0x2000))
@@ -663,7 +663,7 @@ fn parse_flags(text: &str) -> Option<u64> {
         return Some(0);
     }
     if text.starts_with(|c: char| c.is_ascii_digit()) {
-        return engine::parse_integer(text).and_then(|n| u64::try_from(n).ok()).filter(|n| *n < 0x1000);
+        return element::parse_integer(text).and_then(|n| u64::try_from(n).ok()).filter(|n| *n < 0x1000);
     }
     let bit = |c| match c {
         'W' | 'Y' => Some(7),

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use engine::Reason;
+use element::Reason;
 use packet::{Packet, anno};
 use wire::{Protocol, ipv4, ipv6, udp};
 

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::InitCx;
+use element::InitCx;
 use packet::Packet;
 use sync::rcu;
 

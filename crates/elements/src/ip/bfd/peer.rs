@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bfd::{Auth, AuthKind, Config, Intervals, Key, Place, returns_no_echo};
-use engine::HIDDEN;
-use engine::args::{FromArg, Names};
-use engine::clock::Nanos;
+use element::HIDDEN;
+use element::args::{FromArg, Names};
+use element::clock::Nanos;
 
 /// AUTH's kind for sessions without authentication.
 const NO_AUTH: &str = "none";

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Reason;
-use engine::args::FromArg as _;
+use element::Reason;
+use element::args::FromArg as _;
 use packet::Packet;
 
 use super::frame::{self, Path};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A packet of which fragments are missing: the bytes that are there, where a further fragment belongs, and the whole packet.
 
-use engine::clock::Nanos;
+use element::clock::Nanos;
 use packet::{HEADROOM, Packet};
 
 use super::super::{ecn, set_ip_checksum};

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::clock::{Nanos, SECOND};
+use element::clock::{Nanos, SECOND};
 use packet::Batch;
 use sync::percore::Counter;
 use sync::rcu;

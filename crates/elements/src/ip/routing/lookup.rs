@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use engine::args::Args;
-use engine::clock::Nanos;
-use engine::control::Policy;
-use engine::stats::{self, Stat};
+use element::Policy;
+use element::args::Args;
+use element::clock::Nanos;
+use element::stats::{self, Stat};
 
-use engine::{
+use element::{
     Cx, Element, ElementId, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Rest, Tasks, When, swap,
 };
 use packet::{Batch, Packet};

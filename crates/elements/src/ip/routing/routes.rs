@@ -9,7 +9,7 @@ mod words;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use engine::args::Names;
+use element::args::Names;
 use sync::rcu::Domain;
 use tables::next_hop::{Member, NextHopError, NextHopId, NextHops};
 

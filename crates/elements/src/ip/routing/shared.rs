@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use engine::args::{FromArg, Names};
-use engine::clock::Nanos;
+use element::args::{FromArg, Names};
+use element::clock::Nanos;
 use packet::Packet;
 use sync::lock::{AdaptiveLock, LockStats, SpinLock};
 use sync::rcu;

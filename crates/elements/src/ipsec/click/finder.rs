@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::{Cx, InitCx, Reason};
+use element::{Cx, InitCx, Reason};
 use packet::{Batch, Packet, anno};
 
 use super::association::Association;

@@ -34,8 +34,8 @@
 //!
 //! See also: RadixIPsecLookup, IPsecDES, IPsecESPEncap. RFC 3602, RFC 8221
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, InitCx, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, InitCx, Reason};
 use esp::click::{Chaining, DIGEST_LEN, Direction};
 use packet::{Batch, Packet};
 

@@ -34,8 +34,8 @@
 //!
 //! See also: RadixIPsecLookup, IPsecAES. RFC 2404, RFC 8221
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
 use esp::click::{DIGEST_LEN, checksum};
 use packet::{Batch, Packet};
 

@@ -38,8 +38,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use engine::args::{Args, FromArg, Names};
-use engine::{Class, Cx, Element, HIDDEN, InitCx, Reason};
+use element::args::{Args, FromArg, Names};
+use element::{Class, Cx, Element, HIDDEN, InitCx, Reason};
 use esp::click::{DIGEST_LEN, DesKey, Direction};
 use lang::config::unquote;
 use packet::{Batch, Packet};

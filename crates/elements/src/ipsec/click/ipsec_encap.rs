@@ -24,8 +24,8 @@
 //!
 //! See also: IPEncap, FixIPSrc, RadixIPsecLookup. RFC 791
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, InitCx};
+use element::args::Args;
+use element::{Class, Cx, Element, InitCx};
 use packet::{Batch, anno};
 use wire::{Protocol, ipv4};
 
@@ -68,7 +68,7 @@ impl Element for IpsecEncap {
 
 #[cfg(test)]
 mod tests {
-    use engine::Reason;
+    use element::Reason;
     use packet::Packet;
 
     use super::*;

@@ -38,8 +38,8 @@
 
 use std::sync::Arc;
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, InitCx, OpenCx, Provided, Reason, Sharing, Tasks, swap};
+use element::args::Args;
+use element::{Class, Cx, Element, InitCx, OpenCx, Provided, Reason, Sharing, Tasks, swap};
 use esp::click::{Chaining, checksum};
 use packet::{Batch, Packet};
 

@@ -31,8 +31,8 @@
 //!
 //! See also: RadixIPsecLookup, IPsecESPEncap. RFC 4303 (3.4.3)
 
-use engine::args::Args;
-use engine::{Class, Cx, Element, InitCx, Reason};
+use element::args::Args;
+use element::{Class, Cx, Element, InitCx, Reason};
 use esp::click::{DIGEST_LEN, checksum};
 use esp::replay::Refused;
 use packet::{Batch, Packet};

@@ -59,10 +59,10 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use engine::args::Args;
-use engine::control::Policy;
-use engine::stats::{self, Stat};
-use engine::{
+use element::Policy;
+use element::args::Args;
+use element::stats::{self, Stat};
+use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Rest, Sharing,
     Tasks, When, swap,
 };

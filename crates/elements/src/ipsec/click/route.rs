@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
-use engine::HIDDEN;
-use engine::args::{FromArg, Names};
+use element::HIDDEN;
+use element::args::{FromArg, Names};
 use esp::click::{KEY_LEN, Material};
 use lang::config::{split_words, unquote};
 use tables::fib4::Prefix4;
@@ -107,7 +107,7 @@ fn read_output(word: &str, noutputs: usize) -> Result<u32, String> {
 }
 
 fn number(word: &str, name: &str, least: u32, most: u32) -> Result<u32, String> {
-    let value = engine::parse_integer(word).and_then(|value| u32::try_from(value).ok());
+    let value = element::parse_integer(word).and_then(|value| u32::try_from(value).ok());
     value
         .filter(|value| (least..=most).contains(value))
         .ok_or_else(|| format!("{name} must be a whole number between {least} and {most}"))
@@ -137,7 +137,7 @@ fn read_key(word: &str, name: &str, prefix: Prefix4) -> Result<[u8; KEY_LEN], St
 /// The keys in a route, or in a message that shows one: the two words behind a prefix, perhaps a gateway, an output and an SPI.
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     let words = split_words(text);
-    let is_number = |word: &&str| engine::parse_integer(word).is_some();
+    let is_number = |word: &&str| element::parse_integer(word).is_some();
     let is_gateway = |word: &&str| *word == "-" || word.parse::<Ipv4Addr>().is_ok();
     // Ordinary routes may have weights and further hops there.
     let is_secret = |word: &&str| {

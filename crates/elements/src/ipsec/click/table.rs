@@ -9,7 +9,7 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use engine::args::Names;
+use element::args::Names;
 use sync::lock::AdaptiveLock;
 use sync::rcu::Domain;
 use tables::fib4::{Fib4Reader, Fib4Writer, Prefix4};
@@ -326,7 +326,7 @@ impl Table {
             column(if way.gateway.is_unspecified() { "-".into() } else { way.gateway.to_string() }, 9);
             let _ = write!(text, "{}", way.output);
             if way.spi != 0 {
-                let hidden = engine::HIDDEN;
+                let hidden = element::HIDDEN;
                 let _ = write!(
                     text,
                     "  |TUNNELED CONNECTION| \n|SPI| |ENC KEY| |AUTH KEY| ||\n |{}| |{hidden}| |{hidden}|\n",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the elements do together: packets through tunnels, what outsiders send, hot swaps.
 
-use engine::Reason;
+use element::Reason;
 use fastrand::Rng;
 use packet::{Packet, anno};
 

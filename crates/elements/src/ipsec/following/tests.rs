@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use engine::Reason;
+use element::Reason;
 use esp::inbound::{Found, find};
 use esp::outbound::{encapsulate, finish, part};
 use packet::Packet;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-use engine::Reason;
+use element::Reason;
 use packet::{Packet, anno};
 use proptest::prelude::*;
 use wire::mpls::{Entry, View, payload_type};

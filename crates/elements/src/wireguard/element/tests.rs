@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use engine::Reason;
+use element::Reason;
 use wireguard::Secret;
 
 use crate::ipsec::database::tests::packet;

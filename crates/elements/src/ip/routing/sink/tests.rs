@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Batches of a control plane against the tables that they fill.
 
-use engine::args::Names;
+use element::args::Names;
 use feed::audit::{Answer, Part, Question, Row};
 use feed::{Header, Labels};
 use sync::rcu;

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use engine::args::Names;
+use element::args::Names;
 use feed::{Header, Labels, Prefix, Reply, Update};
 use sync::rcu::Domain;
 

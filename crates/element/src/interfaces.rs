@@ -14,7 +14,7 @@ fn interface<'a>(text: &'a str, kinds: &[&str]) -> Option<&'a str> {
 }
 
 /// The Ethernet address of an interface.
-pub(crate) fn ethernet(text: &str) -> Option<MacAddr> {
+pub fn ethernet(text: &str) -> Option<MacAddr> {
     let name = interface(text, &["eth", "ether", "ethernet"])?;
     std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok()?.trim().parse().ok()
 }
@@ -29,7 +29,7 @@ fn first<T>(name: &str, pick: impl Fn(&nix::ifaddrs::InterfaceAddress) -> Option
 }
 
 /// An interface's first IPv4 address, with the prefix of its network.
-pub(crate) fn ipv4(text: &str) -> Option<(Ipv4Addr, Prefix4)> {
+pub fn ipv4(text: &str) -> Option<(Ipv4Addr, Prefix4)> {
     let name = interface(text, &["ip", "ip4", "ipnet", "ip4net", "ipprefix", "ip4prefix"])?;
     first(name, |a| {
         let address = a.address.as_ref()?.as_sockaddr_in()?.ip();
@@ -39,7 +39,7 @@ pub(crate) fn ipv4(text: &str) -> Option<(Ipv4Addr, Prefix4)> {
 }
 
 /// The gateway of the default route that leaves by an interface.
-pub(crate) fn gateway(name: &str) -> Option<Ipv4Addr> {
+pub fn gateway(name: &str) -> Option<Ipv4Addr> {
     let routes = std::fs::read_to_string("/proc/net/route").ok()?;
     routes.lines().find_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -51,7 +51,7 @@ pub(crate) fn gateway(name: &str) -> Option<Ipv4Addr> {
 }
 
 /// An interface's first IPv6 address that is not link-local, or its link-local one, with the prefix of its network.
-pub(crate) fn ipv6(text: &str) -> Option<(Ipv6Addr, Prefix6)> {
+pub fn ipv6(text: &str) -> Option<(Ipv6Addr, Prefix6)> {
     let name = interface(text, &["ip6", "ip6net", "ip6prefix"])?;
     let any = |local: bool| {
         first(name, |a| {

@@ -8,11 +8,12 @@ use crate::clock::Nanos;
 
 /// When each timer expires. Only who holds the element's lock changes them, except for [`CommonTimers::due`].
 #[derive(Debug, Default)]
-pub(crate) struct CommonTimers(Mutex<Vec<(u32, Nanos)>>);
+pub struct CommonTimers(Mutex<Vec<(u32, Nanos)>>);
 
 /// What is to be done with a timer that has expired on the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub enum Due {
+    /// It is due.
     Now,
     /// It has been set again.
     At(Nanos),
@@ -25,23 +26,25 @@ impl CommonTimers {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    pub(crate) fn get(&self, timer: u32) -> Option<Nanos> {
+    /// When a timer expires, if it is set.
+    pub fn get(&self, timer: u32) -> Option<Nanos> {
         self.all().iter().find(|(t, _)| *t == timer).map(|(_, at)| *at)
     }
 
     /// All that are set.
-    pub(crate) fn list(&self) -> Vec<(u32, Nanos)> {
+    pub fn list(&self) -> Vec<(u32, Nanos)> {
         self.all().clone()
     }
 
-    pub(crate) fn set(&self, timer: u32, at: Option<Nanos>) {
+    /// Sets a timer, or stops it.
+    pub fn set(&self, timer: u32, at: Option<Nanos>) {
         let mut all = self.all();
         all.retain(|(t, _)| *t != timer);
         all.extend(at.map(|at| (timer, at)));
     }
 
     /// Takes a timer if it is due at `now`.
-    pub(crate) fn due(&self, timer: u32, now: Nanos) -> Due {
+    pub fn due(&self, timer: u32, now: Nanos) -> Due {
         let mut all = self.all();
         match all.iter().position(|(t, _)| *t == timer) {
             None => Due::Never,

@@ -24,13 +24,17 @@ impl std::fmt::Display for Processing {
 
 /// Allowed numbers of inputs and outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PortCounts {
-    pub(crate) inputs: (usize, usize),
-    pub(crate) outputs: Outputs,
+pub struct PortCounts {
+    /// The fewest and the most inputs.
+    pub inputs: (usize, usize),
+    /// Outputs likewise.
+    pub outputs: Outputs,
 }
 
+/// How many outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outputs {
+pub enum Outputs {
+    /// The fewest and the most.
     Range(usize, usize),
     /// As many as there are inputs, plus this many.
     LikeInputs(usize),
@@ -38,7 +42,7 @@ pub(crate) enum Outputs {
 
 impl PortCounts {
     /// Parses `1/1`, `1-/=`, `0/1-2`, `-/6`, `=+`, `5`.
-    pub(crate) fn parse(code: &str) -> Option<PortCounts> {
+    pub fn parse(code: &str) -> Option<PortCounts> {
         if code == "=" {
             return Some(PortCounts { inputs: (0, usize::MAX), outputs: Outputs::LikeInputs(0) });
         }
@@ -52,7 +56,7 @@ impl PortCounts {
     }
 
     /// The number of inputs, and of outputs, allowed nearest to what is used.
-    pub(crate) fn nearest(&self, inputs: usize, outputs: usize) -> (usize, usize) {
+    pub fn nearest(&self, inputs: usize, outputs: usize) -> (usize, usize) {
         let inputs = inputs.clamp(self.inputs.0, self.inputs.1);
         let outputs = match self.outputs {
             Outputs::Range(low, high) => outputs.clamp(low, high),
@@ -61,11 +65,13 @@ impl PortCounts {
         (inputs, outputs)
     }
 
-    pub(crate) fn describe_inputs(&self) -> String {
+    /// In words.
+    pub fn describe_inputs(&self) -> String {
         describe(self.inputs, "input")
     }
 
-    pub(crate) fn describe_outputs(&self) -> String {
+    /// In words.
+    pub fn describe_outputs(&self) -> String {
         match self.outputs {
             Outputs::Range(low, high) => describe((low, high), "output"),
             Outputs::LikeInputs(0) => "as many outputs as inputs".into(),
@@ -95,7 +101,7 @@ fn range(text: &str) -> Option<(usize, usize)> {
 }
 
 /// The letter of port `port` in one side of a processing code; the last letter repeats.
-pub(crate) fn processing(code: &str, output: bool, port: usize) -> Processing {
+pub fn processing(code: &str, output: bool, port: usize) -> Processing {
     let (inputs, outputs) = code.split_once('/').unwrap_or((code, code));
     let side = if output { outputs } else { inputs };
     match side.chars().nth(port).or(side.chars().last()) {
@@ -148,7 +154,7 @@ fn flow_set(side: &str, port: usize) -> FlowSet {
 }
 
 /// Whether packets flow from input `input` to output `output` under a flow code.
-pub(crate) fn flows(code: &str, input: usize, output: usize) -> bool {
+pub fn flows(code: &str, input: usize, output: usize) -> bool {
     let (inputs, outputs) = code.split_once('/').unwrap_or((code, code));
     let (a, b) = (flow_set(inputs, input), flow_set(outputs, output));
     match (a.negated, b.negated) {
@@ -160,13 +166,13 @@ pub(crate) fn flows(code: &str, input: usize, output: usize) -> bool {
 }
 
 /// The outputs, of `outputs`, that packets flow to from input `input`.
-pub(crate) fn flows_to(code: &str, input: usize, outputs: usize) -> impl Iterator<Item = usize> + use<'_> {
+pub fn flows_to(code: &str, input: usize, outputs: usize) -> impl Iterator<Item = usize> + use<'_> {
     let (range, all) = candidates(code, input, outputs);
     range.filter(move |output| all || flows(code, input, *output))
 }
 
 /// The inputs, of `inputs`, from which packets flow to output `output`.
-pub(crate) fn flows_from(code: &str, output: usize, inputs: usize) -> impl Iterator<Item = usize> + use<'_> {
+pub fn flows_from(code: &str, output: usize, inputs: usize) -> impl Iterator<Item = usize> + use<'_> {
     let (range, all) = candidates(code, output, inputs);
     range.filter(move |input| all || flows(code, *input, output))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who may control the router, as the command line says: once for the process, whatever configuration runs.
+//! Who may control the router, as the command line says, once for the process.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -30,20 +30,5 @@ impl Policy {
     /// The process's policy; without one, TCP ports need a token.
     pub fn of_process() -> &'static Policy {
         POLICY.get().unwrap_or(&STRICT)
-    }
-}
-
-/// The number of a group by its name or number.
-///
-/// # Errors
-/// There is no such group.
-pub fn group(name: &str) -> Result<u32, String> {
-    if let Ok(number) = name.parse() {
-        return Ok(number);
-    }
-    match nix::unistd::Group::from_name(name) {
-        Ok(Some(group)) => Ok(group.gid.as_raw()),
-        Ok(None) => Err(format!("there is no group '{name}'")),
-        Err(why) => Err(format!("group '{name}': {why}")),
     }
 }

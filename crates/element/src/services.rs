@@ -51,7 +51,7 @@ const KNOWN: &[(&str, u16)] = &[
 ];
 
 /// The port of a service, for a protocol by number.
-pub(crate) fn port(name: &str, protocol: u8) -> Option<u16> {
+pub fn port(name: &str, protocol: u8) -> Option<u16> {
     if let Some((_, port)) = KNOWN.iter().find(|(known, _)| *known == name) {
         return Some(*port);
     }

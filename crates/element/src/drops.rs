@@ -196,7 +196,7 @@ impl DropCounts {
     }
 
     /// A reason for which more were dropped than `before`.
-    pub(crate) fn since(&self, before: &DropCounts) -> Option<Reason> {
+    pub fn since(&self, before: &DropCounts) -> Option<Reason> {
         let earlier = |reason: Reason| before.0.as_ref().map_or(0, |counts| counts[reason as usize]);
         self.iter().find(|(reason, n)| *n > earlier(*reason)).map(|(reason, _)| reason)
     }

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::input::{Found, Input};
-use super::token::Token;
-use super::{GREETING, Handlers};
-use crate::handler::{Access, HandlerError, Llrpc};
+use crate::input::{Found, Input};
+use crate::token::Token;
+use crate::{GREETING, Handlers};
+use element::{Access, HandlerError, Llrpc};
 
 /// One connection, see [`control`](super).
 #[derive(Debug)]
@@ -283,8 +283,8 @@ fn printable(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::input::{DATA_MAX, LINE_MAX};
     use super::*;
+    use crate::input::{DATA_MAX, LINE_MAX};
 
     /// Handlers `x.r` (reads its parameter), `x.w`, `x.rw`, `g` (global); a value of `bad` fails.
     #[derive(Default)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where control sockets listen. A Unix socket is its owner's alone from its first moment, whatever the umask, and the only
-//! file that is ever removed for one is a socket of this user's that nobody serves.
+//! Where control sockets listen. A Unix socket belongs to its owner alone from its first moment, with any umask. The only
+//! file that is ever removed for one is a socket of this user that nobody serves.
 
 use std::io::{self, ErrorKind};
 use std::net::{TcpListener, TcpStream};

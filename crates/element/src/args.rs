@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 
 use lang::{Diagnostic, config};
 
-use crate::element::Class;
+use crate::hide::{self, Find};
 use crate::ports::Processing;
 use crate::values::BETWEEN;
 
@@ -88,13 +88,13 @@ impl<'a> Args<'a> {
     }
 
     /// Says how inputs and outputs work.
-    pub(crate) fn with_processing(mut self, inputs: &'a [Processing], outputs: &'a [Processing]) -> Args<'a> {
+    pub fn with_processing(mut self, inputs: &'a [Processing], outputs: &'a [Processing]) -> Args<'a> {
         self.processing = (inputs, outputs);
         self
     }
 
     /// Says which grace periods tables belong to.
-    pub(crate) fn with_rcu(mut self, rcu: &sync::rcu::Domain) -> Args<'a> {
+    pub fn with_rcu(mut self, rcu: &sync::rcu::Domain) -> Args<'a> {
         self.rcu = rcu.clone();
         self
     }
@@ -346,16 +346,16 @@ impl<'a> Args<'a> {
     }
 
     /// Reports what was wrong, and arguments that nobody asked for.
-    pub fn finish(mut self, element: &lang::Element, class: &Class) -> Vec<Diagnostic> {
+    pub fn finish(mut self, element: &lang::Element, secrets: Option<Find>) -> Vec<Diagnostic> {
         let helps = self.report_unused();
         let mut help = helps.first().cloned();
         if help.is_none() && !self.asked.is_empty() {
-            help = Some(format!("'junctor elements {}' prints its manual", class.name));
+            help = Some(format!("'junctor elements {}' prints its manual", element.class));
         }
         let span = element.config_span.unwrap_or(element.span);
-        let what = format!("While configuring '{} :: {}'", element.name, class.name);
+        let what = format!("While configuring '{} :: {}'", element.name, element.class);
         let found = |found: Diagnostic, message: String| {
-            let label = format!("in the arguments of this {}", class.name);
+            let label = format!("in the arguments of this {}", element.class);
             found.at(span).label(label).during(element.span, what.clone(), message)
         };
         let named = |message: &str| format!("{}: {message}", element.name);
@@ -366,7 +366,7 @@ impl<'a> Args<'a> {
             .collect::<Vec<_>>();
         let mut click = self.click;
         let errors = self.errors.into_iter().enumerate().map(|(i, message)| {
-            let message = crate::secrets::message(class, &message);
+            let message = hide::message(secrets, &message);
             let text = named(&message);
             let error = found(Diagnostic::error("E0301", text), click.remove(&i).unwrap_or(message));
             match &help {

@@ -2,7 +2,7 @@
 //! The ports of all elements: how each works, and what it is connected to.
 //!
 //! A configuration may have a million elements with a port or two each, so all ports of one side lie one after the other in a few
-//! vectors. A router has them once; whoever wants those of one element looks at them by a [`Ports`].
+//! vectors. A router has them once. [`Ports`] shows those of one element.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Port<'a> {
 
 /// The ports of one side of all elements: those of element `e` are the places `base[e]..base[e + 1]`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Side {
+pub struct Side {
     base: Vec<u32>,
     processing: Vec<Processing>,
     /// The peers of the port at place `p` are `peers[first[p]..first[p + 1]]`.
@@ -46,10 +46,7 @@ pub(crate) struct Side {
 
 impl Side {
     /// The ports of elements that have so many each, connected by `links`: an end of this side, and its peer.
-    pub(crate) fn new(
-        counts: &IndexVec<ElementId, usize>,
-        links: impl Iterator<Item = (End, End)> + Clone,
-    ) -> Side {
+    pub fn new(counts: &IndexVec<ElementId, usize>, links: impl Iterator<Item = (End, End)> + Clone) -> Side {
         let mut base = Vec::with_capacity(counts.len() + 1);
         let mut all = 0u32;
         for count in counts {
@@ -77,7 +74,7 @@ impl Side {
     }
 
     /// How many ports there are in all.
-    pub(crate) fn len(&self) -> usize {
+    pub fn ports(&self) -> usize {
         self.processing.len()
     }
 
@@ -88,29 +85,29 @@ impl Side {
     }
 
     /// The ports of an element.
-    pub(crate) fn of(&self, element: ElementId) -> Ports<'_> {
+    pub fn of(&self, element: ElementId) -> Ports<'_> {
         let Range { start: from, end: to } = self.range(element);
         Ports { side: self, from, to }
     }
 
     /// The ports of each element in turn.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (ElementId, Ports<'_>)> {
+    pub fn each(&self) -> impl Iterator<Item = (ElementId, Ports<'_>)> {
         first_ids(self.base.len().saturating_sub(1)).map(|e| (e, self.of(e)))
     }
 
     /// How a port works, if the element has it.
-    pub(crate) fn processing(&self, end: End) -> Option<Processing> {
+    pub fn processing(&self, end: End) -> Option<Processing> {
         self.of(end.element).get(end.port).map(|p| p.processing)
     }
 
     /// The processing of an element's ports, to be changed.
-    pub(crate) fn processing_mut(&mut self, element: ElementId) -> &mut [Processing] {
+    pub fn processing_mut(&mut self, element: ElementId) -> &mut [Processing] {
         let range = self.range(element);
         &mut self.processing[range]
     }
 
     /// Of all ports.
-    pub(crate) fn all_processing_mut(&mut self) -> &mut [Processing] {
+    pub fn all_processing_mut(&mut self) -> &mut [Processing] {
         &mut self.processing
     }
 }
@@ -162,14 +159,18 @@ impl<'a> Ports<'a> {
 
 /// Both sides of all elements of a router.
 #[derive(Debug, Default)]
-pub(crate) struct Wiring {
-    pub(crate) inputs: Side,
-    pub(crate) outputs: Side,
+pub struct Wiring {
+    /// Inputs.
+    pub inputs: Side,
+    /// Outputs.
+    pub outputs: Side,
 }
 
 /// The ports of one element of a router.
 #[derive(Clone, Debug)]
-pub(crate) struct Wired {
-    pub(crate) wiring: Arc<Wiring>,
-    pub(crate) element: ElementId,
+pub struct Wired {
+    /// All ports of the router.
+    pub wiring: Arc<Wiring>,
+    /// The element.
+    pub element: ElementId,
 }

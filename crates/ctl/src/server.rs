@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A control socket with its clients, served by threads beside the workers.
+//! A control socket with its clients, served by threads of their own.
 //!
 //! What one client can cost is bounded:
 //!
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
 
-use super::places::{Listener, Peer, Stream};
-use super::{Handlers, Policy, Session, Token};
-use crate::build::lock;
-use crate::handler::{Access, HandlerError, Llrpc};
+use crate::lock;
+use crate::places::{Listener, Peer, Stream};
+use crate::{Handlers, Policy, Session, Token};
+use element::{Access, HandlerError, Llrpc};
 
 /// Bytes that all clients may hold, before those of more than [`OWN_SHARE`] are refused.
 const MOST_HELD: usize = 64 << 20;
@@ -244,7 +244,7 @@ impl Client {
 impl Common {
     fn accept(self: &Arc<Self>) {
         loop {
-            let before = crate::clock::thread_cpu_ns();
+            let before = element::clock::thread_cpu_ns();
             match self.listener.accept() {
                 Ok((stream, peer)) => self.welcome(stream, &peer),
                 Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
@@ -258,7 +258,7 @@ impl Common {
                     std::thread::sleep(Duration::from_millis(50));
                 }
             }
-            self.pay(crate::clock::thread_cpu_ns().saturating_sub(before));
+            self.pay(element::clock::thread_cpu_ns().saturating_sub(before));
         }
     }
 
@@ -406,12 +406,12 @@ impl<'a> Conversation<'a> {
         let mut handlers = Watched { handlers, common: self.common, peer: self.peer.0.clone(), grown: 0 };
         let mut bytes = [0; 4096];
         loop {
-            let before = crate::clock::thread_cpu_ns();
+            let before = element::clock::thread_cpu_ns();
             self.obey(&mut handlers)?;
             if self.session.is_done() {
                 return Ok(());
             }
-            self.common.pay(crate::clock::thread_cpu_ns().saturating_sub(before));
+            self.common.pay(element::clock::thread_cpu_ns().saturating_sub(before));
             match self.receive(&mut bytes) {
                 Ok(0) => self.session.end(),
                 Ok(n) => self.session.receive(&bytes[..n]),

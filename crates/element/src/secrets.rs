@@ -1,49 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Configurations without their secrets, for handlers and recordings.
 //!
-//! A class says by [`Class::secrets`](crate::Class::secrets) where secrets stand in an argument of its elements. What is shown has [`HIDDEN`] in their
-//! place.
+//! A class says by [`Class::secrets`](crate::Class::secrets) where secrets stand in an argument of its elements. What is shown has
+//! [`HIDDEN`](crate::HIDDEN) in their place.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use lang::Graph;
 use lang::config::split_args;
 
-use crate::element::{Class, Registry};
+use crate::element::Class;
+use crate::hide::{HIDDEN, hide, shown};
 use crate::ids::{ElementId, IndexVec};
-
-/// What stands in the place of a secret.
-pub const HIDDEN: &str = "***";
-
-/// Where secrets stand in an argument, or in a message that shows one: ranges of bytes in their order.
-pub type Find = fn(text: &str) -> Vec<Range<usize>>;
-
-/// A configuration string of a class's element without its secrets.
-pub(crate) fn shown<'a>(class: &Class, config: &'a str) -> Cow<'a, str> {
-    let Some(find) = class.secrets else { return config.into() };
-    let arguments = split_args(config);
-    if arguments.iter().all(|argument| find(&argument.text).is_empty()) {
-        return config.into();
-    }
-    let hidden: Vec<String> = arguments.iter().map(|argument| hide(&argument.text, find)).collect();
-    hidden.join(", ").into()
-}
-
-/// A message about an element of a class, without its secrets.
-pub(crate) fn message(class: &Class, message: &str) -> String {
-    class.secrets.map_or_else(|| message.to_owned(), |find| hide(message, find))
-}
-
-fn hide(argument: &str, find: Find) -> String {
-    let (mut text, mut from) = (String::new(), 0);
-    for secret in find(argument) {
-        text.push_str(argument.get(from..secret.start).unwrap_or_default());
-        text.push_str(HIDDEN);
-        from = secret.end;
-    }
-    text + argument.get(from..).unwrap_or_default()
-}
+use crate::registry::Registry;
 
 /// A configuration whose elements' classes are found by `class`, without secrets.
 fn graph_shown(graph: &Graph, class: impl Fn(usize) -> Option<&'static Class>) -> Cow<'_, Graph> {
@@ -55,7 +24,7 @@ fn graph_shown(graph: &Graph, class: impl Fn(usize) -> Option<&'static Class>) -
     let mut copy = graph.clone();
     for e in elements {
         let Some(class) = class(e) else { continue };
-        copy.elements[e].config = shown(class, &graph.elements[e].config).as_ref().into();
+        copy.elements[e].config = shown(class.secrets, &graph.elements[e].config).as_ref().into();
     }
     Cow::Owned(copy)
 }
@@ -71,13 +40,13 @@ pub fn message_without_secrets(message: String, registry: &Registry) -> String {
 }
 
 /// The same for elements of these classes.
-pub(crate) fn flat(graph: &Graph, classes: &IndexVec<ElementId, &'static Class>) -> String {
+pub fn flat(graph: &Graph, classes: &IndexVec<ElementId, &'static Class>) -> String {
     graph_shown(graph, |e| classes.get(ElementId::new(e)).copied()).to_click()
 }
 
 /// The configuration as it was written, without secrets. Where the text does not have one of them, the flat configuration is shown instead: a
 /// variable of the command line may hold it, for example.
-pub(crate) fn text(graph: &Graph, classes: &IndexVec<ElementId, &'static Class>) -> String {
+pub fn text(graph: &Graph, classes: &IndexVec<ElementId, &'static Class>) -> String {
     let mut secrets: Vec<String> = Vec::new();
     for (element, class) in graph.elements.iter().zip(classes) {
         let Some(find) = class.secrets else { continue };
@@ -122,6 +91,8 @@ fn without_word(text: &str, word: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     /// What stands behind KEY.
@@ -138,11 +109,11 @@ mod tests {
 
     #[test]
     fn arguments_are_shown_without_secrets() {
-        let check = |config: &str, want: &str| assert_eq!(shown(&SAFE, config), want);
+        let check = |config: &str, want: &str| assert_eq!(shown(SAFE.secrets, config), want);
         check("a, KEY b,c", "a, KEY ***, c");
         check("a,b", "a,b");
         check("", "");
-        assert_eq!(shown(&PLAIN, "KEY b"), "KEY b");
+        assert_eq!(shown(PLAIN.secrets, "KEY b"), "KEY b");
         let registry = Registry::new([&SAFE, &PLAIN]);
         assert_eq!(message_without_secrets("KEY b".into(), &registry), "KEY ***");
         assert_eq!(message_without_secrets("a KEY".into(), &registry), "a KEY");

@@ -11,7 +11,7 @@ use wire::MacAddr;
 use crate::names::{Names, TCP, UDP};
 
 /// How the error begins for a number that its type does not hold.
-pub(crate) const BETWEEN: &str = "it must lie between ";
+pub const BETWEEN: &str = "it must lie between ";
 
 /// A type that an argument can have.
 pub trait FromArg: Sized {

@@ -4,8 +4,8 @@
 //! A handler belongs to an element, but an element may have an instance on each worker. [`Merge`] says how the
 //! instances' answers become one; writes reach every instance.
 
-use crate::control::Policy;
 use crate::drops::Reason;
+use crate::policy::Policy;
 
 /// What a handler allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct Handler {
     /// The argument that a write replaces in the text that `config` shows: its position, if it has one, and its keyword.
     pub argument: Option<(Option<usize>, &'static str)>,
     /// The engine answers it, for every element whose class has none of this name.
-    pub(crate) common: bool,
+    pub common: bool,
 }
 
 impl Handler {
@@ -105,7 +105,7 @@ impl Handler {
     }
 
     /// Leaves the handler to the engine.
-    pub(crate) const fn common(mut self) -> Handler {
+    pub const fn common(mut self) -> Handler {
         self.common = true;
         self
     }
@@ -160,7 +160,7 @@ impl Llrpc {
 }
 
 /// A configuration whose argument `keyword`, or else the one at `position`, is `value`.
-pub(crate) fn with_argument(config: &str, position: Option<usize>, keyword: &str, value: &str) -> String {
+pub fn with_argument(config: &str, position: Option<usize>, keyword: &str, value: &str) -> String {
     let keyword_of = |arg: &str| {
         let (word, rest) = lang::config::shift_word(arg);
         let letters = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';

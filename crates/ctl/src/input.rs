@@ -168,7 +168,8 @@ impl Input {
             _ if stranger => Needs::Bytes(0),
             ("READUNTIL" | "WRITEUNTIL", 2..) => Needs::Until(self.start),
             (command @ ("READDATA" | "WRITEDATA" | "SETDATA" | "LLRPC"), 3) => {
-                let Some(len) = crate::parse_integer(&words[2]).and_then(|n| usize::try_from(n).ok()) else {
+                let Some(len) = element::parse_integer(&words[2]).and_then(|n| usize::try_from(n).ok())
+                else {
                     let why = format!("Syntax error in '{}'", command.to_ascii_lowercase());
                     return Err(Found::Refused { code: 500, why });
                 };
