@@ -16,7 +16,7 @@ use serde_json::json;
 
 use self::change::Change;
 use self::items::Item;
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use planes::Cpus;
 use planes::machine::{Machine, Roots};
 
@@ -124,7 +124,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             let named = |i: &&Item| i.id == *what || engine::glob_match(what, &i.id);
             let found: Vec<&Item> = items.iter().filter(named).collect();
             if found.is_empty() {
-                return cli::fail(format!(
+                return outcome::fail(format!(
                     "there is no '{what}'; 'junctor affinity list --all' names what there is"
                 ));
             }
@@ -142,7 +142,9 @@ pub(crate) fn main(args: &Args) -> u8 {
                 && only.without(&machine.online()) == *only
             {
                 let online = machine.online();
-                return cli::usage(format!("none of the CPUs {only} is on line; this machine has {online}"));
+                return outcome::usage(format!(
+                    "none of the CPUs {only} is on line; this machine has {online}"
+                ));
             }
             let wish = spread::Wish {
                 devices: devices.clone(),
@@ -155,11 +157,11 @@ pub(crate) fn main(args: &Args) -> u8 {
         Command::Save { file } => {
             let text = saved::write(&items);
             if file.as_os_str() == "-" {
-                return cli::print_or_fail(text.as_bytes());
+                return outcome::print_or_fail(text.as_bytes());
             }
             match std::fs::write(file, text) {
                 Ok(()) => exit::SUCCESS,
-                Err(why) => cli::fail(format!("{}: {why}", file.display())),
+                Err(why) => outcome::fail(format!("{}: {why}", file.display())),
             }
         }
         Command::Restore { file, how } => restore(&roots, &machine, &items, file, how),
@@ -167,14 +169,14 @@ pub(crate) fn main(args: &Args) -> u8 {
 }
 
 fn bad_cpus(text: &str) -> u8 {
-    cli::usage(format!("expected CPUs such as 0,2-3 or 'none', not '{text}'"))
+    outcome::usage(format!("expected CPUs such as 0,2-3 or 'none', not '{text}'"))
 }
 
 fn no_device(name: &str, items: &[Item]) -> u8 {
     let mut names: Vec<&str> = items.iter().map(|i| i.device.as_str()).filter(|d| !d.is_empty()).collect();
     names.dedup();
     let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    cli::fail(format!("no device '{name}' has a place on CPUs here; those that have: {known}"))
+    outcome::fail(format!("no device '{name}' has a place on CPUs here; those that have: {known}"))
 }
 
 fn list(machine: &Machine, mut items: Vec<Item>, devices: &[String], by: By, all: bool, json: bool) -> u8 {
@@ -189,16 +191,16 @@ fn list(machine: &Machine, mut items: Vec<Item>, devices: &[String], by: By, all
         (_, By::Device) => table::by_device(&items),
         (_, By::Cpu) => table::by_cpu(machine, &items),
     };
-    cli::print_or_fail(text.as_bytes())
+    outcome::print_or_fail(text.as_bytes())
 }
 
 fn restore(roots: &Roots, machine: &Machine, items: &[Item], file: &std::path::Path, how: &How) -> u8 {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
-        Err(why) => return cli::fail(format!("{}: {why}", file.display())),
+        Err(why) => return outcome::fail(format!("{}: {why}", file.display())),
     };
     match saved::read(&text, items) {
-        Err(why) => cli::usage(format!("{}: {why}", file.display())),
+        Err(why) => outcome::usage(format!("{}: {why}", file.display())),
         Ok(wanted) => {
             for missing in &wanted.missing {
                 errln!("junctor: {missing} is not here any more; passed over");
@@ -213,7 +215,7 @@ fn make(roots: &Roots, machine: &Machine, changes: Vec<Change>, how: &How) -> u8
     let wrong: Vec<String> = changes.iter().filter_map(|c| c.check(machine).err()).collect();
     if let [first, rest @ ..] = &wrong[..] {
         let more = if rest.is_empty() { String::new() } else { format!(" (and {} more alike)", rest.len()) };
-        return cli::usage(format!("{first}{more}; nothing was changed"));
+        return outcome::usage(format!("{first}{more}; nothing was changed"));
     }
     let (mut status, mut text, mut list) = (exit::SUCCESS, String::new(), Vec::new());
     for change in &changes {
@@ -239,5 +241,5 @@ fn make(roots: &Roots, machine: &Machine, changes: Vec<Change>, how: &How) -> u8
             "changes": list });
         text = format!("{object}\n");
     }
-    status.max(cli::print_or_fail(text.as_bytes()))
+    status.max(outcome::print_or_fail(text.as_bytes()))
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::config::Source;
 use crate::ctl::{self, Which};
 use crate::reconfigure::{APPLY, CONFIRM, ROLLBACK};
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use client::{Client, Failure, lost};
 use conf::Form;
 
@@ -50,7 +50,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let (status, diff, said) = match execute(args) {
         Ok((diff, said)) => (exit::SUCCESS, diff.map(Box::new), Ok(said)),
         Err(Trouble::Configuration) => return exit::USAGE,
-        Err(Trouble::Usage(why)) => return cli::usage(why),
+        Err(Trouble::Usage(why)) => return outcome::usage(why),
         Err(Trouble::Router(diff, failure)) => {
             let (why, status) = (failure.to_string(), ctl::status(&failure));
             (status, diff, Err(why))
@@ -62,11 +62,11 @@ pub(crate) fn main(args: &Args) -> u8 {
             Ok(said) => object["message"] = json!(said),
             Err(why) => object["error"] = json!({ "message": why }),
         }
-        cli::print_or_fail(format!("{object}\n").as_bytes());
+        outcome::print_or_fail(format!("{object}\n").as_bytes());
         return status;
     }
     match said {
-        Ok(said) => cli::print_or_fail(format!("{}\n", said.trim_end()).as_bytes()),
+        Ok(said) => outcome::print_or_fail(format!("{}\n", said.trim_end()).as_bytes()),
         Err(why) => {
             errln!("junctor: {}", why.trim_end());
             status

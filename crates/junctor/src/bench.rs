@@ -9,7 +9,7 @@ mod scaling;
 use ::bench::{Failure, Findings};
 use clap::Subcommand;
 
-use crate::cli;
+use crate::outcome;
 
 /// Measure the engine's own parts.
 #[derive(Clone, Debug, clap::Args)]
@@ -57,7 +57,7 @@ pub(crate) fn main(args: Args) -> u8 {
 /// Prints what a benchmark found, or says why it found nothing; returns the exit status.
 fn show(command: &str, found: Result<Findings, Failure>, as_json: bool) -> u8 {
     match found {
-        Ok(found) => cli::show(command, &found.conditions, &found.results, as_json),
+        Ok(found) => outcome::show(command, &found.conditions, &found.results, as_json),
         Err(why) => tell(&why),
     }
 }
@@ -65,7 +65,7 @@ fn show(command: &str, found: Result<Findings, Failure>, as_json: bool) -> u8 {
 /// Says why a benchmark found nothing; returns the exit status.
 fn tell(failure: &Failure) -> u8 {
     match failure {
-        Failure::Usage(why) => cli::usage(why),
-        Failure::Failed(why) => cli::fail(why),
+        Failure::Usage(why) => outcome::usage(why),
+        Failure::Failed(why) => outcome::fail(why),
     }
 }

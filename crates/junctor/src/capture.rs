@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::ctl::{self, Which};
 use crate::observe::client::{Watched, fetch, watch_ended};
 use crate::observe::records::{Capture, Line, Order};
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use client::{Client, lost};
 
 pub(crate) mod sink;
@@ -71,17 +71,21 @@ pub(crate) fn main(args: &Args) -> u8 {
         None => None,
         Some((_, Some(time))) if !time.is_zero() => Some(time),
         Some((text, _)) => {
-            return cli::usage(format!("--time expects a time above 0 such as 5s, not '{text}'"));
+            return outcome::usage(format!("--time expects a time above 0 such as 5s, not '{text}'"));
         }
     };
     if args.ring_size.is_some() && args.write.as_deref().is_some_and(|file| file.as_os_str() == "-") {
-        return cli::usage("--ring-size expects files to write in turn, not standard output: name one by -w");
+        return outcome::usage(
+            "--ring-size expects files to write in turn, not standard output: name one by -w",
+        );
     }
     let size = match args.ring_size.as_deref().map(|text| (text, size(text))) {
         None => None,
         Some((_, Some(size))) => Some(size),
         Some((text, None)) => {
-            return cli::usage(format!("--ring-size expects bytes such as 100000, 64K or 10M, not '{text}'"));
+            return outcome::usage(format!(
+                "--ring-size expects bytes such as 100000, 64K or 10M, not '{text}'"
+            ));
         }
     };
     let mut client = match ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost)) {
@@ -107,7 +111,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(sink) => sink,
         Err(why) => {
             let _ = fetch::stop(&mut client, session);
-            return cli::fail(why);
+            return outcome::fail(why);
         }
     };
     run(args, client, session, sink, time)
@@ -151,7 +155,7 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
             Err(why) => {
                 let _ = sink.end(0);
                 let why = watch_ended(why).to_string();
-                return cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
+                return outcome::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
             }
         };
         if lines.iter().any(|line| matches!(line, Line::Packet { .. })) {
@@ -173,8 +177,11 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
                 }
                 Line::End { lost, passed_over } => {
                     if let (Err(why), exit::SUCCESS) = (sink.end(lost), status) {
-                        status =
-                            cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
+                        status = outcome::fail(format!(
+                            "{why}; kept: {} packets{}",
+                            sink.kept(written),
+                            sink.shown()
+                        ));
                     }
                     return ended(written, lost, passed_over, &sink, status);
                 }
@@ -183,7 +190,8 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
             if let Err(why) = done
                 && status == exit::SUCCESS
             {
-                status = cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
+                status =
+                    outcome::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
             }
         }
         if status != exit::SUCCESS || sink.is_closed() {
@@ -192,7 +200,7 @@ fn run(args: &Args, client: Client, session: u64, mut sink: Sink, time: Option<D
         if let Err(why) = sink.flush()
             && status == exit::SUCCESS
         {
-            status = cli::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
+            status = outcome::fail(format!("{why}; kept: {} packets{}", sink.kept(written), sink.shown()));
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::config::Source;
 use crate::explain::{Explained, queues, svg};
-use crate::{cli, exit, up};
+use crate::{exit, outcome, up};
 use conf::Form;
 
 /// Check a configuration and print all that is wrong with it.
@@ -50,7 +50,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
     let loaded = match args.source.load() {
         Ok(loaded) => loaded,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let mut diagnostics = loaded.diagnostics.clone();
     let registry = conf::registry(args.no_fuse);
@@ -68,13 +68,13 @@ pub(crate) fn main(args: &Args) -> u8 {
     };
     told(&diagnostics);
     if let (true, Some(graph)) = (args.flat && !bad, &loaded.graph) {
-        return cli::print_or_fail(graph.to_click().as_bytes());
+        return outcome::print_or_fail(graph.to_click().as_bytes());
     }
     let wanted = args.explain || args.svg.is_some();
     if let (true, Some(graph), Some(Ok(checked))) = (wanted && !bad, &loaded.graph, checked) {
         let (workers, cores) = match conf::cores::planned(args.threads.as_deref()) {
             Ok(known) => known,
-            Err(why) => return cli::usage(why),
+            Err(why) => return outcome::usage(why),
         };
         let fused = checked.fused(&registry);
         match checked.plan(graph, workers, Box::new(queues)) {
@@ -99,7 +99,7 @@ pub(crate) fn main(args: &Args) -> u8 {
 fn deployment(args: &Args, path: &std::path::Path) -> u8 {
     let checked = match up::check(path) {
         Ok(checked) => checked,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let form = if args.json { Form::Json } else { Form::Full };
     checked.loaded.report(&checked.loaded.diagnostics, form, true);
@@ -112,10 +112,10 @@ fn deployment(args: &Args, path: &std::path::Path) -> u8 {
 /// Prints and draws how a configuration will run.
 fn explain(args: &Args, explained: &Explained<'_>, diagnostics: impl FnOnce() -> Value) -> u8 {
     match args.svg.as_deref() {
-        Some("-") => return cli::print_or_fail(svg::draw(explained).as_bytes()),
+        Some("-") => return outcome::print_or_fail(svg::draw(explained).as_bytes()),
         Some(file) => {
             if let Err(why) = std::fs::write(file, svg::draw(explained)) {
-                return cli::fail(format!("{file}: {why}"));
+                return outcome::fail(format!("{file}: {why}"));
             }
         }
         None => {}
@@ -124,9 +124,9 @@ fn explain(args: &Args, explained: &Explained<'_>, diagnostics: impl FnOnce() ->
         (true, true) => {
             let mut plan = explained.json();
             plan["diagnostics"] = diagnostics();
-            cli::print_or_fail(format!("{plan}\n").as_bytes())
+            outcome::print_or_fail(format!("{plan}\n").as_bytes())
         }
-        (true, false) => cli::print_or_fail(explained.text().as_bytes()),
+        (true, false) => outcome::print_or_fail(explained.text().as_bytes()),
         _ => exit::SUCCESS,
     }
 }

@@ -7,13 +7,10 @@ mod pages;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
-use report::measure::{self, Measured};
-use report::say;
-use serde_json::Value;
 
 use crate::{
     affinity, apply, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib, init,
-    ipsec, lab, parallelize, plan, profile, routing, run, top, trace, trial, trials, up,
+    ipsec, lab, outcome, parallelize, plan, profile, routing, run, top, trace, trial, trials, up,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -129,13 +126,13 @@ pub(crate) fn main() -> u8 {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "junctor", &mut script);
-            print_or_fail(&script)
+            outcome::print_or_fail(&script)
         }
         Command::Man { directory, markdown } => {
             let written = if markdown { pages::write(&directory) } else { write_man_pages(&directory) };
             match written {
                 Ok(()) => exit::SUCCESS,
-                Err(why) => fail(format!("cannot write pages to {}: {why}", directory.display())),
+                Err(why) => outcome::fail(format!("cannot write pages to {}: {why}", directory.display())),
             }
         }
     }
@@ -168,32 +165,6 @@ pub(crate) fn has_argument(command: &[&str], id: &str) -> Option<bool> {
 fn write_man_pages(directory: &std::path::Path) -> std::io::Result<()> {
     std::fs::create_dir_all(directory)?;
     clap_mangen::generate_to(Cli::command(), directory)
-}
-
-/// Reports a failure of the thing asked for.
-pub(crate) fn fail(what: impl std::fmt::Display) -> u8 {
-    errln!("junctor: {what}");
-    exit::FAILURE
-}
-
-/// Reports that what was asked for cannot be done that way.
-pub(crate) fn usage(what: impl std::fmt::Display) -> u8 {
-    errln!("junctor: {what}");
-    exit::USAGE
-}
-
-/// Writes to standard output, at once. A reader that has gone away is no failure of ours.
-pub(crate) fn print_or_fail(bytes: &[u8]) -> u8 {
-    say::deliver(bytes).map_or_else(|why| fail(format!("standard output: {why}")), |()| exit::SUCCESS)
-}
-
-/// Prints what a measuring command found, as a table or as JSON.
-pub(crate) fn show(command: &str, conditions: &Value, results: &[Measured], as_json: bool) -> u8 {
-    let text = match as_json {
-        true => format!("{}\n", measure::object(command, conditions, results)),
-        false => measure::table(results),
-    };
-    print_or_fail(text.as_bytes())
 }
 
 #[cfg(test)]

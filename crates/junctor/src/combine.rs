@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use lang::config::{split_args, split_words, unquote_string};
 use lang::{Connection, Element, Graph, PortRef};
 
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use conf::Source;
 
 /// The class of what stands for the cables between routers.
@@ -50,7 +50,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     };
     match made.and_then(|graph| write(&args.output, &graph.to_click())) {
         Ok(()) => exit::SUCCESS,
-        Err(why) => cli::usage(why),
+        Err(why) => outcome::usage(why),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use conf::{Form, Loaded, Origin};
 use harness::Failed;
 
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// Where a configuration comes from and what replaces its variables.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -103,8 +103,8 @@ pub(crate) fn not_measured(loaded: &Loaded, why: Failed) -> u8 {
             loaded.report(&errors, Form::Full, true);
             exit::USAGE
         }
-        Failed::Traffic(why) => cli::usage(why),
-        Failed::Silent => cli::fail(
+        Failed::Traffic(why) => outcome::usage(why),
+        Failed::Silent => outcome::fail(
             "no packet came out of the configuration; 'junctor bench engine --report' shows where they end",
         ),
     }

@@ -7,7 +7,7 @@ use client::{Client, Connection, Done, Failure, Want, lost};
 use serde_json::{Value, json};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// Read or write a handler of a running router.
 ///
@@ -117,7 +117,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err((code, (why, status))) => (*status, failure(args, code.clone(), why)),
     };
     if args.json {
-        cli::print_or_fail(format!("{object}\n").as_bytes());
+        outcome::print_or_fail(format!("{object}\n").as_bytes());
         return status;
     }
     match done {
@@ -127,7 +127,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             // It may have keys.
             let mut text = value.into_bytes();
             text.extend_from_slice(end.as_bytes());
-            let status = cli::print_or_fail(&text);
+            let status = outcome::print_or_fail(&text);
             text.zeroize();
             status
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use engine::clock::TimeSource;
 use engine::{Control, Options, Report, Router, Shared};
 
-use crate::cli;
+use crate::outcome;
 use harness::{Bench, Pattern};
 
 /// Run a router on in-process wires with live traffic: no root and no network card needed.
@@ -37,14 +37,14 @@ const ROUTER: &str = include_str!("../../../conf/ip-router.click");
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     if args.config {
-        return cli::print_or_fail(ROUTER.as_bytes());
+        return outcome::print_or_fail(ROUTER.as_bytes());
     }
     let cores: Vec<usize> =
         core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|c| c.id).collect();
     let workers = args.workers.unwrap_or(cores.len()).clamp(1, 64);
     let (mut router, devices) = match build(workers, cores) {
         Ok(built) => built,
-        Err(why) => return cli::fail(why),
+        Err(why) => return outcome::fail(why),
     };
     outln!("An IPv4 router (conf/ip-router.click) on two in-process wires, {workers} workers.");
     outln!("Traffic: mostly UDP through the router, and some packets that ought not to pass.\n");

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use engine::Router;
 
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// Print the manual of an element class, or list all classes.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,12 +30,12 @@ pub(crate) fn main(args: &Args) -> u8 {
             .iter()
             .map(|(name, manual)| format!("{name:width$}  {}\n", purpose(manual.unwrap_or_default())))
             .collect();
-        return cli::print_or_fail(lines.as_bytes());
+        return outcome::print_or_fail(lines.as_bytes());
     };
     let exact = all.iter().find(|(known, _)| known == name);
     let found = exact.or_else(|| all.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)));
     match found.and_then(|(_, manual)| *manual) {
-        Some(manual) => cli::print_or_fail(format!("{manual}\n").as_bytes()),
+        Some(manual) => outcome::print_or_fail(format!("{manual}\n").as_bytes()),
         None => {
             let near = lang::suggest(name, all.iter().map(|(name, _)| *name));
             let help = match (registry.foreign(name), near) {

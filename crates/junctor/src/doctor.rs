@@ -6,7 +6,7 @@ use std::path::Path;
 use planes::machine::{Machine, Roots};
 use serde_json::{Value, json};
 
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use report::measure;
 
 /// Report what this machine offers to the router: permissions, drivers, memory, interfaces; each shortfall with its fix.
@@ -74,7 +74,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             .collect();
         let object = json!({ "command": "doctor", "version": env!("CARGO_PKG_VERSION"),
             "machine": measure::machine(), "findings": list });
-        return cli::print_or_fail(format!("{object}\n").as_bytes());
+        return outcome::print_or_fail(format!("{object}\n").as_bytes());
     }
     let width = findings.iter().map(|f| f.what.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -84,7 +84,7 @@ pub(crate) fn main(args: &Args) -> u8 {
             text += &format!("{:8} {:width$}  -> {}\n", "", "", f.mend);
         }
     }
-    let status = cli::print_or_fail(text.as_bytes());
+    let status = outcome::print_or_fail(text.as_bytes());
     if status == exit::SUCCESS { exit::SUCCESS } else { status }
 }
 

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use engine::Reason;
 use serde_json::{Value, json};
 
-use crate::cli;
 use crate::ctl::{self, Which};
+use crate::outcome;
 use client::{Client, Failure, lost};
 
 /// What a running router dropped, by reason and element, or what the reasons mean.
@@ -45,7 +45,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
     let only = match args.reason.as_deref().map(find_reason).transpose() {
         Ok(only) => only,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     match read(args) {
         Ok(mut drops) => {
@@ -64,9 +64,9 @@ pub(crate) fn main(args: &Args) -> u8 {
 
 fn print(as_json: bool, object: &Value, text: &str) -> u8 {
     if as_json {
-        cli::print_or_fail(format!("{object}\n").as_bytes())
+        outcome::print_or_fail(format!("{object}\n").as_bytes())
     } else {
-        cli::print_or_fail(text.as_bytes())
+        outcome::print_or_fail(text.as_bytes())
     }
 }
 

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use conf::init;
 use elements::compound::arguments::is_interface_name;
 
-use crate::cli;
+use crate::outcome;
 
 /// Write a complete, commented configuration for named interfaces.
 #[derive(Clone, Debug, clap::Args)]
@@ -115,8 +115,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         What::Reflector { interfaces } => init::reflector(interfaces),
     };
     match text {
-        Ok(text) => cli::print_or_fail(text.as_bytes()),
-        Err(why) => cli::usage(why),
+        Ok(text) => outcome::print_or_fail(text.as_bytes()),
+        Err(why) => outcome::usage(why),
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
 use crate::ctl::{self, Which};
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use client::{Client, Failure, lost};
 
 /// Show and change the security associations and policies of a router's IPsecDatabase, in the words of 'ip xfrm'.
@@ -94,7 +94,7 @@ fn run(args: &Args) -> Result<u8, Failure> {
                 ),
                 false => format!("{}\n{policies}", table(&associations(&sas))),
             };
-            return Ok(cli::print_or_fail(text.as_bytes()));
+            return Ok(outcome::print_or_fail(text.as_bytes()));
         }
         Some(What::Monitor) => return monitor(&mut client, element),
         Some(What::State(change)) => ("sa", change),
@@ -104,12 +104,12 @@ fn run(args: &Args) -> Result<u8, Failure> {
         (Action::List, "sa") => {
             let sas = client.read(&format!("{element}.sas"))?;
             let text = if args.json { format!("{:#}\n", associations(&sas)) } else { sas };
-            return Ok(cli::print_or_fail(text.as_bytes()));
+            return Ok(outcome::print_or_fail(text.as_bytes()));
         }
         (Action::List, _) => {
             let policies = client.read(&format!("{element}.policies"))?;
             let text = if args.json { format!("{:#}\n", lines(&policies)) } else { policies };
-            return Ok(cli::print_or_fail(text.as_bytes()));
+            return Ok(outcome::print_or_fail(text.as_bytes()));
         }
         (Action::Flush, "sa") => "flush_sas".to_owned(),
         (Action::Flush, _) => "flush_policies".to_owned(),
@@ -127,7 +127,7 @@ fn monitor(client: &mut Client, element: &str) -> Result<u8, Failure> {
     loop {
         let text = client.read(&format!("{element}.events {PATIENCE_MS} {cursor}"))?;
         let (events, next) = split_cursor(&text);
-        if cli::print_or_fail(events.as_bytes()) != exit::SUCCESS {
+        if outcome::print_or_fail(events.as_bytes()) != exit::SUCCESS {
             return Ok(exit::FAILURE);
         }
         next.clone_into(&mut cursor);

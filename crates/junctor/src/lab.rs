@@ -11,7 +11,7 @@ use labs::planes::{self, manager};
 use labs::{Lab, Report, Wrong};
 use report::{page, text};
 
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// Repeat a published experiment on this machine, and see its figures next to the published ones.
 #[derive(Clone, Debug, clap::Args)]
@@ -83,11 +83,11 @@ impl Common {
             let written =
                 write("html", &page::render(&document)).and_then(|()| write("json", &format!("{json}\n")));
             if let Err(why) = written {
-                return cli::fail(format!("cannot write the report: {why}"));
+                return outcome::fail(format!("cannot write the report: {why}"));
             }
         }
         let out = if self.json { format!("{json}\n") } else { text::render(&document) };
-        cli::print_or_fail(out.as_bytes())
+        outcome::print_or_fail(out.as_bytes())
     }
 }
 
@@ -269,12 +269,12 @@ pub(crate) fn main(args: Args) -> u8 {
     };
     match common.prepare().and_then(|()| labs::run(&lab, &(&common).into())) {
         Ok(report) => common.publish(&report),
-        Err(Wrong::Usage(why)) => cli::usage(why),
-        Err(Wrong::Failure(why)) => cli::fail(why),
+        Err(Wrong::Usage(why)) => outcome::usage(why),
+        Err(Wrong::Failure(why)) => outcome::fail(why),
     }
 }
 
 /// The exit status of a plane that a lab has started.
 fn ended(how: Result<(), String>) -> u8 {
-    how.map_or_else(cli::fail, |()| exit::SUCCESS)
+    how.map_or_else(outcome::fail, |()| exit::SUCCESS)
 }

@@ -36,6 +36,7 @@ mod kept;
 mod lab;
 mod liveness;
 mod observe;
+mod outcome;
 mod parallelize;
 mod plan;
 mod profile;

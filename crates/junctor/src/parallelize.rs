@@ -6,7 +6,7 @@ use engine::balance::Handoff;
 use predict::{Goal, Outcome};
 
 use crate::config::{self, Source};
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// Rewrite a configuration so that it feeds more cores: flows are spread over workers where one task brings all packets, and
 /// every flow keeps its order.
@@ -58,7 +58,7 @@ impl From<&Args> for Goal {
 pub(crate) fn main(args: &Args) -> u8 {
     let mut loaded = match args.source.load() {
         Ok(loaded) => loaded,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     loaded.report(&loaded.diagnostics, Form::Full, true);
     let Some(graph) = loaded.graph.take() else { return exit::USAGE };
@@ -78,8 +78,8 @@ fn traffic_notes(loaded: &Loaded) -> String {
 
 fn print(outcome: &Outcome, goal: &Goal, args: &Args) -> u8 {
     if args.json {
-        return cli::print_or_fail(format!("{}\n", outcome.json(goal)).as_bytes());
+        return outcome::print_or_fail(format!("{}\n", outcome.json(goal)).as_bytes());
     }
     err!("{}", outcome.explain(goal));
-    if args.dry_run { exit::SUCCESS } else { cli::print_or_fail(outcome.text.as_bytes()) }
+    if args.dry_run { exit::SUCCESS } else { outcome::print_or_fail(outcome.text.as_bytes()) }
 }

@@ -8,7 +8,7 @@ use harness::Subject;
 use predict::Question;
 
 use crate::config::{self, Source};
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// Predict throughput, bottleneck and placement of a configuration on a number of cores, more than this machine's too.
 #[derive(Clone, Debug, clap::Args)]
@@ -56,7 +56,7 @@ impl From<&Args> for Question {
 pub(crate) fn main(args: &Args) -> u8 {
     let mut loaded = match args.source.load() {
         Ok(loaded) => loaded,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     loaded.report(&loaded.diagnostics, Form::Full, true);
     let Some(graph) = loaded.graph.take() else { return exit::USAGE };
@@ -68,11 +68,11 @@ pub(crate) fn main(args: &Args) -> u8 {
                 None => subject,
             }
         }
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     match predict::plan(&subject, &args.into()) {
-        Ok(forecast) if args.json => cli::print_or_fail(format!("{}\n", forecast.json()).as_bytes()),
-        Ok(forecast) => cli::print_or_fail(forecast.text().as_bytes()),
+        Ok(forecast) if args.json => outcome::print_or_fail(format!("{}\n", forecast.json()).as_bytes()),
+        Ok(forecast) => outcome::print_or_fail(forecast.text().as_bytes()),
         Err(why) => config::not_measured(&loaded, why),
     }
 }

@@ -9,7 +9,7 @@ use profile::export;
 use profile::file::Recording;
 use serde_json::json;
 
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use report::files;
 
 pub(crate) mod live;
@@ -94,12 +94,12 @@ const FOR_CHROME: usize = 500_000;
 fn load(path: &Path) -> Result<Recording, u8> {
     let unread = |e| {
         let file = path.display();
-        cli::usage(format!(
+        outcome::usage(format!(
             "cannot read {file}: {e}; name the file that 'junctor profile record -o FILE' has written"
         ))
     };
     let bytes = std::fs::read(path).map_err(unread)?;
-    Recording::read(&bytes).map_err(|e| cli::usage(format!("{}: {e}", path.display())))
+    Recording::read(&bytes).map_err(|e| outcome::usage(format!("{}: {e}", path.display())))
 }
 
 fn report(args: &ReportArgs) -> u8 {
@@ -115,7 +115,7 @@ fn report(args: &ReportArgs) -> u8 {
     } else {
         report.to_string()
     };
-    cli::print_or_fail(text.as_bytes())
+    outcome::print_or_fail(text.as_bytes())
 }
 
 fn export(args: &ExportArgs) -> u8 {
@@ -133,10 +133,11 @@ fn export(args: &ExportArgs) -> u8 {
         );
     }
     let named = |e: std::io::Error| match &args.output {
-        Some(path) => {
-            cli::fail(format!("cannot write {}: {e}; what was there before is there still", path.display()))
-        }
-        None => cli::fail(format!("standard output: {e}")),
+        Some(path) => outcome::fail(format!(
+            "cannot write {}: {e}; what was there before is there still",
+            path.display()
+        )),
+        None => outcome::fail(format!("standard output: {e}")),
     };
     let done = match &args.output {
         Some(path) => files::replace_privately(path, |file| write(args.format, &recording, file)),

@@ -13,7 +13,7 @@ use crate::kept::Kept;
 use crate::profile::live::Live;
 use crate::reconfigure::{self, Keeper, Offered};
 use crate::state::State;
-use crate::{calls, cli, control, devices, domain, exit, feeds, liveness, publish, wellbeing};
+use crate::{calls, control, devices, domain, exit, feeds, liveness, outcome, publish, wellbeing};
 use conf::{Form, cores, place};
 
 /// Run a configuration.
@@ -196,12 +196,12 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     loaded.report(&loaded.diagnostics, form, !args.no_warnings);
     let Some(mut graph) = loaded.graph.take() else { return unusable };
     if let Some(wrong) = args.share.as_ref().and_then(|_| devices::needs_all(&graph)) {
-        return cli::usage(wrong);
+        return outcome::usage(wrong);
     }
     if args.lock_memory
         && let Err(why) = lock_memory()
     {
-        return cli::fail(why);
+        return outcome::fail(why);
     }
     let own = graph.elements.len();
     let for_restarts = state.as_ref().map(|_| graph.clone());
@@ -209,7 +209,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     let kept = Kept::from_environment();
     let planes = match domain::of(args.icc.as_deref(), &graph) {
         Ok(planes) => planes,
-        Err(why) => return cli::fail(why),
+        Err(why) => return outcome::fail(why),
     };
     let (options, limit, patience) =
         match (options(args, kept.as_ref(), planes), time_limit(args), patience(args)) {
@@ -260,7 +260,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     if let Some(file) = &args.output
         && let Err(why) = write_flat(file, &router.shared().flat())
     {
-        return cli::fail(format!("{file}: {why}"));
+        return outcome::fail(format!("{file}: {why}"));
     }
     let begun_as = router.shared().clone();
     let keeper = Keeper::new(args, router.control(), &graph, own);
@@ -275,7 +275,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
             let recording = Arc::new(Live::new(router.control()));
             let socket = match control_socket(args, form, &router, &keeper, &recording) {
                 Ok(socket) => socket,
-                Err(why) => return cli::fail(why),
+                Err(why) => return outcome::fail(why),
             };
             let _published = stats.and_then(|period| {
                 let unseen =
@@ -285,7 +285,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
             });
             let end = match begin(&mut router) {
                 Ok(end) => end,
-                Err(why) => return cli::fail(why),
+                Err(why) => return outcome::fail(why),
             };
             if let (Some(state), Some(graph)) = (&state, for_restarts) {
                 state.keep(&graph);
@@ -309,7 +309,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     if let Some(file) = &args.account
         && let Err(why) = account(&router, &begun_as, file)
     {
-        return cli::fail(format!("{file}: {why}"));
+        return outcome::fail(format!("{file}: {why}"));
     }
     match finish(args, form, &mut router) {
         exit::SUCCESS => beside,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use top::{Failure, LONGEST, SHORTEST, Settings};
 
 use crate::ctl::{self, Which};
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// A live view of a running router: cores, elements, ports and queues, drops, tables, moved tasks.
 ///
@@ -56,15 +56,15 @@ impl TryFrom<&Args> for Settings {
 pub(crate) fn main(args: &Args) -> u8 {
     let settings = match Settings::try_from(args) {
         Ok(settings) => settings,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let shown = match args.once {
-        true => top::once(&settings, args.json).map(|text| cli::print_or_fail(text.as_bytes())),
+        true => top::once(&settings, args.json).map(|text| outcome::print_or_fail(text.as_bytes())),
         false => top::live(&settings).map(|()| exit::SUCCESS),
     };
     shown.unwrap_or_else(|why| match why {
-        Failure::NoTerminal => cli::usage(why),
+        Failure::NoTerminal => outcome::usage(why),
         Failure::Router(why) => ctl::tell(&why),
-        Failure::Gone(_) | Failure::Terminal(_) => cli::fail(why),
+        Failure::Gone(_) | Failure::Terminal(_) => outcome::fail(why),
     })
 }

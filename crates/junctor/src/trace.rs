@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::ctl::{self, Which};
 use crate::observe::records::Step;
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use client::{Client, lost};
 use routes::Routes;
 
@@ -81,12 +81,12 @@ pub(crate) fn main(args: &Args) -> u8 {
         None => None,
         Some((_, Some(time))) if !time.is_zero() => Some(time),
         Some((text, _)) => {
-            return cli::usage(format!("--time expects a time above 0 such as 5s, not '{text}'"));
+            return outcome::usage(format!("--time expects a time above 0 such as 5s, not '{text}'"));
         }
     };
     let trials = match trial::Packets::of(&args.trial) {
         Ok(trials) => trials,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let done = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost)).and_then(
         |mut client| {
@@ -118,7 +118,7 @@ impl Out {
                 Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
                     Some(("their reader has gone", exit::SUCCESS))
                 }
-                Err(e) => Some(("they cannot be printed", cli::fail(format!("standard output: {e}")))),
+                Err(e) => Some(("they cannot be printed", outcome::fail(format!("standard output: {e}")))),
             };
         }
         self.takes_more()

@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_de
 
 use crate::config::Source;
 use crate::explain::queues;
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// How long a trial may take.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -52,15 +52,15 @@ pub(crate) struct Args {
 /// Runs the command: the trial itself.
 pub(crate) fn main(args: &Args) -> u8 {
     if let Err(why) = confine(args.space) {
-        return cli::fail(why);
+        return outcome::fail(why);
     }
     let mut text = Vec::new();
     if let Err(why) = std::io::stdin().read_to_end(&mut text) {
-        return cli::fail(why);
+        return outcome::fail(why);
     }
     let options = match args.source.options() {
         Ok(options) => options,
-        Err(why) => return cli::fail(why),
+        Err(why) => return outcome::fail(why),
     };
     let path = PathBuf::from(&args.name);
     let parsed = lang::load_data(&args.name, args.from_file.then_some(path.as_path()), &text, &options);

@@ -8,7 +8,7 @@ mod procedures;
 
 use trials::{Failure, Test, device};
 
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// Has each value of an option stand for the library's of the same name.
 macro_rules! stands_for {
@@ -75,11 +75,11 @@ pub(crate) fn main(args: Args) -> u8 {
         Command::Compare(args) => Test::Compare(args.into()),
         Command::Campaign(args) => match args.try_into() {
             Ok(campaign) => Test::Campaign(campaign),
-            Err(why) => return cli::usage(why),
+            Err(why) => return outcome::usage(why),
         },
         Command::Agent(args) => match args.try_into() {
             Ok(duty) => Test::Agent(duty),
-            Err(why) => return cli::fail(why),
+            Err(why) => return outcome::fail(why),
         },
         Command::Gather(args) => Test::Gather(args.into()),
         Command::StartDevice { tester, line } => return of_device(device::start_command(tester, &line)),
@@ -90,13 +90,13 @@ pub(crate) fn main(args: Args) -> u8 {
 
 /// The status of a device's command.
 fn of_device(status: Result<u8, String>) -> u8 {
-    status.unwrap_or_else(cli::fail)
+    status.unwrap_or_else(outcome::fail)
 }
 
 /// Says why a test did not succeed; returns the exit status.
 fn tell(failure: &Failure) -> u8 {
     for cause in failure.causes() {
-        cli::fail(cause);
+        outcome::fail(cause);
     }
     match failure {
         Failure::Usage(_) => exit::USAGE,

@@ -13,7 +13,7 @@ use planes::up::{Files, Goal, Host, RouterPlane, UpError};
 use planes::{Cpus, Deployment, deployment};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use conf::{Form, Loaded};
 
 pub(crate) mod commands;
@@ -79,13 +79,13 @@ pub(crate) fn become_plane(args: &PlaneArgs) -> u8 {
         return exit::FAILURE;
     }
     if !args.first {
-        return cli::fail(planes::first::become_program(&args.program));
+        return outcome::fail(planes::first::become_program(&args.program));
     }
     let own = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
     let step = [own.into_os_string(), "plane".into(), "--".into()];
     match planes::first::run(&step, &args.program) {
         Ok(status) => status,
-        Err(why) => cli::fail(why),
+        Err(why) => outcome::fail(why),
     }
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn guest(args: &GuestArgs) -> u8 {
     }
     match planes::guest::host::run(&args.file) {
         Ok(status) => status,
-        Err(why) => cli::fail(why),
+        Err(why) => outcome::fail(why),
     }
 }
 
@@ -177,21 +177,21 @@ fn groups_of(deployment: Option<&Deployment>) -> Groups {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     if let Some(Err(why)) = args.parent.map(end_with) {
-        return cli::fail(why);
+        return outcome::fail(why);
     }
     let checked = match check(&args.file) {
         Ok(checked) => checked,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     checked.loaded.report(&checked.loaded.diagnostics, Form::Full, true);
     let Some(deployment) = &checked.deployment else { return exit::USAGE };
     let files = match client::files_of(&deployment.name) {
         Ok(files) => files,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let host = match Program::new(deployment, &files, args.quiet) {
         Ok(host) => host,
-        Err(why) => return cli::fail(why),
+        Err(why) => return outcome::fail(why),
     };
     let wrong = host.check_routers(deployment, &checked.allowed);
     wrong.iter().for_each(|wrong| errln!("junctor: {wrong}"));
@@ -212,8 +212,8 @@ pub(crate) fn main(args: &Args) -> u8 {
     host.finish();
     match ended {
         Ok(()) => exit::SUCCESS,
-        Err(why @ UpError::RunsAlready(..)) => cli::usage(why),
-        Err(why) => cli::fail(why),
+        Err(why @ UpError::RunsAlready(..)) => outcome::usage(why),
+        Err(why) => outcome::fail(why),
     }
 }
 

@@ -9,7 +9,7 @@ use engine::{Options, Router};
 use serde_json::json;
 
 use crate::config::Source;
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use conf::Form;
 use harness::{Bench, Pattern, Prepared};
 use report::measure::Measured;
@@ -70,18 +70,18 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
     let mut loaded = match args.source.load() {
         Ok(loaded) => loaded,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     loaded.report(&loaded.diagnostics, Form::Full, true);
     let Some(graph) = loaded.graph.take() else { return exit::USAGE };
     let patterns = match Pattern::gather(&loaded.text()) {
         Ok(patterns) => patterns,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let (workers, cores) = match conf::cores::parse(&args.threads) {
         Ok((workers, cores)) if cores.is_empty() => (workers, (0..workers).collect()),
         Ok(listed) => listed,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let bench = Arc::new(Bench::new(patterns, args.queues.unwrap_or(workers).max(1)));
     let options = Options {
@@ -104,7 +104,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     for text in &args.writes {
         let (handler, value) = text.split_once(' ').unwrap_or((text, ""));
         if let Err(why) = router.write(handler, value.trim()) {
-            return cli::usage(format!("--write {handler}: {why}"));
+            return outcome::usage(format!("--write {handler}: {why}"));
         }
     }
     if args.big_lock {
@@ -118,7 +118,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         err!("{}", prepared.read("big_lock").unwrap_or_default());
     }
     let Ok(runs) = runs else {
-        return cli::fail("no packet came out of the configuration; --report shows where they end");
+        return outcome::fail("no packet came out of the configuration; --report shows where they end");
     };
     let results = [
         Measured::new("engine.ns_per_packet", "ns", runs.iter().map(|r| r.ns_per_packet()).collect()),
@@ -129,5 +129,5 @@ pub(crate) fn main(args: &Args) -> u8 {
         ),
     ];
     let conditions = json!({ "workers": workers, "burst": args.burst, "run_ms": args.run_ms });
-    cli::show("bench engine", &conditions, &results, args.json)
+    outcome::show("bench engine", &conditions, &results, args.json)
 }

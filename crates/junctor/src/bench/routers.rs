@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bench::{feed, flood, ipsec, live, nat, start};
 
 use super::{show, tell};
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// Measure how fast routes of a daemon reach the forwarding table, and how fast a next hop of all routes is repaired.
 #[derive(Clone, Debug, clap::Args)]
@@ -322,7 +322,7 @@ impl Start {
         if let Some(file) = &self.write {
             return match std::fs::write(file, start::generate(self.elements)) {
                 Ok(()) => exit::SUCCESS,
-                Err(why) => cli::fail(format!("{}: {why}", file.display())),
+                Err(why) => outcome::fail(format!("{}: {why}", file.display())),
             };
         }
         show("bench start", start::measure(&self.into()), json)

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::engine_path::Args;
-use crate::cli;
+use crate::outcome;
 use report::measure::Measured;
 
 /// Runs the command.
@@ -18,18 +18,18 @@ pub(super) fn main(args: &Args, workers: usize) -> u8 {
     let cores = match conf::cores::parse(&workers.to_string()) {
         Ok((n, cores)) if n > 1 && cores.len() >= n => cores[..n].to_vec(),
         Ok((_, cores)) => {
-            return cli::usage(format!(
+            return outcome::usage(format!(
                 "--scaling needs at least 2 workers and a core for each; there are {}",
                 cores.len()
             ));
         }
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let mut rounds = Vec::new();
     for _ in 0..args.runs.max(1) {
         match round(&cores) {
             Ok(round) => rounds.push(round),
-            Err(why) => return cli::fail(why),
+            Err(why) => return outcome::fail(why),
         }
     }
     let each = |value: fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<_>>();
@@ -42,7 +42,7 @@ pub(super) fn main(args: &Args, workers: usize) -> u8 {
     ];
     let conditions =
         json!({ "workers": workers, "burst": args.burst, "run_ms": args.run_ms, "cores": cores });
-    cli::show("bench engine --scaling", &conditions, &results, args.json)
+    outcome::show("bench engine --scaling", &conditions, &results, args.json)
 }
 
 /// Rates in Mpps.

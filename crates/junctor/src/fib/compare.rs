@@ -11,7 +11,7 @@ use tables::routes::{Hop, Prefix};
 use super::files::How;
 use super::kernel::{self, Answer};
 use super::table::Tables;
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// Compare the routes of two files, or the answers of a table and of the kernel.
 ///
@@ -69,7 +69,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let outcome = if args.kernel { with_kernel(args) } else { with_file(args) };
     match outcome {
         Ok(outcome) => report(args, &outcome),
-        Err(why) => cli::usage(why),
+        Err(why) => outcome::usage(why),
     }
 }
 
@@ -166,7 +166,7 @@ fn report(args: &Args, outcome: &Outcome) -> u8 {
         }
         text.push('\n');
     }
-    match cli::print_or_fail(text.as_bytes()) {
+    match outcome::print_or_fail(text.as_bytes()) {
         exit::SUCCESS if differ > 0 => exit::FAILURE,
         status => status,
     }

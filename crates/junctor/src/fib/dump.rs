@@ -8,7 +8,7 @@ use tables::routes::{Hop, Prefix, ip_route, text};
 
 use super::files::How;
 use super::table::Tables;
-use crate::cli;
+use crate::outcome;
 
 /// Print the routes of tables, updates applied, by address, then length.
 #[derive(Clone, Debug, clap::Args)]
@@ -45,11 +45,11 @@ enum Form {
 pub(crate) fn main(args: &Args) -> u8 {
     let within = match args.within.as_deref().map(|text| Prefix::parse(text, true)).transpose() {
         Ok(within) => within,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let tables = match Tables::load(&args.how, &args.files) {
         Ok(tables) => tables,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let mut routes = tables.routes();
     if let Some(within) = within {
@@ -60,7 +60,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         && matches!(args.form, Form::Ip)
         && routes.iter().any(|(_, id)| matches!(hop(*id), Hop::Id(_)))
     {
-        return cli::usage(
+        return outcome::usage(
             "the next hops are bare numbers, which `ip route` has no form for; print them with --as text",
         );
     }
@@ -83,8 +83,8 @@ pub(crate) fn main(args: &Args) -> u8 {
         Ok(())
     };
     match write() {
-        Ok(()) => cli::print_or_fail(&out),
-        Err(error) => cli::fail(error),
+        Ok(()) => outcome::print_or_fail(&out),
+        Err(error) => outcome::fail(error),
     }
 }
 

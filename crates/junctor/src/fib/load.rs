@@ -10,7 +10,7 @@ use tables::routes::Prefix;
 
 use super::files::How;
 use super::table::{Built, Tables};
-use crate::cli;
+use crate::outcome;
 
 /// Load route files; report routes, next hops, and how long it took.
 #[derive(Clone, Debug, clap::Args)]
@@ -135,11 +135,11 @@ pub(crate) fn memory(args: &MemoryArgs) -> u8 {
 fn report(args: &Args, command: &str, text: impl Fn(&Tables, &[Part]) -> String) -> u8 {
     let tables = match Tables::load(&args.how, &args.files) {
         Ok(tables) => tables,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let parts = Part::both(&tables);
     if !args.json {
-        return cli::print_or_fail(text(&tables, &parts).as_bytes());
+        return outcome::print_or_fail(text(&tables, &parts).as_bytes());
     }
     let skipped: serde_json::Map<String, Value> =
         tables.skipped.iter().map(|(why, count)| ((*why).to_owned(), json!(count))).collect();
@@ -148,5 +148,5 @@ fn report(args: &Args, command: &str, text: impl Fn(&Tables, &[Part]) -> String)
         "next_hops": tables.hops.len(), "passed_over": skipped,
         "tables": parts.iter().map(Part::json).collect::<Vec<_>>(),
     });
-    cli::print_or_fail(format!("{object}\n").as_bytes())
+    outcome::print_or_fail(format!("{object}\n").as_bytes())
 }

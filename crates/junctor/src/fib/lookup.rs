@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::files::How;
 use super::table::Tables;
-use crate::cli;
+use crate::outcome;
 
 /// Look addresses up in the tables of route files.
 ///
@@ -41,16 +41,16 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
     let stdin_is_routes = files.iter().any(|file| file == Path::new("-"));
     if files.is_empty() {
-        return cli::usage("no route file is given; name one before the addresses");
+        return outcome::usage("no route file is given; name one before the addresses");
     }
     if addresses.is_empty() && stdin_is_routes {
-        return cli::usage(
+        return outcome::usage(
             "standard input cannot give both the routes and the addresses; name the addresses as arguments",
         );
     }
     let mut tables = match Tables::load(&args.how, &files) {
         Ok(tables) => tables,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let mut out = Vec::new();
     for address in &addresses {
@@ -60,29 +60,29 @@ pub(crate) fn main(args: &Args) -> u8 {
         for (line, text) in std::io::stdin().lock().lines().enumerate() {
             let text = match text {
                 Ok(text) => text,
-                Err(error) => return cli::fail(format!("standard input:{}: {error}", line + 1)),
+                Err(error) => return outcome::fail(format!("standard input:{}: {error}", line + 1)),
             };
             let text = text.trim();
             if text.is_empty() {
                 continue;
             }
             let Ok(address) = text.parse() else {
-                cli::print_or_fail(&out);
-                return cli::usage(format!(
+                outcome::print_or_fail(&out);
+                return outcome::usage(format!(
                     "standard input:{}: `{text}` is no IPv4 or IPv6 address",
                     line + 1
                 ));
             };
             answer(&mut tables, address, args.json, &mut out);
             if out.len() > 1 << 16 {
-                match cli::print_or_fail(&out) {
+                match outcome::print_or_fail(&out) {
                     crate::exit::SUCCESS => out.clear(),
                     status => return status,
                 }
             }
         }
     }
-    cli::print_or_fail(&out)
+    outcome::print_or_fail(&out)
 }
 
 fn answer(tables: &mut Tables, address: IpAddr, as_json: bool, out: &mut Vec<u8>) {

@@ -15,7 +15,7 @@ use super::live::{self, ENDED_WITH_ROUTER, FIRED, RECORDING};
 use super::until::{self, Armed, Condition};
 use crate::ctl::{self, Which};
 use crate::observe::client::interrupts;
-use crate::{cli, exit, run};
+use crate::{exit, outcome, run};
 use client::{Client, Failure, lost};
 use conf::Form;
 
@@ -97,25 +97,27 @@ pub(super) fn main(args: Args) -> u8 {
         None => None,
         Some((_, Some(time))) if !time.is_zero() => Some(time),
         Some((text, _)) => {
-            return cli::usage(format!("--time expects a time above 0 such as 5s or 500ms, not '{text}'"));
+            return outcome::usage(format!(
+                "--time expects a time above 0 such as 5s or 500ms, not '{text}'"
+            ));
         }
     };
     if args.one_in == 0 {
-        return cli::usage("--one-in expects 1 (each run of a task) or more (one in so many), not 0");
+        return outcome::usage("--one-in expects 1 (each run of a task) or more (one in so many), not 0");
     }
     if !(2..=RING_MAX).contains(&args.ring) {
-        return cli::usage(format!("--ring expects 2 to {RING_MAX} events, not {}", args.ring));
+        return outcome::usage(format!("--ring expects 2 to {RING_MAX} events, not {}", args.ring));
     }
     let Some(after) = engine::parse_duration(&args.after) else {
-        return cli::usage(format!("--after expects a time such as 10ms, not '{}'", args.after));
+        return outcome::usage(format!("--after expects a time such as 10ms, not '{}'", args.after));
     };
     if args.output.as_os_str() == "-" {
-        return cli::usage(
+        return outcome::usage(
             "-o expects the name of a file: a recording is written by the router, and not in one go",
         );
     }
     if let (false, Err(why)) = (args.until.is_empty(), until::packets_file(&args.output)) {
-        return cli::usage(why);
+        return outcome::usage(why);
     }
     let usual = if args.until.is_empty() { Mode::Stream } else { Mode::Flight };
     let options = Options {
@@ -185,7 +187,7 @@ fn ended(mut recorder: Recorder, until: &[Condition], output: &Path, options: &O
             say_recorded(&progress.to_string(), output, options);
             status
         }
-        Err(why) => cli::fail(format!("{file}: {}", live::failed(&why, progress))),
+        Err(why) => outcome::fail(format!("{file}: {}", live::failed(&why, progress))),
     }
 }
 
@@ -237,7 +239,7 @@ fn running(args: &Args, options: Options) -> u8 {
         Ok(file) => file,
         Err(e) => {
             let file = args.output.display();
-            return cli::usage(format!("-o expects the name of a file to write, not '{file}': {e}"));
+            return outcome::usage(format!("-o expects the name of a file to write, not '{file}': {e}"));
         }
     };
     // From before it begins, so that no interrupt leaves it behind.
@@ -289,7 +291,10 @@ fn ended_otherwise(how: &str, until: &[Condition], file: &Path, options: &Option
     let (recording, bytes) = match recording {
         Ok(read) => read,
         Err(why) => {
-            return cli::fail(format!("the router ended while it was recorded; {}: {why}", file.display()));
+            return outcome::fail(format!(
+                "the router ended while it was recorded; {}: {why}",
+                file.display()
+            ));
         }
     };
     let [events, kernel] = [recording.events.len(), recording.kernel.len()];
@@ -298,14 +303,14 @@ fn ended_otherwise(how: &str, until: &[Condition], file: &Path, options: &Option
             Mode::Stream => "",
             Mode::Flight | Mode::Stop => "; its rings, which this mode empties at the end, are lost",
         };
-        return cli::fail(format!(
+        return outcome::fail(format!(
             "the router was killed while it was recorded; {} has what was written until then: {events} engine events, {kernel} kernel events{lost}",
             file.display()
         ));
     };
     errln!("junctor: {how}");
     if end.no_room > 0 {
-        return cli::fail(format!("{}: not all was written: {}", file.display(), end.why));
+        return outcome::fail(format!("{}: not all was written: {}", file.display(), end.why));
     }
     let lost = end.lost.iter().sum::<u64>() + end.lost_kernel + end.over_kernel + end.no_room;
     let progress = Progress {

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::cli;
 use crate::ctl::{self, Which};
+use crate::outcome;
 use client::{Client, Failure, lost};
 
 /// Show the neighbours that a router watches by BFD, or run the sessions of FRR's bfdd in it.
@@ -42,7 +42,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         Err(why) => return ctl::tell(&why),
     };
     let text = if args.json { format!("{sessions:#}\n") } else { table(&sessions) };
-    cli::print_or_fail(text.as_bytes())
+    outcome::print_or_fail(text.as_bytes())
 }
 
 fn client(args: &Args) -> Result<Client, Failure> {

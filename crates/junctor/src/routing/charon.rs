@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cli;
+use crate::outcome;
 
 /// The library that is loaded into the daemon.
 const LIBRARY: &str = "libjunctor_xfrm.so";
@@ -46,9 +46,9 @@ pub(crate) fn main(args: &Args) -> u8 {
     match command(args) {
         Ok(mut command) => {
             let program = command.get_program().to_owned();
-            cli::fail(format!("{}: {}", program.display(), sync::os::reason(&command.exec())))
+            outcome::fail(format!("{}: {}", program.display(), sync::os::reason(&command.exec())))
         }
-        Err(why) => cli::fail(why),
+        Err(why) => outcome::fail(why),
     }
 }
 

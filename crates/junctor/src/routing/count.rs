@@ -13,7 +13,7 @@ use super::columns;
 use super::routes::{self, text_of};
 use crate::apply::present;
 use crate::ctl::{self, Which};
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use client::{Client, Failure, lost};
 
 /// What is to be counted, and for how long.
@@ -56,7 +56,7 @@ pub(super) fn main(wish: &Wish<'_>) -> u8 {
     match count(wish) {
         Ok(value) => {
             let text = if wish.json { format!("{value:#}\n") } else { show(&value) };
-            cli::print_or_fail(text.as_bytes())
+            outcome::print_or_fail(text.as_bytes())
         }
         Err(why) => ctl::tell(&why),
     }

@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::columns;
-use crate::cli;
 use crate::ctl::{self, Which};
+use crate::outcome;
 use client::{Client, Failure, lost};
 
 /// Classes that keep neighbours. The first ones may use the table of one of the others.
@@ -43,11 +43,11 @@ pub(crate) fn main(args: &Args) -> u8 {
     if let Some(netns) = &args.netns {
         match of_kernel(netns) {
             Ok(more) => rows.extend(more),
-            Err(why) => return cli::fail(why),
+            Err(why) => return outcome::fail(why),
         }
     }
     let text = if args.json { format!("{:#}\n", Value::Array(rows)) } else { table(&rows) };
-    cli::print_or_fail(text.as_bytes())
+    outcome::print_or_fail(text.as_bytes())
 }
 
 fn of_router(router: &Which) -> Result<Vec<Value>, Failure> {

@@ -12,7 +12,7 @@ use planes::notify::Notifier;
 use ports::plane::Planes;
 
 use super::served;
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// The name by which zebra's default address stands on the command line.
 const DEFAULT: &str = "127.0.0.1:2620";
@@ -113,11 +113,11 @@ fn read_address(text: &str) -> Option<SocketAddr> {
 pub(crate) fn main(args: &Args) -> u8 {
     let settings = match Settings::read(args) {
         Ok(settings) => settings,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     match run(args, settings) {
         Ok(()) => exit::SUCCESS,
-        Err(why) => cli::fail(why),
+        Err(why) => outcome::fail(why),
     }
 }
 

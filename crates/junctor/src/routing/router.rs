@@ -12,7 +12,7 @@ use elements::compound::vrf::Vrf;
 
 use super::daemons::{self, Daemon, Protocols, twins};
 use super::{dhcp, strongswan, vrrp};
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use conf::init::{self, Kernel};
 
 /// The channel of routes.
@@ -67,11 +67,11 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> u8 {
     let args = match init::present::with_addresses(&args.interfaces) {
         Ok(interfaces) => &Args { interfaces, ..args.clone() },
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let name = match name(args) {
         Ok(name) => name,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     // BIRD watches its neighbours itself.
     let watches = args.protocols.bfd && !args.protocols.bird;
@@ -91,14 +91,14 @@ pub(crate) fn main(args: &Args) -> u8 {
     });
     let router = match router {
         Ok(router) => router,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     match write(args, &name, &router) {
         Ok(()) => {
             errln!("junctor: run it with: junctor up {}", args.directory.join("deployment.toml").display());
             exit::SUCCESS
         }
-        Err(why) => cli::fail(why),
+        Err(why) => outcome::fail(why),
     }
 }
 

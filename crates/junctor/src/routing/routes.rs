@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::columns;
 use super::count::{self, Wish};
 use crate::ctl::{self, Which};
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use client::{Client, Failure};
 
 /// Show the routes that a control plane has learnt.
@@ -114,7 +114,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let value: Value = match serde_json::from_str(&answer) {
         Ok(Value::Array(rows)) if args.labels => rows.into_iter().filter(is_label).collect(),
         Ok(value) => value,
-        Err(why) => return cli::fail(format!("the control plane answers nonsense: {why}")),
+        Err(why) => return outcome::fail(format!("the control plane answers nonsense: {why}")),
     };
     if args.command.is_some() {
         return differences(args, &value);
@@ -128,7 +128,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         (false, value) if args.status => format!("{value:#}\n"),
         (false, route) => table(std::slice::from_ref(route)),
     };
-    let status = cli::print_or_fail(text.as_bytes());
+    let status = outcome::print_or_fail(text.as_bytes());
     if value.is_null() && status == exit::SUCCESS { exit::FAILURE } else { status }
 }
 
@@ -167,7 +167,7 @@ fn differences(args: &Args, value: &Value) -> u8 {
             columns(&lines) + more
         }
     };
-    match cli::print_or_fail(text.as_bytes()) {
+    match outcome::print_or_fail(text.as_bytes()) {
         exit::SUCCESS if !rows.is_empty() => exit::FAILURE,
         status => status,
     }

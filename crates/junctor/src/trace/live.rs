@@ -9,7 +9,7 @@ use packet::followed::NUMBERS;
 use super::{Args, Out, print};
 use crate::observe::client::{Watched, fetch, watch_ended};
 use crate::observe::records::{Event, Line, Order, Step};
-use crate::{cli, exit};
+use crate::{exit, outcome};
 use client::{Client, Failure};
 
 /// How long packets may stand still when no more are to come, or can be followed.
@@ -214,12 +214,12 @@ impl Followed {
         }
         match (self.printed, passed_over) {
             _ if !self.out.takes_more() => self.out.status(),
-            (0, 0) => cli::fail(
+            (0, 0) => outcome::fail(
                 "no packet came that matches; see the filter, and whether packets come there at all (junctor capture)",
             ),
             (0, _) => {
                 let who = self.last_full.map_or(String::new(), |full| format!(": {}", self.who(full)));
-                cli::fail(format!(
+                outcome::fail(format!(
                     "none of these could be followed{who}; try again when they have ended, or end them"
                 ))
             }

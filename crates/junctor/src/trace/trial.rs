@@ -10,9 +10,9 @@ use wire::fields::First;
 use wire::pcap::{Reader, Record};
 
 use super::{Args, Out, print};
-use crate::cli;
 use crate::observe::client::fetch;
 use crate::observe::records::{Line, Order, State, Step};
+use crate::outcome;
 use client::{Client, Failure};
 
 /// A packet's bytes, and whether they begin with an IP header.
@@ -105,9 +105,9 @@ fn try_file(
     }
     Ok(match damage {
         // What was asked for could not even begin.
-        Some(why) if tried == 0 => cli::usage(why),
-        Some(why) => cli::fail(why),
-        None if tried == 0 => cli::fail(named(file, "it has no packets")),
+        Some(why) if tried == 0 => outcome::usage(why),
+        Some(why) => outcome::fail(why),
+        None if tried == 0 => outcome::fail(named(file, "it has no packets")),
         None => out.status(),
     })
 }

@@ -9,7 +9,7 @@ use planes::protocol::{self, Answer, AskError, Request, Row};
 use planes::up::{Files, stop_left, survivors};
 use serde_json::json;
 
-use crate::{cli, exit};
+use crate::{exit, outcome};
 
 /// How often a followed log is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -125,10 +125,10 @@ fn listed(names: &[String]) -> String {
 /// Runs `junctor ps`.
 pub(crate) fn ps(args: &PsArgs) -> u8 {
     let names = match (&args.which.deployment, deployments()) {
-        (_, Err(why)) => return cli::usage(why),
+        (_, Err(why)) => return outcome::usage(why),
         (Some(_), _) => match choose(&args.which, false) {
             Ok((name, _)) => vec![name],
-            Err(why) => return cli::usage(why),
+            Err(why) => return outcome::usage(why),
         },
         (None, Ok(names)) => names.into_iter().filter(|name| runs(name)).collect(),
     };
@@ -137,7 +137,7 @@ pub(crate) fn ps(args: &PsArgs) -> u8 {
         let Ok(files) = client::files_of(name) else { continue };
         match protocol::ask(&files.socket(), &Request::Ps) {
             Ok(Answer::Planes { planes }) => all.push((name, true, planes)),
-            Ok(Answer::Done { text: why } | Answer::Failed { why }) => return cli::fail(why),
+            Ok(Answer::Done { text: why } | Answer::Failed { why }) => return outcome::fail(why),
             Err(AskError::NotRunning) => {
                 let rows = survivors(&files)
                     .into_iter()
@@ -158,7 +158,7 @@ pub(crate) fn ps(args: &PsArgs) -> u8 {
             .map(|(name, supervised, planes)| json!({ "deployment": name, "supervised": supervised, "planes": planes }))
             .collect();
         let object = json!({ "command": "ps", "deployments": deployments });
-        return cli::print_or_fail(format!("{object}\n").as_bytes()).max(status);
+        return outcome::print_or_fail(format!("{object}\n").as_bytes()).max(status);
     }
     if names.is_empty() {
         errln!("junctor: no deployment is up; `junctor up FILE` starts one");
@@ -224,7 +224,7 @@ fn table(rows: &[Row]) -> String {
 pub(crate) fn down(args: &DownArgs) -> u8 {
     let (name, files) = match choose(&args.which, true) {
         Ok(found) => found,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     match protocol::ask(&files.socket(), &Request::Down) {
         Err(AskError::NotRunning) => {
@@ -243,11 +243,11 @@ pub(crate) fn down(args: &DownArgs) -> u8 {
 pub(crate) fn restart(args: &RestartArgs) -> u8 {
     let (name, files) = match choose(&args.which, true) {
         Ok(found) => found,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     match protocol::ask(&files.socket(), &Request::Restart { plane: args.plane.clone() }) {
         Err(AskError::NotRunning) => {
-            cli::fail(format!("the supervisor of {name} has ended; `junctor up FILE` starts it again"))
+            outcome::fail(format!("the supervisor of {name} has ended; `junctor up FILE` starts it again"))
         }
         answer => told(answer),
     }
@@ -259,9 +259,9 @@ fn told(answer: Result<Answer, AskError>) -> u8 {
             outln!("{text}");
             exit::SUCCESS
         }
-        Ok(Answer::Failed { why }) => cli::fail(why),
-        Ok(Answer::Planes { .. }) => cli::fail("the supervisor is of another version"),
-        Err(why) => cli::fail(why),
+        Ok(Answer::Failed { why }) => outcome::fail(why),
+        Ok(Answer::Planes { .. }) => outcome::fail("the supervisor is of another version"),
+        Err(why) => outcome::fail(why),
     }
 }
 
@@ -271,14 +271,14 @@ pub(crate) fn logs(args: &LogsArgs) -> u8 {
     let chosen = choose(&args.which, true).or_else(|_| choose(&args.which, false));
     let (name, files) = match chosen {
         Ok(found) => found,
-        Err(why) => return cli::usage(why),
+        Err(why) => return outcome::usage(why),
     };
     let known = logged(&files);
     let planes = match &args.plane {
         Some(plane) if known.contains(plane) => vec![plane.clone()],
         Some(plane) => {
             let names = listed(&known);
-            return cli::usage(format!(
+            return outcome::usage(format!(
                 "deployment {name} has no log of a plane {plane}; there are: {names}"
             ));
         }
@@ -294,7 +294,7 @@ pub(crate) fn logs(args: &LogsArgs) -> u8 {
     for plane in &planes {
         match logs::last(&files.log(plane), 0, args.lines) {
             Ok(lines) => lines.iter().for_each(|line| show(plane, line)),
-            Err(why) => return cli::fail(format!("{}: {why}", files.log(plane).display())),
+            Err(why) => return outcome::fail(format!("{}: {why}", files.log(plane).display())),
         }
     }
     if args.follow {
