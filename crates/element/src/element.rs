@@ -283,7 +283,7 @@ pub trait Element: Send + Any {
     }
 
     /// What it would do with a packet at input `port`, pushed or pulled, without remembering, counting or learning anything: for
-    /// packets that are only tried, see [`rehearsal`](crate::rehearsal). An element without inputs is asked what it would do with a packet that comes
+    /// packets that are only tried, see [`Rehearsed`]. An element without inputs is asked what it would do with a packet that comes
     /// from outside. Not asked of classes that are [pure](Class::pure), nor of those that
     /// can be [copied](Element::copy).
     fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {

@@ -2,7 +2,7 @@
 //! Configurations without their secrets, for handlers and recordings.
 //!
 //! A class says by [`Class::secrets`](crate::Class::secrets) where secrets stand in an argument of its elements. What is shown has
-//! [`HIDDEN`](crate::HIDDEN) in their place.
+//! [`HIDDEN`] in their place.
 
 use std::borrow::Cow;
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The engine: a checked graph of elements, run on all cores.
 //!
-//! Read [`worker`] first (how packets move), then [`element`] (what an element is), then [`plan`] (which worker runs
-//! what, and how instances share). [`router`] makes a configuration into instances; [`graph`] checks it; [`args`]
-//! reads elements' arguments; [`handler`] and [`builtin`] are the window for users.
+//! Read [`worker`] first: it moves packets, and serves elements by [`element::host`]. Then read [`plan`]: it decides which worker
+//! runs what, and how instances share. [`router`] makes a configuration into instances, and [`graph`] checks it.
 //!
-//! [`stats`] is for those who look at a running router all the time.
+//! [`stats`] shows a running router to programs that watch it.
 //!
 //! The engine sees no device: elements open them through [`packet::port::Provider`]. It holds no `unsafe`.
+//!
+//! What authors of elements need is the crate [`element`]. Its types are exported here, too.
 #![forbid(unsafe_code)]
 
 mod account;
