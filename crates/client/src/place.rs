@@ -161,10 +161,10 @@ fn sockets(directory: &Path) -> Vec<(u32, PathBuf, UnixStream)> {
         .into_iter()
         .filter_map(|path| {
             let name = path.file_name()?.to_str()?.strip_suffix(".sock")?;
-            let pid = match path.parent() == Some(directory) {
-                true => name.parse().ok()?,
-                false => planes::record::Record::living(&path.with_extension("pid"))?.pid,
-            };
+            // A router by itself is called by its number. In a guest, the planes of the machine stand there, too.
+            let number = || name.parse().ok().filter(|_| path.parent() == Some(directory));
+            let recorded = || Some(planes::record::Record::living(&path.with_extension("pid"))?.pid);
+            let pid = number().or_else(recorded)?;
             match UnixStream::connect(&path) {
                 Ok(stream) => Some((pid, path, stream)),
                 Err(_) => {
@@ -217,5 +217,20 @@ mod tests {
         assert_eq!(why(choose(dir.path(), Some(13))), "");
         assert!(why(choose(dir.path(), Some(14))).contains("process 14"));
         drop((first, second));
+    }
+
+    /// As in a guest, whose first process listens for the planes of the machine.
+    #[test]
+    fn a_plane_that_listens_next_to_routers_is_found_by_its_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let _plane = UnixListener::bind(dir.path().join("user.sock")).unwrap();
+        assert_eq!(sockets(dir.path()).len(), 0);
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let began = stat[stat.rfind(')').unwrap()..].split(' ').nth(20).unwrap();
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let record = format!("{} {began} {}", std::process::id(), boot.trim());
+        std::fs::write(dir.path().join("user.pid"), record).unwrap();
+        let found = sockets(dir.path());
+        assert_eq!(found.iter().map(|(pid, ..)| *pid).collect::<Vec<_>>(), [std::process::id()]);
     }
 }
