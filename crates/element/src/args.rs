@@ -2,7 +2,7 @@
 //! Arguments of elements: Click's positional and keyword arguments, typed, with all errors gathered.
 //!
 //! ```
-//! use junctor_engine::args::{Args, Names};
+//! use junctor_element::args::{Args, Names};
 //! let names = Names::default();
 //! let mut args = Args::new("5, LIMIT 7", "source", (0, 1), &names);
 //! let burst: u32 = args.positional("BURST", 1);

@@ -5,7 +5,7 @@
 //! They hold 32 bits, because tables of a million elements hold many of them.
 //!
 //! ```
-//! use junctor_engine::{ElementId, IndexVec};
+//! use junctor_element::{ElementId, IndexVec};
 //!
 //! let mut names: IndexVec<ElementId, &str> = IndexVec::new();
 //! let queue = names.push("queue");
@@ -18,7 +18,7 @@
 //! An id of another kind does not compile:
 //!
 //! ```compile_fail
-//! use junctor_engine::{ElementId, IndexVec, WorkerId};
+//! use junctor_element::{ElementId, IndexVec, WorkerId};
 //!
 //! let names: IndexVec<ElementId, &str> = IndexVec::from(vec!["queue"]);
 //! names[WorkerId::new(0)];
@@ -149,7 +149,7 @@ pub fn first_ids<I: Id>(count: usize) -> impl DoubleEndedIterator<Item = I> + Ex
 /// A vector with one place for each id of a kind.
 ///
 /// ```
-/// use junctor_engine::{IndexVec, WorkerId};
+/// use junctor_element::{IndexVec, WorkerId};
 ///
 /// let load: IndexVec<WorkerId, u32> = [3, 0, 7].into_iter().collect();
 /// let idle = load.iter_enumerated().find(|(_, load)| **load == 0).map(|(worker, _)| worker);
