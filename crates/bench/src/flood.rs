@@ -3,8 +3,8 @@
 //!
 //! A router of three in-memory interfaces on one worker. Legitimate packets come by `m0` at a fixed rate, a given share of what
 //! the router can do. They go to hosts behind `m1` that answer ARP or neighbour solicitations. A flood comes by `m2`: as many
-//! packets a second, twice as many, and as fast as the worker takes them. [`kind`] lists the floods: one for each way in which a
-//! packet can be an exception, and the same for a gateway and a bridge.
+//! packets a second, twice as many, and as fast as the worker takes them. [`kind`] has a flood for each way in which a packet can
+//! be an exception. It has the same for a gateway and a bridge.
 //!
 //! A worker takes as much from each interface in turn. So with a flood of any rate legitimate packets have half of its rounds. At a load of 0.3 a
 //! packet of the flood may cost 2.3 times as much as a legitimate one before any is lost (1.5 times at 0.4). So there are two bars. An exception must

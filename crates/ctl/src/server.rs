@@ -3,14 +3,14 @@
 //!
 //! What one client can cost is bounded:
 //!
-//! * *held*: a client's next command waits until its reply has been taken; all clients together hold no more than
-//!   [`MOST_HELD`] beyond the first MiB of each;
-//! * *done*: [`MOST_CALLS`] handler calls are under way at a time, and the socket's threads with what workers do for them take
-//!   a quarter of a processor in the long run ([`Allowance`]);
-//! * *waiting*: who says nothing for [`Rules::idle`], begins a command and does not end it, leaves a reply unread, or does not
-//!   show the token, is sent away;
-//! * *places*: when all are taken, a newcomer gets that of a client that has obtained nothing yet, else that of the one that
-//!   has been idle for longest.
+//! * *Memory.* A client's next command waits until its reply has been taken. All clients together hold at most [`MOST_HELD`],
+//!   and the first MiB of each.
+//! * *Work.* At most [`MOST_CALLS`] handler calls run at a time. In the long run they take a quarter of a processor, with what
+//!   workers do for them ([`Allowance`]).
+//! * *Time.* A client is disconnected if it sends nothing for [`Rules::idle`], does not end a command, leaves a reply unread, or
+//!   does not show the token.
+//! * *Places.* When all are taken, a newcomer replaces a client that has obtained nothing yet. If there is none, it replaces the
+//!   client that has been idle for longest.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};

@@ -19,13 +19,13 @@ use packet::{Batch, Packet};
 
 use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
+use crate::depot::Depot;
 use crate::handler::{Access, Handler, HandlerError, Llrpc};
 use crate::hide::Find;
 use crate::locks::LockUse;
 use crate::place::Home;
 use crate::rehearsal::Rehearsed;
 use crate::stats::Stat;
-use crate::swap::Depot;
 
 /// How the instances of a class behave when several workers reach an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -381,4 +381,10 @@ pub trait Element: Send + Any {
 
     /// Ends the instance on its worker: flushes files, closes devices. The router has stopped.
     fn finish(&mut self, cx: &mut Cx<'_>) {}
+}
+
+/// An element as what it is, if it is a `T`.
+#[inline]
+pub fn same<T: Element>(element: &mut dyn Element) -> Option<&mut T> {
+    (element as &mut dyn Any).downcast_mut()
 }

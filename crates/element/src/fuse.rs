@@ -67,13 +67,20 @@ pub struct Fork {
 pub struct Ahead<'a> {
     /// The chain that begins with the element, each one's output 0 leading to the next one's input 0.
     pub trunk: &'a [&'a dyn Element],
-    /// How many outputs an element of the trunk has.
-    pub outputs: &'a dyn Fn(usize) -> usize,
-    /// The chain behind an output of an element of the trunk.
-    pub branch: &'a dyn Fn(usize, usize) -> Vec<&'a dyn Element>,
+    outputs: &'a dyn Fn(usize) -> usize,
+    branch: &'a dyn Fn(usize, usize) -> Vec<&'a dyn Element>,
 }
 
 impl<'a> Ahead<'a> {
+    /// A trunk, with how many outputs each of its elements has, and what lies behind an output of one.
+    pub fn new(
+        trunk: &'a [&'a dyn Element],
+        outputs: &'a dyn Fn(usize) -> usize,
+        branch: &'a dyn Fn(usize, usize) -> Vec<&'a dyn Element>,
+    ) -> Ahead<'a> {
+        Ahead { trunk, outputs, branch }
+    }
+
     /// How many outputs the trunk's element at this place has.
     pub fn outputs(&self, at: usize) -> usize {
         (self.outputs)(at)

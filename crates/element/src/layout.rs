@@ -124,19 +124,39 @@ impl HandlerRef {
 pub struct Layout {
     /// All elements.
     pub elements: IndexVec<ElementId, ElementInfo>,
-    /// Their names.
-    pub index: Arc<HashMap<Text, ElementId>>,
-    /// Workers, with those that do not take part.
-    pub workers: usize,
-    /// How many of them, the first ones, take part.
-    pub active: usize,
-    /// How often tasks have been placed otherwise since the configuration came.
-    pub moves: u32,
-    /// How many workers the configuration was placed for when it came.
-    pub begun: usize,
+    /// By their names.
+    index: Arc<HashMap<Text, ElementId>>,
+    workers: usize,
+    active: usize,
+    moves: u32,
+    first_workers: usize,
 }
 
 impl Layout {
+    /// Elements on so many workers, of which the first `active` take part. The configuration is placed for `first_workers`.
+    pub fn new(
+        elements: IndexVec<ElementId, ElementInfo>,
+        workers: usize,
+        active: usize,
+        first_workers: usize,
+    ) -> Layout {
+        let index = Arc::new(elements.iter_enumerated().map(|(id, e)| (e.name.clone(), id)).collect());
+        Layout { elements, index, workers, active, moves: 0, first_workers }
+    }
+
+    /// The same elements in other places, or with other workers that take part.
+    pub fn moved(&self, elements: IndexVec<ElementId, ElementInfo>, active: usize) -> Layout {
+        let Layout { workers, first_workers, .. } = *self;
+        Layout {
+            elements,
+            index: self.index.clone(),
+            workers,
+            active,
+            moves: self.moves.wrapping_add(1),
+            first_workers,
+        }
+    }
+
     /// Workers of the router, with those that do not take part.
     pub fn workers(&self) -> usize {
         self.workers
@@ -155,7 +175,7 @@ impl Layout {
 
     /// How many there were to place tasks on when the configuration came.
     pub fn first_workers(&self) -> usize {
-        self.begun
+        self.first_workers
     }
 
     /// The element of this name, seen from element `from`: its own compound first, then outwards.

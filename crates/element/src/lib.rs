@@ -11,6 +11,7 @@ pub mod account;
 pub mod args;
 pub mod clock;
 mod cx;
+mod depot;
 pub mod drops;
 mod element;
 pub mod fuse;

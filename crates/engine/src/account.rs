@@ -52,8 +52,8 @@ impl Report {
         wrong.collect()
     }
 
-    /// Whether so many frames are gone from packet memory as the packets need that all elements of a router that has ended hold: one each, and where
-    /// elements that packets came to made some, up to one more, which copies share.
+    /// Whether the packets that elements hold, in a router that has ended, explain why so many frames are missing from packet memory.
+    /// Each needs one frame. Where elements made packets of others, it may need one more, which copies share.
     pub fn explains(&self, frames: usize) -> bool {
         let held: usize = self.elements.iter().map(|e| e.held).sum();
         let copied = self.elements.iter().any(|e| e.inputs > 0 && e.deeds.made > 0);

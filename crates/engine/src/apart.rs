@@ -117,7 +117,7 @@ impl Shared {
                 names.iter().map(|n| format!("{n}\n")).collect()
             }
             "big_lock" => self.big_lock.get().map_or(String::new(), |lock| format!("{}\n", lock.stats())),
-            THREADS => self.active.to_string(),
+            THREADS => self.active_workers().to_string(),
             "locks" => self
                 .locks()
                 .iter()

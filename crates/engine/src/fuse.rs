@@ -234,11 +234,9 @@ impl<'a> Finder<'a, '_> {
     }
 
     fn fork(&self, row: &Row<'a>, fork: &Fork) -> Option<Fused> {
-        let ahead = Ahead {
-            trunk: &row.elements,
-            outputs: &|at| self.outputs.count(row.indices[at]),
-            branch: &|at, port| self.branch(row, at, port).elements,
-        };
+        let outputs = |at: usize| self.outputs.count(row.indices[at]);
+        let branch = |at: usize, port: usize| self.branch(row, at, port).elements;
+        let ahead = Ahead::new(&row.elements, &outputs, &branch);
         let ForkOffer { trunk, branches: offered, pass } = (fork.find)(&ahead)?;
         let last = trunk.checked_sub(1)?;
         if offered.len() > WAYS_MAX || ahead.outputs(last) > WAYS_MAX {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The handle by which other threads reach a router that runs: handlers, counters, its end, another configuration.
 //!
-//! Calls go to the workers as messages. A configuration may be replaced between the moment a caller looks up an element
-//! and the moment a worker reads the message; so each message says which configuration it is meant for, and one that
-//! comes too late is looked up anew.
+//! Calls go to the workers as messages. The configuration may be replaced before a worker reads a message. So each message says
+//! which configuration it is meant for, and one that comes too late is looked up anew.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

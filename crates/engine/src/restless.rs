@@ -72,7 +72,8 @@ impl Restless {
             };
             // The order of packets within a flow may depend on where these run, as may what elements behind them do.
             if self.random.bool() && shared.binds(e).is_none() {
-                let mut workers: Vec<usize> = (0..placement.active.unwrap_or(shared.active)).collect();
+                let mut workers: Vec<usize> =
+                    (0..placement.active.unwrap_or(shared.active_workers())).collect();
                 self.random.shuffle(&mut workers);
                 workers.truncate(self.random.usize(1..=most));
                 placement.homes.push((e, workers));

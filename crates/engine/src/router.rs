@@ -172,7 +172,7 @@ impl Shared {
     /// The locks of this configuration's elements, and the one around all processing: who they are for, what they have been
     /// through, and where in the source they are made.
     pub fn locks(&self) -> Vec<sync::lock::Described> {
-        let mine = |name: &str| self.index.contains_key(name) || name == builtin::BIG_LOCK;
+        let mine = |name: &str| self.named(name).is_some() || name == builtin::BIG_LOCK;
         sync::lock::all().into_iter().filter(|l| mine(&l.name)).collect()
     }
 
@@ -546,14 +546,7 @@ pub(crate) fn share(
     let outputs = port_table(&checked.wiring.outputs, wakes);
     let inputs = port_table(&checked.wiring.inputs, |_| false);
     let pinned = IndexVec::filled(false, elements.len());
-    let layout = Layout {
-        index: Arc::new(elements.iter_enumerated().map(|(id, e)| (e.name.clone(), id)).collect()),
-        elements,
-        workers: plant.mailboxes.len(),
-        active: plant.active(),
-        moves: 0,
-        begun: plant.begun(),
-    };
+    let layout = Layout::new(elements, plant.mailboxes.len(), plant.active(), plant.begun());
     Shared {
         layout: in_lines(|| Arc::new(layout)),
         blueprint: blueprint.clone(),

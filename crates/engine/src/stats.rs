@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of a running router for those who look at it all the time: the statistics segment.
+//! Counters of a running router for programs that watch it: the statistics segment.
 //!
-//! Workers count in plain words of their own, and go on doing so: nobody else reads these words, and no store is added for those who
-//! would like to. Instead each worker is asked a few times a second, by one message, to copy its counters between two rounds, when no packet is on its way on
-//! it; so what it hands out is of one moment, and all of it fits together. The memory for the copy goes back and forth, so that the worker
-//! allocates nothing. A look at the counters from outside would find each in the middle of something, and take their lines away from the worker that writes them.
+//! Workers count in plain words that no other thread reads. A few times a second, a message asks each worker to copy its counters
+//! between two rounds. No packet is then on its way, so all values are of one moment. The memory for the copy goes back and forth, and
+//! the worker allocates nothing. Reading the counters from outside would see them half changed, and take their cache lines away from
+//! the worker.
 //!
-//! What elements know beside what the engine counts (the length of a queue, the entries of a table) they tell in the same moment:
-//! [`Element::stats`](element::Element::stats).
+//! Elements add values of their own at the same moment, such as the length of a queue ([`Element::stats`](element::Element::stats)).
 
 use std::sync::Arc;
 

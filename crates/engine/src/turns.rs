@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turns: how several workers share simulated time.
 //!
-//! Simulated time stands still while anybody has work and jumps to the next timer when nobody has. With several workers
-//! that is a question to all of them, so they take turns, on one thread: each runs a *unit* (its mail, one timer, one task),
-//! and the next turn goes to the worker that has the unit which a single worker would run next. Timers therefore carry
-//! numbers, and tasks passes, that are common to the router, and random numbers are drawn from one sequence. So a run on
-//! simulated time repeats exactly, whatever the number of workers, and where the number makes a difference, that is because
-//! instances of an element share wrongly.
+//! Simulated time stands still while a worker has work, and jumps to the next timer when none has. So workers take turns on one
+//! thread. A turn is one *unit*: messages, one timer, or one task. The next turn goes to the worker whose unit a single worker
+//! would run next. Numbers of timers and passes of tasks are therefore common to the router, and random numbers come from one
+//! sequence. A run on simulated time repeats exactly with any number of workers. If it does not, instances of an element share
+//! wrongly.
 //!
-//! Each worker lies in a slot and is taken out for its turn. One that asks another (a handler read) puts itself back for
-//! as long as the other answers, so that the other can ask it in return.
+//! Each worker lies in a slot and is taken out for its turn. A worker that reads a handler of another one puts itself back
+//! meanwhile, so that the other can ask it in return.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::TryRecvError;

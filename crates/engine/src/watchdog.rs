@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The watchdog: a thread that notices a worker that stands still, and says where and with what.
+//! The watchdog: a thread that reports workers that stand still.
 //!
-//! A worker that is alive ends a round many times in a second, also when it has nothing to do. One that has not for seconds is stuck
-//! in an element (it loops, or waits for what does not come), or packets go round in a circle without end, or it gets no processor,
-//! or it has ended in a panic. The watchdog reads what workers show of themselves ([`Pulse`]) and what the kernel knows of their threads,
-//! and says so once, with the first bytes of the packets in hand, and again when the worker goes on.
+//! A live worker ends many rounds a second, also when it has nothing to do. If it ends none for seconds, there are four causes. An
+//! element loops or waits for ever; packets go round in a circle; the thread gets no processor; or it has panicked. The watchdog
+//! reads what workers publish ([`Pulse`]) and what the kernel knows of their threads. It reports once, with the first bytes of the
+//! packets in hand, and again when the worker goes on.
 //!
-//! It mends nothing: a thread cannot be ended from outside without leaving its state in pieces. But all others go on, and nobody waits for ever
-//! for the one that is stuck: handlers and swaps that need it are refused, with the reason ([`Mailbox::trouble`]).
+//! It repairs nothing: ending a thread from outside would leave its state in pieces. The other workers go on. Handlers and swaps that
+//! need the stuck one are refused, with the reason ([`Mailbox::trouble`]).
 //!
 //! Where the whole process or machine was stopped, the watchdog was, too: a look that comes much too late begins anew.
 //!

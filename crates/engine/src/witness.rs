@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Seeing packets on their way through a router that runs: what `junctor trace` and `junctor capture` are made of.
+//! Observing packets in a running router, for `junctor trace` and `junctor capture`.
 //!
-//! A [`Witness`] stands beside each worker while somebody wants to see packets, and is shown what it [wants](Wants): all that pass some
-//! elements' ports, all that are dropped, and the packets that are *followed*; and it is told of rounds that take too [long](crate::stall). A packet is followed from where a witness
-//! [picks](Witness::pick) it until its last copy is gone. The number under which that is done goes with the packet (`packet::followed`),
-//! so it is known again behind queues, on other workers, after an element has held it, and in its clones.
+//! Each worker has a [`Witness`] while packets are observed. It is shown what it [wants](Wants): packets at some elements' ports,
+//! dropped packets, and *followed* packets. It is also shown rounds that take too [long](crate::stall). A packet is followed from
+//! where a witness [picks](Witness::pick) it until its last copy is gone. Its number goes with it (`packet::followed`): through
+//! queues, to other workers, through elements that hold it, and into its clones.
 //!
-//! While nobody sees, a worker asks one field of its own once for each task and each fetched batch. So it does while only drops are wanted, and looks at the
-//! reason where it counts a drop. Once a round it asks whether rounds are timed. While somebody does, batches without a followed packet go
-//! their usual way, by fused passes too where no port within the chain is wanted. A followed packet goes through
-//! elements by itself, so what comes out was made of it; the packets before and behind it keep their order.
+//! Without observers, a worker reads one field of its own for each task and each fetched batch. If only drops are wanted, it also
+//! checks the reason of each drop. Once a round it checks whether rounds are timed. Batches without a followed packet go their usual
+//! way, by fused passes too if no port within the chain is wanted. A followed packet goes through elements by itself, so what comes
+//! out was made of it. The packets before and behind it keep their order.
 
 use packet::Packet;
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bridges (IEEE 802.1Q) that all workers run at once: the elements, and what those that control a bridge share with it.
+//! Bridges (IEEE 802.1Q) that all workers run at once: the element, and what control elements share with it.
 //!
-//! * [`ports`]: the state that spanning tree gives each port, read with every frame;
-//! * [`control`]: the handle by which a control element (spanning tree, multicast snooping) finds a bridge by its name
-//!   and acts on it;
-//! * `switch`: the element Bridge, with `plan` (its ports and VLANs), `sort` (where the frames of a batch go) and `tags`;
-//! * [`groups`]: to which ports multicast groups go, where snooping has found out.
+//! * [`ports`] is the state that spanning tree gives each port. It is read with every frame.
+//! * [`control`] is the handle by which spanning tree and multicast snooping find a bridge by name and change it.
+//! * `switch` is the element Bridge, with `plan` (ports and VLANs), `sort` (where the frames of a batch go) and `tags`.
+//! * [`groups`] is the ports of each multicast group, as snooping has learnt them.
 
 pub mod control;
 pub mod groups;

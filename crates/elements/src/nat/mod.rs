@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements that rewrite flows: network address and port translation.
 //!
-//! [`core`] is the rewriter that all classes are; a class adds what its packets look like and how long its mappings last.
-//! [`mappings`] are in a flow table, [`spec`] says how new ones are made, [`kind`] what a packet becomes by one. [`pool`] finds
-//! free ports and addresses, and [`listing`] writes mappings out.
+//! [`core`] is the rewriter of all classes. A class adds the form of its packets and the lifetime of its mappings. [`mappings`]
+//! keeps them in a flow table, [`spec`] makes new ones, and [`kind`] applies one to a packet. [`pool`] finds free ports and
+//! addresses. [`listing`] prints mappings.
 
 mod core;
 mod ftp_port_mapper;

@@ -76,8 +76,8 @@ struct Lock {
     left: AtomicU64,
 }
 
-/// A worker as the holder of locks, until tasks are placed otherwise. No packet is on its way at that moment, so what is held by a holder
-/// from before was left, and is anybody's: the element that took it may now run on another worker, and the worker may have other elements.
+/// A worker as the holder of locks, until tasks are moved. No packet is on its way then, so a lock that an earlier holder still has was
+/// left behind, and anybody may take it. The element that took it may run on another worker now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Holder(u64);
 

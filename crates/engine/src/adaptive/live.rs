@@ -304,7 +304,7 @@ impl Counters {
         };
         let flows = flows(shared, &tasks, &elements, sent, handed);
         let at = control_time(shared);
-        (Sample { at, tasks, flows, workers: shared.active }, elements)
+        (Sample { at, tasks, flows, workers: shared.active_workers() }, elements)
     }
 
     /// What the task of element `e` on worker `w` handed over by a queue, in timed runs.

@@ -37,7 +37,7 @@ use element::args::Names;
 use element::ports::Processing;
 use element::timers::CommonTimers;
 use element::{
-    Cx, Element, ElementId, ElementInfo, HandlerError, IndexVec, InitCx, Layout, Mode, Place, Sharing, Target,
+    Cx, Element, ElementId, ElementInfo, HandlerError, IndexVec, InitCx, Mode, Place, Sharing, Target,
 };
 
 /// How often those who drain a queue are asked to, before its packets are left to be overtaken: a device that sends nothing must
@@ -157,7 +157,7 @@ impl Plan {
     fn new(was: Arc<Shared>, placement: &Placement) -> Result<Plan, PlaceError> {
         let blueprint = was.blueprint.clone();
         let count = was.workers();
-        let active = placement.active.unwrap_or(was.active);
+        let active = placement.active.unwrap_or(was.active_workers());
         if !(1..=count).contains(&active) {
             return Err(PlaceError::Active(count));
         }
@@ -196,7 +196,7 @@ impl Plan {
     }
 
     fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.active == self.was.active && self.pinned == self.was.pinned
+        self.tasks.is_empty() && self.active == self.was.active_workers() && self.pinned == self.was.pinned
     }
 
     /// What all are to see of the new placement.
@@ -226,16 +226,8 @@ impl Plan {
             let _ = big_lock.set(lock.clone());
         }
         let outputs = port_table(&checked.wiring.outputs, |e| !elements[e].place.drained_by.is_empty());
-        let layout = Layout {
-            elements,
-            index: was.index.clone(),
-            workers: was.workers,
-            active: self.active,
-            moves: was.moves.wrapping_add(1),
-            begun: was.begun,
-        };
         Shared {
-            layout: Arc::new(layout),
+            layout: Arc::new(was.layout.moved(elements, self.active)),
             blueprint: was.blueprint.clone(),
             lineage: was.lineage.clone(),
             pinned: self.pinned.clone(),
@@ -265,7 +257,7 @@ impl Plan {
 /// another number of workers what the router would have begun with.
 fn kept(was: &Shared, e: ElementId, active: usize) -> Option<Vec<usize>> {
     let now = &was.elements[e].place.tasks;
-    if active != was.active && !was.pinned[e] {
+    if active != was.active_workers() && !was.pinned[e] {
         return was.blueprint.wished[e].clone();
     }
     (!now.is_empty()).then(|| now.clone())
@@ -320,7 +312,10 @@ impl Control {
         {
             let mut wanted = lock(&plant.wanted);
             if plan.is_empty() && !wanted.pending {
-                return Ok(Moved { active: (was.active, was.active), ..Moved::default() });
+                return Ok(Moved {
+                    active: (was.active_workers(), was.active_workers()),
+                    ..Moved::default()
+                });
             }
             wanted.coming = true;
         }
@@ -401,7 +396,7 @@ impl Shared {
     /// How many workers take part when what is asked for has come.
     fn to_come(&self) -> usize {
         let wanted = self.plant.upgrade().and_then(|plant| lock(&plant.wanted).placement.active);
-        wanted.unwrap_or(self.active)
+        wanted.unwrap_or(self.active_workers())
     }
 
     /// What a value written to `home_thread` means.
@@ -477,7 +472,7 @@ impl Plan {
         let made = rehome(plant, &mut self, old, &mut new);
         plant.active.store(self.active, Ordering::Relaxed);
         plant.set_current(&shared);
-        let active = (self.was.active, self.active);
+        let active = (self.was.active_workers(), self.active);
         (new, Moved { tasks: self.tasks, active, made, pause: Duration::ZERO })
     }
 }

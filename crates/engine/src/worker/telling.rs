@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a worker tells a profiler (`sync::events`): its tasks, the batches that elements do, what goes through queues, what is dropped.
+//! What a worker records for a profiler (`sync::events`): its tasks, the batches of elements, packets through queues, and drops.
 //!
-//! A worker looks once a round whether somebody records, and keeps the answer in a field of its own, at which it looks once for each run of a task and
-//! each fetched batch; while somebody does, once for each batch; never for a packet. While somebody does, one look at the cycle counter ends what was done and begins what follows.
+//! A worker checks once a round whether a recording runs, and keeps the answer in a field. It reads the field once for each run of a
+//! task and each fetched batch, and during a recording for each batch. It never does so for a packet. One read of the TSC ends one
+//! span and starts the next.
 
 use sync::events::{self, Kind, Mask, short};
 use sync::tsc;
