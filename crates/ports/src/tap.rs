@@ -152,7 +152,9 @@ impl Tap {
         let kept =
             |queue: usize| Kept { keeper: keeper.cloned(), name: format!("tap/{place}/{asked}/{queue}") };
         let multi_queue = spec.queues > 1;
-        let (first, name) = match kept(0).take(asked, spec.kind, multi_queue) {
+        let before = kept(0).take(asked, spec.kind, multi_queue);
+        let is_new = before.is_none();
+        let (first, name) = match before {
             Some(first) => (first, asked.to_owned()),
             None => attach(asked, spec.kind, multi_queue).map_err(|e| explain_attach(asked, &e))?,
         };
@@ -170,6 +172,9 @@ impl Tap {
         }
         let follows_mtu = twin.as_ref().is_some_and(|(_, follows)| *follows);
         configure(&watch, spec, follows_mtu)?;
+        if is_new {
+            announce::later(&name, namespace.clone());
+        }
         let watch = Arc::new(watch);
         let resizer = follows_mtu.then(|| Resizer::new(watch.clone(), spec)).transpose();
         let resizer = resizer.map_err(|e| {

@@ -421,3 +421,25 @@ fn a_twin_that_begins_narrow_gets_its_ipv6_addresses_later() {
         narrowing.has().iter().any(|line| line.contains("inet6 fd00:7::1/64"))
     });
 }
+
+#[test]
+fn a_new_tap_announces_its_addresses_again() {
+    if skip("a_new_tap_announces_its_addresses_again") {
+        return;
+    }
+    let narrowing = Narrowing::new(1500);
+    let control = &narrowing.control;
+    let monitor = control.spawn(&["ip", "-o", "monitor", "address"]).unwrap();
+    wait_for("ip to listen", PATIENCE, || {
+        control.ip("addr replace 10.6.0.1/32 dev lo").unwrap();
+        monitor.stdout().contains("10.6.0.1/32")
+    })
+    .unwrap();
+    let _rx = narrowing.open(&[]).unwrap();
+    // IPv6 says an address twice by itself: when it is added and when nobody else has it.
+    for (address, times) in [("10.7.0.1/24", 2), ("fd00:7::1/64", 3)] {
+        let said = || monitor.stdout().lines().filter(|line| line.contains(address)).count();
+        wait_for(address, PATIENCE, || said() >= times)
+            .unwrap_or_else(|why| panic!("{why}: {}", monitor.stdout()));
+    }
+}

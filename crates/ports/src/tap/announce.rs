@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Addresses of an interface that has just been made again are announced a few times more.
+//! Addresses of an interface that has just been made are announced a few times more.
 //!
 //! zebra (FRR 8.4) reads news of interfaces and news of addresses in two threads. If it is kept from running for a moment, it may read of an address
 //! before it knows the interface, and forgets the address for good: its daemons then have no neighbours there.
