@@ -230,6 +230,38 @@ fn what_the_kernel_has_fragmented_is_protected_whole() {
     }
 }
 
+/// The other direction: fragments of ESP become whole, and the kernel gets the packet.
+#[test]
+fn fragments_of_esp_reach_the_kernel_whole() {
+    let peers = ["10.1.0.9", "2001:db8:1::9"];
+    let all = |family: usize| transport(peers[family], HERE[family], 0x300);
+    let inward = |family: usize| all(family).replace("dir out", "dir in");
+    for (mut router, families) in routers(inward) {
+        for &family in families {
+            let clear = udp(peers[family], HERE[family], 7, 4000);
+            let protect = "Strip(14) -> enc :: IPsecEncrypt(db, MTU 9000); enc[3] -> Unstrip(14)";
+            let protect = format!(
+                "{protect} -> out :: Null; enc[0] -> Discard; enc[1] -> Discard; enc[2] -> Discard; out"
+            );
+            let esp = through(&all(family), &protect, &[frame(OWN, &clear)]);
+            let parts = in_fragments(family, esp[0].clone());
+            assert_eq!(parts.len(), 3);
+            // The twins have no addresses here. The router learns that first, and forgets its own.
+            router.router.run(Duration::from_millis(1));
+            let (table, len) = [("rt", 32), ("rt6", 128)][family];
+            router.router.write(&format!("r/{table}.set"), &format!("{}/{len} 0", HERE[family]));
+            let sent = router.send_frames(M1, &parts);
+            let came: Vec<_> = sent.iter().filter(|(at, _)| *at == HOST1).collect();
+            let [(_, frame)] = &came[..] else {
+                let kinds: Vec<_> = sent.iter().map(|(at, frame)| (*at, kind(&frame[14..]))).collect();
+                panic!("{families:?}: {kinds:?} {:?}", router.router.drops())
+            };
+            assert_eq!(kind(&frame[14..]), (UDP, to(HERE[family])));
+            assert_eq!(frame[14 + [20, 40][family]..], clear[[20, 40][family]..]);
+        }
+    }
+}
+
 /// The kernel has a route that the routing table lacks, as one of a daemon of which no feed tells.
 #[test]
 fn packets_for_hosts_leave_by_the_kernels_interface() {
