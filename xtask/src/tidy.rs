@@ -43,7 +43,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("predict", &["elements", "engine", "harness", "lang", "report"]),
     ("client", &["ctl", "engine", "icc", "planes", "ports", "report", "stats"]),
     ("top", &["client", "engine", "icc", "stats"]),
-    ("conf", &["elements", "engine", "esp", "ipsec", "lang", "report", "wire", "wireguard"]),
+    ("conf", &["element", "elements", "engine", "esp", "ipsec", "lang", "report", "wire", "wireguard"]),
     (
         "harness",
         &[

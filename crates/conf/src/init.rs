@@ -7,7 +7,8 @@ pub mod wireguard;
 
 use std::fmt::Write as _;
 
-use elements::compound::arguments::{interface_file, interface_mtu, is_interface_name};
+use element::interfaces;
+use elements::compound::arguments::{interface_mtu, is_interface_name};
 use elements::compound::router::{AddHop, Address, Interface, Router, repeated};
 use elements::compound::{ipv4, ipv6};
 
@@ -220,7 +221,7 @@ pub fn router_text(router: &Router) -> String {
 
 /// The Ethernet address of an interface of this machine.
 fn device_address(name: &str) -> Option<String> {
-    let address: wire::MacAddr = interface_file(name, "address")?.parse().ok()?;
+    let address = interfaces::station(name)?;
     (address.0 != [0; 6]).then(|| address.to_string())
 }
 

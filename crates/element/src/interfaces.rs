@@ -4,6 +4,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use nix::net::if_::if_nametoindex;
 use wire::{MacAddr, Prefix4, Prefix6};
 
 /// The interface that `text` names, if what stands behind the colon (if anything) is one of `kinds`.
@@ -15,16 +16,32 @@ fn interface<'a>(text: &'a str, kinds: &[&str]) -> Option<&'a str> {
 
 /// The Ethernet address of an interface.
 pub fn ethernet(text: &str) -> Option<MacAddr> {
-    let name = interface(text, &["eth", "ether", "ethernet"])?;
-    std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok()?.trim().parse().ok()
+    station(interface(text, &["eth", "ether", "ethernet"])?)
+}
+
+/// The Ethernet address of the interface of this name.
+pub fn station(name: &str) -> Option<MacAddr> {
+    first(name, |a| {
+        let link = a.address.as_ref()?.as_link_addr().filter(|link| link.halen() == 6)?;
+        link.addr().map(MacAddr)
+    })
+}
+
+/// The MTU in bytes of the interface of this name. A `/sys` that shows another network namespace is not believed.
+pub fn mtu(name: &str) -> Option<u32> {
+    let file = |what: &str| std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok();
+    let station = station(interface(name, &[])?)?;
+    let shown: MacAddr = file("address")?.trim().parse().ok()?;
+    if shown != station || file("ifindex")?.trim().parse() != Ok(if_nametoindex(name).ok()?) {
+        return None;
+    }
+    file("mtu")?.trim().parse().ok()
 }
 
 /// Addresses and masks of an interface, as `pick` reads them, the first first.
 fn first<T>(name: &str, pick: impl Fn(&nix::ifaddrs::InterfaceAddress) -> Option<T>) -> Option<T> {
     // Whoever tries several types for a text asks here often; few texts name an interface.
-    if !std::path::Path::new("/sys/class/net").join(name).exists() {
-        return None;
-    }
+    if_nametoindex(name).ok()?;
     nix::ifaddrs::getifaddrs().ok()?.filter(|a| a.interface_name == name).find_map(|a| pick(&a))
 }
 

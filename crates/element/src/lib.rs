@@ -19,7 +19,7 @@ mod handler;
 pub mod hide;
 pub mod host;
 mod ids;
-mod interfaces;
+pub mod interfaces;
 pub mod known;
 pub mod layout;
 mod locks;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use lab::account::{Accounted, in_memory};
 use lab::hostile::{self, Interface};
 use lab::hostile6::{self, Interface6};
+use lab::rig::{Namespace, skip};
 
 const FRAMES: usize = 6000;
 /// Frames between looks at what came out.
@@ -122,4 +123,31 @@ fn ready_routers_do_what_their_configurations_do() {
         m1 10.0.1.1/24 2001:db8:2::1/64 fe80::1/64 ETHER 02:00:00:00:00:02);";
     let both = |rng: &mut fastrand::Rng, at: usize| if rng.bool() { bad(rng, at) } else { bad6(rng, at) };
     same("junctor init router, both families", &outcome(router, &both), &outcome(&text, &both));
+}
+
+#[test]
+fn a_sys_of_another_network_namespace_is_not_believed() {
+    if skip("a_sys_of_another_network_namespace_is_not_believed") {
+        return;
+    }
+    let namespace = Namespace::new("here").unwrap();
+    namespace.ip("link add eth0 address 02:00:00:aa:bb:cc mtu 1400 type veth peer name there").unwrap();
+    let init = format!(
+        "{} init router eth0=10.0.0.1/24,2001:db8::1/64 there=10.0.1.1/24",
+        env!("CARGO_BIN_EXE_junctor")
+    );
+    // One interface of the same name and number in another place, or none at all.
+    let other = "mkdir -p /sys/class/net/eth0; cd /sys/class/net/eth0; echo 02:00:00:00:00:99 > address; echo 9000 > mtu";
+    let number = "ip -o link show eth0 | cut -d: -f1 > ifindex; cd /";
+    for place in ["true", &format!("{other}; {number}")] {
+        let script = format!("mount -t tmpfs none /sys; {place}; exec {init}");
+        let text =
+            namespace.run(&["unshare", "-m", "--propagation", "private", "sh", "-ec", &script]).unwrap();
+        assert!(text.contains("AddressInfo(eth0 10.0.0.1 2001:db8::1 02:00:00:aa:bb:cc);\n"), "{text}");
+        assert!(text.contains("fe80::ff:feaa:bbcc"), "{text}");
+        assert!(!text.contains("9000"), "{text}");
+    }
+    // With its own, the MTU is known.
+    let text = namespace.run(&["sh", "-c", &init]).unwrap();
+    assert!(text.contains("1400"), "{text}");
 }

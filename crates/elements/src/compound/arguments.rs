@@ -4,6 +4,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use element::interfaces;
 use lang::config::{split_words, unquote_string};
 use lang::{Fault, Use};
 
@@ -88,16 +89,9 @@ pub fn is_interface_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.:-@".contains(c))
 }
 
-/// What the kernel says of an interface of this machine.
-pub fn interface_file(name: &str, what: &str) -> Option<String> {
-    let safe = is_interface_name(name) && !name.starts_with('.');
-    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok().filter(|_| safe)?;
-    Some(text.trim().to_owned())
-}
-
 /// The longest IP packet that an interface carries: as this machine has it, else as Ethernet does.
 pub fn interface_mtu(name: &str) -> u16 {
-    interface_file(name, "mtu").and_then(|m| m.parse::<u32>().ok()).map_or(MTU, |m| m.min(65535) as u16)
+    interfaces::mtu(name).map_or(MTU, |mtu| mtu.min(65535) as u16)
 }
 
 /// The keyword that an argument begins with, of those that there are.

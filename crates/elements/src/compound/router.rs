@@ -8,9 +8,9 @@ use std::fmt::{self, Display};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use element::interfaces;
 use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
-use super::arguments::interface_file;
 use super::vrf::{self, Vrf};
 use super::{bfd, ipsec, ipv4, ipv6, mpls, multicast};
 
@@ -229,7 +229,7 @@ pub fn repeated(interfaces: &[&Interface], table_of: impl Fn(usize) -> usize) ->
 
 /// The link-local address that a host makes of its Ethernet address (RFC 4291, appendix A), or `fe80::1` where that is unknown.
 fn link_local(name: &str, station: &str) -> Ipv6Addr {
-    let known = station.parse::<MacAddr>().ok().or_else(|| interface_file(name, "address")?.parse().ok());
+    let known = station.parse::<MacAddr>().ok().or_else(|| interfaces::station(name));
     match known.map(|mac| mac.0).filter(|mac| *mac != [0; 6]) {
         Some([a, b, c, d, e, f]) => {
             Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
