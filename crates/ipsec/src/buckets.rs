@@ -55,7 +55,6 @@ pub(crate) type Row<T> = Box<[Cell<Bucket<T>>]>;
 #[derive(Debug)]
 pub(crate) struct Buckets<T: Clone + Send + Sync + 'static> {
     row: Cell<Row<T>>,
-    domain: Domain,
 }
 
 /// Too many old versions wait for readers: try again.
@@ -75,7 +74,7 @@ impl<T: Clone + Send + Sync + 'static> Buckets<T> {
 
     /// A table of these entries, each behind its hash.
     pub fn with(domain: &Domain, len: usize, entries: impl Iterator<Item = (u64, T)>) -> Buckets<T> {
-        Buckets { row: Cell::new(domain, filled(domain, len, entries)), domain: domain.clone() }
+        Buckets { row: Cell::new(domain, filled(|bucket| Cell::new(domain, bucket), len, entries)) }
     }
 
     /// Entries that may have this hash.
@@ -128,13 +127,13 @@ impl<T: Clone + Send + Sync + 'static> Buckets<T> {
             return Ok(());
         }
         let entries = row.iter().flat_map(|cell| cell.read(reader));
-        let next = filled(&self.domain, len, entries.map(|entry| (hash(entry), entry.clone())));
+        let next = self.filled(len, entries.map(|entry| (hash(entry), entry.clone())));
         Ok(self.row.publish_sized(next, bytes(row))?)
     }
 
     /// Buckets for `len` entries, with these in them.
     pub fn filled(&self, len: usize, entries: impl Iterator<Item = (u64, T)>) -> Row<T> {
-        filled(&self.domain, len, entries)
+        filled(|bucket| self.row.sibling(bucket), len, entries)
     }
 
     /// Puts other buckets in the place of all. They are left where they are if they have to wait.
@@ -148,14 +147,14 @@ impl<T: Clone + Send + Sync + 'static> Buckets<T> {
 }
 
 fn filled<T: Clone + Send + Sync + 'static>(
-    domain: &Domain,
+    cell: impl Fn(Bucket<T>) -> Cell<Bucket<T>>,
     len: usize,
     entries: impl Iterator<Item = (u64, T)>,
 ) -> Row<T> {
     let count = len.div_ceil(LOAD).next_power_of_two().max(FIRST);
     let mut buckets: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
     entries.for_each(|(hash, entry)| buckets[place(hash, count)].push(entry));
-    buckets.into_iter().map(|entries| Cell::new(domain, entries.into())).collect()
+    buckets.into_iter().map(|entries| cell(entries.into())).collect()
 }
 
 fn bytes<T: Clone + Send + Sync + 'static>(row: &Row<T>) -> usize {

@@ -290,3 +290,22 @@ fn tables_wait_for_workers() {
     assert_eq!(seen(&database, &reader), ([false, false, true], [false, false, true]));
     database.add(association(9, 9), false, 0).unwrap();
 }
+
+/// Old tables wait for a worker that stands still. They go with their domain, and the keys in them are overwritten.
+#[test]
+fn nothing_outlives_the_domain() {
+    let domain = Domain::default();
+    let database = Database::new(&domain, 1);
+    let reader = domain.register("worker");
+    for n in 0..40 {
+        database.add(association(n, 9), false, 0).unwrap();
+        database.set_policy(policy(n, "out", 0), false).unwrap();
+    }
+    assert!(protects(&database, 7, &reader).is_some());
+    let one = std::sync::Arc::downgrade(&database.association(id(7)).unwrap());
+    database.flush();
+    database.flush_policies();
+    assert!(domain.waiting().0 > 40 && one.upgrade().is_some(), "the worker may still see it");
+    drop((database, domain, reader));
+    assert!(one.upgrade().is_none());
+}

@@ -52,7 +52,12 @@ use crate::{
     padded::CachePadded,
     prim::{AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, fence, yield_now},
 };
-use std::{collections::VecDeque, fmt, mem, ops::ControlFlow, sync::Arc, sync::PoisonError};
+use std::{
+    collections::VecDeque,
+    fmt, mem,
+    ops::ControlFlow,
+    sync::{Arc, PoisonError, Weak},
+};
 
 /// The word of a reader that reads nothing at present: later than every epoch.
 const OFFLINE: u64 = u64::MAX;
@@ -179,7 +184,7 @@ impl Domain {
         let word = Arc::new(Word { seen: CachePadded::new(AtomicU64::new(last)), name: name.into() });
         readers.push(word.clone());
         drop(readers);
-        Reader { shared: self.shared.clone(), word, last }
+        Reader { shared: self.shared.clone(), domain: Arc::downgrade(&self.shared), word, last }
     }
 
     /// Marks this moment: the grace period for all that this thread has unlinked so far.
@@ -331,6 +336,8 @@ impl fmt::Debug for Domain {
 /// ```
 pub struct Reader {
     shared: Arc<Shared>,
+    /// The same, to be compared with a cell's.
+    domain: Weak<Shared>,
     word: Arc<Word>,
     /// What `word.seen` says while online.
     last: u64,
@@ -399,15 +406,23 @@ impl fmt::Debug for Reader {
 /// assert_eq!(domain.reclaim(), 1);
 /// # Ok::<(), junctor_sync::rcu::Stalled<Vec<&str>>>(())
 /// ```
+///
+/// A cell does not keep its domain alive: what waits there for its grace period may hold cells of the same domain.
 pub struct Cell<T: Send + Sync + 'static> {
-    domain: Domain,
+    domain: Weak<Shared>,
     current: AtomicPtr<T>,
 }
 
 impl<T: Send + Sync + 'static> Cell<T> {
     /// A cell whose readers are those of `domain`.
     pub fn new(domain: &Domain, value: T) -> Self {
-        Self { domain: domain.clone(), current: AtomicPtr::new(Box::into_raw(Box::new(value))) }
+        let current = AtomicPtr::new(Box::into_raw(Box::new(value)));
+        Self { domain: Arc::downgrade(&domain.shared), current }
+    }
+
+    /// A cell of the same domain.
+    pub fn sibling<U: Send + Sync + 'static>(&self, value: U) -> Cell<U> {
+        Cell { domain: self.domain.clone(), current: AtomicPtr::new(Box::into_raw(Box::new(value))) }
     }
 
     /// The current version, for as long as the reader stays un-quiescent.
@@ -417,12 +432,14 @@ impl<T: Send + Sync + 'static> Cell<T> {
     #[inline]
     pub fn read<'a>(&'a self, reader: &'a Reader) -> &'a T {
         assert!(
-            reader.belongs_to(&self.domain),
+            Weak::ptr_eq(&reader.domain, &self.domain),
             "the reader is registered with another domain than the cell's"
         );
-        // SAFETY: the pointer came from a Box. It is freed only after a grace period of this domain that began after
-        // its unlinking, and `reader`, a member and online while borrowed, announces nothing before 'a ends
-        // (cases 1 to 4); or in `Drop`, when no borrow of the cell is left.
+        // SAFETY: the pointer came from a Box. 'a is over when that is freed, in one of three ways:
+        // * After a grace period of this domain that began after its unlinking. `reader`, a member and online while borrowed, announces nothing
+        //   before 'a ends (cases 1 to 4).
+        // * With the domain, which `reader` keeps alive.
+        // * In `Drop`, when no borrow of the cell is left.
         unsafe { &*self.current.load(Ordering::Acquire) }
     }
 
@@ -440,19 +457,20 @@ impl<T: Send + Sync + 'static> Cell<T> {
     /// # Errors
     /// As [`publish`](Self::publish).
     pub fn publish_sized(&self, value: T, old_bytes: usize) -> Result<(), Stalled<T>> {
-        let queue = match self.domain.admit(old_bytes) {
-            ControlFlow::Continue(queue) => queue,
-            ControlFlow::Break((objects, bytes)) => return Err(self.domain.stalled(value, objects, bytes)),
+        let swap = |value| Unlinked(self.current.swap(Box::into_raw(Box::new(value)), Ordering::AcqRel));
+        let Some(domain) = self.domain.upgrade().map(|shared| Domain { shared }) else {
+            // Readers keep their domain alive, and only a domain makes more of them: there are none.
+            drop(swap(value));
+            return Ok(());
         };
-        let old = self.current.swap(Box::into_raw(Box::new(value)), Ordering::AcqRel);
-        self.domain.enqueue(queue, Box::new(Unlinked(old)), old_bytes);
-        self.domain.reclaim();
+        let queue = match domain.admit(old_bytes) {
+            ControlFlow::Continue(queue) => queue,
+            ControlFlow::Break((objects, bytes)) => return Err(domain.stalled(value, objects, bytes)),
+        };
+        let old = swap(value);
+        domain.enqueue(queue, Box::new(old), old_bytes);
+        domain.reclaim();
         Ok(())
-    }
-
-    /// The domain whose readers may read this cell.
-    pub fn domain(&self) -> &Domain {
-        &self.domain
     }
 }
 
@@ -466,7 +484,7 @@ unsafe impl<T: Send> Send for Unlinked<T> {}
 impl<T> Drop for Unlinked<T> {
     fn drop(&mut self) {
         // SAFETY: the pointer came from Box::into_raw and was swapped out of its cell once, so nobody else frees it; the
-        // domain drops this after the grace period, when no reader is left.
+        // domain drops this after the grace period, or when the domain ends, and no reader is left then.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }
@@ -582,6 +600,31 @@ mod tests {
         while domain.waiting().0 > 0 {
             domain.reclaim();
         }
+    }
+
+    /// What waits for its grace period holds a cell of the same domain.
+    #[test]
+    fn a_domain_that_ends_drops_what_waits() {
+        let (domain, drops) = (Domain::default(), Arc::new(Count::new(0)));
+        let inner = || Cell::new(&domain, Counted(drops.clone(), 0));
+        let outer = Cell::new(&domain, inner());
+        let reader = domain.register("a");
+        outer.publish(outer.sibling(Counted(drops.clone(), 0))).expect("room");
+        let kept = outer.read(&reader);
+        drop(domain);
+        assert_eq!(
+            (drops.load(Ordering::Relaxed), kept.read(&reader).1),
+            (0, 0),
+            "the reader is still there"
+        );
+        drop(reader);
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        // There is nobody to wait for.
+        let other = Domain::default();
+        outer.publish(Cell::new(&other, Counted(drops.clone(), 0))).expect("room");
+        assert_eq!(drops.load(Ordering::Relaxed), 2);
+        drop(outer);
+        assert_eq!(drops.load(Ordering::Relaxed), 3);
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl Fib6Reader {
 
     /// The domain to register this table's readers with.
     pub fn domain(&self) -> &rcu::Domain {
-        self.walk.root.domain()
+        &self.walk.domain
     }
 
     /// A reader that uses other instructions, to compare; none if the processor lacks them.

@@ -196,7 +196,7 @@ impl Fib6Writer {
             let block = new[0].1;
             self.slots[old.start].store(block.slot().0, Ordering::Release);
             let old = std::mem::replace(&mut self.chunks[old.start].block, block);
-            self.arena.retire(old.line, old.lines.into(), self.walk.root.domain());
+            self.arena.retire(old.line, old.lines.into(), &self.walk.domain);
         }
     }
 
@@ -220,7 +220,7 @@ impl Fib6Writer {
         for Staged { old, new } in staged.into_iter().rev() {
             for chunk in &self.chunks[old.clone()] {
                 let Block { line, lines, .. } = chunk.block;
-                self.arena.retire(line, lines.into(), self.walk.root.domain());
+                self.arena.retire(line, lines.into(), &self.walk.domain);
             }
             if let ([(_, block)], 1, None) = (&new[..], old.len(), &routes) {
                 self.chunks[old.start].block = *block;
@@ -283,7 +283,7 @@ impl Fib6Writer {
         for piece in std::mem::take(&mut self.sweep.pieces) {
             let runs = &self.sweep.runs()[piece.runs.clone()];
             let lines = chunk::lines_for(runs.len());
-            match self.arena.take(lines, self.walk.root.domain()) {
+            match self.arena.take(lines, &self.walk.domain) {
                 Ok(line) => {
                     chunk::write(runs, piece.shift, &self.walk.lines[line as usize..][..lines]);
                     let block = Block { line, lines: lines as u16, shift: piece.shift };

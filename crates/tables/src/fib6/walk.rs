@@ -37,6 +37,8 @@ const _: () = assert!(size_of::<Node>() == size_of::<Line>() && align_of::<Node>
 
 /// What lookups read.
 pub(super) struct Walk {
+    /// Whose members read it.
+    pub domain: rcu::Domain,
     pub root: rcu::Cell<Root>,
     /// Where the chunks are.
     pub lines: Lines,

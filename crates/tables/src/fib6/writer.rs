@@ -132,7 +132,7 @@ impl Fib6Writer {
         let directory = Arc::new(Directory::new(&[0]));
         let root = Root { directory: directory.clone(), slots: slots.clone(), divided: Divided::new() };
         let mut writer = Self {
-            walk: Arc::new(Walk { root: rcu::Cell::new(domain, root), lines: slab }),
+            walk: Arc::new(Walk { domain: domain.clone(), root: rcu::Cell::new(domain, root), lines: slab }),
             arena: Arena::new(lines, chunk::MAX_LINES),
             chunks: Vec::new(),
             directory,
