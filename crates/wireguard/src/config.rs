@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use crate::allowed::Prefix;
-use crate::key::{PublicKey, Secret};
+use crate::key::{self, PublicKey, Secret};
 
 /// A device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,20 +74,28 @@ impl std::error::Error for Mistake {}
 fn keepalive(text: &str) -> Result<u16, String> {
     match text {
         "off" => Ok(0),
-        _ => text.parse().map_err(|_| format!("'{text}' is no interval: write 'off' or 1 to 65535 seconds")),
+        _ => text
+            .parse()
+            .map_err(|_| format!("'{}' is no interval: write 'off' or 1 to 65535 seconds", shown(text))),
     }
 }
 
 fn endpoint(text: &str) -> Result<SocketAddr, String> {
     let parsed = text.parse::<SocketAddr>().ok().filter(|endpoint| endpoint.port() != 0);
     parsed.ok_or_else(|| {
-        format!("'{text}' is no endpoint: write ADDRESS:PORT, as 192.0.2.1:51820 or [2001:db8::1]:51820; names are not looked up")
+        let why = "write ADDRESS:PORT, as 192.0.2.1:51820 or [2001:db8::1]:51820; names are not looked up";
+        format!("'{}' is no endpoint: {why}", shown(text))
     })
 }
 
 fn networks(text: &str) -> Result<Vec<Prefix>, String> {
     let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
-    texts.map(|text| text.parse().map_err(|why: crate::allowed::BadPrefix| why.to_string())).collect()
+    let read = |text: &str| {
+        text.parse().map_err(|_| {
+            format!("'{}' is no network: write ADDRESS/LENGTH, as 10.1.0.0/16 or 2001:db8::/32", shown(text))
+        })
+    };
+    texts.map(read).collect()
 }
 
 /// In which section a line is.
@@ -294,12 +302,24 @@ fn peer_line(open: &mut Open, name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The beginning of a word, which may be a secret in the wrong place.
-fn shown(word: &str) -> String {
-    if word.chars().count() > 24 {
-        word.chars().take(8).chain("...".chars()).collect()
-    } else {
-        word.to_owned()
+/// Characters of a text in a message.
+const SHOWN_MAX: usize = 64;
+/// Characters that a key has in a row. Half of one is no secret: the other half cannot be guessed.
+const KEY_PART: usize = key::TEXT_LEN / 2;
+
+/// A text as a message may show it: without what may be a key in the wrong place, and not at full length.
+fn shown(text: &str) -> String {
+    let is_of_key = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '/' | '=');
+    let mut shown = String::new();
+    for part in text.split_inclusive(|letter| !is_of_key(letter)) {
+        let word = part.trim_end_matches(|letter| !is_of_key(letter));
+        let (word, end) = part.split_at(word.len());
+        shown += if word.len() > KEY_PART { "***" } else { word };
+        shown += end;
+    }
+    match shown.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}...", &shown[..end]),
+        None => shown,
     }
 }
 
@@ -374,6 +394,31 @@ mod tests {
         }
         let none = parse("[Interface]\n").unwrap_err();
         assert!(none[0].to_string().contains("line 1: there is no PrivateKey"), "{none:?}");
+    }
+
+    /// Lines that were joined, and words in wrong places.
+    #[test]
+    fn no_place_makes_a_message_show_a_key() {
+        for name in ["AllowedIPs", "Endpoint", "PersistentKeepalive", "PublicKey", "Endpiont", ""] {
+            for value in
+                [B.to_owned(), format!("10.0.0.0/8 PresharedKey = {B}"), format!("1,{B}"), format!("{B}:1")]
+            {
+                let text =
+                    format!("[Interface]\nPrivateKey = {B}\n[Peer]\nPublicKey = {A}\n{name} = {value}\n");
+                for mistake in parse(&text).err().into_iter().flatten() {
+                    assert!(!mistake.what.contains(&B[..30]), "{mistake}");
+                }
+                let word = value.replace(' ', "");
+                for name in ["allowed-ips", "endpoint", "persistent-keepalive", "preshared-key", ""] {
+                    let why = parse_peer(&format!("{A} {name} {word}")).map_err(|why| why.to_string());
+                    assert!(why.err().is_none_or(|why| !why.contains(&B[..30])));
+                }
+            }
+        }
+        assert_eq!(shown("example.com:51820"), "example.com:51820");
+        let six = "[2001:db8:1111:2222:3333:4444:5555:6666]:518200";
+        assert_eq!((shown(six).as_str(), shown(&format!("a,{B}=b"))), (six, "a,***".to_owned()));
+        assert_eq!(shown(&"\u{e9} ".repeat(100)).chars().count(), 67);
     }
 
     #[test]
