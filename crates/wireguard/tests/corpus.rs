@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replays the corpora of the fuzz targets `wireguard_text` and `wireguard_datagram`, and damaged copies of them.
+//! Replays the corpora of the fuzz targets `wireguard_text`, `wireguard_datagram` and `wireguard_handshake`, and damaged copies of them.
 
 mod datagram_check;
+mod handshake_check;
 mod pair;
 mod text_check;
 
@@ -45,4 +46,21 @@ fn datagrams() {
         }
     }
     assert!(passed >= 1 && refused > 1000, "{passed} passed, {refused} refused");
+}
+
+#[test]
+fn handshakes() {
+    let mut all = handshake_check::Outcome::default();
+    for data in corpus("wireguard_handshake") {
+        let whole = handshake_check::check(&data);
+        all.accepted += whole.accepted;
+        all.packets += whole.packets;
+        all.refused += whole.refused;
+        for at in (0..data.len()).step_by(3) {
+            let mut damaged = data.clone();
+            damaged[at] ^= 0x81;
+            handshake_check::check(&damaged);
+        }
+    }
+    assert!(all.accepted >= 10 && all.packets >= 4 && all.refused >= 10, "{all:?}");
 }

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use crate::pair::{Side, inner};
+use crate::pair::{Side, datagram};
 
 thread_local! {
     static SIDES: RefCell<(Side, Side)> = RefCell::new(Side::pair());
@@ -27,16 +27,4 @@ pub fn check(data: &[u8]) -> bool {
         assert_eq!(packet[12..14], [10, 1], "the peer's network");
         true
     })
-}
-
-/// A message with headers in front.
-fn datagram(message: &[u8]) -> Vec<u8> {
-    let message = &message[..message.len().min(2000)];
-    let mut bytes = inner(1, 2, 28 + message.len());
-    bytes[9] = 17;
-    bytes[20..22].copy_from_slice(&7u16.to_be_bytes());
-    bytes[22..24].copy_from_slice(&51820u16.to_be_bytes());
-    bytes[24..26].copy_from_slice(&(8 + message.len() as u16).to_be_bytes());
-    bytes[28..].copy_from_slice(message);
-    bytes
 }

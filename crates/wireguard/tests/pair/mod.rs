@@ -35,11 +35,12 @@ pub fn secret(of: u8) -> Secret {
 }
 
 impl Side {
-    /// The side at `192.0.2.NUMBER`, whose networks are `10.NUMBER.0.0/16`, with the other one as its peer.
+    /// The side at `192.0.2.NUMBER` and `2001:db8::NUMBER`, whose networks are `10.NUMBER.0.0/16`, with the other one as its peer.
     pub fn new(number: u8, peer: u8, endpoint: Option<&str>) -> Side {
         let domain = Domain::default();
         let device = Device::new(secret(number), &domain, 1).unwrap();
-        let local = Local { port: 51820, four: Some([192, 0, 2, number].into()), six: None };
+        let six = [0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(number)];
+        let local = Local { port: 51820, four: Some([192, 0, 2, number].into()), six: Some(six.into()) };
         device.set_local(local).unwrap();
         let peer = PeerConfig {
             endpoint: endpoint.map(|text| text.parse().unwrap()),
@@ -97,7 +98,7 @@ impl Side {
         let chosen = self.device.choose(&self.reader, packet.data(), 1500, self.now_ns)?;
         let counter = chosen.session.take_counters(1).ok_or(Unsealed::Exhausted)?;
         let to = self.device.seal(&self.reader, &mut packet, &chosen, counter, (0, self.now_ns))?;
-        assert!(matches!(to, IpAddr::V4(_)));
+        assert_eq!(matches!(to, IpAddr::V4(_)), packet.data()[0] >> 4 == 4);
         Ok(packet.data().to_vec())
     }
 
@@ -148,5 +149,17 @@ pub fn inner(from: u8, to: u8, len: usize) -> Vec<u8> {
         fragment: 0,
     };
     repr.emit(&mut bytes).unwrap();
+    bytes
+}
+
+/// A message with headers in front.
+pub fn datagram(message: &[u8]) -> Vec<u8> {
+    let message = &message[..message.len().min(2000)];
+    let mut bytes = inner(1, 2, 28 + message.len());
+    bytes[9] = 17;
+    bytes[20..22].copy_from_slice(&7u16.to_be_bytes());
+    bytes[22..24].copy_from_slice(&51820u16.to_be_bytes());
+    bytes[24..26].copy_from_slice(&(8 + message.len() as u16).to_be_bytes());
+    bytes[28..].copy_from_slice(message);
     bytes
 }
