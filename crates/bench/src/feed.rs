@@ -56,8 +56,7 @@ pub fn measure(args: &Settings) -> Result<Findings, Failure> {
         let mut stream = Stream::default();
         (0..objects).for_each(|id| stream.object(id + 1, gateway(id), LINK));
         for (prefix, id) in &data.routes {
-            let prefix = wire::Prefix4::new(prefix.addr().into(), prefix.len()).expect("a prefix");
-            stream.route(Prefix::V4(prefix), (id.0 + turn) % objects + 1, false);
+            stream.route(Prefix::V4(*prefix), (id.0 + turn) % objects + 1, false);
         }
         stream
     });

@@ -100,8 +100,7 @@ struct Live<'a> {
     failures: Vec<String>,
 }
 
-fn change((prefix, id): (tables::fib4::Prefix4, Option<NextHopId>)) -> Change {
-    let prefix = Prefix4::new(prefix.addr().into(), prefix.len()).expect("a prefix");
+fn change((prefix, id): (Prefix4, Option<NextHopId>)) -> Change {
     (prefix, id.map(|id| gateway(id.0)))
 }
 

@@ -28,7 +28,7 @@ use packet::{Batch, Packet};
 use ports::memory::Replay;
 use tester::frame::Flow;
 use tester::hosts;
-use wire::{MacAddr, Prefix4, Prefix6, Protocol, ipv6};
+use wire::{MacAddr, Prefix, Prefix4, Prefix6, Protocol, ipv6};
 
 use crate::shares::{Count, Share, Shares};
 
@@ -57,40 +57,32 @@ fn station(first: MacAddr, index: u32) -> [u8; 6] {
     MacAddr::from_u64(first.to_u64() + u64::from(index)).octets()
 }
 
-/// The network whose hosts send or receive.
-#[derive(Clone, Copy, Debug)]
-enum Prefix {
-    V4(Prefix4),
-    V6(Prefix6),
+/// A network whose hosts send or receive.
+fn network(text: &str) -> Option<Prefix> {
+    text.parse().map(Prefix::V4).or_else(|_| text.parse().map(Prefix::V6)).ok()
 }
 
-impl Prefix {
-    fn parse(text: &str) -> Option<Prefix> {
-        text.parse().map(Prefix::V4).or_else(|_| text.parse().map(Prefix::V6)).ok()
-    }
-
-    /// Which hosts there are is said by `index`; an odd multiplier visits each of them once before it repeats.
-    fn index(flow: u32, salt: u32, hosts: u64) -> u32 {
-        let usable = hosts.saturating_sub(2).clamp(1, u32::MAX.into()) as u32;
-        flow.wrapping_mul(0x9E37_79B1).wrapping_add(salt) % usable
-    }
+/// Which host it is; an odd multiplier visits each of them once before it repeats.
+fn host_index(flow: u32, salt: u32, hosts: u64) -> u32 {
+    let usable = hosts.saturating_sub(2).clamp(1, u32::MAX.into()) as u32;
+    flow.wrapping_mul(0x9E37_79B1).wrapping_add(salt) % usable
 }
 
 fn host4(prefix: Prefix4, flow: u32, salt: u32) -> Ipv4Addr {
     let size = 1u64 << (32 - u32::from(prefix.len()));
-    let index = Prefix::index(flow, salt, size);
+    let index = host_index(flow, salt, size);
     Ipv4Addr::from(u32::from(prefix.addr()) + if size > 2 { 1 + index } else { 0 })
 }
 
 fn host6(prefix: Prefix6, flow: u32, salt: u32) -> Ipv6Addr {
     let size = 1u64 << (128 - u32::from(prefix.len())).min(40);
-    let index = Prefix::index(flow, salt, size);
+    let index = host_index(flow, salt, size);
     Ipv6Addr::from(u128::from(prefix.addr()) + if size > 2 { 1 + u128::from(index) } else { 0 })
 }
 
 impl Default for Pattern {
     fn default() -> Self {
-        let prefix = |text: &str| Prefix::parse(text).expect("a prefix");
+        let prefix = |text: &str| network(text).expect("a prefix");
         Pattern {
             ether: MacAddr([2, 0, 0, 0, 0, 1]),
             src: prefix("10.0.0.0/24"),
@@ -135,8 +127,8 @@ impl Pattern {
         let (key, value) = word.split_once('=')?;
         match key {
             "ether" => self.ether = value.parse().ok()?,
-            "src" => self.src = Prefix::parse(value)?,
-            "dst" => self.dst = value.split(',').map(Prefix::parse).collect::<Option<_>>()?,
+            "src" => self.src = network(value)?,
+            "dst" => self.dst = value.split(',').map(network).collect::<Option<_>>()?,
             "from" => self.from = value.parse().ok()?,
             "to" => self.to = Some(value.parse().ok()?),
             "stations" => self.stations = value.parse().ok().filter(|n| (1..=1 << 20).contains(n))?,
@@ -210,11 +202,7 @@ impl Pattern {
 
     /// Whether a host of this address sends from here.
     pub fn is_home_of(&self, address: IpAddr) -> bool {
-        match (self.src, address) {
-            (Prefix::V4(src), IpAddr::V4(address)) => src.contains(address),
-            (Prefix::V6(src), IpAddr::V6(address)) => src.contains(address),
-            _ => false,
-        }
+        self.src.contains(address)
     }
 
     /// Destination and source.

@@ -27,6 +27,6 @@ pub use database::{AHEAD, Configured, Database, Error, ErrorKind, Place, SpiRang
 pub use event::{Event, Events, Heard};
 pub use lifetime::{Life, Limits, Line, Lines, Reached, Usage};
 pub use policy::{Action, Direction, Kind, Policy, PolicyKey, Template};
-pub use selector::{ANY_PORT, Flow, Prefix, Selector};
+pub use selector::{ANY_PORT, Flow, Selector};
 pub use spd::Rule;
 pub use targets::Target;

@@ -1,72 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a packet is to policies, and which packets a policy is about (RFC 4301, 4.4.1.1).
 
-use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use wire::{Protocol, ipv4, ipv6};
-
-/// The first bits of an address, of either family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Prefix {
-    addr: IpAddr,
-    len: u8,
-}
-
-impl Prefix {
-    /// The prefix of the first `len` bits of `addr`; `None` where the address has fewer.
-    pub fn new(addr: IpAddr, len: u8) -> Option<Prefix> {
-        let addr = match addr {
-            IpAddr::V4(four) => wire::addr::Prefix4::new(four, len)?.addr().into(),
-            IpAddr::V6(six) => wire::addr::Prefix6::new(six, len)?.addr().into(),
-        };
-        Some(Prefix { addr, len })
-    }
-
-    /// The prefix of one address.
-    pub fn host(addr: IpAddr) -> Prefix {
-        Prefix { addr, len: if addr.is_ipv4() { 32 } else { 128 } }
-    }
-
-    /// All addresses of a family.
-    pub fn all(is_six: bool) -> Prefix {
-        let addr = if is_six { IpAddr::from([0; 16]) } else { IpAddr::from([0; 4]) };
-        Prefix { addr, len: 0 }
-    }
-
-    /// The first address.
-    pub fn addr(self) -> IpAddr {
-        self.addr
-    }
-
-    /// Bits that count.
-    #[allow(clippy::len_without_is_empty)]
-    pub fn len(self) -> u8 {
-        self.len
-    }
-
-    /// Whether it is of IPv6.
-    pub fn is_six(self) -> bool {
-        self.addr.is_ipv6()
-    }
-
-    /// The only address, if it has one.
-    pub fn as_host(self) -> Option<IpAddr> {
-        (self == Prefix::host(self.addr)).then_some(self.addr)
-    }
-
-    /// Whether an address is one of them.
-    pub fn contains(self, addr: IpAddr) -> bool {
-        Prefix::new(addr, self.len) == Some(self)
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.addr, self.len)
-    }
-}
+use wire::{Prefix, Protocol, ipv4, ipv6};
 
 /// What policies look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -230,17 +168,6 @@ mod tests {
         repr.emit(&mut bytes).unwrap();
         bytes[20..24].copy_from_slice(&[0x12, 0x34, 0, 53]);
         bytes
-    }
-
-    #[test]
-    fn prefixes_have_no_host_bits() {
-        let ten = prefix("10.1.2.3", 8);
-        assert_eq!((ten.to_string().as_str(), ten.as_host()), ("10.0.0.0/8", None));
-        assert!(ten.contains("10.255.0.1".parse().unwrap()) && !ten.contains("11.0.0.1".parse().unwrap()));
-        assert!(!Prefix::all(false).contains("::1".parse().unwrap()), "of the other family");
-        assert!(Prefix::all(true).contains("::1".parse().unwrap()));
-        assert_eq!(Prefix::new("10.0.0.1".parse().unwrap(), 33), None);
-        assert_eq!(prefix("2001:db8::1", 128).as_host(), Some("2001:db8::1".parse().unwrap()));
     }
 
     proptest::proptest! {

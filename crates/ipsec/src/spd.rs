@@ -22,11 +22,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use arrayvec::ArrayVec;
 use sync::prefetch::prefetch;
 use sync::rcu::{Cell, Domain, Reader};
+use wire::Prefix;
 
 use crate::buckets::{Bucket, Buckets, Busy};
 use crate::database::AHEAD;
 use crate::policy::{Policy, PolicyKey};
-use crate::selector::{Flow, Prefix, Selector};
+use crate::selector::{Flow, Selector};
 use crate::targets::Target;
 
 mod fragment;

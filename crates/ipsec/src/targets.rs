@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sync::prefetch::prefetch;
 use sync::rcu::{Cell, Domain, Reader};
+use wire::Prefix;
 
 use crate::association::Association;
 use crate::buckets::Busy;
 use crate::policy::{Action, Kind, Policy, Template};
-use crate::selector::{Prefix, Selector};
+use crate::selector::Selector;
 
 /// After a request for an association, the next one of the same template comes this much later, in nanoseconds.
 const ASK_AGAIN_NS: u64 = 5_000_000_000;

@@ -5,7 +5,7 @@
 //! same mix of lengths serves. Workloads: `rand`, uniform addresses; `pfx`, a random host in a random prefix; `zipf`, 65,536 flows in trains. Each
 //! figure is the median of interleaved rounds; next to it the best round of either.
 
-use junctor_tables::fib4::{Fib4Reader, Fib4Writer, NextHopId, Prefix4};
+use junctor_tables::fib4::{Fib4Reader, Fib4Writer, NextHopId};
 use std::{
     collections::HashSet,
     path::PathBuf,
@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 use sync::rcu::Domain;
+use wire::Prefix4;
 
 const ADDRS: usize = 1 << 20;
 const BATCH: usize = 32;
@@ -64,7 +65,7 @@ fn synthetic_routes() -> Vec<Route> {
     while routes.len() < 1_000_000 {
         let len = [24, 24, 24, 24, 24, 24, 23, 22, 22, 21, 20, 19, 18, 16][random.below(14)];
         let block = (1 + random.below(223)) << 24 | random.below(110) << 16 | random.below(1 << 16);
-        let prefix = Prefix4::new(block as u32, len).expect("len <= 32");
+        let prefix = Prefix4::from_bits(block as u32, len).expect("len <= 32");
         if seen.insert(prefix) {
             routes.push((prefix, NextHopId((256.0 * random.unit().powi(3)) as u32)));
         }
@@ -78,7 +79,7 @@ fn workloads(routes: &[Route]) -> [(&'static str, Vec<u32>); 3] {
     let rand = (0..ADDRS).map(|_| random.next() as u32).collect();
     let host = |random: &mut Random| {
         let (prefix, _) = routes[random.below(routes.len())];
-        prefix.addr() | (u64::from(random.next() as u32) >> prefix.len()) as u32
+        prefix.bits() | (u64::from(random.next() as u32) >> prefix.len()) as u32
     };
     let pfx = (0..ADDRS).map(|_| host(&mut random)).collect();
     let flows: Vec<u32> = (0..65_536).map(|_| host(&mut random)).collect();
@@ -124,7 +125,7 @@ fn dir24(routes: &[Route]) -> Vec<u16> {
     let mut routes = routes.to_vec();
     routes.sort_by_key(|(prefix, _)| prefix.len());
     for (prefix, id) in routes {
-        table[(prefix.addr() >> 8) as usize..][..1 << (24 - prefix.len().min(24))].fill(id.0 as u16);
+        table[(prefix.bits() >> 8) as usize..][..1 << (24 - prefix.len().min(24))].fill(id.0 as u16);
     }
     table
 }

@@ -8,7 +8,7 @@
 //! The yardsticks, in the same rounds: a binary search among all keys where the answer may change (starts and answers kept
 //! apart), and a hash table for each length, longest first (`std`'s map), the plainest FIB in software.
 
-use junctor_tables::fib6::{Change, Fib6Reader, Fib6Writer, NextHopId, Prefix6, Variant};
+use junctor_tables::fib6::{Change, Fib6Reader, Fib6Writer, NextHopId, Variant};
 use std::{
     collections::{HashMap, HashSet},
     path::PathBuf,
@@ -17,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 use sync::rcu::Domain;
+use wire::Prefix6;
 
 const ADDRS: usize = 1 << 20;
 const BATCH: usize = 32;
@@ -69,7 +70,7 @@ fn synthetic_routes() -> Vec<Route> {
         let block = [0x2001, 0x2400, 0x2600, 0x2800, 0x2a00, 0x2a02, 0x2a0e, 0x2c0f][random.below(8)];
         let addr =
             block << 112 | (random.below(1 << 11) as u128) << 100 | (random.below(1 << 20) as u128) << 80;
-        let prefix = Prefix6::new(addr, len).expect("len <= 128");
+        let prefix = Prefix6::from_bits(addr, len).expect("len <= 128");
         if seen.insert(prefix) {
             routes.push((prefix, NextHopId((256.0 * random.unit().powi(3)) as u32)));
         }
@@ -87,7 +88,7 @@ fn workloads(routes: &[Route]) -> [(&'static str, Vec<u128>); 3] {
     let rand = (0..ADDRS).map(|_| 1 << 125 | wide(&mut random) >> 3).collect();
     let host = |random: &mut Random| {
         let (prefix, _) = routes[random.below(routes.len())];
-        prefix.addr() | wide(random).checked_shr(prefix.len().into()).unwrap_or(0)
+        prefix.bits() | wide(random).checked_shr(prefix.len().into()).unwrap_or(0)
     };
     let pfx = (0..ADDRS).map(|_| host(&mut random)).collect();
     let flows: Vec<u128> = (0..65_536).map(|_| host(&mut random)).collect();
@@ -134,7 +135,7 @@ impl Bisection {
         let mut starts = vec![0];
         for (prefix, _) in routes {
             let (first, span) =
-                ((prefix.addr() >> 64) as u64, 1u64.checked_shl(64 - u32::from(prefix.len())));
+                ((prefix.bits() >> 64) as u64, 1u64.checked_shl(64 - u32::from(prefix.len())));
             starts.push(first);
             starts.push(first.wrapping_add(span.unwrap_or(0)));
         }
@@ -159,7 +160,7 @@ impl ByLength {
     fn new(routes: &[Route]) -> Self {
         let mut tables: Vec<_> = (0..=64).rev().map(|len| (len, HashMap::new())).collect();
         for (prefix, id) in routes {
-            tables[64 - prefix.len() as usize].1.insert((prefix.addr() >> 64) as u64, id.0);
+            tables[64 - prefix.len() as usize].1.insert((prefix.bits() >> 64) as u64, id.0);
         }
         tables.retain(|(_, table)| !table.is_empty());
         Self(tables)

@@ -10,9 +10,9 @@
 //! answer, unasked, is `ready ROUTES BUILD_MS MEMORY_MB LOOKUP_MB`, the last without what only updates need. Time is processor time of the one thread.
 
 use junctor_tables::{
-    fib4::{Fib4Reader, Fib4Writer, NextHopId, Prefix4},
-    fib6::{Fib6Reader, Fib6Writer, Prefix6},
-    routes::{Options, Prefix, Routes},
+    fib4::{Fib4Reader, Fib4Writer, NextHopId},
+    fib6::{Fib6Reader, Fib6Writer},
+    routes::{Options, Routes},
 };
 use std::{
     collections::HashMap,
@@ -23,6 +23,7 @@ use std::{
     process::{Command, Stdio},
 };
 use sync::rcu::{Domain, Reader};
+use wire::{Prefix, Prefix4, Prefix6};
 
 const ADDRS: usize = 1 << 20;
 
@@ -109,7 +110,7 @@ fn export(dir: &Path) -> Outcome<()> {
     let v4 = routes(&dir.join("routes4.txt"))?.v4;
     let host = |random: &mut Random| {
         let (prefix, _) = v4[random.below(v4.len())];
-        prefix.addr() | (u64::from(random.next() as u32) >> prefix.len()) as u32
+        prefix.bits() | (u64::from(random.next() as u32) >> prefix.len()) as u32
     };
     for (name, addrs) in workloads(|random| random.next() as u32, host) {
         fs::write(
@@ -120,7 +121,7 @@ fn export(dir: &Path) -> Outcome<()> {
     let v6 = routes(&dir.join("routes6.txt"))?.v6;
     let host = |random: &mut Random| {
         let (prefix, _) = v6[random.below(v6.len())];
-        prefix.addr() | random.wide().checked_shr(prefix.len().into()).unwrap_or(0)
+        prefix.bits() | random.wide().checked_shr(prefix.len().into()).unwrap_or(0)
     };
     for (name, addrs) in workloads(|random| 1 << 125 | random.wide() >> 3, host) {
         fs::write(

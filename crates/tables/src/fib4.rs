@@ -74,77 +74,15 @@ use crate::{
         walk::Walk,
     },
 };
-use std::{fmt, net::Ipv4Addr, str::FromStr, sync::Arc};
+use std::{fmt, sync::Arc};
 use sync::{lines::Lines, rcu};
+use wire::Prefix4;
 
 const SLOTS: usize = 1 << 16;
 /// Lines: 9 at the top and 9 for each of 256 divided /24s.
 const LARGEST_OBJECT: usize = 9 + 256 * 9;
 
 const _: () = assert!(NextHopId::MAX.0 < LEAF_DIVIDED as u32, "every id fits a leaf");
-
-/// An IPv4 prefix; bits beyond its length are zero.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Prefix4 {
-    addr: u32,
-    len: u8,
-}
-
-impl Prefix4 {
-    /// The prefix of `len` bits (at most 32) that contains `addr` (host order).
-    pub const fn new(addr: u32, len: u8) -> Option<Self> {
-        if len > 32 { None } else { Some(Self { addr: addr & mask(len), len }) }
-    }
-
-    /// Its lowest address, host order.
-    pub const fn addr(self) -> u32 {
-        self.addr
-    }
-
-    /// Its length in bits.
-    #[allow(clippy::len_without_is_empty)]
-    pub const fn len(self) -> u8 {
-        self.len
-    }
-
-    /// Whether `addr` (host order) lies in it.
-    pub const fn contains(self, addr: u32) -> bool {
-        addr & mask(self.len) == self.addr
-    }
-}
-
-const fn mask(len: u8) -> u32 {
-    if len == 0 { 0 } else { u32::MAX << (32 - len) }
-}
-
-impl fmt::Display for Prefix4 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", Ipv4Addr::from(self.addr), self.len)
-    }
-}
-
-impl fmt::Debug for Prefix4 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// Not `A.B.C.D/LEN` with a length of at most 32.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an IPv4 prefix; expected ADDRESS/LENGTH, such as 10.0.0.0/8")]
-pub struct BadPrefix(pub String);
-
-impl FromStr for Prefix4 {
-    type Err = BadPrefix;
-
-    fn from_str(text: &str) -> Result<Self, BadPrefix> {
-        let parse = || {
-            let (addr, len) = text.split_once('/')?;
-            Self::new(addr.parse::<Ipv4Addr>().ok()?.into(), len.parse().ok()?)
-        };
-        parse().ok_or_else(|| BadPrefix(text.to_owned()))
-    }
-}
 
 /// Why an update was refused. The table is as it was before.
 #[derive(Debug, thiserror::Error)]
@@ -467,10 +405,10 @@ impl Fib4Writer {
 
     /// The slots that a change of `prefix` concerns: those below it that no longer route covers.
     fn affected(&self, prefix: Prefix4) -> impl Iterator<Item = usize> {
-        let first = (prefix.addr >> 16) as usize;
-        let slots = first..first + (1 << 16u8.saturating_sub(prefix.len));
-        let is_hidden = move |slot| self.rib.covering_len(slot).is_some_and(|len| len > prefix.len);
-        slots.filter(move |slot| prefix.len >= 16 || !is_hidden(*slot))
+        let first = (prefix.bits() >> 16) as usize;
+        let slots = first..first + (1 << 16u8.saturating_sub(prefix.len()));
+        let is_hidden = move |slot| self.rib.covering_len(slot).is_some_and(|len| len > prefix.len());
+        slots.filter(move |slot| prefix.len() >= 16 || !is_hidden(*slot))
     }
 
     /// Builds objects for `slots` from the RIB, all of them, then publishes them.

@@ -78,7 +78,6 @@ mod build;
 mod chunk;
 mod directory;
 mod divided;
-mod prefix;
 mod sweep;
 #[allow(unsafe_code)]
 mod walk;
@@ -91,16 +90,14 @@ use crate::{
 };
 pub use crate::{
     fib4::Memory,
-    fib6::{
-        prefix::{BadPrefix6, Prefix6},
-        writer::{Change, DEFAULT_LINES, Fib6Writer},
-    },
+    fib6::writer::{Change, DEFAULT_LINES, Fib6Writer},
 };
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicU32},
 };
 use sync::rcu;
+use wire::Prefix6;
 
 /// No route, as a leaf.
 const LEAF_NONE: u16 = u16::MAX;

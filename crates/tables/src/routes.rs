@@ -17,76 +17,14 @@ pub mod ip_route;
 pub mod mrt;
 pub mod text;
 
-use crate::{
-    fib4::{NextHopId, Prefix4},
-    fib6::Prefix6,
-};
+use crate::fib4::NextHopId;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     io::{self, BufRead},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::IpAddr,
 };
-
-/// A prefix of either family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Prefix {
-    /// IPv4.
-    V4(Prefix4),
-    /// IPv6.
-    V6(Prefix6),
-}
-
-impl Prefix {
-    /// The prefix of `len` bits that contains `addr`, if the family has such a length.
-    pub fn new(addr: IpAddr, len: u8) -> Option<Self> {
-        match addr {
-            IpAddr::V4(addr) => Prefix4::new(addr.into(), len).map(Self::V4),
-            IpAddr::V6(addr) => Prefix6::new(addr.into(), len).map(Self::V6),
-        }
-    }
-
-    /// Its lowest address.
-    pub fn addr(self) -> IpAddr {
-        match self {
-            Self::V4(prefix) => Ipv4Addr::from(prefix.addr()).into(),
-            Self::V6(prefix) => Ipv6Addr::from(prefix.addr()).into(),
-        }
-    }
-
-    /// `ADDRESS/LEN` with no bit set beyond the length; with `bare`, also an address alone, as `ip` prints host routes.
-    ///
-    /// # Errors
-    /// [`Problem::NotAPrefix`], [`Problem::BadLength`] or [`Problem::HostBits`].
-    pub fn parse(text: &str, bare: bool) -> Result<Self, Problem> {
-        let not = || Problem::NotAPrefix(text.to_owned());
-        let (addr, len) = match text.split_once('/') {
-            Some((addr, len)) => (addr, Some(len)),
-            None if bare => (text, None),
-            None => return Err(not()),
-        };
-        let addr: IpAddr = addr.parse().map_err(|_| not())?;
-        let max = if addr.is_ipv4() { 32 } else { 128 };
-        let len: u32 = len.map_or(Ok(max), str::parse).map_err(|_| not())?;
-        let prefix = u8::try_from(len).ok().and_then(|len| Self::new(addr, len));
-        match prefix {
-            None => Err(Problem::BadLength { prefix: text.to_owned(), max }),
-            Some(prefix) if prefix.addr() != addr => {
-                Err(Problem::HostBits { prefix: text.to_owned(), mended: prefix })
-            }
-            Some(prefix) => Ok(prefix),
-        }
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::V4(prefix) => prefix.fmt(f),
-            Self::V6(prefix) => prefix.fmt(f),
-        }
-    }
-}
+use wire::{Prefix, Prefix4, Prefix6, PrefixError};
 
 /// One way to a next hop.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -347,25 +285,9 @@ pub enum Problem {
     /// A line without an end.
     #[error("the line is longer than {} bytes: this is no route file", text::LONGEST_LINE)]
     LongLine,
-    /// No prefix where one must be.
-    #[error("`{0}` is no prefix; write ADDRESS/LENGTH, such as 10.0.0.0/8 or 2001:db8::/32")]
-    NotAPrefix(String),
-    /// More bits than the family has.
-    #[error("`{prefix}` is too long: the length can be 0 to {max}")]
-    BadLength {
-        /// As written.
-        prefix: String,
-        /// The greatest length.
-        max: u32,
-    },
-    /// Bits are set beyond the prefix's length.
-    #[error("`{prefix}` has bits set beyond its length; did you mean {mended}?")]
-    HostBits {
-        /// As written.
-        prefix: String,
-        /// With those bits cleared.
-        mended: Prefix,
-    },
+    /// No prefix where one must be, or a wrong one.
+    #[error(transparent)]
+    Prefix(#[from] PrefixError),
     /// A line of our text form that is none.
     #[error(
         "`{0}` is no route; lines are `PREFIX/LEN ID`, `A PREFIX/LEN ID`, `W PREFIX/LEN` or `nexthop ID via ADDRESS dev NAME`"

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tester::frame::Flow;
 use tester::station::{Plan, Stream};
-use wire::MacAddr;
+use wire::{MacAddr, Prefix};
 
 mod graph;
 
@@ -49,34 +49,15 @@ impl Case {
     }
 }
 
-/// An address and how many of its bits count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Prefix(IpAddr, u8);
-
-impl Prefix {
-    /// The longest that holds all of these, of one family.
-    fn over(mut all: impl Iterator<Item = IpAddr>) -> Option<Prefix> {
-        let first = all.next()?;
-        let (number, width) = bits(first);
-        let common = all.fold(width, |common, address| {
-            let differ = bits(address).0 ^ number;
-            common.min(width - (u128::BITS - differ.leading_zeros()) as u8)
-        });
-        let host = u128::MAX.checked_shl((width - common).into()).unwrap_or(0);
-        Some(Prefix(address(number & host, first), common))
-    }
-
-    fn holds(&self, address: IpAddr) -> bool {
-        let ((own, width), (other, _)) = (bits(self.0), bits(address));
-        self.0.is_ipv4() == address.is_ipv4()
-            && (own ^ other).checked_shr((width - self.1).into()).unwrap_or(0) == 0
-    }
-}
-
-impl std::fmt::Display for Prefix {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.0, self.1)
-    }
+/// The longest prefix that holds all of these, of one family.
+fn prefix_over(mut all: impl Iterator<Item = IpAddr>) -> Option<Prefix> {
+    let first = all.next()?;
+    let (number, width) = bits(first);
+    let common = all.fold(width, |common, address| {
+        let differ = bits(address).0 ^ number;
+        common.min(width - (u128::BITS - differ.leading_zeros()) as u8)
+    });
+    Prefix::new(first, common)
 }
 
 /// An address as a number, and its width.
@@ -180,8 +161,8 @@ impl Filters {
             let flows = || stream.flows.iter().map(|(flow, _)| flow);
             Some(Permit {
                 port,
-                src: Prefix::over(flows().map(|flow| flow.src))?,
-                dst: Prefix::over(flows().map(|flow| flow.dst))?,
+                src: prefix_over(flows().map(|flow| flow.src))?,
+                dst: prefix_over(flows().map(|flow| flow.dst))?,
                 mac: MacMask::over(flows().map(|flow| flow.dst_mac))?,
             })
         };
@@ -224,7 +205,7 @@ impl Filters {
         let mut text = format!("table {family} {{\n");
         let mut jumps = Vec::new();
         for permit in &self.permits {
-            let six = permit.src.0.is_ipv6();
+            let six = permit.src.is_six();
             let ip = if six { "ip6" } else { "ip" };
             let name = interfaces[permit.port];
             let _ = writeln!(text, "  chain from_{name} {{");
@@ -267,8 +248,9 @@ impl Filters {
     /// The flow from another network.
     fn outside(&self, permit: &Permit, flow: &Flow) -> Option<Flow> {
         let (number, width) = bits(flow.src);
-        let others = (width - permit.src.1..width).map(|bit| address(number ^ 1 << bit, flow.src));
-        let passes = |src: &IpAddr| self.permits.iter().any(|p| p.src.holds(*src) && p.dst.holds(flow.dst));
+        let others = (width - permit.src.len()..width).map(|bit| address(number ^ 1 << bit, flow.src));
+        let passes =
+            |src: &IpAddr| self.permits.iter().any(|p| p.src.contains(*src) && p.dst.contains(flow.dst));
         let src = others.into_iter().find(|src| !passes(src) && !src.is_loopback() && !src.is_multicast())?;
         Some(Flow { src, ..*flow })
     }
@@ -317,7 +299,7 @@ mod tests {
     #[test]
     fn a_prefix_covers_what_it_must_and_no_more() {
         let over =
-            |all: &[&str]| Prefix::over(all.iter().map(|a| a.parse().expect("an address"))).expect("some");
+            |all: &[&str]| prefix_over(all.iter().map(|a| a.parse().expect("an address"))).expect("some");
         for (all, prefix) in [
             (&["10.0.0.7"][..], "10.0.0.7/32"),
             (&["10.0.0.2", "10.0.0.3"], "10.0.0.2/31"),
@@ -328,10 +310,10 @@ mod tests {
         ] {
             let covering = over(all);
             assert_eq!(covering.to_string(), prefix);
-            assert!(all.iter().all(|a| covering.holds(a.parse().expect("an address"))));
+            assert!(all.iter().all(|a| covering.contains(a.parse().expect("an address"))));
         }
-        assert!(!over(&["10.0.0.2", "10.0.0.3"]).holds([10, 0, 0, 4].into()));
-        assert!(!over(&["10.0.0.2"]).holds("2001:2::1".parse().expect("an address")));
+        assert!(!over(&["10.0.0.2", "10.0.0.3"]).contains([10, 0, 0, 4].into()));
+        assert!(!over(&["10.0.0.2"]).contains("2001:2::1".parse().expect("an address")));
     }
 
     #[test]
@@ -411,7 +393,9 @@ mod tests {
             for (port, stream) in probe.streams.iter().enumerate().take(2) {
                 let (flow, _) = stream.flows[0];
                 assert_eq!(flow.dst, given.streams[port].flows[0].0.dst);
-                assert!(filters.permits.iter().all(|p| !(p.src.holds(flow.src) && p.dst.holds(flow.dst))));
+                assert!(
+                    filters.permits.iter().all(|p| !(p.src.contains(flow.src) && p.dst.contains(flow.dst)))
+                );
             }
             assert!(probe.streams[2].flows.is_empty());
         }

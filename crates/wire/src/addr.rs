@@ -38,36 +38,46 @@ pub const fn mask6(len: u8) -> u128 {
     if len == 0 { 0 } else { u128::MAX << (128 - if len > 128 { 128 } else { len }) }
 }
 
-/// A set of IPv4 addresses that share their first `len` bits; the other bits of `addr` are zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A set of IPv4 addresses that share their first `len` bits; the other bits of `addr` are zero. Ordered by address, then length.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix4 {
-    addr: Ipv4Addr,
+    // Tables of a million routes sort and hash these.
+    bits: u32,
     len: u8,
 }
 
 impl Prefix4 {
     /// `0.0.0.0/0`, every address.
-    pub const DEFAULT: Prefix4 = Prefix4 { addr: Ipv4Addr::UNSPECIFIED, len: 0 };
+    pub const DEFAULT: Prefix4 = Prefix4 { bits: 0, len: 0 };
 
     /// The prefix of the first `len` bits of `addr`; `None` where `len` exceeds 32.
     #[inline]
     pub const fn new(addr: Ipv4Addr, len: u8) -> Option<Self> {
-        if len > 32 {
-            return None;
-        }
-        Some(Prefix4 { addr: Ipv4Addr::from_bits(addr.to_bits() & mask4(len)), len })
+        Prefix4::from_bits(addr.to_bits(), len)
+    }
+
+    /// As [`new`](Self::new), of an address in host order.
+    #[inline]
+    pub const fn from_bits(bits: u32, len: u8) -> Option<Self> {
+        if len > 32 { None } else { Some(Prefix4 { bits: bits & mask4(len), len }) }
     }
 
     /// The prefix that holds one address.
     #[inline]
     pub const fn host(addr: Ipv4Addr) -> Self {
-        Prefix4 { addr, len: 32 }
+        Prefix4 { bits: addr.to_bits(), len: 32 }
     }
 
     /// The first address, its host bits zero.
     #[inline]
     pub const fn addr(self) -> Ipv4Addr {
-        self.addr
+        Ipv4Addr::from_bits(self.bits)
+    }
+
+    /// The first address in host order.
+    #[inline]
+    pub const fn bits(self) -> u32 {
+        self.bits
     }
 
     /// The length of the prefix in bits, 0 to 32.
@@ -86,7 +96,7 @@ impl Prefix4 {
     /// The last address. [`broadcast`](Self::broadcast) says whether it is the subnet's broadcast address.
     #[inline]
     pub const fn last(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.addr.to_bits() | !mask4(self.len))
+        Ipv4Addr::from_bits(self.bits | !mask4(self.len))
     }
 
     /// The subnet's broadcast address. A subnet of one or two addresses has none: all of them are hosts (RFC 3021).
@@ -98,19 +108,25 @@ impl Prefix4 {
     /// Whether `addr` lies in the prefix.
     #[inline]
     pub const fn contains(self, addr: Ipv4Addr) -> bool {
-        addr.to_bits() & mask4(self.len) == self.addr.to_bits()
+        addr.to_bits() & mask4(self.len) == self.bits
     }
 
     /// Whether every address of `other` lies in this prefix.
     #[inline]
     pub const fn covers(self, other: Prefix4) -> bool {
-        self.len <= other.len && self.contains(other.addr)
+        self.len <= other.len && self.contains(other.addr())
     }
 }
 
 impl fmt::Display for Prefix4 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.addr, self.len)
+        write!(f, "{}/{}", self.addr(), self.len)
+    }
+}
+
+impl fmt::Debug for Prefix4 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -221,15 +237,15 @@ fn octets4(text: &str) -> Option<([u8; 4], usize)> {
 }
 
 /// A decimal number of ASCII digits alone; saturates rather than overflowing.
-fn decimal(text: &str) -> Option<u32> {
+pub(crate) fn decimal(text: &str) -> Option<u32> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     Some(text.bytes().fold(0u32, |n, b| n.saturating_mul(10).saturating_add(u32::from(b - b'0'))))
 }
 
-/// A set of IPv6 addresses that share their first `len` bits; the other bits of `addr` are zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A set of IPv6 addresses that share their first `len` bits; the other bits of `addr` are zero. Ordered by address, then length.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix6 {
     addr: Ipv6Addr,
     len: u8,
@@ -242,10 +258,13 @@ impl Prefix6 {
     /// The prefix of the first `len` bits of `addr`; `None` where `len` exceeds 128.
     #[inline]
     pub const fn new(addr: Ipv6Addr, len: u8) -> Option<Self> {
-        if len > 128 {
-            return None;
-        }
-        Some(Prefix6 { addr: Ipv6Addr::from_bits(addr.to_bits() & mask6(len)), len })
+        Prefix6::from_bits(addr.to_bits(), len)
+    }
+
+    /// As [`new`](Self::new), of an address in host order.
+    #[inline]
+    pub const fn from_bits(bits: u128, len: u8) -> Option<Self> {
+        if len > 128 { None } else { Some(Prefix6 { addr: Ipv6Addr::from_bits(bits & mask6(len)), len }) }
     }
 
     /// The prefix that holds one address.
@@ -258,6 +277,12 @@ impl Prefix6 {
     #[inline]
     pub const fn addr(self) -> Ipv6Addr {
         self.addr
+    }
+
+    /// The first address in host order.
+    #[inline]
+    pub const fn bits(self) -> u128 {
+        self.addr.to_bits()
     }
 
     /// The length of the prefix in bits, 0 to 128.
@@ -289,6 +314,12 @@ impl Prefix6 {
 impl fmt::Display for Prefix6 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.addr, self.len)
+    }
+}
+
+impl fmt::Debug for Prefix6 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddr;
 
-use crate::allowed::Prefix;
+use wire::Prefix;
+
 use crate::key::{self, PublicKey, Secret};
 
 /// A device.

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sync::rcu::{Cell, Domain, Reader};
+use wire::Prefix;
 
-use crate::allowed::{self, Allowed, PEERS_MAX, Prefix};
+use crate::allowed::{self, Allowed, PEERS_MAX};
 use crate::config::{Config, PeerConfig};
 use crate::cookie::Receiver;
 use crate::endpoint::Local;

@@ -257,8 +257,8 @@ pub fn config_of(sa: &Sa, attributes: Attributes<'_>) -> Result<AssociationConfi
     let is_all = |selector: &ipsec::Selector| {
         *selector
             == ipsec::Selector::between(
-                ipsec::Prefix::all(selector.src.is_six()),
-                ipsec::Prefix::all(selector.dst.is_six()),
+                wire::Prefix::all(selector.src.is_six()),
+                wire::Prefix::all(selector.dst.is_six()),
             )
     };
     let (window, progress) = window_of(sa, attributes)?;

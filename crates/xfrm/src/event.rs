@@ -3,7 +3,8 @@
 
 use std::net::IpAddr;
 
-use ipsec::{AssociationConfig, Event, Flow, Id, Kind, Policy, Prefix, Reached, Selector, Template};
+use ipsec::{AssociationConfig, Event, Flow, Id, Kind, Policy, Reached, Selector, Template};
+use wire::Prefix;
 
 use crate::association::put_sa;
 use crate::kernel::{Carried, Found};

@@ -3,8 +3,8 @@
 
 use std::ops::RangeInclusive;
 
-use ipsec::{ANY_PORT, Action, Direction, Kind, Policy, PolicyKey, Prefix, Selector, Template};
-use wire::Protocol;
+use ipsec::{ANY_PORT, Action, Direction, Kind, Policy, PolicyKey, Selector, Template};
+use wire::{Prefix, Protocol};
 
 use crate::association::{TRANSPORT, TUNNEL, check_attributes, check_protocol, put_current};
 use crate::kernel::{Found, Refusal};

@@ -3,9 +3,10 @@
 
 use fastrand::Rng;
 use sync::rcu::{Domain, Reader};
-use tables::fib4::{Fib4Error, Fib4Reader, Fib4Writer, Memory, NextHopId, Prefix4};
-use tables::fib6::{Fib6Error, Fib6Reader, Fib6Writer, Prefix6};
-use tables::routes::{Prefix, Routes};
+use tables::fib4::{Fib4Error, Fib4Reader, Fib4Writer, Memory, NextHopId};
+use tables::fib6::{Fib6Error, Fib6Reader, Fib6Writer};
+use tables::routes::Routes;
+use wire::{Prefix, Prefix4, Prefix6};
 
 /// A forwarding table of either family.
 pub(crate) trait Table: Send + Sized + 'static {
@@ -115,12 +116,12 @@ table!(
     "fib4",
     '4',
     |rng: &mut Rng| rng.u32(..),
-    |rng: &mut Rng, prefix: Prefix4| prefix.addr()
+    |rng: &mut Rng, prefix: Prefix4| prefix.bits()
         | rng.u32(..).checked_shr(prefix.len().into()).unwrap_or(0),
     |rng: &mut Rng| {
         let len = [24, 24, 24, 24, 24, 24, 24, 24, 23, 22, 22, 21, 20, 19, 18, 16][rng.usize(..16)];
         let addr = rng.u32(1..224) << 24 | rng.u32(..110) << 16 | rng.u32(..1 << 16);
-        Prefix4::new(addr, len).expect("at most 32")
+        Prefix4::from_bits(addr, len).expect("at most 32")
     }
 );
 table!(
@@ -134,13 +135,13 @@ table!(
     "fib6",
     '6',
     |rng: &mut Rng| 1 << 125 | rng.u128(..) >> 3,
-    |rng: &mut Rng, prefix: Prefix6| prefix.addr()
+    |rng: &mut Rng, prefix: Prefix6| prefix.bits()
         | rng.u128(..).checked_shr(prefix.len().into()).unwrap_or(0),
     |rng: &mut Rng| {
         let len = [48, 48, 48, 48, 48, 48, 48, 44, 44, 40, 40, 36, 36, 32, 32, 29][rng.usize(..16)];
         let blocks = [0x2001, 0x2400, 0x2600, 0x2604, 0x2800, 0x2a00, 0x2a02, 0x2a0e, 0x2c0f];
         let block = u128::from(blocks[rng.usize(..blocks.len())] as u16) << 112;
         let addr = block | u128::from(rng.u16(..4096) << 3) << 96 | rng.u128(..) >> 32;
-        Prefix6::new(addr, len).expect("at most 128")
+        Prefix6::from_bits(addr, len).expect("at most 128")
     }
 );

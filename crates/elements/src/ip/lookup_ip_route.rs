@@ -79,8 +79,8 @@ use element::args::Names;
 use element::{Class, Element, Sharing};
 use packet::Packet;
 use sync::rcu;
-use tables::fib4::{Fib4Error, Fib4Reader, Fib4Writer, NextHopId, Prefix4};
-use wire::{AddrMask4, FlowKey};
+use tables::fib4::{Fib4Error, Fib4Reader, Fib4Writer, NextHopId};
+use wire::{AddrMask4, FlowKey, Prefix4};
 
 use super::routing::{Family, HANDLERS, Like, Lookup, Unmade, chain};
 
@@ -134,8 +134,8 @@ impl Family for V4 {
 
     fn prefix(text: &str) -> Option<(Prefix4, bool)> {
         let given: AddrMask4 = text.parse().ok()?;
-        let prefix = Prefix4::new(given.addr.to_bits(), given.prefix_len()?)?;
-        Some((prefix, prefix.addr() != given.addr.to_bits()))
+        let prefix = given.prefix()?;
+        Some((prefix, prefix.addr() != given.addr))
     }
 
     fn named_prefix(names: &Names, name: &str) -> Option<String> {
@@ -176,7 +176,7 @@ impl Family for V4 {
     }
 
     fn chain(prefix: Prefix4) -> u32 {
-        chain(prefix.addr(), prefix.len().into())
+        chain(prefix.bits(), prefix.len().into())
     }
 
     fn open(domain: &rcu::Domain) -> Result<Fib4Writer, String> {
@@ -232,12 +232,11 @@ impl Family for V4 {
     }
 
     fn covers(outer: Prefix4, inner: Prefix4) -> bool {
-        outer.len() <= inner.len() && outer.contains(inner.addr())
+        outer.covers(inner)
     }
 
     fn fed_prefix(prefix: Prefix4) -> feed::Prefix {
-        let prefix = wire::Prefix4::new(prefix.addr().into(), prefix.len());
-        feed::Prefix::V4(prefix.expect("a length of at most 32"))
+        feed::Prefix::V4(prefix)
     }
 
     fn len(fib: &Fib4Writer) -> usize {

@@ -71,8 +71,8 @@ use element::args::Names;
 use element::{Class, Sharing};
 use packet::{Packet, anno};
 use sync::rcu;
-use tables::fib6::{Fib6Error, Fib6Reader, Fib6Writer, NextHopId, Prefix6};
-use wire::{AddrPrefix6, FlowKey6};
+use tables::fib6::{Fib6Error, Fib6Reader, Fib6Writer, NextHopId};
+use wire::{AddrPrefix6, FlowKey6, Prefix6};
 
 use super::{header, source};
 use crate::ip::routing::{Family, HANDLERS, Like, Lookup, Unmade};
@@ -114,8 +114,8 @@ impl Family for V6 {
 
     fn prefix(text: &str) -> Option<(Prefix6, bool)> {
         let given: AddrPrefix6 = text.parse().ok()?;
-        let prefix = Prefix6::new(given.addr().to_bits(), given.prefix_len())?;
-        Some((prefix, prefix.addr() != given.addr().to_bits()))
+        let prefix = given.prefix();
+        Some((prefix, prefix.addr() != given.addr()))
     }
 
     fn named_prefix(names: &Names, name: &str) -> Option<String> {
@@ -204,12 +204,11 @@ impl Family for V6 {
     }
 
     fn covers(outer: Prefix6, inner: Prefix6) -> bool {
-        outer.len() <= inner.len() && outer.contains(inner.addr())
+        outer.covers(inner)
     }
 
     fn fed_prefix(prefix: Prefix6) -> feed::Prefix {
-        let prefix = wire::Prefix6::new(prefix.addr().into(), prefix.len());
-        feed::Prefix::V6(prefix.expect("a length of at most 128"))
+        feed::Prefix::V6(prefix)
     }
 
     fn len(fib: &Fib6Writer) -> usize {

@@ -133,7 +133,7 @@ mod tests {
                 [(false, "0.0.0.0/0", 24, "out"), (true, "::/0", 64, "out"), (false, "0.0.0.0/0", 24, "fwd")]
             {
                 let tmpl = format!("tmpl src 192.0.2.1 dst 192.0.2.2 reqid {reqid} mode tunnel");
-                let net = crate::Prefix::new(net(number, is_six), len).unwrap();
+                let net = wire::Prefix::new(net(number, is_six), len).unwrap();
                 let policy = format!("src {all} dst {net} dir {dir} {tmpl}");
                 database.set_policy(parse_policy(&policy).unwrap(), false).unwrap();
             }

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use wire::Protocol;
+use wire::{Prefix, Protocol};
 
 use crate::association::Id;
-use crate::selector::{ANY_PORT, Prefix, Selector};
+use crate::selector::{ANY_PORT, Selector};
 
 /// What may stand around a word.
 const QUOTES: [char; 2] = ['\'', '"'];
@@ -57,9 +57,7 @@ impl<'a> Words<'a> {
     }
 
     pub fn prefix(&mut self, keyword: &str) -> Result<Prefix, Mistake> {
-        let word = self.after(keyword, "a prefix, as 10.0.0.0/8")?;
-        prefix(word)
-            .ok_or_else(|| Mistake(format!("'{keyword} {}': expected a prefix, as 10.0.0.0/8", safe(word))))
+        self.read(keyword, "a prefix, as 10.0.0.0/8")
     }
 
     /// A number, decimal or hexadecimal.
@@ -128,13 +126,6 @@ pub(super) fn put_hex(text: &mut String, bytes: &[u8]) {
     text.push_str("0x");
     let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or_default();
     text.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
-}
-
-fn prefix(word: &str) -> Option<Prefix> {
-    match word.split_once('/') {
-        Some((addr, len)) => Prefix::new(addr.parse().ok()?, len.parse().ok()?),
-        None => word.parse().ok().map(Prefix::host),
-    }
 }
 
 const PROTOCOLS: &[(&str, Protocol)] = &[

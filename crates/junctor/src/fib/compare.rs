@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::json;
-use tables::routes::{Hop, Prefix};
+use tables::routes::Hop;
+use wire::Prefix;
 
 use super::files::How;
 use super::kernel::{self, Answer};

@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use tables::routes::{Hop, Prefix, ip_route, text};
+use tables::routes::{Hop, ip_route, text};
+use wire::Prefix;
 
 use super::files::How;
 use super::table::Tables;
@@ -43,7 +44,7 @@ enum Form {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let within = match args.within.as_deref().map(|text| Prefix::parse(text, true)).transpose() {
+    let within = match args.within.as_deref().map(Prefix::parse_exact).transpose() {
         Ok(within) => within,
         Err(why) => return outcome::usage(why),
     };
@@ -53,7 +54,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     };
     let mut routes = tables.routes();
     if let Some(within) = within {
-        routes.retain(|(prefix, _)| lies_within(*prefix, within));
+        routes.retain(|(prefix, _)| within.covers(*prefix));
     }
     let hop = |id| tables.hops.get(id).expect("every route has a next hop of the list");
     if !args.json
@@ -85,17 +86,5 @@ pub(crate) fn main(args: &Args) -> u8 {
     match write() {
         Ok(()) => outcome::print_or_fail(&out),
         Err(error) => outcome::fail(error),
-    }
-}
-
-fn lies_within(prefix: Prefix, within: Prefix) -> bool {
-    match (prefix, within) {
-        (Prefix::V4(prefix), Prefix::V4(within)) => {
-            prefix.len() >= within.len() && within.contains(prefix.addr())
-        }
-        (Prefix::V6(prefix), Prefix::V6(within)) => {
-            prefix.len() >= within.len() && within.contains(prefix.addr())
-        }
-        _ => false,
     }
 }

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tables::fib4::NextHopId;
-use tables::routes::{Hop, Leg, Prefix, Special};
+use tables::routes::{Hop, Leg, Special};
+use wire::Prefix;
 
 /// What the kernel does with packets to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +66,8 @@ pub(crate) fn samples(routes: &[(Prefix, NextHopId)], count: usize, seed: u64) -
     let draw = |random: &mut fastrand::Rng| -> IpAddr {
         let Some((prefix, _)) = random.choice(routes) else { return random.u32(..).to_be_bytes().into() };
         let (first, host_bits) = match prefix {
-            Prefix::V4(prefix) => (u128::from(prefix.addr()), 32 - u32::from(prefix.len())),
-            Prefix::V6(prefix) => (prefix.addr(), 128 - u32::from(prefix.len())),
+            Prefix::V4(prefix) => (u128::from(prefix.bits()), 32 - u32::from(prefix.len())),
+            Prefix::V6(prefix) => (prefix.bits(), 128 - u32::from(prefix.len())),
         };
         let hosts = if host_bits == 128 { u128::MAX } else { (1 << host_bits) - 1 };
         let address = match random.u8(..8) {
@@ -163,12 +164,12 @@ fn route(line: &str) -> Option<Answer> {
     };
     let prefix = match route.get("dst")?.as_str()? {
         "default" => {
-            let v6 = route.get("pref").is_some();
-            Prefix::parse(if v6 { "::/0" } else { "0.0.0.0/0" }, false)
+            let is_six = route.get("pref").is_some();
+            Prefix::all(is_six)
         }
-        text => Prefix::parse(text, true),
+        text => Prefix::parse_exact(text).ok()?,
     };
-    Some(Answer::Route(prefix.ok()?, canonical(legs)))
+    Some(Answer::Route(prefix, canonical(legs)))
 }
 
 fn leg(from: &Value) -> Option<Leg> {

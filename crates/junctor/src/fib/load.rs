@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tables::fib4::Memory;
-use tables::routes::Prefix;
+use wire::Prefix;
 
 use super::files::How;
 use super::table::{Built, Tables};

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use sync::rcu::{Domain, Reader};
-use tables::fib4::{Fib4Writer, Memory, NextHopId, Prefix4};
-use tables::fib6::{Fib6Writer, Prefix6};
-use tables::routes::{Hop, Hops, Prefix, Routes, Update};
+use tables::fib4::{Fib4Writer, Memory, NextHopId};
+use tables::fib6::Fib6Writer;
+use tables::routes::{Hop, Hops, Routes, Update};
+use wire::{Prefix, Prefix4, Prefix6};
 
 use super::files::How;
 

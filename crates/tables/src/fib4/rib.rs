@@ -4,7 +4,8 @@
 //! Prefixes of up to 16 bits stand in one array, numbered as the nodes of a binary tree (root 1, children 2n and 2n+1):
 //! the cover of a /16 is the first node set on the way up. Longer ones stand in a sorted list for each /16.
 
-use super::{Prefix4, SLOTS, boxed_array};
+use super::{SLOTS, boxed_array};
+use wire::Prefix4;
 
 /// Node without a route.
 const EMPTY: u16 = u16::MAX;
@@ -117,7 +118,7 @@ impl Rib {
         // Of those that begin no later, the last one that reaches as far is the longest.
         let begun = &list[..list.partition_point(|route| route.low <= addr as u16)];
         let mut prefixes = begun.iter().rev().map(|route| (join(slot, *route), route.leaf));
-        let long = prefixes.find(|(prefix, _)| prefix.contains(addr));
+        let long = prefixes.find(|(prefix, _)| prefix.contains(addr.into()));
         long.or_else(|| self.covering_node(slot).map(|node| (prefix_of(node), self.short[node])))
     }
 
@@ -135,14 +136,14 @@ impl Rib {
         let of_len = move |len: u32| {
             let at = |addr: u32| (1 << len) + (u64::from(addr) >> (32 - len)) as usize;
             // The first node may begin before the range.
-            (at(from)..=at(to)).filter(move |node| prefix_of(*node).addr() >= from)
+            (at(from)..=at(to)).filter(move |node| prefix_of(*node).bits() >= from)
         };
         let short = (0..=16).flat_map(of_len).filter(|node| self.short[*node] != EMPTY);
         let short = short.map(|node| (prefix_of(node), self.short[node]));
         let slots = (from >> 16) as usize..=(to >> 16) as usize;
         let long =
             slots.flat_map(|slot| self.long[slot].iter().map(move |route| (join(slot, *route), route.leaf)));
-        short.chain(long.filter(move |(prefix, _)| (from..=to).contains(&prefix.addr())))
+        short.chain(long.filter(move |(prefix, _)| (from..=to).contains(&prefix.bits())))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -161,20 +162,20 @@ fn present(leaf: u16) -> Option<u16> {
 
 /// The tree's node for a prefix of up to 16 bits.
 fn node(prefix: Prefix4) -> usize {
-    ((1u64 << 32 | u64::from(prefix.addr())) >> (32 - prefix.len())) as usize
+    ((1u64 << 32 | u64::from(prefix.bits())) >> (32 - prefix.len())) as usize
 }
 
 fn prefix_of(node: usize) -> Prefix4 {
     let len = node.ilog2();
     let bits = node as u64 - (1 << len);
-    Prefix4 { addr: (bits << (32 - len)) as u32, len: len as u8 }
+    Prefix4::from_bits((bits << (32 - len)) as u32, len as u8).expect("a node of at most 16 bits")
 }
 
 /// The slot and the key in its list.
 fn split(prefix: Prefix4) -> (usize, (u16, u8)) {
-    ((prefix.addr() >> 16) as usize, (prefix.addr() as u16, prefix.len()))
+    ((prefix.bits() >> 16) as usize, (prefix.bits() as u16, prefix.len()))
 }
 
 fn join(slot: usize, route: Route) -> Prefix4 {
-    Prefix4 { addr: (slot as u32) << 16 | u32::from(route.low), len: route.len }
+    Prefix4::from_bits((slot as u32) << 16 | u32::from(route.low), route.len).expect("it was a prefix")
 }

@@ -267,8 +267,9 @@ fn level() -> Level {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fib4::{Fib4Writer, NextHopId, Prefix4};
+    use crate::fib4::{Fib4Writer, NextHopId};
     use sync::rcu::Domain;
+    use wire::Prefix4;
 
     /// Every level of instructions that this processor has, and every length of batch, gives the same answers.
     #[test]

@@ -2,7 +2,7 @@
 //! The control side of the table: its routes, and which chunks a change of them concerns.
 
 use super::{
-    Fib6Error, Fib6Reader, Memory, NextHopId, Prefix6, Root, Variant,
+    Fib6Error, Fib6Reader, Memory, NextHopId, Root, Variant,
     build::Building,
     chunk::{self, Slot},
     directory::Directory,
@@ -23,6 +23,7 @@ use sync::{
     lines::{Line, Lines},
     rcu,
 };
+use wire::Prefix6;
 
 /// How large chunks are.
 #[derive(Clone, Copy)]
@@ -238,10 +239,8 @@ impl Fib6Writer {
     /// The next hop of exactly this route.
     pub fn get(&self, prefix: Prefix6) -> Option<NextHopId> {
         let (list, key, len) = match prefix.len() {
-            0..=64 => {
-                (Some(&*self.chunks[self.chunk_of(prefix.upper())].routes), prefix.upper(), prefix.len())
-            }
-            longer => (self.deep.get(&prefix.upper()).map(Vec::as_slice), prefix.lower(), longer - 64),
+            0..=64 => (Some(&*self.chunks[self.chunk_of(upper(prefix))].routes), upper(prefix), prefix.len()),
+            longer => (self.deep.get(&upper(prefix)).map(Vec::as_slice), lower(prefix), longer - 64),
         };
         let list = list?;
         let at = list.binary_search_by_key(&(key, len), Route::order).ok()?;
@@ -337,9 +336,9 @@ impl Fib6Writer {
 
     /// Changes the list of routes, and notes what has to be built anew.
     fn note(&mut self, prefix: Prefix6, leaf: Option<u16>) -> Option<u16> {
-        let (key, len) = (prefix.upper(), prefix.len());
+        let (key, len) = (upper(prefix), prefix.len());
         let old = if len > 64 {
-            self.note_deep(key, prefix.lower(), len - 64, leaf)
+            self.note_deep(key, lower(prefix), len - 64, leaf)
         } else {
             let route = Route { key, len, leaf: leaf.unwrap_or_default() };
             let first = self.chunk_of(key);
@@ -410,11 +409,11 @@ impl Given {
         let mut any = false;
         for (prefix, id) in routes.take(Self::AT_ONCE) {
             any = true;
-            let (key, leaf) = (prefix.upper(), checked(prefix, id)?);
+            let (key, leaf) = (upper(prefix), checked(prefix, id)?);
             let route = match prefix.len().checked_sub(64).filter(|len| *len > 0) {
                 None => Route { key, len: prefix.len(), leaf },
                 Some(len) => {
-                    self.lower.push((key, Route { key: prefix.lower(), len, leaf }));
+                    self.lower.push((key, Route { key: lower(prefix), len, leaf }));
                     Route { key, len: MARKER, leaf: 0 }
                 }
             };
@@ -450,10 +449,21 @@ fn checked(prefix: Prefix6, id: NextHopId) -> Result<u16, Fib6Error> {
     }
 }
 
+/// The network part of the lowest address.
+pub(super) const fn upper(prefix: Prefix6) -> u64 {
+    (prefix.bits() >> 64) as u64
+}
+
+/// The interface part of the lowest address.
+const fn lower(prefix: Prefix6) -> u64 {
+    prefix.bits() as u64
+}
+
 fn join(route: Route) -> Prefix6 {
-    Prefix6::masked(u128::from(route.key) << 64, route.len)
+    Prefix6::from_bits(u128::from(route.key) << 64, route.len).expect("it was a prefix")
 }
 
 fn join_deep(upper: u64, route: Route) -> Prefix6 {
-    Prefix6::masked(u128::from(upper) << 64 | u128::from(route.key), 64 + route.len)
+    Prefix6::from_bits(u128::from(upper) << 64 | u128::from(route.key), 64 + route.len)
+        .expect("it was a prefix")
 }

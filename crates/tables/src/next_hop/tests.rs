@@ -2,9 +2,10 @@
 //! Against shares computed by division, and against what must not move.
 
 use super::*;
-use crate::fib4::{Fib4Writer, Prefix4};
+use crate::fib4::Fib4Writer;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
+use wire::Prefix4;
 
 fn table(capacity: usize) -> (Domain, NextHops<&'static str>) {
     let domain = Domain::default();
@@ -293,7 +294,7 @@ fn churn_under_readers() {
     let domain = Domain::default();
     let mut hops = NextHops::new(&domain, 3 * ROUTES as usize);
     let mut fib = Fib4Writer::with_lines(&domain, 256).expect("memory");
-    let prefix = |route: u32| Prefix4::new(route << 24, 8).expect("a prefix");
+    let prefix = |route: u32| Prefix4::from_bits(route << 24, 8).expect("a prefix");
     for route in 0..ROUTES {
         let id = hops.intern((route, 0)).expect("room");
         fib.insert(prefix(route), id).expect("room");

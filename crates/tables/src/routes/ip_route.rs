@@ -13,12 +13,13 @@
 //! Where a prefix has several routes, the one of the least metric counts, and of those the first, as in the kernel.
 //! Attributes that say nothing about where packets go (source address, MTU, timers) are read over.
 
-use super::{Hop, Leg, Options, Place, Prefix, Problem, Routes, Special, text::Line};
+use super::{Hop, Leg, Options, Place, Problem, Routes, Special, text::Line};
 use std::{
     collections::HashMap,
     io::{self, BufRead, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
+use wire::{Prefix, PrefixError};
 
 /// Attributes of one value that do not matter here.
 const VALUES: &[&str] = &[
@@ -118,8 +119,8 @@ impl Printed {
         }
         let prefix = match rest.first() {
             Some(&"default") => None,
-            Some(word) => Some(Prefix::parse(word, true)?),
-            None => return Err(Problem::NotAPrefix(text.to_owned())),
+            Some(word) => Some(Prefix::parse_exact(word)?),
+            None => return Err(PrefixError::NotAPrefix(text.to_owned()).into()),
         };
         let mut printed = Self::new(prefix, special, line);
         printed.words(&rest[1..])?;

@@ -14,11 +14,12 @@
 //!
 //! Bits of a prefix beyond its length are "irrelevant" (RFC 4271, 4.3), hence cleared rather than refused.
 
-use super::{Hop, Leg, Options, Place, Prefix, Problem, Routes};
+use super::{Hop, Leg, Options, Place, Problem, Routes};
 use std::{
     io::{self, BufRead, Read as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
+use wire::Prefix;
 
 /// No record is longer: 65,535 entries with attributes of 1 KB each.
 const LONGEST_RECORD: u32 = 64 << 20;

@@ -16,12 +16,13 @@
 //! Where a file defines no next hop, ids are just numbers. Where it defines one, each id that a route names must have been
 //! defined above it; `id` defines it as a number of which no more is known.
 
-use super::{Form, Hop, Hops, Options, Place, Prefix, Problem, Routes, Update, ip_route};
+use super::{Form, Hop, Hops, Options, Place, Problem, Routes, Update, ip_route};
 use crate::fib4::NextHopId;
 use std::{
     collections::HashMap,
     io::{self, BufRead, Read as _, Write},
 };
+use wire::{Prefix, PrefixError};
 
 /// Lines longer than this are none.
 pub const LONGEST_LINE: usize = 64 << 10;
@@ -140,7 +141,7 @@ impl<'a> OwnText<'a> {
                 return self.define(id, words.collect());
             }
             "A" | "W" => {
-                let prefix = Prefix::parse(next().ok_or_else(wrong)?, false)?;
+                let prefix = exact(next().ok_or_else(wrong)?)?;
                 let hop = match first {
                     "A" => Some(self.hop(prefix, next().ok_or_else(wrong)?)?),
                     _ => None,
@@ -148,7 +149,7 @@ impl<'a> OwnText<'a> {
                 self.routes.updates.push(Update { prefix, hop });
             }
             _ => {
-                let prefix = Prefix::parse(first, false)?;
+                let prefix = exact(first)?;
                 let hop = self.hop(prefix, next().ok_or_else(wrong)?)?;
                 self.routes.push(prefix, hop);
                 match prefix {
@@ -200,6 +201,14 @@ impl<'a> OwnText<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// `ADDRESS/LEN` with no bit set beyond the length.
+fn exact(text: &str) -> Result<Prefix, PrefixError> {
+    if !text.contains('/') {
+        return Err(PrefixError::NotAPrefix(text.to_owned()));
+    }
+    Prefix::parse_exact(text)
 }
 
 fn parse_id(word: &str) -> Result<u32, Problem> {

@@ -3,8 +3,9 @@
 
 use junctor_tables::{
     fib4::NextHopId,
-    routes::{Form, Hop, Options, Prefix, Routes, ip_route, text},
+    routes::{Form, Hop, Options, Routes, ip_route, text},
 };
+use wire::Prefix;
 
 /// Reads `data` in every form.
 pub fn check(data: &[u8]) {

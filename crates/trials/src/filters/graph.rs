@@ -4,8 +4,9 @@
 use std::net::IpAddr;
 
 use lang::{Connection, Element, Graph, PortRef};
+use wire::Prefix;
 
-use super::{Filters, MacMask, Permit, Prefix, bits, blocked_mac};
+use super::{Filters, MacMask, Permit, bits, blocked_mac};
 
 /// Element classes behind which packets are known to be IPv4's.
 const CHECKS: [&str; 4] = ["CheckIPHeader", "CheckIPHeader2", "MarkIPHeader", "IPInputCombo"];
@@ -32,7 +33,7 @@ impl Filters {
     /// The graph with these filters in the way of its packets: behind elements that check IP headers, or, in a bridge, where frames are
     /// received.
     pub(crate) fn put_in(&self, graph: &Graph) -> Result<Graph, String> {
-        let six = self.permits.iter().any(|permit| permit.src.0.is_ipv6());
+        let six = self.permits.iter().any(|permit| permit.src.is_six());
         let (places, known) = if self.bridged {
             (places(graph, &DEVICES), "receive frames".to_owned() + &named(&DEVICES))
         } else if six {
@@ -79,7 +80,8 @@ impl Filters {
             let [from, to] = ADDRESSES6.map(|address| offset + address);
             format!("{} {}", pattern6(from, src), pattern6(to, dst))
         };
-        let deny = |_: u8, (src, dst): (IpAddr, IpAddr)| (false, pair(&Prefix(src, 128), &Prefix(dst, 128)));
+        let deny =
+            |_: u8, (src, dst): (IpAddr, IpAddr)| (false, pair(&Prefix::host(src), &Prefix::host(dst)));
         let permits = self.permits.iter().map(|Permit { src, dst, .. }| (true, pair(src, dst)));
         Filter::of_patterns(self.in_order(deny, permits))
     }
@@ -107,8 +109,8 @@ impl Filter {
 
 /// The bytes of addresses in a network.
 fn pattern6(offset: usize, prefix: &Prefix) -> String {
-    let mask = u128::MAX.checked_shl(128 - u32::from(prefix.1)).unwrap_or(0);
-    format!("{offset}/{:032x}%{mask:032x}", bits(prefix.0).0 & mask)
+    let mask = wire::addr::mask6(prefix.len());
+    format!("{offset}/{:032x}%{mask:032x}", bits(prefix.addr()).0)
 }
 
 /// The elements of these classes.

@@ -701,13 +701,13 @@ impl Sides {
             }
             Update::Route { table, prefix: Prefix::V4(prefix), id } => match (&self.four, world.table(table))
             {
-                (Some(side), Ok(table)) => side.route(world, four, refused, (table, prefix4(prefix)), id),
+                (Some(side), Ok(table)) => side.route(world, four, refused, (table, prefix), id),
                 (None, _) => refused.add(|| format!("no IPv4 table takes the route {prefix}")),
                 (_, Err(why)) => refused.add(|| why),
             },
             Update::Route { table, prefix: Prefix::V6(prefix), id } => {
                 match (&self.six, world.table(table)) {
-                    (Some(side), Ok(table)) => side.route(world, six, refused, (table, prefix6(prefix)), id),
+                    (Some(side), Ok(table)) => side.route(world, six, refused, (table, prefix), id),
                     (None, _) => refused.add(|| format!("no IPv6 table takes the route {prefix}")),
                     (_, Err(why)) => refused.add(|| why),
                 }
@@ -742,12 +742,12 @@ impl Sides {
             }
             Update::Withdraw { table, prefix: Prefix::V4(prefix) } => {
                 let table = world.table(table).ok().filter(|_| self.four.is_some());
-                table.into_iter().for_each(|table| four.put(((table, prefix4(prefix)), None)));
+                table.into_iter().for_each(|table| four.put(((table, prefix), None)));
                 state.pace.hasten();
             }
             Update::Withdraw { table, prefix: Prefix::V6(prefix) } => {
                 let table = world.table(table).ok().filter(|_| self.six.is_some());
-                table.into_iter().for_each(|table| six.put(((table, prefix6(prefix)), None)));
+                table.into_iter().for_each(|table| six.put(((table, prefix), None)));
                 state.pace.hasten();
             }
         }
@@ -826,14 +826,6 @@ fn as_address<F: Family>(index: u32) -> F::Addr {
     let four = F::address(Ipv4Addr::from_bits(index).into());
     four.or_else(|| F::address(Ipv6Addr::from_bits(index.into()).into()))
         .expect("an address of either family")
-}
-
-fn prefix4(prefix: wire::Prefix4) -> tables::fib4::Prefix4 {
-    tables::fib4::Prefix4::new(prefix.addr().to_bits(), prefix.len()).expect("a length of at most 32")
-}
-
-fn prefix6(prefix: wire::Prefix6) -> tables::fib6::Prefix6 {
-    tables::fib6::Prefix6::new(prefix.addr().to_bits(), prefix.len()).expect("a length of at most 128")
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use element::HIDDEN;
 use element::args::{FromArg, Names};
 use esp::click::{KEY_LEN, Material};
 use lang::config::{split_words, unquote};
-use tables::fib4::Prefix4;
-use wire::AddrMask4;
+use wire::{AddrMask4, Prefix4};
 
 use super::association::Agreed;
 
@@ -87,8 +86,7 @@ fn read_prefix(word: &str, names: &Names) -> Result<Prefix4, String> {
     let wrong = || format!("'{}' is not a prefix (ADDRESS/LENGTH)", safe(word));
     let named = || names.net4_or_host(word).map(|net| net.to_string());
     let given: AddrMask4 = word.parse().ok().or_else(|| named()?.parse().ok()).ok_or_else(wrong)?;
-    let len = given.prefix_len().ok_or_else(wrong)?;
-    Prefix4::new(given.addr.to_bits(), len).ok_or_else(wrong)
+    given.prefix().ok_or_else(wrong)
 }
 
 /// A word as a message may show it: a short one, or numbers with dots. Others may be keys that stand in a wrong place.

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use element::args::Names;
 use sync::lock::AdaptiveLock;
 use sync::rcu::Domain;
-use tables::fib4::{Fib4Reader, Fib4Writer, Prefix4};
+use tables::fib4::{Fib4Reader, Fib4Writer};
 use tables::next_hop::{NextHopId, NextHopReader, NextHops};
+use wire::Prefix4;
 
 use super::association::{Association, Associations, BySpi, make};
 use super::route::{self, Line, Way};

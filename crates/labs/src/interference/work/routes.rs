@@ -92,7 +92,7 @@ fn of_file(file: &Path, most: usize) -> Result<Vec<Route>, String> {
         *len > 0 && !matches!(address >> 24, 0 | 127 | 224..) && *address >> 17 != u32::from(NEIGHBOUR) >> 17
     };
     let routes: Vec<Route> =
-        read.v4.iter().map(|(prefix, _)| (prefix.addr(), prefix.len())).filter(usable).take(most).collect();
+        read.v4.iter().map(|(prefix, _)| (prefix.bits(), prefix.len())).filter(usable).take(most).collect();
     match routes.is_empty() {
         true => Err(format!("{}: there is no IPv4 route in it", file.display())),
         false => Ok(routes),

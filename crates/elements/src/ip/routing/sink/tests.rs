@@ -422,7 +422,7 @@ fn what_is_refused_is_tried_again_ever_more_rarely() {
     assert_eq!(rig.sink.retry(now), None);
     // Room that the feed does not know of is found in time.
     rig.four
-        .change(|routes| routes.fed_commit(&[((0, prefix4("10.1.0.0/16".parse().unwrap())), None)]))
+        .change(|routes| routes.fed_commit(&[((0, "10.1.0.0/16".parse().unwrap()), None)]))
         .map(drop)
         .unwrap();
     assert_eq!(rig.sink.retry(now), None, "it is not time yet");
