@@ -16,7 +16,7 @@ use control::fpm::{self, sample::Stream};
 use control::model::{Change, Hop, Link, Object, Source};
 use control::rib::{HOLD, Rib};
 use elements::ip::FeedSink;
-use feed::{Labels, Prefix};
+use feed::{Destination, Labels};
 use serde_json::json;
 use tables::fib4::Fib4Writer;
 
@@ -56,7 +56,7 @@ pub fn measure(args: &Settings) -> Result<Findings, Failure> {
         let mut stream = Stream::default();
         (0..objects).for_each(|id| stream.object(id + 1, gateway(id), LINK));
         for (prefix, id) in &data.routes {
-            stream.route(Prefix::V4(*prefix), (id.0 + turn) % objects + 1, false);
+            stream.route(Destination::V4(*prefix), (id.0 + turn) % objects + 1, false);
         }
         stream
     });

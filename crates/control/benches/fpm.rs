@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use junctor_control::Prefix;
+use junctor_control::Destination;
 use junctor_control::counters::Tally;
 use junctor_control::fpm::Session;
 use junctor_control::fpm::sample::Stream;
@@ -21,7 +21,7 @@ const ROUNDS: usize = 15;
 /// What the feed reads at a time.
 const READ_BYTES: usize = 256 << 10;
 
-fn real_routes() -> Option<Vec<(Prefix, u32)>> {
+fn real_routes() -> Option<Vec<(Destination, u32)>> {
     let from = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let name = "shared/data/v4-ris-as3333-20260511.txt.xz";
     let path = from.ancestors().map(|dir| dir.join(name)).find(|path| path.exists())?;
@@ -29,14 +29,14 @@ fn real_routes() -> Option<Vec<(Prefix, u32)>> {
     let text = String::from_utf8(out.stdout).ok()?;
     let route = |line: &str| {
         let (prefix, id) = line.split_once(' ')?;
-        Some((Prefix::V4(prefix.parse().ok()?), id.parse().ok()?))
+        Some((Destination::V4(prefix.parse().ok()?), id.parse().ok()?))
     };
     text.lines().map(route).collect()
 }
 
-fn synthetic_routes() -> Vec<(Prefix, u32)> {
+fn synthetic_routes() -> Vec<(Destination, u32)> {
     let network = |n: u32| Prefix4::new(Ipv4Addr::from_bits(0x0b00_0000 + (n << 8)), 24).expect("len <= 32");
-    (0..1_000_000).map(|n| (Prefix::V4(network(n)), n % 256)).collect()
+    (0..1_000_000).map(|n| (Destination::V4(network(n)), n % 256)).collect()
 }
 
 /// Decodes a whole stream as the feed does, and returns the time.

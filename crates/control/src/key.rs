@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use feed::Prefix;
+use feed::Destination;
 use wire::{Prefix4, Prefix6};
 
 /// A destination in a table of the user plane. In order of families, addresses, lengths and tables.
@@ -13,15 +13,15 @@ pub struct Key {
     /// The number of the table: 0 for the main one, see [`Rib::vrfs`](crate::Rib::vrfs) for others.
     pub table: u8,
     /// The destination.
-    pub prefix: Prefix,
+    pub prefix: Destination,
 }
 
 impl Key {
     fn place(&self) -> (u8, u128, u8, u8) {
         match self.prefix {
-            Prefix::V4(prefix) => (0, prefix.addr().to_bits().into(), prefix.len(), self.table),
-            Prefix::V6(prefix) => (1, prefix.addr().to_bits(), prefix.len(), self.table),
-            Prefix::Label(label) => (2, label.into(), 0, self.table),
+            Destination::V4(prefix) => (0, prefix.addr().to_bits().into(), prefix.len(), self.table),
+            Destination::V6(prefix) => (1, prefix.addr().to_bits(), prefix.len(), self.table),
+            Destination::Label(label) => (2, label.into(), 0, self.table),
         }
     }
 }
@@ -104,7 +104,7 @@ fn pack4(table: u8, prefix: Prefix4) -> (usize, u64) {
 fn unpack4(packed: u64) -> Key {
     let prefix =
         Prefix4::new(((packed >> 16) as u32).into(), (packed >> 8) as u8).expect("packed from a prefix");
-    Key { table: packed as u8, prefix: Prefix::V4(prefix) }
+    Key { table: packed as u8, prefix: Destination::V4(prefix) }
 }
 
 /// Nearly all IPv6 routes are within 2000::/3, which is divided evenly; what lies before and behind it are two parts.
@@ -121,21 +121,21 @@ fn pack6(table: u8, prefix: Prefix6) -> (usize, [u64; 3]) {
 fn unpack6([high, low, rest]: [u64; 3]) -> Key {
     let bits = u128::from(high) << 64 | u128::from(low);
     let prefix = Prefix6::new(bits.into(), (rest >> 8) as u8).expect("packed from a prefix");
-    Key { table: rest as u8, prefix: Prefix::V6(prefix) }
+    Key { table: rest as u8, prefix: Destination::V6(prefix) }
 }
 
 impl<V> Map<V> {
     pub(crate) fn get(&self, key: &Key) -> Option<&V> {
         match key.prefix {
-            Prefix::V4(prefix) => {
+            Destination::V4(prefix) => {
                 let (part, key) = pack4(key.table, prefix);
                 self.four.get(part, &key)
             }
-            Prefix::V6(prefix) => {
+            Destination::V6(prefix) => {
                 let (part, key) = pack6(key.table, prefix);
                 self.six.get(part, &key)
             }
-            Prefix::Label(label) => self.labels.get(0, &(label, key.table)),
+            Destination::Label(label) => self.labels.get(0, &(label, key.table)),
         }
     }
 
@@ -153,15 +153,15 @@ impl<V> Map<V> {
 
     fn put(&mut self, key: &Key, value: V) -> Option<V> {
         match key.prefix {
-            Prefix::V4(prefix) => {
+            Destination::V4(prefix) => {
                 let (part, key) = pack4(key.table, prefix);
                 self.four.insert(part, key, value)
             }
-            Prefix::V6(prefix) => {
+            Destination::V6(prefix) => {
                 let (part, key) = pack6(key.table, prefix);
                 self.six.insert(part, key, value)
             }
-            Prefix::Label(label) => self.labels.insert(0, (label, key.table), value),
+            Destination::Label(label) => self.labels.insert(0, (label, key.table), value),
         }
     }
 
@@ -175,15 +175,15 @@ impl<V> Map<V> {
 
     fn take(&mut self, key: &Key) -> Option<V> {
         match key.prefix {
-            Prefix::V4(prefix) => {
+            Destination::V4(prefix) => {
                 let (part, key) = pack4(key.table, prefix);
                 self.four.remove(part, &key)
             }
-            Prefix::V6(prefix) => {
+            Destination::V6(prefix) => {
                 let (part, key) = pack6(key.table, prefix);
                 self.six.remove(part, &key)
             }
-            Prefix::Label(label) => self.labels.remove(0, &(label, key.table)),
+            Destination::Label(label) => self.labels.remove(0, &(label, key.table)),
         }
     }
 
@@ -205,15 +205,15 @@ impl<V> Map<V> {
     pub(crate) fn after(&self, from: Option<Key>) -> impl Iterator<Item = (Key, &V)> {
         let (four, six, labels) = match from.map(|key| (key.table, key.prefix)) {
             None => (Some(None), Some(None), None),
-            Some((table, Prefix::V4(prefix))) => (Some(Some(pack4(table, prefix))), Some(None), None),
-            Some((table, Prefix::V6(prefix))) => (None, Some(Some(pack6(table, prefix))), None),
-            Some((table, Prefix::Label(label))) => (None, None, Some((0, (label, table)))),
+            Some((table, Destination::V4(prefix))) => (Some(Some(pack4(table, prefix))), Some(None), None),
+            Some((table, Destination::V6(prefix))) => (None, Some(Some(pack6(table, prefix))), None),
+            Some((table, Destination::Label(label))) => (None, None, Some((0, (label, table)))),
         };
         let four = four.into_iter().flat_map(|from| self.four.after(from));
         let four = four.map(|(packed, value)| (unpack4(*packed), value));
         let six = six.into_iter().flat_map(|from| self.six.after(from));
         let six = six.map(|(packed, value)| (unpack6(*packed), value));
-        let label = |(label, table): &(u32, u8)| Key { table: *table, prefix: Prefix::Label(*label) };
+        let label = |(label, table): &(u32, u8)| Key { table: *table, prefix: Destination::Label(*label) };
         four.chain(six).chain(self.labels.after(labels).map(move |(key, value)| (label(key), value)))
     }
 }
@@ -227,13 +227,13 @@ mod tests {
         let mut map = Map::default();
         let keys = [(0, "0.0.0.0/0"), (255, "255.255.255.255/32"), (7, "10.1.0.0/16"), (0, "10.0.0.0/8")];
         let keys =
-            keys.map(|(table, text)| Key { table, prefix: Prefix::V4(text.parse().expect("a prefix")) });
+            keys.map(|(table, text)| Key { table, prefix: Destination::V4(text.parse().expect("a prefix")) });
         let sixes =
             [(0, "::/0"), (255, "ffff::1/128"), (7, "2001:db8::/32"), (0, "2001:db8::/32"), (1, "fe80::/10")];
-        let sixes =
-            sixes.map(|(table, text)| Key { table, prefix: Prefix::V6(text.parse().expect("a prefix")) });
-        let labels =
-            [(0, 16), (0, (1 << 20) - 1)].map(|(table, label)| Key { table, prefix: Prefix::Label(label) });
+        let sixes = sixes
+            .map(|(table, text)| Key { table, prefix: Destination::V6(text.parse().expect("a prefix")) });
+        let labels = [(0, 16), (0, (1 << 20) - 1)]
+            .map(|(table, label)| Key { table, prefix: Destination::Label(label) });
         let mut all: Vec<Key> = keys.into_iter().chain(sixes).chain(labels).collect();
         for (at, key) in all.iter().enumerate() {
             assert_eq!(map.insert(key, at), None);

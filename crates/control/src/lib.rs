@@ -29,7 +29,7 @@ pub mod rib;
 pub mod session;
 mod uplink;
 
-pub use feed::Prefix;
+pub use feed::Destination;
 pub use feeder::{Handle, Notices, Reports};
 pub use key::Key;
 pub use model::Change;

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use feed::{Group, Labels, Prefix};
+use feed::{Destination, Group, Labels};
 use wire::MacAddr;
 
 /// Linux's number of the main routing table.
@@ -40,7 +40,7 @@ pub enum Change {
         /// Linux's number of the routing table.
         table: u32,
         /// The destination.
-        prefix: Prefix,
+        prefix: Destination,
         /// What is to happen to packets.
         route: Route,
     },
@@ -49,7 +49,7 @@ pub enum Change {
         /// As of the route.
         table: u32,
         /// As of the route.
-        prefix: Prefix,
+        prefix: Destination,
         /// The metric of the route; `None` takes all routes of the prefix.
         metric: Option<u32>,
     },
@@ -332,13 +332,13 @@ impl Daemon {
 
     /// Whose route it is, by Linux's number of its protocol. Both versions of OSPF have one number.
     #[must_use]
-    pub fn of(protocol: u8, prefix: &Prefix) -> Option<Daemon> {
+    pub fn of(protocol: u8, prefix: &Destination) -> Option<Daemon> {
         Some(match protocol {
             12 => Daemon::Bird,
             42 => Daemon::Babel,
             186 => Daemon::Bgp,
             187 => Daemon::Isis,
-            188 if matches!(prefix, Prefix::V6(_)) => Daemon::Ospf6,
+            188 if matches!(prefix, Destination::V6(_)) => Daemon::Ospf6,
             188 => Daemon::Ospf,
             189 => Daemon::Rip,
             190 => Daemon::Ripng,

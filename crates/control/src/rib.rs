@@ -39,7 +39,7 @@ mod vrfs;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use feed::{Prefix, Update};
+use feed::{Destination, Update};
 
 use crate::key::{Key, Map};
 use crate::links::Links;
@@ -323,16 +323,16 @@ impl Rib {
     }
 
     /// The destination in the user plane; `None` for what is not for it.
-    fn key(&self, table: u32, prefix: Prefix) -> Option<Key> {
+    fn key(&self, table: u32, prefix: Destination) -> Option<Key> {
         let table = *self.tables.get(&table)?;
         let is_for_us = match prefix {
-            Prefix::V4(prefix) => !prefix.addr().is_loopback() && !prefix.addr().is_multicast(),
+            Destination::V4(prefix) => !prefix.addr().is_loopback() && !prefix.addr().is_multicast(),
             // Each link has its own; what comes for them is for the kernel.
-            Prefix::V6(prefix) => {
+            Destination::V6(prefix) => {
                 let addr = prefix.addr();
                 !addr.is_loopback() && !addr.is_multicast() && !addr.is_unicast_link_local()
             }
-            Prefix::Label(_) => true,
+            Destination::Label(_) => true,
         };
         is_for_us.then_some(Key { table, prefix })
     }

@@ -150,7 +150,7 @@ fn a_reader_that_is_behind_holds_zebra_back() {
     for n in 0..routes {
         let four =
             wire::addr::Prefix4::new(std::net::Ipv4Addr::from_bits(0x0b00_0000 + (n << 8)), 24).unwrap();
-        sample.route(junctor_control::Prefix::V4(four), 7, n % 2 == 0);
+        sample.route(junctor_control::Destination::V4(four), 7, n % 2 == 0);
     }
     // The writer is held back as long as nobody receives reports, so the connection's buffers fill.
     stream.set_nonblocking(true).unwrap();

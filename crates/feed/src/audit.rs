@@ -7,7 +7,7 @@
 
 use crate::bytes::Cursor;
 use crate::update::{encode_prefix_of, prefix_of};
-use crate::{Error, Group, Prefix, Tree};
+use crate::{Destination, Error, Group, Tree};
 
 /// Entries that are looked at for a question.
 pub const SCANNED_MAX: usize = 1 << 13;
@@ -54,7 +54,7 @@ pub enum Row {
         /// The table.
         table: u8,
         /// The destination.
-        prefix: Prefix,
+        prefix: Destination,
         /// The object.
         id: u32,
     },
@@ -104,17 +104,17 @@ pub fn digest(row: &Row) -> u64 {
         (product >> 64) as u64 ^ product as u64
     };
     match row {
-        Row::Route { table, prefix: Prefix::V4(prefix), id } => {
+        Row::Route { table, prefix: Destination::V4(prefix), id } => {
             let route =
                 u64::from(*table) << 40 | u64::from(prefix.len()) << 32 | u64::from(prefix.addr().to_bits());
             fold(fold(4, route), u64::from(*id))
         }
-        Row::Route { table, prefix: Prefix::V6(prefix), id } => {
+        Row::Route { table, prefix: Destination::V6(prefix), id } => {
             let bits = prefix.addr().to_bits();
             let rest = u64::from(*table) << 8 | u64::from(prefix.len());
             [(bits >> 64) as u64, bits as u64, rest, u64::from(*id)].into_iter().fold(6, fold)
         }
-        Row::Route { table, prefix: Prefix::Label(label), id } => {
+        Row::Route { table, prefix: Destination::Label(label), id } => {
             [u64::from(*table), u64::from(*label), u64::from(*id)].into_iter().fold(7, fold)
         }
         Row::Object { id, digest, is_true } => {
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn digests_do_not_depend_on_order_and_tell_rows_apart() {
-        let prefix = |text: &str| Prefix::V4(text.parse().expect("a prefix"));
+        let prefix = |text: &str| Destination::V4(text.parse().expect("a prefix"));
         let mut rows = vec![
             Row::Object { id: 1, digest: 2, is_true: true },
             Row::Object { id: 2, digest: 1, is_true: true },
@@ -282,7 +282,7 @@ mod tests {
                 rows.extend([1, 2].map(|id| Row::Route { table, prefix: prefix(to), id }));
             }
         }
-        let six = Prefix::V6("::/0".parse().expect("a prefix"));
+        let six = Destination::V6("::/0".parse().expect("a prefix"));
         rows.push(Row::Route { table: 0, prefix: six, id: 1 });
         for (source, group) in [("10.0.0.1", "239.1.1.1"), ("10.0.0.2", "239.1.1.1"), ("fd00::1", "ff1e::1")]
         {

@@ -24,7 +24,7 @@
 //! name, and the user plane knows which of its tables that VRF has. It refuses routes of VRFs that it does not have.
 //!
 //! # Labels
-//! An MPLS label is a destination like a prefix ([`Prefix::Label`]). Its object says what becomes of packets that come with it: hops, whose
+//! An MPLS label is a destination like a prefix ([`Destination::Label`]). Its object says what becomes of packets that come with it: hops, whose
 //! labels take the place of it; [`Object::Local`] or [`Object::Table`], by which what is below is looked up.
 //!
 //! # Multicast
@@ -44,7 +44,7 @@ mod update;
 pub use object::{HOPS_MAX, Hop, LABELS_MAX, Labels, Object};
 pub use reply::Reply;
 pub use tree::{BRANCHES_MAX, Branch, Group, Tree};
-pub use update::{Header, NAME_BYTES_MAX, Prefix, Update, Updates};
+pub use update::{Destination, Header, NAME_BYTES_MAX, Update, Updates};
 
 /// The version of the form. Both sides must have the same.
 pub const VERSION: u16 = 5;

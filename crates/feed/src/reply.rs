@@ -135,12 +135,12 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Prefix;
+    use crate::Destination;
     use crate::audit::Row;
 
     fn audited() -> Answer {
-        let four = Prefix::V4("10.0.0.0/8".parse().expect("a prefix"));
-        let six = Prefix::V6("2001:db8::/32".parse().expect("a prefix"));
+        let four = Destination::V4("10.0.0.0/8".parse().expect("a prefix"));
+        let six = Destination::V6("2001:db8::/32".parse().expect("a prefix"));
         let mut answer = Answer::new(9);
         answer.add(Row::Route { table: 3, prefix: four, id: 7 }, true);
         answer.add(Row::Route { table: 0, prefix: six, id: 8 }, true);

@@ -30,7 +30,7 @@ impl Header {
 
 /// A destination: addresses of either family, or an MPLS label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Prefix {
+pub enum Destination {
     /// IPv4.
     V4(Prefix4),
     /// IPv6.
@@ -39,12 +39,12 @@ pub enum Prefix {
     Label(u32),
 }
 
-impl fmt::Display for Prefix {
+impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Prefix::V4(prefix) => prefix.fmt(f),
-            Prefix::V6(prefix) => prefix.fmt(f),
-            Prefix::Label(label) => write!(f, "label {label}"),
+            Destination::V4(prefix) => prefix.fmt(f),
+            Destination::V6(prefix) => prefix.fmt(f),
+            Destination::Label(label) => write!(f, "label {label}"),
         }
     }
 }
@@ -94,7 +94,7 @@ pub enum Update<'a> {
         /// The number of the routing table, see [`Update::Table`].
         table: u8,
         /// The destination.
-        prefix: Prefix,
+        prefix: Destination,
         /// The object that it leads to.
         id: u32,
     },
@@ -103,7 +103,7 @@ pub enum Update<'a> {
         /// As of the route.
         table: u8,
         /// As of the route.
-        prefix: Prefix,
+        prefix: Destination,
     },
     /// How packets of a group are distributed, new or changed.
     Tree {
@@ -220,17 +220,22 @@ fn encode_name(name: &str, out: &mut Vec<u8>) {
 }
 
 /// A kind of its family, the table and the prefix.
-pub(crate) fn encode_prefix_of([four, six, label]: [u8; 3], table: u8, prefix: Prefix, out: &mut Vec<u8>) {
+pub(crate) fn encode_prefix_of(
+    [four, six, label]: [u8; 3],
+    table: u8,
+    prefix: Destination,
+    out: &mut Vec<u8>,
+) {
     match prefix {
-        Prefix::V4(prefix) => {
+        Destination::V4(prefix) => {
             out.extend([four, table, prefix.len()]);
             out.extend(prefix.addr().octets());
         }
-        Prefix::V6(prefix) => {
+        Destination::V6(prefix) => {
             out.extend([six, table, prefix.len()]);
             out.extend(prefix.addr().octets());
         }
-        Prefix::Label(number) => {
+        Destination::Label(number) => {
             out.extend([label, table]);
             out.extend(number.to_le_bytes());
         }
@@ -314,22 +319,22 @@ fn name<'a>(from: &mut Cursor<'a>) -> Result<&'a str, Error> {
     name.map_err(|_| from.malformed("a name is not UTF-8"))
 }
 
-fn label(from: &mut Cursor<'_>) -> Result<(u8, Prefix), Error> {
+fn label(from: &mut Cursor<'_>) -> Result<(u8, Destination), Error> {
     let (table, label) = (from.u8()?, from.u32()?);
     if label >= 1 << 20 {
         return Err(from.malformed("a label of more than 20 bits"));
     }
-    Ok((table, Prefix::Label(label)))
+    Ok((table, Destination::Label(label)))
 }
 
-pub(crate) fn prefix_of(from: &mut Cursor<'_>, is_four: bool) -> Result<(u8, Prefix), Error> {
+pub(crate) fn prefix_of(from: &mut Cursor<'_>, is_four: bool) -> Result<(u8, Destination), Error> {
     let (table, len) = (from.u8()?, from.u8()?);
     let prefix = if is_four {
         let addr = Ipv4Addr::from(from.array::<4>()?);
-        Prefix4::new(addr, len).filter(|prefix| prefix.addr() == addr).map(Prefix::V4)
+        Prefix4::new(addr, len).filter(|prefix| prefix.addr() == addr).map(Destination::V4)
     } else {
         let addr = Ipv6Addr::from(from.array::<16>()?);
-        Prefix6::new(addr, len).filter(|prefix| prefix.addr() == addr).map(Prefix::V6)
+        Prefix6::new(addr, len).filter(|prefix| prefix.addr() == addr).map(Destination::V6)
     };
     let prefix =
         prefix.ok_or_else(|| from.malformed("a prefix of an impossible length, or with host bits"))?;
@@ -379,12 +384,12 @@ mod tests {
         ]
     }
 
-    fn prefix() -> impl Strategy<Value = Prefix> {
+    fn prefix() -> impl Strategy<Value = Destination> {
         let four = (any::<Ipv4Addr>(), 0..=32u8)
-            .prop_map(|(a, l)| Prefix::V4(Prefix4::new(a, l).expect("a length")));
+            .prop_map(|(a, l)| Destination::V4(Prefix4::new(a, l).expect("a length")));
         let six = (any::<Ipv6Addr>(), 0..=128u8)
-            .prop_map(|(a, l)| Prefix::V6(Prefix6::new(a, l).expect("a length")));
-        prop_oneof![four, six, (0..1u32 << 20).prop_map(Prefix::Label)]
+            .prop_map(|(a, l)| Destination::V6(Prefix6::new(a, l).expect("a length")));
+        prop_oneof![four, six, (0..1u32 << 20).prop_map(Destination::Label)]
     }
 
     fn group() -> impl Strategy<Value = Group> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use control::counters::Tally;
 use control::fpm;
 use control::model::{Change, Object, Way};
-use feed::Prefix;
+use feed::Destination;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use wire::Prefix4;
 
@@ -180,11 +180,11 @@ impl Heard {
     fn note(&mut self, change: Change, at: Instant, is_wanted: bool) {
         match change {
             Change::Object { id, object } => _ = self.objects.insert(id, object),
-            Change::Withdraw { prefix: Prefix::V4(prefix), .. } => {
+            Change::Withdraw { prefix: Destination::V4(prefix), .. } => {
                 self.known.remove(&prefix);
                 self.named.remove(&prefix);
             }
-            Change::Route { prefix: Prefix::V4(prefix), route, .. } if route.protocol == BGP => {
+            Change::Route { prefix: Destination::V4(prefix), route, .. } if route.protocol == BGP => {
                 let Some(gateway) = self.gateway(&route.way) else { return };
                 self.named.insert(prefix);
                 if is_wanted && self.sample.is_none() && self.is_telling(prefix, gateway) {

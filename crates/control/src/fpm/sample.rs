@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use feed::Prefix;
+use feed::Destination;
 
 use crate::netlink::{AF_INET, AF_INET6, AF_MPLS, kind};
 
@@ -35,7 +35,7 @@ impl Stream {
     }
 
     /// A route that names a next-hop object. If it `replaces` one, its withdrawal stands before it in the same frame.
-    pub fn route(&mut self, prefix: Prefix, id: u32, replaces: bool) {
+    pub fn route(&mut self, prefix: Destination, id: u32, replaces: bool) {
         let old: Write<'_> = &|body| route(body, prefix, UNSPECIFIED);
         let new: Write<'_> = &|body| {
             route(body, prefix, UNICAST);
@@ -46,7 +46,7 @@ impl Stream {
     }
 
     /// A route by a gateway behind an interface, as zebra sends it without `fpm use-next-hop-groups`.
-    pub fn route_by_hop(&mut self, prefix: Prefix, gateway: Ipv4Addr, index: u32) {
+    pub fn route_by_hop(&mut self, prefix: Destination, gateway: Ipv4Addr, index: u32) {
         self.frame(&[(kind::NEW_ROUTE, &|body| {
             route(body, prefix, UNICAST);
             attribute(body, 5, &gateway.octets());
@@ -55,7 +55,7 @@ impl Stream {
     }
 
     /// The withdrawal of a route.
-    pub fn withdraw(&mut self, prefix: Prefix) {
+    pub fn withdraw(&mut self, prefix: Destination) {
         self.frame(&[(kind::DEL_ROUTE, &|body| route(body, prefix, UNSPECIFIED))]);
     }
 
@@ -77,17 +77,17 @@ impl Stream {
     }
 }
 
-fn route(body: &mut Vec<u8>, prefix: Prefix, kind: u8) {
+fn route(body: &mut Vec<u8>, prefix: Destination, kind: u8) {
     match prefix {
-        Prefix::V4(prefix) => {
+        Destination::V4(prefix) => {
             body.extend([AF_INET, prefix.len(), 0, 0, 254, BGP, 0, kind, 0, 0, 0, 0]);
             attribute(body, 1, &prefix.addr().octets());
         }
-        Prefix::V6(prefix) => {
+        Destination::V6(prefix) => {
             body.extend([AF_INET6, prefix.len(), 0, 0, 254, BGP, 0, kind, 0, 0, 0, 0]);
             attribute(body, 1, &prefix.addr().octets());
         }
-        Prefix::Label(label) => {
+        Destination::Label(label) => {
             body.extend([AF_MPLS, 20, 0, 0, 254, BGP, 0, kind, 0, 0, 0, 0]);
             attribute(body, 1, &wire::mpls::Entry::new(label, 0, true, 0).to_bytes());
         }

@@ -9,7 +9,7 @@ use crate::Change;
 use crate::counters::Tally;
 use crate::model::{Kind, Rule, Way};
 use crate::netlink::{self, DumpEnd, Error, Message, kind};
-use feed::Prefix;
+use feed::Destination;
 
 /// The most bytes of notifications that are held back during a full report. More cause another one.
 const HELD_BYTES_MAX: usize = 64 << 20;
@@ -29,7 +29,7 @@ const UNKNOWN: [i32; 2] = [95, 97];
 const ADVERTISED: u8 = 9;
 
 /// A route's table, prefix and metric.
-type Key = (u32, Prefix, u32);
+type Key = (u32, Destination, u32);
 
 /// The state of the feed.
 #[derive(Debug)]
@@ -227,7 +227,7 @@ impl Core {
             Some(Change::Route { table, prefix, route }) => {
                 let key = (*table, *prefix, route.metric);
                 let is_second = dump.last.replace(key) == Some(key);
-                if is_second || matches!((prefix, &route.way), (Prefix::V6(_), Way::Many(_))) {
+                if is_second || matches!((prefix, &route.way), (Destination::V6(_), Way::Many(_))) {
                     self.several.insert(key);
                 }
                 if is_second || is_everywhere(*prefix, route.kind) {
@@ -341,8 +341,8 @@ impl Core {
             }
             Change::Route { table, prefix, route } => {
                 let key = (*table, *prefix, route.metric);
-                let is_many = matches!((prefix, &route.way), (Prefix::V6(_), Way::Many(_)));
-                let is_behind = message.appends() && matches!(prefix, Prefix::V4(_));
+                let is_many = matches!((prefix, &route.way), (Destination::V6(_), Way::Many(_)));
+                let is_behind = message.appends() && matches!(prefix, Destination::V4(_));
                 if is_many || is_behind {
                     self.several.insert(key);
                 }
@@ -368,7 +368,7 @@ impl Core {
         now: Duration,
         tally: &mut Tally,
     ) -> bool {
-        let is_six = matches!(key.1, Prefix::V6(_));
+        let is_six = matches!(key.1, Destination::V6(_));
         let is_link_local = is_everywhere(key.1, Kind::Unicast);
         if is_link_local || (is_six && is_everywhere(key.1, Kind::Multicast)) {
             return false;
@@ -388,10 +388,10 @@ impl Core {
 }
 
 /// Whether every interface has the same route of IPv6: link-local, or to groups.
-fn is_everywhere(prefix: Prefix, kind: Kind) -> bool {
+fn is_everywhere(prefix: Destination, kind: Kind) -> bool {
     match prefix {
-        Prefix::V4(_) | Prefix::Label(_) => false,
-        Prefix::V6(prefix) => match kind {
+        Destination::V4(_) | Destination::Label(_) => false,
+        Destination::V6(prefix) => match kind {
             Kind::Unicast => prefix.addr().is_unicast_link_local() && prefix.len() >= 10,
             Kind::Multicast => prefix.addr().is_multicast(),
             _ => false,

@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use feed::{Labels, Prefix};
+use feed::{Destination, Labels};
 use wire::addr::{Prefix4, Prefix6};
 
 use super::attributes::{Attribute, Attributes, u16_at, u32_at};
@@ -96,7 +96,7 @@ fn prefix(
     family: u8,
     len: u8,
     destination: Option<Attribute<'_>>,
-) -> Result<Prefix, Error> {
+) -> Result<Destination, Error> {
     let wrong_bytes =
         |given: Attribute<'_>| given.error("a destination that does not fit the address family");
     let found = if family == AF_INET {
@@ -104,13 +104,13 @@ fn prefix(
             Some(given) => given.value.try_into().map_err(|_| wrong_bytes(given))?,
             None => [0; 4],
         };
-        Prefix4::new(Ipv4Addr::from(octets), len).map(Prefix::V4)
+        Prefix4::new(Ipv4Addr::from(octets), len).map(Destination::V4)
     } else {
         let octets = match destination {
             Some(given) => given.value.try_into().map_err(|_| wrong_bytes(given))?,
             None => [0; 16],
         };
-        Prefix6::new(Ipv6Addr::from(octets), len).map(Prefix::V6)
+        Prefix6::new(Ipv6Addr::from(octets), len).map(Destination::V6)
     };
     found.ok_or_else(|| message.error(message.at + 1, "a prefix longer than an address"))
 }

@@ -37,17 +37,17 @@ pub enum Dispute {
 /// The address of a destination as a part counts.
 fn unit(key: &Key) -> (Part, u64) {
     match key.prefix {
-        Prefix::V4(prefix) => (Part::Four, prefix.addr().to_bits().into()),
-        Prefix::V6(prefix) => (Part::Six, (prefix.addr().to_bits() >> 64) as u64),
+        Destination::V4(prefix) => (Part::Four, prefix.addr().to_bits().into()),
+        Destination::V6(prefix) => (Part::Six, (prefix.addr().to_bits() >> 64) as u64),
         // They belong to no part.
-        Prefix::Label(label) => (Part::Objects, label.into()),
+        Destination::Label(label) => (Part::Objects, label.into()),
     }
 }
 
 /// The last key before those whose addresses begin at `from`.
 fn before(part: Part, from: u64) -> Option<Key> {
-    let four = |bits: u32| wire::Prefix4::new(bits.into(), 32).map(Prefix::V4);
-    let six = |bits: u128| wire::Prefix6::new(bits.into(), 128).map(Prefix::V6);
+    let four = |bits: u32| wire::Prefix4::new(bits.into(), 32).map(Destination::V4);
+    let six = |bits: u128| wire::Prefix6::new(bits.into(), 128).map(Destination::V6);
     let prefix = match part {
         Part::Four => four(u32::try_from(from.checked_sub(1)?).unwrap_or(u32::MAX)),
         Part::Six => match (u128::from(from) << 64).checked_sub(1) {

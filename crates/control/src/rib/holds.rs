@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn key(label: u32) -> Key {
-        Key { table: 0, prefix: Prefix::Label(label) }
+        Key { table: 0, prefix: Destination::Label(label) }
     }
 
     #[test]

@@ -113,8 +113,8 @@ impl User {
     }
 }
 
-fn prefix(text: &str) -> Prefix {
-    text.parse().map(Prefix::V4).or_else(|_| text.parse().map(Prefix::V6)).expect("a prefix")
+fn prefix(text: &str) -> Destination {
+    text.parse().map(Destination::V4).or_else(|_| text.parse().map(Destination::V6)).expect("a prefix")
 }
 
 fn hop(gateway: &str, index: u32) -> Hop {

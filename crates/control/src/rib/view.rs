@@ -119,8 +119,8 @@ impl Rib {
     pub fn lookup(&mut self, table: u8, address: IpAddr) -> Option<Shown> {
         let lengths = if address.is_ipv4() { 32 } else { 128 };
         let prefix = |len| match address {
-            IpAddr::V4(address) => wire::Prefix4::new(address, len).map(Prefix::V4),
-            IpAddr::V6(address) => wire::Prefix6::new(address, len).map(Prefix::V6),
+            IpAddr::V4(address) => wire::Prefix4::new(address, len).map(Destination::V4),
+            IpAddr::V6(address) => wire::Prefix6::new(address, len).map(Destination::V6),
         };
         let keys = (0..=lengths).rev().filter_map(prefix).map(|prefix| Key { table, prefix });
         let (key, (layer, route)) = keys.filter_map(|key| Some((key, self.best(&key)?))).next()?;

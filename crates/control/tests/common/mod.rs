@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use junctor_control::model::{Change, Source};
-use junctor_control::{Notices, Prefix};
+use junctor_control::{Destination, Notices};
 use lab::rig::{Namespace, RigError};
 
 /// How long anything may take before a test fails.
@@ -110,10 +110,10 @@ impl Seen {
     }
 }
 
-pub fn prefix(text: &str) -> Prefix {
+pub fn prefix(text: &str) -> Destination {
     match text.parse() {
-        Ok(four) => Prefix::V4(four),
-        Err(_) => Prefix::V6(text.parse().expect("a prefix")),
+        Ok(four) => Destination::V4(four),
+        Err(_) => Destination::V6(text.parse().expect("a prefix")),
     }
 }
 

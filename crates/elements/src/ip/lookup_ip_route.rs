@@ -235,8 +235,8 @@ impl Family for V4 {
         outer.covers(inner)
     }
 
-    fn fed_prefix(prefix: Prefix4) -> feed::Prefix {
-        feed::Prefix::V4(prefix)
+    fn fed_prefix(prefix: Prefix4) -> feed::Destination {
+        feed::Destination::V4(prefix)
     }
 
     fn len(fib: &Fib4Writer) -> usize {

@@ -147,7 +147,7 @@ pub(crate) trait Family: Send + Sync + 'static {
     /// Whether one prefix has all addresses of another.
     fn covers(outer: Self::Prefix, inner: Self::Prefix) -> bool;
     /// A prefix as control planes have it.
-    fn fed_prefix(prefix: Self::Prefix) -> feed::Prefix;
+    fn fed_prefix(prefix: Self::Prefix) -> feed::Destination;
     fn len(fib: &Self::Writer) -> usize;
     /// Bytes that lookups can touch.
     fn bytes(fib: &Self::Writer) -> usize;

@@ -207,8 +207,8 @@ impl Family for V6 {
         outer.covers(inner)
     }
 
-    fn fed_prefix(prefix: Prefix6) -> feed::Prefix {
-        feed::Prefix::V6(prefix)
+    fn fed_prefix(prefix: Prefix6) -> feed::Destination {
+        feed::Destination::V6(prefix)
     }
 
     fn len(fib: &Fib6Writer) -> usize {

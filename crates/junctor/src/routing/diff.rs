@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use control::Prefix;
+use control::Destination;
 use control::rib::{Dispute, Expected, Shown, ShownTree};
 use engine::HandlerError;
 use feed::Group;
@@ -341,7 +341,7 @@ impl Differ<'_> {
     }
 }
 
-fn text(prefix: Prefix) -> String {
+fn text(prefix: Destination) -> String {
     prefix.to_string()
 }
 
@@ -360,7 +360,7 @@ fn agrees(expected: &Expected, answer: &Answer) -> bool {
 /// What a row is about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Name {
-    Route(u8, Prefix),
+    Route(u8, Destination),
     Object(u32),
     Tree(u8, Group),
 }
@@ -376,9 +376,9 @@ fn name(row: &Row) -> Name {
 /// The row's place in the range of its part.
 fn place(row: &Row) -> u64 {
     match row {
-        Row::Route { prefix: Prefix::V4(prefix), .. } => prefix.addr().to_bits().into(),
-        Row::Route { prefix: Prefix::V6(prefix), .. } => (prefix.addr().to_bits() >> 64) as u64,
-        Row::Route { prefix: Prefix::Label(label), .. } => (*label).into(),
+        Row::Route { prefix: Destination::V4(prefix), .. } => prefix.addr().to_bits().into(),
+        Row::Route { prefix: Destination::V6(prefix), .. } => (prefix.addr().to_bits() >> 64) as u64,
+        Row::Route { prefix: Destination::Label(label), .. } => (*label).into(),
         Row::Object { id, .. } => (*id).into(),
         Row::Tree { group, .. } => group.place(),
     }

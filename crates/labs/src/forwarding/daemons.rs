@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use control::model::{Change, Source};
 use control::{Handle, Rib, fpm, kernel};
 use elements::ip::FeedSink;
-use feed::{Prefix, Update, Updates};
+use feed::{Destination, Update, Updates};
 use lab::frr::{self, Frr};
 use lab::rig::{self, Namespace, RigError, wait_for};
 
@@ -53,8 +53,8 @@ impl Protocol {
     }
 
     /// The protocol by which a prefix comes.
-    fn of(prefix: Prefix) -> Option<Protocol> {
-        let Prefix::V4(prefix) = prefix else { return None };
+    fn of(prefix: Destination) -> Option<Protocol> {
+        let Destination::V4(prefix) = prefix else { return None };
         let [a, b, third, _] = prefix.addr().octets();
         let ours = (a, b, prefix.len()) == (18, 26, 28);
         PROTOCOLS.into_iter().find(|protocol| ours && u32::from(third) & 0xc0 == protocol.first())
@@ -328,13 +328,13 @@ mod tests {
         for protocol in PROTOCOLS {
             let all: Vec<String> = protocol.prefixes(ROUTES_MAX).collect();
             for prefix in &all {
-                let prefix = Prefix::V4(prefix.parse().expect("a prefix without host bits"));
+                let prefix = Destination::V4(prefix.parse().expect("a prefix without host bits"));
                 assert_eq!(Protocol::of(prefix), Some(protocol), "{prefix}");
             }
             assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), ROUTES_MAX as usize);
         }
         for other in ["18.26.4.0/24", "18.26.0.0/28", "10.0.128.0/28"] {
-            assert_eq!(Protocol::of(Prefix::V4(other.parse().expect("a prefix"))), None);
+            assert_eq!(Protocol::of(Destination::V4(other.parse().expect("a prefix"))), None);
         }
     }
 }

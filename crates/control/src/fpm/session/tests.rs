@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use feed::{Labels, Prefix};
+use feed::{Destination, Labels};
 use proptest::prelude::*;
 
 use super::{Error, Session};
@@ -20,10 +20,10 @@ const HOPS: &[u8] = include_bytes!("../../../tests/data/frr-8.4.4-hops.fpm");
 
 const QUIET: Duration = Duration::from_secs(1);
 
-fn prefix(text: &str) -> Prefix {
+fn prefix(text: &str) -> Destination {
     match text.parse() {
-        Ok(four) => Prefix::V4(four),
-        Err(_) => Prefix::V6(text.parse().unwrap()),
+        Ok(four) => Destination::V4(four),
+        Err(_) => Destination::V6(text.parse().unwrap()),
     }
 }
 

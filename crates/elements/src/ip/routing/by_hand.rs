@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fed routes by hand: lines of text as a replay of a control plane.
 
-use feed::{Header, Hop, Labels, Object, Prefix, Reply, Update};
+use feed::{Destination, Header, Hop, Labels, Object, Reply, Update};
 
 use super::FeedSink;
 
@@ -29,7 +29,7 @@ pub(crate) fn set(sink: &FeedSink, text: &str) -> Result<(), String> {
             None => (prefix, 0),
             Some((prefix, vrf)) => (prefix, number_of(&mut vrfs, vrf).map_err(|()| wrong())?),
         };
-        let prefix = prefix.parse().map(Prefix::V4).or_else(|_| prefix.parse().map(Prefix::V6));
+        let prefix = prefix.parse().map(Destination::V4).or_else(|_| prefix.parse().map(Destination::V6));
         let object = match way {
             "local" => Object::Local,
             "blackhole" => Object::Blackhole,

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use feed::{Hop as FedHop, Object, Prefix, Reply, Update, Updates};
+use feed::{Destination, Hop as FedHop, Object, Reply, Update, Updates};
 
 use groups::GroupHalf;
 pub(crate) use groups::Groups;
@@ -699,20 +699,21 @@ impl Sides {
                 self.drop_object(state, id);
                 state.pace.hasten();
             }
-            Update::Route { table, prefix: Prefix::V4(prefix), id } => match (&self.four, world.table(table))
-            {
-                (Some(side), Ok(table)) => side.route(world, four, refused, (table, prefix), id),
-                (None, _) => refused.add(|| format!("no IPv4 table takes the route {prefix}")),
-                (_, Err(why)) => refused.add(|| why),
-            },
-            Update::Route { table, prefix: Prefix::V6(prefix), id } => {
+            Update::Route { table, prefix: Destination::V4(prefix), id } => {
+                match (&self.four, world.table(table)) {
+                    (Some(side), Ok(table)) => side.route(world, four, refused, (table, prefix), id),
+                    (None, _) => refused.add(|| format!("no IPv4 table takes the route {prefix}")),
+                    (_, Err(why)) => refused.add(|| why),
+                }
+            }
+            Update::Route { table, prefix: Destination::V6(prefix), id } => {
                 match (&self.six, world.table(table)) {
                     (Some(side), Ok(table)) => side.route(world, six, refused, (table, prefix), id),
                     (None, _) => refused.add(|| format!("no IPv6 table takes the route {prefix}")),
                     (_, Err(why)) => refused.add(|| why),
                 }
             }
-            Update::Route { prefix: Prefix::Label(label), id, .. } => match &self.mpls {
+            Update::Route { prefix: Destination::Label(label), id, .. } => match &self.mpls {
                 Some(mpls) => mpls.label(world, labels, refused, label, id),
                 None => refused.add(|| format!("no label table takes the label {label}")),
             },
@@ -737,15 +738,15 @@ impl Sides {
                 let n = usize::from(is_six);
                 self.groups[n].iter().for_each(|to| to.watch(&mut groups[n], is_watched));
             }
-            Update::Withdraw { prefix: Prefix::Label(label), .. } => {
+            Update::Withdraw { prefix: Destination::Label(label), .. } => {
                 labels.pending.extend(self.mpls.is_some().then_some((label, None)));
             }
-            Update::Withdraw { table, prefix: Prefix::V4(prefix) } => {
+            Update::Withdraw { table, prefix: Destination::V4(prefix) } => {
                 let table = world.table(table).ok().filter(|_| self.four.is_some());
                 table.into_iter().for_each(|table| four.put(((table, prefix), None)));
                 state.pace.hasten();
             }
-            Update::Withdraw { table, prefix: Prefix::V6(prefix) } => {
+            Update::Withdraw { table, prefix: Destination::V6(prefix) } => {
                 let table = world.table(table).ok().filter(|_| self.six.is_some());
                 table.into_iter().for_each(|table| six.put(((table, prefix), None)));
                 state.pace.hasten();

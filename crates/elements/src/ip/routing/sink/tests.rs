@@ -136,8 +136,8 @@ fn object(id: u32, hops: Vec<FedHop>) -> Update<'static> {
     Update::Object { id, object: Object::Forward(hops) }
 }
 
-fn prefix(text: &str) -> Prefix {
-    text.parse().map(Prefix::V4).or_else(|_| text.parse().map(Prefix::V6)).expect("a prefix")
+fn prefix(text: &str) -> Destination {
+    text.parse().map(Destination::V4).or_else(|_| text.parse().map(Destination::V6)).expect("a prefix")
 }
 
 fn route(to: &str, id: u32) -> Update<'static> {
@@ -541,7 +541,7 @@ fn an_audit_says_what_the_tables_hold() {
     // A range with too many entries says so.
     let many = (0..9000u32).map(|at| Update::Route {
         table: 0,
-        prefix: Prefix::V4(wire::Prefix4::new((0x1400_0000 + (at << 8)).into(), 24).expect("24")),
+        prefix: Destination::V4(wire::Prefix4::new((0x1400_0000 + (at << 8)).into(), 24).expect("24")),
         id: 1,
     });
     rig.apply(&many.collect::<Vec<_>>(), 0);

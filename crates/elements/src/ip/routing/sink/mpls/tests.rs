@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use element::args::Names;
-use feed::{Header, Labels, Prefix, Reply, Update};
+use feed::{Destination, Header, Labels, Reply, Update};
 use sync::rcu::Domain;
 
 use super::super::super::routes::Limits;
@@ -111,12 +111,12 @@ fn object(id: u32, hops: &[FedHop]) -> Update<'static> {
 }
 
 fn route(id: u32) -> Update<'static> {
-    let prefix = Prefix::V4("10.0.0.0/8".parse().expect("a prefix"));
+    let prefix = Destination::V4("10.0.0.0/8".parse().expect("a prefix"));
     Update::Route { table: 0, prefix, id }
 }
 
 fn label(label: u32, id: u32) -> Update<'static> {
-    Update::Route { table: 0, prefix: Prefix::Label(label), id }
+    Update::Route { table: 0, prefix: Destination::Label(label), id }
 }
 
 const LOST: Update<'static> = Update::Link { link: 0, up: false, name: "eth0" };
@@ -157,7 +157,7 @@ fn labels_are_fed_like_routes() {
     rig.apply(&[&objects[..], &[label(16, 1), label(20, 2), label(21, 3)]].concat());
     let both = "16 swap 17 10.0.0.2 0 1 | swap 18 10.0.1.2 2 1\n";
     assert_eq!(rig.labels(), format!("{both}20 lookup\n21 lookup 7\n"));
-    rig.apply(&[LOST, Update::Withdraw { table: 0, prefix: Prefix::Label(20) }]);
+    rig.apply(&[LOST, Update::Withdraw { table: 0, prefix: Destination::Label(20) }]);
     assert_eq!(rig.labels(), "16 swap 18 10.0.1.2 2\n21 lookup 7\n");
     // A replay with other numbers; what it does not name goes.
     rig.replay(&[object(9, &[labelled("10.0.0.2", 0, &[])]), label(16, 9), route(9)]);
