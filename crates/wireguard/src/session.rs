@@ -215,6 +215,19 @@ mod tests {
     }
 
     #[test]
+    fn workers_never_take_the_same_counter() {
+        const TAKES: usize = 50_000;
+        let (a, _) = pair();
+        let take = || (0..TAKES).map(|_| a.take_counters(2).expect("there are more")).collect::<Vec<_>>();
+        let mut firsts: Vec<u64> = std::thread::scope(|scope| {
+            let workers = [(); 4].map(|()| scope.spawn(take));
+            workers.into_iter().flat_map(|worker| worker.join().expect("it takes counters")).collect()
+        });
+        firsts.sort_unstable();
+        assert!(firsts.into_iter().eq((0..4 * TAKES as u64).map(|n| 2 * n)));
+    }
+
+    #[test]
     fn counters_pass_once() {
         let (_, b) = pair();
         assert_eq!(b.check(0), Ok(()));

@@ -211,6 +211,23 @@ mod tests {
     use super::*;
     use crate::{PeerConfig, PublicKey, Secret};
 
+    /// A worker whose tick comes early after a packet has woken the device must come again.
+    #[test]
+    fn ticks_go_on_when_something_has_begun() {
+        let domain = Domain::default();
+        let reader = domain.register("test");
+        let device = Device::new(Secret::new([8; 32]), &domain, 2).unwrap();
+        device.set_peer(&PeerConfig::new(Secret::new([9; 32]).public())).unwrap();
+        let tick = |now_ns| {
+            let here = Here { reader: &reader, worker: 0, now_ns, wall_ns: now_ns };
+            device.tick(&here, &mut |_, _| panic!("it is not known where the peer is"))
+        };
+        assert_eq!((tick(0), tick(TICK / 2), tick(TICK)), (None, None, None));
+        let now_ns = TICK + 10;
+        assert_eq!(device.wake(now_ns), 2 * TICK);
+        assert_eq!((tick(now_ns + 1), tick(2 * TICK)), (Some(2 * TICK), None));
+    }
+
     #[test]
     fn an_attempt_that_fails_at_once_is_not_repeated_at_every_tick() {
         let domain = Domain::default();

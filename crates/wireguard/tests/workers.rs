@@ -288,7 +288,7 @@ fn side(peer: usize) -> Side {
         ..PeerConfig::new(secret(0).public())
     };
     device.follow(&Config { peers: vec![middle], ..Config::default() }).unwrap();
-    Side { reader: domain.register("peer"), device, now_ns: 0, said: Vec::new() }
+    Side { reader: domain.register("peer"), device, now_ns: 0, worker: 0, said: Vec::new() }
 }
 
 fn middle(domain: &Domain) -> Device {
@@ -301,6 +301,17 @@ fn middle(domain: &Domain) -> Device {
     };
     device.follow(&Config { peers: (0..PEERS).map(peer).collect(), ..Config::default() }).unwrap();
     device
+}
+
+/// Ends the process when a thread fails: the others would wait for it at the barrier forever.
+struct EndsAll;
+
+impl Drop for EndsAll {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
 }
 
 /// Everybody's logs: the workers', and the crowds'.
@@ -316,6 +327,7 @@ fn run() -> Vec<Log> {
         let mut threads = Vec::new();
         for (number, from_peers) in at_workers.into_iter().enumerate() {
             threads.push(scope.spawn(move || {
+                let _end = EndsAll;
                 let reader = domain.register("worker");
                 let mut worker =
                     Worker { number, device, reader, peers: to_crowds, from_peers, log: Log::default() };
@@ -328,6 +340,7 @@ fn run() -> Vec<Log> {
         }
         for (number, from_middle) in at_crowds.into_iter().enumerate() {
             threads.push(scope.spawn(move || {
+                let _end = EndsAll;
                 let mut crowd = Crowd::new(number, to_workers, from_middle);
                 for step in steps {
                     barrier.wait();

@@ -26,6 +26,8 @@ pub struct Side {
     pub device: Device,
     pub reader: Reader,
     pub now_ns: u64,
+    /// Which of its two workers works.
+    pub worker: usize,
     /// Datagrams that it has sent by itself.
     pub said: Vec<Vec<u8>>,
 }
@@ -38,7 +40,7 @@ impl Side {
     /// The side at `192.0.2.NUMBER` and `2001:db8::NUMBER`, whose networks are `10.NUMBER.0.0/16`, with the other one as its peer.
     pub fn new(number: u8, peer: u8, endpoint: Option<&str>) -> Side {
         let domain = Domain::default();
-        let device = Device::new(secret(number), &domain, 1).unwrap();
+        let device = Device::new(secret(number), &domain, 2).unwrap();
         let six = [0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(number)];
         let local = Local { port: 51820, four: Some([192, 0, 2, number].into()), six: Some(six.into()) };
         device.set_local(local).unwrap();
@@ -48,7 +50,7 @@ impl Side {
             ..PeerConfig::new(secret(peer).public())
         };
         device.follow(&Config { peers: vec![peer], ..Config::default() }).unwrap();
-        Side { reader: domain.register("side"), device, now_ns: 1_000_000_000, said: Vec::new() }
+        Side { reader: domain.register("side"), device, now_ns: 1_000_000_000, worker: 0, said: Vec::new() }
     }
 
     /// Both, of which the first one knows where the second one is, after a handshake.
@@ -68,7 +70,12 @@ impl Side {
     }
 
     fn speak<R>(&mut self, act: impl FnOnce(&Device, &Here<'_>, &mut dyn FnMut(Outer, &[u8])) -> R) -> R {
-        let here = Here { reader: &self.reader, worker: 0, now_ns: self.now_ns, wall_ns: WALL + self.now_ns };
+        let here = Here {
+            reader: &self.reader,
+            worker: self.worker,
+            now_ns: self.now_ns,
+            wall_ns: WALL + self.now_ns,
+        };
         let said = &mut self.said;
         act(&self.device, &here, &mut |outer: Outer, message: &[u8]| {
             let mut bytes = vec![0; outer.size()];
@@ -97,7 +104,7 @@ impl Side {
         let mut packet = Packet::copy_of(bytes).unwrap();
         let chosen = self.device.choose(&self.reader, packet.data(), 1500, self.now_ns)?;
         let counter = chosen.session.take_counters(1).ok_or(Unsealed::Exhausted)?;
-        let to = self.device.seal(&self.reader, &mut packet, &chosen, counter, (0, self.now_ns))?;
+        let to = self.device.seal(&self.reader, &mut packet, &chosen, counter, (self.worker, self.now_ns))?;
         assert_eq!(matches!(to, IpAddr::V4(_)), packet.data()[0] >> 4 == 4);
         Ok(packet.data().to_vec())
     }
@@ -126,7 +133,12 @@ impl Side {
         data: (u32, u64),
     ) -> Result<Option<Vec<u8>>, Dropped> {
         let mut packet = Packet::copy_of(bytes).ok_or(Dropped::Malformed)?;
-        let here = Here { reader: &self.reader, worker: 0, now_ns: self.now_ns, wall_ns: WALL + self.now_ns };
+        let here = Here {
+            reader: &self.reader,
+            worker: self.worker,
+            now_ns: self.now_ns,
+            wall_ns: WALL + self.now_ns,
+        };
         let known = self.device.recognise(&here, datagram, data)?;
         self.device.decrypt(&mut packet, &known)?;
         known.session.window().accept_first(&[known.counter + 1])?;
