@@ -91,6 +91,8 @@ struct Step {
     /// Peers whose number leaves this rest begin their first handshakes.
     begins: Option<usize>,
     sends: bool,
+    /// Every peer sends. If one were silent for long, the middle would begin a handshake too, and packets on their way could lose their session.
+    all_send: bool,
 }
 
 /// First handshakes, five minutes of packets with pauses, and a moment in which the last ones arrive.
@@ -99,7 +101,7 @@ fn steps() -> Vec<Step> {
     let mut steps = Vec::new();
     let mut step = |after: u64, begins, sends| {
         now_ns += after;
-        steps.push(Step { now_ns, begins, sends });
+        steps.push(Step { now_ns, begins, sends, all_send: sends && after > STEP });
     };
     (0..10).for_each(|rest| step(STEP, Some(rest), false));
     (0..6).for_each(|_| step(STEP, None, false));
@@ -261,7 +263,7 @@ impl Crowd<'_> {
             }
         }
         for peer in self.sides.keys().copied().collect::<Vec<_>>() {
-            if step.sends && fastrand::bool() {
+            if step.all_send || (step.sends && fastrand::bool()) {
                 let mark = self.log.next(flow(peer, WORKERS));
                 let sealed = self.sides.get_mut(&peer).unwrap().send(&marked(inside(peer), BEHIND, mark));
                 self.post(peer, sealed.expect("a session"));
