@@ -18,7 +18,7 @@ const LONGEST: usize = 40;
 const ALLOWED: &[(&str, usize, usize)] = &[
     ("crates/control", 0, 1),
     ("crates/elements", 0, 3),
-    ("crates/engine", 13, 34),
+    ("crates/engine", 2, 13),
     ("crates/wireguard", 0, 2),
 ];
 

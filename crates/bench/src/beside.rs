@@ -125,6 +125,7 @@ pub(super) fn build(text: &str, provider: Arc<dyn Provider>) -> Result<Router, S
         time: TimeSource::Real,
         seed: 1,
         print: Some(Box::new(|_| {})),
+        placer: Some(reconfigure::placer()),
     };
     Router::build(&graph, &conf::registry(false), options).map_err(|errors| shown(&errors))
 }

@@ -90,6 +90,7 @@ fn prepare(text: &str, stations: usize, flows: usize, args: &Settings) -> Result
         time: TimeSource::Real,
         seed: 1,
         print: Some(Box::new(|_| {})),
+        placer: None,
     };
     let router = Router::build(&graph, &conf::registry(false), options).map_err(|errors| shown(&errors))?;
     let mut prepared = Prepared::new(router, bench, Duration::from_millis(args.run_ms.max(1)));

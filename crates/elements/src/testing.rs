@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 use element::args::Args;
 use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Registry, Tasks};
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
-use engine::swap::Swapped;
 use engine::{Options, Router};
 use packet::port::{Device, Error, Provider, Spec};
 use packet::{Batch, Packet};
+use reconfigure::Swapped;
 
 pub mod journeys;
 
@@ -140,6 +140,7 @@ impl Rig {
                 text.push_str(line);
                 text.push('\n');
             })),
+            placer: Some(reconfigure::placer()),
         };
         let router = Router::build(&graph, &Registry::new(classes), options).map_err(|d| messages(&d))?;
         if let Some(input) = router.provided::<Input>("i") {
@@ -216,7 +217,8 @@ impl Run {
         let parsed = lang::load_str("test", text, &crate::options());
         let graph = parsed.graph.expect("a configuration");
         self.swapped = true;
-        self.router.swap(&graph).map_err(|d| d.iter().map(|d| d.message.clone()).collect())
+        reconfigure::swap_stopped(&mut self.router, &graph)
+            .map_err(|d| d.iter().map(|d| d.message.clone()).collect())
     }
 
     /// Gives source `name` more packets, for the next [`Run::again`].

@@ -50,6 +50,7 @@ fn options() -> Options {
         time: TimeSource::Simulated(SIMULATION_EPOCH),
         seed: 1,
         print: Some(Box::new(|_| {})),
+        placer: Some(reconfigure::placer()),
     }
 }
 

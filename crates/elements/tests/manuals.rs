@@ -51,6 +51,7 @@ fn run(text: &str) -> Result<Outcome, String> {
         time: TimeSource::Simulated(SIMULATION_EPOCH),
         seed: 1,
         print: Some(Box::new(|_| {})),
+        placer: Some(reconfigure::placer()),
     };
     let mut router = match Router::build(graph, &registry, options) {
         Ok(router) => router,

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use crate::report::Report;
-use crate::router::Shared;
+use crate::shared::Shared;
 use element::ElementId;
 
 /// An element whose account is wrong.

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::builtin;
 use crate::pulse::Doing;
-use crate::router::Shared;
+use crate::shared::Shared;
 use crate::worker::Worker;
 use element::known::{GLOBAL, HOME, HOTCONFIG, THREADS};
 use element::secrets;

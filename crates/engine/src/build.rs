@@ -1,159 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a router is built: what it keeps through all its configurations, and how one of these is made into instances.
+//! How a configuration is made into instances on workers.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use element::host::Opener;
 use lang::{Diagnostic, Graph};
 use packet::filter::Filter;
 use packet::port::{Device, Error, Provider, Spec};
 use sync::heap::in_lines;
-use sync::padded::CachePadded;
 
-use crate::adaptive::Live;
+use crate::blueprint::{Blueprint, hows};
+use crate::check::{Check, check_in, configured, is_error};
 use crate::clock::Clock;
 use crate::graph::Checked;
-use crate::homes::{self, Wished};
+use crate::holdings::{Holdings, Previous};
+use crate::homes;
 use crate::locked::Locked;
-use crate::mailbox::Mailbox;
-use crate::plan::{self, How, Placed};
-use crate::remote::Reconfigure;
-use crate::router::{Check, Options, Print, Shared, Wish, check_in, configured, is_error, share, write};
-use crate::swap::{Heritage, Holdings, Wanted};
-use crate::turns::Common;
-use crate::watchdog::Watched;
+use crate::mutex::lock;
+use crate::runtime::Runtime;
+use crate::shared::{Shared, Wish, share, writable};
 use crate::worker::{Slot, Worker};
 use element::args::Names;
-use element::drops::{DropCounts, Reason};
 use element::{
-    Class, Cx, Element, ElementId, IndexVec, InitCx, Mode, OpenCx, Place, Policy, Provided, Registry,
+    Class, Cx, Element, ElementId, HandlerError, IndexVec, InitCx, Mode, OpenCx, Place, Policy, Provided,
     Sharing, Tasks,
 };
 
-/// What a configuration was made from, kept so that its tasks can be placed anew.
-pub(crate) struct Blueprint {
-    pub(crate) graph: Arc<Graph>,
-    pub(crate) checked: Checked,
-    pub(crate) tasks: IndexVec<ElementId, Tasks>,
-    pub(crate) hows: IndexVec<ElementId, How>,
-    /// Workers that the configuration asks for.
-    pub(crate) wished: Wished,
-    /// Elements that treat packets by the worker that brings them ([`Element::tells_workers_apart`]).
-    pub(crate) telling: IndexVec<ElementId, bool>,
-}
-
-/// What a router keeps through all its configurations.
-pub(crate) struct Plant {
-    pub(crate) registry: Registry,
-    pub(crate) provider: Arc<dyn Provider>,
-    pub(crate) burst: usize,
-    pub(crate) seed: u64,
-    pub(crate) clock: Clock,
-    /// There if the workers share simulated time.
-    pub(crate) common: Option<Common>,
-    pub(crate) rcu: sync::rcu::Domain,
-    pub(crate) mailboxes: Arc<[Mailbox]>,
-    pub(crate) stopped: Arc<CachePadded<AtomicBool>>,
-    /// How many of the workers, the first ones, take part.
-    pub(crate) active: AtomicUsize,
-    /// How many did at first.
-    first: usize,
-    pub(crate) print: Option<Arc<Print>>,
-    /// The configuration that runs, or that will.
-    current: Mutex<Option<Arc<Shared>>>,
-    /// Held by whoever replaces it, or places its tasks otherwise.
-    pub(crate) swapping: Mutex<()>,
-    /// Placements that elements have asked for.
-    pub(crate) wanted: Mutex<Wanted>,
-    /// Moves tasks to where they are best, if it is to.
-    pub(crate) balancer: Live,
-    /// What a write to `hotconfig` does, if it may do anything.
-    pub(crate) reconfigure: OnceLock<Reconfigure>,
-    /// Drops at elements that are gone since a swap.
-    gone: Mutex<DropCounts>,
-    /// What happens when the alarm's time has come.
-    pub(crate) alarm: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    /// What of the workers is watched while they run.
-    pub(crate) watched: Mutex<Watched>,
-    /// When a run on real time is to end.
-    pub(crate) ends_at: Mutex<Option<std::time::Instant>>,
-    /// The seed of moves at random, for tests.
-    pub(crate) restless: Mutex<Option<u64>>,
-}
-
-impl Plant {
-    pub(crate) fn new(registry: &Registry, options: Options) -> Plant {
-        let clock = Clock::new(options.time);
-        let first = options.workers.max(1);
-        let all = first + options.reserve;
-        let common = (clock.is_simulated() && all > 1).then(Common::default);
-        Plant {
-            registry: registry.clone(),
-            provider: options.provider,
-            burst: options.burst.max(1),
-            seed: options.seed,
-            clock,
-            common,
-            rcu: sync::rcu::Domain::default(),
-            mailboxes: (0..all).map(|_| Mailbox::new()).collect(),
-            stopped: Arc::default(),
-            active: AtomicUsize::new(first),
-            first,
-            print: options.print.map(Arc::new),
-            current: Mutex::new(None),
-            swapping: Mutex::new(()),
-            wanted: Mutex::default(),
-            balancer: Live::default(),
-            reconfigure: OnceLock::new(),
-            gone: Mutex::default(),
-            alarm: Mutex::new(None),
-            watched: Mutex::default(),
-            ends_at: Mutex::default(),
-            restless: Mutex::default(),
-        }
-    }
-
-    /// The configuration that runs.
-    pub(crate) fn current(&self) -> Arc<Shared> {
-        let current = lock(&self.current);
-        current.clone().expect("a router has a configuration from the time it is built")
-    }
-
-    pub(crate) fn set_current(&self, shared: &Arc<Shared>) {
-        *lock(&self.current) = Some(shared.clone());
-    }
-
-    pub(crate) fn add_gone(&self, reason: Reason, n: u64) {
-        if n > 0 {
-            lock(&self.gone).add(reason, n);
-        }
-    }
-
-    /// How many of the workers, the first ones, take part.
-    pub(crate) fn active(&self) -> usize {
-        self.active.load(Ordering::Relaxed)
-    }
-
-    /// How many a configuration may place its tasks on: those that take part, and the first ones, which may have been retired for a while.
-    pub(crate) fn begun(&self) -> usize {
-        self.active().max(self.first)
-    }
-
-    pub(crate) fn gone(&self) -> Vec<(Reason, u64)> {
-        lock(&self.gone).iter().collect()
-    }
-
-    /// Makes the instances of a configuration and initialises them; `heritage` is what it will take over.
-    pub(crate) fn construct(
-        self: &Arc<Plant>,
+impl Runtime {
+    /// Makes the instances of another configuration than the one that runs, on workers that are not on duty. It will take over open
+    /// devices, and queues once the other has released them.
+    ///
+    /// # Errors
+    /// All that is wrong with it; whatever was opened is closed again.
+    pub fn build_next(
+        self: &Arc<Runtime>,
         graph: &Arc<Graph>,
-        heritage: Option<Heritage>,
+        clock: &Clock,
+    ) -> Result<(Arc<Shared>, Vec<Worker>), Vec<Diagnostic>> {
+        self.construct(graph, Some(Previous::of(self.current(), graph)), clock)
+    }
+
+    /// Makes the instances of a configuration and initialises them; `previous` is what it will take over.
+    pub(crate) fn construct(
+        self: &Arc<Runtime>,
+        graph: &Arc<Graph>,
+        previous: Option<Previous>,
         clock: &Clock,
     ) -> Result<(Arc<Shared>, Vec<Worker>), Vec<Diagnostic>> {
         let Check { warnings, checked, mut primaries } = check_in(graph, &self.registry, self.rcu.clone())?;
         let workers = self.mailboxes.len();
-        let holdings = Holdings::new(heritage);
+        let holdings = Holdings::new(previous);
         let opening = Opening {
             provider: &*self.provider,
             holdings: &holdings,
@@ -164,8 +60,8 @@ impl Plant {
         let tasks = open_all(graph, &checked, &mut primaries, &opening)?;
         let wished = homes::gather(graph, &primaries, &tasks, self.begun())?;
         let hows = hows(&checked, &primaries);
-        let telling = primaries.iter().map(|p| p.tells_workers_apart()).collect();
-        let blueprint = Arc::new(Blueprint { graph: graph.clone(), checked, tasks, hows, wished, telling });
+        let by_worker = primaries.iter().map(|p| p.tells_workers_apart()).collect();
+        let blueprint = Arc::new(Blueprint { graph: graph.clone(), checked, tasks, hows, wished, by_worker });
         let places = blueprint.places(&blueprint.wished, self.active());
         let mut shared = share(&blueprint, &primaries, places, self, holdings);
         shared.warnings = warnings;
@@ -174,7 +70,7 @@ impl Plant {
         let slots = slots(&blueprint, primaries, &shared, &mut errors);
         // What each worker's instance warns of, the first has.
         errors.retain(is_error);
-        let on_duty = !shared.holdings.is_heir();
+        let on_duty = !shared.holdings.is_replacement();
         let worker = |(w, slots)| {
             in_lines(|| Worker::new(w, shared.clone(), clock.clone(), slots, on_duty, self.common.as_ref()))
         };
@@ -187,36 +83,6 @@ impl Plant {
         in_lines(|| fulfil_wishes(&shared, &mut workers));
         Ok((shared, workers))
     }
-}
-
-impl Blueprint {
-    /// Where everything runs if tasks run where they are wished, on the first `active` workers.
-    pub(crate) fn places(&self, wished: &Wished, active: usize) -> Placed {
-        let within = |wished: &Option<Vec<usize>>| -> Option<Vec<usize>> {
-            let mut workers: Vec<usize> = Vec::new();
-            for w in wished.as_ref()?.iter().map(|w| w % active) {
-                if !workers.contains(&w) {
-                    workers.push(w);
-                }
-            }
-            Some(workers)
-        };
-        let wished: Wished = wished.iter().map(within).collect();
-        plan::plan(&self.checked, &self.tasks, &wished, &self.hows, active)
-    }
-}
-
-/// What a mutex guards, also after a thread that held it has panicked.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// How each element may be shared.
-pub(crate) fn hows(
-    checked: &Checked,
-    primaries: &IndexVec<ElementId, Box<dyn Element>>,
-) -> IndexVec<ElementId, How> {
-    primaries.iter_enumerated().map(|(e, primary)| How::of(checked, e, &**primary)).collect()
 }
 
 /// How elements are opened.
@@ -239,7 +105,7 @@ impl Opener for Opening<'_> {
     }
 
     fn is_swap(&self) -> bool {
-        self.holdings.is_heir()
+        self.holdings.is_replacement()
     }
 
     fn predecessor(&self, name: &str, class: &Class) -> Option<Provided> {
@@ -328,7 +194,7 @@ fn slots(
 /// Initialises all instances, each on its worker.
 fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &mut Vec<Diagnostic>) {
     // Where workers share simulated time, they share the sequence of random numbers, too.
-    let together = shared.plant.upgrade().is_some_and(|p| p.common.is_some());
+    let together = shared.runtime.upgrade().is_some_and(|p| p.common.is_some());
     let mut random = together.then(|| workers[0].random.clone());
     for (e, element) in shared.elements.ids().zip(&graph.elements) {
         // Click tries no further than to the first that fails.
@@ -403,4 +269,18 @@ fn instances(
     }
     all.push((place.workers[0], primary));
     all
+}
+
+/// Executes a write handler, named as seen from element `from`, on workers that do not run.
+pub(crate) fn write(
+    shared: &Shared,
+    workers: &mut [Worker],
+    from: Option<ElementId>,
+    name: &str,
+    value: &str,
+) -> Result<(), HandlerError> {
+    let target = shared.resolve(name, from)?;
+    writable(&target)?;
+    workers.iter_mut().for_each(|w| w.rcu.quiescent());
+    shared.answering(&target, true).into_iter().try_for_each(|w| workers[w].write_local(&target, value))
 }

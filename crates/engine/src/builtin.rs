@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::router::{Shared, readable, writable};
+use crate::check::is_error;
+use crate::placer;
+use crate::shared::{Shared, readable, writable};
 use crate::worker::Worker;
 use element::args::{Args, Names};
 use element::ports::{self, Processing};
@@ -23,7 +25,7 @@ pub(crate) const END_TIMER: u32 = 0;
 pub(crate) const ALARM_TIMER: u32 = 1;
 
 use element::MAX_TICKETS;
-use element::known::{HOME, HOTCONFIG, THREADS};
+use element::known::{HOME, HOTCONFIG};
 
 impl Worker {
     /// Reads a handler wherever its element's instances are.
@@ -125,17 +127,8 @@ impl Worker {
         let Target::Element(element) = target.target() else {
             return match target.handler().name {
                 HOTCONFIG => self.hotconfig(value),
-                THREADS => self.want(self.shared.threads_value(value)?),
-                name => {
-                    match self.shared.plant.upgrade().and_then(|p| Some((p.balancer.write(name, value)?, p)))
-                    {
-                        Some((done, plant)) => {
-                            plant.balancer.begin(&plant);
-                            done
-                        }
-                        None => self.write_global(value),
-                    }
-                }
+                "stop" => self.write_stop(value),
+                name => self.write_placement(Target::Router, name, value),
             };
         };
         let name = target.handler().name;
@@ -150,7 +143,7 @@ impl Worker {
                     .ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
                 self.tasks.set_scheduled(element, on);
             }
-            HOME => self.want(self.shared.clone().home_value(element, value)?)?,
+            HOME => self.write_placement(target.target(), name, value)?,
             "config" => self.configure_anew(element, value)?,
             _ => {
                 let tickets = value.trim().parse().ok().filter(|n| (1..=MAX_TICKETS).contains(n));
@@ -177,7 +170,7 @@ impl Worker {
             instance.configure(&mut args);
             args.finish(&element, info.class.secrets)
         };
-        let errors = configure(&mut *(info.class.make)()).into_iter().filter(crate::router::is_error);
+        let errors = configure(&mut *(info.class.make)()).into_iter().filter(is_error);
         let named = format!("{}: ", element.name);
         let plain = |message: &str| message.strip_prefix(&named).unwrap_or(message).to_owned();
         let errors: Vec<String> = errors.map(|found| plain(&found.message)).collect();
@@ -190,8 +183,15 @@ impl Worker {
         Ok(())
     }
 
+    /// Executes a write to a handler that has tasks placed elsewhere.
+    fn write_placement(&mut self, at: Target, name: &str, value: &str) -> Result<(), HandlerError> {
+        let placer = self.shared.runtime.upgrade().and_then(|runtime| runtime.placer().cloned());
+        let done = placer.and_then(|placer| placer.write_on(self, at, name, value));
+        done.unwrap_or_else(|| Err(placer::refused(name)))
+    }
+
     /// `stop [N]`: asks the driver to stop, N times, for elements that count.
-    fn write_global(&mut self, value: &str) -> Result<(), HandlerError> {
+    fn write_stop(&mut self, value: &str) -> Result<(), HandlerError> {
         let times = match value.trim() {
             "" => Some(1),
             text => text.parse().ok().filter(|n| (1..=1000).contains(n)),
@@ -209,8 +209,8 @@ impl Worker {
             "drops" => self.all_drops(),
             "time" => format!("{:.9}", self.clock.wall() as f64 / 1e9),
             other => {
-                let plant = shared.plant.upgrade();
-                let answer = plant.and_then(|p| p.balancer.read(other, shared));
+                let runtime = shared.runtime.upgrade();
+                let answer = runtime.and_then(|runtime| runtime.placer()?.read(other, shared));
                 return answer.ok_or_else(|| HandlerError::unknown(other));
             }
         })
@@ -221,7 +221,7 @@ impl Worker {
         let all = self.shared.elements.iter().zip(&self.drops);
         let counts = all.flat_map(|(info, drops)| drops.iter().map(|d| (info.name.as_str(), d)));
         let gone =
-            self.shared.plant.upgrade().filter(|_| self.index == 0).map_or_else(Vec::new, |p| p.gone());
+            self.shared.runtime.upgrade().filter(|_| self.index == 0).map_or_else(Vec::new, |p| p.gone());
         let gone = gone.into_iter().map(|d| (GONE, d));
         counts.chain(gone).map(|(name, (reason, n))| format!("{name} {reason} {n}\n")).collect()
     }

@@ -20,7 +20,7 @@ pub enum TimeSource {
 
 /// A worker's clock.
 #[derive(Clone, Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     start: Instant,
     wall_at_start: Nanos,
     simulated: bool,
@@ -41,7 +41,7 @@ impl Clock {
 
     /// Nanoseconds since the router started; the same value until [`Clock::expire`].
     #[inline]
-    pub(crate) fn now(&mut self) -> Nanos {
+    pub fn now(&mut self) -> Nanos {
         if !self.fresh {
             self.now = self.start.elapsed().as_nanos() as Nanos;
             self.fresh = true;
@@ -57,11 +57,12 @@ impl Clock {
 
     /// Lets the next question read the machine's clock again.
     #[inline]
-    pub(crate) fn expire(&mut self) {
+    pub fn expire(&mut self) {
         self.fresh = self.simulated;
     }
 
-    pub(crate) fn is_simulated(&self) -> bool {
+    /// Whether time is simulated.
+    pub fn is_simulated(&self) -> bool {
         self.simulated
     }
 

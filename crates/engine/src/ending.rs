@@ -11,15 +11,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::build::{Plant, lock};
-use crate::restless::Restless;
+use crate::cpu_time::Used;
+use crate::location::{in_hand, place, seconds};
+use crate::mutex::lock;
+use crate::pulse::{Doing, Spot};
+use crate::runtime::Runtime;
+use crate::shared::Shared;
 use crate::turns;
-use crate::watchdog::{self, Used, Watched};
 use crate::worker::Worker;
+use element::ElementInfo;
 
 /// How often it is looked whether the router has stopped, and whether its workers have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -28,6 +33,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const GRACE: u32 = 20;
 /// How many those that others keep from a processor may: ten seconds.
 const GRACE_UNSERVED: u32 = 100;
+/// Elements that are named of those that a worker leaves behind.
+const NAMED: usize = 12;
 /// How long after its time a run is ended by whoever waits for it.
 const OVERDUE: Duration = Duration::from_millis(500);
 
@@ -59,8 +66,8 @@ pub(crate) struct Ended {
 }
 
 /// Runs workers on threads of their own, pinned to these cores if to any, until all have ended or it is no use to wait.
-pub(crate) fn run(plant: &Arc<Plant>, workers: Vec<Worker>, cores: &[usize]) -> Ended {
-    let groups: Vec<Vec<Worker>> = match plant.common {
+pub(crate) fn run(runtime: &Arc<Runtime>, workers: Vec<Worker>, cores: &[usize]) -> Ended {
+    let groups: Vec<Vec<Worker>> = match runtime.common {
         Some(_) => vec![workers],
         None => workers.into_iter().map(|w| vec![w]).collect(),
     };
@@ -69,13 +76,13 @@ pub(crate) fn run(plant: &Arc<Plant>, workers: Vec<Worker>, cores: &[usize]) -> 
     for group in groups {
         let indices: Vec<usize> = group.iter().map(|w| w.index).collect();
         let core = (!cores.is_empty()).then(|| cores[indices[0] % cores.len()]);
-        let (plant, end) = (plant.clone(), Ends(tell.clone(), parties.len()));
+        let (runtime, end) = (runtime.clone(), Ends(tell.clone(), parties.len()));
         // A thread that cannot be had must not take its worker along.
         let (give, take) = channel::<Vec<Worker>>();
         let body = move || {
             let _end = end;
             let mut group = take.recv().unwrap_or_default();
-            run_group(&plant, &mut group, core);
+            run_group(&runtime, &mut group, core);
             group
         };
         let name = format!("worker-{}", indices[0]);
@@ -92,15 +99,15 @@ pub(crate) fn run(plant: &Arc<Plant>, workers: Vec<Worker>, cores: &[usize]) -> 
             }
         }
     }
-    wait(plant, &mut parties, &ends, &mut ended);
+    wait(runtime, &mut parties, &ends, &mut ended);
     ended
 }
 
 /// Runs workers on the calling thread.
-pub(crate) fn run_group(plant: &Plant, group: &mut Vec<Worker>, core: Option<usize>) {
-    if let Some(common) = &plant.common {
-        let restless = (*lock(&plant.restless)).map(Restless::new);
-        return turns::run(group, common, restless);
+pub(crate) fn run_group(runtime: &Runtime, group: &mut Vec<Worker>, core: Option<usize>) {
+    if let Some(common) = &runtime.common {
+        let after_round = lock(&runtime.between_rounds).as_ref().map(|make| make());
+        return turns::run(group, common, after_round);
     }
     if let Some(id) = core {
         core_affinity::set_for_current(core_affinity::CoreId { id });
@@ -109,8 +116,8 @@ pub(crate) fn run_group(plant: &Plant, group: &mut Vec<Worker>, core: Option<usi
 }
 
 /// Waits until all have ended, or until it is no use any more.
-fn wait(plant: &Plant, parties: &mut [Party], ends: &Receiver<usize>, ended: &mut Ended) {
-    let bounded = *lock(&plant.watched) != Watched::No;
+fn wait(runtime: &Runtime, parties: &mut [Party], ends: &Receiver<usize>, ended: &mut Ended) {
+    let bounded = runtime.is_watched.load(Ordering::Relaxed);
     // When the router was found to have stopped, and looks since.
     let mut stopped: Option<(Instant, u32)> = None;
     while parties.iter().any(|p| p.thread.is_some()) {
@@ -127,23 +134,23 @@ fn wait(plant: &Plant, parties: &mut [Party], ends: &Receiver<usize>, ended: &mu
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
         }
-        let (now, shared) = (Instant::now(), plant.current());
+        let (now, shared) = (Instant::now(), runtime.current());
         match &mut stopped {
             _ if !bounded => {}
             None if shared.is_stopped() => {
                 stopped = Some((now, 0));
-                parties.iter_mut().for_each(|p| p.used = used(plant, &p.workers));
+                parties.iter_mut().for_each(|p| p.used = used(runtime, &p.workers));
             }
-            None if lock(&plant.ends_at).is_some_and(|at| now > at + OVERDUE) => shared.stop(),
+            None if lock(&runtime.ends_at).is_some_and(|at| now > at + OVERDUE) => shared.stop(),
             None => {}
             Some((since, looks)) => {
                 *looks += 1;
                 let since = now - *since;
                 // One that stands still does not take along another that only waits for its turn.
-                let no_use = |p: &Party| p.thread.is_none() || !is_unserved(plant, p, since);
+                let no_use = |p: &Party| p.thread.is_none() || !is_unserved(runtime, p, since);
                 if *looks >= GRACE_UNSERVED || *looks >= GRACE && parties.iter().all(no_use) {
                     let left = parties.iter().filter(|p| p.thread.is_some()).flat_map(|p| &p.workers);
-                    left.for_each(|w| shared.print(&watchdog::told_at_end(&shared, *w, since)));
+                    left.for_each(|w| shared.print(&report_left(&shared, *w, since)));
                     return;
                 }
             }
@@ -151,13 +158,48 @@ fn wait(plant: &Plant, parties: &mut [Party], ends: &Receiver<usize>, ended: &mu
     }
 }
 
-fn used(plant: &Plant, workers: &[usize]) -> Vec<Option<Used>> {
-    workers.iter().map(|w| Used::of(plant.mailboxes[*w].pulse.thread()?)).collect()
+/// What there is to say about a worker that does not end with the router.
+fn report_left(shared: &Shared, w: usize, since: Duration) -> String {
+    let pulse = &shared.mailboxes[w].pulse;
+    let spot = pulse.spot();
+    let mut text = format!(
+        "worker {w} has not ended, {} after the router was stopped: it is {}; it is left behind",
+        seconds(since),
+        if spot == Spot::BETWEEN && shared.runtime.upgrade().is_some_and(|p| p.common.is_some()) {
+            "waiting for its turn".to_owned()
+        } else {
+            place(shared, &[spot, spot])
+        }
+    );
+    if matches!(spot.parts(), Some((_, Doing::Push | Doing::Pass, _))) {
+        text += &in_hand(pulse);
+    }
+    let on = shared.elements.iter().filter(|e| e.place.workers.contains(&w));
+    let (own, shared_with): (Vec<_>, Vec<_>) = on.partition(|e| e.place.workers.len() == 1);
+    let names = |all: &[&ElementInfo]| -> String {
+        let more = all.len().saturating_sub(NAMED);
+        let named: Vec<String> = all.iter().take(NAMED).map(|e| format!("'{}'", e.name)).collect();
+        named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+    };
+    if !own.is_empty() {
+        text += &format!(
+            "\n  not ended with it, so that what they hold is neither written nor freed: {}",
+            names(&own)
+        );
+    }
+    if !shared_with.is_empty() {
+        text += &format!("\n  ended on other workers only, without its counts: {}", names(&shared_with));
+    }
+    text
+}
+
+fn used(runtime: &Runtime, workers: &[usize]) -> Vec<Option<Used>> {
+    workers.iter().map(|w| Used::of(runtime.mailboxes[*w].pulse.thread()?)).collect()
 }
 
 /// Whether workers have waited for a processor most of the time since the router stopped.
-fn is_unserved(plant: &Plant, party: &Party, since: Duration) -> bool {
-    let now = used(plant, &party.workers);
+fn is_unserved(runtime: &Runtime, party: &Party, since: Duration) -> bool {
+    let now = used(runtime, &party.workers);
     let waited =
         |(before, after): (&Option<Used>, Option<Used>)| Some(after?.waited - before.as_ref()?.waited);
     let waited = party.used.iter().zip(now).filter_map(waited).max();

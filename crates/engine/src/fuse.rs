@@ -7,7 +7,7 @@ use element::fuse::{Ahead, Fork, ForkOffer, ForkPass, Fusion, Offer, Outputs, Pa
 use element::{Element, ElementId, PortIndex, Registry};
 use packet::Batch;
 
-use crate::worker::PortTable;
+use crate::ports::PortTable;
 
 /// Elements a pass may replace; longer chains are fused in part.
 const LONGEST: usize = 16;

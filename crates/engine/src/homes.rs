@@ -8,7 +8,7 @@ use lang::{Diagnostic, Graph};
 use element::{Element, ElementId, Home, IndexVec, Tasks, first_ids};
 
 /// By element, workers for its tasks if somebody asked for some.
-pub(crate) type Wished = IndexVec<ElementId, Option<Vec<usize>>>;
+pub type Wished = IndexVec<ElementId, Option<Vec<usize>>>;
 
 /// The workers that are wished for each element's tasks; where several speak of one, the last.
 pub(crate) fn gather(

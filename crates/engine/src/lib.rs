@@ -12,42 +12,48 @@
 #![forbid(unsafe_code)]
 
 mod account;
-pub mod adaptive;
 mod apart;
-pub mod balance;
+mod blueprint;
 mod build;
 mod builtin;
+mod check;
 pub mod clock;
-mod cpus;
+pub mod cpu_time;
 mod ending;
 pub mod fuse;
 mod graph;
+pub mod halt;
+mod holdings;
 mod homes;
+pub mod location;
 mod locked;
 mod locks;
 mod mailbox;
+pub mod mutex;
+mod placer;
 mod plan;
 mod planned;
-mod pulse;
+mod ports;
+pub mod pulse;
 pub mod rehearsal;
 mod remote;
 mod report;
-mod restless;
 mod router;
+mod runtime;
 mod sample;
-mod schedule;
+pub mod schedule;
+mod shared;
 mod signals;
 pub mod stall;
 pub mod stats;
-pub mod swap;
 mod turns;
-mod watch;
-mod watchdog;
+pub mod watch;
 pub mod witness;
 mod worker;
 
 pub use account::Unaccounted;
 pub use builtin::GONE;
+pub use check::{Check, check};
 pub use element::account::Deeds;
 pub use element::wiring::{End as GraphEnd, Port as GraphPort, Ports};
 pub use element::{
@@ -57,9 +63,17 @@ pub use element::{
     When, args, drops, first_ids, glob_match, message_without_secrets, parse_duration, parse_integer,
     without_secrets,
 };
+pub use homes::Wished;
+pub use locked::Locked;
 pub use locks::PlannedLock;
+pub use mailbox::Trouble;
+pub use placer::{AfterRound, Change, Placer};
+pub use plan::{How, Placed, Reached};
 pub use planned::{Planned, Queues, trial};
+pub use ports::PortStats;
 pub use remote::{Control, Gone, Reconfigure};
 pub use report::{ElementReport, Report};
-pub use router::{Check, DEFAULT_BURST, Options, Router, Shared, check};
-pub use worker::{CycleStats, Handed, PortStats, TaskStats, Turn, around_queue};
+pub use router::Router;
+pub use runtime::{DEFAULT_BURST, Options, Print, Runtime};
+pub use shared::Shared;
+pub use worker::{CycleStats, Handed, TaskStats, Turn, Worker, around_queue};

@@ -28,7 +28,7 @@ const SPINS: u32 = 100;
 type Guarded = Arc<AdaptiveLock<Box<dyn Element>>>;
 
 /// See the module.
-pub(crate) struct Locked {
+pub struct Locked {
     element: Guarded,
     /// The one that answers for the element where each worker is asked: what it holds, and its end.
     first: bool,
@@ -36,13 +36,13 @@ pub(crate) struct Locked {
 
 impl Locked {
     /// As many as there are workers.
-    pub(crate) fn for_workers(element: Box<dyn Element>, workers: usize) -> impl Iterator<Item = Locked> {
+    pub fn for_workers(element: Box<dyn Element>, workers: usize) -> impl Iterator<Item = Locked> {
         let element = Arc::new(AdaptiveLock::new(element));
         (0..workers).map(move |i| Locked { element: element.clone(), first: i == 0 })
     }
 
     /// The element itself, from all that there are of it.
-    pub(crate) fn unlock(all: Vec<Locked>) -> Option<Box<dyn Element>> {
+    pub fn unlock(all: Vec<Locked>) -> Option<Box<dyn Element>> {
         let element = all.first()?.element.clone();
         drop(all);
         Some(Arc::into_inner(element)?.into_inner())
@@ -54,7 +54,7 @@ impl Locked {
     }
 
     /// For those who hold it while nobody runs.
-    pub(crate) fn get(&self) -> AdaptiveGuard<'_, Box<dyn Element>> {
+    pub fn get(&self) -> AdaptiveGuard<'_, Box<dyn Element>> {
         self.element.lock()
     }
 

@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::{Token, Waker};
 
-use crate::build::lock;
+use crate::location::seconds;
+use crate::mutex::lock;
 use crate::pulse::Pulse;
 use crate::watch::Poll;
 use crate::worker::Worker;
@@ -19,13 +20,27 @@ pub(crate) type Message = Box<dyn FnOnce(&mut Worker) + Send>;
 /// The token of wake-ups, which no descriptor has.
 const WAKE: Token = Token(usize::MAX);
 
+/// How long others wait before they ask again whether the worker they wait for is stuck.
+pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(50);
+
 /// A worker is stuck.
 #[derive(Clone, Debug)]
-pub(crate) struct Trouble {
+pub struct Trouble {
     /// When it was last seen to move.
-    pub(crate) since: Instant,
+    pub since: Instant,
     /// Where it is stuck, as it follows "worker 1 has stalled".
-    pub(crate) place: String,
+    pub place: String,
+}
+
+impl Trouble {
+    /// Why worker `w` was not waited for.
+    pub(crate) fn refusal(&self, w: usize) -> String {
+        format!(
+            "worker {w} does not answer: it has stalled {}, for {}",
+            self.place,
+            seconds(self.since.elapsed())
+        )
+    }
 }
 
 struct Inner {

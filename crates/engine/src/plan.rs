@@ -13,15 +13,15 @@ use element::ports::Processing;
 use element::{Element, ElementId, IndexVec, Mode, Place, Sharing, Tasks, first_ids};
 
 /// Where each element runs.
-pub(crate) type Placed = IndexVec<ElementId, Arc<Place>>;
+pub type Placed = IndexVec<ElementId, Arc<Place>>;
 
 /// What an element allows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
+pub struct How {
     /// Its class's way, or [`Sharing::Serial`] if it asks for that.
-    pub(crate) sharing: Sharing,
+    pub sharing: Sharing,
     /// Whether it gives further instances over its state.
-    pub(crate) shares: bool,
+    pub shares: bool,
 }
 
 impl How {
@@ -197,7 +197,7 @@ fn spread(checked: &Checked, element: ElementId, mut mark: impl FnMut(ElementId,
 }
 
 /// Finds the elements that tasks reach, one task after the other.
-pub(crate) struct Reached<'a> {
+pub struct Reached<'a> {
     checked: &'a Checked,
     /// The round in which an element was met last, by pushes and by pulls.
     seen: [IndexVec<ElementId, u32>; 2],
@@ -211,7 +211,7 @@ impl<'a> Reached<'a> {
     }
 
     /// The elements that a task of `element` reaches, itself first.
-    pub(crate) fn from(&mut self, element: ElementId) -> Vec<ElementId> {
+    pub fn from(&mut self, element: ElementId) -> Vec<ElementId> {
         self.round += 1;
         let (seen, round) = (&mut self.seen, self.round);
         let mut others = Vec::new();

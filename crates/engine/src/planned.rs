@@ -7,12 +7,14 @@ use std::sync::Arc;
 use lang::{Diagnostic, Graph};
 use packet::port::{Device, Error, Info, Provider, RxQueue, Spec, TxQueue};
 
-use crate::build::{Opening, hows, open_all};
+use crate::blueprint::hows;
+use crate::build::{Opening, open_all};
+use crate::check::{self, Check, configured};
+use crate::holdings::Holdings;
 use crate::homes;
 use crate::locks::{self, PlannedLock};
 use crate::plan::{self, Placed};
-use crate::router::{self, Check};
-use crate::swap::Holdings;
+use crate::runtime::DEFAULT_BURST;
 use element::args::Names;
 use element::ports::Processing;
 use element::wiring::End;
@@ -99,7 +101,7 @@ impl Check {
             provider: &provider,
             holdings: &Holdings::new(None),
             workers,
-            burst: crate::router::DEFAULT_BURST,
+            burst: DEFAULT_BURST,
             dry: true,
         };
         let tasks = open_all(graph, &self.checked, &mut self.primaries, &opening)?;
@@ -121,7 +123,7 @@ pub fn trial(
     workers: usize,
     queues: Box<Queues>,
 ) -> Result<(), Vec<Diagnostic>> {
-    let check = router::check(graph, registry)?;
+    let check = check::check(graph, registry)?;
     let rcu = sync::rcu::Domain::default();
     let names = Names::gather(graph);
     let (places, check) = check.place(graph, workers.max(1), queues)?;
@@ -130,7 +132,7 @@ pub fn trial(
     for ((e, place), primary) in places.iter_enumerated().zip(&check.primaries) {
         for _ in 1..place.instances() {
             let shared = if place.mode == Mode::PerCore { None } else { primary.share() };
-            let further = || router::configured(graph, &check.checked, &names, &rcu, e, &mut errors);
+            let further = || configured(graph, &check.checked, &names, &rcu, e, &mut errors);
             instances.push(shared.unwrap_or_else(further));
         }
     }

@@ -16,7 +16,7 @@ use element::{ElementId, PortIndex};
 /// What a worker is about to do in an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Doing {
+pub enum Doing {
     /// A batch has come to an input.
     Push,
     /// A pass does a batch in place of the chain that begins with this element.
@@ -51,11 +51,11 @@ const ALL: [Doing; 9] = [
 
 /// Where a worker is: in an element, or between elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Spot(u64);
+pub struct Spot(u64);
 
 impl Spot {
     /// In no element.
-    pub(crate) const BETWEEN: Spot = Spot(u64::MAX);
+    pub const BETWEEN: Spot = Spot(u64::MAX);
 
     #[inline]
     pub(crate) fn new(element: ElementId, doing: Doing, port: PortIndex) -> Spot {
@@ -64,7 +64,7 @@ impl Spot {
     }
 
     /// The element, what is done there, and the port that it concerns.
-    pub(crate) fn parts(self) -> Option<(ElementId, Doing, PortIndex)> {
+    pub fn parts(self) -> Option<(ElementId, Doing, PortIndex)> {
         let doing = *ALL.get((self.0 >> 48) as usize)?;
         Some((ElementId::from(self.0 as u32), doing, PortIndex::from((self.0 >> 32) as u32 & 0xffff)))
     }
@@ -73,7 +73,7 @@ impl Spot {
 /// See the module.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct Pulse {
+pub struct Pulse {
     beats: AtomicU64,
     spot: AtomicU64,
     batch: AtomicU64,
@@ -118,17 +118,19 @@ impl Pulse {
         self.batch.store(Whereabouts::of(batch).word(), Relaxed);
     }
 
+    /// Where the worker is.
     #[inline]
-    pub(crate) fn spot(&self) -> Spot {
+    pub fn spot(&self) -> Spot {
         Spot(self.spot.load(Relaxed))
     }
 
-    pub(crate) fn beats(&self) -> u64 {
+    /// Rounds and other signs of life until now.
+    pub fn beats(&self) -> u64 {
         self.beats.load(Relaxed)
     }
 
     /// The packets of the batch that came last.
-    pub(crate) fn batch(&self) -> Whereabouts {
+    pub fn batch(&self) -> Whereabouts {
         Whereabouts::from_word(self.batch.load(Relaxed))
     }
 
@@ -144,7 +146,7 @@ impl Pulse {
     }
 
     /// The thread on which it runs.
-    pub(crate) fn thread(&self) -> Option<u32> {
+    pub fn thread(&self) -> Option<u32> {
         Some(self.thread.load(Relaxed)).filter(|t| *t != 0)
     }
 }

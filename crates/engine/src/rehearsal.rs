@@ -9,7 +9,7 @@
 use packet::{Batch, Packet};
 
 use crate::remote::Missed;
-use crate::router::Shared;
+use crate::shared::Shared;
 use crate::witness::Witness;
 use crate::{Control, Cx, Element, Gone};
 use element::ports::Processing;

@@ -10,14 +10,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::apart::Begun;
-use crate::build::{Plant, lock};
 use crate::builtin::{self, ALARM_TIMER};
+use crate::clock::Clock;
+use crate::mailbox::ASK_AGAIN;
+use crate::mutex::lock;
 use crate::report::Report;
-use crate::router::{Shared, readable, writable};
-use crate::watchdog::ASK_AGAIN;
+use crate::runtime::Runtime;
+use crate::shared::{Shared, readable, writable};
 use crate::witness::{Wants, Witness};
 use crate::worker::Worker;
-use element::known::{HOME, HOTCONFIG, THREADS};
+use element::known::HOTCONFIG;
 use element::{Access, ElementId, HandlerError, HandlerRef, Handlers, Llrpc, Remote, Target};
 
 /// What a write to `hotconfig` does: takes the text of a configuration and swaps it in. It calls its last argument once when
@@ -27,7 +29,7 @@ pub type Reconfigure = Box<dyn Fn(&Control, &str, &mut dyn FnMut()) -> Result<St
 /// Reads, writes, stops and reconfigures a running router from another thread.
 #[derive(Clone)]
 pub struct Control {
-    pub(crate) plant: Arc<Plant>,
+    pub(crate) runtime: Arc<Runtime>,
     /// Where the time is added up that workers spend on calls.
     spent_ns: Option<Arc<AtomicU64>>,
 }
@@ -86,13 +88,29 @@ fn deliver(shared: &Arc<Shared>, signal: i32, (element, worker): (ElementId, usi
 }
 
 impl Control {
-    pub(crate) fn new(plant: Arc<Plant>) -> Control {
-        Control { plant, spent_ns: None }
+    /// Of the router with this runtime.
+    pub fn new(runtime: Arc<Runtime>) -> Control {
+        Control { runtime, spent_ns: None }
+    }
+
+    /// What the router keeps through all its configurations.
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
+    /// The workers' clock, as it is now; `None` if time is simulated and the router has stopped.
+    pub fn clock(&self) -> Option<Clock> {
+        if !self.runtime.clock.is_simulated() {
+            return Some(self.runtime.clock.clone());
+        }
+        let (tx, rx) = std::sync::mpsc::channel();
+        let posted = self.runtime.mailboxes[0].post(Box::new(move |w| drop(tx.send(w.clock.clone()))));
+        if posted { rx.recv().ok() } else { None }
     }
 
     /// The same, which adds up there the time that workers spend on the calls of handlers that it asks for.
     pub fn metered(&self, spent_ns: &Arc<AtomicU64>) -> Control {
-        Control { plant: self.plant.clone(), spent_ns: Some(spent_ns.clone()) }
+        Control { runtime: self.runtime.clone(), spent_ns: Some(spent_ns.clone()) }
     }
 
     /// Writes a line where the user sees it, as elements do.
@@ -102,7 +120,7 @@ impl Control {
 
     /// What is known of the configuration that runs.
     pub fn shared(&self) -> Arc<Shared> {
-        self.plant.current()
+        self.runtime.current()
     }
 
     /// Which worker stands still, and in what, if one does.
@@ -119,7 +137,7 @@ impl Control {
 
     /// Asks the driver to stop, see [`Cx::please_stop`](element::Cx::please_stop).
     pub fn please_stop(&self) {
-        let first = &self.plant.mailboxes[0];
+        let first = &self.runtime.mailboxes[0];
         if first.trouble().is_some() || !first.post_unhurried(Box::new(|w| w.please_stop())) {
             self.stop();
         }
@@ -127,7 +145,7 @@ impl Control {
 
     /// Offers the handler `hotconfig`, which does this; once.
     pub fn allow_reconfigure(&self, reconfigure: Reconfigure) {
-        let _ = self.plant.reconfigure.set(reconfigure);
+        let _ = self.runtime.reconfigure.set(reconfigure);
     }
 
     /// Counters of the running router, gathered from one worker after the other, without those of workers that have stalled.
@@ -136,12 +154,12 @@ impl Control {
         let (_, by_worker) = self.reports()?;
         let mut report = Report::default();
         by_worker.iter().for_each(|part| report.add(part));
-        report.gone = self.plant.gone();
+        report.gone = self.runtime.gone();
         Some(report)
     }
 
     /// The same by worker, with the configuration and placement whose counters they are.
-    pub(crate) fn reports(&self) -> Option<(Arc<Shared>, Vec<Report>)> {
+    pub fn reports(&self) -> Option<(Arc<Shared>, Vec<Report>)> {
         'anew: loop {
             let shared = self.shared();
             let mut reports = Vec::new();
@@ -161,7 +179,7 @@ impl Control {
     pub fn signal(&self, signal: i32) -> bool {
         let shared = self.shared();
         let mut takers = shared.signals.takers(signal);
-        takers.retain(|(_, worker)| self.plant.mailboxes[*worker].trouble().is_none());
+        takers.retain(|(_, worker)| self.runtime.mailboxes[*worker].trouble().is_none());
         for (element, worker) in &takers {
             deliver(&shared, signal, (*element, *worker));
         }
@@ -171,8 +189,8 @@ impl Control {
     /// Calls `ring`, on a thread of its own, when the router has run for `after` from now by its own clock. There is one
     /// alarm; a later one replaces it. Returns whether the router runs.
     pub fn set_alarm(&self, after: Duration, ring: Box<dyn FnOnce() + Send>) -> bool {
-        *lock(&self.plant.alarm) = Some(ring);
-        self.plant.mailboxes[0].post(Box::new(move |w: &mut Worker| {
+        *lock(&self.runtime.alarm) = Some(ring);
+        self.runtime.mailboxes[0].post(Box::new(move |w: &mut Worker| {
             let at = w.clock.now().saturating_add(after.as_nanos() as u64);
             w.timers.set(Target::Router, ALARM_TIMER, at);
         }))
@@ -180,8 +198,9 @@ impl Control {
 
     /// Takes the alarm back; false when none was set, or it has rung.
     pub fn clear_alarm(&self) -> bool {
-        let had = lock(&self.plant.alarm).take().is_some();
-        self.plant.mailboxes[0].post(Box::new(|w: &mut Worker| w.timers.clear(Target::Router, ALARM_TIMER)));
+        let had = lock(&self.runtime.alarm).take().is_some();
+        self.runtime.mailboxes[0]
+            .post(Box::new(|w: &mut Worker| w.timers.clear(Target::Router, ALARM_TIMER)));
         had
     }
 
@@ -243,20 +262,13 @@ impl Control {
     fn write_found(&self, find: &Find<'_>, value: &str) -> Result<String, HandlerError> {
         let target = find(&self.shared())?;
         if target.element().is_none() && target.name() == HOTCONFIG {
-            let reconfigure = self.plant.reconfigure.get().ok_or_else(builtin::not_reconfigurable)?;
+            let reconfigure = self.runtime.reconfigure.get().ok_or_else(builtin::not_reconfigurable)?;
             return reconfigure(self, value, &mut || {}).map_err(HandlerError::Failed);
         }
-        match (target.element(), target.name()) {
-            (None, THREADS) => return self.write_threads(value),
-            // No worker is needed for it, nor its core for the thread that may begin.
-            (None, name) => {
-                if let Some(done) = self.plant.balancer.write(name, value) {
-                    self.plant.balancer.begin(&self.plant);
-                    return done.map(|()| String::new());
-                }
-            }
-            (Some(element), HOME) if !target.is_own() => return self.write_home(element, value),
-            _ => {}
+        if let Some(placer) = self.runtime.placer().filter(|_| !target.is_own())
+            && let Some(done) = placer.write(self, target.target(), target.name(), value)
+        {
+            return done;
         }
         let value: Arc<str> = value.into();
         let (_, begun) = self.ask(find, true, move |w, t| w.begin_write(t, &value))?;
@@ -382,7 +394,7 @@ impl Control {
                 if Arc::ptr_eq(&meant, &worker.shared) { Ok(f(worker)) } else { Err(Missed::Replaced) };
             let _ = tx.send(answer);
         });
-        let posted = self.plant.mailboxes[w].post_unhurried(message);
+        let posted = self.runtime.mailboxes[w].post_unhurried(message);
         if posted { Ok(Asked { answer, claim }) } else { Err(Missed::Stopped) }
     }
 
@@ -394,7 +406,7 @@ impl Control {
                 Err(RecvTimeoutError::Disconnected) => return Err(Missed::Stopped),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if let Some(trouble) = self.plant.mailboxes[w].trouble() {
+            if let Some(trouble) = self.runtime.mailboxes[w].trouble() {
                 let begun = asked.claim.swap(true, Ordering::Relaxed);
                 let when = if begun { "; this very call may be what it is stuck in" } else { "" };
                 return Err(Missed::Stalled(trouble.refusal(w) + when));

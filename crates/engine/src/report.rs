@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of a whole router: what each element sent, dropped, held and cost.
 
-use crate::worker::{CycleStats, Handed, PortStats, TaskStats, Worker};
+use crate::ports::PortStats;
+use crate::worker::{CycleStats, Handed, TaskStats, Worker};
 use element::account::Deeds;
 use element::drops::Reason;
 use element::{ElementId, IndexVec, PortIndex, first_ids};

@@ -203,17 +203,22 @@ impl Tasks {
 
 /// A timer: whose it is, and which of theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Timer {
-    pub(crate) of: Target,
-    pub(crate) timer: u32,
+pub struct Timer {
+    /// Whose it is.
+    pub of: Target,
+    /// Its number there.
+    pub timer: u32,
 }
 
 /// A timer that is set. Those with the lower numbers were set first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Armed {
-    pub(crate) number: u64,
-    pub(crate) timer: Timer,
-    pub(crate) at: Nanos,
+pub struct Armed {
+    /// Rises with each timer that is set.
+    pub number: u64,
+    /// Which one.
+    pub timer: Timer,
+    /// When it expires.
+    pub at: Nanos,
 }
 
 /// The timers of one worker.

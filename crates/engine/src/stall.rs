@@ -15,10 +15,10 @@ use packet::Packet;
 use packet::glance::glance;
 use sync::events::{self, Mask};
 
+use crate::location::place;
 use crate::pulse::{Doing, Spot};
 use crate::remote::Control;
-use crate::router::Shared;
-use crate::watchdog::place;
+use crate::shared::Shared;
 use element::ElementId;
 
 mod own;
@@ -229,14 +229,14 @@ impl Standing {
 impl Control {
     /// The kernel's account of a worker's thread, if it has one and the kernel says so.
     pub fn account(&self, worker: usize) -> Option<Account> {
-        Account::of(self.plant.mailboxes.get(worker)?.pulse.thread()?)
+        Account::of(self.runtime.mailboxes.get(worker)?.pulse.thread()?)
     }
 
     /// Where a worker is, if it is in an element now. Two looks that find the same round say that it has not ended in between.
     pub fn standing(&self, worker: usize) -> Option<Standing> {
-        let mailbox = self.plant.mailboxes.get(worker)?;
+        let mailbox = self.runtime.mailboxes.get(worker)?;
         // Those that share simulated time wait for each other wherever they are.
-        if self.plant.common.is_some() || mailbox.is_away() {
+        if self.runtime.common.is_some() || mailbox.is_away() {
             return None;
         }
         mailbox.pulse.thread()?;
@@ -249,7 +249,7 @@ impl Control {
     pub fn stall(&self, worker: usize, standing: Standing, cycles: u64, wall_ns: u64) -> Stall {
         let parts = standing.spot.parts();
         let carries = standing.carries();
-        let at = self.plant.mailboxes[worker].pulse.batch();
+        let at = self.runtime.mailboxes[worker].pulse.batch();
         // What cannot be read is none.
         let seen = if carries { glance(at, HEADS, HEAD_BYTES).unwrap_or_default() } else { Vec::new() };
         Stall {

@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 pub use element::stats::*;
 
+use crate::cpu_time::Used;
 use crate::mailbox::Mailbox;
+use crate::ports::PortStats;
 use crate::remote::{Control, Missed};
-use crate::router::Shared;
-use crate::watchdog::Used;
-use crate::worker::{CycleStats, PortStats, TaskStats, Worker};
+use crate::shared::Shared;
+use crate::worker::{CycleStats, TaskStats, Worker};
 use element::drops::Reason;
 use element::{ElementId, IndexVec, Mode, first_ids};
 
@@ -119,17 +120,17 @@ impl Control {
                 waited_ns: used.map_or(0, |used| used.waited),
             }
         };
-        self.plant.mailboxes.iter().map(state).collect()
+        self.runtime.mailboxes.iter().map(state).collect()
     }
 
     /// The last decisions of the balancer, in words, the latest last.
     pub fn decisions(&self, most: usize) -> Vec<String> {
-        self.plant.balancer.decisions(most)
+        self.runtime.placer().map_or_else(Vec::new, |placer| placer.decisions(most))
     }
 
     /// Drops at elements that are gone since a hot swap.
     pub fn gone(&self) -> Vec<(Reason, u64)> {
-        self.plant.gone()
+        self.runtime.gone()
     }
 }
 

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::clock::Nanos;
+use crate::halt::{Halt, LOOK_EVERY, Order};
+use crate::placer::{AfterRound, Change};
 use crate::remote::Control;
-use crate::restless::Restless;
-use crate::swap::{Halt, LOOK_EVERY, Order};
 use crate::worker::{LONGEST_SLEEP, POLL_ROUNDS, Worker};
 use element::Target;
 
@@ -115,11 +115,21 @@ struct Conductor {
     mark: u64,
     worked: bool,
     rounds: u32,
-    restless: Option<Restless>,
+    after_round: Option<AfterRound>,
+    /// The change that is due.
+    due: Option<Change>,
+}
+
+/// Whether the router is to be changed now that a round has ended.
+fn is_change_due(turns: &Turns, after_round: &mut Option<AfterRound>, due: &mut Option<Change>) -> bool {
+    let Some(after_round) = after_round else { return false };
+    let shared = turns.with(0, |worker| worker.shared.clone());
+    *due = shared.and_then(|shared| after_round(&shared));
+    due.is_some()
 }
 
 /// Runs all workers of a router until it stops or nothing can happen any more.
-pub(crate) fn run(workers: &mut Vec<Worker>, common: &Common, restless: Option<Restless>) {
+pub(crate) fn run(workers: &mut Vec<Worker>, common: &Common, after_round: Option<AfterRound>) {
     let before = crate::clock::thread_cpu_ns();
     let now = workers.iter_mut().map(|w| w.clock.now()).max().unwrap_or(0);
     let Some(random) = workers.first().map(|w| w.random.clone()) else { return };
@@ -139,7 +149,8 @@ pub(crate) fn run(workers: &mut Vec<Worker>, common: &Common, restless: Option<R
         mark: 0,
         worked: false,
         rounds: 0,
-        restless,
+        after_round,
+        due: None,
     };
     while let Some((w, unit)) = conductor.next() {
         conductor.run(w, unit);
@@ -214,8 +225,10 @@ impl Conductor {
         match self.phase {
             Phase::Rest if self.is_stopped() => self.phase = Phase::End(0),
             Phase::Rest if self.wants_halt() => self.park(),
-            Phase::Rest if self.worked && self.restless.as_mut().is_some_and(Restless::is_due) => {
-                self.scatter()
+            Phase::Rest
+                if self.worked && is_change_due(&self.turns, &mut self.after_round, &mut self.due) =>
+            {
+                self.change();
             }
             Phase::Rest if std::mem::take(&mut self.worked) => {
                 for w in 0..count {
@@ -283,14 +296,13 @@ impl Conductor {
         self.turns.put(worker);
     }
 
-    /// Lets tasks be moved at random, as somebody else would move them: by another thread, which asks the workers to park.
-    fn scatter(&mut self) {
-        let known = self.turns.with(0, |worker| worker.shared.clone());
-        let Some((restless, shared)) = self.restless.as_mut().zip(known) else { return };
-        let (placement, Some(plant)) = (restless.choose(&shared), shared.plant.upgrade()) else { return };
+    /// Lets another thread change the router, which asks the workers to park.
+    fn change(&mut self) {
+        let runtime = self.turns.with(0, |worker| worker.shared.runtime.upgrade()).flatten();
+        let Some((change, runtime)) = self.due.take().zip(runtime) else { return };
         std::thread::scope(|scope| {
-            let mover = scope.spawn(move || Control::new(plant).place(&shared, &placement));
-            while !mover.is_finished() {
+            let thread = scope.spawn(move || change(&Control::new(runtime)));
+            while !thread.is_finished() {
                 if self.wants_halt() {
                     self.park();
                 } else {
@@ -318,8 +330,10 @@ impl Conductor {
                     order => break order,
                 }
             };
-            let (Ok(Order::HandOver(hull)), Some(worker)) = (order, self.turns.take(w)) else { return };
-            self.turns.put(hull);
+            let (Ok(Order::HandOver(placeholder)), Some(worker)) = (order, self.turns.take(w)) else {
+                return;
+            };
+            self.turns.put(placeholder);
             let _ = halt.selves.send(worker);
         }
         for (w, halt) in halts.iter().enumerate() {
@@ -333,8 +347,8 @@ impl Conductor {
                 new.turns = Some(self.turns.clone());
                 self.turns.put(new);
             } else {
-                // Whoever swaps has come to grief, and this worker has nothing left to do.
-                self.turns.with(w, |hull| hull.shared.stop());
+                // The thread that swaps has panicked, and this worker has nothing left to do.
+                self.turns.with(w, |placeholder| placeholder.shared.stop());
             }
         }
     }

@@ -58,14 +58,15 @@ impl Poll {
 
 /// A descriptor that is watched, or will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Watch {
-    pub(crate) fd: RawFd,
+pub struct Watch {
+    /// Its number.
+    pub fd: RawFd,
     /// For reading, for writing.
-    pub(crate) interest: (bool, bool),
+    pub interest: (bool, bool),
     /// Whose it is.
-    pub(crate) element: ElementId,
+    pub element: ElementId,
     /// Whether to call that element; its task finds the work otherwise.
-    pub(crate) calls: bool,
+    pub calls: bool,
 }
 
 impl Worker {

@@ -11,7 +11,6 @@
 //! finds the slot empty, which is counted, not a crash.
 
 use std::num::NonZeroUsize;
-use std::ops::{AddAssign, Range, Sub};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,11 +23,12 @@ use sync::zeros::zeros;
 
 use crate::clock::{Clock, Nanos};
 use crate::fuse::Fused;
+use crate::halt::Halt;
+use crate::ports::{Edge, PortStats, PortTable};
 use crate::pulse::{Doing, Pulse, Spot};
-use crate::router::Shared;
 use crate::sample::Sampler;
 use crate::schedule::{Tasks, Timer, Timers};
-use crate::swap::Halt;
+use crate::shared::Shared;
 use crate::turns::{Common, Turns};
 use crate::watch::{Poll, Watch};
 use element::account::Deeds;
@@ -41,6 +41,7 @@ mod carrying;
 mod cost;
 mod dropping;
 mod fairness;
+mod handover;
 mod holding_back;
 mod hosting;
 mod messages;
@@ -108,70 +109,6 @@ struct Open {
     /// Where it lies on the stack, and how high that was.
     job: usize,
     depth: NonZeroUsize,
-}
-
-/// Where a connected output leads, or a connected input is fed from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Edge {
-    pub(crate) element: ElementId,
-    pub(crate) port: PortIndex,
-    /// Packets sent here may wait for other workers, which are woken.
-    pub(crate) wakes: bool,
-}
-
-/// Ports of one kind of all elements: those of element `e` are `edges[base[e]..base[e + 1]]`. All workers read the same ones.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PortTable {
-    pub(crate) base: Arc<[u32]>,
-    pub(crate) edges: Arc<[Edge]>,
-}
-
-impl PortTable {
-    /// Where the ports of an element lie.
-    #[inline]
-    pub(crate) fn range(&self, element: ElementId) -> Range<usize> {
-        let e = element.index();
-        self.base[e] as usize..self.base[e + 1] as usize
-    }
-
-    #[inline]
-    pub(crate) fn at(&self, element: ElementId, port: PortIndex) -> Option<usize> {
-        let range = self.range(element);
-        let at = range.start + port.index();
-        (at < range.end).then_some(at)
-    }
-
-    #[inline]
-    pub(crate) fn count(&self, element: ElementId) -> usize {
-        self.range(element).len()
-    }
-}
-
-/// What went through a port on one worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortStats {
-    /// Packets.
-    pub packets: u64,
-    /// Batches.
-    pub batches: u64,
-}
-
-sync::all_zero!(PortStats { packets, batches });
-
-impl AddAssign for PortStats {
-    fn add_assign(&mut self, more: PortStats) {
-        self.packets += more.packets;
-        self.batches += more.batches;
-    }
-}
-
-impl Sub for PortStats {
-    type Output = PortStats;
-
-    /// What came since.
-    fn sub(self, before: PortStats) -> PortStats {
-        PortStats { packets: self.packets - before.packets, batches: self.batches - before.batches }
-    }
 }
 
 /// One worker with all it owns, on lines of its own: the workers of a router stand side by side.
@@ -316,6 +253,21 @@ impl Worker {
             turns: None,
             shared,
         }
+    }
+
+    /// Its number.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The configuration that it runs.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Whether it runs, or will.
+    pub fn is_on_duty(&self) -> bool {
+        self.on_duty
     }
 
     /// Runs until the router stops.
@@ -716,7 +668,7 @@ impl Worker {
 
     /// Runs `f` on an element's instance, if it has one here that is not running already. What it sends waits for
     /// [`Worker::drain`].
-    pub(crate) fn with<R>(
+    pub fn with<R>(
         &mut self,
         element: ElementId,
         f: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
@@ -775,10 +727,6 @@ impl Worker {
         }
     }
 
-    pub(crate) fn drops(&self, element: ElementId) -> &DropCounts {
-        &self.drops[element]
-    }
-
     pub(crate) fn please_stop(&mut self) {
         if !self.on_duty {
             return;
@@ -811,7 +759,7 @@ impl Worker {
     }
 
     /// Ends all instances: packets on the stack are dropped and counted, then each element finishes.
-    pub(crate) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         while let Some(job) = self.stack.pop() {
             self.drop_batch(job.element, Reason::RouterStopped, job.batch);
         }

@@ -249,6 +249,7 @@ impl Moving {
             seed: 1,
             // The queue says when it is full first, which it is on purpose: what it refuses goes back to the source.
             print: Some(Box::new(|_| ())),
+            placer: None,
         };
         let router = Router::build(&graph, &registry, options).map_err(|e| messages(&e))?;
         let counts = router.provided("source").ok_or("the source has no counts")?;

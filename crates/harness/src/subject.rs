@@ -82,6 +82,7 @@ impl<'a> Subject<'a> {
             seed: 1,
             // Which driver serves a device is no news here.
             print: Some(Box::new(|_| {})),
+            placer: Some(reconfigure::placer()),
         };
         let router = Router::build(self.graph, &elements::registry(), options);
         let length = self.run;

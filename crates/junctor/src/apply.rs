@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::config::Source;
 use crate::ctl::{self, Which};
-use crate::reconfigure::{APPLY, CONFIRM, ROLLBACK};
+use crate::keeper::{APPLY, CONFIRM, ROLLBACK};
 use crate::{exit, outcome};
 use client::{Client, Failure, lost};
 use conf::Form;

@@ -14,7 +14,7 @@ use icc::Stream;
 use planes::deployment::call_endpoints;
 use planes::up::domain::CALLS;
 
-use crate::reconfigure::Offered;
+use crate::keeper::Offered;
 
 /// How long the server waits for the rest of a command, and for room for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicU64;
 
 use ctl::{Handlers, Listener, Policy, Rules, Server, Service};
 
+use crate::keeper::Offered;
 use crate::observe::OBSERVE;
-use crate::reconfigure::Offered;
 
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 32;

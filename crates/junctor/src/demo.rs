@@ -75,6 +75,7 @@ fn build(workers: usize, cores: Vec<usize>) -> Result<(Router, Arc<Bench>), Stri
         seed: 1,
         // Which driver serves a wire, and the first bad header, are no news here.
         print: Some(Box::new(|_| {})),
+        placer: None,
     };
     let router = Router::build(&graph, &elements::registry(), options);
     router.map(|r| (r, devices)).map_err(|errors| lang::render(&errors, &parsed.sources, false))

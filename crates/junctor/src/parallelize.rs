@@ -2,8 +2,8 @@
 //! `junctor parallelize`: a configuration rewritten so that it feeds more cores.
 
 use conf::{Form, Loaded};
-use engine::balance::Handoff;
 use predict::{Goal, Outcome};
+use reconfigure::balance::Handoff;
 
 use crate::config::{self, Source};
 use crate::{exit, outcome};

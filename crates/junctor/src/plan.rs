@@ -3,9 +3,9 @@
 //! what; from costs measured here, on one core.
 
 use conf::Form;
-use engine::balance::Handoff;
 use harness::Subject;
 use predict::Question;
+use reconfigure::balance::Handoff;
 
 use crate::config::{self, Source};
 use crate::{exit, outcome};

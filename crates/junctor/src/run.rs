@@ -9,9 +9,9 @@ use engine::clock::TimeSource;
 use engine::{Control, HandlerError, Options, Router, Shared};
 
 use crate::config::Source;
+use crate::keeper::{self, Keeper, Offered};
 use crate::kept::Kept;
 use crate::profile::live::Live;
-use crate::reconfigure::{self, Keeper, Offered};
 use crate::state::State;
 use crate::{calls, control, devices, domain, exit, feeds, liveness, outcome, publish, wellbeing};
 use conf::{Form, cores, place};
@@ -245,14 +245,14 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         }
     };
     loaded.report(&router.shared().warnings, form, !args.no_warnings);
-    router.watch_workers(patience);
+    reconfigure::watch_workers(&mut router, patience);
     if let Some(period) = &args.adaptive
         && let Err(why) = balance(&mut router, period)
     {
         return usage(why);
     }
     if let Some(seed) = args.restless {
-        router.move_at_random(seed);
+        reconfigure::move_at_random(&mut router, seed);
     }
     if args.big_lock {
         router.lock_all_processing();
@@ -476,7 +476,8 @@ fn options(
         TimeSource::Real => RandomState::new().hash_one(0),
         TimeSource::Simulated(_) => 1,
     });
-    Ok(Options { provider, workers, reserve, cores, burst, time, seed, print: None })
+    let placer = Some(reconfigure::placer());
+    Ok(Options { provider, workers, reserve, cores, burst, time, seed, print: None, placer })
 }
 
 /// How many workers may be added to those that begin, and the cores of all: theirs, and the others for those that come.
@@ -560,7 +561,7 @@ fn watch_signals(control: Control, file: Option<Arc<Keeper>>) {
     wanted.extend([SIGINT, SIGTERM]);
     wanted.extend(file.as_ref().map(|_| SIGHUP));
     let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
-    reconfigure::remember_signals(signals.handle());
+    keeper::remember_signals(signals.handle());
     std::thread::spawn(move || {
         // Without it, an interrupt waits until the workers rest.
         let _ = sync::priority::before_workers();

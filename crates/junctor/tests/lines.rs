@@ -185,6 +185,7 @@ fn shared_lines(conf: &str, change: impl Fn(String) -> String) -> (BTreeSet<u64>
         time: TimeSource::Real,
         seed: 1,
         print: Some(Box::new(|_| {})),
+        placer: None,
     };
     let mut router = Router::build(&graph, &elements::registry(), options).expect("a router");
     for (arp, net) in [("arpq0", 4), ("arpq1", 7)] {

@@ -130,6 +130,7 @@ impl Accounted {
             time,
             seed: 1,
             print: Some(Box::new(|_| {})),
+            placer: Some(reconfigure::placer()),
         };
         let router = Router::build(&graph, registry, options);
         let router = router.map_err(|errors| lang::render(&errors, &parsed.sources, false))?;

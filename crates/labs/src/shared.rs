@@ -7,8 +7,8 @@ use super::study::Cell;
 use report::progress::Progress;
 
 use super::{Common, Wrong};
-use engine::balance::Handoff;
 use harness::Failed;
+use reconfigure::balance::Handoff;
 use report::measure::{self, Measured};
 
 /// What all parts of a lab need to know, and where they put what they find.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a configuration costs on one core, task by task, and what two cores cost each other.
 
-use engine::balance::Handoff;
 use engine::{ElementId, IndexVec, Report, first_ids};
+use reconfigure::balance::Handoff;
 
 use harness::handoff::{Distance, Moved};
 

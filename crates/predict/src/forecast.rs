@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use engine::Shared;
-use engine::balance::{Handoff, Problem};
 use harness::{Failed, Subject};
+use reconfigure::balance::{Handoff, Problem};
 use report::measure;
 use serde_json::{Value, json};
 

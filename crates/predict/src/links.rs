@@ -6,8 +6,8 @@
 //! another core than it began on leaves its frame there. As many as come back that way are taken again; the others must come back by
 //! themselves.
 
-use engine::balance::{Handoff, Item, Link};
 use engine::{ElementId, ElementInfo, Handed, IndexVec, Mode};
+use reconfigure::balance::{Handoff, Item, Link};
 
 use super::costs::Costs;
 

@@ -5,8 +5,8 @@
 //!
 //! For two workers, whose rounds can be tried in turn, what moves is measured. For more, prices of hand-offs are corrected by that.
 
-use engine::balance::{Handoff, Item, Link, Problem};
 use engine::{ElementId, ElementInfo, IndexVec, Mode, Shared};
+use reconfigure::balance::{Handoff, Item, Link, Problem};
 
 use super::costs::{Costs, InTurn};
 use super::links::links;

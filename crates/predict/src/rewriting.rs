@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use engine::balance::Handoff;
 use engine::{ElementId, Processing, Shared, Sharing};
 use harness::{Failed, Subject};
 use lang::Graph;
+use reconfigure::balance::Handoff;
 use report::measure;
 use serde_json::{Value, json};
 

@@ -7,8 +7,8 @@
 use harness::handoff::Distance;
 use harness::{Failed, Prepared, Run, Subject, run_together};
 
-use engine::balance::Handoff;
 use engine::{Shared, first_ids};
+use reconfigure::balance::Handoff;
 
 use super::costs::{self, Costs, InTurn, Measures};
 use super::model::Prediction;

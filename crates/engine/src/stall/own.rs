@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use nix::sys::time::TimeValLike as _;
 
-use crate::watchdog::Used;
+use crate::cpu_time::Used;
 
 /// Readings are no closer to each other, in nanoseconds, whatever the bound.
 const RARELY_NS: u64 = 100_000;

@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 
 use packet::{Batch, Packet};
 
-use super::{Edge, Job, Open, Worker};
+use super::{Job, Open, Worker};
+use crate::ports::Edge;
 use crate::pulse::{Doing, Spot};
 use element::drops::Reason;
 use element::{Cx, ElementId, PortIndex};

@@ -13,7 +13,7 @@ use packet::{Batch, Packet};
 
 use super::Worker;
 use crate::remote::Control;
-use crate::router::Wish;
+use crate::shared::Wish;
 use crate::watch::Watch;
 
 impl Host for Worker {
@@ -176,7 +176,7 @@ impl Host for Worker {
     }
 
     fn control(&self) -> Option<Arc<dyn Remote>> {
-        Some(Arc::new(Control::new(self.shared.plant.upgrade()?)))
+        Some(Arc::new(Control::new(self.shared.runtime.upgrade()?)))
     }
 
     fn stop(&self) {

@@ -3,9 +3,10 @@
 
 use packet::{Batch, Packet};
 
-use super::{Edge, Job, Worker};
+use super::{Job, Worker};
 use crate::clock::Nanos;
 use crate::fuse::{self, Fused, FusedChain, Part, Run};
+use crate::ports::Edge;
 use crate::pulse::{Doing, Spot};
 use element::drops::Reason;
 use element::fuse::{Chain, Outputs, Way};

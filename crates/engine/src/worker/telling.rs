@@ -13,8 +13,8 @@ use super::Worker;
 use super::dropping::Untold;
 use super::holding_back::HeldBack;
 use crate::pulse::Doing;
-use crate::router::Shared;
 use crate::sample::Sampler;
+use crate::shared::Shared;
 use element::drops::Reason;
 use element::{ElementId, HandlerRef, IndexVec, PortIndex};
 

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::AddAssign;
 
-use super::{PortStats, PortTable};
-use crate::router::Shared;
+use crate::ports::{PortStats, PortTable};
+use crate::shared::Shared;
 use element::ports::Processing;
 use element::wiring::End;
 use element::{ElementId, ElementInfo, IndexVec, first_ids};

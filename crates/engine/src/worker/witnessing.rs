@@ -3,9 +3,10 @@
 
 use packet::{Batch, Packet};
 
-use super::{Edge, Job, Worker};
+use super::{Job, Worker};
 use crate::clock::Nanos;
-use crate::router::Shared;
+use crate::ports::Edge;
+use crate::shared::Shared;
 use crate::stall::Stopwatch;
 use crate::witness::{Entry, Sight, Wants, What, Witness};
 use element::drops::{Reason, Reasons};

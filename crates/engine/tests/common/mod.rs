@@ -36,6 +36,7 @@ pub fn router(
         time: TimeSource::Real,
         seed: 1,
         print: Some(Box::new(print)),
+        placer: None,
     };
     Router::build(&graph(text), &Registry::new(classes), options).expect("a router")
 }

@@ -93,6 +93,7 @@ pub(crate) fn main(args: &Args) -> u8 {
         time: TimeSource::Real,
         seed: 1,
         print: None,
+        placer: Some(reconfigure::placer()),
     };
     let mut router = match Router::build(&graph, &conf::registry(args.no_fuse), options) {
         Ok(router) => router,

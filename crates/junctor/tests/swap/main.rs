@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
-use engine::swap::{Placement, SwapError};
 use engine::{Control, ElementId, Options, Router};
 use packet::port::Provider;
 use packet::{Batch, Packet};
 use polled::{Polled, Ports};
 use ports::memory::{End, Wire};
+use reconfigure::{Placement, SwapError};
 
 const FLOWS: u8 = 16;
 /// Packets on their way at most: fewer than the wires and the smallest queue hold.
@@ -36,6 +36,7 @@ fn options(workers: usize, provider: Arc<dyn Provider>) -> Options {
         time: TimeSource::Real,
         seed: 1,
         print: Some(Box::new(|_| ())),
+        placer: Some(reconfigure::placer()),
     }
 }
 
@@ -326,7 +327,8 @@ fn check_under(
 fn swap(name: &str) -> impl FnMut(usize, &mut fastrand::Rng, &Control) -> Duration {
     move |n, rng, control| {
         let text = configuration(rng, name);
-        let swapped = control.swap(&graph(&text), || ()).unwrap_or_else(|e| panic!("{e:?}: {text}"));
+        let swapped =
+            reconfigure::swap(control, &graph(&text), || ()).unwrap_or_else(|e| panic!("{e:?}: {text}"));
         assert_eq!((swapped.lost(), swapped.queues), (0, 4), "swap {n}: {swapped}: {text}");
         if n % 50 == 0 {
             refused(control);
@@ -347,7 +349,8 @@ fn place(n: usize, rng: &mut fastrand::Rng, control: &Control) -> Duration {
         let anywhere = |e: ElementId| (e, vec![rng.usize(..shared.active_workers())]);
         placement.homes = some.into_iter().map(anywhere).collect();
     }
-    let moved = control.place(&shared, &placement).unwrap_or_else(|e| panic!("{n}: {e}: {placement:?}"));
+    let moved = reconfigure::place(control, &shared, &placement)
+        .unwrap_or_else(|e| panic!("{n}: {e}: {placement:?}"));
     let now = control.shared();
     for (e, workers) in &placement.homes {
         assert_eq!(&now.elements[*e].place.tasks, workers, "{n}: {}: {moved}", now.elements[*e].name);
@@ -384,7 +387,7 @@ fn refused(control: &Control) {
     ] {
         let parsed = lang::load_str("test", text, &elements::options());
         let Some(graph) = parsed.graph else { continue };
-        match control.swap(&graph, || ()) {
+        match reconfigure::swap(control, &graph, || ()) {
             Err(SwapError::Refused(errors)) => {
                 assert!(errors.iter().any(|e| e.message.contains(why)), "{text}: {errors:?}");
             }

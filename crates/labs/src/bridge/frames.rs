@@ -5,9 +5,9 @@ use engine::Router;
 
 use super::super::shared::{Setting, counts, explain, graph, ratios, with_traffic};
 use super::published::{self, ROWS};
-use engine::balance::Handoff;
 use harness::{Failed, Prepared, Run, Subject};
 use predict::{Prediction, Trial};
+use reconfigure::balance::Handoff;
 use report::measure::Measured;
 
 const BRIDGE: &str = include_str!("../../../../conf/bridge.click");

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use engine::balance::Problem;
+use reconfigure::balance::Problem;
 
 use super::super::study::{Bar, Cell, Origin, Plot, Section, Table, digits};
 use super::{STUDY_CORES, Setting, explain, graph};
@@ -327,7 +327,7 @@ fn section(
             FINALISTS.min(placements)
         ),
         format!(
-            "Adaptive means (junctor run --adaptive): the router began as the engine places tasks by itself, its balancer moved them while they ran, for {PERIODS} periods of {} ms, and was switched off before the rounds. The solver (engine::balance) is what the balancer asks, too; in its own row it was fed with sampled costs before the run and left alone then.",
+            "Adaptive means (junctor run --adaptive): the router began as the engine places tasks by itself, its balancer moved them while they ran, for {PERIODS} periods of {} ms, and was switched off before the rounds. The solver (reconfigure::balance) is what the balancer asks, too; in its own row it was fed with sampled costs before the run and left alone then.",
             PERIOD.as_millis()
         ),
         "A rate is set by the busiest core. What its tasks take for each packet, waiting not counted, repeats better than the rate itself, so that the search goes by it; how much more the busiest has to do than the mean of all stands beside it. Shares are medians of ratios within rounds: above 100 % is better than the hand's.".to_owned(),
@@ -452,7 +452,7 @@ fn costs(tasks: &Tasks) -> Table {
         ],
     );
     for (i, (name, item)) in tasks.names.iter().zip(&tasks.problem.items).enumerate() {
-        let end = |l: &engine::balance::Link| match l.ends {
+        let end = |l: &reconfigure::balance::Link| match l.ends {
             (a, _) if a == i => l.costs[0],
             (_, b) if b == i => l.costs[1],
             _ => 0.0,

@@ -123,6 +123,7 @@ pub(super) fn plug_source(
             seed: 1,
             // By which driver a device is served is no news here.
             print: Some(Box::new(|_| {})),
+            placer: Some(reconfigure::placer()),
         };
         Router::build(graph, &elements::registry(), options).map_err(|errors| {
             loaded.report(&errors, Form::Full, true);

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use engine::swap::SwapError;
 use engine::{Control, Router};
 use lang::Graph;
+use reconfigure::SwapError;
 
 use super::cores;
 use crate::filters::Filters;
@@ -124,7 +124,7 @@ impl Running {
 
     fn swap_for(&self, graph: &Graph) -> Result<(), String> {
         let Some((control, _)) = &self.device else { return Err("the device does not run".to_owned()) };
-        control.swap(graph, || {}).map(drop).map_err(|why| match why {
+        reconfigure::swap(control, graph, || {}).map(drop).map_err(|why| match why {
             SwapError::Refused(errors) => {
                 errors.first().map_or_else(String::new, |error| error.message.clone())
             }

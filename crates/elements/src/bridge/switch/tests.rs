@@ -331,6 +331,7 @@ fn ports_come_and_go_under_traffic_and_each_frame_is_accounted_for() {
         time: engine::clock::TimeSource::Real,
         seed: 1,
         print: Some(Box::new(|_| ())),
+        placer: None,
     };
     let mut router = engine::Router::build(&graph, &crate::registry(), options)
         .unwrap_or_else(|errors| panic!("{errors:?}"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every interleaving of what happens to a queue when a task moves to another worker, and when a configuration takes another's place:
 //! workers park, one thread gets all they own by channels, and hands it on. (That nobody waits for ever meanwhile is shown by
-//! `engine/src/swap/model.rs`.)
+//! `reconfigure/src/model.rs`.)
 
 use loom::sync::mpsc::{self, channel as messages};
 use loom::thread;

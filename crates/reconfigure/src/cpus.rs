@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processors that come and go: cpusets that are changed, processors that are taken offline, threads that somebody moves.
 //!
-//! A worker's thread is pinned to its processor when it starts. Whoever narrows the cpuset of our control group, or takes the processor
-//! offline, makes the kernel put the thread elsewhere, without a word to us; older kernels forget where it belongs, and with every change of the
-//! cpuset unpin all threads, those that lost nothing too. So once in a second somebody looks where each thread may run. A worker whose processor was taken away goes on where the kernel put it, which
-//! is said, and goes back when the processor is there again. A worker that somebody has moved by intent (`taskset`,
-//! `junctor affinity set`) is left there, and that is said as well.
+//! A worker's thread is pinned to its processor when it starts. If somebody narrows the cpuset of our control group, or takes the
+//! processor offline, the kernel puts the thread elsewhere without a notice. Older kernels forget where it belongs. With every change of
+//! the cpuset they unpin all threads, also those that lost nothing. So the watchdog reads once a second where each thread may run.
+//! A worker whose processor was taken away goes on where the kernel put it, and goes back when the processor is there again. A worker
+//! that somebody has moved by intent (`taskset`, `junctor affinity set`) is left there. Both are printed.
 //!
-//! The two are told apart by trying: the thread that looks asks for the processor for itself. That thread is pinned to nothing: when
-//! where it may run has changed since it looked last, the cpuset has, and a worker that may now run there, too, was unpinned with it.
+//! The two are distinguished by trying: the watchdog asks for the processor for itself. It is pinned to nothing. When its own processors
+//! have changed since it looked last, so has the cpuset, and a worker that may now run there, too, was unpinned with it.
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A worker that stalls is named with the element and the packet, the others go on, and nobody waits for it.
 
+// The tests of the engine call it by its package's name.
+extern crate engine as junctor_engine;
+
+#[path = "../../engine/tests/common/mod.rs"]
 mod common;
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -8,13 +12,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use junctor_engine::args::Args;
-use junctor_engine::stall::Stall;
-use junctor_engine::swap::SwapError;
-use junctor_engine::witness::{Sight, Wants, Witness};
-use junctor_engine::{
-    Class, Control, Cx, Element, Handler, HandlerError, InitCx, Merge, OpenCx, Router, Tasks,
-};
+use engine::args::Args;
+use engine::stall::Stall;
+use engine::witness::{Sight, Wants, Witness};
+use engine::{Class, Control, Cx, Element, Handler, HandlerError, InitCx, Merge, OpenCx, Router, Tasks};
+use junctor_reconfigure::{SwapError, swap, watch_workers};
 use packet::{Batch, Packet};
 
 use common::graph;
@@ -136,7 +138,7 @@ fn router(text: &str, cores: &[usize]) -> (Router, Receiver<String>) {
     let (tell, told) = channel();
     let classes = [&SOURCE, &GATED, &SINK];
     let mut router = common::router(text, classes, cores, move |line| drop(tell.send(line.to_owned())));
-    router.watch_workers(Some(Duration::from_millis(250)));
+    watch_workers(&mut router, Some(Duration::from_millis(250)));
     (router, told)
 }
 
@@ -238,7 +240,7 @@ fn a_worker_that_stalls_is_named_and_nobody_waits_for_it() {
             surely(|| control.read("list", "")).starts_with("5\n"),
             "what any worker can answer, one answers"
         );
-        assert!(matches!(control.swap(&graph(TWO), || {}), Err(SwapError::Stalled(_))));
+        assert!(matches!(swap(control, &graph(TWO), || {}), Err(SwapError::Stalled(_))));
         assert!(control.report().is_some());
 
         GATE.set(false);
@@ -249,7 +251,7 @@ fn a_worker_that_stalls_is_named_and_nobody_waits_for_it() {
         assert_eq!(WRITTEN.load(SeqCst), 0);
         surely(|| control.write("g.note", "x"));
         assert!(WRITTEN.load(SeqCst) >= 1);
-        surely(|| control.swap(&graph(TWO), || {}));
+        surely(|| swap(control, &graph(TWO), || {}));
     });
 }
 
@@ -345,12 +347,12 @@ fn a_swap_that_has_begun_does_not_wait_for_ever() {
         GATE.set(true);
         while WAITING.load(SeqCst) == 0 {}
         // Most likely nobody has found out yet.
-        assert!(matches!(control.swap(&graph(TWO), || {}), Err(SwapError::Stalled(_))));
+        assert!(matches!(swap(control, &graph(TWO), || {}), Err(SwapError::Stalled(_))));
         // Or it was the other one that had no turn, and this one is found out next.
         said_of(told, "worker 0 ");
         GATE.set(false);
         // It finds that it was asked to halt, and that nobody wants it any more.
-        surely(|| control.swap(&graph(TWO), || {}));
+        surely(|| swap(control, &graph(TWO), || {}));
         while count(control, "s") == 0 {}
     });
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Other homes for the tasks of the configuration that runs, and other numbers of workers.
 //!
-//! Workers park and are handed over as for a hot swap ([`swap`](crate::swap)), but nothing is built anew: the instances
-//! themselves go to other workers, with their tasks, timers and descriptors, so that nobody can tell but by who runs them.
-//! Whatever was written to handlers stays, too.
+//! Workers park and are handed over as for a hot swap ([`swap`](crate::swap())), but nothing is built anew. The instances
+//! themselves go to other workers, with their tasks, timers and descriptors. What was written to handlers stays, too.
 //!
 //! *Further instances* are made where more workers reach an element than before: over common state if its class works so,
 //! else as copies from its text. (A copy would not know what was written to handlers. Where something was, the move is
@@ -14,45 +13,31 @@
 //! *Order.* No packet is on its way while workers are parked, and what a queue holds stays in its order. A flow's later
 //! packets therefore come behind its earlier ones. Queues with a ring for each worker are emptied before, by those who drain
 //! them. That leaves packets that are already sent by different ways, to another transmit queue of a device for instance; see
-//! [`Shared::binds`].
+//! [`binds`](crate::binds).
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::placement::{Moved, MovedTask, PlaceError, Placement};
-use super::{Depot, Halted, Heritage, Holdings, SwapError, exchange, same, telling};
-use crate::build::{Plant, lock};
-use crate::clock::Nanos;
-use crate::homes::Wished;
-use crate::locked::Locked;
-use crate::remote::Control;
-use crate::router::{Router, Shared, configured, port_table};
-use crate::schedule::{Armed, Timer};
-use crate::watch::Watch;
-use crate::worker::Worker;
-use element::args::Names;
 use element::ports::Processing;
+use element::swap::{Depot, same};
 use element::timers::CommonTimers;
-use element::{
-    Cx, Element, ElementId, ElementInfo, HandlerError, IndexVec, InitCx, Mode, Place, Sharing, Target,
-};
+use element::{Element, ElementId, HandlerError, IndexVec, Mode, Place, Sharing, Target, Tasks};
+use engine::clock::Nanos;
+use engine::halt::{HaltError, Halted, LOOK_EVERY};
+use engine::schedule::{Armed, Timer};
+use engine::watch::Watch;
+use engine::{Control, Locked, Router, Runtime, Shared, Wished, Worker};
+
+use crate::placement::{Moved, MovedTask, PlaceError, Placement};
+use crate::placer::with_wanted;
+use crate::{events, exchange};
 
 /// How often those who drain a queue are asked to, before its packets are left to be overtaken: a device that sends nothing must
 /// not hold everything up.
 const ROUNDS_TO_EMPTY: usize = 1000;
-
-/// Placements that elements have asked for, which come when those elements have returned.
-#[derive(Default)]
-pub(crate) struct Wanted {
-    placement: Placement,
-    /// Somebody will see to it.
-    pending: bool,
-    /// Somebody places tasks otherwise this moment, and will look here when all workers have stopped.
-    coming: bool,
-}
 
 /// What becomes of an element's instances.
 struct Step {
@@ -82,7 +67,7 @@ impl Step {
 
 fn step(was: &Shared, e: ElementId, wanted: Arc<Place>) -> Step {
     let before = &was.elements[e].place;
-    let how = was.blueprint.hows[e];
+    let how = was.how(e);
     let one = match how.sharing {
         Sharing::Serial => true,
         Sharing::Shared | Sharing::Queue => !how.shares,
@@ -92,7 +77,7 @@ fn step(was: &Shared, e: ElementId, wanted: Arc<Place>) -> Step {
         return Step { place: wanted, kind: Kind::One };
     }
     let alike = before.workers.len() == wanted.workers.len() && before.tasks.len() == wanted.tasks.len();
-    if was.holdings.has_opened(&was.elements[e].name) && !(alike && before.mode == wanted.mode) {
+    if was.has_opened(e) && !(alike && before.mode == wanted.mode) {
         return Step { place: wanted, kind: Kind::Device };
     }
     let mut moves: Vec<(usize, usize)> = Vec::new();
@@ -155,7 +140,6 @@ struct Plan {
 
 impl Plan {
     fn new(was: Arc<Shared>, placement: &Placement) -> Result<Plan, PlaceError> {
-        let blueprint = was.blueprint.clone();
         let count = was.workers();
         let active = placement.active.unwrap_or(was.active_workers());
         if !(1..=count).contains(&active) {
@@ -166,10 +150,10 @@ impl Plan {
             judge(&was, *e, workers, count)?;
             wished[*e] = Some(workers.clone());
         }
-        let places = blueprint.places(&wished, active);
+        let places = was.places(&wished, active);
         let steps: IndexVec<ElementId, Step> =
             places.into_iter_enumerated().map(|(e, place)| step(&was, e, place)).collect();
-        let names = Names::gather(&blueprint.graph);
+        let names = was.names();
         let (mut spares, mut tasks) = (HashMap::new(), Vec::new());
         for (e, step) in steps.iter_enumerated() {
             let info = &was.elements[e];
@@ -184,72 +168,16 @@ impl Plan {
                 return Err(PlaceError::Settings(info.name.to_string()));
             }
             if step.place.mode == Mode::PerCore {
-                let checked = &blueprint.checked;
-                let copy =
-                    |_: &usize| configured(&blueprint.graph, checked, &names, &was.rcu, e, &mut Vec::new());
-                spares.insert(e, made.iter().map(copy).collect());
+                spares.insert(e, was.copies(e, made.len(), &names));
             }
         }
-        let mut pinned = was.pinned.clone();
+        let mut pinned = was.pinned().clone();
         placement.pins.iter().for_each(|(e, pin)| pinned[*e] = *pin);
         Ok(Plan { was, steps, active, spares, pinned, tasks })
     }
 
     fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.active == self.was.active_workers() && self.pinned == self.was.pinned
-    }
-
-    /// What all are to see of the new placement.
-    fn shared(&self) -> Shared {
-        let was = &self.was;
-        let element = |(before, step): (&ElementInfo, &Step)| ElementInfo {
-            name: before.name.clone(),
-            class: before.class,
-            config: before.config.clone(),
-            wired: before.wired.clone(),
-            place: step.place.clone(),
-            own_handlers: before.own_handlers.clone(),
-            timers: (step.place.mode == Mode::Locked).then(CommonTimers::default),
-            told: AtomicBool::new(before.told.load(Ordering::Relaxed)),
-            touched: AtomicBool::new(before.touched.load(Ordering::Relaxed)),
-        };
-        let elements: IndexVec<ElementId, ElementInfo> =
-            was.elements.iter().zip(&self.steps).map(element).collect();
-        let home = |element: ElementId, w: usize| {
-            let step = &self.steps[element];
-            step.goes_to(w).unwrap_or_else(|| step.place.home())
-        };
-        let driver = was.driver().map(|(element, w)| (element, home(element, w)));
-        let checked = &was.blueprint.checked;
-        let big_lock = std::sync::OnceLock::new();
-        if let Some(lock) = was.big_lock.get() {
-            let _ = big_lock.set(lock.clone());
-        }
-        let outputs = port_table(&checked.wiring.outputs, |e| !elements[e].place.drained_by.is_empty());
-        Shared {
-            layout: Arc::new(was.layout.moved(elements, self.active)),
-            blueprint: was.blueprint.clone(),
-            lineage: was.lineage.clone(),
-            pinned: self.pinned.clone(),
-            outputs,
-            inputs: was.inputs.clone(),
-            burst: was.burst,
-            seed: was.seed,
-            rcu: was.rcu.clone(),
-            mailboxes: was.mailboxes.clone(),
-            plant: was.plant.clone(),
-            provided: was.provided.clone(),
-            stopped: was.stopped.clone(),
-            big_lock,
-            driver: Mutex::new(driver),
-            signals: was.signals.rehomed(home),
-            print: was.print.clone(),
-            holdings: Holdings::go_on(Heritage::of(was.clone(), &was.blueprint.graph)),
-            when_ready: Mutex::default(),
-            warnings: Vec::new(),
-            written_configs: Mutex::new(lock(&was.written_configs).clone()),
-            requirements: was.requirements.clone(),
-        }
+        self.tasks.is_empty() && self.active == self.was.active_workers() && self.pinned == *self.was.pinned()
     }
 }
 
@@ -257,18 +185,18 @@ impl Plan {
 /// another number of workers what the router would have begun with.
 fn kept(was: &Shared, e: ElementId, active: usize) -> Option<Vec<usize>> {
     let now = &was.elements[e].place.tasks;
-    if active != was.active_workers() && !was.pinned[e] {
-        return was.blueprint.wished[e].clone();
+    if active != was.active_workers() && !was.is_pinned(e) {
+        return was.wished(e).cloned();
     }
     (!now.is_empty()).then(|| now.clone())
 }
 
 fn judge(was: &Shared, e: ElementId, workers: &[usize], active: usize) -> Result<(), PlaceError> {
     let info = &was.elements[e];
-    let tasks = match was.blueprint.tasks[e] {
-        element::Tasks::None => return Err(PlaceError::NoTask(info.name.to_string())),
-        element::Tasks::One => 1,
-        element::Tasks::Many(n) => n,
+    let tasks = match was.tasks(e) {
+        Tasks::None => return Err(PlaceError::NoTask(info.name.to_string())),
+        Tasks::One => 1,
+        Tasks::Many(n) => n,
     };
     let twice = workers.iter().enumerate().any(|(i, w)| workers[..i].contains(w));
     let last = active - 1;
@@ -285,92 +213,85 @@ fn judge(was: &Shared, e: ElementId, workers: &[usize], active: usize) -> Result
     Ok(())
 }
 
-impl Control {
-    /// Places tasks of the configuration that is meant otherwise, or changes how many workers take part. Packets, state and
-    /// settings stay as they are.
-    ///
-    /// # Errors
-    /// Why it cannot be; everything is as it was.
-    pub fn place(&self, meant: &Arc<Shared>, placement: &Placement) -> Result<Moved, PlaceError> {
-        sync::heap::in_lines(|| self.place_when(meant, placement, || ()))
-    }
+/// Places tasks of the configuration that is meant otherwise, or changes how many workers take part. Packets, state and
+/// settings stay as they are.
+///
+/// # Errors
+/// Why it cannot be; everything is as it was.
+pub fn place(control: &Control, meant: &Arc<Shared>, placement: &Placement) -> Result<Moved, PlaceError> {
+    sync::heap::in_lines(|| place_when(control, meant, placement, || ()))
+}
 
-    /// Does what is wished in `placement`, and by elements meanwhile. `ready` is called when the workers have been asked to stop.
-    fn place_when(
-        &self,
-        meant: &Arc<Shared>,
-        placement: &Placement,
-        ready: impl FnOnce(),
-    ) -> Result<Moved, PlaceError> {
-        let plant = &self.plant;
-        let _turn = plant.turn().ok_or(PlaceError::Busy)?;
-        let was = plant.current();
-        if !Arc::ptr_eq(&was.lineage, &meant.lineage) {
-            return Err(PlaceError::Replaced);
+/// Does what is wished in `placement`, and by elements meanwhile. `ready` is called when the workers have been asked to stop.
+fn place_when(
+    control: &Control,
+    meant: &Arc<Shared>,
+    placement: &Placement,
+    ready: impl FnOnce(),
+) -> Result<Moved, PlaceError> {
+    let runtime = control.runtime();
+    let _turn = runtime.try_exclusive().ok_or(PlaceError::Busy)?;
+    let was = runtime.current();
+    if !was.is_same_configuration(meant) {
+        return Err(PlaceError::Replaced);
+    }
+    let mut plan = Plan::new(was.clone(), placement)?;
+    let is_nothing = with_wanted(runtime, |wanted| {
+        wanted.coming = !plan.is_empty() || wanted.pending;
+        !wanted.coming
+    });
+    if is_nothing {
+        return Ok(Moved { active: (was.active_workers(), was.active_workers()), ..Moved::default() });
+    }
+    let (halted, mut old, since) = match gather(runtime, &was, ready) {
+        Ok(all) => all,
+        Err(why) => {
+            with_wanted(runtime, std::mem::take);
+            return Err(why.into());
         }
-        let mut plan = Plan::new(was.clone(), placement)?;
-        {
-            let mut wanted = lock(&plant.wanted);
-            if plan.is_empty() && !wanted.pending {
-                return Ok(Moved {
-                    active: (was.active_workers(), was.active_workers()),
-                    ..Moved::default()
-                });
-            }
-            wanted.coming = true;
-        }
-        let (halted, mut old, since) = match gather(plant, &was, ready) {
-            Ok(all) => all,
+    };
+    let wanted = with_wanted(runtime, std::mem::take).placement;
+    if !wanted.is_empty() {
+        let mut all = placement.clone();
+        all.add(wanted);
+        match Plan::new(was, &all) {
+            Ok(all) => plan = all,
             Err(why) => {
-                *lock(&plant.wanted) = Wanted::default();
-                return Err(why.into());
-            }
-        };
-        let wanted = std::mem::take(&mut *lock(&plant.wanted)).placement;
-        if !wanted.is_empty() {
-            let mut all = placement.clone();
-            all.add(wanted);
-            match Plan::new(was, &all) {
-                Ok(all) => plan = all,
-                Err(why) => {
-                    halted.resume(plant, old);
-                    return Err(why);
-                }
+                halted.resume(old);
+                return Err(why);
             }
         }
-        let (new, mut moved) = plan.carry_out(plant, &mut old);
-        let at = halted.resume(plant, new);
-        moved.pause = since.elapsed();
-        telling::moves(at, meant, &moved);
-        exchange::retire(old, Depot::default());
-        Ok(moved)
     }
+    let (new, mut moved) = plan.carry_out(runtime, &mut old);
+    let at = halted.resume(new);
+    moved.pause = since.elapsed();
+    events::moves(at, meant, &moved);
+    exchange::retire(old, Depot::default());
+    Ok(moved)
+}
 
-    /// `home_thread`, written: a worker, several for an element with several tasks, or `any`.
-    pub(crate) fn write_home(&self, element: ElementId, value: &str) -> Result<String, HandlerError> {
-        let shared = self.shared();
-        let placement = shared.home_value(element, value)?;
-        self.place(&shared, &placement).map(said).map_err(failed)
-    }
+/// `home_thread`, written: a worker, several for an element with several tasks, or `any`.
+pub(crate) fn write_home(control: &Control, element: ElementId, value: &str) -> Result<String, HandlerError> {
+    let shared = control.shared();
+    let placement = home_value(&shared, element, value)?;
+    place(control, &shared, &placement).map(said).map_err(failed)
+}
 
-    /// `threads`, written: how many workers are to take part.
-    pub(crate) fn write_threads(&self, value: &str) -> Result<String, HandlerError> {
-        let shared = self.shared();
-        self.place(&shared, &shared.threads_value(value)?).map(said).map_err(failed)
-    }
+/// `threads`, written: how many workers are to take part.
+pub(crate) fn write_threads(control: &Control, value: &str) -> Result<String, HandlerError> {
+    let shared = control.shared();
+    place(control, &shared, &threads_value(&shared, value)?).map(said).map_err(failed)
 }
 
 /// Stops all workers, and takes them, with the time when the first one came.
 fn gather(
-    plant: &Plant,
+    runtime: &Arc<Runtime>,
     was: &Arc<Shared>,
     ready: impl FnOnce(),
-) -> Result<(Halted, Vec<Worker>, Instant), SwapError> {
-    plant.all_move()?;
-    let halted = Halted::ask(plant).ok_or(SwapError::Stopped)?;
+) -> Result<(Halted, Vec<Worker>, Instant), HaltError> {
+    let halted = runtime.halt()?;
     ready();
-    let hulls = empty(plant, was, false).into_iter().map(Box::new).collect();
-    let (old, since) = halted.take(plant, hulls)?;
+    let (old, since) = halted.take(was)?;
     Ok((halted, old, since))
 }
 
@@ -382,124 +303,109 @@ fn failed(why: PlaceError) -> HandlerError {
     HandlerError::Failed(why.to_string())
 }
 
-impl Shared {
-    /// What a value written to `threads` means.
-    pub(crate) fn threads_value(&self, value: &str) -> Result<Placement, HandlerError> {
-        let active = value.trim().parse();
-        let active = active.map_err(|_| HandlerError::bad_value("threads", value, "a number of workers"))?;
-        if !(1..=self.workers()).contains(&active) {
-            return Err(failed(PlaceError::Active(self.workers())));
-        }
-        Ok(Placement { active: Some(active), ..Placement::default() })
+/// What a value written to `threads` means.
+pub(crate) fn threads_value(shared: &Shared, value: &str) -> Result<Placement, HandlerError> {
+    let active = value.trim().parse();
+    let active = active.map_err(|_| HandlerError::bad_value("threads", value, "a number of workers"))?;
+    if !(1..=shared.workers()).contains(&active) {
+        return Err(failed(PlaceError::Active(shared.workers())));
     }
-
-    /// How many workers take part when what is asked for has come.
-    fn to_come(&self) -> usize {
-        let wanted = self.plant.upgrade().and_then(|plant| lock(&plant.wanted).placement.active);
-        wanted.unwrap_or(self.active_workers())
-    }
-
-    /// What a value written to `home_thread` means.
-    pub(crate) fn home_value(&self, e: ElementId, value: &str) -> Result<Placement, HandlerError> {
-        if value.trim() == "any" {
-            return Ok(Placement { pins: vec![(e, false)], ..Placement::default() });
-        }
-        let numbers = value.split([',', ' ']).filter(|n| !n.is_empty()).map(|n| n.trim().parse().ok());
-        let workers: Option<Vec<usize>> = numbers.collect();
-        let expected = "a worker's number, several for an element with several tasks, or any";
-        let workers = workers.ok_or_else(|| HandlerError::bad_value("home_thread", value, expected))?;
-        judge(self, e, &workers, self.to_come()).map_err(failed)?;
-        Ok(Placement { homes: vec![(e, workers)], active: None, pins: vec![(e, true)] })
-    }
+    Ok(Placement { active: Some(active), ..Placement::default() })
 }
 
-impl Worker {
-    /// A placement that an element asks for: it comes when the element has returned, with all that is asked for until then.
-    pub(crate) fn want(&mut self, placement: Placement) -> Result<(), HandlerError> {
-        let Some(plant) = self.shared.plant.upgrade() else { return Err(failed(PlaceError::Stopped)) };
-        if !self.on_duty {
-            return Err(HandlerError::failed("the router has not begun"));
-        }
-        let mut wanted = lock(&plant.wanted);
+/// How many workers take part when what is asked for has come.
+fn to_come(shared: &Shared) -> usize {
+    let wanted = shared.runtime().and_then(|runtime| with_wanted(&runtime, |w| w.placement.active));
+    wanted.unwrap_or(shared.active_workers())
+}
+
+/// What a value written to `home_thread` means.
+pub(crate) fn home_value(shared: &Shared, e: ElementId, value: &str) -> Result<Placement, HandlerError> {
+    if value.trim() == "any" {
+        return Ok(Placement { pins: vec![(e, false)], ..Placement::default() });
+    }
+    let numbers = value.split([',', ' ']).filter(|n| !n.is_empty()).map(|n| n.trim().parse().ok());
+    let workers: Option<Vec<usize>> = numbers.collect();
+    let expected = "a worker's number, several for an element with several tasks, or any";
+    let workers = workers.ok_or_else(|| HandlerError::bad_value("home_thread", value, expected))?;
+    judge(shared, e, &workers, to_come(shared)).map_err(failed)?;
+    Ok(Placement { homes: vec![(e, workers)], active: None, pins: vec![(e, true)] })
+}
+
+/// A placement that an element on this worker asks for: it comes when the element has returned, with all that is asked for until then.
+pub(crate) fn want(worker: &mut Worker, placement: Placement) -> Result<(), HandlerError> {
+    let Some(runtime) = worker.shared().runtime() else { return Err(failed(PlaceError::Stopped)) };
+    if !worker.is_on_duty() {
+        return Err(HandlerError::failed("the router has not begun"));
+    }
+    let is_under_way = with_wanted(&runtime, |wanted| {
         wanted.placement.add(placement);
         // Nobody takes this before all workers have stopped, and this one runs.
-        if std::mem::replace(&mut wanted.pending, true) || wanted.coming {
-            return Ok(());
-        }
-        drop(wanted);
-        let meant = self.shared.clone();
-        let undone = plant.clone();
-        let done = self.beside(plant, move |control, ready| {
-            let done = sync::heap::in_lines(|| control.place_when(&meant, &Placement::default(), ready));
-            if let Err(why) = &done {
-                control.shared().print(&format!("a task was to run elsewhere: {why}"));
-            }
-            done.map(|_| String::new()).map_err(|why| why.to_string())
-        });
-        if done.is_err() {
-            *lock(&undone.wanted) = Wanted::default();
-        }
-        done
+        std::mem::replace(&mut wanted.pending, true) || wanted.coming
+    });
+    if is_under_way {
+        return Ok(());
     }
+    let meant = worker.shared().clone();
+    let undone = runtime.clone();
+    let done = worker.request_change(runtime, move |control, ready| {
+        let done = sync::heap::in_lines(|| place_when(control, &meant, &Placement::default(), ready));
+        if let Err(why) = &done {
+            control.print(&format!("a task was to run elsewhere: {why}"));
+        }
+        done.map(|_| String::new()).map_err(|why| why.to_string())
+    });
+    if done.is_err() {
+        with_wanted(&undone, std::mem::take);
+    }
+    done
 }
 
-impl Router {
-    /// Places tasks otherwise while the router does not run.
-    ///
-    /// # Errors
-    /// As [`Control::place`].
-    pub fn place(&mut self, placement: &Placement) -> Result<Moved, PlaceError> {
-        let plant = self.plant.clone();
-        let since = Instant::now();
-        let plan = Plan::new(plant.current(), placement)?;
+/// Places tasks of a router otherwise that does not run.
+///
+/// # Errors
+/// As [`place`].
+pub fn place_stopped(router: &mut Router, placement: &Placement) -> Result<Moved, PlaceError> {
+    let since = Instant::now();
+    router.change(|runtime, _, workers| {
+        let plan = Plan::new(runtime.current(), placement)?;
         if plan.is_empty() {
             return Ok(Moved { active: (plan.active, plan.active), ..Moved::default() });
         }
-        let (new, mut moved) = plan.carry_out(&plant, &mut self.workers);
-        let old = std::mem::replace(&mut self.workers, new);
-        self.adopt();
+        let (new, mut moved) = plan.carry_out(runtime, workers);
+        let old = std::mem::replace(workers, new);
         moved.pause = since.elapsed();
         exchange::retire(old, Depot::default());
         Ok(moved)
-    }
+    })
 }
 
 impl Plan {
     /// Makes new workers of those that are there.
-    fn carry_out(mut self, plant: &Plant, old: &mut [Worker]) -> (Vec<Worker>, Moved) {
-        let shared = Arc::new(self.shared());
-        let mut new = empty(plant, &shared, true);
-        let made = rehome(plant, &mut self, old, &mut new);
-        plant.active.store(self.active, Ordering::Relaxed);
-        plant.set_current(&shared);
+    fn carry_out(mut self, runtime: &Runtime, old: &mut [Worker]) -> (Vec<Worker>, Moved) {
+        let home = |element: ElementId, w: usize| {
+            let step = &self.steps[element];
+            step.goes_to(w).unwrap_or_else(|| step.place.home())
+        };
+        let places = self.steps.iter().map(|step| step.place.clone());
+        let shared = Arc::new(self.was.moved(places, self.active, self.pinned.clone(), home));
+        let mut new = runtime.placeholders(&shared, true);
+        let made = rehome(runtime, &mut self, old, &mut new);
+        runtime.set_active(self.active);
+        runtime.set_current(&shared);
         let active = (self.was.active_workers(), self.active);
         (new, Moved { tasks: self.tasks, active, made, pause: Duration::ZERO })
     }
 }
 
-/// Workers without instances, one in the place of each.
-pub(crate) fn hulls(plant: &Plant, shared: &Arc<Shared>) -> Vec<Worker> {
-    empty(plant, shared, true)
-}
-
-/// Workers without instances.
-fn empty(plant: &Plant, shared: &Arc<Shared>, slots: bool) -> Vec<Worker> {
-    let n = if slots { shared.elements.len() } else { 0 };
-    let none = || (0..n).map(|_| None).collect();
-    let clock = || plant.clock.clone();
-    let worker = |w| Worker::new(w, shared.clone(), clock(), none(), false, plant.common.as_ref());
-    (0..shared.workers()).map(worker).collect()
-}
-
 /// Moves everything to the new workers; returns how many instances were made.
-fn rehome(plant: &Plant, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]) -> usize {
-    let is = new[0].shared.clone();
+fn rehome(runtime: &Runtime, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]) -> usize {
+    let is = new[0].shared().clone();
     empty_queues(plan, old);
-    let watched: Vec<Vec<Watch>> =
-        old.iter().map(|w| w.watched.iter().chain(&w.wishes).copied().collect()).collect();
+    let watched: Vec<Vec<Watch>> = old.iter().map(Worker::all_watches).collect();
     for (old, new) in old.iter_mut().zip(&mut *new) {
-        exchange::relieve(old, new);
-        new.tasks.go_on_from(&old.tasks);
+        new.take_over(old);
+        new.keep_pass(old);
     }
     move_counters(plan, old, new);
     move_timers(plan, old, new);
@@ -509,7 +415,7 @@ fn rehome(plant: &Plant, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]
     {
         let step = &plan.steps[watch.element];
         if let Some(to) = step.goes_to(w) {
-            new[to].wishes.push(watch);
+            new[to].watch_later(watch);
         }
     }
     let mut depot = Depot::default();
@@ -524,17 +430,11 @@ fn rehome(plant: &Plant, plan: &mut Plan, old: &mut [Worker], new: &mut [Worker]
         });
     }
     acquire(plan, new, &mut depot);
-    is.holdings.settle_all();
+    is.settle_placement();
     for (e, w) in &made {
-        initialize(plan, new, *e, *w);
+        initialize(&mut new[*w], *e);
     }
-    for worker in new {
-        worker.fuse(&plant.registry);
-        worker.on_duty = true;
-        for watch in std::mem::take(&mut worker.wishes) {
-            worker.watch(watch);
-        }
-    }
+    new.iter_mut().for_each(|worker| worker.begin_duty(runtime.registry()));
     made.len()
 }
 
@@ -546,13 +446,13 @@ fn empty_queues(plan: &Plan, old: &mut [Worker]) {
     for (e, step) in plan.steps.iter_enumerated() {
         let place = &was.elements[e].place;
         let own = place.mode == Mode::PerCore || step.place.mode == Mode::PerCore;
-        let apart = was.blueprint.hows[e].sharing == Sharing::Queue && own;
+        let apart = was.how(e).sharing == Sharing::Queue && own;
         let moves = place.pushed_by != step.place.pushed_by || place.pulled_by != step.place.pulled_by;
-        let held = |old: &[Worker]| old.iter().any(|w| w.slots[e].as_ref().is_some_and(|i| i.held() > 0));
-        if !moves || !(apart || was.blueprint.telling[e]) || !held(old) {
+        let held = |old: &[Worker]| old.iter().any(|w| w.instance(e).is_some_and(|i| i.held() > 0));
+        if !moves || !(apart || was.tells_workers_apart(e)) || !held(old) {
             continue;
         }
-        let search = search.get_or_insert_with(|| crate::plan::Reached::new(&was.blueprint.checked));
+        let search = search.get_or_insert_with(|| was.reached());
         let mut reaches = |t: ElementId| t != e && search.from(t).contains(&e);
         let pulls = |t: ElementId| was.elements[t].inputs().processing().contains(&Processing::Pull);
         let with_task = was.elements.ids().filter(|t| !was.elements[*t].place.tasks.is_empty());
@@ -561,45 +461,42 @@ fn empty_queues(plan: &Plan, old: &mut [Worker]) {
             let mut any = false;
             for t in &drainers {
                 for w in &was.elements[*t].place.tasks {
-                    old[*w].rcu.quiescent();
-                    any |= old[*w].run_task(*t);
+                    any |= old[*w].run_parked(*t);
                 }
             }
             if !held(old) {
                 break;
             }
             if !any {
-                std::thread::sleep(super::LOOK_EVERY);
+                std::thread::sleep(LOOK_EVERY);
             }
         }
     }
 }
 
 /// Counters stay on their worker while it has an instance, else they go to the first.
-fn move_counters(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
+fn move_counters(plan: &Plan, old: &[Worker], new: &mut [Worker]) {
     for (e, step) in plan.steps.iter_enumerated() {
-        for (w, worker) in old.iter_mut().enumerate() {
+        for (w, worker) in old.iter().enumerate() {
             let stays = step.place.workers.contains(&w);
             let to = if stays { w } else { step.goes_to(w).unwrap_or_else(|| step.place.home()) };
-            exchange::add_counters(worker, &mut new[to], e, e);
+            new[to].add_counters(e, worker, e);
         }
     }
 }
 
 fn move_tasks(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
     for (w, worker) in old.iter_mut().enumerate() {
-        for element in worker.tasks.elements() {
+        for element in worker.task_elements() {
             let (before, after) = (&plan.was.elements[element].place, &plan.steps[element].place);
             let number = before.tasks.iter().position(|t| *t == w);
             // What has fewer tasks than before leaves some behind.
             let Some(to) = number.and_then(|n| after.tasks.get(n)) else { continue };
-            if let Some(task) = worker.tasks.release(element) {
-                new[*to].tasks.adopt(task);
-            }
+            worker.move_task(element, &mut new[*to]);
         }
     }
     for (e, step) in plan.steps.iter_enumerated() {
-        step.place.tasks.iter().for_each(|w| new[*w].tasks.add(e));
+        step.place.tasks.iter().for_each(|w| new[*w].add_task(e));
     }
 }
 
@@ -614,10 +511,10 @@ struct MovedTimer {
 }
 
 /// Timers go with their instances, and keep their order.
-fn move_timers(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
+fn move_timers(plan: &Plan, old: &[Worker], new: &mut [Worker]) {
     let mut all: Vec<MovedTimer> = Vec::new();
     for (w, worker) in old.iter().enumerate() {
-        for Armed { number, timer: Timer { of, timer }, at } in worker.timers.list() {
+        for Armed { number, timer: Timer { of, timer }, at } in worker.timers() {
             let Target::Element(element) = of else { continue };
             if let Some(to) = plan.steps[element].goes_to(w) {
                 all.push(MovedTimer { number, element, timer, at, to });
@@ -634,10 +531,7 @@ fn move_timers(plan: &Plan, old: &mut [Worker], new: &mut [Worker]) {
     }
     all.sort_unstable();
     for MovedTimer { element, timer, at, to, .. } in all {
-        if let Some(common) = &new[to].shared.elements[element].timers {
-            common.set(timer, Some(at));
-        }
-        new[to].timers.set(element, timer, at);
+        new[to].arm_timer(element, timer, at);
     }
 }
 
@@ -647,7 +541,7 @@ fn move_one(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker]) {
     let mut locked = Vec::new();
     let mut element = None;
     for worker in old {
-        let Some(mut instance) = worker.slots[e].take() else { continue };
+        let Some(mut instance) = worker.take_instance(e) else { continue };
         if same::<Locked>(&mut *instance).is_some() {
             let any: Box<dyn Any> = instance;
             locked.extend(any.downcast::<Locked>().ok().map(|l| *l));
@@ -657,11 +551,11 @@ fn move_one(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker]) {
     }
     let Some(element) = element.or_else(|| Locked::unlock(locked)) else { return };
     if place.mode != Mode::Locked {
-        new[place.workers[0]].slots[e] = Some(element);
+        new[place.workers[0]].set_instance(e, Some(element));
         return;
     }
     for (w, handle) in place.workers.iter().zip(Locked::for_workers(element, place.workers.len())) {
-        new[*w].slots[e] = Some(Box::new(handle));
+        new[*w].set_instance(e, Some(Box::new(handle)));
     }
 }
 
@@ -675,24 +569,24 @@ fn move_instances(
     let step = &plan.steps[e];
     let Kind::Instances { moves, made, joined } = &step.kind else { return Vec::new() };
     for (from, to) in moves {
-        new[*to].slots[e] = old[*from].slots[e].take();
+        new[*to].set_instance(e, old[*from].take_instance(e));
     }
     let first = step.place.workers[0];
     let were_shared = plan.was.elements[e].place.mode == Mode::Shared;
     for w in joined {
-        let Some(mut instance) = old[*w].slots[e].take() else { continue };
+        let Some(mut instance) = old[*w].take_instance(e) else { continue };
         // Those over common state hold nothing that the first one does not.
         if !were_shared {
             new[first].with(e, |heir, cx| heir.take_state(cx, &mut *instance));
-            old[*w].slots[e] = Some(instance);
+            old[*w].set_instance(e, Some(instance));
         }
     }
-    let shares = step.place.mode == Mode::Shared || plan.was.blueprint.hows[e].sharing == Sharing::PerCore;
+    let shares = step.place.mode == Mode::Shared || plan.was.how(e).sharing == Sharing::PerCore;
     let mut spares = plan.spares.remove(&e).unwrap_or_default();
     let mut done = Vec::new();
     for w in made {
-        let shared = new[first].slots[e].as_ref().filter(|_| shares).and_then(|i| i.share());
-        new[*w].slots[e] = shared.or_else(|| spares.pop());
+        let shared = new[first].instance(e).filter(|_| shares).and_then(Element::share);
+        new[*w].set_instance(e, shared.or_else(|| spares.pop()));
         done.push((e, *w));
     }
     done
@@ -704,14 +598,14 @@ fn remake(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker], dep
     let place = &plan.steps[e].place;
     let first = before.workers[0];
     for w in &place.workers {
-        new[*w].slots[e] = old[first].slots[e].as_ref().and_then(|i| i.share());
-        initialize(plan, new, e, *w);
+        new[*w].set_instance(e, old[first].instance(e).and_then(Element::share));
+        initialize(&mut new[*w], e);
     }
     for from in &before.workers {
         let to = if place.workers.contains(from) { *from } else { place.home() };
-        let Some(mut instance) = old[*from].slots[e].take() else { continue };
+        let Some(mut instance) = old[*from].take_instance(e) else { continue };
         new[to].with(e, |heir, cx| heir.take_state(cx, &mut *instance));
-        old[*from].slots[e] = Some(instance);
+        old[*from].set_instance(e, Some(instance));
         old[*from].with(e, |instance, cx| instance.release(cx, depot));
     }
 }
@@ -726,18 +620,12 @@ fn acquire(plan: &Plan, new: &mut [Worker], depot: &mut Depot) {
     }
 }
 
-fn initialize(plan: &Plan, new: &mut [Worker], e: ElementId, w: usize) {
-    let place = &plan.steps[e].place;
-    let worker = &mut new[w];
-    let Some(mut instance) = worker.slots[e].take() else { return };
-    let task = place.tasks.iter().position(|t| *t == w);
-    let mut cx = InitCx::new(Cx::new(worker, e), task, place.tasks.len());
-    match sync::lock::naming(&plan.was.elements[e].name, || instance.initialize(&mut cx)) {
-        Ok(()) => worker.slots[e] = Some(instance),
-        // It could when the router was built; whatever has become scarce since then, the others go on.
-        Err(why) => worker.shared.print(&format!(
-            "{}: it cannot run on worker {w}, and drops what comes there: {why}",
-            worker.shared.elements[e].name
-        )),
+/// Initialises an instance that was made anew. It could when the router was built; whatever has become scarce since then, the others
+/// go on.
+fn initialize(worker: &mut Worker, e: ElementId) {
+    if let Err(why) = worker.initialize(e) {
+        let (shared, w) = (worker.shared(), worker.index());
+        let name = &shared.elements[e].name;
+        shared.print(&format!("{name}: it cannot run on worker {w}, and drops what comes there: {why}"));
     }
 }

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::SwapError;
 use element::ElementId;
+use engine::halt::HaltError;
 
 /// What is to be placed otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,13 +20,13 @@ pub struct Placement {
 
 impl Placement {
     /// Adds what another one says, which wins.
-    pub(super) fn add(&mut self, other: Placement) {
+    pub(crate) fn add(&mut self, other: Placement) {
         self.homes.extend(other.homes);
         self.pins.extend(other.pins);
         self.active = other.active.or(self.active);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Placement::default()
     }
 }
@@ -112,12 +112,11 @@ pub enum PlaceError {
     Settings(String),
 }
 
-impl From<SwapError> for PlaceError {
-    fn from(why: SwapError) -> PlaceError {
+impl From<HaltError> for PlaceError {
+    fn from(why: HaltError) -> PlaceError {
         match why {
-            SwapError::Stalled(why) => PlaceError::Stalled(why),
-            SwapError::Busy => PlaceError::Busy,
-            SwapError::Refused(_) | SwapError::Stopped => PlaceError::Stopped,
+            HaltError::Stalled(why) => PlaceError::Stalled(why),
+            HaltError::Stopped => PlaceError::Stopped,
         }
     }
 }

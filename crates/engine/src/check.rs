@@ -4,10 +4,10 @@
 use lang::{Diagnostic, Graph};
 use sync::heap::in_lines;
 
-use super::port_table;
 use crate::fuse::{self, FusedChain};
 use crate::graph::{self, Checked};
 use crate::plan::How;
+use crate::ports::port_table;
 use element::args::{Args, Names};
 use element::ports::Processing;
 use element::{Element, ElementId, IndexVec, Registry, Sharing, first_ids};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a move gained what was promised: what one period showed beside what the periods around it did.
+//! Whether a move gained what was promised: one period compared with the periods around it.
 
 use super::{
     BAN, Balancer, Entry, FULL, IDLE, KEEP, NOISE, OTHER_TRAFFIC, Outcome, REST, REST_MAX, Sample, moves,

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The balancer at work: a thread beside the workers that reads their counters in every period and moves tasks.
+//! The balancer at work: a thread that reads the workers' counters in every period and moves tasks.
 //!
 //! It sleeps all the time, and when it wakes it goes before the workers, also where these run at a real-time priority and never sleep
 //! ([`sync::priority`]). What it does costs each worker one message in a period, and a move the time for which workers
-//! stop ([`rehome`](crate::swap)), tens of microseconds.
+//! stop ([`rehome`]), tens of microseconds.
 
 use std::fmt::Write as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use super::{Balancer, Flow, Sample, TaskSample};
-use crate::balance::Handoff;
-use crate::build::{Plant, lock};
-use crate::remote::Control;
-use crate::report::Report;
-use crate::router::Shared;
-use crate::swap::Placement;
-use crate::worker::{Handed, around_queue};
 use element::ports::Processing;
 use element::{ElementId, HandlerError, parse_duration};
+use engine::mutex::lock;
+use engine::{Control, Handed, Report, Runtime, Shared, around_queue};
+
+use super::{Balancer, Flow, Sample, TaskSample};
+use crate::balance::Handoff;
+use crate::binds::binds;
+use crate::placement::Placement;
+use crate::rehome;
 
 /// The usual period.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 const LEAST_PERIOD: Duration = Duration::from_millis(10);
 
 /// The balancer of a router, whether or not it works.
-pub(crate) struct Live(Mutex<State>);
+pub(crate) struct Live(Arc<Mutex<State>>);
 
 struct State {
     balancer: Balancer,
@@ -46,7 +46,7 @@ struct State {
 impl Default for Live {
     fn default() -> Self {
         let balancer = Balancer::default();
-        Live(Mutex::new(State {
+        Live(Arc::new(Mutex::new(State {
             balancer,
             period: PERIOD,
             active: false,
@@ -54,7 +54,7 @@ impl Default for Live {
             thread: None,
             lineage: None,
             last: Sample::default(),
-        }))
+        })))
     }
 }
 
@@ -123,22 +123,23 @@ impl Live {
     }
 
     /// Lets the thread begin, if there is something to do for it and it has not begun.
-    pub(crate) fn begin(&self, plant: &Arc<Plant>) {
+    pub(crate) fn begin(&self, runtime: &Arc<Runtime>) {
         let mut state = lock(&self.0);
         if !(state.active && state.running)
             || state.thread.is_some()
-            || plant.clock.is_simulated()
-            || plant.mailboxes.len() < 2
+            || runtime.clock().is_simulated()
+            || runtime.workers() < 2
         {
             return;
         }
         let (wake, woken) = channel();
-        let weak = Arc::downgrade(plant);
+        let weak = Arc::downgrade(runtime);
+        let own = Arc::downgrade(&self.0);
         let body = move || {
-            if let (Err(why), Some(plant)) = (sync::priority::before_workers(), weak.upgrade()) {
-                plant.current().print(&format!("the balancer may get no turn beside the workers: {why}"));
+            if let (Err(why), Some(runtime)) = (sync::priority::before_workers(), weak.upgrade()) {
+                runtime.current().print(&format!("the balancer may get no turn beside the workers: {why}"));
             }
-            run(&weak, &woken);
+            run(&own, &weak, &woken);
         };
         if std::thread::Builder::new().name("balancer".into()).spawn(body).is_ok() {
             state.thread = Some(wake);
@@ -147,19 +148,20 @@ impl Live {
 }
 
 /// The thread: until the router is gone, has stopped, or balancing is switched off.
-fn run(plant: &Weak<Plant>, woken: &Receiver<()>) {
+fn run(own: &Weak<Mutex<State>>, runtime: &Weak<Runtime>, woken: &Receiver<()>) {
     let mut before: Option<Counters> = None;
     loop {
-        let Some(period) = plant.upgrade().map(|p| lock(&p.balancer.0).period) else { return };
+        let Some(period) = own.upgrade().map(|live| lock(&live).period) else { return };
         let slept = woken.recv_timeout(period);
-        let Some(plant) = plant.upgrade() else { return };
-        let over = !lock(&plant.balancer.0).running || matches!(slept, Err(RecvTimeoutError::Disconnected));
-        if !over && !lock(&plant.balancer.0).active {
-            give_up(&Control::new(plant.clone()));
+        let (Some(live), Some(runtime)) = (own.upgrade(), runtime.upgrade()) else { return };
+        let live = &*live;
+        let over = !lock(live).running || matches!(slept, Err(RecvTimeoutError::Disconnected));
+        if !over && !lock(live).active {
+            give_up(live, &Control::new(runtime.clone()));
         }
         {
             // Who switches it on sees this thread, or none.
-            let mut state = lock(&plant.balancer.0);
+            let mut state = lock(live);
             if over || !state.active {
                 state.thread = None;
                 return;
@@ -169,54 +171,59 @@ fn run(plant: &Weak<Plant>, woken: &Receiver<()>) {
             // Somebody has changed something: a period begins.
             before = None;
         }
-        let control = Control::new(plant.clone());
+        let control = Control::new(runtime.clone());
         let Some(now) = Counters::read(&control) else { continue };
         if let Some(before) = before.as_ref().filter(|b| Arc::ptr_eq(&b.shared, &now.shared)) {
-            balance(&control, before, &now);
+            balance(live, &control, before, &now);
         } else {
             // Another configuration has other tasks.
-            let mut state = lock(&plant.balancer.0);
-            let known = state.lineage.replace(now.shared.lineage.clone());
-            if known.is_none_or(|known| !Arc::ptr_eq(&known, &now.shared.lineage)) {
+            let mut state = lock(live);
+            let known = state.lineage.replace(now.shared.lineage().clone());
+            if known.is_none_or(|known| !Arc::ptr_eq(&known, now.shared.lineage())) {
                 state.balancer.reset();
             }
         }
         // After a move the counters have other homes.
         before =
-            if Arc::ptr_eq(&now.shared, &plant.current()) { Some(now) } else { Counters::read(&control) };
+            if Arc::ptr_eq(&now.shared, &runtime.current()) { Some(now) } else { Counters::read(&control) };
     }
 }
 
 /// One period: measures, decides, moves. No lock is held while workers are asked.
-fn balance(control: &Control, before: &Counters, now: &Counters) {
+fn balance(live: &Mutex<State>, control: &Control, before: &Counters, now: &Counters) {
     let (sample, elements) = now.since(before);
-    let live = &control.plant.balancer;
     let decided = {
-        let mut state = lock(&live.0);
+        let mut state = lock(live);
         state.last = sample.clone();
         state.balancer.step(&sample)
     };
     if let Some(homes) = decided {
-        place(control, now, (&sample, &elements), &homes);
+        place(live, control, now, (&sample, &elements), &homes);
     }
 }
 
 /// What was only tried goes back now that the balancer is switched off.
-fn give_up(control: &Control) {
+fn give_up(live: &Mutex<State>, control: &Control) {
     let Some(now) = Counters::read(control) else { return };
     let (sample, elements) = now.since(&now);
-    let back = lock(&control.plant.balancer.0).balancer.give_up(&sample.homes());
+    let back = lock(live).balancer.give_up(&sample.homes());
     if let Some(homes) = back {
-        place(control, &now, (&sample, &elements), &homes);
+        place(live, control, &now, (&sample, &elements), &homes);
     }
 }
 
 /// Moves the tasks of a sample, which are those of these elements.
-fn place(control: &Control, now: &Counters, (sample, elements): (&Sample, &[ElementId]), homes: &[usize]) {
+fn place(
+    live: &Mutex<State>,
+    control: &Control,
+    now: &Counters,
+    (sample, elements): (&Sample, &[ElementId]),
+    homes: &[usize],
+) {
     let moved = homes.iter().zip(&sample.tasks).zip(elements).filter(|((home, task), _)| **home != task.home);
     let homes = moved.map(|((home, _), element)| (*element, vec![*home])).collect();
-    if let Err(why) = control.place(&now.shared, &Placement { homes, ..Placement::default() }) {
-        lock(&control.plant.balancer.0).balancer.refused(&why.to_string());
+    if let Err(why) = rehome::place(control, &now.shared, &Placement { homes, ..Placement::default() }) {
+        lock(live).balancer.refused(&why.to_string());
     }
 }
 
@@ -273,11 +280,11 @@ impl Counters {
                 let (runs, timed, cycles) = (now.0 - then.0, now.1 - then.1, now.2 - then.2);
                 // Few were timed in this period: what they always cost.
                 let each = if timed >= 4.0 { cycles / timed } else { now.2 / now.1.max(1.0) };
-                let asked = shared.blueprint.wished[e].is_some() || shared.pinned[e];
+                let asked = shared.wished(e).is_some() || shared.is_pinned(e);
                 tasks.push(TaskSample {
                     name: info.name.to_string(),
                     home: *home,
-                    fixed: several || asked || shared.binds(e).is_some(),
+                    fixed: several || asked || binds(shared, e).is_some(),
                     busy: runs * each / ticks,
                     packets: (self.moved(e, w) - before.moved(e, w)).max(0.0) / seconds,
                 });
@@ -316,7 +323,7 @@ impl Counters {
 
 /// Seconds since the router was made.
 fn control_time(shared: &Shared) -> f64 {
-    let clock = shared.plant.upgrade().map(|p| p.clock.clone());
+    let clock = shared.runtime().map(|runtime| runtime.clock().clone());
     clock.map_or(0.0, |mut c| {
         c.expire();
         c.now() as f64 / 1e9
@@ -339,7 +346,7 @@ fn flows(
         }
         let all: Vec<[f64; 3]> = (0..tasks.len()).map(|i| handed(i, queue)).collect();
         let sum = |what: usize| all.iter().map(|handed| handed[what]).sum::<f64>();
-        let batch = if sum(1) > 0.0 { sum(0) / sum(1) } else { shared.burst as f64 };
+        let batch = if sum(1) > 0.0 { sum(0) / sum(1) } else { shared.burst() as f64 };
         // No timed run in which it was used: who moves more packets moves more of these, as far as one can tell.
         let guessed = |behind: bool| -> Vec<f64> {
             let reached = around_queue(&shared.elements, queue, behind);
@@ -372,9 +379,9 @@ fn placement(shared: &Shared, last: &Sample) -> String {
             }
             let why = match info.place.tasks.len() {
                 2.. => Some("a task for each queue".to_owned()),
-                _ if shared.pinned[e] => Some("by hand".to_owned()),
-                _ if shared.blueprint.wished[e].is_some() => Some("as configured".to_owned()),
-                _ => shared.binds(e),
+                _ if shared.is_pinned(e) => Some("by hand".to_owned()),
+                _ if shared.wished(e).is_some() => Some("as configured".to_owned()),
+                _ => binds(shared, e),
             };
             let _ = writeln!(text, "{}", why.map_or(String::new(), |why| format!(" fixed: {why}")));
         }

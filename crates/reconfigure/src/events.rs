@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a profiler is told of exchanges: that another configuration has come, and which tasks have come to other workers.
+//! Events for a profiler: another configuration has come, or tasks have come to other workers.
 
 use sync::events::{self, Kind, Mask, short};
 
-use super::{Moved, MovedTask, Swapped};
-use crate::router::Shared;
+use engine::Shared;
+
+use crate::outcome::Swapped;
+use crate::placement::{Moved, MovedTask};
 
 /// The workers have gone on at this time with another configuration.
-pub(super) fn swap(at: u64, swapped: &Swapped) {
+pub(crate) fn swap(at: u64, swapped: &Swapped) {
     if events::recorded().meets(Mask::CONTROL) {
         let paused_us = short(swapped.pause.as_micros() as u64);
         events::push(at, Kind::Swap, (0, 0), (paused_us, short(swapped.lost())));
@@ -15,7 +17,7 @@ pub(super) fn swap(at: u64, swapped: &Swapped) {
 }
 
 /// The workers have gone on at this time with tasks placed otherwise.
-pub(super) fn moves(at: u64, shared: &Shared, moved: &Moved) {
+pub(crate) fn moves(at: u64, shared: &Shared, moved: &Moved) {
     if !events::recorded().meets(Mask::CONTROL) {
         return;
     }

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use ctl::Handlers;
-use engine::swap::SwapError;
 use engine::{Access, Control, HandlerError, Llrpc};
 use lang::Graph;
+use reconfigure::SwapError;
 use sync::pipes;
 
 use crate::observe::OBSERVE;
@@ -125,9 +125,7 @@ impl Keeper {
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
             Err(TryLockError::WouldBlock) => return Err(BUSY.into()),
         };
-        let swapped = self
-            .control
-            .swap_shared(&graph, ready)
+        let swapped = reconfigure::swap_shared(&self.control, &graph, ready)
             .map_err(|why| refusal(why, |errors| render(errors, &loaded.sources)))?;
         state.before = Some(std::mem::replace(&mut state.present, graph));
         if state.until.take().is_some() {
@@ -183,7 +181,7 @@ impl Keeper {
                 let graph = self.graph(&mut loaded, as_compiler)?;
                 // Nothing else is installed meanwhile.
                 let _state = self.state();
-                let done = self.control.rehearse(&graph);
+                let done = reconfigure::rehearse(&self.control, &graph);
                 done.map_err(|errors| as_compiler(&errors, &loaded.sources))?;
                 Ok("this router could run it; nothing was changed".into())
             }
@@ -239,7 +237,8 @@ impl Keeper {
         let before = state.before.clone().ok_or("there is no configuration before this one")?;
         let messages =
             |errors: &[lang::Diagnostic]| errors.iter().map(|e| format!("{}\n", e.message)).collect();
-        let swapped = self.control.swap_shared(&before, || ()).map_err(|why| refusal(why, messages))?;
+        let swapped =
+            reconfigure::swap_shared(&self.control, &before, || ()).map_err(|why| refusal(why, messages))?;
         state.before = Some(std::mem::replace(&mut state.present, before));
         catch_signals(&self.control);
         Ok(swapped.to_string())

@@ -4,7 +4,7 @@
 //!
 //! All threads meet at channels and mutexes only, so that a step is what one of them does between two of these. What
 //! could go wrong is that somebody waits for ever: a worker for the answer of one that has handed itself over, the exchanging
-//! thread for a worker that waits so. Nobody does, whatever happens when. (What becomes of queues meanwhile is shown by loom, over the
+//! thread for a worker that waits so. Nobody does, in any order of events. (What becomes of queues meanwhile is shown by loom, over the
 //! ring itself: `sync/src/ring/models/handover.rs`.)
 
 use std::collections::HashSet;

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, Weak};
 use lang::{Graph, Text};
 use packet::port::{Device, Error, Provider, RxQueue, Spec, TxQueue};
 
-use crate::build::lock;
-use crate::router::Shared;
+use crate::mutex::lock;
+use crate::shared::Shared;
 use element::swap::{Direction, QueueKey};
 use element::{Class, Provided};
 
@@ -22,7 +22,7 @@ struct Open {
 }
 
 /// What a configuration that is built beside a running one knows of it.
-pub(crate) struct Heritage {
+pub(crate) struct Previous {
     shared: Arc<Shared>,
     /// Elements of the new configuration.
     names: HashSet<Text>,
@@ -30,10 +30,10 @@ pub(crate) struct Heritage {
     claimed: Mutex<Vec<usize>>,
 }
 
-impl Heritage {
-    pub(crate) fn of(shared: Arc<Shared>, graph: &Graph) -> Heritage {
+impl Previous {
+    pub(crate) fn of(shared: Arc<Shared>, graph: &Graph) -> Previous {
         let names = graph.elements.iter().map(|e| e.name.clone()).collect();
-        Heritage { shared, names, claimed: Mutex::default() }
+        Previous { shared, names, claimed: Mutex::default() }
     }
 
     /// The device that the running configuration opened for `element`, or for one that is gone, by the same wishes.
@@ -52,31 +52,31 @@ impl Heritage {
 
 /// See the module.
 pub(crate) struct Holdings {
-    heritage: Mutex<Option<Heritage>>,
+    previous: Mutex<Option<Previous>>,
     opened: Mutex<Vec<Open>>,
     queues: Mutex<Vec<QueueKey>>,
 }
 
 impl Holdings {
-    pub(crate) fn new(heritage: Option<Heritage>) -> Holdings {
-        Holdings { heritage: Mutex::new(heritage), opened: Mutex::default(), queues: Mutex::default() }
+    pub(crate) fn new(previous: Option<Previous>) -> Holdings {
+        Holdings { previous: Mutex::new(previous), opened: Mutex::default(), queues: Mutex::default() }
     }
 
     /// Whether this configuration is to replace one that runs.
-    pub(crate) fn is_heir(&self) -> bool {
-        lock(&self.heritage).is_some()
+    pub(crate) fn is_replacement(&self) -> bool {
+        lock(&self.previous).is_some()
     }
 
     /// Those of a configuration that goes on with other homes for its tasks: its devices stay open, its queues are promised to
     /// the elements that take them again.
-    pub(crate) fn go_on(heritage: Heritage) -> Holdings {
-        let before = lock(&heritage.shared.holdings.opened);
+    pub(crate) fn moved(previous: Previous) -> Holdings {
+        let before = lock(&previous.shared.holdings.opened);
         let copy =
             |o: &Open| Open { element: o.element.clone(), spec: o.spec.clone(), device: o.device.clone() };
         let opened = before.iter().map(copy).collect();
         drop(before);
         Holdings {
-            heritage: Mutex::new(Some(heritage)),
+            previous: Mutex::new(Some(previous)),
             opened: Mutex::new(opened),
             queues: Mutex::default(),
         }
@@ -84,8 +84,8 @@ impl Holdings {
 
     /// Takes note of the queues whose elements go on with them, and forgets the placement before.
     pub(crate) fn settle_all(&self) {
-        let Some(heritage) = lock(&self.heritage).take() else { return };
-        let before = lock(&heritage.shared.holdings.queues);
+        let Some(previous) = lock(&self.previous).take() else { return };
+        let before = lock(&previous.shared.holdings.queues);
         let mut queues = lock(&self.queues);
         let missing: Vec<QueueKey> = before.iter().filter(|k| !queues.contains(k)).copied().collect();
         queues.extend(missing);
@@ -98,7 +98,7 @@ impl Holdings {
 
     /// Forgets the configuration before this one, which is gone.
     pub(crate) fn settle(&self) {
-        *lock(&self.heritage) = None;
+        *lock(&self.previous) = None;
     }
 
     pub(crate) fn open(
@@ -107,7 +107,7 @@ impl Holdings {
         spec: &Spec,
         provider: &dyn Provider,
     ) -> Result<Arc<dyn Device>, Error> {
-        let known = lock(&self.heritage).as_ref().and_then(|h| h.device(element, spec));
+        let known = lock(&self.previous).as_ref().and_then(|h| h.device(element, spec));
         let device = match known {
             Some(device) => device,
             None => provider.open(spec)?,
@@ -119,22 +119,22 @@ impl Holdings {
 
     /// What the running configuration's element of this name and class provides.
     pub(crate) fn predecessor(&self, name: &str, class: &Class) -> Option<Provided> {
-        let heritage = lock(&self.heritage);
-        let shared = &heritage.as_ref()?.shared;
+        let previous = lock(&self.previous);
+        let shared = &previous.as_ref()?.shared;
         let index = shared.named(name).filter(|e| shared.elements[*e].class.name == class.name)?;
         shared.provided(index)
     }
 
     /// All state that elements of the running configuration provide.
     pub(crate) fn predecessors(&self) -> Vec<Provided> {
-        lock(&self.heritage)
+        lock(&self.previous)
             .as_ref()
             .map_or_else(Vec::new, |h| h.shared.provided.iter().flatten().cloned().collect())
     }
 
     /// Whether the running configuration has an element of this name, class and configuration string.
     pub(crate) fn inherits(&self, name: &str, class: &Class, config: &str) -> bool {
-        lock(&self.heritage).as_ref().is_some_and(|h| {
+        lock(&self.previous).as_ref().is_some_and(|h| {
             let shared = &h.shared;
             let before = shared.named(name).map(|e| &shared.elements[e]);
             before.is_some_and(|e| e.class.name == class.name && e.config == config)
@@ -143,7 +143,7 @@ impl Holdings {
 
     /// Whether the running configuration uses a queue, so that it can only be promised.
     fn is_promised(&self, key: QueueKey) -> bool {
-        lock(&self.heritage).as_ref().is_some_and(|h| lock(&h.shared.holdings.queues).contains(&key))
+        lock(&self.previous).as_ref().is_some_and(|h| lock(&h.shared.holdings.queues).contains(&key))
     }
 
     fn queue<Q>(
@@ -157,11 +157,11 @@ impl Holdings {
         let promised = self.is_promised(key);
         let mut queues = lock(&self.queues);
         if promised && queues.contains(&key) {
-            let mend = "give each element its own queue (QUEUE n), or join them before the device";
+            let fix = "give each element its own queue (QUEUE n), or join them before the device";
             return Err(Error::new(
                 &device.info().name,
                 format!("queue {queue} is taken by another element"),
-                mend,
+                fix,
             ));
         }
         let taken = if promised { None } else { Some(take()?) };

@@ -16,21 +16,21 @@
 //! cross in it ([`balance`](crate::balance)). Which task hands how much to which is counted in those of their runs that are timed.
 //!
 //! *Credit.* A placement whose busiest worker would have less to do earns its gain in every period, at most 4 %, and comes when it
-//! has earned 8 %: a large gain after two periods, a small one when it has been there for four. What is worth less than 2 %
+//! has earned 8 %. A large gain comes after two periods, a small one after four. What is worth less than 2 %
 //! never comes, nor does anything while no worker is a fifth busy.
 //!
 //! *Judgement.* In the period after a move its gain is measured: the work that was done (packets, at the prices that their tasks had
 //! before) over the load of the busiest worker. With that, a router that was overloaded shows its gain in packets, and
 //! one that was not in spare time. Less than a quarter of what was predicted is a contradiction: the tasks go back, and this placement is
-//! banned for 30 periods, unless the period after the return says that the machine was slower, not the placement: then it comes again.
+//! banned for 30 periods. If the period after the return says that the machine was slower, not the placement, it comes again.
 //! When other tasks have the traffic than before, nothing can be said, and the move stays.
 //!
-//! *Learning.* What each task took under a placement that was tried, beside what the model expected, teaches what the model does not know of
+//! *Learning.* What each task took under a placement that was tried, compared with what the model expected, teaches what the model does not know of
 //! pairs of tasks, and how sure that is ([`learn`]). All predictions count it in.
 //!
-//! *Trials.* When nothing promises a gain, no traffic is new and a worker is half busy at least, a placement is tried for one period that would
-//! gain 2 % if its prediction is off as far as it may well be ([`probe`]). The tasks go back whatever comes, for a machine's speed changes
-//! from second to second, and a placement is compared with the mean of the periods before and after it; if these differ much, it
+//! *Trials.* Sometimes nothing promises a gain, no traffic is new, and a worker is half busy at least. A placement is then tried for one
+//! period that would gain 2 % if its prediction is off as far as it may well be ([`probe`]). The tasks go back in any case. A machine's speed changes
+//! from second to second, so a placement is compared with the mean of the periods before and after it. If these differ much, it
 //! is tried again. If it is better, it comes again and stays. The more trials were in vain since one was not, the longer is the time until the next.
 
 mod learn;

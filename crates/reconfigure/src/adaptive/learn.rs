@@ -6,9 +6,9 @@
 //! or less, than the model says, while the second is on another worker. A placement that differs from the one before in some
 //! pairs shows, task by task, the sum of these numbers.
 //!
-//! That is linear regression with a prior, one for each task, done anew with each observation (recursive least squares): besides the
-//! numbers there is how sure they are, and so for every placement how far its prediction may be off, which says what is
-//! worth a trial.
+//! That is linear regression with a prior, one for each task, done anew with each observation (recursive least squares). It yields
+//! the numbers and how sure they are. So it also says for every placement how far its prediction may be off, and thus what is worth
+//! a trial.
 
 use crate::balance::Link;
 

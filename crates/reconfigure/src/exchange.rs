@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The exchange itself: one thread owns the workers of both configurations, and moves what is worth keeping.
+
+use std::sync::Arc;
+
+use element::drops::Reason;
+use element::swap::{Depot, same};
+use element::{Element, ElementId, ElementInfo, IndexVec, Mode, Place};
+use engine::{Locked, Runtime, Shared, Worker};
+
+use crate::outcome::Swapped;
+
+/// Moves everything from the `old` workers to the `new` ones. Returns what was done, and the device queues that nobody
+/// wants any more.
+pub(super) fn exchange(runtime: &Runtime, old: &mut [Worker], new: &mut [Worker]) -> (Swapped, Depot) {
+    let (was, is) = (old[0].shared().clone(), new[0].shared().clone());
+    let pairs = pairs(&was, &is);
+    let mut swapped = Swapped {
+        kept: pairs.len(),
+        added: is.elements.len() - pairs.len(),
+        removed: was.elements.len() - pairs.len(),
+        ..Swapped::default()
+    };
+    for (old, new) in old.iter_mut().zip(&mut *new) {
+        new.take_over(old);
+        pairs.iter().for_each(|pair| new.add_counters(pair.new, old, pair.old));
+    }
+    swapped.moved = pairs.iter().filter(|pair| take_state(old, new, pair.old, pair.new)).count();
+    let depot = hand_over_queues(old, new, &mut swapped);
+    count_lost(runtime, old, new, &pairs, &mut swapped);
+    is.keep_big_lock(&was);
+    new.iter_mut().for_each(|worker| worker.begin_duty(runtime.registry()));
+    is.settle();
+    (swapped, depot)
+}
+
+/// Ends what the exchange has left: elements without successor, devices that nobody uses any more.
+pub(super) fn retire(mut old: Vec<Worker>, left: Depot) {
+    old.iter_mut().for_each(Worker::finish);
+    drop(old);
+    drop(left);
+}
+
+/// An element and its successor, which have the same name and class.
+#[derive(Clone, Copy)]
+struct Pair {
+    old: ElementId,
+    new: ElementId,
+}
+
+fn pairs(was: &Shared, is: &Shared) -> Vec<Pair> {
+    let successor = |(old, before): (ElementId, &ElementInfo)| {
+        let new = is.named(&before.name)?;
+        (is.elements[new].class.name == before.class.name).then_some(Pair { old, new })
+    };
+    was.elements.iter_enumerated().filter_map(successor).collect()
+}
+
+/// Workers that have an instance of their own.
+fn bearers(place: &Place) -> Vec<usize> {
+    if place.mode == Mode::Locked { vec![place.home()] } else { place.workers.clone() }
+}
+
+/// Pairs the instances of an element with their predecessors: on the same worker where there is one, else the first.
+fn take_state(old: &mut [Worker], new: &mut [Worker], o: ElementId, n: ElementId) -> bool {
+    let (was, is): (Arc<Shared>, Arc<Shared>) = (old[0].shared().clone(), new[0].shared().clone());
+    let (before, after) = (bearers(&was.elements[o].place), bearers(&is.elements[n].place));
+    let (first_before, first_after) = (was.elements[o].place.home(), is.elements[n].place.home());
+    let partner = |w: &usize| if before.contains(w) { *w } else { first_before };
+    let own = after.iter().map(|w| (partner(w), *w));
+    let others = before.iter().filter(|w| !after.contains(w)).map(|w| (*w, first_after));
+    let mut any = false;
+    for (from, to) in own.chain(others) {
+        let Some(mut instance) = old[from].take_instance(o) else { continue };
+        let moved = match same::<Locked>(&mut *instance) {
+            Some(locked) => give_state(&mut **locked.get(), &mut new[to], n),
+            None => give_state(&mut *instance, &mut new[to], n),
+        };
+        old[from].set_instance(o, Some(instance));
+        any |= moved;
+    }
+    any
+}
+
+fn give_state(old: &mut dyn Element, worker: &mut Worker, n: ElementId) -> bool {
+    worker.with(n, |instance, cx| instance.take_state(cx, old)).unwrap_or(false)
+}
+
+fn hand_over_queues(old: &mut [Worker], new: &mut [Worker], swapped: &mut Swapped) -> Depot {
+    let mut depot = Depot::default();
+    for worker in old {
+        for e in worker.elements() {
+            worker.with(e, |instance, cx| instance.release(cx, &mut depot));
+        }
+    }
+    let released = depot.queues();
+    for worker in new {
+        for e in worker.elements() {
+            let shared = worker.shared().clone();
+            let mut acquire = || worker.with(e, |instance, cx| instance.acquire(cx, &mut depot));
+            sync::lock::naming(&shared.elements[e].name, &mut acquire);
+        }
+    }
+    swapped.queues = released - depot.queues();
+    depot
+}
+
+/// Counts the packets that stay behind, and keeps the drops of elements that are gone for the router's account.
+fn count_lost(
+    runtime: &Runtime,
+    old: &mut [Worker],
+    new: &mut [Worker],
+    pairs: &[Pair],
+    swapped: &mut Swapped,
+) {
+    let was = old[0].shared().clone();
+    let mut successors = IndexVec::filled(None, was.elements.len());
+    pairs.iter().for_each(|pair| successors[pair.old] = Some(pair.new));
+    for ((o, info), successor) in was.elements.iter_enumerated().zip(successors) {
+        let mut lost = 0;
+        for (old, new) in old.iter_mut().zip(&mut *new) {
+            let held = old.instance(o).map_or(0, Element::held) as u64;
+            lost += held;
+            match successor {
+                Some(n) if held > 0 => new.add_drops(n, Reason::HotSwap, held),
+                Some(_) => {}
+                None => {
+                    old.drops(o).iter().for_each(|(reason, n)| runtime.add_gone(reason, n));
+                    runtime.add_gone(Reason::HotSwap, held);
+                }
+            }
+        }
+        if lost > 0 {
+            swapped.dropped.push((info.name.to_string(), lost));
+        }
+    }
+}
