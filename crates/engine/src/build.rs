@@ -37,7 +37,7 @@ impl Runtime {
         graph: &Arc<Graph>,
         clock: &Clock,
     ) -> Result<(Arc<Shared>, Vec<Worker>), Vec<Diagnostic>> {
-        self.construct(graph, Some(Previous::of(self.current(), graph)), clock)
+        self.construct(graph, Some(self.current().as_previous(graph)), clock)
     }
 
     /// Makes the instances of a configuration and initialises them; `previous` is what it will take over.

@@ -16,13 +16,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::conductor;
 use crate::cpu_time::Used;
 use crate::location::{in_hand, place, seconds};
 use crate::mutex::lock;
 use crate::pulse::{Doing, Spot};
 use crate::runtime::Runtime;
 use crate::shared::Shared;
-use crate::turns;
 use crate::worker::Worker;
 use element::ElementInfo;
 
@@ -107,7 +107,7 @@ pub(crate) fn run(runtime: &Arc<Runtime>, workers: Vec<Worker>, cores: &[usize])
 pub(crate) fn run_group(runtime: &Runtime, group: &mut Vec<Worker>, core: Option<usize>) {
     if let Some(common) = &runtime.common {
         let after_round = lock(&runtime.between_rounds).as_ref().map(|make| make());
-        return turns::run(group, common, after_round);
+        return conductor::run(group, common, after_round);
     }
     if let Some(id) = core {
         core_affinity::set_for_current(core_affinity::CoreId { id });

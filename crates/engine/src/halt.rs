@@ -16,14 +16,12 @@ use std::time::{Duration, Instant};
 
 use crate::mailbox::ASK_AGAIN;
 use crate::mutex::lock;
-use crate::remote::Control;
 use crate::runtime::Runtime;
 use crate::shared::Shared;
-use crate::worker::Worker;
-use element::{HandlerError, IndexVec};
+use crate::worker::{Halt, Order, Worker};
+use element::IndexVec;
 
-/// How often a parked worker looks for calls of those who have not parked yet.
-pub const LOOK_EVERY: Duration = Duration::from_micros(20);
+pub use crate::worker::LOOK_EVERY;
 
 /// How often, and how long each time, a thread waits for another one that has stopped all workers.
 const MOMENTS: u32 = 100;
@@ -81,24 +79,6 @@ impl Runtime {
     }
 }
 
-/// A worker's end of the exchange.
-pub(crate) struct Halt {
-    /// When it parked; `None` when it has ended instead.
-    pub(crate) here: Sender<Option<Instant>>,
-    pub(crate) orders: Receiver<Order>,
-    pub(crate) selves: Sender<Box<Worker>>,
-}
-
-/// What the thread that changes the router tells a parked worker.
-pub(crate) enum Order {
-    /// Hand over yourself; this placeholder stays meanwhile.
-    HandOver(Box<Worker>),
-    /// Be this one.
-    Become(Box<Worker>),
-    /// Go on as you are.
-    GoOn,
-}
-
 /// The other end, for all workers.
 pub struct Halted {
     runtime: Arc<Runtime>,
@@ -116,7 +96,7 @@ impl Halted {
         for mailbox in runtime.mailboxes.iter() {
             let (order, orders) = channel();
             let halt = Halt { here: arrive.clone(), orders, selves: give.clone() };
-            if !mailbox.post(Box::new(move |w: &mut Worker| w.halt = Some(halt))) {
+            if !mailbox.post(Box::new(move |w: &mut Worker| w.ask_to_halt(halt))) {
                 halted.orders.iter().for_each(|o| drop(o.send(Order::GoOn)));
                 return None;
             }
@@ -174,98 +154,5 @@ impl Halted {
             let _ = order.send(Order::Become(Box::new(worker)));
         }
         at
-    }
-}
-
-impl Worker {
-    /// Waits, between two rounds, until a new configuration has come.
-    #[cold]
-    pub(crate) fn park(&mut self) {
-        let Some(halt) = self.halt.take() else { return };
-        let _ = halt.here.send(Some(Instant::now()));
-        loop {
-            let order = self.rcu.offline(|| halt.orders.recv_timeout(LOOK_EVERY));
-            match order {
-                Err(RecvTimeoutError::Timeout) => {
-                    self.pulse.beat();
-                    self.serve_parked();
-                }
-                Ok(Order::HandOver(placeholder)) => {
-                    let old = std::mem::replace(self, *placeholder);
-                    let _ = halt.selves.send(Box::new(old));
-                    match self.rcu.offline(|| halt.orders.recv()) {
-                        Ok(Order::Become(new)) => *self = *new,
-                        // The thread that swaps has panicked, and this worker has nothing left to do.
-                        _ => self.shared.stop(),
-                    }
-                    return self.drain();
-                }
-                Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
-    }
-
-    /// Ends without having parked.
-    pub(crate) fn refuse_halt(&mut self) {
-        if let Some(halt) = self.halt.take() {
-            let _ = halt.here.send(None);
-        }
-    }
-
-    /// `hotconfig TEXT`, written by an element: the new configuration is built by another thread while this worker goes on,
-    /// and comes when the element has returned.
-    pub(crate) fn hotconfig(&mut self, text: &str) -> Result<(), HandlerError> {
-        let runtime = self.shared.runtime.upgrade().filter(|p| p.reconfigure.get().is_some());
-        let runtime = runtime.ok_or_else(crate::builtin::not_reconfigurable)?;
-        let text = text.to_owned();
-        self.request_change(runtime.clone(), move |control, ready| match runtime.reconfigure.get() {
-            Some(reconfigure) => reconfigure(control, &text, ready),
-            None => Ok(String::new()),
-        })
-    }
-
-    /// Lets another thread do what will stop all workers, and goes on until it has asked for that, or has given up. The job calls its
-    /// last argument once it has asked.
-    ///
-    /// # Errors
-    /// Why the job gave up.
-    pub fn request_change(
-        &mut self,
-        runtime: Arc<Runtime>,
-        job: impl FnOnce(&Control, &mut dyn FnMut()) -> Result<String, String> + Send + 'static,
-    ) -> Result<(), HandlerError> {
-        let (tx, rx) = channel();
-        let body = move || {
-            // Without it, it might come when the workers rest.
-            let _ = sync::priority::before_workers();
-            let control = Control::new(runtime);
-            let ready = tx.clone();
-            let done = job(&control, &mut || drop(ready.send(Ok(()))));
-            let _ = tx.send(done.map(drop));
-        };
-        std::thread::Builder::new()
-            .name("swap".into())
-            .spawn(body)
-            .map_err(|e| HandlerError::failed(e.to_string()))?;
-        // On a path of packets what follows would overtake; and simulated time has to stand still.
-        let goes_on = !self.clock.is_simulated() && self.is_empty();
-        let answer = loop {
-            match rx.recv_timeout(LOOK_EVERY) {
-                Ok(answer) => break answer,
-                Err(RecvTimeoutError::Disconnected) => break Err("the router has stopped".into()),
-                Err(RecvTimeoutError::Timeout) if goes_on => self.side_round(),
-                Err(RecvTimeoutError::Timeout) => match self.turns.clone() {
-                    // Whoever builds asks some worker, and all of them wait on this thread.
-                    Some(turns) => (0..self.shared.workers()).for_each(|w| self.lend_turn(&turns, w)),
-                    None => {
-                        self.pulse.wait();
-                        self.serve();
-                    }
-                },
-            }
-        };
-        // The wish to halt lies in the mailbox: from now on it is known.
-        self.serve();
-        answer.map_err(HandlerError::Failed)
     }
 }

@@ -11,9 +11,11 @@ use lang::{Graph, Text};
 use packet::port::{Device, Error, Provider, RxQueue, Spec, TxQueue};
 
 use crate::mutex::lock;
-use crate::shared::Shared;
 use element::swap::{Direction, QueueKey};
-use element::{Class, Provided};
+use element::{Class, ElementId, IndexVec, Layout, Provided};
+
+/// State that elements provide to others.
+pub(crate) type AllProvided = IndexVec<ElementId, Option<Provided>>;
 
 struct Open {
     element: String,
@@ -23,7 +25,9 @@ struct Open {
 
 /// What a configuration that is built beside a running one knows of it.
 pub(crate) struct Previous {
-    shared: Arc<Shared>,
+    layout: Arc<Layout>,
+    provided: Arc<AllProvided>,
+    holdings: Arc<Holdings>,
     /// Elements of the new configuration.
     names: HashSet<Text>,
     /// Of the devices that the old one opened, those that an element of the new one has taken up.
@@ -31,14 +35,19 @@ pub(crate) struct Previous {
 }
 
 impl Previous {
-    pub(crate) fn of(shared: Arc<Shared>, graph: &Graph) -> Previous {
+    pub(crate) fn new(
+        layout: Arc<Layout>,
+        provided: Arc<AllProvided>,
+        holdings: Arc<Holdings>,
+        graph: &Graph,
+    ) -> Previous {
         let names = graph.elements.iter().map(|e| e.name.clone()).collect();
-        Previous { shared, names, claimed: Mutex::default() }
+        Previous { layout, provided, holdings, names, claimed: Mutex::default() }
     }
 
     /// The device that the running configuration opened for `element`, or for one that is gone, by the same wishes.
     fn device(&self, element: &str, spec: &Spec) -> Option<Arc<dyn Device>> {
-        let opened = lock(&self.shared.holdings.opened);
+        let opened = lock(&self.holdings.opened);
         let mut claimed = lock(&self.claimed);
         let fits = |i: &usize, o: &Open| o.spec == *spec && !claimed.contains(i);
         let alike = || opened.iter().enumerate().filter(|(i, o)| fits(i, o));
@@ -70,7 +79,7 @@ impl Holdings {
     /// Those of a configuration that goes on with other homes for its tasks: its devices stay open, its queues are promised to
     /// the elements that take them again.
     pub(crate) fn moved(previous: Previous) -> Holdings {
-        let before = lock(&previous.shared.holdings.opened);
+        let before = lock(&previous.holdings.opened);
         let copy =
             |o: &Open| Open { element: o.element.clone(), spec: o.spec.clone(), device: o.device.clone() };
         let opened = before.iter().map(copy).collect();
@@ -85,7 +94,7 @@ impl Holdings {
     /// Takes note of the queues whose elements go on with them, and forgets the placement before.
     pub(crate) fn settle_all(&self) {
         let Some(previous) = lock(&self.previous).take() else { return };
-        let before = lock(&previous.shared.holdings.queues);
+        let before = lock(&previous.holdings.queues);
         let mut queues = lock(&self.queues);
         let missing: Vec<QueueKey> = before.iter().filter(|k| !queues.contains(k)).copied().collect();
         queues.extend(missing);
@@ -120,30 +129,30 @@ impl Holdings {
     /// What the running configuration's element of this name and class provides.
     pub(crate) fn predecessor(&self, name: &str, class: &Class) -> Option<Provided> {
         let previous = lock(&self.previous);
-        let shared = &previous.as_ref()?.shared;
-        let index = shared.named(name).filter(|e| shared.elements[*e].class.name == class.name)?;
-        shared.provided(index)
+        let previous = previous.as_ref()?;
+        let layout = &previous.layout;
+        let index = layout.named(name).filter(|e| layout.elements[*e].class.name == class.name)?;
+        previous.provided[index].clone()
     }
 
     /// All state that elements of the running configuration provide.
     pub(crate) fn predecessors(&self) -> Vec<Provided> {
         lock(&self.previous)
             .as_ref()
-            .map_or_else(Vec::new, |h| h.shared.provided.iter().flatten().cloned().collect())
+            .map_or_else(Vec::new, |h| h.provided.iter().flatten().cloned().collect())
     }
 
     /// Whether the running configuration has an element of this name, class and configuration string.
     pub(crate) fn inherits(&self, name: &str, class: &Class, config: &str) -> bool {
         lock(&self.previous).as_ref().is_some_and(|h| {
-            let shared = &h.shared;
-            let before = shared.named(name).map(|e| &shared.elements[e]);
+            let before = h.layout.named(name).map(|e| &h.layout.elements[e]);
             before.is_some_and(|e| e.class.name == class.name && e.config == config)
         })
     }
 
     /// Whether the running configuration uses a queue, so that it can only be promised.
     fn is_promised(&self, key: QueueKey) -> bool {
-        lock(&self.previous).as_ref().is_some_and(|h| lock(&h.shared.holdings.queues).contains(&key))
+        lock(&self.previous).as_ref().is_some_and(|h| lock(&h.holdings.queues).contains(&key))
     }
 
     fn queue<Q>(

@@ -12,12 +12,12 @@
 #![forbid(unsafe_code)]
 
 mod account;
-mod apart;
 mod blueprint;
 mod build;
-mod builtin;
 mod check;
 pub mod clock;
+mod conductor;
+mod cost;
 pub mod cpu_time;
 mod ending;
 pub mod fuse;
@@ -46,14 +46,13 @@ mod shared;
 mod signals;
 pub mod stall;
 pub mod stats;
-mod turns;
 pub mod watch;
 pub mod witness;
 mod worker;
 
 pub use account::Unaccounted;
-pub use builtin::GONE;
 pub use check::{Check, check};
+pub use cost::{CycleStats, TaskStats};
 pub use element::account::Deeds;
 pub use element::wiring::{End as GraphEnd, Port as GraphPort, Ports};
 pub use element::{
@@ -70,10 +69,10 @@ pub use mailbox::Trouble;
 pub use placer::{AfterRound, Change, Placer};
 pub use plan::{How, Placed, Reached};
 pub use planned::{Planned, Queues, trial};
-pub use ports::PortStats;
+pub use ports::{Handed, PortStats};
 pub use remote::{Control, Gone, Reconfigure};
 pub use report::{ElementReport, Report};
 pub use router::Router;
 pub use runtime::{DEFAULT_BURST, Options, Print, Runtime};
-pub use shared::Shared;
-pub use worker::{CycleStats, Handed, TaskStats, Turn, Worker, around_queue};
+pub use shared::{GONE, Shared};
+pub use worker::{Turn, Worker, around_queue};

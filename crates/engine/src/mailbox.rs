@@ -12,10 +12,9 @@ use crate::location::seconds;
 use crate::mutex::lock;
 use crate::pulse::Pulse;
 use crate::watch::Poll;
-use crate::worker::Worker;
 
 /// Work for a worker, executed between batches.
-pub(crate) type Message = Box<dyn FnOnce(&mut Worker) + Send>;
+pub(crate) type Message<W> = Box<dyn FnOnce(&mut W) + Send>;
 
 /// The token of wake-ups, which no descriptor has.
 const WAKE: Token = Token(usize::MAX);
@@ -43,21 +42,21 @@ impl Trouble {
     }
 }
 
-struct Inner {
-    queue: VecDeque<Letter>,
+struct Inner<W> {
+    queue: VecDeque<Letter<W>>,
     open: bool,
 }
 
-struct Letter {
-    message: Message,
+struct Letter<W> {
+    message: Message<W>,
     /// No worker waits for it, and it may ask other workers: it waits while its own is parked.
     unhurried: bool,
 }
 
 /// See the module. Its worker looks at it in every round, so it shares no line with another's.
 #[repr(align(128))]
-pub(crate) struct Mailbox {
-    inner: Mutex<Inner>,
+pub(crate) struct Mailbox<W> {
+    inner: Mutex<Inner<W>>,
     mail: AtomicBool,
     asleep: AtomicBool,
     /// The worker has handed over all it had and waits for a new configuration.
@@ -70,8 +69,8 @@ pub(crate) struct Mailbox {
     trouble: Mutex<Option<Trouble>>,
 }
 
-impl Mailbox {
-    pub(crate) fn new() -> Mailbox {
+impl<W> Mailbox<W> {
+    pub(crate) fn new() -> Mailbox<W> {
         let poll = Poll::new().ok();
         let waker = poll.as_ref().and_then(|p| Waker::new(p.registry(), WAKE).ok());
         Mailbox {
@@ -86,7 +85,7 @@ impl Mailbox {
         }
     }
 
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn inner(&self) -> std::sync::MutexGuard<'_, Inner<W>> {
         self.inner.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -96,17 +95,17 @@ impl Mailbox {
     }
 
     /// Leaves a message and wakes the worker; false when it has ended.
-    pub(crate) fn post(&self, message: Message) -> bool {
+    pub(crate) fn post(&self, message: Message<W>) -> bool {
         self.leave(Letter { message, unhurried: false })
     }
 
     /// The same for a message that waits while workers are parked so that they can be exchanged. What it runs may ask other workers, which
     /// at that time may have nothing left to answer with. Not for messages for which a worker waits: it could never park.
-    pub(crate) fn post_unhurried(&self, message: Message) -> bool {
+    pub(crate) fn post_unhurried(&self, message: Message<W>) -> bool {
         self.leave(Letter { message, unhurried: true })
     }
 
-    fn leave(&self, letter: Letter) -> bool {
+    fn leave(&self, letter: Letter<W>) -> bool {
         {
             let mut inner = self.inner();
             if !inner.open {
@@ -131,16 +130,16 @@ impl Mailbox {
 
     /// Takes the first message. The others stay: one that makes its worker wait for another worker may be in need of what that one has
     /// asked meanwhile.
-    pub(crate) fn next(&self) -> Option<Message> {
+    pub(crate) fn next(&self) -> Option<Message<W>> {
         self.take(|_| true)
     }
 
     /// The same without those that wait while workers are parked.
-    pub(crate) fn next_urgent(&self) -> Option<Message> {
+    pub(crate) fn next_urgent(&self) -> Option<Message<W>> {
         self.take(|letter| !letter.unhurried)
     }
 
-    fn take(&self, which: impl Fn(&Letter) -> bool) -> Option<Message> {
+    fn take(&self, which: impl Fn(&Letter<W>) -> bool) -> Option<Message<W>> {
         let mut inner = self.inner();
         let at = inner.queue.iter().position(which)?;
         let letter = inner.queue.remove(at);
@@ -200,8 +199,8 @@ mod tests {
 
     #[test]
     fn what_is_in_no_hurry_waits_while_parked() {
-        let mailbox = Mailbox::new();
-        let nothing = || -> Message { Box::new(|_| ()) };
+        let mailbox = Mailbox::<()>::new();
+        let nothing = || -> Message<()> { Box::new(|_| ()) };
         assert!(
             mailbox.post_unhurried(nothing()) && mailbox.post(nothing()) && mailbox.post_unhurried(nothing())
         );

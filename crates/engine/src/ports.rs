@@ -73,6 +73,22 @@ impl Sub for PortStats {
     }
 }
 
+/// What a task put into a queue, and took out of it, in timed runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handed {
+    /// What it put in, whether or not there was room.
+    pub given: PortStats,
+    /// What it took out.
+    pub taken: PortStats,
+}
+
+impl AddAssign for Handed {
+    fn add_assign(&mut self, more: Handed) {
+        self.given += more.given;
+        self.taken += more.taken;
+    }
+}
+
 /// The table of one side's ports; `wakes` says into which elements packets are sent that may wait for other workers.
 pub(crate) fn port_table(side: &Side, wakes: impl Fn(ElementId) -> bool) -> PortTable {
     let (mut base, mut edges) = (vec![0], Vec::with_capacity(side.ports()));

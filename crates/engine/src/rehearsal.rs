@@ -8,13 +8,8 @@
 
 use packet::{Batch, Packet};
 
-use crate::remote::Missed;
-use crate::shared::Shared;
-use crate::witness::Witness;
-use crate::{Control, Cx, Element, Gone};
 use element::ports::Processing;
-use element::wiring::End;
-use element::{ElementId, PortIndex, Rehearsed};
+use element::{Cx, Element, ElementId, PortIndex, Rehearsed};
 
 /// Inputs that a packet and what is made of it may come to. More, and it is likely to go in a circle.
 pub(crate) const MOST_STEPS: usize = 500;
@@ -41,59 +36,5 @@ pub(crate) fn rehearse(element: &mut dyn Element, cx: &mut Cx<'_>, port: usize, 
         Rehearsed::Done
     } else {
         Rehearsed::Passes(element.process(cx, Batch::of(packet)))
-    }
-}
-
-impl Control {
-    /// Finds out what would become of a packet at an input of an element. `make` makes it, on the worker; `witness` sees what would happen.
-    ///
-    /// # Errors
-    /// The router has stopped or another configuration has come, or the words of why a worker cannot be asked.
-    pub fn rehearse_packet<W: Witness + 'static>(
-        &self,
-        shared: &std::sync::Arc<Shared>,
-        at: End,
-        make: impl FnOnce() -> Option<Packet> + Send + 'static,
-        witness: W,
-    ) -> Result<Result<W, String>, Gone> {
-        let first = shared.home(at.element);
-        let begin =
-            move |packet: Packet| vec![Stop { element: at.element, port: PortIndex::new(at.port), packet }];
-        let made = self.on_worker(shared, first, move |worker| {
-            let (mut witness, mut steps) = (witness, 0);
-            let stops = make().map(begin)?;
-            let left = worker.rehearse(stops, &mut steps, &mut witness);
-            Some((left, steps, witness))
-        });
-        let (mut stops, mut steps, mut witness) = match settled(made)? {
-            Err(why) => return Ok(Err(why)),
-            Ok(None) => return Ok(Err("packet memory is exhausted".into())),
-            Ok(Some(done)) => done,
-        };
-        // What lies behind queues may be other workers'.
-        while let Some(stop) = stops.last() {
-            let (worker, before) = (shared.home(stop.element), steps);
-            let made = self.on_worker(shared, worker, move |worker| {
-                let left = worker.rehearse(stops, &mut steps, &mut witness);
-                (left, steps, witness)
-            });
-            match settled(made)? {
-                Err(why) => return Ok(Err(why)),
-                Ok(done) => (stops, steps, witness) = done,
-            }
-            if steps == before {
-                return Ok(Err("an element is running this very moment on a worker that answers".into()));
-            }
-        }
-        Ok(Ok(witness))
-    }
-}
-
-fn settled<T>(made: Result<T, Missed>) -> Result<Result<T, String>, Gone> {
-    match made {
-        Ok(done) => Ok(Ok(done)),
-        Err(Missed::Stalled(why)) => Ok(Err(why)),
-        Err(Missed::Stopped) => Err(Gone::Stopped),
-        Err(Missed::Replaced) => Err(Gone::Replaced),
     }
 }

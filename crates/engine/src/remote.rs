@@ -4,21 +4,22 @@
 //! Calls go to the workers as messages. The configuration may be replaced before a worker reads a message. So each message says
 //! which configuration it is meant for, and one that comes too late is looked up anew.
 
+mod rehearsing;
+mod stalls;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use crate::apart::Begun;
-use crate::builtin::{self, ALARM_TIMER};
 use crate::clock::Clock;
 use crate::mailbox::ASK_AGAIN;
 use crate::mutex::lock;
 use crate::report::Report;
 use crate::runtime::Runtime;
-use crate::shared::{Shared, readable, writable};
+use crate::shared::{ALARM_TIMER, Shared, not_reconfigurable, readable, writable};
 use crate::witness::{Wants, Witness};
-use crate::worker::Worker;
+use crate::worker::{Begun, Worker};
 use element::known::HOTCONFIG;
 use element::{Access, ElementId, HandlerError, HandlerRef, Handlers, Llrpc, Remote, Target};
 
@@ -262,7 +263,7 @@ impl Control {
     fn write_found(&self, find: &Find<'_>, value: &str) -> Result<String, HandlerError> {
         let target = find(&self.shared())?;
         if target.element().is_none() && target.name() == HOTCONFIG {
-            let reconfigure = self.runtime.reconfigure.get().ok_or_else(builtin::not_reconfigurable)?;
+            let reconfigure = self.runtime.reconfigure.get().ok_or_else(not_reconfigurable)?;
             return reconfigure(self, value, &mut || {}).map_err(HandlerError::Failed);
         }
         if let Some(placer) = self.runtime.placer().filter(|_| !target.is_own())

@@ -16,7 +16,6 @@ use sync::heap::in_lines;
 use sync::lock::AdaptiveLock;
 
 use crate::build::write;
-use crate::builtin;
 use crate::clock::Clock;
 use crate::ending;
 use crate::fuse::{self, FusedChain};
@@ -25,7 +24,7 @@ use crate::placer::AfterRound;
 use crate::remote::Control;
 use crate::report::Report;
 use crate::runtime::{Options, Runtime};
-use crate::shared::{Shared, readable};
+use crate::shared::{BIG_LOCK, END_TIMER, Shared, readable};
 use crate::witness::{Wants, Witness};
 use crate::worker::{Turn, TurnPlace, Worker};
 use element::{HandlerError, Registry, Target};
@@ -193,7 +192,7 @@ impl Router {
         let lock = self
             .shared
             .big_lock
-            .get_or_init(|| sync::lock::naming(builtin::BIG_LOCK, || Arc::new(AdaptiveLock::new(()))));
+            .get_or_init(|| sync::lock::naming(BIG_LOCK, || Arc::new(AdaptiveLock::new(()))));
         self.workers.iter_mut().for_each(|w| w.big_lock = Some(lock.clone()));
     }
 
@@ -264,7 +263,7 @@ impl Router {
         if !worker.clock.is_simulated() {
             *lock(&self.runtime.ends_at) = Instant::now().checked_add(limit);
         }
-        worker.timers.set(Target::Router, builtin::END_TIMER, at);
+        worker.timers.set(Target::Router, END_TIMER, at);
     }
 
     /// Lets a stopped router run again.

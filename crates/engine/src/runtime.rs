@@ -13,8 +13,9 @@ use crate::mutex::lock;
 use crate::placer::{BetweenRounds, Placer};
 use crate::pulse::Pulse;
 use crate::remote::Reconfigure;
+use crate::schedule::Common;
 use crate::shared::Shared;
-use crate::turns::Common;
+use crate::worker::Worker;
 use element::Registry;
 use element::drops::{DropCounts, Reason};
 
@@ -57,7 +58,7 @@ pub struct Runtime {
     /// There if the workers share simulated time.
     pub(crate) common: Option<Common>,
     pub(crate) rcu: sync::rcu::Domain,
-    pub(crate) mailboxes: Arc<[Mailbox]>,
+    pub(crate) mailboxes: Arc<[Mailbox<Worker>]>,
     pub(crate) stopped: Arc<CachePadded<AtomicBool>>,
     /// How many of the workers, the first ones, take part.
     active: AtomicUsize,

@@ -3,11 +3,37 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Nanos;
-use crate::turns::Common;
 use element::{DEFAULT_TICKETS, MAX_TICKETS};
 use element::{ElementId, Target};
+
+/// What the schedules of workers on simulated time have in common: numbers of timers, and the pass of tasks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Common {
+    sequence: Arc<AtomicU64>,
+    pass: Arc<AtomicU64>,
+}
+
+impl Common {
+    pub(crate) fn next_number(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.sequence.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn pass(&self) -> u64 {
+        self.pass.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_pass(&self, pass: u64) {
+        self.pass.store(pass, Ordering::Relaxed);
+    }
+}
 
 const STRIDE_1: u64 = 1 << 16;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one configuration is: all its workers, and those who control it, see the same [`Shared`].
 
+mod known;
 mod placing;
 
 use std::collections::BTreeMap;
@@ -16,20 +17,32 @@ use sync::lock::AdaptiveLock;
 use sync::padded::CachePadded;
 
 use crate::blueprint::Blueprint;
-use crate::builtin;
-use crate::holdings::Holdings;
+use crate::holdings::{AllProvided, Holdings};
 use crate::mailbox::Mailbox;
 use crate::mutex::lock;
 use crate::plan::Placed;
 use crate::ports::{PortTable, port_table};
 use crate::runtime::{Print, Runtime};
 use crate::signals::Signals;
+use crate::worker::Worker;
 use element::timers::CommonTimers;
 use element::wiring::Wired;
 use element::{
     Access, Element, ElementId, ElementInfo, HandlerError, HandlerRef, IndexVec, Layout, Merge, Mode,
     Provided, Target,
 };
+
+pub(crate) use known::not_reconfigurable;
+
+/// What drops at elements are listed as that a swap has taken away.
+pub const GONE: &str = "(gone)";
+/// What the lock around all processing is listed as.
+pub(crate) const BIG_LOCK: &str = "(big lock)";
+
+/// The router's timer that ends its run.
+pub(crate) const END_TIMER: u32 = 0;
+/// The router's timer that rings its alarm.
+pub(crate) const ALARM_TIMER: u32 = 1;
 
 /// A handler that an element wants written when all elements are initialised.
 pub(crate) struct Wish {
@@ -54,16 +67,16 @@ pub struct Shared {
     pub(crate) burst: usize,
     pub(crate) seed: u64,
     pub(crate) rcu: sync::rcu::Domain,
-    pub(crate) mailboxes: Arc<[Mailbox]>,
+    pub(crate) mailboxes: Arc<[Mailbox<Worker>]>,
     pub(crate) runtime: Weak<Runtime>,
-    pub(crate) provided: IndexVec<ElementId, Option<Provided>>,
+    pub(crate) provided: Arc<AllProvided>,
     pub(crate) stopped: Arc<CachePadded<AtomicBool>>,
     pub(crate) big_lock: OnceLock<Arc<AdaptiveLock<()>>>,
     pub(crate) driver: Mutex<Option<(ElementId, usize)>>,
     pub(crate) signals: Signals,
     pub(crate) print: Option<Arc<Print>>,
     /// Devices and their queues that this configuration uses.
-    pub(crate) holdings: Holdings,
+    pub(crate) holdings: Arc<Holdings>,
     /// Handlers that elements want written when all are initialised.
     pub(crate) when_ready: Mutex<Vec<Wish>>,
     /// What will probably not do what it was meant to.
@@ -97,7 +110,7 @@ impl Shared {
 
     /// A timer of the router itself has expired: the end of its run, or its alarm.
     pub(crate) fn on_timer(&self, timer: u32) {
-        if timer == builtin::END_TIMER {
+        if timer == END_TIMER {
             return self.stop();
         }
         let Some(runtime) = self.runtime.upgrade() else { return };
@@ -129,7 +142,7 @@ impl Shared {
     /// The locks of this configuration's elements, and the one around all processing: who they are for, what they have been
     /// through, and where in the source they are made.
     pub fn locks(&self) -> Vec<sync::lock::Described> {
-        let mine = |name: &str| self.named(name).is_some() || name == builtin::BIG_LOCK;
+        let mine = |name: &str| self.named(name).is_some() || name == BIG_LOCK;
         sync::lock::all().into_iter().filter(|l| mine(&l.name)).collect()
     }
 
@@ -249,13 +262,13 @@ pub(crate) fn share(
         rcu: runtime.rcu.clone(),
         mailboxes: runtime.mailboxes.clone(),
         runtime: Arc::downgrade(runtime),
-        provided: primaries.iter().map(|p| p.provide()).collect(),
+        provided: Arc::new(primaries.iter().map(|p| p.provide()).collect()),
         stopped: runtime.stopped.clone(),
         big_lock: OnceLock::new(),
         driver: Mutex::new(None),
         signals: Signals::default(),
         print: runtime.print.clone(),
-        holdings,
+        holdings: Arc::new(holdings),
         when_ready: Mutex::default(),
         warnings: Vec::new(),
         written_configs: Mutex::default(),

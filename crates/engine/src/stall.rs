@@ -4,7 +4,7 @@
 //! A round is what a worker does between two looks at its messages, timers and tasks; nothing else is done on the worker meanwhile. While a
 //! [`Witness`](crate::witness::Witness) wants rounds above a bound, its worker takes the time of each step of a round: a batch in an element (or
 //! in a pass over several), the task, timer, descriptor or call of an element. It remembers the longest with the heads of the first packets that
-//! came to it, and tells when a round that took too long has ended. A round that does not end is seen from outside ([`Control::standing`]).
+//! came to it, and tells when a round that took too long has ended. A round that does not end is seen from outside ([`Standing`]).
 //!
 //! Sleep is no part of a round, nor is the wait for a lock around all processing or for a turn. What the kernel does with the worker's
 //! processor meanwhile is part of it: the packets wait as long. Only in a round without packets has nobody waited: no task, timer or descriptor
@@ -16,10 +16,8 @@ use packet::glance::glance;
 use sync::events::{self, Mask};
 
 use crate::location::place;
-use crate::pulse::{Doing, Spot};
-use crate::remote::Control;
-use crate::shared::Shared;
-use element::ElementId;
+use crate::pulse::{Doing, Pulse, Spot};
+use element::{ElementId, Layout};
 
 mod own;
 
@@ -190,7 +188,7 @@ impl Stopwatch {
     pub(crate) fn end(
         &mut self,
         worker: usize,
-        shared: &Shared,
+        layout: &Layout,
         worked: bool,
         now: impl FnOnce() -> u64,
     ) -> Option<Stall> {
@@ -204,7 +202,7 @@ impl Stopwatch {
             cycles,
             longest: Some(longest.min(cycles)),
             element: spot.parts().map(|(element, ..)| element),
-            place: place(shared, &[spot, spot]),
+            place: place(layout, &[spot, spot]),
             packets: self.hands[0].packets,
             heads: self.hands[0].kept(),
         })
@@ -220,36 +218,26 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Whether there are packets in hand, so that the whole time of the round counts.
-    pub fn carries(&self) -> bool {
-        matches!(self.spot.parts(), Some((_, Doing::Push | Doing::Pass, _)))
-    }
-}
-
-impl Control {
-    /// The kernel's account of a worker's thread, if it has one and the kernel says so.
-    pub fn account(&self, worker: usize) -> Option<Account> {
-        Account::of(self.runtime.mailboxes.get(worker)?.pulse.thread()?)
-    }
-
-    /// Where a worker is, if it is in an element now. Two looks that find the same round say that it has not ended in between.
-    pub fn standing(&self, worker: usize) -> Option<Standing> {
-        let mailbox = self.runtime.mailboxes.get(worker)?;
-        // Those that share simulated time wait for each other wherever they are.
-        if self.runtime.common.is_some() || mailbox.is_away() {
-            return None;
-        }
-        mailbox.pulse.thread()?;
-        let round = mailbox.pulse.beats();
-        let spot = mailbox.pulse.spot();
+    /// Where a worker is that shows this, if it is in an element now. Two looks that find the same round say that it has not ended in
+    /// between.
+    pub(crate) fn of(pulse: &Pulse) -> Option<Standing> {
+        pulse.thread()?;
+        let round = pulse.beats();
+        let spot = pulse.spot();
         spot.parts().is_some().then_some(Standing { round, spot })
     }
 
     /// What there is to say about a worker that has been in one round for so long, in cycles until now.
-    pub fn stall(&self, worker: usize, standing: Standing, cycles: u64, wall_ns: u64) -> Stall {
-        let parts = standing.spot.parts();
-        let carries = standing.carries();
-        let at = self.runtime.mailboxes[worker].pulse.batch();
+    pub(crate) fn stall(
+        self,
+        worker: usize,
+        pulse: &Pulse,
+        layout: &Layout,
+        (cycles, wall_ns): (u64, u64),
+    ) -> Stall {
+        let parts = self.spot.parts();
+        let carries = self.carries();
+        let at = pulse.batch();
         // What cannot be read is none.
         let seen = if carries { glance(at, HEADS, HEAD_BYTES).unwrap_or_default() } else { Vec::new() };
         Stall {
@@ -259,10 +247,15 @@ impl Control {
             cycles,
             longest: None,
             element: parts.map(|(element, ..)| element),
-            place: place(&self.shared(), &[standing.spot, standing.spot]),
+            place: place(layout, &[self.spot, self.spot]),
             packets: if carries { at.packets() } else { 0 },
             heads: seen.into_iter().map(|g| Head { len: g.len, bytes: g.bytes, ip: None }).collect(),
         }
+    }
+
+    /// Whether there are packets in hand, so that the whole time of the round counts.
+    pub fn carries(&self) -> bool {
+        matches!(self.spot.parts(), Some((_, Doing::Push | Doing::Pass, _)))
     }
 }
 

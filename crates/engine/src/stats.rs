@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 pub use element::stats::*;
 
+use crate::cost::{CycleStats, TaskStats};
 use crate::cpu_time::Used;
 use crate::mailbox::Mailbox;
 use crate::ports::PortStats;
 use crate::remote::{Control, Missed};
 use crate::shared::Shared;
-use crate::worker::{CycleStats, TaskStats, Worker};
+use crate::worker::Worker;
 use element::drops::Reason;
 use element::{ElementId, IndexVec, Mode, first_ids};
 
@@ -109,7 +110,7 @@ impl Samples {
 impl Control {
     /// What can be seen of workers without asking them.
     pub fn worker_states(&self) -> Vec<WorkerState> {
-        let state = |mailbox: &Mailbox| {
+        let state = |mailbox: &Mailbox<Worker>| {
             let thread = mailbox.pulse.thread();
             let used = thread.and_then(Used::of);
             WorkerState {

@@ -22,52 +22,56 @@ use sync::lock::AdaptiveLock;
 use sync::zeros::zeros;
 
 use crate::clock::{Clock, Nanos};
+use crate::cost::{CycleStats, Meter, Span, TaskStats};
 use crate::fuse::Fused;
-use crate::halt::Halt;
 use crate::ports::{Edge, PortStats, PortTable};
 use crate::pulse::{Doing, Pulse, Spot};
 use crate::sample::Sampler;
-use crate::schedule::{Tasks, Timer, Timers};
+use crate::schedule::{Common, Tasks, Timer, Timers};
 use crate::shared::Shared;
-use crate::turns::{Common, Turns};
-use crate::watch::{Poll, Watch};
+use crate::watch::{LONGEST_SLEEP, Poll, Watch};
 use element::account::Deeds;
 use element::drops::{DropCounts, Reason};
 use element::timers::Due;
 use element::{Cx, Element, ElementId, IndexVec, Mode, PortIndex, Provided, Target};
 
 mod alternate;
+mod calls;
 mod carrying;
-mod cost;
 mod dropping;
 mod fairness;
+mod handlers;
 mod handover;
 mod holding_back;
 mod hosting;
 mod messages;
+mod parking;
 mod passes;
 mod rehearsing;
+mod reporting;
 mod telling;
 mod timing;
 mod traffic;
+mod turns;
+mod watching;
 mod witnessing;
 
 pub(crate) use alternate::Place as TurnPlace;
 pub use alternate::Turn;
-pub use cost::{CycleStats, TaskStats};
-use cost::{Meter, Span};
+pub(crate) use calls::Begun;
 use fairness::Fairness;
+pub use parking::LOOK_EVERY;
+pub(crate) use parking::{Halt, Order};
 use telling::Telling;
 use traffic::Traffic;
-pub use traffic::{Handed, around_queue};
+pub use traffic::around_queue;
+pub(crate) use turns::Turns;
 use witnessing::Witnessing;
 
 /// Rounds without work after which a worker sleeps until a descriptor, a timer or a message wakes it.
 const IDLE_ROUNDS: u32 = 2000;
 /// Rounds between looks at watched descriptors while there is work.
 pub(crate) const POLL_ROUNDS: u32 = 256;
-/// The longest sleep, a bound on the harm of a wake-up that a driver forgot to give.
-pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// One in about so many dispatches is timed.
 const SAMPLE: u32 = 128;
 

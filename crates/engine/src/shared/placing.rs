@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use lang::Graph;
+
 use super::Shared;
 use crate::check::configured;
 use crate::holdings::{Holdings, Previous};
@@ -94,6 +96,11 @@ impl Shared {
         Names::gather(&self.blueprint.graph)
     }
 
+    /// What a configuration of this graph knows of this one when it is built next to it.
+    pub(crate) fn as_previous(&self, graph: &Graph) -> Previous {
+        Previous::new(self.layout.clone(), self.provided.clone(), self.holdings.clone(), graph)
+    }
+
     /// Takes note that the configuration before this one is gone.
     pub fn settle(&self) {
         self.holdings.settle();
@@ -114,7 +121,7 @@ impl Shared {
     /// The same configuration with elements in these places, on the first `active` workers. `home` says on which worker acts what acted
     /// for an element on another one.
     pub fn moved(
-        self: &Arc<Shared>,
+        &self,
         places: impl Iterator<Item = Arc<Place>>,
         active: usize,
         pinned: IndexVec<ElementId, bool>,
@@ -154,7 +161,7 @@ impl Shared {
             driver: Mutex::new(driver),
             signals: self.signals.rehomed(home),
             print: self.print.clone(),
-            holdings: Holdings::moved(Previous::of(self.clone(), &self.blueprint.graph)),
+            holdings: Arc::new(Holdings::moved(self.as_previous(&self.blueprint.graph))),
             when_ready: Mutex::default(),
             warnings: Vec::new(),
             written_configs: Mutex::new(lock(&self.written_configs).clone()),

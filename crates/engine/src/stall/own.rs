@@ -118,7 +118,7 @@ pub struct Account {
 }
 
 impl Account {
-    pub(super) fn of(thread: u32) -> Option<Account> {
+    pub(crate) fn of(thread: u32) -> Option<Account> {
         let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
         // Behind the name, which may hold anything.
         let state = stat.rsplit(')').next()?.split_ascii_whitespace().next()?;

@@ -8,11 +8,12 @@ use element::drops::{DropCounts, Reason};
 use element::ports::Processing;
 use element::{Cx, Element, ElementId, InitCx, Registry, Target, first_ids};
 
-use super::{CycleStats, TaskStats, Worker};
-use crate::builtin::{ALARM_TIMER, END_TIMER};
+use super::Worker;
 use crate::clock::Nanos;
+use crate::cost::{CycleStats, TaskStats};
 use crate::ports::PortStats;
 use crate::schedule::Armed;
+use crate::shared::{ALARM_TIMER, END_TIMER};
 use crate::watch::Watch;
 
 impl Worker {

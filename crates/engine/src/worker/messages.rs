@@ -19,7 +19,7 @@ impl Worker {
         self.execute(Mailbox::next_urgent)
     }
 
-    fn execute(&mut self, next: fn(&Mailbox) -> Option<Message>) -> bool {
+    fn execute(&mut self, next: fn(&Mailbox<Worker>) -> Option<Message<Worker>>) -> bool {
         // Those that come meanwhile have their turn in the next round.
         let waiting = self.shared.mailboxes[self.index].waiting();
         let mut worked = false;

@@ -8,29 +8,12 @@
 //! queues others have.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::AddAssign;
 
-use crate::ports::{PortStats, PortTable};
+use crate::ports::{Edge, Handed, PortStats, PortTable};
 use crate::shared::Shared;
 use element::ports::Processing;
 use element::wiring::End;
 use element::{ElementId, ElementInfo, IndexVec, first_ids};
-
-/// What a task put into a queue, and took out of it, in timed runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Handed {
-    /// What it put in, whether or not there was room.
-    pub given: PortStats,
-    /// What it took out.
-    pub taken: PortStats,
-}
-
-impl AddAssign for Handed {
-    fn add_assign(&mut self, more: Handed) {
-        self.given += more.given;
-        self.taken += more.taken;
-    }
-}
 
 /// Elements before a queue, whose pushes may end in it, or behind it, whose pulls may come to it; the next queue is the last.
 pub fn around_queue(
@@ -100,7 +83,7 @@ impl Traffic {
         let queues: Vec<ElementId> =
             first_ids(shared.elements.len()).filter(|e| shared.elements[*e].stores()).collect();
         let links = |table: &PortTable| {
-            let link = |(counter, edge): (usize, &super::Edge)| {
+            let link = |(counter, edge): (usize, &Edge)| {
                 let queue = queues.binary_search(&edge.element).ok()?;
                 Some(Link { counter, queue, before: PortStats::default() })
             };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Turns: how several workers share simulated time.
+//! The conductor: how several workers share simulated time.
 //!
 //! Simulated time stands still while a worker has work, and jumps to the next timer when none has. So workers take turns on one
 //! thread. A turn is one *unit*: messages, one timer, or one task. The next turn goes to the worker whose unit a single worker
@@ -7,67 +7,19 @@
 //! sequence. A run on simulated time repeats exactly with any number of workers. If it does not, instances of an element share
 //! wrongly.
 //!
-//! Each worker lies in a slot and is taken out for its turn. A worker that reads a handler of another one puts itself back
-//! meanwhile, so that the other can ask it in return.
+//! Each worker lies in a slot and is taken out for its turn ([`Turns`]).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::clock::Nanos;
-use crate::halt::{Halt, LOOK_EVERY, Order};
 use crate::placer::{AfterRound, Change};
 use crate::remote::Control;
-use crate::worker::{LONGEST_SLEEP, POLL_ROUNDS, Worker};
+use crate::schedule::Common;
+use crate::watch::LONGEST_SLEEP;
+use crate::worker::{Halt, LOOK_EVERY, Order, POLL_ROUNDS, Turns, Worker};
 use element::Target;
-
-/// What the schedules of workers on simulated time have in common: numbers of timers, and the pass of tasks.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Common {
-    sequence: Arc<AtomicU64>,
-    pass: Arc<AtomicU64>,
-}
-
-impl Common {
-    pub(crate) fn next_number(&self) -> u64 {
-        self.sequence.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.sequence.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn pass(&self) -> u64 {
-        self.pass.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_pass(&self, pass: u64) {
-        self.pass.store(pass, Ordering::Relaxed);
-    }
-}
-
-/// The workers of a router on simulated time, those that run none of their code just now.
-pub(crate) struct Turns {
-    slots: Vec<Mutex<Option<Box<Worker>>>>,
-    common: Common,
-}
-
-impl Turns {
-    fn take(&self, w: usize) -> Option<Box<Worker>> {
-        self.slots[w].lock().unwrap_or_else(|e| e.into_inner()).take()
-    }
-
-    fn put(&self, worker: Box<Worker>) {
-        let w = worker.index;
-        *self.slots[w].lock().unwrap_or_else(|e| e.into_inner()) = Some(worker);
-    }
-
-    /// Calls `f` with a worker that is in its slot.
-    pub(crate) fn with<R>(&self, w: usize, f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
-        self.slots[w].lock().unwrap_or_else(|e| e.into_inner()).as_deref_mut().map(f)
-    }
-}
 
 /// What a worker does in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,9 +85,8 @@ pub(crate) fn run(workers: &mut Vec<Worker>, common: &Common, after_round: Optio
     let before = crate::clock::thread_cpu_ns();
     let now = workers.iter_mut().map(|w| w.clock.now()).max().unwrap_or(0);
     let Some(random) = workers.first().map(|w| w.random.clone()) else { return };
-    let slots = workers.drain(..).map(|w| Mutex::new(Some(Box::new(w)))).collect::<Vec<_>>();
-    let count = slots.len();
-    let turns = Arc::new(Turns { slots, common: common.clone() });
+    let count = workers.len();
+    let turns = Arc::new(Turns::new(workers.drain(..), common));
     for w in 0..count {
         turns.with(w, |worker| worker.turns = Some(turns.clone()));
     }
@@ -184,7 +135,7 @@ impl Conductor {
                         return Some((w, Unit::Serve));
                     }
                 }
-                Phase::Mail(_) => (self.mark, self.phase) = (self.turns.common.number(), Phase::Timers),
+                Phase::Mail(_) => (self.mark, self.phase) = (self.turns.common().number(), Phase::Timers),
                 Phase::Timers => match self.next_timer() {
                     Some((w, at, number)) if at <= self.now && number <= self.mark => {
                         return Some((w, Unit::Timer));
@@ -419,35 +370,5 @@ impl Conductor {
     fn is_uneven(&self) -> bool {
         let least = self.all(|w| w.tasks.tickets()).map(|(t, _)| t.0).min();
         least != self.all(|w| w.tasks.tickets()).map(|(t, _)| t.1).max()
-    }
-}
-
-impl Worker {
-    /// Lets worker `to` execute its messages, and itself be asked meanwhile.
-    pub(crate) fn lend_turn(&mut self, turns: &Arc<Turns>, to: usize) {
-        let slots = self.slots.iter().map(|_| None).collect();
-        let stand_in = Worker::new(
-            self.index,
-            self.shared.clone(),
-            self.clock.clone(),
-            slots,
-            self.on_duty,
-            Some(&turns.common),
-        );
-        let mut own = Box::new(std::mem::replace(self, stand_in));
-        let mut random = own.random.clone();
-        turns.put(own);
-        if let Some(mut other) = turns.take(to) {
-            std::mem::swap(&mut other.random, &mut random);
-            other.clock.advance_to(self.clock.now());
-            other.serve();
-            std::mem::swap(&mut other.random, &mut random);
-            turns.put(other);
-        }
-        if let Some(back) = turns.take(self.index) {
-            own = back;
-            own.random = random;
-            *self = *own;
-        }
     }
 }

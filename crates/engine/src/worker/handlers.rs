@@ -1,31 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Handlers that every element has, those of elements with a task, and the router's own.
+//! Handlers that every element has, those of elements with a task, and the router's own, as a worker answers them.
 
 use std::sync::Arc;
 
+use super::Worker;
 use crate::check::is_error;
 use crate::placer;
-use crate::shared::{Shared, readable, writable};
-use crate::worker::Worker;
+use crate::shared::{GONE, readable, writable};
 use element::args::{Args, Names};
+use element::known::{HOME, HOTCONFIG};
 use element::ports::{self, Processing};
 use element::wiring::End;
-use element::{
-    Access, Element, ElementId, Handler, HandlerError, HandlerRef, Merge, Policy, PortIndex, Target,
-};
-
-/// What drops at elements are listed as that a swap has taken away.
-pub const GONE: &str = "(gone)";
-/// What the lock around all processing is listed as.
-pub(crate) const BIG_LOCK: &str = "(big lock)";
-
-/// The router's timer that ends its run.
-pub(crate) const END_TIMER: u32 = 0;
-/// The router's timer that rings its alarm.
-pub(crate) const ALARM_TIMER: u32 = 1;
-
-use element::MAX_TICKETS;
-use element::known::{HOME, HOTCONFIG};
+use element::{Element, ElementId, HandlerError, HandlerRef, MAX_TICKETS, Merge, Policy, PortIndex, Target};
 
 impl Worker {
     /// Reads a handler wherever its element's instances are.
@@ -254,29 +240,4 @@ impl Worker {
         }
         text
     }
-}
-
-/// The answer of a router that was not started to be reconfigured by handlers.
-pub(crate) fn not_reconfigurable() -> HandlerError {
-    let why = "this router was not started with -R (--allow-reconfigure), so its configuration can't be replaced here";
-    HandlerError::Denied(why.into())
-}
-
-pub(crate) fn describe(handler: &Handler) -> String {
-    describe_as(handler.name, handler.access)
-}
-
-fn describe_as(name: &str, access: Access) -> String {
-    let access = match access {
-        Access::ReadWrite => "rw",
-        Access::Read => "r",
-        Access::Write => "w",
-    };
-    format!("{name}\t{access}\n")
-}
-
-pub(crate) fn handlers_text(shared: &Shared, element: ElementId) -> String {
-    let own = shared.elements[element].own_handlers.iter().filter(|(name, _)| &**name != "*");
-    let own = own.map(|(name, access)| describe_as(name, *access));
-    own.chain(shared.handlers(element).map(describe)).collect()
 }

@@ -48,7 +48,7 @@ sync::all_zero!(CycleStats { cycles, packets, timed, judge });
 impl CycleStats {
     /// Counts a timed batch of so many packets, if nothing interrupted it.
     #[inline]
-    pub(super) fn time(&mut self, cycles: u64, packets: usize) {
+    pub(crate) fn time(&mut self, cycles: u64, packets: usize) {
         let packets = packets as u64;
         // What a batch costs grows with its packets, but not from nothing.
         let each = self.cycles / self.timed.max(1);
@@ -93,7 +93,7 @@ sync::all_zero!(TaskStats { runs, timed, cycles, own, idle, judge });
 impl TaskStats {
     /// Counts a timed run, if nothing interrupted it: its cycles, and those of them that were the element's own.
     #[inline]
-    pub(super) fn time(&mut self, cycles: u64, own: u64) {
+    pub(crate) fn time(&mut self, cycles: u64, own: u64) {
         let usual = self.cycles / self.timed.max(1);
         if self.judge.admits(cycles, self.timed, usual) {
             self.timed += 1;
@@ -140,7 +140,7 @@ impl TaskStats {
 
 /// Whose the time is that passes: the run that is being timed, if there is one.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     /// What is fetched is to be timed.
     on: bool,
     /// Cycles of the run that others took within it.
@@ -149,9 +149,9 @@ pub(super) struct Meter {
 
 /// A run that is being timed.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(crate) struct Span {
     /// When it began, in cycles.
-    pub(super) begun: u64,
+    pub(crate) begun: u64,
     /// What it lies in.
     around: Meter,
 }
@@ -159,18 +159,18 @@ pub(super) struct Span {
 impl Meter {
     /// Whether what is fetched is to be timed.
     #[inline(always)]
-    pub(super) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.on
     }
 
     /// A run begins, in which what is fetched is to be timed or not.
-    pub(super) fn begin(&mut self, on: bool) -> Span {
+    pub(crate) fn begin(&mut self, on: bool) -> Span {
         let around = std::mem::replace(self, Meter { on, others: 0 });
         Span { around, begun: sync::tsc() }
     }
 
     /// It has ended: returns its cycles without those that others took within it. For the run around it all of them are others'.
-    pub(super) fn end(&mut self, span: &Span) -> u64 {
+    pub(crate) fn end(&mut self, span: &Span) -> u64 {
         let cycles = sync::tsc().saturating_sub(span.begun);
         let own = cycles.saturating_sub(self.others);
         *self = Meter { on: span.around.on, others: span.around.others.saturating_add(cycles) };
