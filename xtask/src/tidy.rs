@@ -43,6 +43,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("predict", &["elements", "engine", "harness", "lang", "reconfigure", "report"]),
     ("client", &["ctl", "engine", "icc", "planes", "ports", "report", "stats"]),
+    (
+        "observe",
+        &["client", "element", "engine", "lang", "packet", "ports", "profile", "report", "sync", "wire"],
+    ),
     ("top", &["client", "engine", "icc", "stats"]),
     ("conf", &["element", "elements", "engine", "esp", "ipsec", "lang", "report", "wire", "wireguard"]),
     (
@@ -165,6 +169,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "harness",
             "predict",
             "tester",
+            "observe",
             "top",
             "trials",
             "lab",

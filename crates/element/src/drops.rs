@@ -142,6 +142,25 @@ impl std::fmt::Display for Reason {
     }
 }
 
+/// There is no reason of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no packet is dropped for the reason '{name}'{} ('junctor drops --list' has them all)", .near.map_or(String::new(), |near| format!("; did you mean '{near}'?")))]
+pub struct UnknownReason {
+    name: String,
+    /// A reason with nearly that name.
+    near: Option<&'static str>,
+}
+
+impl std::str::FromStr for Reason {
+    type Err = UnknownReason;
+
+    fn from_str(name: &str) -> Result<Reason, UnknownReason> {
+        let found = Reason::ALL.iter().find(|reason| reason.name() == name).copied();
+        let near = || lang::suggest(name, Reason::ALL.iter().map(|reason| reason.name()));
+        found.ok_or_else(|| UnknownReason { name: name.to_owned(), near: near() })
+    }
+}
+
 /// A set of reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reasons(u128);

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::ctl::{self, Which};
-use crate::observe::client::{Watched, fetch, watch_ended};
-use crate::observe::records::{Capture, Line, Order};
 use crate::{exit, outcome};
 use client::{Client, lost};
+use observe::fetch;
+use observe::records::{Capture, Line, Order};
+use observe::watched::{Watched, watch_ended};
 
-pub(crate) mod sink;
-
-use sink::Sink;
+use observe::sink::Sink;
 
 /// Capture packets at any port of any element of a running router.
 ///

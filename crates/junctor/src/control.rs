@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use ctl::{Handlers, Listener, Policy, Rules, Server, Service};
 
 use crate::keeper::Offered;
-use crate::observe::OBSERVE;
+use observe::OBSERVE;
 
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 32;

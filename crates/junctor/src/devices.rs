@@ -5,11 +5,6 @@ use std::sync::Arc;
 
 use packet::port::Provider;
 
-/// The devices of this machine.
-pub(crate) fn system() -> Arc<dyn Provider> {
-    Arc::new(ports::SystemProvider::new())
-}
-
 /// Those of a router: what a process that takes its place goes on with is kept, and channels lead to the planes of its domain.
 pub(crate) fn of_router(
     kept: Option<Arc<dyn ports::Keeper>>,

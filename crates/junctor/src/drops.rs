@@ -43,7 +43,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     if args.list {
         return print(args.json, &list_json(), &list_text());
     }
-    let only = match args.reason.as_deref().map(find_reason).transpose() {
+    let only = match args.reason.as_deref().map(str::parse::<Reason>).transpose() {
         Ok(only) => only,
         Err(why) => return outcome::usage(why),
     };
@@ -68,19 +68,6 @@ fn print(as_json: bool, object: &Value, text: &str) -> u8 {
     } else {
         outcome::print_or_fail(text.as_bytes())
     }
-}
-
-/// The reason of this name.
-///
-/// # Errors
-/// There is none; names one that is written nearly so.
-pub(crate) fn find_reason(name: &str) -> Result<Reason, String> {
-    let found = Reason::ALL.iter().find(|r| r.name() == name).copied();
-    found.ok_or_else(|| {
-        let near = lang::suggest(name, Reason::ALL.iter().map(|r| r.name()));
-        let help = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
-        format!("no packet is dropped for the reason '{name}'{help} ('junctor drops --list' has them all)")
-    })
 }
 
 fn list_text() -> String {

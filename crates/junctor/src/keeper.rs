@@ -12,13 +12,13 @@ use lang::Graph;
 use reconfigure::SwapError;
 use sync::pipes;
 
-use crate::observe::OBSERVE;
-use crate::observe::session::Observers;
-use crate::profile::live::{Live, RECORDING};
 use crate::run::Args;
 use crate::state::State as Kept;
 use crate::trial;
 use conf::Loaded;
+use observe::OBSERVE;
+use observe::recording::{Live, RECORDING};
+use observe::session::Observers;
 
 /// Puts diagnostics into words.
 type Render = fn(&[lang::Diagnostic], &lang::SourceMap) -> String;

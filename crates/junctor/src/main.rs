@@ -36,7 +36,6 @@ mod keeper;
 mod kept;
 mod lab;
 mod liveness;
-mod observe;
 mod outcome;
 mod parallelize;
 mod plan;

@@ -12,9 +12,7 @@ use serde_json::json;
 use crate::{exit, outcome};
 use report::files;
 
-pub(crate) mod live;
 mod record;
-mod until;
 
 /// Record what a router and the kernel do, and look into it.
 #[derive(Clone, Debug, clap::Args)]
@@ -77,6 +75,11 @@ enum Format {
     Csv,
     /// A page for a browser, with all it needs: a timeline to zoom, move and search in.
     Html,
+}
+
+/// The command line of this process, in which a configuration may be, without secrets.
+pub(crate) fn command_line() -> String {
+    conf::without_secrets(std::env::args().collect::<Vec<_>>().join(" "))
 }
 
 /// Runs the command.

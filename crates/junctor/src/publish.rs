@@ -13,7 +13,7 @@ use engine::{Control, ElementId, Mode, Processing, Reason, Shared};
 use profile::clock::monotonic_ns;
 use stats::{Directory, Kind, Metric, Object, Series, Snapshot};
 
-use crate::observe::records;
+use observe::records;
 
 mod sinks;
 

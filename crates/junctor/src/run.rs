@@ -11,10 +11,10 @@ use engine::{Control, HandlerError, Options, Router, Shared};
 use crate::config::Source;
 use crate::keeper::{self, Keeper, Offered};
 use crate::kept::Kept;
-use crate::profile::live::Live;
 use crate::state::State;
 use crate::{calls, control, devices, domain, exit, feeds, liveness, outcome, publish, wellbeing};
 use conf::{Form, cores, place};
+use observe::recording::Live;
 
 /// Run a configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -272,7 +272,7 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
         if graph.elements.is_empty() {
             warn_of_nothing(args, form);
         } else {
-            let recording = Arc::new(Live::new(router.control()));
+            let recording = Arc::new(Live::new(router.control(), crate::profile::command_line()));
             let socket = match control_socket(args, form, &router, &keeper, &recording) {
                 Ok(socket) => socket,
                 Err(why) => return outcome::fail(why),

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::ctl::{self, Which};
-use crate::observe::records::Step;
 use crate::{exit, outcome};
 use client::{Client, lost};
+use observe::records::Step;
 use routes::Routes;
 
 mod live;

@@ -11,13 +11,13 @@ use profile::record::{Mode, Options, Progress, Recorder};
 use profile::trigger::Trigger;
 use sync::events::Mask;
 
-use super::live::{self, ENDED_WITH_ROUTER, FIRED, RECORDING};
-use super::until::{self, Armed, Condition};
 use crate::ctl::{self, Which};
-use crate::observe::client::interrupts;
 use crate::{exit, outcome, run};
 use client::{Client, Failure, lost};
 use conf::Form;
+use observe::recording::{self as live, ENDED_WITH_ROUTER, FIRED, RECORDING};
+use observe::until::{self, Armed, Condition};
+use observe::watched::interrupts;
 
 /// Record what a router and the kernel do.
 ///
@@ -164,7 +164,7 @@ fn beginning(args: Args, options: Options) -> u8 {
                 Some(Box::new(Armed::before_run(router, until.clone(), file)?) as Box<dyn Trigger>)
             }
         };
-        let recorder = Recorder::start(&output, options, &live::command(), names, trigger);
+        let recorder = Recorder::start(&output, options, &super::command_line(), names, trigger);
         let recorder = recorder.map_err(|e| e.to_string())?;
         err!("{}", live::shortfalls(&recorder));
         Ok(move || ended(recorder, &until, &output, &options))

@@ -11,7 +11,7 @@ use ports::plane::Planes;
 use stats::{Composer, Directory, Publisher, Snapshot};
 
 use super::nanoseconds;
-use crate::observe::records;
+use observe::records;
 
 /// Time between attempts to attach to a channel.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use packet::followed::NUMBERS;
 
 use super::{Args, Out, print};
-use crate::observe::client::{Watched, fetch, watch_ended};
-use crate::observe::records::{Event, Line, Order, Step};
 use crate::{exit, outcome};
 use client::{Client, Failure};
+use observe::fetch;
+use observe::records::{Event, Line, Order, Step};
+use observe::watched::{Watched, watch_ended};
 
 /// How long packets may stand still when no more are to come, or can be followed.
 const LINGER: Duration = Duration::from_secs(2);

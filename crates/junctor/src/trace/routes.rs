@@ -9,9 +9,9 @@ use lang::config::{split_args, split_words};
 use serde_json::Value;
 
 use crate::apply::present;
-use crate::observe::records::{Event, State, Step};
 use crate::routing::routes;
 use client::{Client, Failure};
+use observe::records::{Event, State, Step};
 
 /// The option that names the control plane.
 const OPTION: &str = "--routes";

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use wire::fields::{Change, Field, changes};
 
-use crate::observe::records::{self, Event, State, Step};
 use crate::routing::routes;
+use observe::records::{self, Event, State, Step};
 
 /// Characters of a value that are shown.
 const WIDEST: usize = 48;

@@ -10,10 +10,10 @@ use wire::fields::First;
 use wire::pcap::{Reader, Record};
 
 use super::{Args, Out, print};
-use crate::observe::client::fetch;
-use crate::observe::records::{Line, Order, State, Step};
 use crate::outcome;
 use client::{Client, Failure};
+use observe::fetch;
+use observe::records::{Line, Order, State, Step};
 
 /// A packet's bytes, and whether they begin with an IP header.
 type Bytes = (Vec<u8>, bool);

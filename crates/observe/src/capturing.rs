@@ -191,7 +191,7 @@ impl Capturing {
         let drops = match wanted.drops.as_deref() {
             None => Drops::None,
             Some("") => Drops::All,
-            Some(name) => Drops::Of(crate::drops::find_reason(name)?),
+            Some(name) => Drops::Of(name.parse().map_err(|why| format!("{why}"))?),
         };
         Ok(Capturing {
             filters: Filters::compile(&wanted.filter)?,

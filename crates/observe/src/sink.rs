@@ -11,7 +11,7 @@ use std::rc::Rc;
 use packet::port::link_type;
 use wire::pcap::ng::{Captured, Interface, NgWriter};
 
-use crate::observe::records::{self, Line};
+use crate::records::{self, Line};
 
 type Stream = Box<dyn Write>;
 /// With what a block begins that has a packet, an enhanced one.
@@ -93,7 +93,7 @@ struct Known {
 }
 
 /// See the module.
-pub(crate) struct Sink {
+pub struct Sink {
     path: Option<PathBuf>,
     writer: Option<NgWriter<Stream>>,
     /// When a file is full, and how many are kept.
@@ -113,7 +113,11 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    pub(crate) fn new(
+    /// Where captured packets go: a line of text each, or pcapng in a file, or in files of at most `size` bytes each, of which the last `files` stay.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn new(
         path: Option<&Path>,
         size: Option<u64>,
         files: Option<u64>,
@@ -199,18 +203,18 @@ impl Sink {
     }
 
     /// Whether nobody reads any more.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.closed
     }
 
     /// How many packets have come to stay, of so many that were handed over.
-    pub(crate) fn kept(&self, written: u64) -> u64 {
+    pub fn kept(&self, written: u64) -> u64 {
         let deleted = self.begun.front().copied().unwrap_or(0);
         self.kept.as_ref().map_or(written, |kept| kept.get() - deleted)
     }
 
     /// Where it all is, for messages.
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         match &self.path {
             None => String::new(),
             Some(path) if path.as_os_str() == "-" => " to standard output".into(),
@@ -228,7 +232,11 @@ impl Sink {
         }
     }
 
-    pub(crate) fn interface(&mut self, number: u32, name: String, ip: bool) -> Result<(), String> {
+    /// Names the interface of this number, whose packets begin with Ethernet or IP.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn interface(&mut self, number: u32, name: String, ip: bool) -> Result<(), String> {
         debug_assert_eq!(number as usize, self.interfaces.len());
         let link = if ip { link_type::RAW } else { link_type::ETHERNET };
         let description = if ip { "packets that begin with an IP header" } else { "" };
@@ -243,7 +251,7 @@ impl Sink {
         let is_first =
             self.interfaces.iter().all(|known| self.interfaces.first().is_some_and(|f| f.ip == known.ip));
         if self.writer.is_some() && is_first && self.interfaces.first().is_some_and(mixes) {
-            errln!(
+            report::errln!(
                 "junctor: some ports have Ethernet frames and others IP packets: wireshark and tshark read such a file, tcpdump does not"
             );
         }
@@ -255,7 +263,11 @@ impl Sink {
         self.check(done)
     }
 
-    pub(crate) fn packet(&mut self, line: &Line) -> Result<(), String> {
+    /// Writes a packet.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn packet(&mut self, line: &Line) -> Result<(), String> {
         let Line::Packet { interface, time_ns, len, bytes, inbound, comment } = line else { return Ok(()) };
         let bytes = wire::compose::from_hex(bytes).unwrap_or_default();
         let Some(known) = self.interfaces.get_mut(*interface as usize) else { return Ok(()) };
@@ -288,7 +300,11 @@ impl Sink {
         Ok(())
     }
 
-    pub(crate) fn lost(&mut self, interface: u32, lost: u64) -> Result<(), String> {
+    /// Writes how many packets of an interface were lost.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn lost(&mut self, interface: u32, lost: u64) -> Result<(), String> {
         if let Some(known) = self.interfaces.get_mut(interface as usize) {
             known.lost = lost;
         }
@@ -308,7 +324,11 @@ impl Sink {
         if self.closed { Ok(()) } else { self.check(done) }
     }
 
-    pub(crate) fn flush(&mut self) -> Result<(), String> {
+    /// Writes all that has come until now.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn flush(&mut self) -> Result<(), String> {
         let done = match &mut self.writer {
             Some(writer) if !self.closed => writer.flush(),
             _ => Ok(()),
@@ -317,7 +337,10 @@ impl Sink {
     }
 
     /// Ends the file; `lost` packets were lost in all.
-    pub(crate) fn end(&mut self, lost: u64) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn end(&mut self, lost: u64) -> Result<(), String> {
         let told: u64 = self.interfaces.iter().map(|known| known.lost).sum();
         // Of those that were lost on the way here it is not known where they came from.
         if let (Some(first), true) = (self.interfaces.first_mut(), lost > told) {

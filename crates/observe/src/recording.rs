@@ -10,13 +10,13 @@ use profile::names::{ElementName, Names};
 use profile::record::{Options, Progress, Recorder, Source};
 use profile::trigger::Trigger;
 
-use super::until::{self, Armed, Condition};
+use crate::until::{self, Armed, Condition};
 
 /// The handler of the control socket: `start OPTIONS`, a line break and the file's name, or `stop`; read, it says how far it is.
-pub(crate) const RECORDING: &str = "recording";
+pub const RECORDING: &str = "recording";
 
 /// What the numbers in events mean, from the configuration that runs.
-pub(super) fn names(control: Control) -> Source {
+pub fn names(control: Control) -> Source {
     let mut last: Option<Weak<Shared>> = None;
     Box::new(move || {
         let shared = control.shared();
@@ -36,23 +36,18 @@ pub(super) fn names(control: Control) -> Source {
 }
 
 /// How the answer to `stop` goes on if what was waited for has happened.
-pub(super) const FIRED: &str = "fired: ";
+pub const FIRED: &str = "fired: ";
 
 /// How the status of a recording begins that has ended because its router does.
-pub(super) const ENDED_WITH_ROUTER: &str = "ended with the router";
+pub const ENDED_WITH_ROUTER: &str = "ended with the router";
 
 /// How it is said that something went wrong at the end.
-pub(super) fn failed(why: &std::io::Error, progress: &Progress) -> String {
+pub fn failed(why: &std::io::Error, progress: &Progress) -> String {
     format!("not all was written: {why}; kept: {progress}")
 }
 
-/// The command line of this process, in which a configuration may be.
-pub(super) fn command() -> String {
-    conf::without_secrets(std::env::args().collect::<Vec<_>>().join(" "))
-}
-
 /// Says what could not be recorded.
-pub(super) fn shortfalls(recorder: &Recorder) -> String {
+pub fn shortfalls(recorder: &Recorder) -> String {
     let line = |m: &profile::names::Missing| {
         let mend = if m.mend.is_empty() { String::new() } else { format!(" (mend: {})", m.mend) };
         format!("not recorded: {}: {}{mend}\n", m.what, m.why)
@@ -62,7 +57,7 @@ pub(super) fn shortfalls(recorder: &Recorder) -> String {
 }
 
 /// Options as the handler takes them, and back.
-pub(super) fn options_to_words(options: &Options, until: &[Condition]) -> String {
+pub fn options_to_words(options: &Options, until: &[Condition]) -> String {
     let Options { events, one_in, ring_records, mode, kernel, time, after } = options;
     let time = time.map_or(String::new(), |t| format!(" time={}", t.as_secs_f64()));
     let until: String = until.iter().map(|condition| format!(" until={condition}")).collect();
@@ -99,8 +94,10 @@ fn options_from_words(words: &str) -> Result<(Options, Vec<Condition>), String> 
 }
 
 /// The recording of a router that runs.
-pub(crate) struct Live {
+pub struct Live {
     control: Control,
+    /// The command line of this process, for the recordings.
+    command: String,
     recorder: Mutex<Option<Recorder>>,
     /// What came of it, if it has ended with the router.
     ended: Mutex<Option<Result<(), String>>>,
@@ -109,8 +106,15 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) fn new(control: Control) -> Live {
-        Live { control, recorder: Mutex::new(None), ended: Mutex::default(), until: Mutex::default() }
+    /// No recording yet. `command` is the command line of this process, without secrets.
+    pub fn new(control: Control, command: String) -> Live {
+        Live {
+            control,
+            command,
+            recorder: Mutex::new(None),
+            ended: Mutex::default(),
+            until: Mutex::default(),
+        }
     }
 
     fn recorder(&self) -> MutexGuard<'_, Option<Recorder>> {
@@ -128,7 +132,7 @@ impl Live {
                 Some(Box::new(armed) as Box<dyn Trigger>)
             }
         };
-        let begun = Recorder::start(path, options, &command(), names(self.control.clone()), trigger);
+        let begun = Recorder::start(path, options, &self.command, names(self.control.clone()), trigger);
         let begun = begun.map_err(|e| e.to_string())?;
         let said = shortfalls(&begun);
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
@@ -139,7 +143,7 @@ impl Live {
     ///
     /// # Errors
     /// Why not all was written.
-    pub(crate) fn end(&self) -> Result<(), String> {
+    pub fn end(&self) -> Result<(), String> {
         let mut recorder = self.recorder();
         let Some(recorder) = recorder.as_mut() else { return Ok(()) };
         let done = recorder.end().map_err(|why| failed(&why, recorder.progress()));
@@ -148,7 +152,8 @@ impl Live {
         done
     }
 
-    pub(crate) fn status(&self) -> String {
+    /// What the handler [`RECORDING`] reads: how far the recording is.
+    pub fn status(&self) -> String {
         let with_router = self.ended.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         match &*self.recorder() {
             None => "idle\n".into(),
@@ -158,7 +163,11 @@ impl Live {
         }
     }
 
-    pub(crate) fn write(&self, value: &str) -> Result<String, String> {
+    /// Takes an order that was written to the handler [`RECORDING`].
+    ///
+    /// # Errors
+    /// It is unknown, or cannot be done.
+    pub fn write(&self, value: &str) -> Result<String, String> {
         let (order, file) = value.split_once('\n').unwrap_or((value, ""));
         let mut recorder = self.recorder();
         match order.trim().split_once(' ').unwrap_or((order.trim(), "")) {

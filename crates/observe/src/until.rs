@@ -20,14 +20,14 @@ use profile::clock::ghz;
 use profile::trigger::{Fired, Late, Trigger};
 use wire::fields::{hex, looks_like_ip};
 
-use crate::capture::sink::Sink;
-use crate::observe::records::{self, Line};
+use crate::records::{self, Line};
+use crate::sink::Sink;
 
 mod condition;
 mod late;
 mod watching;
 
-pub(super) use condition::Condition;
+pub use condition::Condition;
 use late::{Latency, Lateness};
 use watching::{Caught, Common, Event, Sought, Watching, record};
 
@@ -42,7 +42,7 @@ const SNAP: u32 = 65_535;
 ///
 /// # Errors
 /// It would be the same file.
-pub(super) fn packets_file(recording: &Path) -> Result<PathBuf, String> {
+pub fn packets_file(recording: &Path) -> Result<PathBuf, String> {
     let file = recording.with_extension("pcapng");
     if file == recording {
         return Err(format!("{} is where packets come to; name the recording otherwise", file.display()));
@@ -64,7 +64,7 @@ struct Kept {
 type InRound = Option<(u64, u64, Option<Account>)>;
 
 /// See the module.
-pub(crate) struct Armed {
+pub struct Armed {
     conditions: Vec<Condition>,
     sought: Arc<Sought>,
     /// Cycles in a nanosecond.
@@ -132,7 +132,7 @@ impl Armed {
     ///
     /// # Errors
     /// What is waited for cannot be seen.
-    pub(super) fn before_run(
+    pub fn before_run(
         router: &mut Router,
         conditions: Vec<Condition>,
         file: PathBuf,
@@ -150,11 +150,7 @@ impl Armed {
     ///
     /// # Errors
     /// What is waited for cannot be seen.
-    pub(super) fn beside_run(
-        control: Control,
-        conditions: Vec<Condition>,
-        file: PathBuf,
-    ) -> Result<Armed, String> {
+    pub fn beside_run(control: Control, conditions: Vec<Condition>, file: PathBuf) -> Result<Armed, String> {
         Armed::new(control, conditions, file, false)
     }
 
@@ -502,7 +498,7 @@ impl Trigger for Armed {
 }
 
 /// What came of it, in words, and whether one of the conditions was met.
-pub(super) fn outcome(conditions: &[Condition], fired: Option<&Fired>) -> (String, bool) {
+pub fn outcome(conditions: &[Condition], fired: Option<&Fired>) -> (String, bool) {
     match fired {
         Some(fired) => {
             let (at, kept) = (records::clock(fired.unix_ns), fired.kept());

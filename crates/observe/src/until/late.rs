@@ -17,8 +17,8 @@ use engine::witness::{Sight, What};
 use packet::Packet;
 use wire::fields::First;
 
-use crate::observe::numbers::Numbers;
-use crate::observe::records::first;
+use crate::numbers::Numbers;
+use crate::records::first;
 
 /// Packets that are followed at a time, at most; the other numbers are left to `junctor trace`.
 const MOST: u32 = 4;

@@ -129,7 +129,7 @@ fn json(lines: &[Line]) -> String {
 }
 
 /// What is being seen of one router.
-pub(crate) struct Observers {
+pub struct Observers {
     control: Control,
     sessions: Mutex<BTreeMap<u64, Arc<Outbox>>>,
     keys: AtomicU64,
@@ -163,12 +163,13 @@ impl Outbox {
 }
 
 impl Observers {
-    pub(crate) fn new(control: Control) -> Observers {
+    /// No session yet.
+    pub fn new(control: Control) -> Observers {
         Observers { control, sessions: Mutex::default(), keys: AtomicU64::new(1) }
     }
 
     /// Obeys an order, and answers with lines.
-    pub(crate) fn obey(&self, order: &str) -> Result<String, String> {
+    pub fn obey(&self, order: &str) -> Result<String, String> {
         let order: Order = serde_json::from_str(order).map_err(|e| format!("no such order: {e}"))?;
         match order {
             Order::Try { bytes, ip, at } => self.try_packet(&bytes, ip, at.as_deref()),

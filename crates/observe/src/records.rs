@@ -11,7 +11,7 @@ use wire::fields::{Field, First, fields, hex, looks_like_ip};
 /// What a command wants of a router.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
-pub(crate) enum Order {
+pub enum Order {
     /// Say what would become of a packet.
     Try {
         /// Its bytes in hexadecimal.
@@ -46,29 +46,29 @@ pub(crate) enum Order {
 
 /// Which packets to capture.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Capture {
+pub struct Capture {
     /// At which elements, and their ports: `ELEMENT` or `ELEMENT:PORT`.
-    pub(crate) points: Vec<String>,
+    pub points: Vec<String>,
     /// What comes in there.
-    pub(crate) inputs: bool,
+    pub inputs: bool,
     /// What goes out.
-    pub(crate) outputs: bool,
+    pub outputs: bool,
     /// What is dropped anywhere, for this reason, or for any if it is empty.
-    pub(crate) drops: Option<String>,
+    pub drops: Option<String>,
     /// A filter expression.
-    pub(crate) filter: String,
+    pub filter: String,
     /// Bytes of a packet that are wanted.
-    pub(crate) snap: usize,
+    pub snap: usize,
     /// How many packets, if not all that come.
-    pub(crate) count: Option<u64>,
+    pub count: Option<u64>,
     /// For how long, if not until its end is asked for.
-    pub(crate) time_ns: Option<u64>,
+    pub time_ns: Option<u64>,
 }
 
 /// A line from the router.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
-pub(crate) enum Line {
+pub enum Line {
     /// A session has begun.
     Session {
         /// Its key.
@@ -142,30 +142,34 @@ pub(crate) enum Line {
 
 /// Something that happened to a packet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Step {
+pub struct Step {
     /// Which of the packets, from 1.
-    pub(crate) packet: u64,
+    pub packet: u64,
     /// Tells copies apart, from 1 for each packet.
-    pub(crate) copy: u64,
+    pub copy: u64,
     /// In nanoseconds since the epoch.
-    pub(crate) time_ns: u64,
-    pub(crate) worker: usize,
-    pub(crate) element: String,
-    pub(crate) class: String,
+    pub time_ns: u64,
+    /// Number of the worker.
+    pub worker: usize,
+    /// Name of the element.
+    pub element: String,
+    /// Its class.
+    pub class: String,
+    /// What happened.
     #[serde(flatten)]
-    pub(crate) event: Event,
+    pub event: Event,
     /// The packet as it was then.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(crate) state: Option<State>,
+    pub state: Option<State>,
     /// The route that it has followed, if a control plane knows it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(crate) route: Option<serde_json::Value>,
+    pub route: Option<serde_json::Value>,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub(crate) enum Event {
+pub enum Event {
     /// It came in.
     Input {
         /// By this input.
@@ -213,17 +217,17 @@ pub(crate) enum Event {
 
 /// A packet as it is at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub struct State {
     /// Its bytes in hexadecimal.
-    pub(crate) bytes: String,
+    pub bytes: String,
     /// Whether they begin with an IP header.
-    pub(crate) ip: bool,
+    pub ip: bool,
     /// Annotations that are set, by name.
-    pub(crate) annotations: Vec<(String, String)>,
+    pub annotations: Vec<(String, String)>,
 }
 
 /// With what a packet begins, as far as its header positions or else its bytes tell.
-pub(crate) fn first(packet: &Packet) -> First {
+pub fn first(packet: &Packet) -> First {
     match (packet.network_offset(), packet.mac_offset()) {
         (Some(0), _) => First::Ip,
         (_, Some(0)) => First::Ethernet,
@@ -235,13 +239,14 @@ pub(crate) fn first(packet: &Packet) -> First {
 }
 
 impl State {
-    pub(crate) fn of(packet: &Packet) -> State {
+    /// The packet as it is now.
+    pub fn of(packet: &Packet) -> State {
         let ip = first(packet) == First::Ip;
         State { bytes: hex(packet.data()), ip, annotations: annotations(packet) }
     }
 
     /// Its fields with its annotations.
-    pub(crate) fn fields(&self) -> Vec<Field> {
+    pub fn fields(&self) -> Vec<Field> {
         let bytes = wire::compose::from_hex(&self.bytes).unwrap_or_default();
         let mut all = fields(&bytes, if self.ip { First::Ip } else { First::Ethernet });
         let names = ANNOTATIONS.iter();
@@ -306,7 +311,7 @@ fn annotations(packet: &Packet) -> Vec<(String, String)> {
 }
 
 /// A packet in one line.
-pub(crate) fn summary(bytes: &[u8], ip: bool) -> String {
+pub fn summary(bytes: &[u8], ip: bool) -> String {
     let line = match (ip, bytes.first().map(|b| b >> 4)) {
         (false, _) => wire::dump::frame_summary(bytes),
         (true, Some(6)) => wire::dump::ip6_summary(bytes),
@@ -316,17 +321,17 @@ pub(crate) fn summary(bytes: &[u8], ip: bool) -> String {
 }
 
 /// What is said about a packet that an element has dropped.
-pub(crate) fn dropped(element: &str, reason: engine::Reason) -> String {
+pub fn dropped(element: &str, reason: engine::Reason) -> String {
     format!("dropped by {element}: {reason}: {}", reason.text())
 }
 
 /// Nanoseconds since the epoch.
-pub(crate) fn now_ns() -> u64 {
+pub fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64)
 }
 
 /// The time of day, universal time.
-pub(crate) fn clock(ns: u64) -> String {
+pub fn clock(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{h:02}:{m:02}:{s:02}.{:09}", ns % 1_000_000_000)

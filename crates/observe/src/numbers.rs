@@ -18,14 +18,14 @@ static USERS: Mutex<usize> = Mutex::new(0);
 const _: () = assert!(NUMBERS == 7, "a bit of TAKEN for each");
 
 /// Takes numbers, and knows which are its own.
-pub(crate) struct Numbers {
+pub struct Numbers {
     mine: AtomicU8,
 }
 
 impl Numbers {
     /// For who wants so many at a time. Numbers of packets that were held when those who followed them ended are given out again
     /// when nobody else follows any, and too few are left.
-    pub(crate) fn new(wanted: u32) -> Numbers {
+    pub fn new(wanted: u32) -> Numbers {
         let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
         if *users == 0 && TAKEN.load(Relaxed).count_zeros() < wanted {
             TAKEN.store(1, Relaxed);
@@ -37,7 +37,7 @@ impl Numbers {
     }
 
     /// A number that nobody has, or 0 if there is none.
-    pub(crate) fn take(&self) -> u8 {
+    pub fn take(&self) -> u8 {
         let free = |taken: u8| (taken != u8::MAX).then(|| taken | 1 << taken.trailing_ones());
         let Ok(before) = TAKEN.fetch_update(Relaxed, Relaxed, free) else { return 0 };
         let number = before.trailing_ones() as u8;
@@ -46,35 +46,35 @@ impl Numbers {
     }
 
     /// Whether none is left to take.
-    pub(crate) fn are_all_taken() -> bool {
+    pub fn are_all_taken() -> bool {
         TAKEN.load(Relaxed) == u8::MAX
     }
 
     /// How many others have who follow packets, and how many are of packets that were still somewhere when whoever followed them ended.
-    pub(crate) fn elsewhere(&self) -> (u32, u32) {
+    pub fn elsewhere(&self) -> (u32, u32) {
         let (others, left) = (TAKEN.load(Relaxed) & !self.mine() & !1, LEFT.load(Relaxed));
         ((others & !left).count_ones(), (others & left).count_ones())
     }
 
     /// A packet's last copy has come to its end.
-    pub(crate) fn give(&self, number: u8) {
+    pub fn give(&self, number: u8) {
         self.mine.fetch_and(!(1 << number), Relaxed);
         TAKEN.fetch_and(!(1 << number), Relaxed);
     }
 
     /// Those of its own, a bit for each.
-    pub(crate) fn mine(&self) -> u8 {
+    pub fn mine(&self) -> u8 {
         self.mine.load(Relaxed)
     }
 
     /// Whether it is one of its own, which 0 is not.
-    pub(crate) fn has(&self, number: u8) -> bool {
+    pub fn has(&self, number: u8) -> bool {
         self.mine() & 1 << number != 0
     }
 
     /// Gives all back but those of packets that are still somewhere, which are told by number and id. Each of these is given back when it is
     /// [found](Numbers::meet) that its packet has gone.
-    pub(crate) fn end(&self, kept: impl Iterator<Item = (u8, usize)>) {
+    pub fn end(&self, kept: impl Iterator<Item = (u8, usize)>) {
         let mut strays = strays();
         let before = strays.len();
         strays.extend(kept);
@@ -85,13 +85,13 @@ impl Numbers {
 
     /// Whether packets are somewhere that nobody follows any more.
     #[inline]
-    pub(crate) fn are_some_left() -> bool {
+    pub fn are_some_left() -> bool {
         LEFT.load(Relaxed) != 0
     }
 
     /// A packet with this id was seen, with its number if it has one, and whether it ended there: whoever had the id before under another number has
     /// gone unseen. A number that no packet has any more is given back.
-    pub(crate) fn meet(number: u8, id: usize, ends: bool) {
+    pub fn meet(number: u8, id: usize, ends: bool) {
         let left = LEFT.load(Relaxed);
         let mut strays = strays();
         strays.retain(|(n, i)| *i != id || (*n == number && !ends));

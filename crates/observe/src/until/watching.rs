@@ -13,7 +13,7 @@ use sync::events::{self, Kind, short};
 use wire::fields::First;
 
 use super::late::{Follower, Lateness};
-use crate::observe::records::first;
+use crate::records::first;
 
 /// Something that was waited for.
 pub(super) struct Caught {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{ElementId, GraphEnd, Shared};
 use packet::filter::Filter;
-use packet::port::link_type;
+use packet::port::{Provider as _, link_type};
 use packet::{Packet, PacketType, anno};
 use wire::fields::First;
 
@@ -23,7 +23,7 @@ impl Filters {
         if expression.trim().is_empty() {
             return Ok(Filters { ethernet: None, ip: None });
         }
-        let system = crate::devices::system();
+        let system = ports::SystemProvider::new();
         let compiled = |link| system.filter(expression, link).map(Arc::new);
         let ethernet = compiled(link_type::ETHERNET).map_err(|e| e.to_string())?;
         // What asks for Ethernet addresses holds of no packet without them.

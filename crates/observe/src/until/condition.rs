@@ -9,7 +9,7 @@ use engine::{Reason, Reasons};
 
 /// Something to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Condition {
+pub enum Condition {
     /// A packet is dropped for this reason, or for any that makes it a loss.
     Drop(Option<Reason>),
     /// A round of a worker takes longer than this.
@@ -94,13 +94,13 @@ impl FromStr for Condition {
         if let Some(text) = text.strip_prefix("latency>") {
             return bound("latency", text).map(Condition::Latency);
         }
-        match text.strip_prefix("drop=").map(crate::drops::find_reason) {
+        match text.strip_prefix("drop=").map(str::parse::<Reason>) {
             Some(Ok(Reason::HotSwap)) => {
                 Err("no worker sees packets that a hot swap drops, so they cannot be waited for; \
                 'junctor apply' says how many there were"
                     .into())
             }
-            Some(reason) => reason.map(|reason| Condition::Drop(Some(reason))),
+            Some(reason) => reason.map(|reason| Condition::Drop(Some(reason))).map_err(|why| why.to_string()),
             None => Err(format!("'{text}' is nothing that can be waited for: expected {ALL}")),
         }
     }
