@@ -4,6 +4,7 @@
 //! The guest sees the machine's files, read-only. It has MPLS, VRF and VLAN, which the machine's own kernel may lack.
 
 mod library;
+mod waker;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -96,7 +97,9 @@ impl Guest {
             arguments.splice(0..0, ["env".to_owned(), format!("LD_PRELOAD={}", library.display())]);
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        Ok(Guest { process: namespace.spawn(&arguments)?, _directory: directory })
+        let process = namespace.spawn(&arguments)?;
+        waker::remind(process.id());
+        Ok(Guest { process, _directory: directory })
     }
 
     /// What it has printed so far.
