@@ -124,6 +124,11 @@ impl Control {
         self.runtime.current()
     }
 
+    /// Drops what was taken out of tables and has had its grace period. Publishers do so, too, when something is published next.
+    pub fn reclaim(&self) {
+        self.runtime.rcu.reclaim();
+    }
+
     /// Which worker stands still, and in what, if one does.
     pub fn stalled(&self) -> Option<String> {
         let shared = self.shared();

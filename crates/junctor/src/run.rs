@@ -3,6 +3,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
@@ -541,11 +542,19 @@ fn patience(args: &Args) -> Result<Option<Duration>, String> {
     }
 }
 
+/// How soon what was deleted is gone from memory, keys among it, if nothing else is changed.
+const RECLAIM_EVERY: Duration = Duration::from_secs(1);
+
 /// Runs the router until it stops, is interrupted, or `limit` has passed. SIGHUP reads the configuration's file anew if
 /// somebody keeps it.
 pub(crate) fn run(router: &mut Router, limit: Option<Duration>, file: Option<Arc<Keeper>>) {
     let control = router.control();
     watch_signals(control.clone(), file);
+    router.accompany("reclaimer", |control, _, over| {
+        while over.recv_timeout(RECLAIM_EVERY) == Err(RecvTimeoutError::Timeout) {
+            control.reclaim();
+        }
+    });
     if let Some(limit) = limit {
         router.stop_after(limit);
     }

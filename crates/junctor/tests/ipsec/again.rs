@@ -2,6 +2,8 @@
 //! Protected packets come by the policies of a ready router again, since they go through its routing table. They pass as they are, whole or in fragments, also where policies
 //! match ESP or their association has ended meanwhile.
 
+use std::time::Duration;
+
 use wire::Protocol;
 
 use crate::long::Tunnel;
@@ -93,5 +95,26 @@ fn answers_in_transport_mode_are_protected_once() {
             ping[22..24].copy_from_slice(&sum.to_be_bytes());
         }
         check(&mut router, 0, &[ping], &[(0, ESP, there)]);
+    }
+}
+
+/// An association sends one packet and then dummies. Each is counted once.
+#[test]
+fn dummies_are_protected_once() {
+    for tunnel in Tunnel::all() {
+        let filled = everything(tunnel).replacen("128,", "128 dummies 20,", 1);
+        let mut router = Wired::new(&dual(&filled));
+        // The neighbour is known then, so nothing waits.
+        assert_eq!(router.send(1, &[tunnel.packet(100, false)]).len(), 1);
+        router.router.run(Duration::from_secs(3));
+        let sas = router.router.read("r/ipsec.sas");
+        let (_, after) = sas.split_once("spi 0x00000100").unwrap();
+        let count = |word: &str| {
+            let mut words = after.split_whitespace().skip_while(|other| *other != word);
+            words.nth(1).and_then(|number| number.parse::<u64>().ok()).unwrap_or_else(|| panic!("{sas}"))
+        };
+        let sent: u64 = router.router.read("r/dummies.sent").trim().parse().unwrap();
+        assert!(sent > 10, "{tunnel:?}: {sent}");
+        assert_eq!(count("packets"), sent + 1, "{tunnel:?}: {sas}");
     }
 }

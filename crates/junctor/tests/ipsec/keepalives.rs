@@ -36,7 +36,12 @@ fn tunnels_by_udp_keep_their_mapping() {
     {
         let by_udp = sas(ends).replace("mode tunnel", "mode tunnel encap espinudp 4500 4500");
         // The first one is the way out. The other one says so in vain.
-        let all = by_udp.replace(" 128,", " 128 keepalive 20,") + &policies(ends, nets);
+        // A policy for everything would have the keep-alives in the tunnel.
+        let ([here, there], all) = (ends, if near.contains(':') { "::/0" } else { "0.0.0.0/0" });
+        let everything = format!(
+            "POLICY src {all} dst {all} dir out tmpl src {here} dst {there} reqid 1 mode tunnel priority 9,\n"
+        );
+        let all = by_udp.replace(" 128,", " 128 keepalive 20,") + &policies(ends, nets) + &everything;
         let mut router = Wired::new(&dual(&all));
         // The neighbour is known then.
         assert_eq!(router.send(1, &[udp(near, far, 7, 40)]).len(), 1, "{:?}", router.router.drops());

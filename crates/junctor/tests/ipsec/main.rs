@@ -6,6 +6,7 @@ mod again;
 mod behaviour;
 mod cases;
 mod flood;
+mod forgotten;
 mod hostile;
 mod keepalives;
 mod long;
