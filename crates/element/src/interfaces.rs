@@ -30,9 +30,10 @@ pub fn station(name: &str) -> Option<MacAddr> {
 /// The MTU in bytes of the interface of this name. A `/sys` that shows another network namespace is not believed.
 pub fn mtu(name: &str) -> Option<u32> {
     let file = |what: &str| std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok();
-    let station = station(interface(name, &[])?)?;
-    let shown: MacAddr = file("address")?.trim().parse().ok()?;
-    if shown != station || file("ifindex")?.trim().parse() != Ok(if_nametoindex(name).ok()?) {
+    let name = interface(name, &[])?;
+    // A tunnel has no Ethernet address here and there.
+    let shown: Option<MacAddr> = file("address")?.trim().parse().ok();
+    if shown != station(name) || file("ifindex")?.trim().parse() != Ok(if_nametoindex(name).ok()?) {
         return None;
     }
     file("mtu")?.trim().parse().ok()

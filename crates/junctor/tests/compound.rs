@@ -147,7 +147,9 @@ fn a_sys_of_another_network_namespace_is_not_believed() {
         assert!(text.contains("fe80::ff:feaa:bbcc"), "{text}");
         assert!(!text.contains("9000"), "{text}");
     }
-    // With its own, the MTU is known.
-    let text = namespace.run(&["sh", "-c", &init]).unwrap();
-    assert!(text.contains("1400"), "{text}");
+    // With its own, MTUs are known, also of an interface without an Ethernet address.
+    namespace.ip("tuntap add tun0 mode tun").unwrap();
+    namespace.ip("link set tun0 mtu 1313").unwrap();
+    let text = namespace.run(&["sh", "-c", &format!("{init} tun0=10.0.2.1/24")]).unwrap();
+    assert!(text.contains("1400") && text.contains("1313"), "{text}");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The other side: a command that asks a router what it sees.
+//! A session as the command that began it sees it.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;

@@ -15,7 +15,7 @@ use crate::ctl::{self, Which};
 use crate::{exit, outcome, run};
 use client::{Client, Failure, lost};
 use conf::Form;
-use observe::recording::{self as live, ENDED_WITH_ROUTER, FIRED, RECORDING};
+use observe::recording::{self, ENDED_WITH_ROUTER, FIRED, RECORDING};
 use observe::until::{self, Armed, Condition};
 use observe::watched::interrupts;
 
@@ -155,7 +155,7 @@ fn beginning(args: Args, options: Options) -> u8 {
     }
     let (output, until) = (args.output, args.until);
     run::execute_beside(&run, Form::Full, move |router| {
-        let names = live::names(router.control());
+        let names = recording::names(router.control());
         let options = Options { time: None, ..options };
         let trigger = match until.is_empty() {
             true => None,
@@ -166,7 +166,7 @@ fn beginning(args: Args, options: Options) -> u8 {
         };
         let recorder = Recorder::start(&output, options, &super::command_line(), names, trigger);
         let recorder = recorder.map_err(|e| e.to_string())?;
-        err!("{}", live::shortfalls(&recorder));
+        err!("{}", recording::shortfalls(&recorder));
         Ok(move || ended(recorder, &until, &output, &options))
     })
 }
@@ -187,7 +187,7 @@ fn ended(mut recorder: Recorder, until: &[Condition], output: &Path, options: &O
             say_recorded(&progress.to_string(), output, options);
             status
         }
-        Err(why) => outcome::fail(format!("{file}: {}", live::failed(&why, progress))),
+        Err(why) => outcome::fail(format!("{file}: {}", recording::failed(&why, progress))),
     }
 }
 
@@ -247,7 +247,8 @@ fn running(args: &Args, options: Options) -> u8 {
     let mut begun = false;
     let done = ctl::find(&args.router).and_then(|stream| {
         let mut client = Client::new(stream).map_err(lost)?;
-        let order = format!("start {}\n{}", live::options_to_words(&options, &args.until), file.display());
+        let order =
+            format!("start {}\n{}", recording::options_to_words(&options, &args.until), file.display());
         let said = client.write(RECORDING, &order)?;
         err!("{said}{}", if said.is_empty() || said.ends_with('\n') { "" } else { "\n" });
         begun = true;
