@@ -4,9 +4,9 @@
 //! The input is patterns, one a line, then a zero byte and the packet, whose first byte says where its headers begin.
 #![no_main]
 
+use element::args::Names;
 use elements::classify::language::{parse, words};
 use elements::classify::program::{Input, Program};
-use element::args::Names;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -14,7 +14,8 @@ fuzz_target!(|data: &[u8]| {
         interface([0, 0, 0xc0, 0xae, 0x67, 0xef], [18, 26, 4, 24]),
         interface([0, 0, 0xc0, 0x4f, 0x71, 0xef], [18, 26, 7, 1]),
     ];
-    let mut router = Accounted::new(include_str!("../../conf/ip-router.click"), 32).expect("the standard router");
+    let mut router =
+        Accounted::new(include_str!("../../conf/ip-router.click"), 32).expect("the standard router");
     for (at, frame) in frames_of(data, &interfaces) {
         router.inject(at, &frame);
     }

@@ -2,6 +2,8 @@
 //! Finds the commands in what a client sends. Each byte is looked at once, however the bytes are cut into pieces, so a
 //! client pays for what it makes the router read.
 
+use zeroize::Zeroize as _;
+
 /// The longest command line, in bytes.
 pub(super) const LINE_MAX: usize = 64 << 10;
 /// The longest command line of a client that has yet to show its token.
@@ -40,7 +42,7 @@ enum Needs {
     Until(usize),
 }
 
-/// Bytes received and not yet obeyed.
+/// Bytes received and not yet obeyed. What is done with is erased: keys may be among it.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
@@ -76,6 +78,7 @@ impl Input {
         }
         let gone = std::mem::take(&mut self.start);
         self.bytes.drain(..gone);
+        self.bytes.spare_capacity_mut()[..gone].zeroize();
         self.seen -= gone;
         if let Some(Pending { needs: Needs::Until(line), .. }) = &mut self.pending {
             *line -= gone;
@@ -113,6 +116,7 @@ impl Input {
 
     fn done_with(&mut self, end: usize) {
         self.swallow_lf = end == self.bytes.len() && self.bytes.last() == Some(&b'\r');
+        self.bytes[self.start..end].zeroize();
         (self.start, self.seen) = (end, end);
         if end == self.bytes.len() {
             self.bytes.clear();

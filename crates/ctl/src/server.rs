@@ -19,6 +19,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
+use zeroize::Zeroize as _;
 
 use crate::lock;
 use crate::places::{Listener, Peer, Stream};
@@ -404,7 +405,8 @@ impl<'a> Conversation<'a> {
     fn converse(&mut self) -> io::Result<()> {
         let handlers = self.common.service.handlers(&self.common.spent_ns);
         let mut handlers = Watched { handlers, common: self.common, peer: self.peer.0.clone(), grown: 0 };
-        let mut bytes = [0; 4096];
+        // Not on the stack, where keys would stay that a client has written.
+        let mut bytes = vec![0; 4096];
         loop {
             let before = element::clock::thread_cpu_ns();
             self.obey(&mut handlers)?;
@@ -414,7 +416,10 @@ impl<'a> Conversation<'a> {
             self.common.pay(element::clock::thread_cpu_ns().saturating_sub(before));
             match self.receive(&mut bytes) {
                 Ok(0) => self.session.end(),
-                Ok(n) => self.session.receive(&bytes[..n]),
+                Ok(n) => {
+                    self.session.receive(&bytes[..n]);
+                    bytes[..n].zeroize();
+                }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 // It is told once; what came before can still be read.
                 Err(e) if e.kind() == ErrorKind::ConnectionReset && !self.reset => self.reset = true,

@@ -36,7 +36,8 @@ type Companion = Arc<dyn Fn(&Control, &[usize], &Receiver<()>) + Send + Sync>;
 /// A router ready to run, running, or stopped.
 pub struct Router {
     runtime: Arc<Runtime>,
-    shared: Arc<Shared>,
+    /// The configuration, unless the router runs: others may take its place then, and it is not to outlive them.
+    shared: Option<Arc<Shared>>,
     workers: Vec<Worker>,
     cores: Vec<usize>,
     left: Vec<usize>,
@@ -67,7 +68,7 @@ impl Router {
         let (shared, mut workers) = runtime.construct(graph, None, &runtime.clock)?;
         workers.iter_mut().for_each(|w| in_lines(|| w.fuse(registry)));
         runtime.set_current(&shared);
-        Ok(Router { runtime, shared, workers, cores, left: Vec::new(), companions: Vec::new() })
+        Ok(Router { runtime, shared: Some(shared), workers, cores, left: Vec::new(), companions: Vec::new() })
     }
 
     /// The handle by which other threads read, write and stop this router.
@@ -77,7 +78,7 @@ impl Router {
 
     /// What is known of the router: elements, plan, flat text.
     pub fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        self.shared.as_ref().expect("who runs the router has it alone")
     }
 
     /// The chains of elements that run as one pass, on any worker.
@@ -92,9 +93,10 @@ impl Router {
         }
         let placer = self.runtime.placer().cloned();
         placer.iter().for_each(|placer| placer.set_running(&self.runtime, true));
+        self.shared = None;
         self.run_workers();
         placer.iter().for_each(|placer| placer.set_running(&self.runtime, false));
-        self.shared = self.runtime.current();
+        self.shared = Some(self.runtime.current());
     }
 
     /// Changes the router while it does not run: its workers may be replaced by others, of the configuration that is the current one
@@ -102,7 +104,7 @@ impl Router {
     pub fn change<R>(&mut self, f: impl FnOnce(&Arc<Runtime>, &Clock, &mut Vec<Worker>) -> R) -> R {
         let clock = self.workers[0].clock.clone();
         let done = f(&self.runtime, &clock, &mut self.workers);
-        self.shared = self.runtime.current();
+        self.shared = Some(self.runtime.current());
         done
     }
 
@@ -175,7 +177,7 @@ impl Router {
         match std::thread::Builder::new().name(name.into()).spawn(body) {
             Ok(thread) => Some((workers_run, thread)),
             Err(why) => {
-                self.shared.print(&format!("nobody watches the workers: {why}"));
+                self.runtime.current().print(&format!("nobody watches the workers: {why}"));
                 None
             }
         }
@@ -190,9 +192,10 @@ impl Router {
     /// the first multiprocessor systems had. For experiments that show what it costs; the handler `big_lock` counts.
     pub fn lock_all_processing(&mut self) {
         let lock = self
-            .shared
+            .shared()
             .big_lock
-            .get_or_init(|| sync::lock::naming(BIG_LOCK, || Arc::new(AdaptiveLock::new(()))));
+            .get_or_init(|| sync::lock::naming(BIG_LOCK, || Arc::new(AdaptiveLock::new(()))))
+            .clone();
         self.workers.iter_mut().for_each(|w| w.big_lock = Some(lock.clone()));
     }
 
@@ -219,13 +222,13 @@ impl Router {
     /// Runs one worker on the calling thread until something stops the router, and the others not at all: for tests and tools
     /// that ask what a worker touches.
     pub fn run_alone(&mut self, worker: usize) {
-        self.shared.mailboxes[worker].set_open(true);
+        self.shared().mailboxes[worker].set_open(true);
         self.workers[worker].run();
     }
 
     /// State of type `T` that the element of this name provides.
     pub fn provided<T: Send + Sync + 'static>(&self, name: &str) -> Option<Arc<T>> {
-        self.shared.provided(self.shared.lookup(name, None)?)?.downcast().ok()
+        self.shared().provided(self.shared().lookup(name, None)?)?.downcast().ok()
     }
 
     /// Reads a handler while the router does not run.
@@ -233,9 +236,9 @@ impl Router {
     /// # Errors
     /// See [`HandlerError`].
     pub fn read(&mut self, name: &str, param: &str) -> Result<String, HandlerError> {
-        let target = self.shared.resolve(name, None)?;
+        let target = self.shared().resolve(name, None)?;
         readable(&target)?;
-        let mut answers = self.shared.answering(&target, false);
+        let mut answers = self.shared().answering(&target, false);
         answers.retain(|w| !self.left.contains(w));
         if answers.is_empty() {
             return Err(HandlerError::failed(
@@ -251,7 +254,8 @@ impl Router {
     /// # Errors
     /// See [`HandlerError`].
     pub fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
-        write(&self.shared, &mut self.workers, None, name, value)
+        let shared = self.shared().clone();
+        write(&shared, &mut self.workers, None, name, value)
     }
 
     /// Stops the router when it has run for `limit` from now, by its own clock, simulated or real.
@@ -268,7 +272,7 @@ impl Router {
 
     /// Lets a stopped router run again.
     pub fn resume(&mut self) {
-        self.shared.stopped.store(false, Ordering::Relaxed);
+        self.shared().stopped.store(false, Ordering::Relaxed);
     }
 
     /// Processor time of each worker while the router ran, in nanoseconds.

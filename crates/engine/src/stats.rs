@@ -135,13 +135,6 @@ impl Control {
     }
 }
 
-impl Shared {
-    /// Whether both are placements of one configuration.
-    pub fn is_of_one_configuration(&self, other: &Shared) -> bool {
-        Arc::ptr_eq(&self.lineage, &other.lineage)
-    }
-}
-
 impl Worker {
     /// Copies this worker's counters.
     fn tell_stats(&mut self, into: &mut WorkerSample) {

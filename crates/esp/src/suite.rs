@@ -20,7 +20,8 @@ use aes::cipher::{
 use aes::{Aes128, Aes192, Aes256};
 use arrayvec::ArrayVec;
 use des::TdesEde3;
-use gcm::{Erased, Job};
+use erase::Erased;
+use gcm::Job;
 use hmac::{Hmac, Mac};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};

@@ -31,12 +31,10 @@
 //! compared as a whole. The fallback, `ring`, makes the same promise.
 //!
 //! # Keys in memory
-//! A key is overwritten with zeros when it is dropped, those of the fallback included ([`Erased`], since `ring` offers no way). Copies of round keys in registers
-//! and in the stack of a function that has returned are not overwritten.
+//! A key is overwritten with zeros when it is dropped, those of the fallback included (by `erase::Erased`, since `ring` offers no way). Making a key leaves copies on the stack: wrap it in
+//! `erase::apart`. Copies of round keys in registers, and on the stack of a function that has sealed or opened, are not overwritten.
 #![warn(clippy::undocumented_unsafe_blocks)]
 
-#[allow(unsafe_code)]
-mod erased;
 mod job;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
@@ -44,7 +42,6 @@ mod kernel;
 mod key;
 mod portable;
 
-pub use erased::Erased;
 pub use job::{Job, open, seal};
 pub use key::{Forged, Implementation, Key, KeyError};
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fallback, which runs on every processor: `ring`, packet by packet.
 
+use erase::Erased;
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
 
-use crate::{Erased, Job, TAG_LEN};
+use crate::{Job, TAG_LEN};
 
 pub(crate) struct Key(Erased<LessSafeKey>);
 

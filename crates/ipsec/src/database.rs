@@ -241,8 +241,7 @@ impl Database {
         }
         let same = before.as_ref().filter(|before| before.has_keys_of(&config));
         let reader = self.domain.register("ipsec");
-        let association =
-            Arc::new(self.make(config, same.map(Predecessor::from), now_ns, writer.made + 1)?);
+        let association = self.make(config, same.map(Predecessor::from), now_ns, writer.made + 1)?;
         let count = writer.associations.len() + 1;
         self.associations.make_room(count, &reader, |(id, _)| hash(*id))?;
         self.associations.change(hash(id), &reader, |entries| {
@@ -270,16 +269,18 @@ impl Database {
         before: Option<Predecessor<'_>>,
         now_ns: u64,
         generation: u64,
-    ) -> Result<Association, SaError> {
+    ) -> Result<Arc<Association>, SaError> {
         // The same keys go on: no packet passes twice, and no number is used twice.
         if let Some(before) = before {
             config.progress = before.progress(&config);
         }
-        let mut association = Association::new(config, self.workers(), now_ns, generation)?;
-        if let Some(before) = before {
-            before.hand_over(&mut association);
-        }
-        Ok(association)
+        erase::apart(|| {
+            let mut association = Association::new(config, self.workers(), now_ns, generation)?;
+            if let Some(before) = before {
+                before.hand_over(&mut association);
+            }
+            Ok(Arc::new(association))
+        })
     }
 
     /// Notes what some associations need and others do not.

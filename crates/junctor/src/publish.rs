@@ -205,7 +205,7 @@ impl Gathered {
     /// Another configuration or placement has come.
     fn renew(&mut self, shared: Arc<Shared>) {
         // The same elements, differently placed, are the same configuration.
-        let again = self.of.as_ref().is_some_and(|(of, _)| of.is_of_one_configuration(&shared));
+        let again = self.of.as_ref().is_some_and(|(of, _)| of.is_same_configuration(&shared));
         self.configurations += u64::from(!again);
         let object = |kind: &str, name: &str, detail: &str| Object {
             kind: kind.into(),

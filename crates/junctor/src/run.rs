@@ -7,7 +7,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
-use engine::{Control, HandlerError, Options, Router, Shared};
+use engine::{Control, HandlerError, Options, Router};
 
 use crate::config::Source;
 use crate::keeper::{self, Keeper, Offered};
@@ -263,14 +263,17 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
     {
         return outcome::fail(format!("{file}: {why}"));
     }
-    let begun_as = router.shared().clone();
+    let begun_as = router.shared().lineage().clone();
     let keeper = Keeper::new(args, router.control(), &graph, own);
+    let is_empty = graph.elements.is_empty();
+    // Another configuration may come; what this one says, keys among it, does not outlive it here.
+    drop((loaded, graph));
     if args.allow_reconfigure {
         router.control().allow_reconfigure(keeper.by_handler());
     }
     let mut beside = exit::SUCCESS;
     if !args.quit {
-        if graph.elements.is_empty() {
+        if is_empty {
             warn_of_nothing(args, form);
         } else {
             let recording = Arc::new(Live::new(router.control(), crate::profile::command_line()));
@@ -320,11 +323,11 @@ pub(crate) fn execute_beside<E: FnOnce() -> u8>(
 
 /// Adds a line for each element whose packets are not accounted for, and one for the whole router. A configuration that came later
 /// has counters of two, so it has no account.
-fn account(router: &Router, begun_as: &Shared, file: &str) -> std::io::Result<()> {
+fn account(router: &Router, begun_as: &Arc<()>, file: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
     let (shared, report) = (router.shared(), router.report());
-    if !router.left_behind().is_empty() || !shared.is_of_one_configuration(begun_as) {
+    if !router.left_behind().is_empty() || !Arc::ptr_eq(shared.lineage(), begun_as) {
         return writeln!(file, "no account");
     }
     for wrong in report.unaccounted(shared) {

@@ -347,7 +347,7 @@ impl Session {
         // All that the workers before it have seen.
         (0..2).for_each(|_| self.tick());
         let shared = self.begin()?;
-        let text = match before.is_of_one_configuration(&shared) || before.flat() == shared.flat() {
+        let text = match before.is_same_configuration(&shared) || before.flat() == shared.flat() {
             false => {
                 "another configuration has come (hot swap); it is seen from now on, but what happened while it came was not seen"
             }

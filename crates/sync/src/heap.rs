@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A heap that gives what workers own whole cache lines.
+//! The program's heap: what workers own has cache lines of its own, and what is freed is erased.
 //!
+//! # Whole lines
 //! Each worker has its own instance of an element, and instances are small boxes that point to small vectors. An ordinary allocator packs them side
 //! by side in steps of 16 bytes. A counter of one worker then shares a line with a setting that the other reads for every batch, and the line travels
 //! to and fro (false sharing). Padding each such type would have to be remembered in hundreds of places, and does not reach what a `Vec` inside it
@@ -13,6 +14,12 @@
 //! What lies within *one* allocation (a vector of workers' counters) is not parted by this: that takes
 //! [`CachePadded`](crate::padded::CachePadded) or [`PerCore`](crate::percore::PerCore). `crates/junctor/tests/lines.rs`
 //! looks for both: it compares the lines that each worker of a router changes.
+//!
+//! # What is freed is erased
+//! A router holds keys. They come as text: in a configuration, in a command, in a daemon's message. On its way such a text is copied by growing
+//! vectors, words and formatted strings, and each of these would have to erase itself. So the heap overwrites each block that it takes back. Blocks
+//! of [`OWN_MAPPING`] bytes and more are mappings of their own: they grow without being copied, and leave memory at once when they are freed.
+//! Packets cost nothing more: no packet is allocated or freed.
 
 use std::{
     alloc::{GlobalAlloc, Layout},
@@ -20,6 +27,10 @@ use std::{
     ptr,
 };
 
+/// From this size on, a block is a mapping of its own.
+pub const OWN_MAPPING: usize = 1 << 20;
+/// What the kernel aligns a mapping to, at least.
+const PAGE: usize = 4096;
 /// What is given out at a time: a pair of 64-byte cache lines, because x86 processors fetch the second with the first.
 pub const LINE: usize = 128;
 /// What the C library keeps before a block.
@@ -56,7 +67,7 @@ impl Drop for Restore {
     }
 }
 
-/// The C library's heap, with whole lines for what is allocated [`in_lines`].
+/// The C library's heap, with whole lines for what is allocated [`in_lines`]. What is freed is erased.
 #[derive(Debug)]
 pub struct LineHeap;
 
@@ -68,6 +79,53 @@ impl LineHeap {
         // SAFETY: `align` is a power of two and a multiple of a pointer's size; the result is ours to look at.
         let failed = unsafe { libc::posix_memalign(&mut block, align.max(NATURAL), size) };
         if failed == 0 { block.cast() } else { ptr::null_mut() }
+    }
+
+    /// Whether blocks of this layout are mappings of their own.
+    #[inline]
+    fn is_mapped(size: usize, align: usize) -> bool {
+        size >= OWN_MAPPING && align <= PAGE && !cfg!(miri)
+    }
+
+    /// A block of zeros on pages of its own.
+    ///
+    /// # Safety
+    /// As [`GlobalAlloc::alloc`].
+    #[cold]
+    unsafe fn map(size: usize) -> *mut u8 {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at a place that the kernel chooses touches nothing that is there.
+        let block = unsafe { libc::mmap(ptr::null_mut(), size, access, kind, -1, 0) };
+        if block == libc::MAP_FAILED { ptr::null_mut() } else { block.cast() }
+    }
+
+    /// The same block with another size. What goes on is not copied: its pages move.
+    ///
+    /// # Safety
+    /// As [`GlobalAlloc::realloc`]; the block is mapped, and so is one of the new size.
+    #[cold]
+    unsafe fn remap(block: *mut u8, size: usize, new: usize) -> *mut u8 {
+        // SAFETY: the mapping belongs to the caller, who uses only the result.
+        let block = unsafe { libc::mremap(block.cast(), size, new, libc::MREMAP_MAYMOVE) };
+        if block == libc::MAP_FAILED { ptr::null_mut() } else { block.cast() }
+    }
+
+    /// Overwrites a block in a way that the compiler does not leave out.
+    ///
+    /// # Safety
+    /// The block has so many bytes, and nobody uses it any more.
+    #[inline]
+    unsafe fn erase(block: *mut u8, size: usize) {
+        #[cfg(not(miri))]
+        // SAFETY: the caller's promise.
+        unsafe {
+            libc::explicit_bzero(block.cast(), size);
+        }
+        #[cfg(miri)]
+        // SAFETY: the caller's promise.
+        unsafe {
+            ptr::write_bytes(block, 0, size);
+        }
     }
 
     /// # Safety
@@ -85,14 +143,16 @@ impl LineHeap {
     }
 }
 
-// SAFETY: every block comes from `malloc`, `calloc`, `realloc` or `posix_memalign`, is at least as large and aligned as its
-// layout asks, and goes back by `free`, which takes blocks of them all.
+// SAFETY: every block is at least as large and aligned as its layout asks. The layout says where it comes from and goes back to: `mmap` and
+// `munmap`, or `malloc`, `calloc` or `posix_memalign` and `free`, which takes blocks of them all.
 unsafe impl GlobalAlloc for LineHeap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise: a layout of non-zero size.
         unsafe {
-            if INSIDE.get() {
+            if Self::is_mapped(layout.size(), layout.align()) {
+                Self::map(layout.size())
+            } else if INSIDE.get() {
                 Self::in_lines(layout)
             } else if layout.align() <= NATURAL {
                 libc::malloc(layout.size()).cast()
@@ -106,6 +166,9 @@ unsafe impl GlobalAlloc for LineHeap {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as in `alloc`; what is zeroed is the block just made.
         unsafe {
+            if Self::is_mapped(layout.size(), layout.align()) {
+                return Self::map(layout.size());
+            }
             if layout.align() <= NATURAL {
                 if !INSIDE.get() {
                     return libc::calloc(layout.size(), 1).cast();
@@ -126,12 +189,12 @@ unsafe impl GlobalAlloc for LineHeap {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let inside = INSIDE.get();
+        let (old, align) = (layout.size(), layout.align());
         // SAFETY: `block` is of this heap and has `layout`; `size` is not zero and does not overflow when rounded up to
         // the alignment: the caller's promise.
         unsafe {
-            if !inside && layout.align() <= NATURAL {
-                return libc::realloc(block.cast(), size).cast();
+            if Self::is_mapped(old, align) && Self::is_mapped(size, align) {
+                return Self::remap(block, old, size);
             }
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {
@@ -143,9 +206,16 @@ unsafe impl GlobalAlloc for LineHeap {
     }
 
     #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
-        // SAFETY: the caller's promise: a block of this heap.
-        unsafe { libc::free(block.cast()) };
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise: a block of this heap with this layout.
+        unsafe {
+            if Self::is_mapped(layout.size(), layout.align()) {
+                libc::munmap(block.cast(), layout.size());
+            } else {
+                Self::erase(block, layout.size());
+                libc::free(block.cast());
+            }
+        }
     }
 }
 
@@ -193,6 +263,57 @@ mod tests {
                     }
                 };
                 if inside { in_lines(run) } else { run() }
+            }
+        }
+    }
+
+    /// What is in this process's memory at these addresses, or nothing if no memory is there. The kernel reads it: nobody may look at freed blocks by reference.
+    fn bytes_at(block: *mut u8, len: usize) -> Option<Vec<u8>> {
+        use std::os::unix::fs::FileExt as _;
+        let mut bytes = vec![0; len];
+        let memory = std::fs::File::open("/proc/self/mem").expect("procfs");
+        memory.read_exact_at(&mut bytes, block as u64).ok().map(|()| bytes)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it looks at memory from outside")]
+    fn what_is_freed_is_erased() {
+        const MARK: [u8; 8] = [0xa5, 0x5a, 0xc3, 0x3c, 0x96, 0x69, 0xf0, 0x0f];
+        let heap = LineHeap;
+        for inside in [false, true] {
+            for (size, align) in
+                [(400, 8), (4096, 64), (OWN_MAPPING - 8, 8), (OWN_MAPPING, 8), (3 << 20, 4096)]
+            {
+                let layout = |size| Layout::from_size_align(size, align).expect("a layout");
+                let marked = |layout: Layout| {
+                    // SAFETY: not empty; all bytes written are within it.
+                    unsafe {
+                        let block = if inside { in_lines(|| heap.alloc(layout)) } else { heap.alloc(layout) };
+                        (0..layout.size() / 8).for_each(|i| block.add(8 * i).cast::<[u8; 8]>().write(MARK));
+                        block
+                    }
+                };
+                let is_left = |block, size| {
+                    let bytes = bytes_at(block, size).unwrap_or_default();
+                    bytes.chunks_exact(8).any(|word| word == MARK)
+                };
+                let block = marked(layout(size));
+                assert!(is_left(block, size), "the test sees what is there");
+                // SAFETY: allocated above with this layout.
+                unsafe { heap.dealloc(block, layout(size)) };
+                assert!(!is_left(block, size), "freed: {size} {align} {inside}");
+                for other in [size / 2, size + OWN_MAPPING] {
+                    let block = marked(layout(size));
+                    // SAFETY: allocated above with this layout, and freed with that of its new size.
+                    unsafe {
+                        let new = heap.realloc(block, layout(size), other);
+                        let same = size.min(other) / 8;
+                        assert!((0..same).all(|i| new.add(8 * i).cast::<[u8; 8]>().read() == MARK));
+                        assert!(new == block || !is_left(block, size), "moved: {size} {align} {inside}");
+                        heap.dealloc(new, layout(other));
+                        assert!(!is_left(new, other), "moved and freed: {size} {align} {inside}");
+                    }
+                }
             }
         }
     }

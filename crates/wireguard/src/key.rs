@@ -7,10 +7,9 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use curve25519_dalek::MontgomeryPoint;
+use erase::apart;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use zeroize::{Zeroize as _, ZeroizeOnDrop, Zeroizing};
-
-use crate::erase::apart;
 
 /// Bytes of every key.
 pub const KEY_LEN: usize = 32;
@@ -26,14 +25,12 @@ pub struct BadKey;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PublicKey(pub [u8; KEY_LEN]);
 
-/// A private or preshared key. It is overwritten when it is dropped, and no text shows it by accident.
-#[derive(Clone)]
-pub struct Secret(Zeroizing<[u8; KEY_LEN]>);
+/// A private or preshared key. It is overwritten when it is dropped, and no text shows it by accident. It lies on the heap: what is moved leaves no copy.
+pub struct Secret(Box<Zeroizing<[u8; KEY_LEN]>>);
 
 impl ZeroizeOnDrop for Secret {}
 
-fn decode(text: &str) -> Result<Zeroizing<[u8; KEY_LEN]>, BadKey> {
-    let mut bytes = Zeroizing::new([0; KEY_LEN]);
+fn decode(text: &str, bytes: &mut [u8; KEY_LEN]) -> Result<(), BadKey> {
     if text.len() != TEXT_LEN {
         return Err(BadKey);
     }
@@ -43,14 +40,17 @@ fn decode(text: &str) -> Result<Zeroizing<[u8; KEY_LEN]>, BadKey> {
         Ok(KEY_LEN) => bytes.copy_from_slice(&room[..KEY_LEN]),
         _ => return Err(BadKey),
     }
-    Ok(bytes)
+    Ok(())
 }
 
 impl FromStr for PublicKey {
     type Err = BadKey;
 
     fn from_str(text: &str) -> Result<Self, BadKey> {
-        decode(text).map(|bytes| PublicKey(*bytes))
+        let mut bytes = [0; KEY_LEN];
+        // It may be a secret that stands in a wrong place.
+        apart(|| decode(text, &mut bytes))?;
+        Ok(PublicKey(bytes))
     }
 }
 
@@ -70,14 +70,26 @@ impl FromStr for Secret {
     type Err = BadKey;
 
     fn from_str(text: &str) -> Result<Self, BadKey> {
-        decode(text).map(Secret)
+        let mut made = Secret::zero();
+        apart(|| decode(text, &mut made.0))?;
+        Ok(made)
     }
 }
 
 impl Secret {
-    /// These bytes.
+    fn zero() -> Secret {
+        Secret(Box::new(Zeroizing::new([0; KEY_LEN])))
+    }
+
+    /// These bytes. They have passed the stack: what calls it with a secret runs [`apart`].
     pub fn new(bytes: [u8; KEY_LEN]) -> Secret {
-        Secret(Zeroizing::new(bytes))
+        Secret::of(&bytes)
+    }
+
+    fn of(bytes: &[u8; KEY_LEN]) -> Secret {
+        let mut made = Secret::zero();
+        made.0.copy_from_slice(bytes);
+        made
     }
 
     /// A fresh private key from the operating system's randomness.
@@ -85,12 +97,13 @@ impl Secret {
     /// # Errors
     /// The system has none.
     pub fn generate() -> Result<Secret, ring::error::Unspecified> {
-        let mut bytes = Zeroizing::new([0; KEY_LEN]);
-        SystemRandom::new().fill(&mut *bytes)?;
+        let mut made = Secret::zero();
+        let bytes = &mut *made.0;
+        SystemRandom::new().fill(&mut **bytes)?;
         // The form in which Curve25519 takes scalars (RFC 7748, 5), as 'wg genkey' prints them.
         bytes[0] &= 248;
         bytes[31] = bytes[31] & 127 | 64;
-        Ok(Secret(bytes))
+        Ok(made)
     }
 
     /// Its bytes.
@@ -105,19 +118,25 @@ impl Secret {
 
     /// It as a text, for who asks for it: a file of `junctor init`.
     pub fn reveal(&self) -> String {
-        STANDARD.encode(*self.0)
+        STANDARD.encode(**self.0)
     }
 
     /// The public key that belongs to this private one.
     pub fn public(&self) -> PublicKey {
-        apart(|| PublicKey(MontgomeryPoint::mul_base_clamped(*self.0).to_bytes()))
+        apart(|| PublicKey(MontgomeryPoint::mul_base_clamped(**self.0).to_bytes()))
     }
 
     /// What this private key and a public one make together (X25519). `None` for a public key of low order: it makes zeros with every private key
     /// (RFC 7748, 6.1), so everybody would know the secret.
     pub(crate) fn with(&self, other: &PublicKey) -> Option<Secret> {
-        let made = Secret::new(MontgomeryPoint(other.0).mul_clamped(*self.0).to_bytes());
+        let made = apart(|| Secret::new(MontgomeryPoint(other.0).mul_clamped(**self.0).to_bytes()));
         (!made.is_zero()).then_some(made)
+    }
+}
+
+impl Clone for Secret {
+    fn clone(&self) -> Secret {
+        Secret::of(&self.0)
     }
 }
 

@@ -32,7 +32,6 @@ pub mod config;
 pub mod cookie;
 pub mod device;
 pub mod endpoint;
-mod erase;
 pub mod gate;
 pub mod key;
 pub mod limits;

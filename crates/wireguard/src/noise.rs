@@ -12,7 +12,7 @@
 //! with `snow`.
 //!
 //! Every secret here is erased when it is dropped: [`Secret`], [`Zeroizing`], and the states of hash and cipher. Secrets that live on do so on the heap, so that moving their owner copies none.
-//! What the compiler leaves on the stack is overwritten by [`apart`](crate::erase::apart).
+//! What the compiler leaves on the stack is overwritten by [`apart`](erase::apart).
 
 use blake2::{Blake2s256, Digest as _};
 use chacha20poly1305::aead::AeadInPlace as _;

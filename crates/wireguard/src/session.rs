@@ -5,8 +5,8 @@ use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use erase::Erased;
 use esp::replay::{Refused, Window};
-use gcm::Erased;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey};
 
 use crate::limits::{REJECT_AFTER, REJECT_AFTER_MESSAGES};

@@ -11,13 +11,13 @@ use sync::rcu::Reader;
 use crate::cookie::Mac;
 use crate::device::Device;
 use crate::endpoint::{Endpoint, Outer};
-use crate::erase::apart;
 use crate::gate::Verdict;
 use crate::limits::{COOKIE, INITIATION_GAP, SECOND};
 use crate::message::{self, Cookie, DATA_HEADER_LEN, Data, Initiation, Message, Response, TAG_LEN};
 use crate::noise::{self, Parties};
 use crate::peer::{Outstanding, Peer, State, place_of};
 use crate::session::Session;
+use erase::apart;
 
 /// Why a handshake message leads to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A library that is loaded into a key daemon before the C library (`LD_PRELOAD`). The daemon's netlink sockets of NETLINK_XFRM become connections to the Unix socket that
-//! `JUNCTOR_XFRM` names, where Junctor answers as the kernel would ([`junctor-xfrm`](../junctor_xfrm/index.html)).
+//! `JUNCTOR_XFRM` names, where Junctor answers as the kernel would ([`xfrm`](../xfrm/index.html)).
 //!
 //! ```text
 //! JUNCTOR_XFRM=/run/junctor/xfrm LD_PRELOAD=libjunctor_xfrm.so charon-systemd

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ipsec::Database;
-use junctor_xfrm::layout::message;
-use junctor_xfrm::netlink::{Builder, flag};
-use junctor_xfrm::{Local, Server};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sync::rcu::{Domain, Limits};
+use xfrm::layout::message;
+use xfrm::netlink::{Builder, flag};
+use xfrm::{Local, Server};
 
 /// What says what the server's thread does, as soon as it has its name.
 fn stat() -> File {

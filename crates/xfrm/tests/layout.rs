@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use junctor_xfrm::layout::SHAPES;
+use xfrm::layout::SHAPES;
 
 #[test]
 fn structures_are_those_of_the_c_header() {

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ipsec::text::{parse_association, parse_policy};
 use ipsec::{AssociationConfig, Database, Id, Policy};
-use junctor_xfrm::layout::{self, AeventId, Sa, SaId, Spi, SpiInfo, attribute, message};
-use junctor_xfrm::netlink::{Attributes, Builder, Messages, control, flag};
-use junctor_xfrm::{
+use sync::rcu::{Domain, Limits};
+use xfrm::layout::{self, AeventId, Sa, SaId, Spi, SpiInfo, attribute, message};
+use xfrm::netlink::{Attributes, Builder, Messages, control, flag};
+use xfrm::{
     Carried, Client, Found, Kernel as _, Local, answer, config_of, policy_of, put_association, put_policy,
 };
-use sync::rcu::{Domain, Limits};
 
 const GCM: &str = "src 192.0.2.1 dst 198.51.100.1 proto esp spi 0x100 reqid 7 mode tunnel replay-window 1024 \
                    aead rfc4106(gcm(aes)) 0x000102030405060708090a0b0c0d0e0f10111213 128";
@@ -46,7 +46,7 @@ impl Bench {
         let datagrams: Vec<_> =
             answer.datagrams.into_iter().chain(answer.dump.into_iter().flatten()).collect();
         let messages = datagrams.iter().flat_map(|datagram| Messages(datagram));
-        let reply = |message: junctor_xfrm::netlink::Message<'_>| {
+        let reply = |message: xfrm::netlink::Message<'_>| {
             assert_eq!((message.sequence, message.port), (9, 4242));
             (message.kind, message.body.to_vec())
         };

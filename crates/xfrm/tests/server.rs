@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipsec::{Database, Event, Heard, Id, Reached};
-use junctor_xfrm::layout::{Expire, Spi, message};
-use junctor_xfrm::netlink::{Builder, Bytes, Messages, control, flag};
-use junctor_xfrm::{Client, Local, Server, hello};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use sync::rcu::{Domain, Limits};
+use xfrm::layout::{Expire, Spi, message};
+use xfrm::netlink::{Builder, Bytes, Messages, control, flag};
+use xfrm::{Client, Local, Server, hello};
 
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 

@@ -41,7 +41,7 @@ impl Configured {
     /// It contradicts itself, or there is one of the same identity.
     pub fn add(&mut self, config: AssociationConfig) -> Result<(), Error> {
         super::check(&config)?;
-        drop(esp::Sa::new(&config.esp)?);
+        erase::apart(|| esp::Sa::new(&config.esp).map(drop))?;
         let id = config.id();
         match self.associations.entry(id) {
             btree_map::Entry::Occupied(_) => return Err(Error::Exists(id)),
@@ -191,7 +191,7 @@ impl Database {
             groups.extend(Group::of_association(&association.config));
             self.note_kind(&association);
             writer.reserved.remove(&association.id());
-            writer.enter(&Arc::new(association));
+            writer.enter(&association);
         }
         for key in change.policies_gone {
             if let Some(rule) = writer.rules.remove(&key) {
@@ -220,7 +220,7 @@ impl Database {
         come: Vec<AssociationConfig>,
         others: &[Arc<Association>],
         now_ns: u64,
-    ) -> Result<Vec<Association>, Error> {
+    ) -> Result<Vec<Arc<Association>>, Error> {
         let goes = gone.iter().filter_map(|id| writer.associations.get(id));
         let mut moved: HashMap<_, Predecessor<'_>> = HashMap::new();
         for one in others.iter().chain(goes) {

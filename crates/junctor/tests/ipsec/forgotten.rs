@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A deleted association, with the key and the salt that it was made from, is soon gone from the memory of a router, though nothing else is changed.
+//! What is deleted is soon gone from the memory of a router, though nothing else is changed: keys, the schedules made of them, and the texts that they came as.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use lab::process::Process;
 use lab::rig::wait_for;
 use regex::bytes::Regex;
@@ -41,26 +43,88 @@ fn is_in_memory(pid: u32, wanted: &[u8]) -> bool {
     })
 }
 
+/// A router with a control socket.
+struct Router {
+    process: Process,
+    socket: String,
+    _files: tempfile::TempDir,
+}
+
+impl Router {
+    fn of(text: &str) -> Router {
+        let files = tempfile::tempdir().unwrap();
+        let [socket, config] = ["socket", "config"].map(|name| files.path().join(name).display().to_string());
+        std::fs::write(&config, text).unwrap();
+        let mut run = Command::new(JUNCTOR);
+        run.args(["run", "--allow-reconfigure", "--control", &socket, &config]);
+        let process = Process::spawn(run, "junctor run".into()).unwrap();
+        let router = Router { process, socket, _files: files };
+        wait_for("the router", PATIENCE, || router.try_ctl(&["version"]).is_ok()).unwrap();
+        router
+    }
+
+    fn try_ctl(&self, words: &[&str]) -> Result<(), Output> {
+        let output =
+            Command::new(JUNCTOR).args(["ctl", "--socket", &self.socket]).args(words).output().unwrap();
+        if output.status.success() { Ok(()) } else { Err(output) }
+    }
+
+    fn ctl(&self, words: &[&str]) {
+        self.try_ctl(words).unwrap();
+    }
+
+    fn knows(&self, wanted: &[u8]) -> bool {
+        is_in_memory(self.process.id(), wanted)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[test]
 fn a_deleted_association_leaves_memory() {
-    let files = tempfile::tempdir().unwrap();
-    let socket = files.path().join("socket").display().to_string();
-    let mut run = Command::new(JUNCTOR);
-    run.args(["run", "--control", &socket, "-e", TEXT]);
-    let router = Process::spawn(run, "junctor run".into()).unwrap();
-    let ctl = |words: &[&str]| {
-        let output = Command::new(JUNCTOR).args(["ctl", "--socket", &socket]).args(words).output().unwrap();
-        output.status.success().then_some(()).ok_or(output)
-    };
-    wait_for("the router", PATIENCE, || ctl(&["version"]).is_ok()).unwrap();
-    let hex: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
+    let router = Router::of(TEXT);
     let id = "src 192.0.2.1 dst 192.0.2.2 spi 0x100";
-    let is_known = || is_in_memory(router.id(), &KEY);
-    let add = format!("{id} mode transport aead aes-gcm 0x{hex} 128");
+    // Round keys begin with the key; the salt is elsewhere.
+    let is_known = || router.knows(&KEY[..16]);
+    let add = format!("{id} mode transport aead aes-gcm 0x{} 128", hex(&KEY));
     for _ in 0..2 {
-        ctl(&["db.add_sa", &add]).unwrap();
+        router.ctl(&["db.add_sa", &add]);
         assert!(is_known());
-        ctl(&["db.delete_sa", id]).unwrap();
+        router.ctl(&["db.export"]);
+        let is_text_there = || router.knows(hex(&KEY).as_bytes());
+        wait_for("the end of the texts of commands and answers", PATIENCE, || !is_text_there()).unwrap();
+        router.ctl(&["db.delete_sa", id]);
         wait_for("the end of the association", PATIENCE, || !is_known()).unwrap();
     }
+}
+
+#[test]
+fn keys_leave_memory_with_their_configuration() {
+    let [other, half, half_more] = [0x55, 0x66, 0x77].map(|change| KEY.map(|byte| byte ^ change));
+    let (key, old_key, wireguard) = (&KEY[..16], &other[..16], [&half[..16], &half_more[..16]].concat());
+    let [private, peer] = [&wireguard[..], &[7; 32]].map(|key| STANDARD.encode(key));
+    let router = Router::of(&format!(
+        "{TEXT}
+         of_configuration :: IPsecDatabase(SA src 192.0.2.1 dst 192.0.2.2 spi 0x100 mode transport aead aes-gcm 0x{} 128);
+         Idle -> IPsecEncrypt(of_configuration) -> Discard;
+         table :: IPsecRouteTable(10.0.0.0/8 0 256 {} {} 1 32); Idle -> table -> Discard;
+         tunnel :: WireGuard(ADDRESS 192.0.2.1, PRIVATE_KEY {private}, PEER {peer} allowed-ips 10.0.0.0/8);
+         Idle -> tunnel -> Discard; Idle -> [1] tunnel [1] -> Discard;",
+        hex(&KEY),
+        hex(old_key),
+        hex(old_key),
+    ));
+    let texts = [hex(&KEY), hex(old_key), private];
+    let secrets = [key, old_key, &wireguard];
+    for secret in secrets.into_iter().chain(texts.iter().map(|text| text.as_bytes())) {
+        assert!(router.knows(secret), "the test sees what is there: {secret:?}");
+    }
+    router.ctl(&["hotconfig", TEXT]);
+    wait_for("the end of the keys", PATIENCE, || !secrets.iter().any(|secret| router.knows(secret))).unwrap();
+    // The text is there until the way back does not lead to it any more.
+    router.ctl(&["hotconfig", TEXT]);
+    let is_there = || texts.iter().any(|text| router.knows(text.as_bytes()));
+    wait_for("the end of the text", PATIENCE, || !is_there()).unwrap();
 }

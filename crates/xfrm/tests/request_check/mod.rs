@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use ipsec::Database;
-use junctor_xfrm::netlink::{Attributes, Messages, control};
-use junctor_xfrm::{Client, Local, answer};
 use sync::rcu::{Domain, Limits};
+use xfrm::netlink::{Attributes, Messages, control};
+use xfrm::{Client, Local, answer};
 
 /// What came of a datagram's requests.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! read, and no refusal shows a key.
 
 use ipsec::text::{secrets, show_event};
-use junctor_xfrm::netlink::{Attributes, Builder, Messages, control, flag};
-use junctor_xfrm::{Calls, Client, Refusal, Remote, answer, heard_of, layout, message_of, refusal_of};
+use xfrm::netlink::{Attributes, Builder, Messages, control, flag};
+use xfrm::{Calls, Client, Refusal, Remote, answer, heard_of, layout, message_of, refusal_of};
 
 /// What came of a text.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -23,7 +23,7 @@ pub(super) struct Agreed {
     /// Its number in packets; not 0.
     pub spi: u32,
     /// The keys.
-    pub material: Material,
+    pub material: Box<Material>,
     /// The first sequence number; not 0.
     pub first: u32,
     /// Packets that may come late by so many.
@@ -123,7 +123,7 @@ pub(super) type BySpi = HashMap<u32, Arc<Association>, RandomState>;
 /// # Errors
 /// Why there is none.
 pub(super) fn make(agreed: &Agreed) -> Result<Arc<Association>, String> {
-    Association::new(agreed).map(Arc::new).map_err(|why| why.to_string())
+    erase::apart(|| Association::new(agreed).map(Arc::new).map_err(|why| why.to_string()))
 }
 
 /// The associations of a table, as packets find them.

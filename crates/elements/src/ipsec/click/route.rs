@@ -65,10 +65,11 @@ pub(super) fn read(text: &str, noutputs: usize, names: &Names, removing: bool) -
         [] => None,
         [spi, encryption, authentication, first, window] => Some(Agreed {
             spi: number(spi, "SPI", 1, u32::MAX)?,
-            material: Material {
-                encryption: read_key(encryption, "ENCRYPT_KEY", prefix)?,
-                authentication: read_key(authentication, "AUTH_KEY", prefix)?,
-            },
+            material: erase::apart(|| {
+                let encryption = read_key(encryption, "ENCRYPT_KEY", prefix)?;
+                let authentication = read_key(authentication, "AUTH_KEY", prefix)?;
+                Ok::<_, String>(Box::new(Material { encryption, authentication }))
+            })?,
             first: number(first, "REPLAY", 1, u32::MAX)?,
             window: number(window, "OOSIZE", 0, u8::MAX.into())? as u8,
         }),

@@ -11,7 +11,7 @@ use zeroize::Zeroize as _;
 /// from: make it where it stays.
 ///
 /// ```
-/// # use junctor_gcm::Erased;
+/// # use junctor_erase::Erased;
 /// let key = Erased::new([7u8; 32]);
 /// assert_eq!(key.len(), 32);
 /// ```
