@@ -98,6 +98,23 @@ fn answers_in_transport_mode_are_protected_once() {
     }
 }
 
+/// The dummy that reaches a limit leaves, too, though its association is not there any more when the dummy comes to the policies.
+#[test]
+fn the_last_dummy_of_an_association_passes() {
+    for tunnel in Tunnel::all() {
+        let filled = everything(tunnel).replacen("128,", "128 dummies 20 limit packet-hard 9,", 1);
+        let mut router = Wired::new(&dual(&filled));
+        // The neighbour is known then, so nothing waits.
+        assert_eq!(router.send(1, &[tunnel.packet(100, false)]).len(), 1);
+        router.router.run(Duration::from_secs(3));
+        let end = to(tunnel.ends()[1]);
+        let came = router.router.collect().into_iter();
+        let left = came.filter(|(at, frame)| *at == 0 && kind(&frame[14..]) == (ESP, end)).count();
+        assert_eq!(router.router.read("r/dummies.sent").trim(), "8");
+        assert_eq!((left, router.drops("no-sa")), (8, 0), "{tunnel:?}: {:?}", router.router.drops());
+    }
+}
+
 /// An association sends one packet and then dummies. Each is counted once.
 #[test]
 fn dummies_are_protected_once() {
