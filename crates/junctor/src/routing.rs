@@ -5,17 +5,10 @@
 pub(crate) mod bfd;
 pub(crate) mod charon;
 mod count;
-mod daemons;
-mod dhcp;
-mod diff;
-mod ipsec;
 pub(crate) mod neighbours;
 pub(crate) mod plane;
 pub(crate) mod router;
 pub(crate) mod routes;
-mod served;
-mod strongswan;
-mod vrrp;
 
 /// Lines in columns, the last of which may be of any width.
 fn columns<const N: usize>(lines: &[[String; N]]) -> String {

@@ -3,15 +3,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use control::daemons::Sockets;
 use control::model::Source;
-use control::{Asker, Plane, Rib, Uplink, daemons, fpm, kernel};
-use planes::deployment::route_endpoints;
-use planes::notify::Notifier;
-use ports::plane::Planes;
+use control::{Rib, fpm};
+use controller::{Keys, Settings, Socket};
 
-use super::served;
 use crate::{exit, outcome};
 
 /// The name by which zebra's default address stands on the command line.
@@ -62,45 +59,74 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     #[command(flatten)]
-    ipsec: super::ipsec::Options,
+    ipsec: KeyDaemons,
+}
+
+/// What a key daemon is given.
+#[derive(Clone, Debug, clap::Args)]
+struct KeyDaemons {
+    /// Let key daemons believe that this process is Linux' IPsec: the Unix socket for libjunctor_xfrm.so, which is loaded into them.
+    #[arg(long, value_name = "SOCKET", requires = "calls")]
+    xfrm: Option<PathBuf>,
+    /// With --xfrm: how the router's handlers are called: a channel (kind = "calls"), or the path of a control socket.
+    #[arg(long, value_name = "CHANNEL|PATH", requires = "xfrm")]
+    calls: Option<String>,
+    /// With --xfrm: the router's element IPsecDatabase.
+    #[arg(long, value_name = "ELEMENT", default_value = "ipsec", requires = "xfrm")]
+    database: String,
+}
+
+impl KeyDaemons {
+    fn keys(&self) -> Option<Keys> {
+        let (socket, calls) = (self.xfrm.clone()?, self.calls.clone()?);
+        Some(Keys { socket, calls, database: self.database.clone() })
+    }
 }
 
 /// What the options say.
-struct Settings {
-    domain: PathBuf,
-    fpm: Option<SocketAddr>,
-    rib: Rib,
-}
-
-impl Settings {
-    fn read(args: &Args) -> Result<Settings, String> {
-        let domain = client::channel::socket(args.icc.as_deref());
-        let domain = domain.ok_or("there is no domain of channels: name its socket by --icc, or let 'junctor up' start this program")?;
-        let mut rib = Rib::default();
-        let grace = engine::parse_duration(&args.graceful);
-        rib.set_grace(
-            grace
-                .ok_or_else(|| format!("--graceful expects a time such as 120s, not '{}'", args.graceful))?,
-        );
-        for text in &args.vrf {
-            let read = text.split_once('=').and_then(|(name, table)| Some((name, table.parse().ok()?)));
-            let (name, table) =
-                read.ok_or_else(|| format!("--vrf expects NAME=TABLE, as red=1001, not '{text}'"))?;
-            rib.add_vrf(name, table).map_err(|why| format!("--vrf {text}: {why}"))?;
-        }
-        rib.set_kernel_routes(!args.no_kernel_routes);
-        rib.expect(Source::Kernel);
-        let fpm = match args.fpm.as_str() {
+fn settings(args: &Args) -> Result<Settings, String> {
+    let domain = client::channel::socket(args.icc.as_deref());
+    let domain = domain.ok_or(
+        "there is no domain of channels: name its socket by --icc, or let 'junctor up' start this program",
+    )?;
+    let mut rib = Rib::default();
+    let grace = engine::parse_duration(&args.graceful);
+    rib.set_grace(
+        grace.ok_or_else(|| format!("--graceful expects a time such as 120s, not '{}'", args.graceful))?,
+    );
+    for text in &args.vrf {
+        let read = text.split_once('=').and_then(|(name, table)| Some((name, table.parse().ok()?)));
+        let (name, table) =
+            read.ok_or_else(|| format!("--vrf expects NAME=TABLE, as red=1001, not '{text}'"))?;
+        rib.add_vrf(name, table).map_err(|why| format!("--vrf {text}: {why}"))?;
+    }
+    rib.set_kernel_routes(!args.no_kernel_routes);
+    rib.expect(Source::Kernel);
+    let fpm =
+        match args.fpm.as_str() {
             "none" => None,
             text => Some(read_address(text).ok_or_else(|| {
                 format!("--fpm expects an address such as {DEFAULT}, or none, not '{text}'")
             })?),
         };
-        if fpm.is_some() {
-            rib.expect(Source::Fpm);
-        }
-        Ok(Settings { domain, fpm, rib })
+    if fpm.is_some() {
+        rib.expect(Source::Fpm);
     }
+    let named = |text: &str| (text != "none").then(|| PathBuf::from(text));
+    Ok(Settings {
+        domain,
+        channel: args.channel.clone(),
+        namespace: args.netns.clone(),
+        fpm,
+        daemons: Sockets { frr: fpm.and_then(|_| named(&args.vty_socket)), bird: named(&args.bird_socket) },
+        rib,
+        socket: match &args.socket {
+            None => Socket::Usual,
+            Some(path) if path == Path::new("none") => Socket::None,
+            Some(path) => Socket::At(path.clone()),
+        },
+        keys: args.ipsec.keys(),
+    })
 }
 
 fn read_address(text: &str) -> Option<SocketAddr> {
@@ -111,77 +137,9 @@ fn read_address(text: &str) -> Option<SocketAddr> {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let settings = match Settings::read(args) {
+    let settings = match settings(args) {
         Ok(settings) => settings,
         Err(why) => return outcome::usage(why),
     };
-    match run(args, settings) {
-        Ok(()) => exit::SUCCESS,
-        Err(why) => outcome::fail(why),
-    }
+    controller::run(settings).map_or_else(outcome::fail, |()| exit::SUCCESS)
 }
-
-fn run(args: &Args, settings: Settings) -> Result<(), String> {
-    let Settings { domain, fpm, rib } = settings;
-    let uplink = Uplink::new(number_of_run(), connect(domain, args.channel.clone()));
-    let (mut plane, reports, asker) = Plane::new(rib, uplink);
-    let namespace = kernel::Settings { namespace: args.netns.clone(), ..kernel::Settings::default() };
-    let feed = kernel::spawn(namespace, reports.clone(), Box::new(|text| errln!("junctor: kernel: {text}")));
-    let mut feeds = vec![feed.map_err(|why| format!("kernel: {why}"))?];
-    if let Some(listen) = fpm {
-        let settings = fpm::Settings { listen, namespace: args.netns.clone(), ..fpm::Settings::default() };
-        let feed = fpm::spawn(settings, reports.clone(), Box::new(|text| errln!("junctor: fpm: {text}")));
-        feeds.push(feed.map_err(|why| format!("fpm: {why}"))?);
-    }
-    let named = |text: &str| (text != "none").then(|| PathBuf::from(text));
-    let sockets =
-        daemons::Sockets { frr: fpm.and_then(|_| named(&args.vty_socket)), bird: named(&args.bird_socket) };
-    if sockets != daemons::Sockets::default() {
-        let notices = Box::new(|text| errln!("junctor: daemons: {text}"));
-        let watch = daemons::watch(sockets, reports.clone(), notices);
-        feeds.push(watch.map_err(|why| format!("daemons: {why}"))?);
-    }
-    let _served = served::listen(args.socket.as_deref(), asker.clone())?;
-    let _keyed = super::ipsec::serve(&args.ipsec)?;
-    stop_by_signals(asker)?;
-    if let Some(notifier) = Notifier::from_environment() {
-        notifier.send("READY=1\nSTATUS=learning routes");
-    }
-    plane.run();
-    Ok(())
-}
-
-/// A number that no other run has, and never 0.
-fn number_of_run() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
-    now.max(1)
-}
-
-/// Attaches to the channel that leads to the router.
-fn connect(domain: PathBuf, channel: String) -> control::Connect {
-    Box::new(move || {
-        let [updates, replies] = route_endpoints(&channel);
-        let node = Planes::at(Path::new(&domain)).node().map_err(|why| why.to_string())?;
-        let failed = |why: icc::AttachError| format!("channel '{channel}': {why}");
-        let (sender, receiver) =
-            (node.sender(&updates).map_err(failed)?, node.receiver(&replies).map_err(failed)?);
-        Ok(control::Ends { node, sender, receiver })
-    })
-}
-
-/// Ends the control plane by SIGINT and SIGTERM. The router keeps its routes.
-fn stop_by_signals(asker: Asker) -> Result<(), String> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let mut signals =
-        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(|why| format!("signals: {why}"))?;
-    let body = move || {
-        for _ in signals.forever() {
-            asker.ask(|plane| plane.is_over = true);
-        }
-    };
-    let spawned = std::thread::Builder::new().name("signals".into()).spawn(body);
-    spawned.map(drop).map_err(|why| format!("signals: {why}"))
-}
-
-/// How long an answer of the control plane may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use control::Destination;
 use control::rib::{Dispute, Expected, Shown, ShownTree};
-use engine::HandlerError;
+use element::HandlerError;
 use feed::Group;
 use feed::audit::{Answer, NO_OBJECT, Part, ROWS_MAX, Row, digest};
 use serde_json::{Value, json};
 
-use super::plane::PATIENCE;
-use super::served::{self, Answers};
+use crate::process::PATIENCE;
+use crate::served::{self, Answers};
 
 /// Differences that are listed.
 const MOST: usize = 10_000;
@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// The control plane or the router does not answer.
-pub(super) fn compare(answers: &Answers, table: Option<u8>) -> Result<String, HandlerError> {
+pub(crate) fn compare(answers: &Answers, table: Option<u8>) -> Result<String, HandlerError> {
     let mut differ =
         Differ { answers, table, found: Vec::new(), routes: 0, objects: 0, trees: 0, has_more: false };
     let compares_feeds = differ.feeds()?;

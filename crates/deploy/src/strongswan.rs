@@ -8,12 +8,12 @@ use std::path::Path;
 
 use elements::compound::router::Address;
 
-use super::charon;
-use super::daemons::{Daemon, Twin};
+use crate::daemons::{Daemon, Twin};
+use crate::{Error, charon};
 
 /// The plane of the daemon, and the channel by which the control plane calls the router for it.
-pub(super) const PLANE: &str = "charon";
-pub(super) const CHANNEL: &str = "keys";
+pub(crate) const PLANE: &str = "charon";
+pub(crate) const CHANNEL: &str = "keys";
 
 /// What charon and swanctl load. Those that are not installed are left out with a line in the log.
 const PLUGINS: &str = "random nonce aes sha1 sha2 hmac kdf gcm curve25519 openssl pem pkcs1 pkcs8 pubkey x509 constraints \
@@ -144,11 +144,9 @@ connections {
 ///
 /// # Errors
 /// A file cannot be written.
-pub(super) fn daemon(twins: &[Twin], directory: &Path) -> Result<Daemon, String> {
-    if let Some(why) = charon::lacks() {
-        errln!("warning: the deployment will not start yet: {why}");
-    }
-    let failed = |why: std::io::Error| format!("{}: {why}", directory.display());
+pub(crate) fn daemon(twins: &[Twin], directory: &Path, warnings: &mut Vec<String>) -> Result<Daemon, Error> {
+    warnings.extend(charon::lacks().map(|why| format!("the deployment will not start yet: {why}")));
+    let failed = |why| Error::file(directory, why);
     fs::DirBuilder::new().mode(0o700).create(directory).map_err(failed)?;
     for (name, text) in
         [("strongswan.conf", settings(directory)), ("swanctl.conf", connections(twins, directory))]
@@ -171,7 +169,7 @@ pub(super) fn daemon(twins: &[Twin], directory: &Path) -> Result<Daemon, String>
 }
 
 /// The socket of the control plane for the daemon with this directory.
-pub(super) fn socket(directory: &Path) -> String {
+pub(crate) fn socket(directory: &Path) -> String {
     directory.join("xfrm").display().to_string()
 }
 
@@ -210,8 +208,8 @@ mod tests {
     fn files_name_this_router() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("a \"b\"");
-        let twins = super::super::daemons::twins(&["a=192.0.2.1/24", "b=10.1.0.1/16"].map(String::from));
-        let daemon = daemon(&twins, &directory).unwrap();
+        let twins = crate::daemons::twins(&["a=192.0.2.1/24", "b=10.1.0.1/16"].map(String::from));
+        let daemon = daemon(&twins, &directory, &mut Vec::new()).unwrap();
         assert_eq!(daemon.command[..2], ["junctor", "charon"]);
         let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
         let text = read("swanctl.conf");

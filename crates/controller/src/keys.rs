@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor control --xfrm`: key daemons, to whom the control plane is Linux' IPsec, change the databases of the user plane.
+//! Key daemons, to whom the control plane is Linux' IPsec, change the databases of the user plane.
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -9,8 +9,7 @@ use std::time::Duration;
 use ipsec::Heard;
 use xfrm::{Calls, Refusal, Remote, Server, heard_of, refusal_of};
 
-use client::Connection;
-use client::{Client, Failure};
+use client::{Client, Connection, Failure};
 
 /// How long the router may take to answer a connection by a channel.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -19,32 +18,31 @@ const WAIT_MS: u64 = 500;
 /// How often events are asked for where a call must not wait, and how long after a failure.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a key daemon is given.
-#[derive(Clone, Debug, clap::Args)]
-pub(super) struct Options {
-    /// Let key daemons believe that this process is Linux' IPsec: the Unix socket for libjunctor_xfrm.so, which is loaded into them.
-    #[arg(long, value_name = "SOCKET", requires = "calls")]
-    xfrm: Option<PathBuf>,
-    /// With --xfrm: how the router's handlers are called: a channel (kind = "calls"), or the path of a control socket.
-    #[arg(long, value_name = "CHANNEL|PATH", requires = "xfrm")]
-    calls: Option<String>,
-    /// With --xfrm: the router's element IPsecDatabase.
-    #[arg(long, value_name = "ELEMENT", default_value = "ipsec", requires = "xfrm")]
-    database: String,
+/// How key daemons reach the databases of a router.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// The Unix socket that stands for the kernel's NETLINK_XFRM.
+    pub socket: PathBuf,
+    /// How the router's handlers are called: a channel, or the path of a control socket.
+    pub calls: String,
+    /// The router's element IPsecDatabase.
+    pub database: String,
 }
 
-/// Serves key daemons, if that is wanted.
-pub(super) fn serve(options: &Options) -> Result<Option<Server>, String> {
-    let (Some(socket), Some(way)) = (&options.xfrm, &options.calls) else { return Ok(None) };
-    let router =
-        Router { way: way.clone(), element: options.database.clone(), client: None, said: String::new() };
+/// Serves key daemons.
+///
+/// # Errors
+/// The socket cannot be made.
+pub(crate) fn serve(keys: &Keys) -> Result<Server, String> {
+    let Keys { socket, calls: way, database } = keys;
+    let router = Router { way: way.clone(), element: database.clone(), client: None, said: String::new() };
     // A channel has one client at a time; a socket has several, one of whom may wait.
     let is_shared = !way.contains('/');
     let shared = Arc::new(Mutex::new(router.clone()));
     let for_events = if is_shared { shared.clone() } else { Arc::new(Mutex::new(router)) };
     let events = move || wait_for_events(&for_events, is_shared);
     let server = Server::start(socket, Remote::new(Shared(shared)), events);
-    server.map(Some).map_err(|why| format!("--xfrm {}: {why}", socket.display()))
+    server.map_err(|why| format!("--xfrm {}: {why}", socket.display()))
 }
 
 fn wait_for_events(router: &Mutex<Router>, is_shared: bool) -> Heard {

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use elements::compound::router::Router;
 
-use super::daemons::Daemon;
+use crate::Error;
+use crate::daemons::Daemon;
 
 /// Where the client may be.
 const PLACES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
@@ -44,7 +45,11 @@ esac
 ///
 /// # Errors
 /// The script cannot be written.
-pub(super) fn clients(router: &Router, directory: &Path) -> Result<Vec<Daemon>, String> {
+pub(crate) fn clients(
+    router: &Router,
+    directory: &Path,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Daemon>, Error> {
     let asking = router.interfaces.iter().enumerate().filter(|(_, interface)| interface.dhcp);
     let asking: Vec<usize> = asking.map(|(i, _)| i).collect();
     if asking.is_empty() {
@@ -54,10 +59,10 @@ pub(super) fn clients(router: &Router, directory: &Path) -> Result<Vec<Daemon>, 
     let written = fs::create_dir(directory)
         .and_then(|()| fs::write(&script, SCRIPT))
         .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)));
-    written.map_err(|why| format!("{}: {why}", script.display()))?;
+    written.map_err(|why| Error::file(&script, why))?;
     let found = PLACES.iter().map(|place| Path::new(place).join("udhcpc")).find(|path| path.exists());
     if found.is_none() {
-        errln!("warning: no DHCP client is here: install udhcpc (a part of BusyBox)");
+        warnings.push("no DHCP client is here: install udhcpc (a part of BusyBox)".into());
     }
     let program = found.map_or_else(|| "udhcpc".to_owned(), |path| path.display().to_string());
     let client = |i: usize| {

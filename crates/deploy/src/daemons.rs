@@ -10,73 +10,70 @@ use elements::compound::router::Address;
 /// Where Debian and others have FRR's daemons.
 const PLACES: [&str; 3] = ["/usr/lib/frr", "/usr/libexec/frr", "/usr/local/sbin"];
 
+/// Whose routing daemons run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Suite {
+    /// FRR's, one for each protocol.
+    #[default]
+    Frr,
+    /// BIRD 2, which speaks all.
+    Bird,
+}
+
 /// What the daemons speak.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct Protocols {
-    /// Speak OSPF on all interfaces with an IPv4 address.
-    #[arg(long)]
-    pub(super) ospf: bool,
-    /// Speak OSPFv3 on all interfaces with an IPv6 address.
-    #[arg(long)]
-    pub(super) ospf6: bool,
-    /// Speak RIP on all interfaces with an IPv4 address.
-    #[arg(long)]
-    pub(super) rip: bool,
-    /// Speak RIPng on all interfaces with an IPv6 address.
-    #[arg(long)]
-    pub(super) ripng: bool,
-    /// Speak IS-IS on all interfaces, in area 49.0001.
-    #[arg(long, conflicts_with = "bird")]
-    pub(super) isis: bool,
-    /// Speak BGP as this autonomous system. Neighbours are to be added to the daemon's configuration.
-    #[arg(long, value_name = "NUMBER")]
-    pub(super) bgp: Option<u32>,
-    /// Route multicast by PIM and IGMP on all interfaces with an IPv4 address (pimd), and by PIM and MLD on those with an IPv6 address, if there is a
-    /// pim6d. A rendezvous point is to be added to the daemon's configuration.
-    #[arg(long, conflicts_with = "bird")]
-    pub(super) pim: bool,
-    /// Watch the neighbours of OSPF and BGP by BFD, which the router itself runs for FRR's bfdd. BIRD runs its own.
-    #[arg(long)]
-    pub(super) bfd: bool,
-    /// Run FRR, as without this option.
-    #[arg(long, conflicts_with = "bird")]
-    pub(super) frr: bool,
-    /// Run BIRD 2 in place of FRR.
-    #[arg(long)]
-    pub(super) bird: bool,
+#[derive(Clone, Debug, Default)]
+pub struct Protocols {
+    /// OSPF on all interfaces with an IPv4 address.
+    pub ospf: bool,
+    /// OSPFv3 on all interfaces with an IPv6 address.
+    pub ospf6: bool,
+    /// RIP on all interfaces with an IPv4 address.
+    pub rip: bool,
+    /// RIPng on all interfaces with an IPv6 address.
+    pub ripng: bool,
+    /// IS-IS on all interfaces, in area 49.0001. FRR only.
+    pub isis: bool,
+    /// BGP as this autonomous system.
+    pub bgp: Option<u32>,
+    /// PIM and IGMP for IPv4, and PIM and MLD for IPv6. FRR only.
+    pub pim: bool,
+    /// BFD with the neighbours of OSPF and BGP.
+    pub bfd: bool,
+    /// Whose daemons.
+    pub suite: Suite,
 }
 
 /// A daemon, and how it is run.
 #[derive(Debug)]
-pub(super) struct Daemon {
+pub(crate) struct Daemon {
     /// The name of its plane.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its configuration, named after it.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Its program and arguments.
-    pub(super) command: Vec<String>,
+    pub(crate) command: Vec<String>,
     /// The plane that must be ready before it starts.
-    pub(super) after: &'static str,
+    pub(crate) after: &'static str,
 }
 
 /// An interface as the daemons see it: its twin, and its addresses.
-pub(super) struct Twin {
-    pub(super) name: String,
-    pub(super) addresses: Vec<Address>,
+pub(crate) struct Twin {
+    pub(crate) name: String,
+    pub(crate) addresses: Vec<Address>,
 }
 
 impl Twin {
-    pub(super) fn has4(&self) -> bool {
+    pub(crate) fn has4(&self) -> bool {
         self.addresses.iter().any(|address| matches!(address, Address::Four(_)))
     }
 
-    pub(super) fn has6(&self) -> bool {
+    pub(crate) fn has6(&self) -> bool {
         self.addresses.iter().any(|address| matches!(address, Address::Six(_)))
     }
 }
 
 /// Twins of interfaces given as `eth0=10.0.0.1/24,2001:db8::1/64`.
-pub(super) fn twins(interfaces: &[String]) -> Vec<Twin> {
+pub(crate) fn twins(interfaces: &[String]) -> Vec<Twin> {
     let twin = |(number, text): (usize, &String)| {
         let addresses = text.split_once('=').map_or("", |(_, addresses)| addresses).split(',');
         Twin {
@@ -88,7 +85,7 @@ pub(super) fn twins(interfaces: &[String]) -> Vec<Twin> {
 }
 
 /// The address by which routers know this one.
-pub(super) fn router_id(twins: &[Twin]) -> Option<Ipv4Addr> {
+pub(crate) fn router_id(twins: &[Twin]) -> Option<Ipv4Addr> {
     twins.iter().flat_map(|twin| &twin.addresses).find_map(|address| match address {
         Address::Four(address) => Some(address.addr),
         Address::Six(_) => None,
@@ -96,7 +93,7 @@ pub(super) fn router_id(twins: &[Twin]) -> Option<Ipv4Addr> {
 }
 
 /// FRR's daemons, zebra first, whose files are in a directory.
-pub(super) fn frr(protocols: &Protocols, twins: &[Twin], directory: &Path) -> Vec<Daemon> {
+pub(crate) fn frr(protocols: &Protocols, twins: &[Twin], directory: &Path) -> Vec<Daemon> {
     let zebra = "! Where the control plane listens.\nfpm address 127.0.0.1\nip forwarding\nipv6 forwarding\n";
     let mut texts = vec![("zebra", zebra.to_owned())];
     let bfd = protocols.bfd;
@@ -246,7 +243,7 @@ fn bgp(number: u32, bfd: bool) -> String {
 const START_BIRD: &str = r#"routes() { ip route show table all proto 12; ip -6 route show table all proto 12; }; if test -S "$1/bird.ctl" && test -n "$(routes)"; then set -- "$1" -R; fi; exec "$0" -f $2 -c "$1/bird.conf" -s "$1/bird.ctl""#;
 
 /// BIRD, whose files are in a directory.
-pub(super) fn bird(protocols: &Protocols, twins: &[Twin], directory: &Path) -> Daemon {
+pub(crate) fn bird(protocols: &Protocols, twins: &[Twin], directory: &Path) -> Daemon {
     let at = directory.display();
     let place = ["/usr/sbin/bird", "/usr/local/sbin/bird"];
     let place = place.into_iter().find(|place| Path::new(place).exists()).unwrap_or(place[0]);
@@ -325,8 +322,7 @@ mod tests {
             bgp: Some(65001),
             pim: true,
             bfd: false,
-            frr: false,
-            bird: false,
+            suite: Suite::Frr,
         }
     }
 

@@ -6,7 +6,7 @@
 //! Linux's number of a table, or `main`.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
@@ -15,12 +15,12 @@ use control::model::{Rule, Source};
 use control::rib::{FeedState, Shown, ShownTree, Vrf};
 use control::{Asker, Plane};
 use ctl::{Handlers, Listener, Rules, Server, Service};
-use engine::{Access, HandlerError};
+use element::{Access, HandlerError};
 use feed::Group;
 use serde_json::{Value, json};
 
-use super::diff;
-use super::plane::PATIENCE;
+use crate::diff;
+use crate::process::{PATIENCE, Socket};
 
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 8;
@@ -29,7 +29,7 @@ const AT_ONCE: usize = 256;
 const HANDLERS: [&str; 7] = ["status", "links", "routes", "lookup", "multicast", "group", "diff"];
 
 /// A socket that is served until this is dropped.
-pub(super) struct Served {
+pub(crate) struct Served {
     server: Option<Server>,
 }
 
@@ -41,15 +41,15 @@ impl Drop for Served {
     }
 }
 
-/// Listens where it was asked for, or where control planes of this user do.
+/// Listens where it was asked for.
 ///
 /// # Errors
 /// What could not be made.
-pub(super) fn listen(asked: Option<&Path>, asker: Asker) -> Result<Option<Served>, String> {
+pub(crate) fn listen(asked: &Socket, asker: Asker) -> Result<Option<Served>, String> {
     let path = match asked {
-        Some(path) if path == Path::new("none") => return Ok(None),
-        Some(path) => path.to_owned(),
-        None => match by_default()? {
+        Socket::None => return Ok(None),
+        Socket::At(path) => path.clone(),
+        Socket::Usual => match by_default()? {
             Some(path) => path,
             None => return Ok(None),
         },
@@ -72,12 +72,12 @@ fn by_default() -> Result<Option<PathBuf>, String> {
 
 /// What questions get.
 #[derive(Clone)]
-pub(super) struct Answers {
+pub(crate) struct Answers {
     asker: Asker,
 }
 
 impl Answers {
-    pub(super) fn ask<T: Send + 'static>(
+    pub(crate) fn ask<T: Send + 'static>(
         &self,
         answer: impl FnOnce(&mut Plane) -> T + Send + 'static,
     ) -> Result<T, HandlerError> {
@@ -90,7 +90,7 @@ impl Answers {
     }
 
     /// The number of the table that is meant.
-    pub(super) fn table(&self, name: &str) -> Result<u8, HandlerError> {
+    pub(crate) fn table(&self, name: &str) -> Result<u8, HandlerError> {
         let asked = name.to_owned();
         self.ask(move |plane| plane.rib.table(&asked))?.ok_or_else(|| {
             let name = name.escape_debug();
@@ -256,10 +256,10 @@ fn status(plane: &mut Plane) -> Value {
 }
 
 /// Rules of the kernel that are listed.
-pub(super) const MOST_RULES: usize = 100;
+pub(crate) const MOST_RULES: usize = 100;
 
 /// A rule of the kernel.
-pub(super) fn rule((is_six, rule): (bool, &Rule)) -> Value {
+pub(crate) fn rule((is_six, rule): (bool, &Rule)) -> Value {
     json!({
         "family": if is_six { 6 } else { 4 },
         "priority": rule.priority,
@@ -303,7 +303,7 @@ fn links(plane: &mut Plane) -> Value {
 }
 
 /// Where an object leads, for people and programs.
-pub(super) fn way(plane: &Plane, way: Option<&feed::Object>) -> Value {
+pub(crate) fn way(plane: &Plane, way: Option<&feed::Object>) -> Value {
     let hop = |hop: &feed::Hop| {
         json!({
             "gateway": hop.gateway,
@@ -326,7 +326,7 @@ pub(super) fn way(plane: &Plane, way: Option<&feed::Object>) -> Value {
 }
 
 /// A multicast entry for people and programs.
-pub(super) fn show_tree(plane: &Plane, tree: &ShownTree) -> Value {
+pub(crate) fn show_tree(plane: &Plane, tree: &ShownTree) -> Value {
     let rib = &plane.rib;
     let vrf = rib.vrfs().find(|(number, _)| *number == tree.table).map(|(_, vrf)| vrf);
     let output = |branch: &feed::Branch| json!({ "link": rib.link_name(branch.link), "ttl": branch.ttl, "kept": branch.is_kept });
@@ -343,7 +343,7 @@ pub(super) fn show_tree(plane: &Plane, tree: &ShownTree) -> Value {
 }
 
 /// A route for people and programs.
-pub(super) fn show(plane: &Plane, route: &Shown) -> Value {
+pub(crate) fn show(plane: &Plane, route: &Shown) -> Value {
     let mut row = way(plane, route.way.as_ref());
     row["prefix"] = route.key.prefix.to_string().into();
     let vrf = plane.rib.vrf(&route.key);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::daemons::Daemon;
+use crate::daemons::Daemon;
 
 /// A virtual router: the interface's number and name, its own number, and its addresses.
 struct Virtual<'a> {
@@ -35,7 +35,7 @@ fn read<'a>(text: &'a str, interfaces: &[&str]) -> Result<Virtual<'a>, String> {
 ///
 /// # Errors
 /// What is wrong with the options.
-pub(super) fn keepalived(
+pub(crate) fn keepalived(
     name: &str,
     asked: &[String],
     interfaces: &[String],
