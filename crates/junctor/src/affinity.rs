@@ -2,21 +2,12 @@
 //! `junctor affinity`: which CPUs take interrupts, steer packets, poll queues and run our workers; all in one table, changed
 //! while they run. NetBSD's `intrctl` is the ancestor.
 
-mod change;
-#[cfg(test)]
-mod fake;
-mod items;
-mod saved;
-mod spread;
-mod table;
-
 use std::path::PathBuf;
 
 use serde_json::json;
 
-use self::change::Change;
-use self::items::Item;
 use crate::{exit, outcome};
+use affinity::{Change, Item, Wish, saved, scan, spread, table};
 use planes::Cpus;
 use planes::machine::{Machine, Roots};
 
@@ -114,7 +105,7 @@ struct How {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let roots = Roots::below(&args.root);
-    let (machine, items) = (Machine::read(&roots), items::scan(&roots));
+    let (machine, items) = (Machine::read(&roots), scan(&roots));
     match &args.command {
         Command::List { devices, by, all, json } => {
             list(&machine, items, devices, *by, *all || !devices.is_empty(), *json)
@@ -146,13 +137,13 @@ pub(crate) fn main(args: &Args) -> u8 {
                     "none of the CPUs {only} is on line; this machine has {online}"
                 ));
             }
-            let wish = spread::Wish {
+            let wish = Wish {
                 devices: devices.clone(),
                 cpus: only,
                 keep_rps: *keep_rps,
                 keep_workers: *keep_workers,
             };
-            make(&roots, &machine, spread::spread(&machine, &items, &wish), how)
+            make(&roots, &machine, spread(&machine, &items, &wish), how)
         }
         Command::Save { file } => {
             let text = saved::write(&items);

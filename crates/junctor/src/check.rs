@@ -5,9 +5,9 @@ use lang::Diagnostic;
 use serde_json::{Value, json};
 
 use crate::config::Source;
-use crate::explain::{Explained, queues, svg};
 use crate::{exit, outcome, up};
 use conf::Form;
+use explain::{Explained, queues, svg};
 
 /// Check a configuration and print all that is wrong with it.
 #[derive(Clone, Debug, clap::Args)]

@@ -13,7 +13,7 @@ use crate::config::Source;
 use crate::keeper::{self, Keeper, Offered};
 use crate::kept::Kept;
 use crate::state::State;
-use crate::{calls, control, devices, domain, exit, feeds, liveness, outcome, publish, wellbeing};
+use crate::{calls, control, devices, domain, exit, feeds, liveness, outcome, wellbeing};
 use conf::{Form, cores, place};
 use observe::recording::Live;
 

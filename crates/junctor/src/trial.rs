@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 
 use crate::config::Source;
-use crate::explain::queues;
 use crate::{exit, outcome};
+use explain::queues;
 
 /// How long a trial may take.
 const LONGEST: Duration = Duration::from_secs(60);

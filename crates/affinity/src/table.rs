@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::items::Item;
+use crate::items::Item;
 use planes::Cpus;
 use planes::machine::Machine;
 
 const NOTHING: &str = "nothing here has a place on CPUs that could be seen (a container, perhaps)\n";
 
 /// Devices, and all that belongs to each.
-pub(crate) fn by_device(items: &[Item]) -> String {
+pub fn by_device(items: &[Item]) -> String {
     if items.is_empty() {
         return NOTHING.to_owned();
     }
@@ -46,7 +46,7 @@ pub(crate) fn by_device(items: &[Item]) -> String {
 }
 
 /// CPUs, and what each may run; what runs on any CPU comes last.
-pub(crate) fn by_cpu(machine: &Machine, items: &[Item]) -> String {
+pub fn by_cpu(machine: &Machine, items: &[Item]) -> String {
     if items.is_empty() {
         return NOTHING.to_owned();
     }
@@ -72,7 +72,7 @@ pub(crate) fn by_cpu(machine: &Machine, items: &[Item]) -> String {
 }
 
 /// Both as JSON.
-pub(crate) fn to_json(machine: &Machine, items: &[Item]) -> Value {
+pub fn to_json(machine: &Machine, items: &[Item]) -> Value {
     let list = |cpus: &Cpus| cpus.iter().collect::<Vec<_>>();
     let cpus = machine
         .cpus

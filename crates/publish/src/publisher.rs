@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The publisher of a running router: a thread that asks the workers for their counters. It writes them into the statistics segment next to the
-//! control socket, and to channels of the deployment ([`sinks`]), for `junctor top` and other readers (docs/stats-segment.md).
+//! The thread that gathers counters and describes them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,9 +14,7 @@ use stats::{Directory, Kind, Metric, Object, Series, Snapshot};
 
 use observe::records;
 
-mod sinks;
-
-use sinks::Sink;
+use crate::sinks::{self, Sink};
 
 /// Decisions of the balancer that are published.
 const DECISIONS: usize = 20;
@@ -65,7 +62,7 @@ stats! {
 }
 
 /// A publisher at work until this is dropped.
-pub(crate) struct Published {
+pub struct Published {
     /// The segment, if there is one.
     path: Option<PathBuf>,
     /// Gone when it is to end.
@@ -83,7 +80,7 @@ impl Drop for Published {
 }
 
 /// Lets a router publish its counters so often: next to its control socket, and to the channels that its deployment gives it. What cannot be is said.
-pub(crate) fn begin(
+pub fn begin(
     control: Control,
     socket: Option<&Path>,
     interval: Duration,
@@ -143,7 +140,7 @@ fn run(control: &Control, sinks: &mut [Sink], interval: Duration, until: &Receiv
     }
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

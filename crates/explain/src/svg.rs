@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use engine::{ElementId, Processing};
 
-use super::layout::{Drawing, layout};
-use super::{Cost, Explained, lock_text, ranges};
+use crate::explained::{Cost, Explained, lock_text, ranges};
+use crate::layout::{Drawing, layout};
 
 /// Fills for workers, light enough for black text; further ones go round the wheel of hues.
 const FILLS: [&str; 8] =
@@ -41,7 +41,7 @@ fn border(cost: Cost) -> &'static str {
 }
 
 /// Draws it.
-pub(crate) fn draw(explained: &Explained<'_>) -> String {
+pub fn draw(explained: &Explained<'_>) -> String {
     let shown: Vec<ElementId> = explained.elements.ids().filter(|e| !explained.is_information(*e)).collect();
     let index = |e: ElementId| shown.iter().position(|s| *s == e);
     let mut edges = Vec::new();
@@ -202,8 +202,8 @@ fn legend(explained: &Explained<'_>) -> (String, f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::with;
     use super::*;
+    use crate::explained::tests::with;
 
     #[test]
     fn the_picture_holds_every_element() {

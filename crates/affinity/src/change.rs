@@ -3,23 +3,28 @@
 
 use std::io;
 
-use super::items::{Item, Kind, Place};
+use crate::items::{Item, Kind, Place};
 use planes::Cpus;
 use planes::machine::{Machine, Roots, text};
 
 /// One item's new CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) id: String,
-    pub(crate) kind: Kind,
-    pub(crate) place: Place,
-    pub(crate) from: Cpus,
-    pub(crate) to: Cpus,
+pub struct Change {
+    /// The item's name.
+    pub id: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Where its CPUs are set.
+    pub place: Place,
+    /// Its CPUs now.
+    pub from: Cpus,
+    /// Those that it is to have.
+    pub to: Cpus,
 }
 
 impl Change {
     /// The change of `item` to these CPUs; `None` if it has them.
-    pub(crate) fn of(item: &Item, to: &Cpus) -> Option<Change> {
+    pub fn of(item: &Item, to: &Cpus) -> Option<Change> {
         (item.cpus != *to).then(|| Change {
             id: item.id.clone(),
             kind: item.kind,
@@ -30,7 +35,7 @@ impl Change {
     }
 
     /// The shell command that makes it.
-    pub(crate) fn command(&self) -> String {
+    pub fn command(&self) -> String {
         match &self.place {
             Place::List(path) => format!("echo {} > {}", self.to.to_list(), path.display()),
             Place::Mask(path) => format!("echo {} > {}", self.to.to_mask(), path.display()),
@@ -42,7 +47,7 @@ impl Change {
     ///
     /// # Errors
     /// CPUs that are off line or not there, or none where one is needed.
-    pub(crate) fn check(&self, machine: &Machine) -> Result<(), String> {
+    pub fn check(&self, machine: &Machine) -> Result<(), String> {
         let steering = matches!(self.kind, Kind::Rps | Kind::Xps);
         if self.to.is_empty() && !steering {
             return Err(format!("{}: it must run somewhere; 'none' is for rps and xps only", self.id));
@@ -66,7 +71,7 @@ impl Change {
     ///
     /// # Errors
     /// What the kernel refused, and what can be done about it.
-    pub(crate) fn apply(&self, roots: &Roots) -> Result<(), String> {
+    pub fn apply(&self, roots: &Roots) -> Result<(), String> {
         let done = match &self.place {
             Place::List(path) => std::fs::write(path, self.to.to_list()),
             Place::Mask(path) => std::fs::write(path, self.to.to_mask()),

@@ -10,7 +10,8 @@ use planes::machine::{Roots, entries, text};
 
 /// What kind of thing is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A device's interrupt.
     Interrupt,
     /// Receive packet steering: CPUs to which a receive queue's packets are handed in software.
     Rps,
@@ -23,7 +24,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) fn word(self) -> &'static str {
+    /// Its name in tables and in JSON.
+    pub fn word(self) -> &'static str {
         match self {
             Kind::Interrupt => "irq",
             Kind::Rps => "rps",
@@ -36,7 +38,7 @@ impl Kind {
 
 /// Where the placement is read and written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     /// A file that holds a list of CPUs.
     List(PathBuf),
     /// A file that holds a mask.
@@ -47,29 +49,31 @@ pub(crate) enum Place {
 
 /// One thing that is placed.
 #[derive(Clone, Debug)]
-pub(crate) struct Item {
+pub struct Item {
     /// How commands name it: `irq/38`, `eth0/rx-0/rps`, `eth0/tx-0/xps`, `eth0/napi-0`, `worker/4711/0`.
-    pub(crate) id: String,
-    pub(crate) kind: Kind,
+    pub id: String,
+    /// What it is.
+    pub kind: Kind,
     /// The network interface, or the process of a worker; empty for other interrupts.
-    pub(crate) device: String,
+    pub device: String,
     /// What the kernel calls it.
-    pub(crate) name: String,
-    pub(crate) place: Place,
+    pub name: String,
+    /// Where its CPUs are set.
+    pub place: Place,
     /// CPUs it may run on, or hands packets to.
-    pub(crate) cpus: Cpus,
+    pub cpus: Cpus,
     /// Where it runs in fact, if that can be known.
-    pub(crate) runs_on: Option<Cpus>,
+    pub runs_on: Option<Cpus>,
     /// Interrupts so far.
-    pub(crate) events: Option<u64>,
+    pub events: Option<u64>,
     /// NUMA node of its device.
-    pub(crate) node: Option<usize>,
+    pub node: Option<usize>,
     /// The number of the queue, in the order of its kind, within its device.
-    pub(crate) queue: Option<usize>,
+    pub queue: Option<usize>,
 }
 
 /// Everything, by device and kind.
-pub(crate) fn scan(roots: &Roots) -> Vec<Item> {
+pub fn scan(roots: &Roots) -> Vec<Item> {
     let mut items = Vec::new();
     let mut owners = HashMap::new();
     for (device, path) in entries(&roots.sys.join("class/net")) {

@@ -10,7 +10,7 @@ use planes::up::domain::STATISTICS;
 use ports::plane::Planes;
 use stats::{Composer, Directory, Publisher, Snapshot};
 
-use super::nanoseconds;
+use crate::publisher::nanoseconds;
 use observe::records;
 
 /// Time between attempts to attach to a channel.
@@ -78,11 +78,11 @@ pub(crate) fn channels(interval: Duration) -> Vec<Sink> {
 
 impl Sink {
     /// Whether it has the directory of this number.
-    pub(super) fn has(&self, directory: u64) -> bool {
+    pub(crate) fn has(&self, directory: u64) -> bool {
         self.described == directory
     }
 
-    pub(super) fn describe(&mut self, number: u64, directory: &Directory) {
+    pub(crate) fn describe(&mut self, number: u64, directory: &Directory) {
         let done = match &mut self.place {
             Place::File(publisher) => publisher.describe(directory).map_err(refused),
             Place::Channel(channel) => {
@@ -97,7 +97,7 @@ impl Sink {
     }
 
     /// Publishes a snapshot, of the directory of this number.
-    pub(super) fn publish(&mut self, directory: u64, snapshot: &mut Snapshot) {
+    pub(crate) fn publish(&mut self, directory: u64, snapshot: &mut Snapshot) {
         if !self.has(directory) {
             return;
         }
@@ -111,7 +111,7 @@ impl Sink {
         }
     }
 
-    pub(super) fn set_interval(&mut self, interval: Duration) {
+    pub(crate) fn set_interval(&mut self, interval: Duration) {
         match &mut self.place {
             Place::File(publisher) => drop(publisher.set_interval_ns(nanoseconds(interval))),
             Place::Channel(channel) => channel.composer.set_interval_ns(nanoseconds(interval)),

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use super::change::Change;
-use super::items::{Item, Kind, scan};
-use super::spread::{Wish, spread};
-use super::{saved, table};
+use crate::change::Change;
+use crate::items::{Item, Kind, scan};
+use crate::spread::{Wish, spread};
+use crate::{saved, table};
 use planes::Cpus;
 use planes::machine::{Machine, Roots};
 

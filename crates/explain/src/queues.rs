@@ -14,7 +14,7 @@ const USUAL: usize = 1000;
 const FRAME: usize = 1536;
 
 /// What to say, if full queues do not fit into the shared cache.
-pub(super) fn text(graph: &Graph) -> String {
+pub(crate) fn text(graph: &Graph) -> String {
     let machine = Machine::read(&Roots::below(Path::new("/")));
     let caches = machine.cpus.iter().flat_map(|cpu| &cpu.caches);
     let last = caches.filter_map(|cache| kib(&cache.size)).max().unwrap_or(0) << 10;

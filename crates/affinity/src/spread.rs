@@ -12,26 +12,26 @@
 
 use std::collections::HashMap;
 
-use super::change::Change;
-use super::items::{Item, Kind};
+use crate::change::Change;
+use crate::items::{Item, Kind};
 use planes::Cpus;
 use planes::machine::Machine;
 
 /// What to spread.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wish {
+pub struct Wish {
     /// Only these devices; all if empty.
-    pub(crate) devices: Vec<String>,
+    pub devices: Vec<String>,
     /// Only on these CPUs.
-    pub(crate) cpus: Option<Cpus>,
+    pub cpus: Option<Cpus>,
     /// Leave receive packet steering as it is.
-    pub(crate) keep_rps: bool,
+    pub keep_rps: bool,
     /// Leave the workers where they are.
-    pub(crate) keep_workers: bool,
+    pub keep_workers: bool,
 }
 
 /// The changes that a spread makes, in the order of the items.
-pub(crate) fn spread(machine: &Machine, items: &[Item], wish: &Wish) -> Vec<Change> {
+pub fn spread(machine: &Machine, items: &[Item], wish: &Wish) -> Vec<Change> {
     let mut devices: Vec<&str> = items.iter().map(|i| i.device.as_str()).filter(|d| !d.is_empty()).collect();
     devices.dedup();
     let wanted = |d: &str| wish.devices.is_empty() || wish.devices.iter().any(|w| w == d);

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a configuration will run: which worker runs which task, which workers reach each element, how its instances share
-//! and what that costs, and which chains run as one pass. As text, JSON, and a picture ([`svg`]).
-
-mod layout;
-mod queues;
-pub(crate) mod svg;
+//! What is said of a configuration, as text and as JSON.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,20 +10,24 @@ use lang::Graph;
 use serde_json::{Value, json};
 
 /// A configuration, and how it would run.
-pub(crate) struct Explained<'a> {
-    pub(crate) graph: &'a Graph,
-    pub(crate) elements: IndexVec<ElementId, Planned>,
-    pub(crate) fused: Vec<FusedChain>,
+pub struct Explained<'a> {
+    /// The configuration.
+    pub graph: &'a Graph,
+    /// Where each element will be.
+    pub elements: IndexVec<ElementId, Planned>,
+    /// The chains that run as one pass.
+    pub fused: Vec<FusedChain>,
     /// Whether fusion is turned off.
-    pub(crate) no_fuse: bool,
-    pub(crate) workers: usize,
+    pub no_fuse: bool,
+    /// How many workers there are.
+    pub workers: usize,
     /// Cores of the workers, in turn; empty if they are not pinned.
-    pub(crate) cores: Vec<usize>,
+    pub cores: Vec<usize>,
 }
 
 /// What sharing costs an element's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cost {
+pub enum Cost {
     /// One worker has it for itself.
     Alone,
     /// Each worker has a copy.
@@ -42,7 +41,8 @@ pub(crate) enum Cost {
 }
 
 impl Cost {
-    pub(crate) fn of(element: &Planned) -> Cost {
+    /// What an element costs where it will be.
+    pub fn of(element: &Planned) -> Cost {
         match element.place.mode {
             Mode::Single => Cost::Alone,
             Mode::PerCore => Cost::Copies,
@@ -63,7 +63,7 @@ impl Cost {
     }
 
     /// What it costs.
-    fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Cost::Alone => "nothing: one worker has it for itself",
             Cost::Copies => "nothing: each worker has a copy; handlers add the copies up",
@@ -139,7 +139,7 @@ fn wrap(text: &str, indent: usize) -> String {
 }
 
 /// Receive and transmit queues of a network interface of this machine; one of each of anything else.
-pub(crate) fn queues(spec: &packet::port::Spec) -> (usize, usize) {
+pub fn queues(spec: &packet::port::Spec) -> (usize, usize) {
     let directory = Path::new("/sys/class/net").join(&spec.device).join("queues");
     let entries = || std::fs::read_dir(&directory).into_iter().flatten().flatten();
     let count = |kind: &str| entries().filter(|e| e.file_name().to_string_lossy().starts_with(kind)).count();
@@ -149,7 +149,7 @@ pub(crate) fn queues(spec: &packet::port::Spec) -> (usize, usize) {
 }
 
 impl Explained<'_> {
-    fn name(&self, e: ElementId) -> &str {
+    pub(crate) fn name(&self, e: ElementId) -> &str {
         &self.graph.elements[e.index()].name
     }
 
@@ -159,7 +159,7 @@ impl Explained<'_> {
             && self.elements[e].place.tasks.is_empty()
     }
 
-    fn core(&self, worker: usize) -> Option<usize> {
+    pub(crate) fn core(&self, worker: usize) -> Option<usize> {
         (!self.cores.is_empty()).then(|| self.cores[worker % self.cores.len()])
     }
 
@@ -177,12 +177,12 @@ impl Explained<'_> {
     }
 
     /// The text, at 80 columns as far as names allow.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut text = self.tasks_text();
         text += &self.table();
         text += &self.costs();
         text += &self.locks();
-        text += &queues::text(self.graph);
+        text += &crate::queues::text(self.graph);
         text += &match self.no_fuse {
             true => "fused: nothing (--no-fuse), each element runs by itself\n".to_owned(),
             false => fused_text(self.graph, &self.fused),
@@ -293,7 +293,7 @@ impl Explained<'_> {
     }
 
     /// The same for programs; see docs/json.md.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let chains: Vec<_> = self
             .fused
             .iter()
@@ -362,10 +362,10 @@ fn fused_text(graph: &Graph, fused: &[FusedChain]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    pub(super) fn with<R>(text: &str, workers: usize, f: impl FnOnce(&Explained<'_>) -> R) -> R {
+    pub(crate) fn with<R>(text: &str, workers: usize, f: impl FnOnce(&Explained<'_>) -> R) -> R {
         let loaded = conf::Source::text(text).load();
         let graph = loaded.graph.unwrap();
         let registry = elements::registry();

@@ -2,15 +2,15 @@
 //! Placements as a file: one `ID = CPUS  # name` a line. Interrupts are found again by their names, since their numbers change
 //! from boot to boot.
 
-use super::change::Change;
-use super::items::{Item, Kind};
+use crate::change::Change;
+use crate::items::{Item, Kind};
 use planes::Cpus;
 
 /// The first line.
 const HEAD: &str = "# junctor affinity, version 1";
 
 /// The text of a file that holds how the items stand.
-pub(crate) fn write(items: &[Item]) -> String {
+pub fn write(items: &[Item]) -> String {
     let width = items.iter().map(|i| i.id.len()).max().unwrap_or(0);
     let lines = items.iter().map(|i| format!("{:width$} = {:10} # {}\n", i.id, i.cpus, i.name));
     format!("{HEAD}\n{}", lines.collect::<String>())
@@ -18,17 +18,18 @@ pub(crate) fn write(items: &[Item]) -> String {
 
 /// What a file asks for here.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
-    pub(crate) changes: Vec<Change>,
+pub struct Wanted {
+    /// What is to be changed.
+    pub changes: Vec<Change>,
     /// Lines of things that are not here.
-    pub(crate) missing: Vec<String>,
+    pub missing: Vec<String>,
 }
 
 /// Reads a file.
 ///
 /// # Errors
 /// It is none of ours, or a line makes no sense.
-pub(crate) fn read(file: &str, items: &[Item]) -> Result<Wanted, String> {
+pub fn read(file: &str, items: &[Item]) -> Result<Wanted, String> {
     if file.lines().next().map(str::trim_end) != Some(HEAD) {
         return Err(format!("this is no file of 'junctor affinity save': its first line is not '{HEAD}'"));
     }

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which CPUs take interrupts, steer packets, poll queues and run workers.
+//!
+//! * [`scan`] finds each [`Item`] that has CPUs, and [`table`] shows them.
+//! * A [`Change`] gives an item other CPUs; [`spread()`] proposes changes for a whole machine.
+//! * [`saved`] writes how everything stands, and reads it back as changes.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+mod change;
+#[cfg(test)]
+mod fake;
+mod items;
+pub mod saved;
+mod spread;
+pub mod table;
+
+pub use change::Change;
+pub use items::{Item, Kind, Place, scan};
+pub use spread::{Wish, spread};
