@@ -82,6 +82,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &["client", "control", "ctl", "element", "feed", "icc", "ipsec", "planes", "ports", "report", "xfrm"],
     ),
     ("affinity", &["planes"]),
+    ("routes", &["client", "conf", "elements", "lang"]),
     ("explain", &["engine", "lang", "packet", "planes"]),
     (
         "publish",
@@ -187,6 +188,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "deploy",
             "explain",
             "publish",
+            "routes",
             "harness",
             "predict",
             "tester",

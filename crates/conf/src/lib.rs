@@ -16,4 +16,4 @@ pub mod init;
 pub mod place;
 mod source;
 
-pub use source::{Form, Loaded, Origin, Source, registry, without_secrets};
+pub use source::{Form, Loaded, Origin, Source, present, registry, without_secrets};

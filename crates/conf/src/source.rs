@@ -143,6 +143,13 @@ pub fn registry(no_fuse: bool) -> engine::Registry {
     if no_fuse { registry.without_fusions() } else { registry }
 }
 
+/// The configuration that a router runs, without what its command line added.
+pub fn present(flat: &str) -> lang::Graph {
+    let added = |line: &&str| line.starts_with("click_driver@@") || line.starts_with("--place ");
+    let text: Vec<&str> = flat.lines().filter(|line| !added(line)).collect();
+    lang::load_str("present", &text.join("\n"), &elements::options()).graph.unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::uses;

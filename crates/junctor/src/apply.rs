@@ -117,7 +117,7 @@ fn execute(args: &Args) -> Result<(Option<Diff>, String), Trouble> {
     let flat = client.read("flatconfig")?;
     // The router shows no secrets, so nor does the comparison.
     let shown = engine::without_secrets(&new, &conf::registry(false));
-    let diff = Diff::between(&present(&flat), &shown);
+    let diff = Diff::between(&conf::present(&flat), &shown);
     if !args.json {
         out!("{diff}");
         if matches!(shown, Cow::Owned(_)) {
@@ -153,13 +153,6 @@ fn load(args: &Args) -> Result<lang::Graph, Trouble> {
             Err(Trouble::Configuration)
         }
     }
-}
-
-/// The configuration that a router runs, without what its command line added.
-pub(crate) fn present(flat: &str) -> lang::Graph {
-    let added = |line: &&str| line.starts_with("click_driver@@") || line.starts_with("--place ");
-    let text: Vec<&str> = flat.lines().filter(|line| !added(line)).collect();
-    lang::load_str("present", &text.join("\n"), &elements::options()).graph.unwrap_or_default()
 }
 
 /// What one configuration has and another has not.

@@ -2,17 +2,13 @@
 //! `junctor neighbours`: the neighbours that a running router knows, and those of a kernel.
 
 use std::path::PathBuf;
-use std::process::Command;
 
-use serde_json::{Value, json};
+use client::{Client, lost};
+use routes::neighbours::{of_kernel, of_router, table};
+use serde_json::Value;
 
-use super::columns;
 use crate::ctl::{self, Which};
 use crate::outcome;
-use client::{Client, Failure, lost};
-
-/// Classes that keep neighbours. The first ones may use the table of one of the others.
-const CLASSES: [&str; 4] = ["ARPQuerier", "IP6NDSolicitor", "ARPTable", "IP6NDTable"];
 
 /// Show the neighbours of a running router, with their state and age.
 ///
@@ -36,7 +32,8 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let mut rows = match of_router(&args.router) {
+    let router = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost));
+    let mut rows = match router.and_then(|mut router| of_router(&mut router)) {
         Ok(rows) => rows,
         Err(why) => return ctl::tell(&why),
     };
@@ -48,103 +45,4 @@ pub(crate) fn main(args: &Args) -> u8 {
     }
     let text = if args.json { format!("{:#}\n", Value::Array(rows)) } else { table(&rows) };
     outcome::print_or_fail(text.as_bytes())
-}
-
-fn of_router(router: &Which) -> Result<Vec<Value>, Failure> {
-    let connected = ctl::find(router).and_then(|stream| Client::new(stream).map_err(lost));
-    let mut client = connected?;
-    let list = client.read("list")?;
-    let mut rows = Vec::new();
-    // The first line is their number.
-    for element in list.lines().skip(1) {
-        let class = client.read(&format!("{element}.class"))?;
-        if !CLASSES.contains(&class.trim()) {
-            continue;
-        }
-        let config = client.read(&format!("{element}.config"))?;
-        let borrows =
-            lang::config::split_args(&config).iter().any(|argument| argument.text.starts_with("TABLE "));
-        if !borrows {
-            let states = client.read(&format!("{element}.states"))?;
-            rows.extend(states.lines().filter_map(|line| neighbour(element, line)));
-        }
-    }
-    Ok(rows)
-}
-
-/// A line of the handler `states`.
-fn neighbour(element: &str, line: &str) -> Option<Value> {
-    let [address, _, ether, age, state, waiting, rest @ ..] = &line.split(' ').collect::<Vec<_>>()[..] else {
-        return None;
-    };
-    let is_known = *state != "incomplete";
-    Some(json!({
-        "address": address,
-        "ether": is_known.then_some(ether),
-        "on": element,
-        "kept_by": "router",
-        "state": state,
-        "age_s": age.parse::<f64>().ok()?,
-        "waiting": waiting.parse::<u64>().ok()?,
-        "router": rest.contains(&"router"),
-    }))
-}
-
-/// What `ip neigh` says.
-fn of_kernel(netns: &std::path::Path) -> Result<Vec<Value>, String> {
-    let mut command = Command::new("ip");
-    command.arg("-n").arg(netns).args(["-s", "-j", "neigh", "show"]);
-    let output = command.output().map_err(|why| format!("ip: {why}; install iproute2"))?;
-    if !output.status.success() {
-        let why = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("namespace {}: {}", netns.display(), why.trim()));
-    }
-    let nonsense = |why: serde_json::Error| format!("ip answers nonsense: {why}");
-    // Without neighbours it prints nothing.
-    let text = if output.stdout.is_empty() { b"[]" } else { &output.stdout[..] };
-    let found: Vec<Value> = serde_json::from_slice(text).map_err(nonsense)?;
-    let row = |found: &Value| {
-        json!({
-            "address": found["dst"],
-            "ether": found["lladdr"],
-            "on": found["dev"],
-            "kept_by": "kernel",
-            "state": found["state"][0].as_str().map(str::to_lowercase),
-            "age_s": found["confirmed"],
-            "router": !found["router"].is_null(),
-        })
-    };
-    Ok(found.iter().map(row).collect())
-}
-
-fn table(rows: &[Value]) -> String {
-    let mut lines = vec![["address", "Ethernet address", "on", "kept by", "state", "age"].map(str::to_owned)];
-    for row in rows {
-        let text = |name: &str| row[name].as_str().unwrap_or("-").to_owned();
-        let age = row["age_s"].as_f64().map_or("-".into(), |age| format!("{age:.1} s"));
-        let router = if row["router"] == true { ", router" } else { "" };
-        let state = text("state") + router;
-        lines.push([text("address"), text("ether"), text("on"), text("kept_by"), state, age]);
-    }
-    columns(&lines)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_states_become_rows() {
-        let row = neighbour("arp0", "10.0.0.2 1 02:00:00:00:00:02 3.250000 reachable 0").unwrap();
-        assert_eq!((&row["address"], &row["ether"]), (&json!("10.0.0.2"), &json!("02:00:00:00:00:02")));
-        assert_eq!((&row["age_s"], &row["state"]), (&json!(3.25), &json!("reachable")));
-        let row = neighbour("nd", "fe80::1 0 00:00:00:00:00:00 0.000000 incomplete 2 router").unwrap();
-        assert_eq!((&row["ether"], &row["router"], &row["waiting"]), (&Value::Null, &json!(true), &json!(2)));
-        assert_eq!(neighbour("nd", "nonsense"), None);
-        let shown = table(&[row]);
-        assert_eq!(
-            shown.lines().nth(1),
-            Some("fe80::1  -                 nd  router   incomplete, router  0.0 s")
-        );
-    }
 }

@@ -8,9 +8,8 @@ use std::path::Path;
 use lang::config::{split_args, split_words};
 use serde_json::Value;
 
-use crate::apply::present;
-use crate::routing::routes;
 use client::{Client, Failure};
+use conf::present;
 use observe::records::{Event, State, Step};
 
 /// The option that names the control plane.
@@ -41,7 +40,7 @@ impl Routes {
         if asked == Some(Path::new("none")) {
             return Ok(None);
         }
-        let plane = match routes::connect(asked, OPTION) {
+        let plane = match ::routes::control_plane(asked, OPTION) {
             Ok(plane) => plane,
             Err(_) if asked.is_none() => return Ok(None),
             Err(why) => return Err(why),

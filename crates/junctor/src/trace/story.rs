@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use wire::fields::{Change, Field, changes};
 
-use crate::routing::routes;
 use observe::records::{self, Event, State, Step};
 
 /// Characters of a value that are shown.
@@ -149,8 +148,11 @@ pub(super) fn text(packet: u64, all: &[Step], left: &[String], tried: bool) -> S
             let _ = writeln!(text, "    {}", change_text(change));
         }
         if let Some(route) = &step.route {
-            let line =
-                if route["group"].is_string() { routes::tree_line(route) } else { routes::line(route) };
+            let line = if route["group"].is_string() {
+                ::routes::show::tree_line(route)
+            } else {
+                ::routes::show::line(route)
+            };
             let _ = writeln!(text, "    {line}");
         }
         // The packet itself is no copy, wherever it is seen first.

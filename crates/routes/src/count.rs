@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor routes --count`: packets and bytes by next hop and by route, counted by the running router for some seconds.
+//! Packets and bytes by next hop and by route, counted by the running router for some seconds.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,24 +9,23 @@ use std::time::Duration;
 use lang::config::{split_args, split_words};
 use serde_json::{Value, json};
 
-use super::columns;
-use super::routes::{self, text_of};
-use crate::apply::present;
-use crate::ctl::{self, Which};
-use crate::{exit, outcome};
-use client::{Client, Failure, lost};
+use client::{Client, Failure};
+use conf::present;
+
+use crate::show::{self, text_of};
+use crate::{columns, control_plane};
 
 /// What is to be counted, and for how long.
-pub(super) struct Wish<'a> {
-    pub(super) seconds: u64,
+#[derive(Clone, Debug)]
+pub struct Wish<'a> {
+    /// For how long.
+    pub seconds: u64,
     /// Prefixes, and addresses that routes decide about.
-    pub(super) routes: &'a [String],
+    pub routes: &'a [String],
     /// A VRF's name, or the number of a table of the router.
-    pub(super) vrf: Option<&'a str>,
-    pub(super) router: Which,
-    /// The control plane's socket.
-    pub(super) plane: Option<&'a Path>,
-    pub(super) json: bool,
+    pub vrf: Option<&'a str>,
+    /// The control plane's socket; that of the only one of this user where none is named.
+    pub plane: Option<&'a Path>,
 }
 
 /// A lookup element of the router.
@@ -51,20 +50,11 @@ struct Count<'a> {
     table: u8,
 }
 
-/// Counts, and prints what came of it.
-pub(super) fn main(wish: &Wish<'_>) -> u8 {
-    match count(wish) {
-        Ok(value) => {
-            let text = if wish.json { format!("{value:#}\n") } else { show(&value) };
-            outcome::print_or_fail(text.as_bytes())
-        }
-        Err(why) => ctl::tell(&why),
-    }
-}
-
-fn count(wish: &Wish<'_>) -> Result<Value, Failure> {
-    let connected = ctl::find(&wish.router).and_then(|stream| Client::new(stream).map_err(lost));
-    let mut router = connected?;
+/// Counts.
+///
+/// # Errors
+/// The router does not answer, or has no such route table.
+pub fn count(router: &mut Client, wish: &Wish<'_>) -> Result<Value, Failure> {
     let tables = tables(&present(&router.read("flatconfig")?));
     if tables.is_empty() {
         return Err(Failure::Unclear("the router has no routing table".into()));
@@ -79,7 +69,7 @@ fn count(wish: &Wish<'_>) -> Result<Value, Failure> {
         }
         begun.push(*table);
     }
-    let mut plane = routes::connect(wish.plane, "--socket").ok();
+    let mut plane = control_plane(wish.plane, "--socket").ok();
     let mut value = json!({ "seconds": 0.0, "incomplete": null, "next_hops": [], "routes": [] });
     if outcome.is_ok() {
         std::thread::sleep(Duration::from_secs(wish.seconds));
@@ -268,7 +258,8 @@ fn way(hop: &Value) -> String {
     }
 }
 
-fn show(value: &Value) -> String {
+/// What was counted, as a table.
+pub fn counted(value: &Value) -> String {
     let rows = |name: &str| value[name].as_array().cloned().unwrap_or_default();
     let rates = |hop: &Value| {
         ["packets_per_s", "bytes_per_s", "packets"].map(|name| match hop[name].as_f64() {
@@ -292,7 +283,7 @@ fn show(value: &Value) -> String {
                 let [packets_per_s, bytes_per_s, packets] = rates(hop);
                 let [feed, protocol] = ["feed", "protocol"].map(|name| text_of(&route[name]));
                 lines.push([
-                    routes::prefix(route),
+                    show::prefix(route),
                     feed,
                     protocol,
                     way(hop),
@@ -308,27 +299,6 @@ fn show(value: &Value) -> String {
         text += &format!("incomplete: {why}\n");
     }
     text
-}
-
-/// Reads the time of `--count`.
-pub(super) fn seconds(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(seconds @ 1..=3600) => Ok(seconds),
-        _ => Err("expected seconds, 1 to 3600".into()),
-    }
-}
-
-/// What `--count` is told that does not fit.
-pub(super) fn check(routes: &[String], is_counted: bool) -> Result<(), u8> {
-    let wrong = match (routes, is_counted) {
-        ([_, second, ..], false) => format!("one address at a time is looked up; what is '{second}'?"),
-        ([prefix], false) if prefix.contains('/') => {
-            format!("'{prefix}' is a prefix: give an address, or count its packets by --count")
-        }
-        _ => return Ok(()),
-    };
-    errln!("junctor: {wrong}");
-    Err(exit::USAGE)
 }
 
 #[cfg(test)]
@@ -356,8 +326,7 @@ mod tests {
         let tables = tables(&present(ROUTER));
         let check = |routes: &[&str], vrf: Option<&str>, want: Result<&[&str], &str>| {
             let routes: Vec<String> = routes.iter().map(|route| (*route).to_owned()).collect();
-            let router = Which::default();
-            let wish = Wish { seconds: 5, routes: &routes, vrf, router, plane: None, json: false };
+            let wish = Wish { seconds: 5, routes: &routes, vrf, plane: None };
             let found = orders(&wish, &tables[..2]);
             let texts = found.map(|found| {
                 found.iter().map(|(table, order)| format!("{} {order}", table.element)).collect::<Vec<_>>()
@@ -390,7 +359,7 @@ destination         feed  protocol  next hop          packets/s  bytes/s  packet
 10.0.0.0/8          -     -         10.0.1.2 on eth1  0          0        0
 10.0.0.0/8 vrf red  -     -         label             2          40       4
 ";
-        assert_eq!(show(&value), lines);
+        assert_eq!(counted(&value), lines);
         value["routes"] = json!([]);
         value["incomplete"] = "why".into();
         let lines = "\
@@ -399,7 +368,7 @@ next hop          packets/s  bytes/s  packets
 no route          2          50       5
 incomplete: why
 ";
-        assert_eq!(show(&value), lines);
+        assert_eq!(counted(&value), lines);
     }
 
     #[test]
