@@ -8,7 +8,7 @@
 //!        random              peer number    place among the peer's four sessions
 //! ```
 //!
-//! Of the four places three have the sessions before, now and next, and one is for a handshake that has begun.
+//! Of the four places three have the sessions before, now and next, and one is for a handshake that has started.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What time brings about (white paper, 6): new sessions, repeated attempts, keepalives, and the end of old keys.
 //!
-//! One worker calls [`Device::tick`] again and again. Each call looks at some peers, so that each is looked at once a second at least, whatever packets come. What
+//! One worker calls [`Device::tick`] again and again. Each call looks at some peers, so that each is looked at once a second at least, with and without packets. What
 //! the other workers have seen stands in their lines of each peer. So times are kept to a second with thousands of peers, and to a tick with few.
 
 use std::sync::atomic::Ordering;

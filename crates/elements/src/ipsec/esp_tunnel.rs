@@ -23,7 +23,7 @@
 //! The tunnel carries packets of both families. Manual keys never change by themselves: after a restart sequence numbers begin again, so the other end must be restarted, too, or have no
 //! anti-replay window. Use a key for one direction only.
 //!
-//! A hot swap carries each direction over by itself. As long as SPI and key stay, its sequence numbers, window, age and counts go on, whatever else changes: an address, limits, ports,
+//! A hot swap carries each direction over by itself. As long as SPI and key stay, its sequence numbers, window, age and counts go on. All else may change: an address, limits, ports,
 //! the element's name, or whether it is an IPsecDatabase that has the association.
 //!
 //! **Metadata:** packets begin with their IP header. Sets the destination annotation: to REMOTE, or to the destination of what was protected. Packets for output 2 have

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ICMP errors about packets of a tunnel: they belong into the tunnel, whoever sends them (RFC 4301, 6).
+//! ICMP errors about packets of a tunnel: they belong into the tunnel, from any sender (RFC 4301, 6).
 //!
 //! A router reports errors by an address of its own, which a tunnel's policies need not contain. As it is, the message would leave unprotected, with a part of the packet that the tunnel
 //! protected. So, without a policy for the message itself, that of the packets which go back counts: those from the quoted destination to the quoted source. Newer Linux does so, too
