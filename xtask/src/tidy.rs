@@ -216,6 +216,16 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("RawSocket", "needs the right to open one: crates/ports/tests/raw_sockets.rs"),
 ];
 
+/// Files whose elements still answer handlers by their names: those that are numbered, instructions of scripts, and tables whose handlers another thread
+/// answers. The list may only shrink.
+const BY_NAME: &[&str] = &[
+    "crates/elements/src/classify/classifier.rs",
+    "crates/elements/src/control/script.rs",
+    "crates/elements/src/ip/routing.rs",
+    "crates/elements/src/ipsec/click/radix_ipsec_lookup.rs",
+    "crates/elements/src/schedule/stride.rs",
+];
+
 /// Lines of code, tests excluded, above which a file is to be split.
 const LONGEST: usize = 700;
 
@@ -268,6 +278,41 @@ fn dependencies(manifest: &str) -> Vec<String> {
 pub(crate) fn rules_of_elements(root: &Path, wrong: &mut Vec<String>) {
     elements(root, wrong);
     golden_cases(root, wrong);
+    handlers(root, wrong);
+}
+
+/// Elements declare their handlers with what these do, and their manuals name them.
+fn handlers(root: &Path, wrong: &mut Vec<String>) {
+    let kinds = ["read", "sum", "write", "both"].map(|kind| format!("Handler::{kind}("));
+    let mut listed: BTreeSet<&str> = BY_NAME.iter().copied().collect();
+    for file in rust_files(&root.join("crates/elements/src")) {
+        let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        let (by_name, text) = (listed.remove(shown.as_str()), read(&file));
+        match (by_name, kinds.iter().any(|kind| text.contains(kind))) {
+            (false, true) => {
+                wrong.push(format!("{shown} lists handlers without what they do: use handlers!"))
+            }
+            (true, false) => {
+                wrong.push(format!("{shown} declares its handlers: take it from xtask's list BY_NAME"))
+            }
+            _ => {}
+        }
+        let manual: String = text.lines().filter(|line| line.starts_with("//!")).collect();
+        let names = text.lines().filter_map(declared).filter(|_| manual.contains("//! # "));
+        // Some stand there with their parameters.
+        let is_named =
+            |name: &str| [format!("`{name}`"), format!("`{name} ")].iter().any(|n| manual.contains(n));
+        let missing = names.filter(|name| !is_named(name));
+        wrong.extend(missing.map(|name| format!("{shown}: its manual lacks the handler `{name}`")));
+    }
+    wrong.extend(listed.iter().map(|file| format!("{file}, in xtask's list BY_NAME, is gone")));
+}
+
+/// The name of the handler that a line declares.
+fn declared(line: &str) -> Option<&str> {
+    let (kind, rest) = line.trim_start().split_once(" \"")?;
+    let kinds = ["read", "sum", "max", "join", "tally", "write", "both"];
+    rest.split('"').next().filter(|_| kinds.contains(&kind))
 }
 
 /// Each element's file is declared and listed by its kind, has a manual in due form, and tests.
@@ -383,6 +428,15 @@ mod tests {
         crate::book::check(&root, &mut wrong);
         crate::prose::check(&root, &mut wrong);
         assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn declared_handlers_are_found() {
+        let check = |line, name| assert_eq!(super::declared(line), name, "{line}");
+        check("        sum \"count\" => .count;", Some("count"));
+        check("    both \"src\".argument(Some(1), \"SRC\") => .header.src;", Some("src"));
+        check("    let read = format!(\"{}\", x);", None);
+        check("    assert_eq!(run.read(\"e.count\"), \"3\");", None);
     }
 
     #[test]

@@ -12,6 +12,9 @@
 //!
 //! **Drops:** `too-short`, packets of fewer than LENGTH bytes.
 //!
+//! **Handlers**
+//! * `length` read/write: the argument.
+//!
 //! ```click
 //! InfiniteSource(LENGTH 60, LIMIT 5, STOP true) -> NewElement(14) -> Discard;
 //! ```
@@ -19,11 +22,15 @@
 //! See also: CheckLength
 
 use element::args::Args;
-use element::{Class, Cx, Element, Reason};
+use element::{Class, Cx, Element, Reason, handlers};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("NewElement", "1/1", || Box::new(NewElement::default())).file(file!());
+pub const CLASS: Class = Class::new("NewElement", "1/1", || Box::new(NewElement::default()))
+    .handlers(handlers! { NewElement:
+        both "length" => .length;
+    })
+    .file(file!());
 
 #[derive(Default)]
 struct NewElement {

@@ -12,7 +12,7 @@ use packet::{Batch, Packet};
 use crate::clock::Nanos;
 use crate::drops::Reason;
 use crate::element::{Class, Element};
-use crate::handler::HandlerError;
+use crate::error::HandlerError;
 use crate::host::{Host, Opener};
 use crate::ids::{ElementId, PortIndex};
 use crate::layout::{HandlerRef, Layout};
@@ -304,6 +304,15 @@ impl Cx<'_> {
     /// This element's index in the flat graph.
     pub fn index(&self) -> ElementId {
         self.element
+    }
+
+    /// Puts the element's task in line, or takes it out.
+    pub fn schedule_if(&mut self, active: bool) {
+        if active {
+            self.schedule();
+        } else {
+            self.unschedule();
+        }
     }
 
     /// This worker's licence to read tables of [`Args::rcu`](crate::args::Args::rcu)'s domain.

@@ -20,7 +20,8 @@ use packet::{Batch, Packet};
 use crate::args::Args;
 use crate::cx::{Cx, InitCx, OpenCx};
 use crate::depot::Depot;
-use crate::handler::{Access, Handler, HandlerError, Llrpc};
+use crate::error::HandlerError;
+use crate::handler::{Access, Llrpc, Merge, Signature};
 use crate::hide::Find;
 use crate::locks::LockUse;
 use crate::place::Home;
@@ -186,6 +187,94 @@ impl Class {
     }
 }
 
+/// What a read handler does with the element.
+pub type Read = fn(&mut dyn Element, &mut Cx<'_>, &str) -> Result<String, HandlerError>;
+
+/// What a write handler does with the element.
+pub type Write = fn(&mut dyn Element, &mut Cx<'_>, &str) -> Result<(), HandlerError>;
+
+/// A handler of a class, and what it does. [`handlers!`](crate::handlers) makes them.
+#[derive(Clone, Copy, Debug)]
+pub struct Handler {
+    /// What callers know of it.
+    pub signature: Signature,
+    /// What reading it does; [`Element::read`] where there is none.
+    pub read: Option<Read>,
+    /// What writing it does; [`Element::write`] where there is none.
+    pub write: Option<Write>,
+}
+
+impl std::ops::Deref for Handler {
+    type Target = Signature;
+
+    fn deref(&self) -> &Signature {
+        &self.signature
+    }
+}
+
+impl Handler {
+    /// A handler that the element answers itself.
+    pub const fn new(signature: Signature) -> Handler {
+        Handler { signature, read: None, write: None }
+    }
+
+    /// Sets what reading it does.
+    pub const fn reads(mut self, read: Read) -> Handler {
+        self.read = Some(read);
+        self
+    }
+
+    /// Sets what writing it does.
+    pub const fn writes(mut self, write: Write) -> Handler {
+        self.write = Some(write);
+        self
+    }
+
+    /// A read handler whose instances answer alike.
+    pub const fn read(name: &'static str) -> Handler {
+        Handler::new(Signature::read(name))
+    }
+
+    /// A read handler whose instances' numbers are added.
+    pub const fn sum(name: &'static str) -> Handler {
+        Handler::read(name).merge(Merge::Sum)
+    }
+
+    /// A write handler.
+    pub const fn write(name: &'static str) -> Handler {
+        Handler::new(Signature::write(name))
+    }
+
+    /// A handler that can be read and written.
+    pub const fn both(name: &'static str) -> Handler {
+        Handler::new(Signature::both(name))
+    }
+
+    /// See [`Signature::merge`].
+    pub const fn merge(mut self, merge: Merge) -> Handler {
+        self.signature = self.signature.merge(merge);
+        self
+    }
+
+    /// See [`Signature::everywhere`].
+    pub const fn everywhere(mut self) -> Handler {
+        self.signature = self.signature.everywhere();
+        self
+    }
+
+    /// See [`Signature::argument`].
+    pub const fn argument(mut self, position: Option<usize>, keyword: &'static str) -> Handler {
+        self.signature = self.signature.argument(position, keyword);
+        self
+    }
+
+    /// See [`Signature::private`].
+    pub const fn private(mut self) -> Handler {
+        self.signature = self.signature.private();
+        self
+    }
+}
+
 /// How many tasks an element has, answered when it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tasks {
@@ -307,7 +396,13 @@ pub trait Element: Send + Any {
         cx.stop();
     }
 
-    /// Answers read handler `name`; `param` is empty unless the caller gave one.
+    /// The part of it that its handlers are declared for, where that is not the element itself ([`handlers!`](crate::handlers)).
+    fn part(&mut self) -> Option<&mut dyn Any> {
+        None
+    }
+
+    /// Answers read handler `name` that is not declared with what it does, such as one of [its own](Element::own_handlers); `param` is empty
+    /// unless the caller gave one.
     ///
     /// # Errors
     /// [`HandlerError`], shown to the caller.
@@ -315,7 +410,7 @@ pub trait Element: Send + Any {
         Err(HandlerError::unknown(name))
     }
 
-    /// Executes write handler `name`.
+    /// Executes write handler `name` that is not declared with what it does.
     ///
     /// # Errors
     /// [`HandlerError`], shown to the caller; the element is unchanged.

@@ -5,7 +5,6 @@
 //! instances' answers become one; writes reach every instance.
 
 use crate::drops::Reason;
-use crate::policy::Policy;
 
 /// What a handler allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +32,9 @@ pub enum Merge {
     Tally,
 }
 
-/// One handler of a class.
+/// What callers of a handler know of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Handler {
+pub struct Signature {
     /// Its name.
     pub name: &'static str,
     /// What it allows.
@@ -52,9 +51,9 @@ pub struct Handler {
     pub common: bool,
 }
 
-impl Handler {
-    const fn new(name: &'static str, access: Access) -> Handler {
-        Handler {
+impl Signature {
+    const fn new(name: &'static str, access: Access) -> Signature {
+        Signature {
             name,
             access,
             merge: Merge::First,
@@ -66,52 +65,47 @@ impl Handler {
     }
 
     /// A read handler whose instances answer alike.
-    pub const fn read(name: &'static str) -> Handler {
-        Handler::new(name, Access::Read)
-    }
-
-    /// A read handler whose instances' numbers are added.
-    pub const fn sum(name: &'static str) -> Handler {
-        Handler::read(name).merge(Merge::Sum)
+    pub const fn read(name: &'static str) -> Signature {
+        Signature::new(name, Access::Read)
     }
 
     /// A write handler.
-    pub const fn write(name: &'static str) -> Handler {
-        Handler::new(name, Access::Write)
+    pub const fn write(name: &'static str) -> Signature {
+        Signature::new(name, Access::Write)
     }
 
     /// A handler that can be read and written.
-    pub const fn both(name: &'static str) -> Handler {
-        Handler::new(name, Access::ReadWrite)
+    pub const fn both(name: &'static str) -> Signature {
+        Signature::new(name, Access::ReadWrite)
     }
 
     /// Writes it to all instances of an element that shares the rest of its state.
-    pub const fn everywhere(mut self) -> Handler {
+    pub const fn everywhere(mut self) -> Signature {
         self.everywhere = true;
         self
     }
 
     /// Sets how several instances answer a read.
-    pub const fn merge(mut self, merge: Merge) -> Handler {
+    pub const fn merge(mut self, merge: Merge) -> Signature {
         self.merge = merge;
         self
     }
 
     /// Says that a write replaces an argument in the text that `config` shows: the one of this keyword, or else the one at this position. An empty
     /// keyword is none.
-    pub const fn argument(mut self, position: Option<usize>, keyword: &'static str) -> Handler {
+    pub const fn argument(mut self, position: Option<usize>, keyword: &'static str) -> Signature {
         self.argument = Some((position, keyword));
         self
     }
 
     /// Leaves the handler to the engine.
-    pub const fn common(mut self) -> Handler {
+    pub const fn common(mut self) -> Signature {
         self.common = true;
         self
     }
 
     /// Keeps the handler from control connections.
-    pub const fn private(mut self) -> Handler {
+    pub const fn private(mut self) -> Signature {
         self.private = true;
         self
     }
@@ -177,63 +171,6 @@ pub fn with_argument(config: &str, position: Option<usize>, keyword: &str, value
         }
     }
     lang::config::join_args(&args)
-}
-
-/// Why a handler call failed. The variants correspond to the codes of Click's control protocol.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HandlerError {
-    /// No element of that name (510).
-    #[error("no element named '{0}'")]
-    NoElement(String),
-    /// The element has no such handler (511).
-    #[error("no handler named '{0}'")]
-    NoHandler(String),
-    /// The handler exists, but not for reading or writing (530).
-    #[error("{0}")]
-    Denied(String),
-    /// The value or the element's state does not allow it (520).
-    #[error("{0}")]
-    Failed(String),
-}
-
-impl HandlerError {
-    /// The element has no handler `name`.
-    pub fn unknown(name: &str) -> HandlerError {
-        HandlerError::NoHandler(name.to_owned())
-    }
-
-    /// The value or the state does not allow it.
-    pub fn failed(why: impl Into<String>) -> HandlerError {
-        HandlerError::Failed(why.into())
-    }
-
-    /// `value` is not what handler `name` expects.
-    pub fn bad_value(name: &str, value: &str, expected: &str) -> HandlerError {
-        HandlerError::Failed(match Policy::of_process().as_click {
-            true => clicks_words(expected).to_owned(),
-            false => format!("handler '{name}' expects {expected}, not '{value}'"),
-        })
-    }
-
-    /// The same error in the words that Click has for it, if the program was called as `click`.
-    pub fn said_as(self, words: &str) -> HandlerError {
-        match self {
-            HandlerError::Failed(_) if Policy::of_process().as_click => HandlerError::failed(words),
-            other => other,
-        }
-    }
-}
-
-/// What most of Click's handlers say of a value that is not what they expect.
-fn clicks_words(expected: &str) -> &'static str {
-    match expected {
-        "true or false" => "expected boolean",
-        _ if expected.starts_with("a whole number") => "expected integer",
-        _ if expected.starts_with("an IPv4 address") => "expected IP address",
-        _ if expected.starts_with("an IPv6 address") => "expected IPv6 address",
-        _ if expected.starts_with("an Ethernet address") => "expected Ethernet address",
-        _ => "syntax error",
-    }
 }
 
 /// Splits `element.handler` at its last dot; a name without dot is a global handler (empty element).

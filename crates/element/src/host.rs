@@ -14,7 +14,7 @@ use crate::account::Deeds;
 use crate::clock::Nanos;
 use crate::drops::Reason;
 use crate::element::{Class, Element, Provided};
-use crate::handler::HandlerError;
+use crate::error::HandlerError;
 use crate::ids::{ElementId, PortIndex};
 use crate::layout::{HandlerRef, Layout};
 use crate::remote::Remote;

@@ -8,7 +8,8 @@ use foldhash::HashMap;
 use lang::Text;
 
 use crate::element::{Class, Sharing};
-use crate::handler::{Access, Handler, HandlerError};
+use crate::error::HandlerError;
+use crate::handler::{Access, Signature};
 use crate::hide;
 use crate::ids::{ElementId, IndexVec, Target};
 use crate::known;
@@ -72,7 +73,7 @@ impl ElementInfo {
 #[derive(Clone, Debug)]
 pub struct HandlerRef {
     of: Target,
-    handler: Handler,
+    handler: Signature,
     /// The name, where the class does not know it.
     own: Option<Arc<str>>,
 }
@@ -89,7 +90,7 @@ impl HandlerRef {
     }
 
     /// The handler as its class declares it.
-    pub fn handler(&self) -> &Handler {
+    pub fn handler(&self) -> &Signature {
         &self.handler
     }
 
@@ -234,7 +235,7 @@ impl Layout {
         let named = own.iter().find(|(name, _)| **name == *handler);
         let named = named.or_else(|| own.iter().find(|(name, _)| &**name == "*"));
         let (_, access) = named.ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))?;
-        let general = Handler { access: *access, ..Handler::read("*") };
+        let general = Signature { access: *access, ..Signature::read("*") };
         Ok(HandlerRef { of, handler: general, own: Some(handler.into()) })
     }
 
@@ -246,7 +247,7 @@ impl Layout {
     }
 
     /// The handlers of an element: its class's, and those that every element has.
-    pub fn handlers(&self, element: ElementId) -> impl Iterator<Item = &'static Handler> + '_ {
+    pub fn handlers(&self, element: ElementId) -> impl Iterator<Item = &'static Signature> + '_ {
         let own = self.elements[element].class.handlers;
         let has_task = !self.elements[element].place.tasks.is_empty();
         let writable = self.elements[element].class.reconfigurable;
@@ -255,7 +256,7 @@ impl Layout {
             _ => h,
         });
         let common = usual.chain(known::TASK.iter().filter(move |_| has_task));
-        own.iter().chain(common.filter(move |h| own.iter().all(|o| o.name != h.name)))
+        own.iter().map(|h| &h.signature).chain(common.filter(move |h| own.iter().all(|o| o.name != h.name)))
     }
 
     /// The worker whose instance answers for an element.

@@ -11,9 +11,11 @@ pub mod account;
 pub mod args;
 pub mod clock;
 mod cx;
+pub mod declare;
 mod depot;
 pub mod drops;
 mod element;
+mod error;
 pub mod fuse;
 mod handler;
 pub mod hide;
@@ -40,10 +42,9 @@ pub mod wiring;
 
 pub use cx::{Cx, InitCx, OpenCx};
 pub use drops::{Reason, Reasons};
-pub use element::{Class, Element, Provided, Rest, Sharing, Tasks};
-pub use handler::{
-    Access, Handler, HandlerError, Llrpc, Merge, glob_match, merge, split_name, with_argument,
-};
+pub use element::{Class, Element, Handler, Provided, Read, Rest, Sharing, Tasks, Write};
+pub use error::HandlerError;
+pub use handler::{Access, Llrpc, Merge, Signature, glob_match, merge, split_name, with_argument};
 pub use hide::{Find, HIDDEN};
 pub use ids::{ElementId, Id, IndexSlice, IndexVec, PortIndex, Target, TaskId, WorkerId, first_ids};
 pub use layout::{ElementInfo, HandlerRef, Layout};

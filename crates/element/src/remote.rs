@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crate::handler::{Access, HandlerError, Llrpc};
+use crate::error::HandlerError;
+use crate::handler::{Access, Llrpc};
 
 /// Where a session finds the handlers it calls.
 pub trait Handlers {

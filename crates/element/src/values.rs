@@ -8,6 +8,7 @@ use std::time::Duration;
 use lang::config;
 use wire::MacAddr;
 
+use crate::error::HandlerError;
 use crate::names::{Names, TCP, UDP};
 
 /// How the error begins for a number that its type does not hold.
@@ -28,6 +29,15 @@ pub trait FromArg: Sized {
     /// # Errors
     /// What is wrong with it.
     fn from_arg(text: &str, names: &Names) -> Result<Self, String>;
+
+    /// Reads what is written to handler `name`.
+    ///
+    /// # Errors
+    /// What was expected.
+    fn from_value(name: &str, text: &str) -> Result<Self, HandlerError> {
+        let value = Self::from_arg(text.trim(), &Names::default());
+        value.map_err(|_| HandlerError::bad_value(name, text, Self::EXPECTED))
+    }
 }
 
 /// Reads `true`, `false` and their other spellings.
@@ -44,6 +54,10 @@ impl FromArg for bool {
 
     fn from_arg(text: &str, _: &Names) -> Result<bool, String> {
         parse_bool(&text_of(text)).ok_or_else(String::new)
+    }
+
+    fn from_value(name: &str, text: &str) -> Result<bool, HandlerError> {
+        parse_bool(text.trim()).ok_or_else(|| HandlerError::bad_value(name, text, "true or false"))
     }
 }
 
@@ -84,6 +98,11 @@ macro_rules! whole {
                     return Err(String::new());
                 }
                 <$type>::try_from(value).map_err(|_| format!("{BETWEEN}{low} and {high}"))
+            }
+
+            fn from_value(name: &str, text: &str) -> Result<$type, HandlerError> {
+                let number = parse_integer(text.trim()).and_then(|n| <$type>::try_from(n).ok());
+                number.ok_or_else(|| HandlerError::bad_value(name, text, "a whole number in range"))
             }
         }
     )*};

@@ -20,7 +20,6 @@ pub mod io;
 pub mod ip;
 pub mod ip6;
 pub mod ipsec;
-mod kept;
 pub mod mpls;
 pub mod multicast;
 pub mod nat;

@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::clock::{Nanos, SECOND};
+use element::swap::Follows;
 
 /// The limit.
 #[derive(Debug)]
@@ -27,12 +28,6 @@ impl SharedLimit {
         SharedLimit { interval, tolerance, due: AtomicU64::new(0) }
     }
 
-    /// Goes on from `old`: the next event is due as it was, but no later than if all that this limit allows had just happened.
-    pub(crate) fn follow(&self, now: Nanos, old: &SharedLimit) {
-        let latest = now.saturating_add(self.tolerance).saturating_add(self.interval);
-        self.due.fetch_max(old.due.load(Ordering::Relaxed).min(latest), Ordering::Relaxed);
-    }
-
     /// Whether an event might happen now; nothing is counted.
     #[inline]
     pub(crate) fn has_room(&self, now: Nanos) -> bool {
@@ -47,6 +42,14 @@ impl SharedLimit {
         };
         // Nothing else is published by this number, so no ordering beyond its own.
         self.due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).is_ok()
+    }
+}
+
+impl Follows for SharedLimit {
+    /// Goes on from `old`: the next event is due as it was, but no later than if all that this limit allows had just happened.
+    fn follow(&self, now: Nanos, old: &SharedLimit) {
+        let latest = now.saturating_add(self.tolerance).saturating_add(self.interval);
+        self.due.fetch_max(old.due.load(Ordering::Relaxed).min(latest), Ordering::Relaxed);
     }
 }
 

@@ -6,6 +6,7 @@
 
 use element::Policy;
 use element::clock::Nanos;
+use element::swap::Carried;
 
 use crate::tools::TokenBucket;
 
@@ -194,6 +195,13 @@ impl Bucket {
             Bucket::Exact(bucket) => bucket.when(n),
             Bucket::Ticking(bucket) => bucket.when(n),
         }
+    }
+}
+
+/// Tokens that are left are left; the rate and the burst are the new ones.
+impl Carried for Bucket {
+    fn carry(&mut self, _: Nanos, old: &mut Bucket) {
+        self.follow(old);
     }
 }
 

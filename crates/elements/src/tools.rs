@@ -13,6 +13,7 @@ use std::time::Duration;
 use element::Policy;
 use element::args::{Args, Bandwidth, FromArg, Names, parse_bool};
 use element::clock::{Nanos, SECOND};
+use element::swap::Carried;
 use element::{Cx, Element, ElementId, HandlerError, InitCx, OpenCx, Reason, parse_integer};
 use packet::{ANNO_SIZE, Batch, Packet, anno};
 
@@ -211,6 +212,12 @@ impl TokenBucket {
     }
 }
 
+impl Carried for TokenBucket {
+    fn carry(&mut self, _: Nanos, old: &mut TokenBucket) {
+        self.follow(old);
+    }
+}
+
 /// Bytes that a limit in bytes must have in hand to let a packet of unknown length pass, as in Click; they are part of
 /// the bucket and only move its zero.
 const READY: u64 = 1 << 17;
@@ -322,6 +329,12 @@ impl Limit {
             batch.append(&mut next);
         }
         batch
+    }
+}
+
+impl Carried for Limit {
+    fn carry(&mut self, _: Nanos, old: &mut Limit) {
+        self.bucket.follow(&old.bucket);
     }
 }
 

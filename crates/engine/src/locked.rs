@@ -16,7 +16,7 @@ use sync::lock::{AdaptiveGuard, AdaptiveLock};
 use element::args::Args;
 use element::stats::{self, Stat};
 use element::swap::Depot;
-use element::{Access, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Rehearsed, Rest, Tasks};
+use element::{Access, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Rehearsed, Rest, Tasks, declare};
 
 /// How often, and how long each time, a lock is looked at that may never be free.
 const LOOKS: u32 = 1000;
@@ -127,11 +127,11 @@ impl Element for Locked {
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
         let held = || HandlerError::failed("a worker that was left behind is in it");
-        self.get_at_end(cx).ok_or_else(held)?.read(cx, name, param)
+        declare::read(&mut **self.get_at_end(cx).ok_or_else(held)?, cx, name, param)
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.get_on(cx).write(cx, name, value)
+        declare::write(&mut **self.get_on(cx), cx, name, value)
     }
 
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {

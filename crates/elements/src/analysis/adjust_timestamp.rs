@@ -28,14 +28,16 @@
 use std::time::Duration;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, handlers};
 use packet::{Batch, anno};
 
-use crate::tools::{nanos, seconds, value};
+use crate::tools::{nanos, seconds};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("AdjustTimestamp", "1/1", || Box::new(AdjustTimestamp::default()))
-    .handlers(&[Handler::both("time")])
+    .handlers(handlers! { AdjustTimestamp:
+        both "time" => |element| element.shift.text(), |element, time: Shift| element.shift = time;
+    })
     .pure()
     .file(file!());
 
@@ -92,15 +94,6 @@ impl Element for AdjustTimestamp {
             }
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.shift.text())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        self.shift = value(name, text)?;
-        Ok(())
     }
 }
 

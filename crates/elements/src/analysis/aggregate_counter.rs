@@ -53,36 +53,41 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use element::args::{Args, Raw};
-use element::{Class, Cx, Element, Handler, HandlerError, LockUse, Sharing, When, swap};
+use element::{Class, Cx, Element, HandlerError, LockUse, Sharing, When, handlers, swap};
 use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
 
 use super::calls;
 use crate::control::general;
 use crate::io::files::Output;
-use crate::tools::boolean;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("AggregateCounter", "1-2/1-2", || Box::new(AggregateCounter::default()))
     .sharing(Sharing::Shared)
-    .handlers(&[
-        Handler::read("count"),
-        Handler::read("nagg"),
-        Handler::write("write_text_file").private(),
-        Handler::write("write_ascii_file").private(),
-        Handler::write("write_ip_file").private(),
-        Handler::write("write_pdf_file").private(),
-        Handler::write("write_file").private(),
-        Handler::both("freeze"),
-        Handler::both("active"),
-        Handler::write("stop"),
-        Handler::write("reaggregate_counts"),
-        Handler::write("counts_pdf"),
-        Handler::write("clear"),
-        Handler::both("banner"),
-        Handler::both("aggregate_call"),
-        Handler::both("count_call"),
-    ])
+    .handlers(handlers! { AggregateCounter:
+        read "count" => |counter| counter.state.lock().total;
+        read "nagg" => |counter| counter.state.lock().counts.len();
+        write "write_text_file".private() => |counter, path: &str| counter.save("write_text_file", path)?;
+        write "write_ascii_file".private() => |counter, path: &str| counter.save("write_ascii_file", path)?;
+        write "write_ip_file".private() => |counter, path: &str| counter.save("write_ip_file", path)?;
+        write "write_pdf_file".private() => |counter, path: &str| counter.save("write_pdf_file", path)?;
+        write "write_file".private() => |counter, path: &str| counter.save("write_file", path)?;
+        both "freeze" => |counter| counter.state.lock().frozen, |counter, on: bool| counter.state.lock().frozen = on;
+        both "active" => |counter| counter.state.lock().active, |counter, on: bool| counter.state.lock().active = on;
+        write "stop" => |counter, cx| {
+            counter.state.lock().active = false;
+            cx.please_stop();
+        };
+        write "reaggregate_counts" => |counter| counter.state.lock().reaggregate();
+        write "counts_pdf" => |counter| counter.state.lock().reaggregate();
+        write "clear" => |counter| counter.state.lock().clear();
+        both "banner" => |counter| counter.state.lock().banner.clone(),
+            |counter, text: &str| counter.state.lock().banner = text.to_owned();
+        both "aggregate_call" => |counter, cx| bound_text(&counter.state.lock().aggregate_bound, cx),
+            |counter, text: &str| counter.state.lock().aggregate_bound = Bound::parse(text).map_err(HandlerError::Failed)?;
+        both "count_call" => |counter, cx| bound_text(&counter.state.lock().count_bound, cx),
+            |counter, text: &str| counter.state.lock().count_bound = Bound::parse(text).map_err(HandlerError::Failed)?;
+    })
     .file(file!());
 
 const CAPACITY: usize = 1 << 22;
@@ -338,6 +343,14 @@ impl AggregateCounter {
     }
 }
 
+impl AggregateCounter {
+    /// Writes a file in the format of handler `name`.
+    fn save(&self, name: &str, path: &str) -> Result<(), HandlerError> {
+        let content = self.state.lock().file(name);
+        write_file(path, &content).map_err(HandlerError::Failed)
+    }
+}
+
 impl Element for AggregateCounter {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.measure = Measure {
@@ -383,44 +396,6 @@ impl Element for AggregateCounter {
         batch
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let state = self.state.lock();
-        let bound = |bound: &Option<Bound>| bound.as_ref().map_or(String::new(), |b| b.text(cx.name()));
-        Ok(match name {
-            "count" => state.total.to_string(),
-            "nagg" => state.counts.len().to_string(),
-            "freeze" => state.frozen.to_string(),
-            "active" => state.active.to_string(),
-            "banner" => state.banner.clone(),
-            "aggregate_call" => bound(&state.aggregate_bound),
-            _ => bound(&state.count_bound),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let mut state = self.state.lock();
-        match name {
-            "freeze" => state.frozen = boolean(name, value)?,
-            "active" => state.active = boolean(name, value)?,
-            "reaggregate_counts" | "counts_pdf" => state.reaggregate(),
-            "clear" => state.clear(),
-            "banner" => state.banner = value.to_owned(),
-            "aggregate_call" => state.aggregate_bound = Bound::parse(value).map_err(HandlerError::Failed)?,
-            "count_call" => state.count_bound = Bound::parse(value).map_err(HandlerError::Failed)?,
-            "stop" => {
-                state.active = false;
-                drop(state);
-                cx.please_stop();
-            }
-            _ => {
-                let content = state.file(name);
-                drop(state);
-                write_file(value, &content).map_err(HandlerError::Failed)?;
-            }
-        }
-        Ok(())
-    }
-
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<AggregateCounter>(old) else { return false };
         if Arc::ptr_eq(&old.state, &self.state) {
@@ -444,6 +419,10 @@ fn write_file(name: &str, content: &[u8]) -> Result<(), String> {
     let mut output = Output::create(&path, true)?;
     output.buffer().extend_from_slice(content);
     output.flush().map_err(|e| format!("{path}: {}", sync::os::reason(&e)))
+}
+
+fn bound_text(bound: &Option<Bound>, cx: &Cx<'_>) -> String {
+    bound.as_ref().map_or(String::new(), |b| b.text(cx.name()))
 }
 
 #[cfg(test)]

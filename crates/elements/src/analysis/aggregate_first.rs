@@ -30,7 +30,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, swap};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsed, carries, handlers};
 use packet::{Batch, Packet, anno};
 
 use super::notices::{Notices, listen};
@@ -39,7 +39,9 @@ use super::notices::{Notices, listen};
 pub const CLASS: Class = Class::new("AggregateFirst", "1/1-2", || Box::new(AggregateFirst::default()))
     .processing("a/ah")
     .serial("an aggregate has one first packet")
-    .handlers(&[Handler::write("clear")])
+    .handlers(handlers! { AggregateFirst:
+        write "clear" => |element| element.seen.clear();
+    })
     .file(file!());
 
 #[derive(Default)]
@@ -80,16 +82,7 @@ impl Element for AggregateFirst {
         batch
     }
 
-    fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
-        self.seen.clear();
-        Ok(())
-    }
-
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<AggregateFirst>(old) else { return false };
-        self.seen.extend(old.seen.drain());
-        true
-    }
+    carries!(AggregateFirst: seen; anew capacity, notifier, notices);
 }
 
 #[cfg(test)]

@@ -35,18 +35,22 @@
 //! See also: AggregateCounter, AggregateIPFlows, AggregateLength, AggregatePaint
 
 use element::args::{Args, Raw};
-use element::{Class, Cx, Element, Handler, HandlerError, Reason, parse_integer};
+use element::{Class, Cx, Element, Reason, handlers, parse_integer};
 use packet::{Batch, Packet, anno};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("AggregateIP", "1/1-2", || Box::new(AggregateIp::default()))
     .processing("a/ah")
-    .handlers(&[
-        Handler::read("header"),
-        Handler::read("bit_offset"),
-        Handler::read("bit_length"),
-        Handler::read("field"),
-    ])
+    .handlers(handlers! { AggregateIp:
+        read "header" => |element| match element.field.header {
+            Header::Ip => "ip",
+            Header::Payload => "payload",
+            _ => "transp",
+        };
+        read "bit_offset" => .field.offset;
+        read "bit_length" => .field.length;
+        read "field" => .text;
+    })
     .pure()
     .file(file!());
 
@@ -259,20 +263,6 @@ impl Element for AggregateIp {
         batch.partition(|p| self.annotate(p).is_some(), |p| without.push(p));
         cx.push_or_drop(1, without, Reason::NotMatched);
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "bit_offset" => self.field.offset.to_string(),
-            "bit_length" => self.field.length.to_string(),
-            "field" => self.text.clone(),
-            _ => match self.field.header {
-                Header::Ip => "ip",
-                Header::Payload => "payload",
-                _ => "transp",
-            }
-            .to_owned(),
-        })
     }
 }
 

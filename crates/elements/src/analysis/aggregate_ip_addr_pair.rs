@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::SECOND;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
+use element::{Class, Cx, Element, Reason, Rehearsed, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 /// The descriptor.
@@ -42,7 +42,9 @@ pub const CLASS: Class =
     Class::new("AggregateIPAddrPair", "1/1-2", || Box::new(AggregateIpAddrPair::default()))
         .processing("a/ah")
         .serial("pairs are numbered in the order in which they come")
-        .handlers(&[Handler::write("clear")])
+        .handlers(handlers! { AggregateIpAddrPair:
+            write "clear" => |element| element.pairs.clear();
+        })
         .file(file!());
 
 const CAPACITY: usize = 1 << 20;
@@ -120,11 +122,6 @@ impl Element for AggregateIpAddrPair {
         batch.partition(|p| self.annotate(p, wall).is_some(), |p| without.push(p));
         cx.push_or_drop(1, without, Reason::NotMatched);
         batch
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
-        self.pairs.clear();
-        Ok(())
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::SECOND;
-use element::{Class, Cx, Element, Handler, HandlerError, OpenCx, Provided, Reason, Rehearsed, Tasks, swap};
+use element::{Class, Cx, Element, OpenCx, Provided, Reason, Rehearsed, Tasks, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 use super::flows::{Flows, Headers, Timeouts};
@@ -60,7 +60,9 @@ use crate::io::files::Output;
 pub const CLASS: Class = Class::new("AggregateIPFlows", "1/1-2", || Box::new(AggregateIpFlows::default()))
     .processing("a/ah")
     .serial("flows are numbered in the order in which they begin")
-    .handlers(&[Handler::write("clear")])
+    .handlers(handlers! { AggregateIpFlows:
+        write "clear" => |element, cx| element.clear(cx);
+    })
     .file(file!());
 
 const CAPACITY: usize = 1 << 20;
@@ -157,6 +159,17 @@ impl AggregateIpFlows {
     }
 }
 
+impl AggregateIpFlows {
+    fn clear(&mut self, cx: &mut Cx<'_>) {
+        let (mut out, mut others) = (Batch::new(), Batch::new());
+        self.end(u64::MAX, &mut out, &mut others);
+        if !out.is_empty() {
+            cx.push(0, out);
+        }
+        cx.push_or_drop(1, others, Reason::NotMatched);
+    }
+}
+
 impl Element for AggregateIpFlows {
     fn configure(&mut self, args: &mut Args<'_>) {
         let timeouts = Timeouts {
@@ -202,16 +215,6 @@ impl Element for AggregateIpFlows {
         let [out, others] = self.handle_all(cx, batch);
         cx.push_or_drop(1, others, Reason::NotMatched);
         out
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
-        let (mut out, mut others) = (Batch::new(), Batch::new());
-        self.end(u64::MAX, &mut out, &mut others);
-        if !out.is_empty() {
-            cx.push(0, out);
-        }
-        cx.push_or_drop(1, others, Reason::NotMatched);
-        Ok(())
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

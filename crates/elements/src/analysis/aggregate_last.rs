@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, swap};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsed, carries, handlers};
 use packet::{Batch, Packet, anno};
 
 use super::notices::{Notices, listen};
@@ -42,7 +42,9 @@ use super::notices::{Notices, listen};
 pub const CLASS: Class = Class::new("AggregateLast", "1/1-2", || Box::new(AggregateLast::default()))
     .processing("h/h")
     .serial("an aggregate has one last packet")
-    .handlers(&[Handler::write("clear")])
+    .handlers(handlers! { AggregateLast:
+        write "clear" => |element, cx| element.clear(cx);
+    })
     .file(file!());
 
 #[derive(Default)]
@@ -76,6 +78,18 @@ impl AggregateLast {
         let gone: Batch = ended.iter().filter_map(|aggregate| self.last.remove(aggregate)).collect();
         if !gone.is_empty() {
             cx.push(0, gone);
+        }
+    }
+}
+
+impl AggregateLast {
+    fn clear(&mut self, cx: &mut Cx<'_>) {
+        let all: Batch = std::mem::take(&mut self.last).into_values().collect();
+        if !all.is_empty() {
+            cx.push(0, all);
+        }
+        if self.stop {
+            cx.please_stop();
         }
     }
 }
@@ -114,22 +128,7 @@ impl Element for AggregateLast {
         cx.drop_batch(Reason::NoMemory, beyond);
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
-        let all: Batch = std::mem::take(&mut self.last).into_values().collect();
-        if !all.is_empty() {
-            cx.push(0, all);
-        }
-        if self.stop {
-            cx.please_stop();
-        }
-        Ok(())
-    }
-
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<AggregateLast>(old) else { return false };
-        self.last.append(&mut old.last);
-        true
-    }
+    carries!(AggregateLast: last; anew capacity, stop, notifier, notices);
 
     fn held(&self) -> usize {
         self.last.len()

@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError, Rehearsed, swap};
+use element::{Class, Cx, Element, HandlerError, Rehearsed, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 use crate::tools::{Anno, number};
@@ -47,12 +47,12 @@ pub const CLASS: Class =
     Class::new("AggregatePacketCounter", "1-/=", || Box::new(AggregatePacketCounter::default()))
         .flow("#/#")
         .serial("a packet number counts at all inputs together")
-        .handlers(&[
-            Handler::read("count"),
-            Handler::read("received"),
-            Handler::read("undelivered"),
-            Handler::write("clear"),
-        ])
+        .handlers(handlers! { AggregatePacketCounter:
+            read "count" => |counter| counter.counts.values().flatten().map(|n| u64::from(*n)).sum::<u64>();
+            read "received" => |counter, text: &str| counter.list(aggregate("received", text)?, |_| true);
+            read "undelivered" => |counter, text: &str| counter.undelivered(aggregate("undelivered", text)?)?;
+            write "clear" => |counter| counter.counts.clear();
+        })
         .file(file!());
 
 const CAPACITY: usize = 1 << 20;
@@ -106,6 +106,15 @@ impl AggregatePacketCounter {
     }
 }
 
+impl AggregatePacketCounter {
+    fn undelivered(&self, aggregate: u32) -> Result<String, HandlerError> {
+        match self.ninputs {
+            0 | 1 => Err(HandlerError::failed("undelivered packets are known with two inputs only")),
+            _ => Ok(self.list(aggregate, |counts| counts[0] > counts[1])),
+        }
+    }
+}
+
 impl Element for AggregatePacketCounter {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.place = args.keyword("ANNO", Place(Some(anno::SEQUENCE))).0;
@@ -128,26 +137,6 @@ impl Element for AggregatePacketCounter {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        if name == "count" {
-            let count: u64 = self.counts.values().flatten().map(|n| u64::from(*n)).sum();
-            return Ok(count.to_string());
-        }
-        let aggregate = if param.trim().is_empty() { 0 } else { number(name, param)? };
-        Ok(match name {
-            "received" => self.list(aggregate, |_| true),
-            _ if self.ninputs < 2 => {
-                return Err(HandlerError::failed("undelivered packets are known with two inputs only"));
-            }
-            _ => self.list(aggregate, |counts| counts[0] > counts[1]),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
-        self.counts.clear();
-        Ok(())
-    }
-
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<AggregatePacketCounter>(old) else { return false };
         if old.ninputs == self.ninputs {
@@ -155,6 +144,11 @@ impl Element for AggregatePacketCounter {
         }
         true
     }
+}
+
+/// The aggregate in the parameter of handler `name`, by default 0.
+fn aggregate(name: &str, text: &str) -> Result<u32, HandlerError> {
+    if text.trim().is_empty() { Ok(0) } else { number(name, text) }
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError, Sharing, swap};
+use element::{Class, Cx, Element, Sharing, handlers, swap};
 use packet::{Batch, anno};
 
 use crate::tools::seconds;
@@ -39,7 +39,10 @@ use crate::tools::seconds;
 /// The descriptor.
 pub const CLASS: Class = Class::new("SetTimestampDelta", "1/1", || Box::new(SetTimestampDelta::default()))
     .sharing(Sharing::Shared)
-    .handlers(&[Handler::read("first"), Handler::write("reset")])
+    .handlers(handlers! { SetTimestampDelta:
+        read "first" => |element| seconds(element.first.load(Ordering::Relaxed));
+        write "reset" => |element| element.first.store(0, Ordering::Relaxed);
+    })
     .file(file!());
 
 #[derive(Clone, Copy, Default)]
@@ -111,15 +114,6 @@ impl Element for SetTimestampDelta {
             packet.set_timestamp_ns(to.saturating_sub(from));
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(seconds(self.first.load(Ordering::Relaxed)))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
-        self.first.store(0, Ordering::Relaxed);
-        Ok(())
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -39,23 +39,36 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Sharing, When};
+use element::{Class, Cx, Element, InitCx, LockUse, Reason, Sharing, When, handlers};
 use packet::Batch;
 use sync::lock::{AdaptiveLock, How};
 
 use super::calls;
-use crate::tools::{self, nanos, seconds, value};
+use crate::tools::{self, nanos, seconds};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("TimeFilter", "1/1-2", || Box::new(TimeFilter::default()))
     .processing("a/ah")
     .sharing(Sharing::Shared)
-    .handlers(&[
-        Handler::both("start"),
-        Handler::both("end"),
-        Handler::both("interval"),
-        Handler::write("extend_interval"),
-    ])
+    .handlers(handlers! { TimeFilter:
+        both "start" => |filter| seconds(filter.window.lock().start), |filter, time: Duration| {
+            let mut window = filter.window.lock();
+            window.begin(nanos(time));
+            (window.start, window.start_from) = (nanos(time), Origin::Epoch);
+        };
+        both "end" => |filter| seconds(filter.window.lock().end),
+            |filter, time: Duration| filter.window.lock().set_end(nanos(time));
+        both "interval" => |filter| filter.interval(), |filter, time: Duration| {
+            let mut window = filter.window.lock();
+            let end = window.start.saturating_add(nanos(time));
+            window.set_end(end);
+        };
+        write "extend_interval" => |filter, time: Duration| {
+            let mut window = filter.window.lock();
+            window.end = window.end.saturating_add(nanos(time));
+            window.armed = true;
+        };
+    })
     .file(file!());
 
 /// What a time counts from.
@@ -203,6 +216,13 @@ impl TimeFilter {
     }
 }
 
+impl TimeFilter {
+    fn interval(&self) -> String {
+        let window = self.window.lock();
+        seconds(window.end.saturating_sub(window.start))
+    }
+}
+
 impl Element for TimeFilter {
     fn configure(&mut self, args: &mut Args<'_>) {
         let (start, end) = (args.positional_opt("START"), args.positional_opt("END"));
@@ -268,36 +288,6 @@ impl Element for TimeFilter {
         let [pass, outside] = self.filter(cx, batch, false);
         cx.push_or_drop(1, outside, Reason::NoOutput);
         pass
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let window = *self.window.lock();
-        Ok(seconds(match name {
-            "start" => window.start,
-            "end" => window.end,
-            _ => window.end.saturating_sub(window.start),
-        }))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        let time = nanos(value::<Duration>(name, text)?);
-        let mut window = self.window.lock();
-        match name {
-            "start" => {
-                window.begin(time);
-                (window.start, window.start_from) = (time, Origin::Epoch);
-            }
-            "end" => window.set_end(time),
-            "interval" => {
-                let end = window.start.saturating_add(time);
-                window.set_end(end);
-            }
-            _ => {
-                window.end = window.end.saturating_add(time);
-                window.armed = true;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -31,7 +31,7 @@
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, LockUse, Sharing, When, swap};
+use element::{Class, Cx, Element, LockUse, Sharing, When, handlers, swap};
 use packet::Batch;
 use sync::lock::{AdaptiveLock, How};
 
@@ -40,13 +40,19 @@ use crate::tools::seconds;
 /// The descriptor.
 pub const CLASS: Class = Class::new("TimeRange", "1/1", || Box::new(TimeRange::default()))
     .sharing(Sharing::Shared)
-    .handlers(&[
-        Handler::read("first"),
-        Handler::read("last"),
-        Handler::read("range"),
-        Handler::read("interval"),
-        Handler::write("reset"),
-    ])
+    .handlers(handlers! { TimeRange:
+        read "first" => |element| seconds(element.range.lock().first);
+        read "last" => |element| seconds(element.range.lock().last);
+        read "range" => |element| {
+            let Range { first, last } = *element.range.lock();
+            format!("{} {}", seconds(first), seconds(last))
+        };
+        read "interval" => |element| {
+            let Range { first, last } = *element.range.lock();
+            seconds(last.saturating_sub(first))
+        };
+        write "reset" => |element| *element.range.lock() = Range::default();
+    })
     .file(file!());
 
 /// The earliest and the latest timestamp; both 0 before the first.
@@ -102,21 +108,6 @@ impl Element for TimeRange {
         batch.iter().for_each(|p| range.add(p.timestamp_ns(), self.simple));
         drop(range);
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let Range { first, last } = *self.range.lock();
-        Ok(match name {
-            "first" => seconds(first),
-            "last" => seconds(last),
-            "range" => format!("{} {}", seconds(first), seconds(last)),
-            _ => seconds(last.saturating_sub(first)),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
-        *self.range.lock() = Range::default();
-        Ok(())
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -35,7 +35,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Rehearsed, swap};
+use element::{Class, Cx, Element, InitCx, Rehearsed, handlers, swap};
 use packet::{Batch, Packet};
 
 use crate::queue::Store;
@@ -45,7 +45,9 @@ use crate::tools::look_again_at;
 pub const CLASS: Class = Class::new("TimeSortedSched", "-/1", || Box::new(TimeSortedSched::default()))
     .processing("l/l")
     .serial("packets of all inputs leave in the order of their timestamps")
-    .handlers(&[Handler::read("well_ordered")])
+    .handlers(handlers! { TimeSortedSched:
+        read "well_ordered" => |sched| !sched.unordered;
+    })
     .file(file!());
 
 /// Empty attempts after which inputs behind queues have ended: when all tasks had a turn, or other workers time for one.
@@ -169,10 +171,6 @@ impl Element for TimeSortedSched {
             self.found_nothing(cx);
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok((!self.unordered).to_string())
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::clock::SECOND;
-use element::{Class, Cx, Element, Handler, HandlerError, LockUse, Sharing, When, swap};
+use element::{Class, Cx, Element, LockUse, Sharing, When, handlers, swap};
 use packet::Batch;
 
 use crate::control::general;
@@ -37,12 +37,15 @@ use sync::lock::{AdaptiveLock, How};
 /// The descriptor.
 pub const CLASS: Class = Class::new("TimestampAccum", "1/1", || Box::new(TimestampAccum::default()))
     .sharing(Sharing::Shared)
-    .handlers(&[
-        Handler::read("count"),
-        Handler::read("time"),
-        Handler::read("average_time"),
-        Handler::write("reset_counts"),
-    ])
+    .handlers(handlers! { TimestampAccum:
+        read "count" => |element| element.0.lock().count;
+        read "time" => |element| seconds(element.0.lock().ns as f64);
+        read "average_time" => |element| {
+            let Sum { count, ns } = *element.0.lock();
+            seconds(ns as f64 / count.max(1) as f64)
+        };
+        write "reset_counts" => |element| *element.0.lock() = Sum::default();
+    })
     .file(file!());
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,20 +89,6 @@ impl Element for TimestampAccum {
         sum.ns += ns;
         drop(sum);
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let Sum { count, ns } = *self.0.lock();
-        Ok(match name {
-            "count" => count.to_string(),
-            "time" => seconds(ns as f64),
-            _ => seconds(ns as f64 / count.max(1) as f64),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
-        *self.0.lock() = Sum::default();
-        Ok(())
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

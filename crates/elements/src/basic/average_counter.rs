@@ -30,7 +30,8 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, Handler, HandlerError, swap};
+use element::swap::{Carried, Count};
+use element::{Class, Cx, Element, carries, handlers};
 use packet::Batch;
 
 use crate::control::general;
@@ -38,27 +39,40 @@ use crate::control::general;
 /// The descriptor.
 pub const CLASS: Class = Class::new("AverageCounter", "1/1", || Box::new(AverageCounter::default()))
     .serial("the time between its first and its last packet is that of all workers together")
-    .handlers(&[
-        Handler::sum("count"),
-        Handler::sum("byte_count"),
-        Handler::sum("rate"),
-        Handler::sum("byte_rate"),
-        Handler::write("reset"),
-    ])
+    .handlers(handlers! { AverageCounter:
+        sum "count" => .packets;
+        sum "byte_count" => .bytes;
+        sum "rate" => |counter| general(counter.rate(*counter.packets), 12);
+        sum "byte_rate" => |counter| general(counter.rate(*counter.bytes), 12);
+        write "reset" => |counter| *counter = AverageCounter { ignore: counter.ignore, ..AverageCounter::default() };
+    })
     .forwards()
     .file(file!());
 
 #[derive(Clone, Default)]
 struct AverageCounter {
     ignore: Nanos,
-    packets: u64,
-    bytes: u64,
-    span: Option<(Nanos, Nanos)>,
+    packets: Count,
+    bytes: Count,
+    span: Span,
+}
+
+/// The times of the first packet and the last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span(Option<(Nanos, Nanos)>);
+
+impl Carried for Span {
+    fn carry(&mut self, _: Nanos, old: &mut Span) {
+        self.0 = match (self.0, old.0.take()) {
+            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+            (a, b) => a.or(b),
+        };
+    }
 }
 
 impl AverageCounter {
     fn rate(&self, count: u64) -> f64 {
-        let (first, last) = self.span.unwrap_or_default();
+        let (first, last) = self.span.0.unwrap_or_default();
         let elapsed = (last - first).saturating_sub(self.ignore).max(SECOND / 1000);
         count as f64 * SECOND as f64 / elapsed as f64
     }
@@ -75,8 +89,8 @@ impl Element for AverageCounter {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         let now = cx.now();
-        let (first, _) = self.span.unwrap_or((now, now));
-        self.span = Some((first, now));
+        let (first, _) = self.span.0.unwrap_or((now, now));
+        self.span.0 = Some((first, now));
         if now - first >= self.ignore {
             self.packets += batch.len() as u64;
             self.bytes += batch.iter().map(|p| p.len() as u64).sum::<u64>();
@@ -84,30 +98,7 @@ impl Element for AverageCounter {
         batch
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<AverageCounter>(old) else { return false };
-        self.packets += std::mem::take(&mut old.packets);
-        self.bytes += std::mem::take(&mut old.bytes);
-        self.span = match (self.span, old.span.take()) {
-            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
-            (a, b) => a.or(b),
-        };
-        true
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "count" => self.packets.to_string(),
-            "byte_count" => self.bytes.to_string(),
-            "rate" => general(self.rate(self.packets), 12),
-            _ => general(self.rate(self.bytes), 12),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
-        *self = AverageCounter { ignore: self.ignore, ..AverageCounter::default() };
-        Ok(())
-    }
+    carries!(AverageCounter: packets, bytes, span; anew ignore);
 }
 
 #[cfg(test)]

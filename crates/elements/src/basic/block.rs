@@ -27,15 +27,17 @@
 //! See also: IPRateMonitor, Meter
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, handlers};
 use packet::{Batch, anno};
 
-use crate::tools::{Splitter, number};
+use crate::tools::Splitter;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Block", "1/2", || Box::new(Block::default()))
     .processing("h/h")
-    .handlers(&[Handler::both("thresh")])
+    .handlers(handlers! { Block:
+        both "thresh" => .thresh;
+    })
     .pure()
     .file(file!());
 
@@ -54,15 +56,6 @@ impl Element for Block {
         let thresh = self.thresh;
         let exceeds = |rate: u32| usize::from(thresh > 0 && rate > thresh);
         self.splitter.split(cx, batch, |p| exceeds(p.anno_u32(anno::FORWARD_RATE)));
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.thresh.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.thresh = number(name, value)?;
-        Ok(())
     }
 }
 

@@ -26,15 +26,15 @@
 //! See also: Switch, PullSwitch
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, handlers};
 use packet::Batch;
-
-use crate::tools::boolean;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Bypass", "1-2/1-2", || Box::new(Bypass::default()))
     .flow("xy/[xy]x")
-    .handlers(&[Handler::both("active")])
+    .handlers(handlers! { Bypass:
+        both "active" => .active;
+    })
     .pure()
     .file(file!());
 
@@ -58,15 +58,6 @@ impl Element for Bypass {
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
         let side = self.active && port == 0;
         if side && self.ninputs < 2 { Batch::new() } else { cx.pull(usize::from(side), max) }
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.active.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.active = boolean(name, value)?;
-        Ok(())
     }
 }
 

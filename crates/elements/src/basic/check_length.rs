@@ -26,15 +26,15 @@
 //! See also: Truncate
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, handlers};
 use packet::{Batch, Packet, anno};
-
-use crate::tools::number;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckLength", "1/1-2", || Box::new(CheckLength::default()))
     .processing("a/ah")
-    .handlers(&[Handler::both("length")])
+    .handlers(handlers! { CheckLength:
+        both "length" => .max;
+    })
     .pure()
     .file(file!());
 
@@ -64,15 +64,6 @@ impl Element for CheckLength {
             cx.push_or_drop(1, long, Reason::TooLong);
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.max.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.max = number(name, value)?;
-        Ok(())
     }
 }
 

@@ -25,16 +25,19 @@
 //!
 //! See also: Paint, PaintSwitch, PaintTee
 
+use super::paint::color;
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, handlers};
 use packet::{Batch, anno};
 
-use crate::tools::{Anno, number};
+use crate::tools::Anno;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckPaint", "1/1-2", || Box::new(CheckPaint::default()))
     .processing("a/ah")
-    .handlers(&[Handler::both("color")])
+    .handlers(handlers! { CheckPaint:
+        both "color" => .color |element, text: &str| element.color = color(text)?;
+    })
     .pure()
     .file(file!());
 
@@ -67,15 +70,6 @@ impl Element for CheckPaint {
         batch.partition(|p| p.anno_u8(anno) == color, |p| others.push(p));
         cx.push_or_drop(1, others, Reason::NotMatched);
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.color.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.color = number(name, value).map_err(|e| e.said_as("expected uint8_t"))?;
-        Ok(())
     }
 }
 

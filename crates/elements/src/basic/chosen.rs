@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The port in use of a switch, or none, and how a handler changes it: what Switch, PullSwitch and InputSwitch share.
 
-use element::{HandlerError, Llrpc};
-
-use crate::tools::number;
+use element::Llrpc;
 
 /// The port in use, by Click's numbers.
 pub(super) const LLRPCS: &[Llrpc] =
@@ -32,12 +30,8 @@ impl Chosen {
         self.port.map_or("-1".into(), |port| port.to_string())
     }
 
-    /// Chooses the port that is written to handler `name`.
-    ///
-    /// # Errors
-    /// It is no number.
-    pub fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
-        *self = Chosen::new(number(name, value)?, self.ports);
-        Ok(())
+    /// Chooses the port of this number.
+    pub fn choose(&mut self, port: i32) {
+        *self = Chosen::new(port, self.ports);
     }
 }

@@ -35,22 +35,24 @@
 use crate::tools::words;
 use element::args::{Args, Raw};
 use element::clock::{Nanos, SECOND};
-use element::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, Llrpc, swap};
+use element::swap::{Carried, Count};
+use element::{Access, Class, Cx, Element, HandlerError, InitCx, Llrpc, carries, handlers};
 use packet::Batch;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Counter", "1/1", || Box::new(Counter::default()))
-    .handlers(&[
-        Handler::sum("count"),
-        Handler::sum("byte_count"),
-        Handler::sum("rate"),
-        Handler::sum("bit_rate"),
-        Handler::sum("byte_rate"),
-        Handler::write("reset"),
-        Handler::write("reset_counts"),
-        Handler::both("count_call"),
-        Handler::write("byte_count_call"),
-    ])
+    .handlers(handlers! { Counter:
+        sum "count" => .packets;
+        sum "byte_count" => .bytes;
+        sum "rate" => |counter, cx| Rate::text(counter.packets_per_second(cx.now()));
+        sum "bit_rate" => |counter, cx| Rate::text(counter.bytes_per_second(cx.now()) * 8.0);
+        sum "byte_rate" => |counter, cx| Rate::text(counter.bytes_per_second(cx.now()));
+        write "reset" => |counter| counter.reset();
+        write "reset_counts" => |counter| counter.reset();
+        both "count_call" => |counter| counter.count_call.as_ref().map_or(String::new(), |c| c.at.to_string()),
+            |counter, cx, text: &str| counter.count_call = Call::written(cx, "count_call", text)?;
+        write "byte_count_call" => |counter, cx, text: &str| counter.byte_count_call = Call::written(cx, "byte_count_call", text)?;
+    })
     .llrpcs(&[
         Llrpc::read(0xc004_c001, "rate").with(0),
         Llrpc::read(0xc004_c003, "count").with(0),
@@ -63,8 +65,8 @@ pub const CLASS: Class = Class::new("Counter", "1/1", || Box::new(Counter::defau
 struct Counter {
     count_call: Option<Call>,
     byte_count_call: Option<Call>,
-    packets: u64,
-    bytes: u64,
+    packets: Count,
+    bytes: Count,
     packet_rate: Rate,
     byte_rate: Rate,
 }
@@ -101,6 +103,15 @@ impl Call {
             value: parts.collect::<Vec<_>>().join(" "),
             done: false,
         }))
+    }
+
+    /// The call that a handler is given.
+    fn written(cx: &Cx<'_>, name: &str, text: &str) -> Result<Option<Call>, HandlerError> {
+        let call = Call::parse(name, text).map_err(HandlerError::Failed)?;
+        if let Some(call) = &call {
+            call.check(cx)?;
+        }
+        Ok(call)
     }
 
     /// Whether the call is due at exactly this count.
@@ -170,14 +181,6 @@ impl Rate {
         (0..4).map(|digits| format!("{exact:.digits$}")).find(close).unwrap_or_else(|| exact.to_string())
     }
 
-    /// Adds what another instance has measured.
-    fn join(&mut self, other: Rate) {
-        self.average += other.average;
-        self.weight = self.weight.max(other.weight);
-        self.pending += other.pending;
-        self.since = self.since.or(other.since);
-    }
-
     #[cold]
     fn fold(&mut self, now: Nanos, elapsed: Nanos) {
         let current = self.pending as f64 * SECOND as f64 / elapsed as f64;
@@ -186,6 +189,17 @@ impl Rate {
         self.weight = self.weight * keep + (1.0 - keep);
         self.pending = 0;
         self.since = Some(now);
+    }
+}
+
+impl Carried for Rate {
+    /// Rates of two instances add up.
+    fn carry(&mut self, _: Nanos, old: &mut Rate) {
+        let old = std::mem::take(old);
+        self.average += old.average;
+        self.weight = self.weight.max(old.weight);
+        self.pending += old.pending;
+        self.since = self.since.or(old.since);
     }
 }
 
@@ -203,12 +217,31 @@ impl Counter {
         self.byte_rate.add(now, bytes as u64);
     }
 
+    fn packets_per_second(&mut self, now: Nanos) -> f64 {
+        self.packet_rate.update(now);
+        self.packet_rate.per_second()
+    }
+
+    fn bytes_per_second(&mut self, now: Nanos) -> f64 {
+        self.byte_rate.update(now);
+        self.byte_rate.per_second()
+    }
+
+    fn reset(&mut self) {
+        for call in [&mut self.count_call, &mut self.byte_count_call].into_iter().flatten() {
+            call.done = false;
+        }
+        self.packets.reset();
+        self.bytes.reset();
+        (self.packet_rate, self.byte_rate) = (Rate::default(), Rate::default());
+    }
+
     fn packets_due(&self) -> bool {
-        self.count_call.as_ref().is_some_and(|c| c.due_at(self.packets))
+        self.count_call.as_ref().is_some_and(|c| c.due_at(*self.packets))
     }
 
     fn bytes_due(&self) -> bool {
-        self.byte_count_call.as_ref().is_some_and(|c| c.due_from(self.bytes))
+        self.byte_count_call.as_ref().is_some_and(|c| c.due_from(*self.bytes))
     }
 
     /// Makes the calls that the packet counted last makes due. The first may change what the second finds.
@@ -298,51 +331,7 @@ impl Element for Counter {
         batch
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let now = cx.now();
-        self.packet_rate.update(now);
-        self.byte_rate.update(now);
-        Ok(match name {
-            "count" => self.packets.to_string(),
-            "byte_count" => self.bytes.to_string(),
-            "rate" => Rate::text(self.packet_rate.per_second()),
-            "count_call" => self.count_call.as_ref().map_or(String::new(), |c| c.at.to_string()),
-            "bit_rate" => Rate::text(self.byte_rate.per_second() * 8.0),
-            _ => Rate::text(self.byte_rate.per_second()),
-        })
-    }
-
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<Counter>(old) else { return false };
-        self.packets += std::mem::take(&mut old.packets);
-        self.bytes += std::mem::take(&mut old.bytes);
-        self.packet_rate.join(std::mem::take(&mut old.packet_rate));
-        self.byte_rate.join(std::mem::take(&mut old.byte_rate));
-        true
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "count_call" | "byte_count_call" => {
-                let call = Call::parse(name, value).map_err(HandlerError::Failed)?;
-                if let Some(call) = &call {
-                    call.check(cx)?;
-                }
-                let slot =
-                    if name == "count_call" { &mut self.count_call } else { &mut self.byte_count_call };
-                *slot = call;
-            }
-            _ => {
-                [&mut self.count_call, &mut self.byte_count_call]
-                    .into_iter()
-                    .flatten()
-                    .for_each(|c| c.done = false);
-                (self.packets, self.bytes) = (0, 0);
-                (self.packet_rate, self.byte_rate) = (Rate::default(), Rate::default());
-            }
-        }
-        Ok(())
-    }
+    carries!(Counter: packets, bytes, packet_rate, byte_rate; anew count_call, byte_count_call);
 }
 
 #[cfg(test)]

@@ -28,13 +28,21 @@
 //!
 //! See also: Idle, Counter
 
-use element::args::{Args, Raw, parse_bool};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use element::args::{Args, Raw};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks, carries, handlers};
 use packet::Batch;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Discard", "1/0", || Box::new(Discard::default()))
-    .handlers(&[Handler::sum("count"), Handler::write("reset_counts"), Handler::both("active")])
+    .handlers(handlers! { Discard:
+        sum "count" => .count;
+        write "reset_counts" => |discard| discard.count.reset();
+        both "active" => .active |discard, cx, active: bool| {
+            discard.active = active;
+            cx.schedule_if(active);
+        };
+    })
     .file(file!());
 
 /// The descriptor of what stands in for Click's element of this name.
@@ -48,7 +56,7 @@ struct Discard {
     sniffers: bool,
     active: bool,
     burst: usize,
-    count: u64,
+    count: Count,
     pulls: bool,
 }
 
@@ -94,33 +102,7 @@ impl Element for Discard {
         any
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<Discard>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
-        true
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            _ => Ok(self.active.to_string()),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "reset_counts" {
-            self.count = 0;
-            return Ok(());
-        }
-        self.active =
-            parse_bool(value.trim()).ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
-        if self.active {
-            cx.schedule();
-        } else {
-            cx.unschedule();
-        }
-        Ok(())
-    }
+    carries!(Discard: count; anew sniffers, active, burst, pulls);
 }
 
 #[cfg(test)]

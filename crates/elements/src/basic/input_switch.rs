@@ -23,7 +23,7 @@
 //! See also: Switch, PullSwitch, Suppressor
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, handlers};
 use packet::Batch;
 
 use super::chosen::Chosen;
@@ -31,7 +31,9 @@ use super::chosen::Chosen;
 /// The descriptor.
 pub const CLASS: Class = Class::new("InputSwitch", "-/1", || Box::new(InputSwitch::default()))
     .processing("h/h")
-    .handlers(&[Handler::both("switch")])
+    .handlers(handlers! { InputSwitch:
+        both "switch" => |switch| switch.input.text(), |switch, input: i32| switch.input.choose(input);
+    })
     .pure()
     .file(file!());
 
@@ -59,14 +61,6 @@ impl Element for InputSwitch {
         } else {
             cx.drop_batch(Reason::Inactive, batch);
         }
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.input.text())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.input.write(name, value)
     }
 }
 

@@ -24,15 +24,18 @@
 //!
 //! See also: PaintSwitch, PaintTee, CheckPaint, SetAnnoByte
 
+use crate::tools::number;
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, HandlerError, handlers};
 use packet::{Batch, anno};
 
-use crate::tools::{Anno, number};
+use crate::tools::Anno;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Paint", "1/1", || Box::new(Paint::default()))
-    .handlers(&[Handler::both("color")])
+    .handlers(handlers! { Paint:
+        both "color" => .color |element, text: &str| element.color = color(text)?;
+    })
     .pure()
     .reconfigurable()
     .forwards()
@@ -67,15 +70,11 @@ impl Element for Paint {
         }
         batch
     }
+}
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.color.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.color = number(name, value).map_err(|e| e.said_as("expected uint8_t"))?;
-        Ok(())
-    }
+/// The color written to a handler.
+pub(super) fn color(text: &str) -> Result<u8, HandlerError> {
+    number("color", text).map_err(|e| e.said_as("expected uint8_t"))
 }
 
 #[cfg(test)]

@@ -27,16 +27,19 @@
 //!
 //! See also: Paint, CheckPaint, Tee, ICMPError
 
+use super::paint::color;
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, handlers};
 use packet::{Batch, anno};
 
-use crate::tools::{Anno, number};
+use crate::tools::Anno;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("PaintTee", "1/2", || Box::new(PaintTee::default()))
     .processing("a/ah")
-    .handlers(&[Handler::both("color")])
+    .handlers(handlers! { PaintTee:
+        both "color" => .color |element, text: &str| element.color = color(text)?;
+    })
     .pure()
     .file(file!());
 
@@ -77,15 +80,6 @@ impl Element for PaintTee {
             cx.push(1, copies);
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.color.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.color = number(name, value).map_err(|e| e.said_as("expected uint8_t"))?;
-        Ok(())
     }
 }
 

@@ -30,14 +30,16 @@
 use std::fmt::Write as _;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, handlers};
 use packet::{ANNO_SIZE, Batch, Packet};
 
-use crate::tools::{boolean, seconds};
+use crate::tools::seconds;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Print", "1/1", || Box::new(Print::default()))
-    .handlers(&[Handler::both("active")])
+    .handlers(handlers! { Print:
+        both "active" => .active;
+    })
     .forwards()
     .file(file!());
 
@@ -160,15 +162,6 @@ impl Element for Print {
             }
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.active.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.active = boolean(name, value)?;
-        Ok(())
     }
 }
 

@@ -23,12 +23,15 @@
 //! See also: Switch, PrioSched, RoundRobinSched
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, Handler, handlers};
 use packet::Batch;
 
 use super::chosen::{Chosen, LLRPCS};
 
-const HANDLERS: &[Handler] = &[Handler::both("switch"), Handler::read("config")];
+const HANDLERS: &[Handler] = handlers! { PullSwitch:
+    both "switch" => |switch| switch.input.text(), |switch, input: i32| switch.input.choose(input);
+    read "config" => |switch| switch.input.text();
+};
 
 const fn class(name: &'static str) -> Class {
     Class::new(name, "-/1", || Box::new(PullSwitch::default()))
@@ -63,14 +66,6 @@ impl Element for PullSwitch {
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         self.input.port().map_or_else(Batch::new, |input| cx.pull(input, max))
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.input.text())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.input.write(name, value)
     }
 }
 

@@ -24,14 +24,21 @@
 //! See also: RandomSample
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, HandlerError, handlers};
 use packet::Batch;
 
-use crate::tools::{Probability, boolean, value};
+use crate::tools::Probability;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RandomBitErrors", "1/1", || Box::new(RandomBitErrors::default()))
-    .handlers(&[Handler::both("p_bit_error"), Handler::both("error_kind"), Handler::both("active")])
+    .handlers(handlers! { RandomBitErrors:
+        both "p_bit_error" => .p |element, p: Probability| element.p = p.0;
+        both "error_kind" => |element| format!("{:?}", element.kind).to_ascii_lowercase(), |element, text: &str| {
+            element.kind = Kind::parse(text.trim())
+                .ok_or_else(|| HandlerError::bad_value("error_kind", text, "flip, set or clear"))?;
+        };
+        both "active" => .active;
+    })
     .reconfigurable()
     .forwards()
     .file(file!());
@@ -110,26 +117,6 @@ impl Element for RandomBitErrors {
             }
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "p_bit_error" => self.p.to_string(),
-            "error_kind" => format!("{:?}", self.kind).to_ascii_lowercase(),
-            _ => self.active.to_string(),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        match name {
-            "p_bit_error" => self.p = value::<Probability>(name, text)?.0,
-            "error_kind" => {
-                self.kind = Kind::parse(text.trim())
-                    .ok_or_else(|| HandlerError::bad_value(name, text, "flip, set or clear"))?;
-            }
-            _ => self.active = boolean(name, text)?,
-        }
-        Ok(())
     }
 }
 

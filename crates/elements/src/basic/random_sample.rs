@@ -26,21 +26,23 @@
 
 use element::Policy;
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, HandlerError, Reason, carries, handlers};
 use packet::Batch;
 
-use crate::tools::{Probability, boolean, value};
+use crate::tools::{Probability, value};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RandomSample", "1/1-2", || Box::new(RandomSample::default()))
     .processing("a/ah")
-    .handlers(&[
-        Handler::both("sampling_prob"),
-        Handler::both("drop_prob"),
-        Handler::both("active"),
-        Handler::sum("drops"),
-        Handler::both("config"),
-    ])
+    .handlers(handlers! { RandomSample:
+        both "sampling_prob" => .pass |sample, text: &str| sample.pass = probability("sampling_prob", text)?;
+        both "drop_prob" => |sample| 1.0 - sample.pass,
+            |sample, text: &str| sample.pass = 1.0 - probability("drop_prob", text)?;
+        both "active" => .active;
+        sum "drops" => .drops;
+        both "config" => |sample| format!("SAMPLE {}, ACTIVE {}", sample.pass, sample.active);
+    })
     .reconfigurable()
     .file(file!());
 
@@ -48,7 +50,7 @@ pub const CLASS: Class = Class::new("RandomSample", "1/1-2", || Box::new(RandomS
 struct RandomSample {
     pass: f64,
     active: bool,
-    drops: u64,
+    drops: Count,
 }
 
 fn probability(name: &str, text: &str) -> Result<f64, HandlerError> {
@@ -96,26 +98,7 @@ impl Element for RandomSample {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "sampling_prob" => self.pass.to_string(),
-            "drop_prob" => (1.0 - self.pass).to_string(),
-            "active" => self.active.to_string(),
-            "config" => format!("SAMPLE {}, ACTIVE {}", self.pass, self.active),
-            _ => self.drops.to_string(),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        match name {
-            "sampling_prob" => self.pass = probability(name, text)?,
-            "drop_prob" => self.pass = 1.0 - probability(name, text)?,
-            _ => self.active = boolean(name, text)?,
-        }
-        Ok(())
-    }
-
-    crate::kept::keeps!(RandomSample: drops);
+    carries!(RandomSample: drops; anew pass, active);
 }
 
 #[cfg(test)]

@@ -25,14 +25,18 @@
 //! See also: Paint
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, handlers};
 use packet::Batch;
 
-use crate::tools::{Anno, number};
+use crate::tools::Anno;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("SetAnnoByte", "1/1", || Box::new(SetAnnoByte::default()))
-    .handlers(&[Handler::read("anno"), Handler::read("offset"), Handler::both("value")])
+    .handlers(handlers! { SetAnnoByte:
+        read "anno" => .anno.0;
+        read "offset" => .anno.0;
+        both "value" => .value;
+    })
     .pure()
     .reconfigurable()
     .forwards()
@@ -56,15 +60,6 @@ impl Element for SetAnnoByte {
             packet.set_anno_u8(self.anno.0, self.value);
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "value" { self.value.to_string() } else { self.anno.0.to_string() })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.value = number(name, value)?;
-        Ok(())
     }
 }
 

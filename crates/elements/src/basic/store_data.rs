@@ -25,12 +25,17 @@
 //! See also: Strip, Unstrip, SetAnnoByte
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, handlers};
 use packet::{Batch, Packet};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("StoreData", "1/1", || Box::new(StoreData::default()))
-    .handlers(&[Handler::both("data"), Handler::both("mask")])
+    .handlers(handlers! { StoreData:
+        both "data" => |element| String::from_utf8_lossy(&element.data).into_owned(),
+            |element, text: &str| element.data = lang::config::unquote(text);
+        both "mask" => |element| String::from_utf8_lossy(&element.mask).into_owned(),
+            |element, text: &str| element.mask = lang::config::unquote(text);
+    })
     .pure()
     .file(file!());
 
@@ -82,17 +87,6 @@ impl Element for StoreData {
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         batch.partition(|p| self.store(p), |p| cx.drop(Reason::NoMemory, p));
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let bytes = if name == "data" { &self.data } else { &self.mask };
-        Ok(String::from_utf8_lossy(bytes).into_owned())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let bytes = lang::config::unquote(value);
-        *if name == "data" { &mut self.data } else { &mut self.mask } = bytes;
-        Ok(())
     }
 }
 

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use element::args::Args;
-use element::{Access, Class, Cx, Element, Handler, HandlerError, Provided, Reason, Sharing};
+use element::{Access, Class, Cx, Element, HandlerError, Provided, Reason, Sharing, handlers};
 use packet::Batch;
 
 use crate::tools::boolean;
@@ -37,7 +37,9 @@ use crate::tools::boolean;
 pub const CLASS: Class = Class::new("Suppressor", "-/=", || Box::new(Suppressor::default()))
     .flow("#/#")
     .sharing(Sharing::Shared)
-    .handlers(&[Handler::write("reset")])
+    .handlers(handlers! { Suppressor:
+        write "reset" => |suppressor| (0..suppressor.0.ports()).for_each(|port| suppressor.0.suppress(port, false));
+    })
     .file(file!());
 
 /// Which ports of a Suppressor are suppressed, for all workers and for elements that name it.
@@ -109,12 +111,8 @@ impl Element for Suppressor {
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "reset" {
-            (0..self.0.ports()).for_each(|port| self.0.suppress(port, false));
-        } else {
-            let port = self.port(name)?;
-            self.0.suppress(port, !boolean(name, value)?);
-        }
+        let port = self.port(name)?;
+        self.0.suppress(port, !boolean(name, value)?);
         Ok(())
     }
 }

@@ -24,7 +24,7 @@
 
 use element::Policy;
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, handlers};
 use packet::Batch;
 
 use super::chosen::{Chosen, LLRPCS};
@@ -32,7 +32,10 @@ use super::chosen::{Chosen, LLRPCS};
 /// The descriptor.
 pub const SWITCH: Class = Class::new("Switch", "1/-", || Box::new(Switch::default()))
     .processing("h/h")
-    .handlers(&[Handler::both("switch"), Handler::both("config")])
+    .handlers(handlers! { Switch:
+        both "switch" => |switch| switch.output.text(), |switch, output: i32| switch.output.choose(output);
+        both "config" => |switch| switch.output.text();
+    })
     .llrpcs(LLRPCS)
     .pure()
     .reconfigurable()
@@ -68,14 +71,6 @@ impl Element for Switch {
             Some(output) => cx.push(output, batch),
             None => cx.drop_batch(Reason::Inactive, batch),
         }
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.output.text())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.output.write(name, value)
     }
 }
 

@@ -26,14 +26,20 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Reason, Tasks, handlers};
 
-use crate::tools::{interval, value};
+use crate::tools::interval;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("TimedSink", "1/0", || Box::new(TimedSink::default()))
     .processing("l/h")
-    .handlers(&[Handler::both("interval")])
+    .handlers(handlers! { TimedSink:
+        both "interval" => |sink| interval(sink.interval), |sink, cx, time: Duration| {
+            sink.set(time).map_err(HandlerError::Failed)?;
+            sink.due = cx.now();
+            sink.wait(cx);
+        };
+    })
     .file(file!());
 
 #[derive(Default)]
@@ -82,17 +88,6 @@ impl Element for TimedSink {
         let batch = cx.pull(0, 1);
         cx.drop_batch(Reason::Discarded, batch);
         self.wait(cx);
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(interval(self.interval))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        self.set(value(name, text)?).map_err(HandlerError::Failed)?;
-        self.due = cx.now();
-        self.wait(cx);
-        Ok(())
     }
 }
 

@@ -25,14 +25,14 @@
 //! See also: Pad, Resize, Strip, CheckLength
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, handlers};
 use packet::{Batch, anno};
-
-use crate::tools::number;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Truncate", "1/1", || Box::new(Truncate::default()))
-    .handlers(&[Handler::both("nbytes")])
+    .handlers(handlers! { Truncate:
+        both "nbytes" => .max;
+    })
     .pure()
     .reconfigurable()
     .forwards()
@@ -61,15 +61,6 @@ impl Element for Truncate {
             }
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.max.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.max = number(name, value)?;
-        Ok(())
     }
 }
 

@@ -28,14 +28,20 @@
 //! See also: Null, SetCRC32, RandomBitErrors
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::swap::Count;
+use element::{Class, Cx, Element, carries, handlers};
 use packet::Batch;
 
 use crate::tools::number_in;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Work", "1/1", || Box::new(Work::default()))
-    .handlers(&[Handler::both("steps"), Handler::both("byte_steps"), Handler::sum("digest")])
+    .handlers(handlers! { Work:
+        both "steps" => .steps |work, text: &str| work.steps = number_in("steps", text, 0..=MAX_STEPS)?;
+        both "byte_steps" => .byte_steps
+            |work, text: &str| work.byte_steps = number_in("byte_steps", text, 0..=MAX_BYTE_STEPS)?;
+        sum "digest" => .digest;
+    })
     .forwards()
     .file(file!());
 
@@ -50,7 +56,7 @@ const MAX_BYTE_STEPS: u32 = 100_000;
 struct Work {
     steps: u32,
     byte_steps: u32,
-    digest: u64,
+    digest: Count,
 }
 
 /// The work on one packet. Steps take turns with its bytes, and each depends on the one before.
@@ -83,23 +89,7 @@ impl Element for Work {
         batch
     }
 
-    crate::kept::keeps!(Work: digest);
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "steps" => self.steps.to_string(),
-            "byte_steps" => self.byte_steps.to_string(),
-            _ => self.digest.to_string(),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "steps" => self.steps = number_in(name, value, 0..=MAX_STEPS)?,
-            _ => self.byte_steps = number_in(name, value, 0..=MAX_BYTE_STEPS)?,
-        }
-        Ok(())
-    }
+    carries!(Work: digest; anew steps, byte_steps);
 }
 
 #[cfg(test)]

@@ -69,9 +69,7 @@ use std::time::Duration;
 use element::args::{Args, FromArg, Names};
 use element::clock::SECOND;
 use element::stats::{self, Stat};
-use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, Merge, Provided, Reason, Rest, Sharing, swap,
-};
+use element::{Class, Cx, Element, HandlerError, InitCx, Provided, Reason, Rest, Sharing, handlers, swap};
 use packet::{Batch, Packet, anno};
 use sync::rcu;
 use tables::mac::fdb::{self, Config, Fdb};
@@ -89,22 +87,23 @@ use crate::tools::{TokenBucket, nanos, time_ns};
 pub const CLASS: Class = Class::new("Bridge", "-/-", || Box::new(Bridge::default()))
     .processing("h/h")
     .sharing(Sharing::Shared)
-    .handlers(&[
-        Handler::read("table"),
-        Handler::read("count"),
-        Handler::read("capacity"),
-        Handler::both("ageing"),
-        Handler::write("set"),
-        Handler::write("remove"),
-        Handler::write("flush"),
-        Handler::read("ports"),
-        Handler::write("state"),
-        Handler::write("up"),
-        Handler::write("down"),
-        Handler::read("traffic").merge(Merge::Tally),
-        Handler::read("learning").merge(Merge::Tally),
-        Handler::read("groups"),
-    ])
+    .handlers(handlers! { Bridge:
+        read "table" => |bridge, cx| bridge.common(cx)?.table();
+        read "count" => |bridge, cx| bridge.common(cx)?.fdb.count();
+        read "capacity" => |bridge, cx| bridge.common(cx)?.capacity;
+        both "ageing" => |bridge, cx| bridge.common(cx)?.fdb.ageing_ns() as f64 / 1e9,
+            |bridge, cx, text: &str| bridge.change(cx, "ageing", text)?;
+        write "set" => |bridge, cx, text: &str| bridge.change(cx, "set", text)?;
+        write "remove" => |bridge, cx, text: &str| bridge.change(cx, "remove", text)?;
+        write "flush" => |bridge, cx, text: &str| bridge.change(cx, "flush", text)?;
+        read "ports" => |bridge, cx| bridge.common(cx)?.port_lines();
+        write "state" => |bridge, cx, text: &str| bridge.change(cx, "state", text)?;
+        write "up" => |bridge, cx, text: &str| bridge.change(cx, "up", text)?;
+        write "down" => |bridge, cx, text: &str| bridge.change(cx, "down", text)?;
+        tally "traffic" => |bridge| bridge.mine.traffic();
+        tally "learning" => |bridge| bridge.mine.learned();
+        read "groups" => |bridge, cx| bridge.common(cx)?.group_lines();
+    })
     .file(file!());
 
 /// No address: what a bridge without one has.
@@ -719,6 +718,23 @@ impl Mine {
     }
 }
 
+impl Bridge {
+    /// What the instances have in common, at this time.
+    fn common(&self, cx: &mut Cx<'_>) -> Result<&Common, HandlerError> {
+        let common = self.common.as_deref().ok_or_else(unconfigured)?;
+        common.fdb.advance(cx.now());
+        Ok(common)
+    }
+
+    fn change(&self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
+        self.common.as_deref().ok_or_else(unconfigured)?.write(cx.now(), name, text)
+    }
+}
+
+fn unconfigured() -> HandlerError {
+    HandlerError::failed("the bridge is not configured")
+}
+
 impl Element for Bridge {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.learn = (args.keyword("LEARN_RATE", 100_000), args.keyword("LEARN_BURST", 16_384));
@@ -755,34 +771,10 @@ impl Element for Bridge {
         }
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let Some(common) = &self.common else { return Err(HandlerError::unknown(name)) };
-        common.fdb.advance(cx.now());
-        Ok(match name {
-            "table" => common.table(),
-            "count" => common.fdb.count().to_string(),
-            "capacity" => common.capacity.to_string(),
-            "ageing" => (common.fdb.ageing_ns() as f64 / 1e9).to_string(),
-            "ports" => common.port_lines(),
-            "traffic" => self.mine.traffic(),
-            "learning" => self.mine.learned(),
-            "groups" => common.group_lines(),
-            _ => return Err(HandlerError::unknown(name)),
-        })
-    }
-
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
         let common = self.common.clone().filter(|_| name == "table")?;
         common.fdb.advance(cx.now());
         Some(Box::new(move || Ok(common.table())))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let now = cx.now();
-        match &self.common {
-            Some(common) => common.write(now, name, value),
-            None => Err(HandlerError::unknown(name)),
-        }
     }
 
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {

@@ -24,11 +24,13 @@
 //! See also: Script
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, parse_integer};
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, handlers, parse_integer};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RandomSeed", "0/0", || Box::<RandomSeed>::default())
-    .handlers(&[Handler::write("seed")])
+    .handlers(handlers! { RandomSeed:
+        write "seed" => |_seed, cx, text: &str| begin(cx, seed(text)?);
+    })
     .file(file!());
 
 #[derive(Default)]
@@ -57,18 +59,15 @@ impl Element for RandomSeed {
         begin(cx, self.seed);
         Ok(())
     }
+}
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let seed = match value.trim() {
-            "" => None,
-            text => {
-                let seed = parse_integer(text).and_then(|n| u32::try_from(n).ok());
-                let expected = "nothing or a number from 0 to 4294967295";
-                Some(seed.ok_or_else(|| HandlerError::bad_value(name, value, expected))?)
-            }
-        };
-        begin(cx, seed);
-        Ok(())
+/// The seed written to a handler; `None` for one that is drawn.
+fn seed(text: &str) -> Result<Option<u32>, HandlerError> {
+    let seed = parse_integer(text.trim()).and_then(|n| u32::try_from(n).ok());
+    let expected = "nothing or a number from 0 to 4294967295";
+    match text.trim() {
+        "" => Ok(None),
+        _ => seed.map(Some).ok_or_else(|| HandlerError::bad_value("seed", text, expected)),
     }
 }
 

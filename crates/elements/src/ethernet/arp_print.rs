@@ -36,16 +36,18 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, OpenCx, Sharing, Tasks};
+use element::{Class, Cx, Element, OpenCx, Sharing, Tasks, handlers};
 use packet::{Batch, Packet};
 use wire::{EtherType, MacAddr};
 
-use crate::tools::{Lines, boolean, seconds};
+use crate::tools::{Lines, seconds};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPPrint", "1/1", || Box::new(ArpPrint::default()))
     .sharing(Sharing::Shared)
-    .handlers(&[Handler::both("active").everywhere()])
+    .handlers(handlers! { ArpPrint:
+        both "active".everywhere() => .active;
+    })
     .forwards()
     .file(file!());
 
@@ -192,15 +194,6 @@ impl Element for ArpPrint {
             batch.iter().filter_map(|p| self.line(p)).for_each(|line| self.lines.print(cx, &line));
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.active.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.active = boolean(name, value)?;
-        Ok(())
     }
 }
 

@@ -62,7 +62,8 @@ use element::args::{Args, FromArg, Names, Raw};
 use element::clock::Nanos;
 use element::stats::Stat;
 use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Rehearsed, Rest, Sharing, swap,
+    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Rehearsed, Rest, Sharing, declare,
+    handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
@@ -72,31 +73,34 @@ use wire::ethernet::{EtherType, HEADER_LEN, Repr};
 use wire::{AddrMask4, MacAddr};
 
 use super::arp_responder::message_in;
-use super::neighbours::{self, Lost};
+use super::neighbours::{self, Lost, OverTable, Table};
 use super::resolver::{Cause, Client, Resolver, UNREACHABLE};
 use crate::io::addresses::{LinkAddresses, Owned};
+
+const HANDLERS: &[Handler] = &declare::joined::<14>(&[
+    &neighbours::reads::<u32, ArpQuerier>(),
+    handlers! { ArpQuerier:
+        read "queries" => |querier| querier.client.counts.all()[0];
+        read "responses" => |querier| querier.client.counts.all()[1];
+        read "drops" => |querier| querier.client.counts.all()[2];
+        read "stats" => |querier| {
+            let [queries, _, drops] = querier.client.counts.all();
+            format!("{drops} packets killed\n{queries} ARP queries sent\n")
+        };
+        both "ipaddr".everywhere() => .own.ip |querier, text: &str| querier.own.ip = address("ipaddr", text)?;
+        both "broadcast".everywhere() => .own.broadcast |querier, text: &str| querier.own.broadcast = address("broadcast", text)?;
+        write "insert" => |querier, cx, text: &str| querier.write_table(cx, "insert", text)?;
+        write "delete" => |querier, cx, text: &str| querier.write_table(cx, "delete", text)?;
+        write "clear" => |querier, cx| querier.write_table(cx, "clear", "")?;
+    },
+]);
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuerier::default()))
     .processing("h/h")
     .flow("xy/x")
     .sharing(Sharing::Shared)
-    .handlers(&[
-        Handler::read("table"),
-        Handler::read("states"),
-        Handler::read("unresolved"),
-        Handler::read("count"),
-        Handler::read("length"),
-        Handler::read("queries"),
-        Handler::read("responses"),
-        Handler::read("drops"),
-        Handler::read("stats"),
-        Handler::both("ipaddr").everywhere(),
-        Handler::both("broadcast").everywhere(),
-        Handler::write("insert"),
-        Handler::write("delete"),
-        Handler::write("clear"),
-    ])
+    .handlers(HANDLERS)
     .file(file!());
 
 /// Answers each worker keeps.
@@ -311,6 +315,12 @@ impl ArpQuerier {
     }
 }
 
+impl OverTable<u32> for ArpQuerier {
+    fn table(&self) -> &Table<u32> {
+        &self.client.table
+    }
+}
+
 impl Element for ArpQuerier {
     fn locks(&self) -> Vec<LockUse> {
         neighbours::locks(self.client.table_name.as_deref(), true)
@@ -384,34 +394,8 @@ impl Element for ArpQuerier {
         self.look_after(cx, timer);
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let [queries, responses, drops] = self.client.counts.all();
-        if let Some(answer) = self.client.table.read(cx.now(), name) {
-            return Ok(answer);
-        }
-        Ok(match name {
-            "queries" => queries.to_string(),
-            "responses" => responses.to_string(),
-            "drops" => drops.to_string(),
-            "stats" => format!("{drops} packets killed\n{queries} ARP queries sent\n"),
-            "broadcast" => self.own.broadcast.to_string(),
-            _ => self.own.ip.to_string(),
-        })
-    }
-
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
         self.client.table.read_apart(cx.now(), name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let own = match name {
-            "ipaddr" => &mut self.own.ip,
-            "broadcast" => &mut self.own.broadcast,
-            _ => return self.write_table(cx, name, value),
-        };
-        let ip = value.trim().parse();
-        *own = ip.map_err(|_| HandlerError::bad_value(name, value.trim(), "an IPv4 address"))?;
-        Ok(())
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
@@ -431,6 +415,11 @@ impl Element for ArpQuerier {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         self.client.stats(put);
     }
+}
+
+/// The address written to handler `name`.
+fn address(name: &str, text: &str) -> Result<Ipv4Addr, HandlerError> {
+    text.trim().parse().map_err(|_| HandlerError::bad_value(name, text.trim(), "an IPv4 address"))
 }
 
 #[cfg(test)]

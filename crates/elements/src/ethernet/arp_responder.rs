@@ -32,7 +32,7 @@
 //! See also: ARPQuerier; RFC 826, RFC 1027, RFC 5227
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::{Class, Cx, Element, HandlerError, InitCx, Reason, handlers};
 use packet::{Batch, Packet};
 use wire::arp::{self, Operation};
 use wire::{EtherType, MacAddr, Prefix4, ethernet};
@@ -42,13 +42,19 @@ use crate::tools::{self, words};
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPResponder", "1/1-2", || Box::new(ArpResponder::default()))
     .processing("a/ah")
-    .handlers(&[
-        Handler::read("table"),
-        Handler::read("lookup"),
-        Handler::write("add"),
-        Handler::write("remove"),
-        Handler::write("announce"),
-    ])
+    .handlers(handlers! { ArpResponder:
+        read "table" => |responder| responder.table();
+        read "lookup" => |responder, ip: &str| {
+            let ip = ip.trim().parse().map_err(|_| HandlerError::bad_value("lookup", ip, "an IPv4 address"))?;
+            responder.lookup(ip).map(|mac| format!("{mac:#}")).unwrap_or_default()
+        };
+        write "add" => |responder, entries: &str| {
+            let entries = parse(entries, &Names::default()).map_err(HandlerError::Failed)?;
+            responder.add(entries);
+        };
+        write "remove" => |responder, prefix: &str| responder.remove(prefix.trim())?;
+        write "announce" => |responder, cx| responder.announce_anew(cx)?;
+    })
     .file(file!());
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +173,32 @@ pub(super) fn message_in(frame: &[u8]) -> Option<arp::Repr> {
     arp::View::new_checked(frame.payload()).ok().map(|view| arp::Repr::parse(&view))
 }
 
+impl ArpResponder {
+    fn table(&self) -> String {
+        self.entries.iter().map(|e| format!("{} {:#}\n", e.prefix, e.mac)).collect()
+    }
+
+    fn remove(&mut self, text: &str) -> Result<(), HandlerError> {
+        let prefix = text.parse().or_else(|_| text.parse().map(Prefix4::host));
+        let prefix = prefix
+            .map_err(|_| HandlerError::bad_value("remove", text, "IP/MASK").said_as("expected IP/MASK"))?;
+        let at = self.entries.iter().position(|e| e.prefix == prefix);
+        self.entries.remove(at.ok_or_else(|| HandlerError::failed(format!("{prefix} not found")))?);
+        Ok(())
+    }
+
+    fn announce_anew(&mut self, cx: &mut Cx<'_>) -> Result<(), HandlerError> {
+        if self.pull {
+            return Err(HandlerError::failed("announcements need a push output"));
+        }
+        if self.home {
+            self.left = self.announce.max(1);
+            self.announce_now(cx);
+        }
+        Ok(())
+    }
+}
+
 impl Element for ArpResponder {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.announce = args.keyword("ANNOUNCE", 0);
@@ -221,39 +253,6 @@ impl Element for ArpResponder {
             }
         }
         answers
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        if name == "table" {
-            return Ok(self.entries.iter().map(|e| format!("{} {:#}\n", e.prefix, e.mac)).collect());
-        }
-        let ip = param.trim().parse().map_err(|_| HandlerError::bad_value(name, param, "an IPv4 address"))?;
-        Ok(self.lookup(ip).map(|mac| format!("{mac:#}")).unwrap_or_default())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "announce" {
-            if self.pull {
-                return Err(HandlerError::failed("announcements need a push output"));
-            }
-            if self.home {
-                self.left = self.announce.max(1);
-                self.announce_now(cx);
-            }
-            return Ok(());
-        }
-        if name == "add" {
-            let entries = parse(value, &Names::default()).map_err(HandlerError::Failed)?;
-            self.add(entries);
-            return Ok(());
-        }
-        let value = value.trim();
-        let prefix = value.parse().or_else(|_| value.parse().map(Prefix4::host));
-        let prefix = prefix
-            .map_err(|_| HandlerError::bad_value(name, value, "IP/MASK").said_as("expected IP/MASK"))?;
-        let at = self.entries.iter().position(|e| e.prefix == prefix);
-        self.entries.remove(at.ok_or_else(|| HandlerError::failed(format!("{prefix} not found")))?);
-        Ok(())
     }
 }
 

@@ -57,25 +57,15 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::stats::Stat;
-use element::{Class, Cx, Element, Handler, HandlerError, Provided, Reason, Rest, Sharing, swap};
+use element::{Class, Cx, Element, Provided, Rest, Sharing, swap};
 use tables::neighbour::Config;
 
-use super::neighbours::{self, Table};
+use super::neighbours::{self, OverTable, Table};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPTable", "0/0", || Box::new(ArpTable::default()))
     .sharing(Sharing::Shared)
-    .handlers(&[
-        Handler::read("table"),
-        Handler::read("states"),
-        Handler::read("unresolved"),
-        Handler::read("count"),
-        Handler::read("length"),
-        Handler::read("drops"),
-        Handler::write("insert"),
-        Handler::write("delete"),
-        Handler::write("clear"),
-    ])
+    .handlers(&neighbours::of_table::<u32, ArpTable>())
     .file(file!());
 
 struct ArpTable {
@@ -89,6 +79,12 @@ impl Default for ArpTable {
     }
 }
 
+impl OverTable<u32> for ArpTable {
+    fn table(&self) -> &Table<u32> {
+        &self.table
+    }
+}
+
 impl Element for ArpTable {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.table = Table::new(neighbours::config(args, Config::default(), 0));
@@ -98,20 +94,8 @@ impl Element for ArpTable {
         Some(Box::new(ArpTable { table: self.table.clone(), first: false }))
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let answer = self.table.read(cx.now(), name);
-        Ok(answer.unwrap_or_else(|| self.table.neighbours.lock().drops().to_string()))
-    }
-
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
         self.table.read_apart(cx.now(), name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let sent = self.table.write(cx, name, value)?;
-        // Without outputs there is no way to send them: the next packet's querier finds the address.
-        cx.drop_batch(Reason::NoNeighbour, sent);
-        Ok(())
     }
 
     fn provide(&self) -> Option<Provided> {

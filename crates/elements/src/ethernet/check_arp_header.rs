@@ -30,13 +30,17 @@
 use std::cell::Cell;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Merge, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, HandlerError, Reason, carries, handlers};
 use packet::{Batch, Packet};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckARPHeader", "1/1-2", || Box::new(CheckArpHeader::default()))
     .processing("a/ah")
-    .handlers(&[Handler::sum("drops"), Handler::read("drop_details").merge(Merge::Tally)])
+    .handlers(handlers! { CheckArpHeader:
+        sum "drops" => |check| check.bad.iter().sum::<u64>();
+        tally "drop_details" => |check| check.drop_details()?;
+    })
     .file(file!());
 
 /// What can be wrong, in the order in which it is looked for.
@@ -61,7 +65,7 @@ struct CheckArpHeader {
     offset: usize,
     verbose: bool,
     details: bool,
-    bad: [u64; FAULTS.len()],
+    bad: [Count; FAULTS.len()],
 }
 
 /// The length of the ARP header at the front of `arp`, if it is a sound one.
@@ -96,6 +100,15 @@ impl CheckArpHeader {
     }
 }
 
+impl CheckArpHeader {
+    fn drop_details(&self) -> Result<String, HandlerError> {
+        if !self.details {
+            return Err(HandlerError::failed("drop_details needs DETAILS true"));
+        }
+        Ok(self.bad.iter().zip(FAULTS).map(|(n, (text, _))| format!("{n}\t{text}\n")).collect())
+    }
+}
+
 impl Element for CheckArpHeader {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.offset = args.positional::<u16>("OFFSET", 0).into();
@@ -123,17 +136,7 @@ impl Element for CheckArpHeader {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name == "drops" {
-            return Ok(self.bad.iter().sum::<u64>().to_string());
-        }
-        if !self.details {
-            return Err(HandlerError::failed("drop_details needs DETAILS true"));
-        }
-        Ok(self.bad.iter().zip(FAULTS).map(|(n, (text, _))| format!("{n}\t{text}\n")).collect())
-    }
-
-    crate::kept::keeps!(CheckArpHeader: bad);
+    carries!(CheckArpHeader: bad; anew offset, verbose, details);
 }
 
 #[cfg(test)]

@@ -26,22 +26,33 @@
 //! See also: EtherVLANEncap, ARPQuerier, EtherRewrite
 
 use element::args::{Args, FromArg};
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, HandlerError, Reason, handlers};
 use packet::Batch;
 use wire::MacAddr;
 use wire::ethernet::{EtherType, HEADER_LEN, Repr};
 
 use super::prepend;
-use crate::tools::number;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("EtherEncap", "1/1", || Box::new(EtherEncap::default()))
-    .handlers(&[
-        Handler::both("ethertype").argument(Some(0), "ETHERTYPE"),
-        Handler::both("etht").argument(Some(0), "ETHERTYPE"),
-        Handler::both("src").argument(Some(1), "SRC"),
-        Handler::both("dst").argument(Some(2), "DST"),
-    ])
+    .handlers(handlers! { EtherEncap:
+        both "ethertype".argument(Some(0), "ETHERTYPE") => .ethertype |encap, ethertype: u16| {
+            encap.ethertype = ethertype;
+            encap.set_header();
+        };
+        both "etht".argument(Some(0), "ETHERTYPE") => .ethertype |encap, ethertype: u16| {
+            encap.ethertype = ethertype;
+            encap.set_header();
+        };
+        both "src".argument(Some(1), "SRC") => |encap| format!("{:#}", encap.src), |encap, mac: &str| {
+            encap.src = mac_value("src", mac)?;
+            encap.set_header();
+        };
+        both "dst".argument(Some(2), "DST") => |encap| format!("{:#}", encap.dst), |encap, mac: &str| {
+            encap.dst = mac_value("dst", mac)?;
+            encap.set_header();
+        };
+    })
     .pure()
     .reconfigurable()
     .file(file!());
@@ -82,24 +93,6 @@ impl Element for EtherEncap {
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         batch.partition(|p| prepend(p, &self.header), |p| cx.drop(Reason::NoMemory, p));
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "src" => format!("{:#}", self.src),
-            "dst" => format!("{:#}", self.dst),
-            _ => self.ethertype.to_string(),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => self.src = mac_value(name, value)?,
-            "dst" => self.dst = mac_value(name, value)?,
-            _ => self.ethertype = number(name, value)?,
-        }
-        self.set_header();
-        Ok(())
     }
 }
 

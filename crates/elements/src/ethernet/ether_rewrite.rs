@@ -22,7 +22,7 @@
 //! See also: EtherEncap, EtherMirror, StoreEtherAddress
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, handlers};
 use packet::Batch;
 use wire::MacAddr;
 
@@ -30,7 +30,10 @@ use super::ether_encap::mac_value;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("EtherRewrite", "1/1", || Box::new(EtherRewrite::default()))
-    .handlers(&[Handler::both("src"), Handler::both("dst")])
+    .handlers(handlers! { EtherRewrite:
+        both "src" => |element| format!("{:#}", element.src), |element, mac: &str| element.src = mac_value("src", mac)?;
+        both "dst" => |element| format!("{:#}", element.dst), |element, mac: &str| element.dst = mac_value("dst", mac)?;
+    })
     .pure()
     .file(file!());
 
@@ -59,15 +62,6 @@ impl Element for EtherRewrite {
         };
         batch.partition(rewrite, |p| cx.drop(Reason::TooShort, p));
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(format!("{:#}", if name == "src" { self.src } else { self.dst }))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        *(if name == "src" { &mut self.src } else { &mut self.dst }) = mac_value(name, value)?;
-        Ok(())
     }
 }
 

@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use element::args::{Args, FromArg, Names};
 use element::stats::{self, Stat};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, Rest, swap};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, Rest, handlers, swap};
 use packet::{Batch, Packet};
 use tables::mac::{DEFAULT_CAPACITY, MacTable};
 use wire::MacAddr;
@@ -48,13 +48,20 @@ use crate::io::links::{Change, Links};
 use crate::tools::nanos;
 
 /// The handlers of both switches.
-pub(super) const HANDLERS: &[Handler] = &[
-    Handler::read("table"),
-    Handler::both("timeout"),
-    Handler::read("count"),
-    Handler::read("capacity"),
-    Handler::write("flush"),
-];
+pub(super) const HANDLERS: &[Handler] = handlers! { EtherSwitch:
+    read "table" => |switch, cx| lines(&switch.table.stations(cx.now()));
+    both "timeout" => |switch| switch.table.timeout_ns() as f64 / 1e9, |switch, text: &str| {
+        let timeout = Duration::from_arg(text.trim(), &Names::default());
+        let timeout = timeout.map_err(|_| HandlerError::bad_value("timeout", text, "a number of seconds"))?;
+        switch.table.set_timeout_ns(nanos(timeout));
+    };
+    read "count" => |switch, cx| {
+        switch.table.expire(cx.now());
+        switch.table.len()
+    };
+    read "capacity" => |_switch| DEFAULT_CAPACITY;
+    write "flush" => |switch| switch.table.clear();
+};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("EtherSwitch", "-/=", || Box::new(EtherSwitch::new(false)))
@@ -243,33 +250,9 @@ impl Element for EtherSwitch {
         Rehearsed::Done
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let now_ns = cx.now();
-        Ok(match name {
-            "timeout" => (self.table.timeout_ns() as f64 / 1e9).to_string(),
-            "capacity" => DEFAULT_CAPACITY.to_string(),
-            "count" => {
-                self.table.expire(now_ns);
-                self.table.len().to_string()
-            }
-            _ => lines(&self.table.stations(now_ns)),
-        })
-    }
-
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
         let stations = (name == "table").then(|| self.table.stations(cx.now()))?;
         Some(Box::new(move || Ok(lines(&stations))))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "flush" {
-            self.table.clear();
-            return Ok(());
-        }
-        let timeout = Duration::from_arg(value.trim(), &Names::default());
-        let timeout = timeout.map_err(|_| HandlerError::bad_value(name, value, "a number of seconds"))?;
-        self.table.set_timeout_ns(nanos(timeout));
-        Ok(())
     }
 
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {

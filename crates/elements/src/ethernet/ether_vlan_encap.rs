@@ -27,25 +27,27 @@
 //!
 //! See also: EtherEncap, VLANEncap; IEEE 802.1Q
 
+use std::any::Any;
+
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Handler, Reason, declare, handlers};
 use packet::{Batch, Packet};
 use wire::MacAddr;
 
 use super::ether_encap::mac_value;
-use super::vlan::{self, TAGGED, TagSource};
-use crate::tools::number;
+use super::vlan::{TAG, TAGGED, TagSource};
 
-const HANDLERS: &[Handler] = &[
-    Handler::both("src"),
-    Handler::both("dst"),
-    Handler::both("ethertype"),
-    vlan::TCI,
-    vlan::ID,
-    vlan::PCP,
-    vlan::NATIVE,
-    Handler::both("config"),
-];
+const HANDLERS: &[Handler] = &declare::joined::<8>(&[
+    handlers! { EtherVlanEncap:
+        both "src" => |encap| format!("{:#}", encap.src), |encap, mac: &str| encap.src = mac_value("src", mac)?;
+        both "dst" => |encap| format!("{:#}", encap.dst), |encap, mac: &str| encap.dst = mac_value("dst", mac)?;
+        both "ethertype" => .ethertype;
+    },
+    TAG,
+    handlers! { EtherVlanEncap:
+        both "config" => |encap| format!("{}, {:#}, {:#}, {}", encap.ethertype, encap.src, encap.dst, encap.tag.arguments());
+    },
+]);
 
 const fn class(name: &'static str) -> Class {
     Class::new(name, "1/1", || Box::new(EtherVlanEncap::default()))
@@ -106,25 +108,8 @@ impl Element for EtherVlanEncap {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "src" => format!("{:#}", self.src),
-            "dst" => format!("{:#}", self.dst),
-            "config" => {
-                format!("{}, {:#}, {:#}, {}", self.ethertype, self.src, self.dst, self.tag.arguments())
-            }
-            _ => self.tag.handler(name).unwrap_or_else(|| self.ethertype.to_string()),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => self.src = mac_value(name, value)?,
-            "dst" => self.dst = mac_value(name, value)?,
-            "ethertype" => self.ethertype = number(name, value)?,
-            _ => self.tag.set(name, value, true)?,
-        }
-        Ok(())
+    fn part(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.tag)
     }
 }
 

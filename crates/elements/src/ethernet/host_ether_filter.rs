@@ -28,7 +28,7 @@
 //! See also: Classifier
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, handlers};
 use packet::{Batch, Packet, PacketType};
 use wire::MacAddr;
 
@@ -37,7 +37,9 @@ use super::ether_encap::mac_value;
 /// The descriptor.
 pub const CLASS: Class = Class::new("HostEtherFilter", "1/1-2", || Box::new(HostEtherFilter::default()))
     .processing("a/ah")
-    .handlers(&[Handler::both("ether")])
+    .handlers(handlers! { HostEtherFilter:
+        both "ether" => |filter| format!("{:#}", filter.ether), |filter, mac: &str| filter.ether = mac_value("ether", mac)?;
+    })
     .pure()
     .file(file!());
 
@@ -90,15 +92,6 @@ impl Element for HostEtherFilter {
             },
         );
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(format!("{:#}", self.ether))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.ether = mac_value(name, value)?;
-        Ok(())
     }
 }
 

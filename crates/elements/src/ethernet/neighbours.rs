@@ -10,7 +10,7 @@ use std::sync::Arc;
 use element::args::Args;
 use element::clock::Nanos;
 use element::stats::{self, Stat};
-use element::{Cx, HandlerError, LockUse, Reason, Rest, When};
+use element::{Cx, Element, Handler, HandlerError, LockUse, Reason, Rest, When, declare, handlers};
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, How};
 use tables::neighbour::{self, Admission, Config, Discipline, Fed, Loss, Neighbours, Retries, Share, State};
@@ -180,6 +180,16 @@ impl<A: Address> Table<A> {
         Ok(sent)
     }
 
+    /// Executes these write handlers for a table that is an element. It has no outputs to send packets that waited: the next packet asks again.
+    ///
+    /// # Errors
+    /// The value is wrong.
+    pub fn change(&self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let sent = self.write(cx, name, value)?;
+        cx.drop_batch(Reason::NoNeighbour, sent);
+        Ok(())
+    }
+
     /// Begins those of these handlers that list the table, see [`element::Element::read_apart`].
     pub fn read_apart(self: &Arc<Self>, now: Nanos, name: &str) -> Option<Rest<String>> {
         let states = match name {
@@ -190,18 +200,36 @@ impl<A: Address> Table<A> {
         let table = self.clone();
         Some(Box::new(move || Ok(table.text(now, states))))
     }
+}
 
-    /// Answers the read handlers that tables and those who use them have in common.
-    pub fn read(&self, now: Nanos, name: &str) -> Option<String> {
-        Some(match name {
-            "table" => self.text(now, false),
-            "states" => self.text(now, true),
-            "count" => self.neighbours.lock().len().to_string(),
-            "length" => self.neighbours.lock().waiting().to_string(),
-            "unresolved" => self.neighbours.lock().unresolved().to_string(),
-            _ => return None,
-        })
+/// An element over such a table.
+pub trait OverTable<A: Address>: Element {
+    /// The table.
+    fn table(&self) -> &Table<A>;
+}
+
+/// Handlers that show the table.
+pub const fn reads<A: Address, T: OverTable<A>>() -> [Handler; 5] {
+    *handlers! { T:
+        read "table" => |element, cx| element.table().text(cx.now(), false);
+        read "states" => |element, cx| element.table().text(cx.now(), true);
+        read "unresolved" => |element| element.table().neighbours.lock().unresolved();
+        read "count" => |element| element.table().neighbours.lock().len();
+        read "length" => |element| element.table().neighbours.lock().waiting();
     }
+}
+
+/// Handlers of an element that is a table.
+pub const fn of_table<A: Address, T: OverTable<A>>() -> [Handler; 9] {
+    declare::joined(&[
+        &reads::<A, T>(),
+        handlers! { T:
+            read "drops" => |element| element.table().neighbours.lock().drops();
+            write "insert" => |element, cx, text: &str| element.table().change(cx, "insert", text)?;
+            write "delete" => |element, cx, text: &str| element.table().change(cx, "delete", text)?;
+            write "clear" => |element, cx| element.table().change(cx, "clear", "")?;
+        },
+    ])
 }
 
 /// Whom a table tells about the neighbours that an element asks for: a number that stays the same when the configuration is

@@ -24,13 +24,15 @@
 //!
 //! See also: VLANEncap, EtherVLANEncap, VLANDecap
 
+use std::any::Any;
+
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, Handler};
 use packet::{Batch, anno};
 
-use super::vlan::{self, TagSource};
+use super::vlan::{TAG, TagSource};
 
-const HANDLERS: &[Handler] = &[vlan::TCI, vlan::ID, vlan::PCP];
+const HANDLERS: &[Handler] = &[TAG[0], TAG[1], TAG[2]];
 
 const fn class(name: &'static str) -> Class {
     Class::new(name, "1/1", || Box::new(SetVlanAnno::default()))
@@ -62,12 +64,8 @@ impl Element for SetVlanAnno {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.tag.handler(name).ok_or_else(|| HandlerError::unknown(name))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.tag.set(name, value, false)
+    fn part(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.tag)
     }
 }
 

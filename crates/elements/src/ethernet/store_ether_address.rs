@@ -25,7 +25,7 @@
 //! See also: EtherRewrite, StoreIPAddress
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason, parse_integer};
+use element::{Class, Cx, Element, Reason, handlers, parse_integer};
 use packet::Batch;
 use wire::MacAddr;
 
@@ -35,7 +35,9 @@ use crate::tools::Anno;
 /// The descriptor.
 pub const CLASS: Class = Class::new("StoreEtherAddress", "1/1-2", || Box::new(StoreEtherAddress::default()))
     .processing("a/ah")
-    .handlers(&[Handler::both("addr")])
+    .handlers(handlers! { StoreEtherAddress:
+        both "addr" => |element| format!("{:#}", element.addr), |element, mac: &str| element.addr = mac_value("addr", mac)?;
+    })
     .pure()
     .file(file!());
 
@@ -79,15 +81,6 @@ impl Element for StoreEtherAddress {
         };
         batch.partition(store, |p| cx.push_one_or_drop(1, p, Reason::TooShort));
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(format!("{:#}", self.addr))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.addr = mac_value(name, value)?;
-        Ok(())
     }
 }
 

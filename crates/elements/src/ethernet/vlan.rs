@@ -2,7 +2,7 @@
 //! Where the VLAN elements take their tag from, and the handlers that change it.
 
 use element::args::Args;
-use element::{Handler, HandlerError, parse_integer};
+use element::{Handler, HandlerError, handlers, parse_integer};
 use packet::{Packet, anno};
 
 use crate::tools::number;
@@ -10,11 +10,16 @@ use crate::tools::number;
 /// The type that says that a tag follows (IEEE 802.1Q).
 pub const TAGGED: u16 = 0x8100;
 
-/// Handlers of a tag.
-pub const TCI: Handler = Handler::both("vlan_tci");
-pub const ID: Handler = Handler::both("vlan_id");
-pub const PCP: Handler = Handler::both("vlan_pcp");
-pub const NATIVE: Handler = Handler::both("native_vlan");
+/// Handlers of a tag: of the whole, of its parts, and of the VLAN that goes without.
+pub const TAG: &[Handler; 4] = handlers! { TagSource:
+    both "vlan_tci" => |tag| tag.tci.map_or("ANNO".to_owned(), |tci| tci.to_string()), |tag, text: &str| tag.set_tci(text.trim())?;
+    both "vlan_id" => |tag| tag.part(|tci| tci & 0xfff),
+        |tag, text: &str| tag.tci = Some(tag.given() & 0xf000 | bounded("vlan_id", text, 0, 0xfff)? as u16);
+    both "vlan_pcp" => |tag| tag.part(|tci| tci >> 13),
+        |tag, text: &str| tag.tci = Some(tag.given() & 0x1fff | (bounded("vlan_pcp", text, 0, 7)? as u16) << 13);
+    both "native_vlan" => |tag| tag.native.map_or("-1".to_owned(), |id| id.to_string()),
+        |tag, text: &str| tag.native = u16::try_from(bounded("native_vlan", text, -1, 0xfff)?).ok();
+};
 
 /// A tag, given or annotated, and the VLAN that goes without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +28,8 @@ pub struct TagSource {
     tci: Option<u16>,
     /// VLAN of untagged packets.
     native: Option<u16>,
+    /// Whether the annotation may take the place of a given tag.
+    annotated: bool,
 }
 
 impl TagSource {
@@ -30,12 +37,12 @@ impl TagSource {
     pub fn read(args: &mut Args<'_>) -> TagSource {
         let native: i32 = args.keyword("NATIVE_VLAN", 0);
         let tci = tag(args, true);
-        TagSource { tci, native: within(args, "NATIVE_VLAN", -1, 4095, native) }
+        TagSource { tci, native: within(args, "NATIVE_VLAN", -1, 4095, native), annotated: true }
     }
 
     /// Reads VLAN_TCI (or VLAN_ID) and VLAN_PCP, where there is no annotation to take the tag from.
     pub fn read_given(args: &mut Args<'_>) -> TagSource {
-        TagSource { tci: tag(args, false), native: None }
+        TagSource { tci: tag(args, false), native: None, annotated: false }
     }
 
     /// The packet's tag; `None` when it belongs to the native VLAN.
@@ -63,38 +70,26 @@ impl TagSource {
         }
     }
 
-    /// Answers the read handlers of a tag; parts of annotated tags are empty.
-    pub fn handler(&self, name: &str) -> Option<String> {
-        let part = |part: fn(u16) -> u16| self.tci.map_or(String::new(), |tci| part(tci).to_string());
-        Some(match name {
-            "vlan_tci" => self.tci.map_or("ANNO".to_owned(), |tci| tci.to_string()),
-            "vlan_id" => part(|tci| tci & 0xfff),
-            "vlan_pcp" => part(|tci| tci >> 13),
-            "native_vlan" => self.native.map_or("-1".to_owned(), |id| id.to_string()),
-            _ => return None,
-        })
+    /// A part of a given tag; of an annotated one it is empty.
+    fn part(&self, part: fn(u16) -> u16) -> String {
+        self.tci.map_or(String::new(), |tci| part(tci).to_string())
     }
 
-    /// Executes the write handlers of a tag. Parts change what is given; where the tag was annotated they begin with
-    /// tag 0.
-    ///
-    /// # Errors
-    /// The value is not one.
-    pub fn set(&mut self, name: &str, value: &str, annotated: bool) -> Result<(), HandlerError> {
-        let value = value.trim();
-        let bounded = |low: i32, high: i32| match number::<i32>(name, value)? {
-            n if (low..=high).contains(&n) => Ok(n),
-            _ => Err(HandlerError::bad_value(name, value, &format!("a number from {low} to {high}"))),
+    fn set_tci(&mut self, text: &str) -> Result<(), HandlerError> {
+        self.tci = match text {
+            "ANNO" if self.annotated => None,
+            _ => Some(bounded("vlan_tci", text, 0, 0xffff)? as u16),
         };
-        let old = self.given();
-        match name {
-            "vlan_tci" if annotated && value == "ANNO" => self.tci = None,
-            "vlan_tci" => self.tci = Some(bounded(0, 0xffff)? as u16),
-            "vlan_id" => self.tci = Some(old & 0xf000 | bounded(0, 0xfff)? as u16),
-            "vlan_pcp" => self.tci = Some(old & 0x1fff | (bounded(0, 7)? as u16) << 13),
-            _ => self.native = u16::try_from(bounded(-1, 0xfff)?).ok(),
-        }
         Ok(())
+    }
+}
+
+/// The number from `low` to `high` written to handler `name`.
+fn bounded(name: &str, text: &str, low: i32, high: i32) -> Result<i32, HandlerError> {
+    let text = text.trim();
+    match number::<i32>(name, text)? {
+        n if (low..=high).contains(&n) => Ok(n),
+        _ => Err(HandlerError::bad_value(name, text, &format!("a number from {low} to {high}"))),
     }
 }
 

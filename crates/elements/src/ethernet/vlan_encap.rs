@@ -27,23 +27,25 @@
 //!
 //! See also: VLANDecap, EtherVLANEncap; IEEE 802.1Q
 
+use std::any::Any;
+
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Handler, Reason, declare, handlers};
 use packet::{Batch, Packet};
 
-use super::vlan::{self, TAGGED, TagSource};
-use crate::tools::number;
+use super::vlan::{TAG, TAGGED, TagSource};
+
+const HANDLERS: &[Handler] = &declare::joined::<6>(&[
+    TAG,
+    handlers! { VlanEncap:
+        both "ethertype" => .ethertype;
+        both "config" => |encap| encap.arguments();
+    },
+]);
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("VLANEncap", "1/1", || Box::new(VlanEncap::default()))
-    .handlers(&[
-        vlan::TCI,
-        vlan::ID,
-        vlan::PCP,
-        vlan::NATIVE,
-        Handler::both("ethertype"),
-        Handler::both("config"),
-    ])
+    .handlers(HANDLERS)
     .pure()
     .reconfigurable()
     .file(file!());
@@ -55,6 +57,14 @@ struct VlanEncap {
 }
 
 impl VlanEncap {
+    /// The arguments as they are now.
+    fn arguments(&self) -> String {
+        match self.ethertype {
+            TAGGED => self.tag.arguments(),
+            ethertype => format!("{}, ETHERTYPE {ethertype}", self.tag.arguments()),
+        }
+    }
+
     fn encapsulate(&self, packet: &mut Packet) -> Result<(), Reason> {
         let addresses = *packet.data().first_chunk::<14>().ok_or(Reason::TooShort)?;
         let tag = self.tag.of(packet);
@@ -88,24 +98,8 @@ impl Element for VlanEncap {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name == "config" {
-            let kind = if self.ethertype == TAGGED {
-                String::new()
-            } else {
-                format!(", ETHERTYPE {}", self.ethertype)
-            };
-            return Ok(self.tag.arguments() + &kind);
-        }
-        Ok(self.tag.handler(name).unwrap_or_else(|| self.ethertype.to_string()))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "ethertype" {
-            self.ethertype = number(name, value)?;
-            return Ok(());
-        }
-        self.tag.set(name, value, true)
+    fn part(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.tag)
     }
 }
 

@@ -26,8 +26,10 @@
 //!
 //! See also: CheckIPHeader, CheckUDPHeader, CheckTCPHeader. RFC 792
 
+use std::any::Any;
+
 use element::args::Args;
-use element::{Class, Cx, Element, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, carries};
 use packet::{Batch, Packet};
 use wire::icmpv4::Type;
 
@@ -68,11 +70,11 @@ impl Element for CheckIcmpHeader {
         self.0.filter(cx, batch, check)
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.0.read(name)
-    }
+    carries!(CheckIcmpHeader: 0);
 
-    crate::kept::keeps!(CheckIcmpHeader: 0);
+    fn part(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.0)
+    }
 }
 
 #[cfg(test)]

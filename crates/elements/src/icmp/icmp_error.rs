@@ -61,7 +61,8 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason};
+use element::swap::Continued;
+use element::{Class, Cx, Element, HandlerError, InitCx, LockUse, Reason, carries, handlers};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv4::Type;
 use wire::ipv4::options::kind;
@@ -73,11 +74,19 @@ use crate::io::mtu::LinkMtu;
 use crate::ip::ip_encap::Step;
 use crate::ip::source_route::{reversed, source_routes};
 use crate::ip::{Address, Addresses, header};
-use crate::tools::{number, value};
+use crate::tools::number;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ICMPError", "1/1", || Box::new(IcmpError::default()))
-    .handlers(&[Handler::both("src"), Handler::both("mtu"), Handler::both("pmtu")])
+    .handlers(handlers! { IcmpError:
+        both "src" => .src;
+        both "mtu" => .mtu |error, text: &str| {
+            error.mtu = Some(number::<usize>("mtu", text)?)
+                .filter(|mtu| (MTU_MIN..=65535).contains(mtu))
+                .ok_or_else(|| HandlerError::bad_value("mtu", text, "36 to 65535 bytes"))?;
+        };
+        both "pmtu" => |error| error.pmtu(), |error, bytes: u16| error.pmtu = bytes;
+    })
     .file(file!());
 
 /// The type of service of messages.
@@ -127,7 +136,7 @@ struct IcmpError {
     addresses: LinkAddresses,
     limits: Limits,
     /// Identification of the next message.
-    id: u16,
+    id: Continued<u16>,
     step: Step,
 }
 
@@ -158,7 +167,7 @@ impl Default for IcmpError {
             follow: LinkMtu::default(),
             addresses: LinkAddresses::default(),
             limits: Limits::default(),
-            id: 1,
+            id: Continued::from(1),
             step: Step::default(),
         }
     }
@@ -298,7 +307,7 @@ impl IcmpError {
         let bytes = answer.data_mut();
         let total = (bytes.len() as u16).to_be_bytes();
         let id = self.id.to_be_bytes();
-        self.id = self.step.next(self.id);
+        *self.id = self.step.next(*self.id);
         bytes[..12].copy_from_slice(&[
             0x40 | (header_len / 4) as u8,
             self.tos(tos),
@@ -422,28 +431,7 @@ impl Element for IcmpError {
         answers
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "src" => self.src.to_string(),
-            "mtu" => self.mtu.to_string(),
-            _ => self.pmtu().to_string(),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => self.src = value(name, text)?,
-            "mtu" => {
-                self.mtu = Some(number::<usize>(name, text)?)
-                    .filter(|mtu| (MTU_MIN..=65535).contains(mtu))
-                    .ok_or_else(|| HandlerError::bad_value(name, text, "36 to 65535 bytes"))?;
-            }
-            _ => self.pmtu = number(name, text)?,
-        }
-        Ok(())
-    }
-
-    crate::kept::keeps!(IcmpError: id, limits);
+    carries!(IcmpError: id, limits; anew src, kind, code, bad, mtu, pmtu, pmtu_anno, fix, local, tos, onlink, mpls, lsp, follow, addresses, step);
 }
 
 #[cfg(test)]

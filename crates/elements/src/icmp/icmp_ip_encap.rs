@@ -33,16 +33,18 @@
 //! See also: ICMPPingSource, ICMPPingResponder, ICMPError, IPEncap. RFC 792
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::{Class, Cx, Element, Handler, InitCx, Reason, carries, handlers};
 use packet::{Batch, Packet};
 use wire::icmpv4::Type;
 use wire::{Protocol, checksum, ipv4};
 
 use crate::ip::Address;
 use crate::ip::ip_encap::{Step, encapsulate};
-use crate::tools::value;
 
-const HANDLERS: &[Handler] = &[Handler::both("src"), Handler::both("dst")];
+const HANDLERS: &[Handler] = handlers! { IcmpIpEncap:
+    both "src" => .header.src;
+    both "dst" => .header.dst;
+};
 
 /// The descriptor.
 pub const CLASS: Class =
@@ -154,16 +156,7 @@ impl Element for IcmpIpEncap {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "src" { self.header.src } else { self.header.dst }.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        *if name == "src" { &mut self.header.src } else { &mut self.header.dst } = value(name, text)?;
-        Ok(())
-    }
-
-    crate::kept::keeps!(IcmpIpEncap: header.id);
+    carries!(IcmpIpEncap: header; anew ping, kind, code, identifier, step);
 }
 
 #[cfg(test)]

@@ -38,25 +38,48 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, handlers, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::ip::Address;
-use crate::tools::{boolean, number, value};
+use crate::tools::{number, value};
 
-const HANDLERS: &[Handler] = &[
-    Handler::both("active"),
-    Handler::both("src"),
-    Handler::both("dst"),
-    Handler::both("limit"),
-    Handler::both("interval"),
-    Handler::read("count"),
-    Handler::read("summary"),
-    Handler::read("rtt_min"),
-    Handler::read("rtt_avg"),
-    Handler::read("rtt_max"),
-    Handler::write("reset_counts"),
-];
+const HANDLERS: &[Handler] = handlers! { IcmpPingSource:
+    both "active" => .active |source, cx, active: bool| {
+        source.active = active;
+        source.restart(cx, Duration::ZERO);
+    };
+    both "src" => .src.0 |source, cx, address: Ipv4Addr| {
+        source.src = Address(address);
+        source.restart(cx, source.interval);
+    };
+    both "dst" => .dst.0 |source, cx, address: Ipv4Addr| {
+        source.dst = Address(address);
+        source.restart(cx, source.interval);
+    };
+    both "limit" => .limit |source, cx, text: &str| {
+        source.limit = number("limit", text)?;
+        source.restart(cx, source.interval);
+    };
+    both "interval" => |source| source.interval.as_secs_f64(), |source, cx, text: &str| {
+        let interval: Duration = value("interval", text)?;
+        if interval.is_zero() {
+            return Err(HandlerError::bad_value("interval", text, "a time above zero"));
+        }
+        source.interval = interval;
+        source.restart(cx, interval);
+    };
+    read "count" => .count;
+    read "summary" => |source| source.summary();
+    read "rtt_min" => |source| seconds(source.times.min);
+    read "rtt_avg" => |source| seconds(source.times.average());
+    read "rtt_max" => |source| seconds(source.times.max);
+    write "reset_counts" => |source, cx| {
+        (source.count, source.received, source.duplicates) = (0, 0, 0);
+        (source.sent, source.times) = (Vec::new(), Times::default());
+        source.restart(cx, source.interval);
+    };
+};
 
 const fn class(name: &'static str) -> Class {
     Class::new(name, "0-1/1", || Box::<IcmpPingSource>::default())
@@ -225,6 +248,16 @@ impl IcmpPingSource {
     }
 }
 
+impl IcmpPingSource {
+    /// Goes on with what a handler has changed, after this time.
+    fn restart(&mut self, cx: &mut Cx<'_>, after: Duration) {
+        if !self.active {
+            cx.clear_timer(0);
+        }
+        self.start(cx, after);
+    }
+}
+
 impl Element for IcmpPingSource {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.src = args.required("SRC");
@@ -294,47 +327,10 @@ impl Element for IcmpPingSource {
         }
         true
     }
+}
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
-        Ok(match name {
-            "active" => self.active.to_string(),
-            "src" => self.src.0.to_string(),
-            "dst" => self.dst.0.to_string(),
-            "limit" => self.limit.to_string(),
-            "interval" => self.interval.as_secs_f64().to_string(),
-            "count" => self.count.to_string(),
-            "rtt_min" => seconds(self.times.min),
-            "rtt_avg" => seconds(self.times.average()),
-            "rtt_max" => seconds(self.times.max),
-            _ => self.summary(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        match name {
-            "active" => self.active = boolean(name, text)?,
-            "src" => self.src = Address(value::<Ipv4Addr>(name, text)?),
-            "dst" => self.dst = Address(value::<Ipv4Addr>(name, text)?),
-            "limit" => self.limit = number(name, text)?,
-            "interval" => {
-                let interval: Duration = value(name, text)?;
-                if interval.is_zero() {
-                    return Err(HandlerError::bad_value(name, text, "a time above zero"));
-                }
-                self.interval = interval;
-            }
-            _ => {
-                (self.count, self.received, self.duplicates) = (0, 0, 0);
-                (self.sent, self.times) = (Vec::new(), Times::default());
-            }
-        }
-        if !self.active {
-            cx.clear_timer(0);
-        }
-        self.start(cx, if name == "active" { Duration::ZERO } else { self.interval });
-        Ok(())
-    }
+fn seconds(us: u64) -> String {
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use element::clock::Nanos;
 use element::{LockUse, When};
 use sync::lock::{AdaptiveLock, How};
 
-use crate::kept::Kept;
 use crate::shared_limit::SharedLimit;
 use crate::tools::TokenBucket;
+use element::swap::Carried;
 
 /// Destinations remembered at a time.
 const DESTINATIONS: usize = 4096;
@@ -95,9 +95,9 @@ impl Limits {
     }
 }
 
-impl Kept for Limits {
-    fn keep(&mut self, now: Nanos, old: &mut Limits) {
-        self.all.keep(now, &mut old.all);
+impl Carried for Limits {
+    fn carry(&mut self, now: Nanos, old: &mut Limits) {
+        self.all.carry(now, &mut old.all);
         if let (Some(mine), Some(theirs)) = (&self.each, &old.each) {
             let lock = |each: &AdaptiveLock<Destinations>| std::mem::take(&mut each.lock().slots);
             let theirs = lock(theirs);
@@ -105,7 +105,7 @@ impl Kept for Limits {
             // Instances share the buckets: whoever comes first takes them.
             for (slot, (to, mut bucket)) in mine.slots.iter_mut().zip(theirs) {
                 slot.0 = to;
-                slot.1.keep(now, &mut bucket);
+                slot.1.carry(now, &mut bucket);
             }
         }
     }

@@ -72,14 +72,21 @@ use element::Policy;
 use element::args::Args;
 use element::clock::SECOND;
 use element::{
-    Access, Class, Cx, Element, Handler, HandlerError, InitCx, Llrpc, OpenCx, Remote, Tasks, parse_integer,
+    Access, Class, Cx, Element, HandlerError, InitCx, Llrpc, OpenCx, Remote, Tasks, handlers, parse_integer,
     swap,
 };
 use sync::os::reason;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ControlSocket", "0/0", || Box::new(ControlSocket::default()))
-    .handlers(&[Handler::read("port"), Handler::read("filename"), Handler::read("connections")])
+    .handlers(handlers! { ControlSocket:
+        read "port" => |socket| socket.port();
+        read "filename" => |socket| match &socket.place {
+            Place::Unix(path) => path.clone(),
+            _ => String::new(),
+        };
+        read "connections" => |socket| socket.served.as_ref().map_or(0, |(server, _)| server.connections());
+    })
     .file(file!());
 
 /// Ports tried from `PORT+` on.
@@ -268,6 +275,18 @@ impl ControlSocket {
     }
 }
 
+impl ControlSocket {
+    fn port(&self) -> String {
+        match (self.served.as_ref().map(|(server, _)| server.listener()), &self.place) {
+            (Some(Listener::Tcp(listener)), _) => {
+                listener.local_addr().map_or(String::new(), |a| a.port().to_string())
+            }
+            (_, Place::Tcp { port, .. }) => port.to_string(),
+            _ => String::new(),
+        }
+    }
+}
+
 impl Element for ControlSocket {
     fn configure(&mut self, args: &mut Args<'_>) {
         let kind: String = args.required("TYPE");
@@ -358,19 +377,6 @@ impl Element for ControlSocket {
         } else {
             cx.please_stop();
         }
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let server = self.served.as_ref().map(|(server, _)| server);
-        Ok(match (name, server.map(Server::listener), &self.place) {
-            ("port", Some(Listener::Tcp(listener)), _) => {
-                listener.local_addr().map_or(String::new(), |a| a.port().to_string())
-            }
-            ("port", _, Place::Tcp { port, .. }) => port.to_string(),
-            ("filename", _, Place::Unix(path)) => path.clone(),
-            ("connections", ..) => server.map_or(0, Server::connections).to_string(),
-            _ => String::new(),
-        })
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -53,7 +53,8 @@
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use element::swap::Count;
+use element::{Class, Cx, Element, HandlerError, Reason, Sharing, carries, handlers};
 use packet::{Batch, Packet};
 use wire::ethernet::{self, EtherType};
 use wire::{Protocol, ipv4, ipv6};
@@ -65,7 +66,10 @@ use crate::tools::Splitter;
 pub const CLASS: Class = Class::new("ControlTraffic", "1/3", || Box::new(ControlTraffic::default()))
     .processing("h/h")
     .sharing(Sharing::Shared)
-    .handlers(&[Handler::sum("count"), Handler::sum("limited")])
+    .handlers(handlers! { ControlTraffic:
+        sum "count" => |element, protocol: &str| count_of(&element.count, protocol)?;
+        sum "limited" => |element, protocol: &str| count_of(&element.limited, protocol)?;
+    })
     .file(file!());
 
 /// A protocol, as a place in [`PROTOCOLS`].
@@ -199,7 +203,7 @@ fn of_protocol(protocol: Protocol, ttl: u8, upper: &[u8], first: bool) -> Option
     }
 }
 
-type Counts = [u64; PROTOCOLS.len()];
+type Counts = [Count; PROTOCOLS.len()];
 
 #[derive(Default)]
 struct ControlTraffic {
@@ -264,22 +268,18 @@ impl Element for ControlTraffic {
         splitter.split(cx, batch, |packet| of_frame(packet.data()).output());
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, protocol: &str) -> Result<String, HandlerError> {
-        let counts = if name == "count" { &self.count } else { &self.limited };
-        let protocol = protocol.trim();
-        let number = match protocol {
-            "" => counts.iter().sum(),
-            _ => {
-                counts[named(protocol).ok_or_else(|| {
-                    let names = PROTOCOLS.map(|(name, _)| name).join(", ");
-                    HandlerError::failed(format!("there is no protocol '{protocol}'; there are {names}"))
-                })?]
-            }
-        };
-        Ok(number.to_string())
-    }
+    carries!(ControlTraffic: limits, count, limited; anew splitter);
+}
 
-    crate::kept::keeps!(ControlTraffic: limits, count, limited);
+/// The count of a protocol, or of all.
+fn count_of(counts: &[Count], protocol: &str) -> Result<u64, HandlerError> {
+    match protocol.trim() {
+        "" => Ok(counts.iter().sum()),
+        protocol => Ok(*counts[named(protocol).ok_or_else(|| {
+            let names = PROTOCOLS.map(|(name, _)| name).join(", ");
+            HandlerError::failed(format!("there is no protocol '{protocol}'; there are {names}"))
+        })?]),
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use element::args::{Args, Raw};
 use element::clock::{Nanos, SECOND};
-use element::{Cx, Handler, OpenCx};
+use element::{Cx, Element, Handler, HandlerError, OpenCx, handlers};
 use packet::port::{Device, Error, Info, Link, Spec, link_type};
 use packet::{Packet, PacketType};
 
@@ -14,16 +14,33 @@ const LOOK_EVERY: Nanos = SECOND / 10;
 /// Busy runs between looks at the clock for the same purpose.
 const LOOK_RUNS: u32 = 256;
 
+/// An element over a device.
+pub trait OverDevice {
+    /// The device, once it is open, and what was seen of its link.
+    fn over(&self) -> (Option<&Opened>, &Watch);
+
+    /// Describes the open device, for handlers.
+    ///
+    /// # Errors
+    /// It is not open.
+    fn describe<T>(&self, what: impl Fn(&Opened, Info) -> T) -> Result<T, HandlerError> {
+        let opened = self.over().0.ok_or_else(|| HandlerError::failed("the device is not open"))?;
+        Ok(what(opened, opened.device.info()))
+    }
+}
+
 /// Handlers that describe a device.
-pub const READS: [Handler; 7] = [
-    Handler::read("driver"),
-    Handler::read("mac"),
-    Handler::read("mtu"),
-    Handler::read("queues"),
-    Handler::read("link"),
-    Handler::read("link_changes"),
-    Handler::read("encap"),
-];
+pub const fn reads<T: Element + OverDevice>() -> [Handler; 7] {
+    *handlers! { T:
+        read "driver" => |element| element.describe(|_, info| info.driver)?;
+        read "mac" => |element| element.describe(|_, info| info.mac.map_or("-".to_owned(), |mac| format!("{:#}", wire::MacAddr(mac))))?;
+        read "mtu" => |element| element.describe(|_, info| info.mtu)?;
+        read "queues" => |element| element.describe(|opened, _| opened.queues.len())?;
+        read "link" => |element| element.describe(|opened, _| state(opened.device.link()))?;
+        read "link_changes" => |element| element.over().1.changes;
+        read "encap" => |element| element.describe(|opened, _| encapsulation(opened.device.link_type()))?;
+    }
+}
 
 /// Queues that may be asked for, as many as a tap can have.
 const QUEUES_MAX: usize = 256;
@@ -94,21 +111,6 @@ impl Opened {
     /// How often the device is to be tended, if it is.
     pub fn tend_every(&self) -> Option<Nanos> {
         self.device.tend_every().map(|every| every.as_nanos() as Nanos)
-    }
-
-    /// Answers the handlers of [`READS`].
-    pub fn read(&self, name: &str, watch: &Watch) -> Option<String> {
-        let info = self.device.info();
-        Some(match name {
-            "driver" => info.driver,
-            "mac" => info.mac.map_or("-".to_owned(), |mac| format!("{:#}", wire::MacAddr(mac))),
-            "mtu" => info.mtu.to_string(),
-            "queues" => self.queues.len().to_string(),
-            "link" => state(self.device.link()).to_owned(),
-            "link_changes" => watch.changes.to_string(),
-            "encap" => encapsulation(self.device.link_type()).to_owned(),
-            _ => return None,
-        })
     }
 }
 

@@ -7,22 +7,39 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::swap::{self, Depot};
-use element::{Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rehearsed, Tasks};
+use element::{
+    Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rehearsed, Tasks, declare, handlers,
+};
 use packet::port::{Device, Spec};
 use packet::{Batch, Packet};
 
+use super::device::{self, Opened, OverDevice, Watch};
 use super::from_device::{self, FromDevice};
 use super::to_device::{self, ToDevice};
 
-const RX: &[Handler] = from_device::HANDLERS;
-
 /// FromDevice's handlers, and what was sent.
-pub const HANDLERS: &[Handler] = &[
-    RX[0], RX[1], RX[2], RX[3], RX[4], RX[5], RX[6], RX[7], RX[8], RX[9], RX[10], RX[11], RX[12], RX[13],
-    SENT, SENT_BYTES,
-];
-const SENT: Handler = Handler::read("sent");
-const SENT_BYTES: Handler = Handler::read("sent_bytes");
+pub const HANDLERS: &[Handler] = &declare::joined::<16>(&[
+    handlers! { Duplex:
+        sum "count" => .from.count;
+        sum "byte_count" => .from.bytes;
+        sum "kernel_drops" => |duplex| duplex.from.missed();
+        sum "no_memory" => |duplex| duplex.from.no_memory();
+        write "reset_counts" => |duplex| {
+            duplex.to.reset_counts();
+            duplex.from.reset_counts();
+        };
+        both "active" => .from.config.active |duplex, cx, active: bool| {
+            duplex.to.set_active(cx, active);
+            duplex.from.set_active(cx, active);
+        };
+    },
+    &device::reads::<Duplex>(),
+    handlers! { Duplex:
+        sum "checksums_completed" => |duplex| duplex.from.completed();
+        read "sent" => .to.count;
+        read "sent_bytes" => .to.bytes;
+    },
+]);
 
 /// A device that packets come from and go to.
 #[derive(Default)]
@@ -184,6 +201,12 @@ impl Duplex {
     }
 }
 
+impl OverDevice for Duplex {
+    fn over(&self) -> (Option<&Opened>, &Watch) {
+        if self.receives { self.from.over() } else { self.to.over() }
+    }
+}
+
 impl Element for Duplex {
     fn configure(&mut self, _: &mut Args<'_>) {}
 
@@ -233,21 +256,6 @@ impl Element for Duplex {
         let received = self.receives && self.from.run_task(cx);
         let sent = self.to.config.pulls && self.to.run_task(cx);
         received || sent
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        match name {
-            "sent" => self.to.read(cx, "count", param),
-            "sent_bytes" => self.to.read(cx, "byte_count", param),
-            _ if self.receives => self.from.read(cx, name, param),
-            "count" => Ok("0".to_owned()),
-            _ => self.to.read(cx, name, param),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.to.write(cx, name, value)?;
-        self.from.write(cx, name, value)
     }
 
     fn provide(&self) -> Option<Provided> {
@@ -313,22 +321,8 @@ macro_rules! duplex {
                 self.0.run_timer(cx, timer);
             }
 
-            fn read(
-                &mut self,
-                cx: &mut element::Cx<'_>,
-                name: &str,
-                param: &str,
-            ) -> Result<String, element::HandlerError> {
-                self.0.read(cx, name, param)
-            }
-
-            fn write(
-                &mut self,
-                cx: &mut element::Cx<'_>,
-                name: &str,
-                value: &str,
-            ) -> Result<(), element::HandlerError> {
-                self.0.write(cx, name, value)
+            fn part(&mut self) -> Option<&mut dyn std::any::Any> {
+                Some(&mut self.0)
             }
 
             fn provide(&self) -> Option<element::Provided> {

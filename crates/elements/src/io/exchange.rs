@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 
 use element::args::Args;
+use element::swap::Count;
 use element::{Cx, Reason};
 use packet::{Batch, HEADROOM, Packet};
 use rustix::net::sockopt;
@@ -153,8 +154,8 @@ pub(super) struct Exchange {
     pub buffer: Vec<u8>,
     /// The socket had more when we stopped reading.
     more: bool,
-    count: u64,
-    sent: u64,
+    count: Count,
+    sent: Count,
 }
 
 impl Exchange {
@@ -199,12 +200,12 @@ impl Exchange {
 
     /// Packets received.
     pub fn received(&self) -> u64 {
-        self.count
+        *self.count
     }
 
     /// Packets sent.
     pub fn sent(&self) -> u64 {
-        self.sent
+        *self.sent
     }
 
     /// Takes what waits, the first packet with what is gone of it.
@@ -215,8 +216,8 @@ impl Exchange {
 
     /// Adds what another has counted.
     pub fn take_counts(&mut self, old: &mut Exchange) {
-        self.count += std::mem::take(&mut old.count);
-        self.sent += std::mem::take(&mut old.sent);
+        self.count.take(&mut old.count);
+        self.sent.take(&mut old.sent);
     }
 
     /// Goes on where another was, whose socket comes along.

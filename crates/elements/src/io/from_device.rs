@@ -65,16 +65,16 @@ use std::os::fd::RawFd;
 use element::args::Args;
 use element::clock::Nanos;
 use element::stats::{self, Stat};
+use element::swap::Count;
 use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Rehearsed, Tasks, swap,
+    Class, Cx, Element, Handler, InitCx, OpenCx, Provided, Reason, Rehearsed, Tasks, declare, handlers, swap,
 };
 use packet::filter::Filter;
 use packet::port::{Link, QueueStats, RxQueue, Spec, link_type};
 use packet::{Batch, Facts, Packet, PacketType, anno};
 
-use super::device::{self, Opened, READS, Watch, mark_groups, mark_ip};
+use super::device::{self, Opened, OverDevice, Watch, mark_groups, mark_ip};
 use super::from_dump::Encap;
-use crate::tools;
 
 const fn class(name: &'static str) -> Class {
     Class::new(name, "0/1", || Box::new(FromDevice::default()))
@@ -83,22 +83,20 @@ const fn class(name: &'static str) -> Class {
         .file(file!())
 }
 
-pub(super) const HANDLERS: &[Handler] = &[
-    Handler::sum("count"),
-    Handler::sum("byte_count"),
-    Handler::sum("kernel_drops"),
-    Handler::sum("no_memory"),
-    Handler::write("reset_counts"),
-    Handler::both("active"),
-    READS[0],
-    READS[1],
-    READS[2],
-    READS[3],
-    READS[4],
-    READS[5],
-    READS[6],
-    Handler::sum("checksums_completed"),
-];
+const HANDLERS: &[Handler] = &declare::joined::<14>(&[
+    handlers! { FromDevice:
+        sum "count" => .count;
+        sum "byte_count" => .bytes;
+        sum "kernel_drops" => |from| from.missed();
+        sum "no_memory" => |from| from.no_memory();
+        write "reset_counts" => |from| from.reset_counts();
+        both "active" => .config.active |from, cx, active: bool| from.set_active(cx, active);
+    },
+    &device::reads::<FromDevice>(),
+    handlers! { FromDevice:
+        sum "checksums_completed" => |from| from.completed();
+    },
+]);
 
 /// The descriptor.
 pub const FROM_DEVICE: Class = class("FromDevice");
@@ -148,8 +146,8 @@ pub(super) struct FromDevice {
     /// What others may know: the encapsulation and the link, as `watch` saw it last.
     encap: Arc<Encap>,
     home: bool,
-    count: u64,
-    bytes: u64,
+    pub(super) count: Count,
+    pub(super) bytes: Count,
     /// Losses at the last reset.
     before: QueueStats,
 }
@@ -245,6 +243,37 @@ impl FromDevice {
 #[cold]
 fn mark_anew(batch: &mut Batch, before: Nanos, now: Nanos) {
     batch.iter_mut().filter(|p| p.timestamp_ns() == before).for_each(|p| p.set_timestamp_ns(now));
+}
+
+impl FromDevice {
+    pub(super) fn missed(&self) -> u64 {
+        self.queue_stats().missed - self.before.missed
+    }
+
+    pub(super) fn no_memory(&self) -> u64 {
+        self.queue_stats().no_memory - self.before.no_memory
+    }
+
+    pub(super) fn completed(&self) -> u64 {
+        self.queue_stats().completed - self.before.completed
+    }
+
+    pub(super) fn reset_counts(&mut self) {
+        self.count.reset();
+        self.bytes.reset();
+        self.before = self.queue_stats();
+    }
+
+    pub(super) fn set_active(&mut self, cx: &mut Cx<'_>, active: bool) {
+        self.config.active = active;
+        cx.schedule_if(active);
+    }
+}
+
+impl OverDevice for FromDevice {
+    fn over(&self) -> (Option<&Opened>, &Watch) {
+        (self.opened.as_ref(), &self.watch)
+    }
 }
 
 impl Element for FromDevice {
@@ -397,42 +426,13 @@ impl Element for FromDevice {
         any
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if let Some(answer) = self.opened.as_ref().and_then(|o| o.read(name, &self.watch)) {
-            return Ok(answer);
-        }
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "byte_count" => self.bytes.to_string(),
-            "kernel_drops" | "lost" => (self.queue_stats().missed - self.before.missed).to_string(),
-            "checksums_completed" => (self.queue_stats().completed - self.before.completed).to_string(),
-            "no_memory" => (self.queue_stats().no_memory - self.before.no_memory).to_string(),
-            _ => self.config.active.to_string(),
-        })
-    }
-
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         let of_queues = self.queue_stats();
-        put(&stats::DEVICE_PACKETS, self.count);
-        put(&stats::DEVICE_BYTES, self.bytes);
+        put(&stats::DEVICE_PACKETS, *self.count);
+        put(&stats::DEVICE_BYTES, *self.bytes);
         put(&stats::DEVICE_MISSED, of_queues.missed.saturating_sub(self.before.missed));
         put(&stats::DEVICE_COMPLETED, of_queues.completed.saturating_sub(self.before.completed));
         put(&stats::DEVICE_NO_MEMORY, of_queues.no_memory.saturating_sub(self.before.no_memory));
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "reset_counts" {
-            (self.count, self.bytes) = (0, 0);
-            self.before = self.queue_stats();
-            return Ok(());
-        }
-        self.config.active = tools::boolean(name, value)?;
-        if self.config.active {
-            cx.schedule();
-        } else {
-            cx.unschedule();
-        }
-        Ok(())
     }
 
     fn provide(&self) -> Option<Provided> {
@@ -441,8 +441,8 @@ impl Element for FromDevice {
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<FromDevice>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
-        self.bytes += std::mem::take(&mut old.bytes);
+        self.count.take(&mut old.count);
+        self.bytes.take(&mut old.bytes);
         let watch = std::mem::take(&mut old.watch);
         let same = |a: &Opened, b: &Opened| Arc::ptr_eq(a.handle(), b.handle());
         if self.home && self.opened.as_ref().zip(old.opened.as_ref()).is_some_and(|(a, b)| same(a, b)) {

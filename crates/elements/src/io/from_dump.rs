@@ -53,7 +53,7 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, parse_duration,
+    Class, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, handlers, parse_duration,
     parse_integer, swap,
 };
 use packet::port::{Device, Link, link_type};
@@ -70,20 +70,40 @@ use crate::tools::{self, Probability, nanos};
 pub const CLASS: Class = Class::new("FromDump", "0/1-2", || Box::new(FromDump::default()))
     .processing("a/ah")
     .serial("one file, read in its order")
-    .handlers(&[
-        Handler::read("count"),
-        Handler::write("reset_counts"),
-        Handler::both("active"),
-        Handler::write("stop"),
-        Handler::read("sampling_prob"),
-        Handler::read("encap"),
-        Handler::read("filename"),
-        Handler::read("filesize"),
-        Handler::both("filepos"),
-        Handler::read("packet_filepos"),
-        Handler::write("extend_interval"),
-        Handler::write("reset_timing"),
-    ])
+    .handlers(handlers! { FromDump:
+        read "count" => .count;
+        write "reset_counts" => |dump| dump.count = 0;
+        both "active" => .active |dump, cx, active: &str| {
+            let active = tools::boolean("active", active.trim())?;
+            if active && dump.reader.is_none() && dump.count == 0 {
+                dump.open_file().map_err(HandlerError::failed)?;
+            }
+            dump.set_active(cx, active);
+        };
+        write "stop" => |dump, cx| {
+            dump.set_active(cx, false);
+            cx.please_stop();
+        };
+        read "sampling_prob" => .sample;
+        read "encap" => |dump| encapsulation(dump.link);
+        read "filename" => .filename;
+        read "filesize" => |dump| dump.size.map_or("-".to_owned(), |size| size.to_string());
+        both "filepos" => |dump| dump.position(), |dump, text: &str| {
+            let at = parse_integer(text.trim()).and_then(|n| u64::try_from(n).ok());
+            let at = at.ok_or_else(|| HandlerError::bad_value("filepos", text.trim(), "a number of bytes"))?;
+            dump.seek(at).map_err(HandlerError::failed)?;
+        };
+        read "packet_filepos" => .last_at;
+        write "extend_interval" => |dump, cx, text: &str| {
+            let more = parse_duration(text.trim());
+            let more = more.ok_or_else(|| HandlerError::bad_value("extend_interval", text.trim(), "a time"))?;
+            if let Bound::At(end) | Bound::AfterFirst(end) | Bound::AfterStart(end) = &mut dump.end {
+                *end = end.saturating_add(nanos(more));
+                dump.set_active(cx, true);
+            }
+        };
+        write "reset_timing" => |dump| dump.pace.reset();
+    })
     .file(file!());
 
 /// What others may know of where an element's packets come from, or go to.
@@ -481,52 +501,6 @@ impl Element for FromDump {
         if self.active && self.pushes {
             cx.schedule();
         }
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "active" => self.active.to_string(),
-            "sampling_prob" => self.sample.to_string(),
-            "encap" => encapsulation(self.link).to_owned(),
-            "filename" => self.filename.clone(),
-            "filesize" => self.size.map_or("-".to_owned(), |s| s.to_string()),
-            "filepos" => self.position().to_string(),
-            _ => self.last_at.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let value = value.trim();
-        match name {
-            "reset_counts" => self.count = 0,
-            "reset_timing" => self.pace.reset(),
-            "stop" => {
-                self.set_active(cx, false);
-                cx.please_stop();
-            }
-            "active" => {
-                let active = tools::boolean(name, value)?;
-                if active && self.reader.is_none() && self.count == 0 {
-                    self.open_file().map_err(HandlerError::failed)?;
-                }
-                self.set_active(cx, active);
-            }
-            "filepos" => {
-                let at = parse_integer(value).and_then(|n| u64::try_from(n).ok());
-                let at = at.ok_or_else(|| HandlerError::bad_value(name, value, "a number of bytes"))?;
-                self.seek(at).map_err(HandlerError::failed)?;
-            }
-            _ => {
-                let more =
-                    parse_duration(value).ok_or_else(|| HandlerError::bad_value(name, value, "a time"))?;
-                if let Bound::At(end) | Bound::AfterFirst(end) | Bound::AfterStart(end) = &mut self.end {
-                    *end = end.saturating_add(nanos(more));
-                    self.set_active(cx, true);
-                }
-            }
-        }
-        Ok(())
     }
 
     fn provide(&self) -> Option<Provided> {

@@ -51,9 +51,7 @@ use std::sync::Arc;
 
 use element::Policy;
 use element::args::{Args, Raw};
-use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, parse_integer, swap,
-};
+use element::{Class, Cx, Element, InitCx, OpenCx, Provided, Reason, Tasks, handlers, parse_integer, swap};
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
 use sync::os::reason;
@@ -64,21 +62,28 @@ use super::from_dump::Encap;
 use super::pace::Pace;
 use super::summary::inject::{Builder, Defaults, FlowId};
 use super::summary::{Field, MAJOR_VERSION, MINOR_VERSION, Width};
-use crate::tools::{self, Probability};
+use crate::tools::Probability;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("FromIPSummaryDump", "0/1", || Box::new(FromIpSummaryDump::default()))
     .serial("one file, read in its order")
-    .handlers(&[
-        Handler::both("active"),
-        Handler::write("stop"),
-        Handler::read("sampling_prob"),
-        Handler::read("encap"),
-        Handler::read("count"),
-        Handler::read("filename"),
-        Handler::read("filesize"),
-        Handler::read("filepos"),
-    ])
+    .handlers(handlers! { FromIpSummaryDump:
+        both "active" => .active |dump, cx, active: bool| {
+            dump.active = active;
+            cx.schedule_if(active && dump.pushes);
+        };
+        write "stop" => |dump, cx| {
+            dump.active = false;
+            cx.unschedule();
+            cx.please_stop();
+        };
+        read "sampling_prob" => .sample;
+        read "encap" => |_dump| "IP";
+        read "count" => .count;
+        read "filename" => .input.name;
+        read "filesize" => |dump| dump.input.size.map_or("-".to_owned(), |size| size.to_string());
+        read "filepos" => .input.at;
+    })
     .file(file!());
 
 /// The text, where we are in it, and the line last read.
@@ -647,34 +652,6 @@ impl Element for FromIpSummaryDump {
         if self.active && self.pushes {
             cx.schedule();
         }
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "active" => self.active.to_string(),
-            "sampling_prob" => self.sample.to_string(),
-            "count" => self.count.to_string(),
-            "filename" => self.input.name.clone(),
-            "filesize" => self.input.size.map_or("-".to_owned(), |s| s.to_string()),
-            "filepos" => self.input.at.to_string(),
-            _ => "IP".to_owned(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "stop" {
-            self.active = false;
-            cx.unschedule();
-            cx.please_stop();
-            return Ok(());
-        }
-        self.active = tools::boolean(name, value)?;
-        if self.active && self.pushes {
-            cx.schedule();
-        } else {
-            cx.unschedule();
-        }
-        Ok(())
     }
 
     fn provide(&self) -> Option<Provided> {

@@ -35,7 +35,7 @@
 //! See also: ToPlane, FromDevice
 
 use element::args::Args;
-use element::{Class, Handler};
+use element::{Class, handlers};
 use packet::port::{Spec, method};
 
 use super::from_device::{Config, FromDevice};
@@ -43,14 +43,14 @@ use super::from_device::{Config, FromDevice};
 /// The descriptor.
 pub const CLASS: Class = Class::new("FromPlane", "0/1", || Box::new(FromDevice::reading(read)))
     .processing("h/h")
-    .handlers(&[
-        Handler::sum("count"),
-        Handler::sum("byte_count"),
-        Handler::sum("lost"),
-        Handler::sum("no_memory"),
-        Handler::write("reset_counts"),
-        Handler::both("active"),
-    ])
+    .handlers(handlers! { FromDevice:
+        sum "count" => .count;
+        sum "byte_count" => .bytes;
+        sum "lost" => |from| from.missed();
+        sum "no_memory" => |from| from.no_memory();
+        write "reset_counts" => |from| from.reset_counts();
+        both "active" => .config.active |from, cx, active: bool| from.set_active(cx, active);
+    })
     .file(file!());
 
 fn read(args: &mut Args<'_>) -> Config {

@@ -34,7 +34,8 @@
 
 use element::Policy;
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::swap::Count;
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, handlers, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::source::{PULLED, left};
@@ -42,17 +43,29 @@ use crate::tools::{self, Filled, boolean, call, ended, number};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("InfiniteSource", "0/1", || Box::new(InfiniteSource::default()))
-    .handlers(&[
-        Handler::sum("count"),
-        Handler::write("reset"),
-        Handler::both("data"),
-        Handler::both("limit"),
-        Handler::both("burst"),
-        Handler::both("active"),
-        Handler::both("length"),
-        Handler::both("burstsize"),
-        Handler::both("datasize"),
-    ])
+    .handlers(handlers! { InfiniteSource:
+        sum "count" => .count;
+        write "reset" => |source, cx| {
+            source.count.reset();
+            source.changed(cx);
+        };
+        both "data" => |source| String::from_utf8_lossy(&source.data).into_owned(), |source, cx, text: &str| {
+            source.data = tools::content_value(text);
+            source.changed(cx);
+        };
+        both "limit" => .limit |source, cx, text: &str| {
+            source.limit = number("limit", text).map_err(|e| e.said_as("limit parameter must be integer"))?;
+            source.changed(cx);
+        };
+        both "burst" => |source, cx| source.burst(cx), |source, cx, text: &str| source.set_burst(cx, "burst", text)?;
+        both "active" => .active |source, cx, text: &str| {
+            source.active = boolean("active", text).map_err(|e| e.said_as("active parameter must be boolean"))?;
+            source.changed(cx);
+        };
+        both "length" => |source| source.length(), |source, cx, text: &str| source.set_length(cx, "length", text)?;
+        both "burstsize" => |source, cx| source.burst(cx), |source, cx, text: &str| source.set_burst(cx, "burstsize", text)?;
+        both "datasize" => |source| source.length(), |source, cx, text: &str| source.set_length(cx, "datasize", text)?;
+    })
     .file(file!());
 
 const DEFAULT_DATA: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
@@ -69,7 +82,7 @@ struct InfiniteSource {
     stop: bool,
     end_call: Option<(String, String)>,
     pushes: bool,
-    count: u64,
+    count: Count,
     /// What happens at the end has happened.
     ended: bool,
     filled: Filled,
@@ -83,7 +96,7 @@ impl InfiniteSource {
     }
 
     fn left(&self) -> usize {
-        left(self.limit, self.count)
+        left(self.limit, *self.count)
     }
 
     fn make(&mut self, cx: &mut Cx<'_>, max: usize) -> Batch {
@@ -108,6 +121,41 @@ impl InfiniteSource {
         cx.unschedule();
         let (call, stop) = (self.end_call.clone(), self.stop);
         ended(cx, self, call, stop);
+    }
+}
+
+impl InfiniteSource {
+    fn burst(&self, cx: &Cx<'_>) -> String {
+        if self.burst == 0 { cx.burst().to_string() } else { self.burst.to_string() }
+    }
+
+    fn set_burst(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
+        let said = "burstsize parameter must be integer >= 1";
+        self.burst = number(name, text).map_err(|e| e.said_as(said))?;
+        if self.burst == 0 && Policy::of_process().as_click {
+            self.burst = 1;
+            return Err(HandlerError::failed(said));
+        }
+        self.changed(cx);
+        Ok(())
+    }
+
+    fn length(&self) -> String {
+        self.length.map_or("-1".into(), |l| l.to_string())
+    }
+
+    fn set_length(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
+        let length = number::<i32>(name, text).map_err(|e| e.said_as("length must be integer"))?;
+        self.length = usize::try_from(length).ok().map(|l| l.min(65535));
+        self.changed(cx);
+        Ok(())
+    }
+
+    /// Goes on with what a handler has changed.
+    fn changed(&mut self, cx: &mut Cx<'_>) {
+        self.set_content();
+        self.ended &= self.left() == 0;
+        cx.schedule_if(self.pushes && self.active && self.left() > 0);
     }
 }
 
@@ -193,59 +241,12 @@ impl Element for InfiniteSource {
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<InfiniteSource>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
+        self.count.take(&mut old.count);
         // What happens at the end has happened.
         if self.left() == 0 {
             cx.unschedule();
         }
         true
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "data" => String::from_utf8_lossy(&self.data).into_owned(),
-            "limit" => self.limit.to_string(),
-            "burst" | "burstsize" if self.burst == 0 => cx.burst().to_string(),
-            "burst" | "burstsize" => self.burst.to_string(),
-            "active" => self.active.to_string(),
-            _ => self.length.map_or("-1".into(), |l| l.to_string()),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset" => self.count = 0,
-            "data" => self.data = tools::content_value(value),
-            "limit" => {
-                let said = "limit parameter must be integer";
-                self.limit = number(name, value).map_err(|e| e.said_as(said))?;
-            }
-            "burst" | "burstsize" => {
-                let said = "burstsize parameter must be integer >= 1";
-                self.burst = number(name, value).map_err(|e| e.said_as(said))?;
-                if self.burst == 0 && Policy::of_process().as_click {
-                    self.burst = 1;
-                    return Err(HandlerError::failed(said));
-                }
-            }
-            "active" => {
-                let said = "active parameter must be boolean";
-                self.active = boolean(name, value).map_err(|e| e.said_as(said))?;
-            }
-            _ => {
-                let length = number::<i32>(name, value).map_err(|e| e.said_as("length must be integer"))?;
-                self.length = usize::try_from(length).ok().map(|l| l.min(65535));
-            }
-        }
-        self.set_content();
-        self.ended &= self.left() == 0;
-        if self.pushes && self.active && self.left() > 0 {
-            cx.schedule();
-        } else {
-            cx.unschedule();
-        }
-        Ok(())
     }
 }
 

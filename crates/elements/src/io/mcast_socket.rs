@@ -40,7 +40,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
 use element::args::{Args, Port};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks, handlers, swap};
 use packet::{Batch, Packet};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use sync::os::reason;
@@ -53,7 +53,10 @@ pub const CLASS: Class = Class::new("McastSocket", "0-1/0-1", || Box::new(McastS
     .processing("a/h")
     .flow("x/y")
     .serial("one pair of sockets, read and written in one order")
-    .handlers(&[Handler::read("count"), Handler::read("sent")])
+    .handlers(handlers! { McastSocket:
+        read "count" => |socket| socket.exchange.received();
+        read "sent" => |socket| socket.exchange.sent();
+    })
     .file(file!());
 
 /// Where packets are sent from, and where those of others arrive.
@@ -172,10 +175,6 @@ impl Element for McastSocket {
     fn run_fd(&mut self, cx: &mut Cx<'_>, _: RawFd) {
         self.flush(cx);
         self.receive(cx);
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "count" { self.exchange.received() } else { self.exchange.sent() }.to_string())
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {

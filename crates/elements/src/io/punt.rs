@@ -34,7 +34,8 @@
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason, Sharing};
+use element::swap::Count;
+use element::{Class, Cx, Element, Reason, Sharing, carries, handlers};
 use packet::{Batch, Packet};
 
 use crate::ip::{header, header_mut};
@@ -43,7 +44,10 @@ use crate::shared_limit::SharedLimit;
 /// The descriptor.
 pub const CLASS: Class = Class::new("Punt", "1/1", || Box::new(Punt::default()))
     .sharing(Sharing::Shared)
-    .handlers(&[Handler::read("reason"), Handler::sum("count")])
+    .handlers(handlers! { Punt:
+        read "reason" => .reason;
+        sum "count" => .count;
+    })
     .file(file!());
 
 /// Packets per second unless told otherwise.
@@ -54,7 +58,7 @@ struct Punt {
     reason: String,
     limit: Option<Arc<SharedLimit>>,
     restore_ttl: bool,
-    count: u64,
+    count: Count,
 }
 
 impl Element for Punt {
@@ -90,11 +94,7 @@ impl Element for Punt {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "reason" { self.reason.clone() } else { self.count.to_string() })
-    }
-
-    crate::kept::keeps!(Punt: limit, count);
+    carries!(Punt: limit, count; anew reason, restore_ttl);
 }
 
 /// Takes back what DecIPTTL or DecIP6HLIM did, the checksum with it (RFC 1624, equation 3).

@@ -55,7 +55,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use element::args::{Args, Port};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks, handlers, swap};
 use packet::{Batch, Packet};
 use sync::os::reason;
 use sync::rcu;
@@ -69,12 +69,12 @@ pub const CLASS: Class = Class::new("Socket", "0-1/0-1", || Box::new(Socket::def
     .processing("a/h")
     .flow("x/y")
     .serial("one connection, read and written in one order")
-    .handlers(&[
-        Handler::read("count"),
-        Handler::read("sent"),
-        Handler::read("port"),
-        Handler::read("connected"),
-    ])
+    .handlers(handlers! { Socket:
+        read "count" => |socket| socket.exchange.received();
+        read "sent" => |socket| socket.exchange.sent();
+        read "port" => |socket| socket.port();
+        read "connected" => |socket| socket.is_connected();
+    })
     .file(file!());
 
 /// How long a connection may take.
@@ -327,6 +327,21 @@ impl Endpoint for Socket {
     }
 }
 
+impl Socket {
+    fn port(&self) -> String {
+        let port = |a: io::Result<SocketAddr>| a.map_or(String::new(), |a| a.port().to_string());
+        match &self.link {
+            Link::Tcp(listener) => port(listener.local_addr()),
+            Link::Udp(socket, _) => port(socket.local_addr()),
+            _ => String::new(),
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        matches!(self.link, Link::Udp(_, Some(_)) | Link::UnixDatagram(_, Some(_))) || self.peer.is_some()
+    }
+}
+
 impl Element for Socket {
     fn configure(&mut self, args: &mut Args<'_>) {
         let kind: String = args.required("TYPE");
@@ -407,23 +422,6 @@ impl Element for Socket {
         self.accept(cx);
         self.flush(cx);
         self.receive(cx);
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let port = |a: io::Result<SocketAddr>| a.map_or(String::new(), |a| a.port().to_string());
-        Ok(match name {
-            "count" => self.exchange.received().to_string(),
-            "sent" => self.exchange.sent().to_string(),
-            "connected" => {
-                let known = matches!(self.link, Link::Udp(_, Some(_)) | Link::UnixDatagram(_, Some(_)));
-                (known || self.peer.is_some()).to_string()
-            }
-            _ => match &self.link {
-                Link::Tcp(listener) => port(listener.local_addr()),
-                Link::Udp(socket, _) => port(socket.local_addr()),
-                _ => String::new(),
-            },
-        })
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {

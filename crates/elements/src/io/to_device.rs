@@ -44,35 +44,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
+use element::swap::Count;
 use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks,
-    When, swap,
+    Class, Cx, Element, Handler, InitCx, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks, When, declare,
+    handlers, swap,
 };
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, How};
 
-use super::device::{self, Opened, READS, Watch};
+use super::device::{self, Opened, OverDevice, Watch};
 use super::from_dump::Encap;
 use crate::ethernet::neighbours::set_earlier;
-use crate::tools;
+
+pub(super) const HANDLERS: &[Handler; 11] = &declare::joined(&[
+    handlers! { ToDevice:
+        sum "count" => .count;
+        sum "byte_count" => .bytes;
+        write "reset_counts" => |to| to.reset_counts();
+        both "active" => .config.active |to, cx, active: bool| to.set_active(cx, active);
+    },
+    &device::reads::<ToDevice>(),
+]);
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ToDevice", "1/0-2", || Box::new(ToDevice::default()))
     .processing("a/h")
-    .handlers(&[
-        Handler::sum("count"),
-        Handler::sum("byte_count"),
-        Handler::write("reset_counts"),
-        Handler::both("active"),
-        READS[0],
-        READS[1],
-        READS[2],
-        READS[3],
-        READS[4],
-        READS[5],
-        READS[6],
-    ])
+    .handlers(HANDLERS)
     .file(file!());
 
 /// Shortest Ethernet frame without its check sequence (IEEE 802.3, 3.2.8).
@@ -170,8 +168,8 @@ pub(super) struct ToDevice {
     /// Runs until the next look for more than one burst; none when the last one found more.
     until_look: u8,
     watch: Watch,
-    count: u64,
-    bytes: u64,
+    pub(super) count: Count,
+    pub(super) bytes: Count,
 }
 
 /// The timer by which a device that lags is asked again, and the time until then.
@@ -390,6 +388,24 @@ fn pad(cx: &mut Cx<'_>, batch: &mut Batch) {
     cx.count_drops(Reason::NoMemory, lost);
 }
 
+impl ToDevice {
+    pub(super) fn reset_counts(&mut self) {
+        self.count.reset();
+        self.bytes.reset();
+    }
+
+    pub(super) fn set_active(&mut self, cx: &mut Cx<'_>, active: bool) {
+        self.config.active = active;
+        cx.schedule_if(active);
+    }
+}
+
+impl OverDevice for ToDevice {
+    fn over(&self) -> (Option<&Opened>, &Watch) {
+        (self.opened.as_ref(), &self.watch)
+    }
+}
+
 impl Element for ToDevice {
     fn configure(&mut self, args: &mut Args<'_>) {
         if let Some(read) = self.reads {
@@ -522,44 +538,19 @@ impl Element for ToDevice {
         Some(self.encap.clone()?)
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if let Some(answer) = self.opened.as_ref().and_then(|o| o.read(name, &self.watch)) {
-            return Ok(answer);
-        }
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "byte_count" => self.bytes.to_string(),
-            _ => self.config.active.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "reset_counts" {
-            (self.count, self.bytes) = (0, 0);
-            return Ok(());
-        }
-        self.config.active = tools::boolean(name, value)?;
-        if self.config.active {
-            cx.schedule();
-        } else {
-            cx.unschedule();
-        }
-        Ok(())
-    }
-
     fn held(&self) -> usize {
         self.unsent.len()
     }
 
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        put(&stats::DEVICE_PACKETS, self.count);
-        put(&stats::DEVICE_BYTES, self.bytes);
+        put(&stats::DEVICE_PACKETS, *self.count);
+        put(&stats::DEVICE_BYTES, *self.bytes);
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<ToDevice>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
-        self.bytes += std::mem::take(&mut old.bytes);
+        self.count.take(&mut old.count);
+        self.bytes.take(&mut old.bytes);
         self.watch = std::mem::take(&mut old.watch);
         // An instance that fetches nothing would keep them for ever; `release` sends them.
         if self.config.pulls && (self.tx.is_some() || self.awaits) {

@@ -46,8 +46,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use element::args::{Args, Raw};
+use element::swap::Count;
 use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Reason, Rehearsed, Tasks, When, swap,
+    Class, Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Reason, Rehearsed, Tasks, When, handlers, swap,
 };
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
@@ -63,12 +64,12 @@ use super::from_dump::Encap;
 /// The descriptor.
 pub const CLASS: Class = Class::new("ToDump", "1/0-1", || Box::new(ToDump::default()))
     .serial("one file, written in one order")
-    .handlers(&[
-        Handler::read("count"),
-        Handler::write("reset_counts"),
-        Handler::read("filename"),
-        Handler::write("flush"),
-    ])
+    .handlers(handlers! { ToDump:
+        read "count" => .count;
+        write "reset_counts" => |dump| dump.count.reset();
+        read "filename" => .filename;
+        write "flush" => |dump| dump.flush()?;
+    })
     .file(file!());
 
 /// The output as the writer of the format sees it.
@@ -108,7 +109,7 @@ struct ToDump {
     /// The link type of packets that do not say theirs.
     link: u32,
     refused: bool,
-    count: u64,
+    count: Count,
     failed: bool,
 }
 
@@ -196,6 +197,13 @@ impl ToDump {
     }
 }
 
+impl ToDump {
+    fn flush(&mut self) -> Result<(), HandlerError> {
+        let flushed = self.begin(self.link).and_then(|()| self.writer.as_mut().map_or(Ok(()), Writer::flush));
+        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, reason(&e))))
+    }
+}
+
 impl Element for ToDump {
     fn locks(&self) -> Vec<LockUse> {
         vec![LockUse::new(
@@ -276,22 +284,9 @@ impl Element for ToDump {
         any
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "count" { self.count.to_string() } else { self.filename.clone() })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        if name == "reset_counts" {
-            self.count = 0;
-            return Ok(());
-        }
-        let flushed = self.begin(self.link).and_then(|()| self.writer.as_mut().map_or(Ok(()), Writer::flush));
-        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, reason(&e))))
-    }
-
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<ToDump>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
+        self.count.take(&mut old.count);
         if self.output.is_none() {
             // Of one file there is one header: the old element has neither from now on.
             (self.output, self.writer) = (old.output.take(), old.writer.take());

@@ -54,7 +54,8 @@ use std::fmt::Write as _;
 
 use element::Policy;
 use element::args::{Args, Raw};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, swap};
+use element::swap::Count;
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 use super::files::Output;
@@ -66,7 +67,11 @@ use crate::tools::seconds;
 pub const CLASS: Class = Class::new("ToIPSummaryDump", "1/0-1", || Box::new(ToIpSummaryDump::default()))
     .processing("a/h")
     .serial("one file, written in one order")
-    .handlers(&[Handler::read("count"), Handler::read("filename"), Handler::write("flush")])
+    .handlers(handlers! { ToIpSummaryDump:
+        read "count" => .count;
+        read "filename" => .filename;
+        write "flush" => |dump| dump.flush()?;
+    })
     .file(file!());
 
 #[derive(Default)]
@@ -83,7 +88,7 @@ struct ToIpSummaryDump {
     pulls: bool,
     output: Option<Output>,
     line: String,
-    count: u64,
+    count: Count,
     failed: bool,
 }
 
@@ -183,6 +188,13 @@ impl ToIpSummaryDump {
     }
 }
 
+impl ToIpSummaryDump {
+    fn flush(&mut self) -> Result<(), HandlerError> {
+        let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
+        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, sync::os::reason(&e))))
+    }
+}
+
 impl Element for ToIpSummaryDump {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.filename = args.required("FILENAME");
@@ -272,18 +284,9 @@ impl Element for ToIpSummaryDump {
         any
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "count" { self.count.to_string() } else { self.filename.clone() })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
-        let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
-        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, sync::os::reason(&e))))
-    }
-
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<ToIpSummaryDump>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
+        self.count.take(&mut old.count);
         if self.output.is_none() {
             self.output = old.output.take();
         }

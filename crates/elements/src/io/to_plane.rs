@@ -36,20 +36,17 @@ use element::args::Args;
 use element::{Class, Handler};
 use packet::port::{Spec, method};
 
-use super::device::READS;
-use super::to_device::{Config, ToDevice};
+use super::to_device::{self, Config, ToDevice};
+
+const HANDLERS: &[Handler] = {
+    let [count, byte_count, reset_counts, active, .., link, link_changes, _] = *to_device::HANDLERS;
+    &[count, byte_count, reset_counts, active, link, link_changes]
+};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ToPlane", "1/0", || Box::new(ToDevice::reading(read)))
     .processing("a/h")
-    .handlers(&[
-        Handler::sum("count"),
-        Handler::sum("byte_count"),
-        Handler::write("reset_counts"),
-        Handler::both("active"),
-        READS[4],
-        READS[5],
-    ])
+    .handlers(HANDLERS)
     .file(file!());
 
 fn read(args: &mut Args<'_>) -> Config {

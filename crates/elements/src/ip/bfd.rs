@@ -73,16 +73,18 @@ mod show;
 #[cfg(test)]
 mod tests;
 
+use element::clock::Nanos;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bfd::{
-    Change, Discard, Key, PACKET_MAX, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, Sessions, State,
+    Change, Discard, Key, PACKET_MAX, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, Session, Sessions,
+    State,
 };
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks};
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, handlers};
 use packet::{Batch, Packet};
 
 use frame::{Path, Received};
@@ -99,15 +101,19 @@ pub const CLASS: Class = Class::new("BFD", "-/-", || Box::new(Bfd::default()))
     .flow("x/y")
     .serial("each session sends by one schedule")
     .secrets(peer::secrets)
-    .handlers(&[
-        Handler::read("sessions"),
-        Handler::read("json"),
-        Handler::read("discards"),
-        Handler::read("changes"),
-        Handler::write("add"),
-        Handler::write("set"),
-        Handler::write("remove"),
-    ])
+    .handlers(handlers! { Bfd:
+        read "sessions" => |bfd, cx| bfd.shown(cx.now(), show::line).concat();
+        read "json" => |bfd, cx| format!("[{}]", bfd.shown(cx.now(), show::json).join(",\n"));
+        read "discards" => |bfd| bfd.show_discards();
+        read "changes" => .changes;
+        write "add" => |bfd, cx, text: &str| bfd.enter(cx, text, false)?;
+        write "set" => |bfd, cx, text: &str| bfd.enter(cx, text, true)?;
+        write "remove" => |bfd, cx, text: &str| {
+            let done = bfd.remove_text(text);
+            bfd.run(cx);
+            done.map_err(HandlerError::failed)?;
+        };
+    })
     .file(file!());
 
 /// The only timer: when a session is due.
@@ -156,6 +162,38 @@ struct Bfd {
     liveness: Arc<Liveness>,
     noutputs: usize,
     changes: u64,
+}
+
+impl Bfd {
+    fn shown(&self, now: Nanos, show: fn(&Peer, &Session, u64) -> String) -> Vec<String> {
+        let shown = self.sorted().into_iter().filter_map(|key| {
+            let (peer, session) = (self.peers.get(&key)?, self.sessions.get(key)?);
+            Some(show(peer, session, now.saturating_sub(peer.since) / 1_000_000_000))
+        });
+        shown.collect()
+    }
+
+    fn show_discards(&self) -> String {
+        let count = |why: &Discard| self.discards.get(why).copied().unwrap_or(0);
+        Discard::ALL.iter().map(|why| format!("{} {}\n", why.name(), count(why))).collect()
+    }
+
+    /// Adds the session that a handler is given; with `changes` it changes one that is there.
+    fn enter(&mut self, cx: &mut Cx<'_>, text: &str, changes: bool) -> Result<(), HandlerError> {
+        let why = |why: String| if why.is_empty() { format!("expected {}", Wanted::EXPECTED) } else { why };
+        let done = Wanted::from_arg(text, &Names::default()).map_err(why).and_then(|wanted| {
+            let (key, _) = self.place(&wanted)?;
+            match self.peers.get(&key) {
+                Some(peer) if changes => {
+                    let wanted = wanted.with_unsaid(&peer.wanted);
+                    self.change(cx, key, wanted)
+                }
+                _ => self.add(cx, wanted, false),
+            }
+        });
+        self.run(cx);
+        done.map_err(HandlerError::failed)
+    }
 }
 
 impl Element for Bfd {
@@ -239,48 +277,6 @@ impl Element for Bfd {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         self.run(cx);
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name == "discards" {
-            let count = |why: &Discard| self.discards.get(why).copied().unwrap_or(0);
-            return Ok(Discard::ALL.iter().map(|why| format!("{} {}\n", why.name(), count(why))).collect());
-        }
-        if name == "changes" {
-            return Ok(self.changes.to_string());
-        }
-        let now = cx.now();
-        let shown = self.sorted().into_iter().filter_map(|key| {
-            let (peer, session) = (self.peers.get(&key)?, self.sessions.get(key)?);
-            let age_s = now.saturating_sub(peer.since) / 1_000_000_000;
-            let show = if name == "json" { show::json } else { show::line };
-            Some(show(peer, session, age_s))
-        });
-        Ok(match name {
-            "json" => format!("[{}]", shown.collect::<Vec<_>>().join(",\n")),
-            _ => shown.collect(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let done = if name == "remove" {
-            self.remove_text(value)
-        } else {
-            let why =
-                |why: String| if why.is_empty() { format!("expected {}", Wanted::EXPECTED) } else { why };
-            Wanted::from_arg(value, &Names::default()).map_err(why).and_then(|wanted| {
-                let (key, _) = self.place(&wanted)?;
-                match self.peers.get(&key) {
-                    Some(peer) if name == "set" => {
-                        let wanted = wanted.with_unsaid(&peer.wanted);
-                        self.change(cx, key, wanted)
-                    }
-                    _ => self.add(cx, wanted, false),
-                }
-            })
-        };
-        self.run(cx);
-        done.map_err(HandlerError::failed)
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {

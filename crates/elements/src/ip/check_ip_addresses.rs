@@ -41,7 +41,8 @@ use std::cell::Cell;
 use std::net::Ipv4Addr;
 
 use element::args::{Args, Raw};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, Packet};
 use wire::{Protocol, bfd, ipv4, udp};
 
@@ -51,7 +52,9 @@ use crate::io::addresses::LinkAddresses;
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckIPAddresses", "1/1-2", || Box::new(CheckIpAddresses::default()))
     .processing("a/ah")
-    .handlers(&[Handler::sum("drops")])
+    .handlers(handlers! { CheckIpAddresses:
+        sum "drops" => .bad;
+    })
     .file(file!());
 
 /// The timer for looks at addresses.
@@ -63,7 +66,7 @@ const PRINTED: u64 = 5;
 pub(crate) struct CheckIpAddresses {
     pub(crate) rules: Rules,
     addresses: LinkAddresses,
-    bad: u64,
+    bad: Count,
 }
 
 /// What is checked.
@@ -235,11 +238,7 @@ impl Element for CheckIpAddresses {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.bad.to_string())
-    }
-
-    crate::kept::keeps!(CheckIpAddresses: bad);
+    carries!(CheckIpAddresses: bad; anew rules, addresses);
 }
 
 #[cfg(test)]

@@ -41,14 +41,16 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Raw};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, carries, handlers};
 use packet::{Batch, Packet};
 
 use crate::io::addresses::LinkAddresses;
-use crate::kept::Kept;
+use element::swap::{Carried, Count};
 
-const HANDLERS: &[Handler] =
-    &[Handler::sum("drops"), Handler::read("drop_details").merge(element::Merge::Tally)];
+const HANDLERS: &[Handler] = handlers! { CheckIpHeader:
+    sum "drops" => .faults.bad;
+    tally "drop_details" => |check| check.drop_details()?;
+};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckIPHeader", "1/1-2", || Box::new(CheckIpHeader::new(true)))
@@ -95,14 +97,14 @@ pub(crate) struct Rules {
 #[derive(Clone, Default)]
 pub(super) struct Faults {
     verbose: bool,
-    bad: u64,
-    by_fault: [u64; FAULTS.len()],
+    bad: Count,
+    by_fault: [Count; FAULTS.len()],
 }
 
-impl Kept for Faults {
-    fn keep(&mut self, now: element::clock::Nanos, old: &mut Faults) {
-        self.bad.keep(now, &mut old.bad);
-        self.by_fault.keep(now, &mut old.by_fault);
+impl Carried for Faults {
+    fn carry(&mut self, now: element::clock::Nanos, old: &mut Faults) {
+        self.bad.carry(now, &mut old.bad);
+        self.by_fault.carry(now, &mut old.by_fault);
     }
 }
 
@@ -307,7 +309,7 @@ pub(crate) struct Admitted {
 impl Faults {
     /// Invalid packets so far.
     pub(super) fn count(&self) -> u64 {
-        self.bad
+        *self.bad
     }
 
     #[cold]
@@ -323,6 +325,19 @@ impl Faults {
             self.by_fault[at] += 1;
         }
         cx.push_one_or_drop(1, packet, reason);
+    }
+}
+
+impl CheckIpHeader {
+    fn drop_details(&self) -> Result<String, HandlerError> {
+        if !self.details {
+            return Err(HandlerError::failed("drop_details needs the argument DETAILS true"));
+        }
+        Ok(FAULTS
+            .iter()
+            .zip(self.faults.by_fault)
+            .map(|(fault, n)| format!("{n}\t{}\n", text(*fault)))
+            .collect())
     }
 }
 
@@ -357,21 +372,7 @@ impl Element for CheckIpHeader {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name == "drops" {
-            return Ok(self.faults.bad.to_string());
-        }
-        if !self.details {
-            return Err(HandlerError::failed("drop_details needs the argument DETAILS true"));
-        }
-        Ok(FAULTS
-            .iter()
-            .zip(self.faults.by_fault)
-            .map(|(fault, n)| format!("{n}\t{}\n", text(*fault)))
-            .collect())
-    }
-
-    crate::kept::keeps!(CheckIpHeader: faults);
+    carries!(CheckIpHeader: faults; anew rules, details, addresses);
 }
 
 /// The name of a fault in Click's messages.

@@ -41,19 +41,23 @@
 use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, anno};
 use sync::rcu;
 
 use super::lookup_ip_route::V4;
 use super::routing::{Family, ReverseRoutes};
 use crate::ip6::lookup_ip6_route::V6;
-use crate::tools::{Anno, boolean};
+use crate::tools::Anno;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckReversePath", "1/1-2", || Box::new(CheckReversePath::default()))
     .processing("a/ah")
-    .handlers(&[Handler::sum("drops"), Handler::both("active")])
+    .handlers(handlers! { CheckReversePath:
+        sum "drops" => .bad;
+        both "active" => .active;
+    })
     .file(file!());
 
 /// What must be true of the way back.
@@ -137,7 +141,7 @@ struct CheckReversePath {
     active: bool,
     routes: Option<Routes>,
     verdicts: Verdicts,
-    bad: u64,
+    bad: Count,
 }
 
 impl Element for CheckReversePath {
@@ -190,16 +194,7 @@ impl Element for CheckReversePath {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "drops" { self.bad.to_string() } else { self.active.to_string() })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.active = boolean(name, value)?;
-        Ok(())
-    }
-
-    crate::kept::keeps!(CheckReversePath: bad);
+    carries!(CheckReversePath: bad; anew table, mode, output, anno, active, routes, verdicts);
 }
 
 #[cfg(test)]

@@ -28,24 +28,27 @@
 //! See also: ICMPError, CheckIPHeader. RFC 791, RFC 1812 (5.3.1), RFC 1624
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
 use wire::checksum::decrement_ttl;
 
 use super::{header, header_mut};
-use crate::tools;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("DecIPTTL", "1/1-2", || Box::new(DecIpTtl::default()))
     .processing("a/ah")
-    .handlers(&[Handler::sum("drops"), Handler::both("active")])
+    .handlers(handlers! { DecIpTtl:
+        sum "drops" => .expired;
+        both "active" => .active;
+    })
     .file(file!());
 
 #[derive(Clone, Default)]
 pub(crate) struct DecIpTtl {
     pub(crate) active: bool,
     pub(crate) multicast: bool,
-    expired: u64,
+    expired: Count,
 }
 
 /// What becomes of a packet.
@@ -83,19 +86,7 @@ impl Element for DecIpTtl {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.expired.to_string()),
-            _ => Ok(self.active.to_string()),
-        }
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.active = tools::boolean(name, value)?;
-        Ok(())
-    }
-
-    crate::kept::keeps!(DecIpTtl: expired);
+    carries!(DecIpTtl: expired; anew active, multicast);
 }
 
 /// Decides about a packet, and takes one from its time to live if it lives on.

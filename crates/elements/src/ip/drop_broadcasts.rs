@@ -22,12 +22,14 @@
 //! See also: CheckIPHeader
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, handlers};
 use packet::{Batch, PacketType};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("DropBroadcasts", "1/1", || Box::new(DropBroadcasts))
-    .handlers(&[Handler::sum("drops")])
+    .handlers(handlers! { DropBroadcasts:
+        sum "drops" => |_filter, cx| cx.drops();
+    })
     .pure()
     .file(file!());
 
@@ -42,10 +44,6 @@ impl Element for DropBroadcasts {
         };
         batch.partition(unicast, |p| cx.drop(Reason::Broadcast, p));
         batch
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(cx.drops().to_string())
     }
 }
 

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the header checks of UDP, TCP and ICMP have in common: counts, messages and the way out for bad packets.
 
-use crate::kept::Kept;
+use element::swap::{Carried, Count};
 use std::cell::Cell;
 
 use element::args::Args;
-use element::{Cx, Handler, HandlerError, Reason};
+use element::{Cx, Handler, HandlerError, Reason, handlers};
 use packet::{Batch, Packet};
 
 /// Handlers of a header check.
-pub(crate) const HANDLERS: &[Handler] =
-    &[Handler::sum("drops"), Handler::read("drop_details").merge(element::Merge::Tally)];
+pub(crate) const HANDLERS: &[Handler] = handlers! { Faults:
+    sum "drops" => |faults| faults.counts.iter().sum::<u64>();
+    tally "drop_details" => |faults| faults.drop_details()?;
+};
 
 /// Faults of packets of one protocol.
 pub(crate) struct Faults {
@@ -18,18 +20,18 @@ pub(crate) struct Faults {
     protocol: &'static str,
     verbose: bool,
     details: bool,
-    counts: [u64; 3],
+    counts: [Count; 3],
 }
 
-impl Kept for Faults {
-    fn keep(&mut self, now: element::clock::Nanos, old: &mut Faults) {
-        self.counts.keep(now, &mut old.counts);
+impl Carried for Faults {
+    fn carry(&mut self, now: element::clock::Nanos, old: &mut Faults) {
+        self.counts.carry(now, &mut old.counts);
     }
 }
 
 impl Faults {
     pub(crate) fn new(protocol: &'static str) -> Faults {
-        Faults { protocol, verbose: false, details: false, counts: [0; 3] }
+        Faults { protocol, verbose: false, details: false, counts: Default::default() }
     }
 
     /// Reads VERBOSE and DETAILS.
@@ -67,18 +69,14 @@ impl Faults {
         let told = || format!("{}: {} header check failed: {text}", cx.declaration(), self.protocol);
         match self.verbose {
             true => cx.print(&told()),
-            false if self.counts.iter().all(|n| *n == 0) => cx.print_once(&told()),
+            false if self.counts.iter().all(|n| **n == 0) => cx.print_once(&told()),
             false => {}
         }
         self.counts[at] += 1;
         cx.push_one_or_drop(1, packet, reason);
     }
 
-    /// Answers the handlers.
-    pub(crate) fn read(&self, name: &str) -> Result<String, HandlerError> {
-        if name == "drops" {
-            return Ok(self.counts.iter().sum::<u64>().to_string());
-        }
+    fn drop_details(&self) -> Result<String, HandlerError> {
         if !self.details {
             return Err(HandlerError::failed("drop_details needs the argument DETAILS true"));
         }

@@ -33,16 +33,18 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, Packet};
 use wire::{Protocol, ipv4};
 
 use super::Address;
-use crate::tools::value;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPEncap", "1/1", || Box::<IpEncap>::default())
-    .handlers(&[Handler::both("src").argument(Some(1), "SRC"), Handler::both("dst").argument(Some(2), "DST")])
+    .handlers(handlers! { IpEncap:
+        both "src".argument(Some(1), "SRC") => .header.src;
+        both "dst".argument(Some(2), "DST") => |encap| encap.dst.text(), |encap, dst: Destination| encap.dst = dst;
+    })
     .file(file!());
 
 /// Where encapsulated packets go.
@@ -188,19 +190,7 @@ impl Element for IpEncap {
         encapsulate_all(cx, batch, &mut self.header, self.step, |p| self.dst.of(p))
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "src" { self.header.src.to_string() } else { self.dst.text() })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => self.header.src = value(name, text)?,
-            _ => self.dst = value(name, text)?,
-        }
-        Ok(())
-    }
-
-    crate::kept::keeps!(IpEncap: header.id);
+    carries!(IpEncap: header; anew dst, step);
 }
 
 #[cfg(test)]

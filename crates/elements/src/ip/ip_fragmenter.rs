@@ -36,7 +36,8 @@
 use std::net::Ipv4Addr;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::io::mtu::LinkMtu;
@@ -44,7 +45,11 @@ use crate::io::mtu::LinkMtu;
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPFragmenter", "1/1-2", || Box::new(IpFragmenter::default()))
     .processing("h/h")
-    .handlers(&[Handler::sum("drops"), Handler::sum("fragments"), Handler::read("mtu")])
+    .handlers(handlers! { IpFragmenter:
+        sum "drops" => .refused;
+        sum "fragments" => .fragments;
+        read "mtu" => |fragmenter| fragmenter.mtu();
+    })
     .file(file!());
 
 /// Bounds of the MTU, in bytes: a fragment carries eight bytes at least, and no packet is longer than the last.
@@ -60,8 +65,8 @@ pub(crate) struct IpFragmenter {
     verbose: bool,
     headroom: usize,
     follow: LinkMtu,
-    refused: u64,
-    fragments: u64,
+    refused: Count,
+    fragments: Count,
 }
 
 /// Bytes from the network header to the packet's end.
@@ -87,7 +92,7 @@ impl IpFragmenter {
         let forbidden = header[6] & 0x40 != 0 && self.honor_df;
         let unit_fits = header_len >= 20 && header_len + 8 <= mtu && header_len <= ip_length(&packet);
         if forbidden || !unit_fits {
-            if self.verbose || self.refused < 5 {
+            if self.verbose || *self.refused < 5 {
                 let address = |at: usize| header[at..].first_chunk::<4>().copied().unwrap_or_default();
                 let (src, dst) = (Ipv4Addr::from(address(12)), Ipv4Addr::from(address(16)));
                 cx.print(&format!("IPFragmenter({mtu}) DF {src} {dst} len={}", packet.len()));
@@ -224,15 +229,7 @@ impl Element for IpFragmenter {
         }
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "drops" => self.refused.to_string(),
-            "mtu" => self.mtu().to_string(),
-            _ => self.fragments.to_string(),
-        })
-    }
-
-    crate::kept::keeps!(IpFragmenter: refused, fragments);
+    carries!(IpFragmenter: refused, fragments; anew mtu, honor_df, verbose, headroom, follow);
 }
 
 #[cfg(test)]

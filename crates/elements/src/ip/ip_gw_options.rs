@@ -38,7 +38,8 @@ use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Names};
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, Packet, anno};
 use wire::ipv4::options::kind;
 
@@ -48,7 +49,9 @@ use crate::io::addresses::LinkAddresses;
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPGWOptions", "1/1-3", || Box::new(IpGwOptions::default()))
     .processing("a/ah")
-    .handlers(&[Handler::sum("drops")])
+    .handlers(handlers! { IpGwOptions:
+        sum "drops" => .bad;
+    })
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -58,7 +61,7 @@ pub(crate) struct IpGwOptions {
     others: Vec<[u8; 4]>,
     source_routes: SourceRoutes,
     addresses: LinkAddresses,
-    bad: u64,
+    bad: Count,
 }
 
 /// The timer for looks at addresses.
@@ -148,11 +151,7 @@ impl Element for IpGwOptions {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.bad.to_string())
-    }
-
-    crate::kept::keeps!(IpGwOptions: bad);
+    carries!(IpGwOptions: bad; anew me, all, others, source_routes, addresses);
 }
 
 /// What options are told about the router and the time.

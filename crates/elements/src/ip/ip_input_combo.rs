@@ -29,7 +29,7 @@
 use std::cell::Cell;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
 
 use super::check_ip_header::{Faults, Rules};
@@ -38,7 +38,9 @@ use super::check_ip_header::{Faults, Rules};
 pub const CLASS: Class = Class::new("IPInputCombo", "1/1", || {
     Box::new(IpInputCombo { color: 0, rules: Rules::new(true), faults: Faults::default() })
 })
-.handlers(&[Handler::sum("drops")])
+.handlers(handlers! { IpInputCombo:
+    sum "drops" => |combo| combo.faults.count();
+})
 .pure()
 .file(file!());
 
@@ -77,11 +79,7 @@ impl Element for IpInputCombo {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.faults.count().to_string())
-    }
-
-    crate::kept::keeps!(IpInputCombo: faults);
+    carries!(IpInputCombo: faults; anew color, rules);
 }
 
 #[cfg(test)]

@@ -37,16 +37,18 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use element::args::{Args, parse_bool};
-use element::{Class, Cx, Element, Handler, HandlerError, OpenCx, Tasks};
+use element::{Class, Cx, Element, OpenCx, Tasks, handlers};
 use packet::{Batch, Packet, anno};
 use wire::icmpv4::Type;
 
-use crate::tools::{Lines, boolean, seconds};
+use crate::tools::{Lines, seconds};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPPrint", "1/1", || Box::new(IpPrint::default()))
     .sharing(element::Sharing::Shared)
-    .handlers(&[Handler::both("active").everywhere()])
+    .handlers(handlers! { IpPrint:
+        both "active".everywhere() => .active;
+    })
     .forwards()
     .file(file!());
 
@@ -398,15 +400,6 @@ impl Element for IpPrint {
             batch.iter().filter_map(|p| self.line(p)).for_each(|line| self.lines.print(cx, &line));
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.active.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.active = boolean(name, value)?;
-        Ok(())
     }
 }
 

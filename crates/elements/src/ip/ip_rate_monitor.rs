@@ -41,7 +41,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Names};
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Rehearsed, swap};
+use element::{Class, Cx, Element, HandlerError, InitCx, Rehearsed, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 use super::header;
@@ -51,14 +51,19 @@ use crate::tools::{Probability, number};
 pub const CLASS: Class = Class::new("IPRateMonitor", "1-2/=", || Box::new(IpRateMonitor::default()))
     .flow("#/#")
     .serial("an address's rate is that of the packets of all workers")
-    .handlers(&[
-        Handler::read("look"),
-        Handler::read("thresh"),
-        Handler::read("mem"),
-        Handler::both("memmax"),
-        Handler::write("anno_level"),
-        Handler::write("reset"),
-    ])
+    .handlers(handlers! { IpRateMonitor:
+        read "look" => |monitor, cx| monitor.report(cx.now());
+        read "thresh" => |monitor| monitor.thresh as u64;
+        read "mem" => .used;
+        both "memmax" => .memory_kb |monitor, cx, text: &str| {
+            monitor.set_memory(number("memmax", text)?).map_err(HandlerError::Failed)?;
+            monitor.forget_down_to_limit(cx.now());
+        };
+        write "anno_level" => |monitor, cx, text: &str| monitor.keep_whole(cx.now(), text).ok_or_else(|| {
+            HandlerError::bad_value("anno_level", text, "ADDRESS LEVEL SECONDS, with a level from 0 to 3")
+        })?;
+        write "reset" => |monitor, cx| monitor.reset(cx.now());
+    })
     .file(file!());
 
 /// How often averages move.
@@ -302,6 +307,24 @@ impl IpRateMonitor {
     }
 }
 
+impl IpRateMonitor {
+    fn report(&mut self, now: Nanos) -> String {
+        let mut text = format!("{}\n", now.saturating_sub(self.since) / (SECOND / 100));
+        self.base.print(now / EPOCH, "", &mut text);
+        text
+    }
+
+    /// Forgets parts until the rest fits into the limit.
+    fn forget_down_to_limit(&mut self, now: Nanos) {
+        let thresh = self.thresh;
+        while self.used > self.limit() && self.thresh < f64::from(u32::MAX) {
+            self.thresh = (self.thresh * 2.0).max(1.0);
+            self.fold(now);
+        }
+        self.thresh = thresh;
+    }
+}
+
 impl Element for IpRateMonitor {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.unit = args.required("TYPE");
@@ -331,41 +354,6 @@ impl Element for IpRateMonitor {
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
         let batch = cx.pull(port, max);
         self.handle(cx, port, batch, false)
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let now = cx.now();
-        Ok(match name {
-            "look" => {
-                let mut text = format!("{}\n", now.saturating_sub(self.since) / (SECOND / 100));
-                self.base.print(now / EPOCH, "", &mut text);
-                text
-            }
-            "thresh" => (self.thresh as u64).to_string(),
-            "mem" => self.used.to_string(),
-            _ => self.memory_kb.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let now = cx.now();
-        match name {
-            "memmax" => {
-                self.set_memory(number(name, value)?).map_err(HandlerError::Failed)?;
-                // Parts are forgotten until there is room.
-                let thresh = self.thresh;
-                while self.used > self.limit() && self.thresh < f64::from(u32::MAX) {
-                    self.thresh = (self.thresh * 2.0).max(1.0);
-                    self.fold(now);
-                }
-                self.thresh = thresh;
-            }
-            "anno_level" => self.keep_whole(now, value).ok_or_else(|| {
-                HandlerError::bad_value(name, value, "ADDRESS LEVEL SECONDS, with a level from 0 to 3")
-            })?,
-            _ => self.reset(now),
-        }
-        Ok(())
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -49,7 +49,8 @@ use std::time::Duration;
 
 use element::args::{Args, FromArg, Names};
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
+use element::swap::Count;
+use element::{Class, Cx, Element, Reason, Rehearsed, handlers, swap};
 use packet::{Batch, Packet};
 use tables::slab::{Id, List, Slab};
 
@@ -63,7 +64,10 @@ mod waiting;
 pub const CLASS: Class = Class::new("IPReassembler", "1/1-2", || Box::<IpReassembler>::default())
     .processing("a/ah")
     .serial("the fragments of a packet meet in one place, whichever worker they come by")
-    .handlers(&[Handler::read("dump"), Handler::read("joined")])
+    .handlers(handlers! { IpReassembler:
+        read "dump" => |reassembler| reassembler.dump();
+        read "joined" => .joined;
+    })
     .consumes()
     .file(file!());
 
@@ -112,11 +116,11 @@ struct IpReassembler {
     reap_at: Nanos,
     /// Whether the timer is set.
     looks: bool,
-    seen: u64,
-    joined: u64,
-    good: u64,
-    failed: u64,
-    bad: u64,
+    seen: Count,
+    joined: Count,
+    good: Count,
+    failed: Count,
+    bad: Count,
 }
 
 impl IpReassembler {
@@ -368,6 +372,31 @@ fn is_fragment(packet: &Packet) -> bool {
     header(packet).is_some_and(|h| h[6] & 0x3f != 0 || h[7] != 0)
 }
 
+impl IpReassembler {
+    fn dump(&self) -> String {
+        let mut lines: Vec<String> = self
+            .waiting
+            .list(0, self.ages)
+            .map(|id| {
+                let ((addresses, number), w) = (self.waiting.key(id), &self.waiting[id]);
+                let have: String = w.have.iter().map(|(s, e)| format!(" ({s},{e})")).collect();
+                let address = |bits: u64| Ipv4Addr::from_bits(bits as u32);
+                format!(" {} > {} {}{have}\n", address(addresses >> 32), address(addresses), number >> 8)
+            })
+            .collect();
+        lines.sort_unstable();
+        format!(
+            "frags seen total:    {}\ngood reassemblies:   {}\nfailed reassemblies: {}\nbad fragments seen:  {}\n\
+             cached chunk data:\n{}",
+            self.seen,
+            self.good,
+            self.failed,
+            self.bad,
+            lines.concat()
+        )
+    }
+}
+
 impl Element for IpReassembler {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.himem = args.keyword("HIMEM", 256 * 1024);
@@ -416,15 +445,11 @@ impl Element for IpReassembler {
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<IpReassembler>(old) else { return false };
-        for (mine, theirs) in [
-            (&mut self.seen, &mut old.seen),
-            (&mut self.joined, &mut old.joined),
-            (&mut self.good, &mut old.good),
-            (&mut self.failed, &mut old.failed),
-            (&mut self.bad, &mut old.bad),
-        ] {
-            *mine += std::mem::take(theirs);
-        }
+        self.seen.take(&mut old.seen);
+        self.joined.take(&mut old.joined);
+        self.good.take(&mut old.good);
+        self.failed.take(&mut old.failed);
+        self.bad.take(&mut old.bad);
         if self.waiting.is_empty() {
             std::mem::swap(&mut self.waiting, &mut old.waiting);
             std::mem::swap(&mut self.ages, &mut old.ages);
@@ -444,32 +469,6 @@ impl Element for IpReassembler {
 
     fn held(&self) -> usize {
         self.waiting.len()
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name == "joined" {
-            return Ok(self.joined.to_string());
-        }
-        let mut lines: Vec<String> = self
-            .waiting
-            .list(0, self.ages)
-            .map(|id| {
-                let ((addresses, number), w) = (self.waiting.key(id), &self.waiting[id]);
-                let have: String = w.have.iter().map(|(s, e)| format!(" ({s},{e})")).collect();
-                let address = |bits: u64| Ipv4Addr::from_bits(bits as u32);
-                format!(" {} > {} {}{have}\n", address(addresses >> 32), address(addresses), number >> 8)
-            })
-            .collect();
-        lines.sort_unstable();
-        Ok(format!(
-            "frags seen total:    {}\ngood reassemblies:   {}\nfailed reassemblies: {}\nbad fragments seen:  {}\n\
-             cached chunk data:\n{}",
-            self.seen,
-            self.good,
-            self.failed,
-            self.bad,
-            lines.concat()
-        ))
     }
 }
 

@@ -31,7 +31,8 @@
 //! See also: IPGWOptions, ICMPError, StaticIPLookup. RFC 791 (3.1), RFC 1812 (4.2.2.1, 5.2.3, 5.2.4.1)
 
 use element::args::{Args, FromArg};
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet, anno};
 
 use super::header;
@@ -40,14 +41,17 @@ use super::source_route::source_routes;
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPSourceRoute", "1/1-2", || Box::new(IpSourceRoute::default()))
     .processing("a/ah")
-    .handlers(&[Handler::sum("count"), Handler::sum("drops")])
+    .handlers(handlers! { IpSourceRoute:
+        sum "count" => .count;
+        sum "drops" => .bad;
+    })
     .file(file!());
 
 #[derive(Clone, Default)]
 struct IpSourceRoute {
     mine: Vec<[u8; 4]>,
-    count: u64,
-    bad: u64,
+    count: Count,
+    bad: Count,
 }
 
 /// Addresses a packet to the next entry of its source route; returns whether there was one, or the offset in the header of
@@ -126,11 +130,7 @@ impl Element for IpSourceRoute {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "count" { self.count } else { self.bad }.to_string())
-    }
-
-    crate::kept::keeps!(IpSourceRoute: count, bad);
+    carries!(IpSourceRoute: count, bad; anew mine);
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks};
+use element::{Class, Element, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks, handlers};
 
 use super::bfd::{Follow, Liveness};
 use super::routing::{Family, FeedSink, Groups, Mpls, Outputs, ReverseRoutes, Side, Sides, Vrfs, by_hand};
@@ -70,7 +70,17 @@ use crate::multicast::MulticastForwarding;
 pub const CLASS: Class = Class::new("RouteFeed", "0/0", || Box::new(RouteFeed::default()))
     .sharing(Sharing::Shared)
     .sole("channel")
-    .handlers(&[Handler::read("feed"), Handler::read("removed"), Handler::write("set")])
+    .handlers(handlers! { RouteFeed:
+        read "feed" => |element| {
+            let (feed, sequence) = element.sink.as_ref().map_or((0, 0), |sink| sink.status());
+            format!("{feed} {sequence}")
+        };
+        read "removed" => |element| element.sink.as_ref().map_or(0, |sink| sink.removed());
+        write "set" => |element, text: &str| {
+            let Some(sink) = &element.sink else { return Ok(()) };
+            by_hand::set(sink, text).map_err(HandlerError::Failed)?;
+        };
+    })
     .file(file!());
 
 /// An output of each family's table.
@@ -281,18 +291,5 @@ impl Element for RouteFeed {
 
     fn provide(&self) -> Option<Provided> {
         self.sink.clone().map(|sink| sink as Provided)
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name == "removed" {
-            return Ok(self.sink.as_ref().map_or(0, |sink| sink.removed()).to_string());
-        }
-        let (feed, sequence) = self.sink.as_ref().map_or((0, 0), |sink| sink.status());
-        Ok(format!("{feed} {sequence}"))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, _: &str, value: &str) -> Result<(), HandlerError> {
-        let Some(sink) = &self.sink else { return Ok(()) };
-        by_hand::set(sink, value).map_err(HandlerError::Failed)
     }
 }

@@ -27,15 +27,17 @@
 use std::net::Ipv4Addr;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, handlers};
 use packet::{Batch, anno};
 
 use super::Address;
-use crate::tools::{Anno, value};
+use crate::tools::Anno;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("SetIPAddress", "1/1", || Box::new(SetIpAddress::default()))
-    .handlers(&[Handler::both("addr")])
+    .handlers(handlers! { SetIpAddress:
+        both "addr" => .address.0 |element, address: Ipv4Addr| element.address = Address(address);
+    })
     .pure()
     .reconfigurable()
     .forwards()
@@ -57,15 +59,6 @@ impl Element for SetIpAddress {
         let (at, octets) = (self.anno, self.address.0.octets());
         batch.iter_mut().for_each(|p| p.set_anno(at, octets));
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.address.0.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        self.address = Address(value::<Ipv4Addr>(name, text)?);
-        Ok(())
     }
 }
 

@@ -25,15 +25,16 @@
 //! See also: CheckIPHeader. RFC 1624, RFC 2474, RFC 3168
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, handlers};
 use packet::Batch;
 
 use super::header_mut;
-use crate::tools::value;
 
 /// The descriptor of the element that sets the code point.
 pub const DSCP: Class = Class::new("SetIPDSCP", "1/1", || Box::new(SetTos { keep: 0x03, set: 0 }))
-    .handlers(&[Handler::both("dscp").argument(Some(0), "DSCP")])
+    .handlers(handlers! { SetTos:
+        both "dscp".argument(Some(0), "DSCP") => |tos| tos.set >> 2, |tos, dscp: Dscp| tos.set = dscp.0 << 2;
+    })
     .pure()
     .reconfigurable()
     .forwards()
@@ -41,7 +42,9 @@ pub const DSCP: Class = Class::new("SetIPDSCP", "1/1", || Box::new(SetTos { keep
 
 /// The descriptor of the element that sets the congestion bits.
 pub const ECN: Class = Class::new("SetIPECN", "1/1", || Box::new(SetTos { keep: 0xfc, set: 0 }))
-    .handlers(&[Handler::both("ecn").argument(Some(0), "ECN")])
+    .handlers(handlers! { SetTos:
+        both "ecn".argument(Some(0), "ECN") => .set |tos, ecn: Ecn| tos.set = ecn.0;
+    })
     .pure()
     .forwards()
     .file(file!());
@@ -102,18 +105,6 @@ impl Element for SetTos {
             }
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if self.is_dscp() { self.set >> 2 } else { self.set }.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        self.set = match self.is_dscp() {
-            true => value::<Dscp>(name, text)?.0 << 2,
-            false => value::<Ecn>(name, text)?.0,
-        };
-        Ok(())
     }
 }
 

@@ -27,8 +27,10 @@
 //!
 //! See also: CheckIP6Header, ICMP6PingResponder, CheckICMPHeader. RFC 4443 (2.3)
 
+use std::any::Any;
+
 use element::args::Args;
-use element::{Class, Cx, Element, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, carries};
 use packet::{Batch, Packet};
 use wire::icmpv6::Type;
 use wire::{Protocol, ipv6};
@@ -91,11 +93,11 @@ impl Element for CheckIcmp6Header {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.0.read(name)
-    }
+    carries!(CheckIcmp6Header: 0);
 
-    crate::kept::keeps!(CheckIcmp6Header: 0);
+    fn part(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.0)
+    }
 }
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ use std::cell::Cell;
 use std::net::Ipv6Addr;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, Packet, anno};
 use wire::{Protocol, bfd, udp};
 
@@ -53,14 +54,16 @@ use crate::io::addresses::LinkAddresses;
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckIP6Header", "1/1-2", || Box::new(CheckIp6Header::default()))
     .processing("a/ah")
-    .handlers(&[Handler::sum("drops")])
+    .handlers(handlers! { CheckIp6Header:
+        sum "drops" => .bad;
+    })
     .file(file!());
 
 #[derive(Clone, Default)]
 pub(crate) struct CheckIp6Header {
     pub(crate) rules: Rules,
     addresses: LinkAddresses,
-    bad: u64,
+    bad: Count,
 }
 
 /// The timer for looks at addresses.
@@ -206,11 +209,7 @@ impl Element for CheckIp6Header {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.bad.to_string())
-    }
-
-    crate::kept::keeps!(CheckIp6Header: bad);
+    carries!(CheckIp6Header: bad; anew rules, addresses);
 }
 
 #[cfg(test)]

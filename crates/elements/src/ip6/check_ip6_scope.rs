@@ -30,7 +30,8 @@
 use std::cell::Cell;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
 
 use super::{HEADER_LEN, header};
@@ -38,12 +39,14 @@ use super::{HEADER_LEN, header};
 /// The descriptor.
 pub const CLASS: Class = Class::new("CheckIP6Scope", "1/1-2", || Box::<CheckIp6Scope>::default())
     .processing("a/ah")
-    .handlers(&[Handler::sum("drops")])
+    .handlers(handlers! { CheckIp6Scope:
+        sum "drops" => .bad;
+    })
     .file(file!());
 
 #[derive(Clone, Default)]
 pub(crate) struct CheckIp6Scope {
-    bad: u64,
+    bad: Count,
 }
 
 /// Why a packet must not be forwarded.
@@ -107,11 +110,7 @@ impl Element for CheckIp6Scope {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.bad.to_string())
-    }
-
-    crate::kept::keeps!(CheckIp6Scope: bad);
+    carries!(CheckIp6Scope: bad);
 }
 
 #[cfg(test)]

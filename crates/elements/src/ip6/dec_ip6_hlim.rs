@@ -23,7 +23,8 @@
 //! See also: ICMP6Error, CheckIP6Header, DecIPTTL. RFC 8200 (3), RFC 4443 (3.3)
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
 
 use super::{header, header_mut};
@@ -31,12 +32,14 @@ use super::{header, header_mut};
 /// The descriptor.
 pub const CLASS: Class = Class::new("DecIP6HLIM", "1/1-2", || Box::<DecIp6Hlim>::default())
     .processing("a/ah")
-    .handlers(&[Handler::sum("drops")])
+    .handlers(handlers! { DecIp6Hlim:
+        sum "drops" => .expired;
+    })
     .file(file!());
 
 #[derive(Clone, Default)]
 pub(crate) struct DecIp6Hlim {
-    expired: u64,
+    expired: Count,
 }
 
 /// Takes one from the hop limit, if the packet may live on.
@@ -68,11 +71,7 @@ impl Element for DecIp6Hlim {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.expired.to_string())
-    }
-
-    crate::kept::keeps!(DecIp6Hlim: expired);
+    carries!(DecIp6Hlim: expired);
 }
 
 #[cfg(test)]

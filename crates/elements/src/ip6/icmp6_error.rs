@@ -57,7 +57,7 @@
 use std::net::Ipv6Addr;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Sharing};
+use element::{Class, Cx, Element, HandlerError, InitCx, LockUse, Reason, Sharing, carries, handlers};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv6::Type;
 use wire::{Prefix6, Protocol, ipv6};
@@ -67,12 +67,19 @@ use crate::icmp::extension;
 use crate::icmp::limits::Limits;
 use crate::io::addresses::LinkAddresses;
 use crate::io::mtu::LinkMtu;
-use crate::tools::{number, value};
+use crate::tools::number;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ICMP6Error", "1/1", || Box::<Icmp6Error>::default())
     .sharing(Sharing::Shared)
-    .handlers(&[Handler::both("src").everywhere(), Handler::both("mtu").everywhere()])
+    .handlers(handlers! { Icmp6Error:
+        both "src".everywhere() => .src;
+        both "mtu".everywhere() => |error| error.mtu(), |error, text: &str| {
+            error.mtu = Some(number::<u32>("mtu", text)?)
+                .filter(|mtu| check_mtu(*mtu))
+                .ok_or_else(|| HandlerError::bad_value("mtu", text, "1280 bytes or more"))?;
+        };
+    })
     .file(file!());
 
 /// Every link carries packets of this length (RFC 8200, 5), so no message is longer.
@@ -369,22 +376,7 @@ impl Element for Icmp6Error {
         answers
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "src" { self.src.to_string() } else { self.mtu().to_string() })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        if name == "src" {
-            self.src = value(name, text)?;
-            return Ok(());
-        }
-        self.mtu = Some(number::<u32>(name, text)?)
-            .filter(|mtu| check_mtu(*mtu))
-            .ok_or_else(|| HandlerError::bad_value(name, text, "1280 bytes or more"))?;
-        Ok(())
-    }
-
-    crate::kept::keeps!(Icmp6Error: limits);
+    carries!(Icmp6Error: limits; anew src, kind, code, mtu, pmtu_anno, local, bad, onlink, mpls, lsp, follow, addresses);
 }
 
 #[cfg(test)]

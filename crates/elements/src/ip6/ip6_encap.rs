@@ -30,17 +30,20 @@
 use std::net::Ipv6Addr;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, handlers};
 use packet::{Batch, Packet, anno};
 use wire::{Protocol, ipv6};
 
 use super::{Address, HEADER_LEN};
 use crate::ip::ip_encap::ProtocolArg;
-use crate::tools::value;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6Encap", "1/1", || Box::new(Ip6Encap::default()))
-    .handlers(&[Handler::both("src"), Handler::both("dst")])
+    .handlers(handlers! { Ip6Encap:
+        both "src" => .header.src;
+        both "dst" => |encap| encap.dst.0.map_or("DST_ANNO".to_owned(), |dst| dst.to_string()),
+            |encap, dst: Destination| encap.set_dst(dst);
+    })
     .pure()
     .file(file!());
 
@@ -99,25 +102,6 @@ impl Element for Ip6Encap {
         let encap = |p: &mut Packet| self.encapsulate(p).map_err(|reason| why.set(reason)).is_ok();
         batch.partition(encap, |p| cx.drop(why.get(), p));
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match (name, self.dst.0) {
-            ("src", _) => self.header.src.to_string(),
-            (_, Some(dst)) => dst.to_string(),
-            (_, None) => "DST_ANNO".into(),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => self.header.src = value(name, text)?,
-            _ => {
-                let dst = value(name, text)?;
-                self.set_dst(dst);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -37,7 +37,8 @@
 use std::cell::Cell;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
 use wire::Protocol;
 use wire::ipv6::MAX_EXTENSIONS;
@@ -48,7 +49,9 @@ use super::{HEADER_LEN, header};
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6Extensions", "1/1-4", || Box::<Ip6Extensions>::default())
     .processing("a/ah")
-    .handlers(&[Handler::sum("drops")])
+    .handlers(handlers! { Ip6Extensions:
+        sum "drops" => .bad;
+    })
     .file(file!());
 
 /// A list of protocols.
@@ -72,7 +75,7 @@ impl FromArg for Protocols {
 struct Ip6Extensions {
     /// Empty for all.
     protocols: Vec<Protocol>,
-    bad: u64,
+    bad: Count,
 }
 
 impl Ip6Extensions {
@@ -147,11 +150,7 @@ impl Element for Ip6Extensions {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.bad.to_string())
-    }
-
-    crate::kept::keeps!(Ip6Extensions: bad);
+    carries!(Ip6Extensions: bad; anew protocols);
 }
 
 #[cfg(test)]

@@ -35,7 +35,8 @@
 //! See also: IP6Reassembler, ICMP6Error, IPFragmenter. RFC 8200 (4.5, 5), RFC 4443 (3.2), RFC 8201
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, HEADROOM, Packet, anno};
 use wire::{Protocol, ipv6};
 
@@ -45,7 +46,11 @@ use crate::io::mtu::LinkMtu;
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6Fragmenter", "1/1-2", || Box::<Ip6Fragmenter>::default())
     .processing("h/h")
-    .handlers(&[Handler::sum("drops"), Handler::sum("fragments"), Handler::read("mtu")])
+    .handlers(handlers! { Ip6Fragmenter:
+        sum "drops" => .refused;
+        sum "fragments" => .fragments;
+        read "mtu" => |fragmenter| fragmenter.mtu();
+    })
     .file(file!());
 
 /// Every link carries packets of this length (RFC 8200, 5).
@@ -61,8 +66,8 @@ pub(crate) struct Ip6Fragmenter {
     local: bool,
     by_anno: bool,
     follow: LinkMtu,
-    refused: u64,
-    fragments: u64,
+    refused: Count,
+    fragments: Count,
 }
 
 /// Bytes from the network header to the packet's end.
@@ -220,15 +225,7 @@ impl Element for Ip6Fragmenter {
         }
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "drops" => self.refused.to_string(),
-            "mtu" => self.mtu().to_string(),
-            _ => self.fragments.to_string(),
-        })
-    }
-
-    crate::kept::keeps!(Ip6Fragmenter: refused, fragments);
+    carries!(Ip6Fragmenter: refused, fragments; anew mtu, local, by_anno, follow);
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@
 use std::cell::Cell;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
 
 use super::options::{self, Fault};
@@ -42,12 +43,14 @@ use super::{HEADER_LEN, header};
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6HopByHop", "1/1-3", || Box::<Ip6HopByHop>::default())
     .processing("a/ah")
-    .handlers(&[Handler::sum("drops")])
+    .handlers(handlers! { Ip6HopByHop:
+        sum "drops" => .bad;
+    })
     .file(file!());
 
 #[derive(Clone, Default)]
 pub(crate) struct Ip6HopByHop {
-    bad: u64,
+    bad: Count,
 }
 
 /// Whether the packet has a hop-by-hop options header, which is always the first (RFC 8200, 4.1).
@@ -90,11 +93,7 @@ impl Element for Ip6HopByHop {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.bad.to_string())
-    }
-
-    crate::kept::keeps!(Ip6HopByHop: bad);
+    carries!(Ip6HopByHop: bad);
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names, Raw};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason};
+use element::{Class, Cx, Element, HandlerError, InitCx, LockUse, Reason, handlers};
 use packet::{Batch, Packet};
 use tables::neighbour::Message;
 use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
@@ -61,13 +61,19 @@ use crate::tools;
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6NDAdvertiser", "1/1-2", || Box::new(Advertiser::default()))
     .processing("a/ah")
-    .handlers(&[
-        Handler::read("table"),
-        Handler::read("lookup"),
-        Handler::write("add"),
-        Handler::write("remove"),
-        Handler::write("announce"),
-    ])
+    .handlers(handlers! { Advertiser:
+        read "table" => |advertiser| advertiser.table();
+        read "lookup" => |advertiser, text: &str| {
+            let ip = text.trim().parse().map_err(|_| HandlerError::bad_value("lookup", text, "an IPv6 address"))?;
+            advertiser.lookup(ip).map(|e| format!("{:#}", e.mac)).unwrap_or_default()
+        };
+        write "add" => |advertiser, entries: &str| {
+            let entries = parse(entries, &Names::default()).map_err(HandlerError::Failed)?;
+            advertiser.add(entries);
+        };
+        write "remove" => |advertiser, text: &str| advertiser.remove(text.trim())?;
+        write "announce" => |advertiser, cx| advertiser.announce_anew(cx)?;
+    })
     .file(file!());
 
 /// The timer for the next announcement.
@@ -217,6 +223,32 @@ impl Advertiser {
     }
 }
 
+impl Advertiser {
+    fn table(&self) -> String {
+        self.entries.iter().map(|e| format!("{} {:#}\n", e.prefix, e.mac)).collect()
+    }
+
+    fn remove(&mut self, text: &str) -> Result<(), HandlerError> {
+        let prefix = prefix(text, &Names::default());
+        let prefix = prefix.ok_or_else(|| HandlerError::bad_value("remove", text, "IP6/MASK"))?;
+        let at = self.entries.iter().position(|e| e.prefix == prefix);
+        let missing = || HandlerError::failed(format!("{prefix} is not in the table"));
+        self.entries.remove(at.ok_or_else(missing)?);
+        Ok(())
+    }
+
+    fn announce_anew(&mut self, cx: &mut Cx<'_>) -> Result<(), HandlerError> {
+        if self.pull {
+            return Err(HandlerError::failed("announcements need a push output"));
+        }
+        if self.home {
+            self.left = self.announce.max(1);
+            self.announce_now(cx);
+        }
+        Ok(())
+    }
+}
+
 impl Element for Advertiser {
     fn locks(&self) -> Vec<LockUse> {
         let learns = self.table_name.is_some();
@@ -304,42 +336,6 @@ impl Element for Advertiser {
             }
         }
         answers
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        if name == "table" {
-            return Ok(self.entries.iter().map(|e| format!("{} {:#}\n", e.prefix, e.mac)).collect());
-        }
-        let ip = param.trim().parse();
-        let ip = ip.map_err(|_| HandlerError::bad_value(name, param, "an IPv6 address"))?;
-        Ok(self.lookup(ip).map(|e| format!("{:#}", e.mac)).unwrap_or_default())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "announce" if self.pull => {
-                return Err(HandlerError::failed("announcements need a push output"));
-            }
-            "announce" => {
-                if self.home {
-                    self.left = self.announce.max(1);
-                    self.announce_now(cx);
-                }
-            }
-            "add" => {
-                let entries = parse(value, &Names::default()).map_err(HandlerError::Failed)?;
-                self.add(entries);
-            }
-            _ => {
-                let value = value.trim();
-                let prefix = prefix(value, &Names::default())
-                    .ok_or_else(|| HandlerError::bad_value(name, value, "IP6/MASK"))?;
-                let at = self.entries.iter().position(|e| e.prefix == prefix);
-                let missing = || HandlerError::failed(format!("{prefix} is not in the table"));
-                self.entries.remove(at.ok_or_else(missing)?);
-            }
-        }
-        Ok(())
     }
 }
 

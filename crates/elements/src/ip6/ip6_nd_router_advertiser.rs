@@ -48,7 +48,8 @@ use std::net::Ipv6Addr;
 
 use element::args::{Args, FromArg, Names};
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks, carries, handlers};
 use packet::Batch;
 use wire::ndp::{NdpOption, Repr};
 use wire::{AddrPrefix6, MacAddr, Prefix6};
@@ -56,7 +57,7 @@ use wire::{AddrPrefix6, MacAddr, Prefix6};
 use super::Address;
 use super::ip6_nd::{self, ALL_NODES};
 use crate::io::mtu::LinkMtu;
-use crate::tools::time_ns;
+use crate::tools::{boolean, time_ns};
 
 /// The descriptor.
 pub const CLASS: Class =
@@ -64,7 +65,14 @@ pub const CLASS: Class =
         .processing("h/h")
         .flow("x/y")
         .serial("advertisements leave by one schedule")
-        .handlers(&[Handler::read("sent"), Handler::read("solicitations"), Handler::both("active")])
+        .handlers(handlers! { RouterAdvertiser:
+            read "sent" => .sent;
+            read "solicitations" => .solicitations;
+            both "active" => .active |advertiser, cx, active: &str| {
+                let active = boolean("active", active.trim())?;
+                advertiser.set_active(cx, active);
+            };
+        })
         .file(file!());
 
 const SECOND: Nanos = 1_000_000_000;
@@ -163,8 +171,8 @@ struct RouterAdvertiser {
     /// How many of the first, more frequent ones are left.
     initial: u32,
     last: Option<Nanos>,
-    sent: u64,
-    solicitations: u64,
+    sent: Count,
+    solicitations: Count,
 }
 
 impl Default for RouterAdvertiser {
@@ -181,8 +189,8 @@ impl Default for RouterAdvertiser {
             active: true,
             initial: 0,
             last: None,
-            sent: 0,
-            solicitations: 0,
+            sent: Count::default(),
+            solicitations: Count::default(),
         }
     }
 }
@@ -263,6 +271,26 @@ fn field<T: TryFrom<u64> + Default>(
         args.error(format!("{name} is too long"));
         T::default()
     })
+}
+
+impl RouterAdvertiser {
+    fn set_active(&mut self, cx: &mut Cx<'_>, active: bool) {
+        if std::mem::replace(&mut self.active, active) == active {
+            return;
+        }
+        if active {
+            self.start(cx);
+        } else {
+            cx.clear_timer(NEXT);
+            // Section 6.2.5: hosts should look for another router at once.
+            let mut farewell = self.message;
+            if let Repr::RouterAdvert { lifetime_s, flags, .. } = &mut farewell {
+                *lifetime_s = 0;
+                *flags &= !0x18;
+            }
+            self.advertise(cx, farewell);
+        }
+    }
 }
 
 impl Element for RouterAdvertiser {
@@ -347,37 +375,7 @@ impl Element for RouterAdvertiser {
         }
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "sent" => self.sent.to_string(),
-            "solicitations" => self.solicitations.to_string(),
-            _ => self.active.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let value = value.trim();
-        let active = element::args::parse_bool(value);
-        let active = active.ok_or_else(|| HandlerError::bad_value(name, value, "true or false"))?;
-        if std::mem::replace(&mut self.active, active) == active {
-            return Ok(());
-        }
-        if active {
-            self.start(cx);
-        } else {
-            cx.clear_timer(NEXT);
-            // Section 6.2.5: hosts should look for another router at once.
-            let mut farewell = self.message;
-            if let Repr::RouterAdvert { lifetime_s, flags, .. } = &mut farewell {
-                *lifetime_s = 0;
-                *flags &= !0x18;
-            }
-            self.advertise(cx, farewell);
-        }
-        Ok(())
-    }
-
-    crate::kept::keeps!(RouterAdvertiser: sent, solicitations);
+    carries!(RouterAdvertiser: sent, solicitations; anew ip, mac, message, options, mtu, follow, max_interval, min_interval, active, initial, last);
 }
 
 #[cfg(test)]

@@ -34,7 +34,8 @@ use std::net::Ipv6Addr;
 
 use element::args::Args;
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
 use wire::MacAddr;
 use wire::ndp::{NdpOption, OptionIter, Repr};
@@ -45,7 +46,11 @@ use super::ip6_nd::{self, Heard};
 pub const CLASS: Class = Class::new("IP6NDRouterCheck", "1/1-2", || Box::new(RouterCheck::default()))
     .processing("a/ah")
     .serial("what routers announce is compared with one memory of them")
-    .handlers(&[Handler::read("routers"), Handler::read("count"), Handler::read("drops")])
+    .handlers(handlers! { RouterCheck:
+        read "routers" => |check, cx| check.routers(cx.now());
+        read "count" => .sound;
+        read "drops" => .bad;
+    })
     .file(file!());
 
 /// Routers that are remembered.
@@ -58,8 +63,8 @@ struct RouterCheck {
     print: bool,
     /// By address: Ethernet address, and until when it is a default router.
     routers: BTreeMap<Ipv6Addr, (MacAddr, Nanos)>,
-    sound: u64,
-    bad: u64,
+    sound: Count,
+    bad: Count,
 }
 
 /// A time of a message: 32 bits of seconds, all ones for ever.
@@ -134,6 +139,13 @@ impl RouterCheck {
     }
 }
 
+impl RouterCheck {
+    fn routers(&self, now: Nanos) -> String {
+        let alive = self.routers.iter().filter(|(_, (_, until))| *until > now);
+        alive.map(|(ip, (mac, until))| format!("{ip} {mac:#} {}\n", (until - now) / SECOND)).collect()
+    }
+}
+
 impl Element for RouterCheck {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.label = args.positional_opt("LABEL");
@@ -157,19 +169,7 @@ impl Element for RouterCheck {
         sound
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let now = cx.now();
-        Ok(match name {
-            "count" => self.sound.to_string(),
-            "drops" => self.bad.to_string(),
-            _ => {
-                let alive = self.routers.iter().filter(|(_, (_, until))| *until > now);
-                alive.map(|(ip, (mac, until))| format!("{ip} {mac:#} {}\n", (until - now) / SECOND)).collect()
-            }
-        })
-    }
-
-    crate::kept::keeps!(RouterCheck: routers, sound, bad);
+    carries!(RouterCheck: routers, sound, bad; anew label, print);
 }
 
 #[cfg(test)]

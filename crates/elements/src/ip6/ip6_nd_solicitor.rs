@@ -51,8 +51,8 @@ use element::args::{Args, FromArg, Raw};
 use element::clock::Nanos;
 use element::stats::Stat;
 use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, Sharing,
-    swap,
+    Class, Cx, Element, Handler, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, Sharing, declare,
+    handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
@@ -62,28 +62,31 @@ use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
 use wire::{MacAddr, ethernet};
 
 use super::ip6_nd::{self, Heard, default_config, vary_reachable_time};
-use crate::ethernet::neighbours::{self, Lost};
+use crate::ethernet::neighbours::{self, Lost, OverTable, Table};
 use crate::ethernet::resolver::{Cause, Client, Resolver};
+
+const HANDLERS: &[Handler] = &declare::joined::<12>(&[
+    &neighbours::reads::<u128, Solicitor>(),
+    handlers! { Solicitor:
+        read "queries" => |solicitor| solicitor.client.counts.all()[0];
+        read "responses" => |solicitor| solicitor.client.counts.all()[1];
+        read "drops" => |solicitor| solicitor.client.counts.all()[2];
+        read "stats" => |solicitor| {
+            let [queries, _, drops] = solicitor.client.counts.all();
+            format!("{drops} packets killed\n{queries} ND Solicitation Message sent\n")
+        };
+        write "insert" => |solicitor, cx, text: &str| solicitor.write_table(cx, "insert", text)?;
+        write "delete" => |solicitor, cx, text: &str| solicitor.write_table(cx, "delete", text)?;
+        write "clear" => |solicitor, cx| solicitor.write_table(cx, "clear", "")?;
+    },
+]);
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6NDSolicitor", "1-2/1-3", || Box::new(Solicitor::default()))
     .processing("h/h")
     .flow("xy/x")
     .sharing(Sharing::Shared)
-    .handlers(&[
-        Handler::read("table"),
-        Handler::read("states"),
-        Handler::read("unresolved"),
-        Handler::read("count"),
-        Handler::read("length"),
-        Handler::read("queries"),
-        Handler::read("responses"),
-        Handler::read("drops"),
-        Handler::read("stats"),
-        Handler::write("insert"),
-        Handler::write("delete"),
-        Handler::write("clear"),
-    ])
+    .handlers(HANDLERS)
     .file(file!());
 
 /// Answers each worker keeps.
@@ -205,6 +208,12 @@ impl Solicitor {
     }
 }
 
+impl OverTable<u128> for Solicitor {
+    fn table(&self) -> &Table<u128> {
+        &self.client.table
+    }
+}
+
 impl Element for Solicitor {
     fn locks(&self) -> Vec<LockUse> {
         neighbours::locks(self.client.table_name.as_deref(), true)
@@ -256,25 +265,8 @@ impl Element for Solicitor {
         self.look_after(cx, timer);
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if let Some(answer) = self.client.table.read(cx.now(), name) {
-            return Ok(answer);
-        }
-        let [queries, responses, drops] = self.client.counts.all();
-        Ok(match name {
-            "queries" => queries.to_string(),
-            "responses" => responses.to_string(),
-            "drops" => drops.to_string(),
-            _ => format!("{drops} packets killed\n{queries} ND Solicitation Message sent\n"),
-        })
-    }
-
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
         self.client.table.read_apart(cx.now(), name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.write_table(cx, name, value)
     }
 
     fn provide(&self) -> Option<Provided> {

@@ -53,25 +53,15 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::stats::Stat;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Provided, Reason, Rest, Sharing, swap};
+use element::{Class, Cx, Element, InitCx, Provided, Rest, Sharing, swap};
 
 use super::ip6_nd::{default_config, vary_reachable_time};
-use crate::ethernet::neighbours::{self, Table};
+use crate::ethernet::neighbours::{self, OverTable, Table};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6NDTable", "0/0", || Box::new(NdTable::default()))
     .sharing(Sharing::Shared)
-    .handlers(&[
-        Handler::read("table"),
-        Handler::read("states"),
-        Handler::read("unresolved"),
-        Handler::read("count"),
-        Handler::read("length"),
-        Handler::read("drops"),
-        Handler::write("insert"),
-        Handler::write("delete"),
-        Handler::write("clear"),
-    ])
+    .handlers(&neighbours::of_table::<u128, NdTable>())
     .file(file!());
 
 struct NdTable {
@@ -82,6 +72,12 @@ struct NdTable {
 impl Default for NdTable {
     fn default() -> Self {
         NdTable { table: Table::new(default_config()), first: true }
+    }
+}
+
+impl OverTable<u128> for NdTable {
+    fn table(&self) -> &Table<u128> {
+        &self.table
     }
 }
 
@@ -101,20 +97,8 @@ impl Element for NdTable {
         Ok(())
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let answer = self.table.read(cx.now(), name);
-        Ok(answer.unwrap_or_else(|| self.table.neighbours.lock().drops().to_string()))
-    }
-
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
         self.table.read_apart(cx.now(), name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let sent = self.table.write(cx, name, value)?;
-        // Without outputs there is no way to send them: the next packet's solicitor finds the address.
-        cx.drop_batch(Reason::NoNeighbour, sent);
-        Ok(())
     }
 
     fn provide(&self) -> Option<Provided> {

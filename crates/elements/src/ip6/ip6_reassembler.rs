@@ -45,7 +45,8 @@ use std::net::Ipv6Addr;
 
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, swap};
+use element::swap::Count;
+use element::{Class, Cx, Element, Reason, Rehearsed, handlers, swap};
 use packet::{Batch, HEADROOM, Packet, anno};
 use tables::slab::{Id, List, Slab};
 use wire::{Protocol, ipv6};
@@ -58,7 +59,10 @@ use crate::tools::{Spare, look_again_at, time_ns};
 pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reassembler>::default())
     .processing("a/ah")
     .serial("the fragments of a packet meet in one place, whichever worker they come by")
-    .handlers(&[Handler::read("dump"), Handler::read("joined")])
+    .handlers(handlers! { Ip6Reassembler:
+        read "dump" => |reassembler| reassembler.dump();
+        read "joined" => .joined;
+    })
     .consumes()
     .file(file!());
 
@@ -144,10 +148,10 @@ struct Ip6Reassembler {
     used: usize,
     /// Whether the timer is set.
     looks: bool,
-    seen: u64,
-    good: u64,
-    failed: u64,
-    bad: u64,
+    seen: Count,
+    good: Count,
+    failed: Count,
+    bad: Count,
     /// Fragments whose bytes are, or were when it was whole, part of another's packet.
     joined: u64,
 }
@@ -628,6 +632,31 @@ impl Ip6Reassembler {
     }
 }
 
+impl Ip6Reassembler {
+    fn dump(&self) -> String {
+        let mut lines: Vec<String> = self
+            .waiting
+            .list(0, self.order)
+            .map(|id| {
+                let ((from, to, number), w) = (self.waiting.key(id), &self.waiting[id]);
+                let have: String = w.pieces.iter().map(|p| format!(" ({},{})", p.start, p.end())).collect();
+                format!(" {} > {} {number:#x}{have}\n", Ipv6Addr::from_bits(from), Ipv6Addr::from_bits(to))
+            })
+            .collect();
+        lines.sort_unstable();
+        format!(
+            "frags seen total:    {}\ngood reassemblies:   {}\nfailed reassemblies: {}\nbad fragments seen:  {}\n\
+             memory:              {}\ncached chunk data:\n{}",
+            self.seen,
+            self.good,
+            self.failed,
+            self.bad,
+            self.used,
+            lines.concat()
+        )
+    }
+}
+
 impl Element for Ip6Reassembler {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.himem = args.keyword("HIMEM", 1 << 20);
@@ -661,42 +690,12 @@ impl Element for Ip6Reassembler {
         self.look_again(cx);
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name == "joined" {
-            return Ok(self.joined.to_string());
-        }
-        let mut lines: Vec<String> = self
-            .waiting
-            .list(0, self.order)
-            .map(|id| {
-                let ((from, to, number), w) = (self.waiting.key(id), &self.waiting[id]);
-                let have: String = w.pieces.iter().map(|p| format!(" ({},{})", p.start, p.end())).collect();
-                format!(" {} > {} {number:#x}{have}\n", Ipv6Addr::from_bits(from), Ipv6Addr::from_bits(to))
-            })
-            .collect();
-        lines.sort_unstable();
-        Ok(format!(
-            "frags seen total:    {}\ngood reassemblies:   {}\nfailed reassemblies: {}\nbad fragments seen:  {}\n\
-             memory:              {}\ncached chunk data:\n{}",
-            self.seen,
-            self.good,
-            self.failed,
-            self.bad,
-            self.used,
-            lines.concat()
-        ))
-    }
-
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Ip6Reassembler>(old) else { return false };
-        for (mine, theirs) in [
-            (&mut self.seen, &mut old.seen),
-            (&mut self.good, &mut old.good),
-            (&mut self.failed, &mut old.failed),
-            (&mut self.bad, &mut old.bad),
-        ] {
-            *mine += std::mem::take(theirs);
-        }
+        self.seen.take(&mut old.seen);
+        self.good.take(&mut old.good);
+        self.failed.take(&mut old.failed);
+        self.bad.take(&mut old.bad);
         if self.waiting.is_empty() {
             std::mem::swap(&mut self.waiting, &mut old.waiting);
             std::mem::swap(&mut self.order, &mut old.order);

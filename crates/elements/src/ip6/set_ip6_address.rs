@@ -26,15 +26,16 @@
 use std::net::Ipv6Addr;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, handlers};
 use packet::{Batch, anno};
 
 use super::Address;
-use crate::tools::value;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("SetIP6Address", "1/1", || Box::<SetIp6Address>::default())
-    .handlers(&[Handler::both("addr")])
+    .handlers(handlers! { SetIp6Address:
+        both "addr" => |element| element.0.0, |element, address: Ipv6Addr| element.0 = Address(address);
+    })
     .pure()
     .forwards()
     .file(file!());
@@ -51,15 +52,6 @@ impl Element for SetIp6Address {
         let octets = self.0.0.octets();
         batch.iter_mut().for_each(|p| p.set_anno(anno::DST_IP, octets));
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.0.0.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        self.0 = Address(value::<Ipv6Addr>(name, text)?);
-        Ok(())
     }
 }
 

@@ -29,7 +29,7 @@
 //! See also: CheckIP6Header, DecIP6HLIM, SetIPDSCP. RFC 8200 (3), RFC 2474, RFC 3168, RFC 6437
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, HandlerError, handlers};
 use packet::Batch;
 
 use super::header_mut;
@@ -37,25 +37,33 @@ use crate::tools::value;
 
 /// The descriptor of the element that sets the code point.
 pub const DSCP: Class = Class::new("SetIP6DSCP", "1/1", || SetField::boxed(Field::Dscp))
-    .handlers(&[Handler::both("dscp")])
+    .handlers(handlers! { SetField:
+        both "dscp" => .value |field, text: &str| field.set("dscp", text)?;
+    })
     .pure()
     .forwards()
     .file(file!());
 /// The descriptor of the element that sets the congestion bits.
 pub const ECN: Class = Class::new("SetIP6ECN", "1/1", || SetField::boxed(Field::Ecn))
-    .handlers(&[Handler::both("ecn")])
+    .handlers(handlers! { SetField:
+        both "ecn" => .value |field, text: &str| field.set("ecn", text)?;
+    })
     .pure()
     .forwards()
     .file(file!());
 /// The descriptor of the element that sets the flow label.
 pub const FLOW_LABEL: Class = Class::new("SetIP6FlowLabel", "1/1", || SetField::boxed(Field::FlowLabel))
-    .handlers(&[Handler::both("flowlabel")])
+    .handlers(handlers! { SetField:
+        both "flowlabel" => .value |field, text: &str| field.set("flowlabel", text)?;
+    })
     .pure()
     .forwards()
     .file(file!());
 /// The descriptor of the element that sets the hop limit.
 pub const HLIM: Class = Class::new("SetIP6Hlim", "1/1", || SetField::boxed(Field::HopLimit))
-    .handlers(&[Handler::both("hopLimit")])
+    .handlers(handlers! { SetField:
+        both "hopLimit" => .value |field, text: &str| field.set("hopLimit", text)?;
+    })
     .pure()
     .forwards()
     .file(file!());
@@ -134,6 +142,21 @@ impl SetField {
     }
 }
 
+impl SetField {
+    /// Sets the field to what handler `name` is given.
+    fn set(&mut self, name: &str, text: &str) -> Result<(), HandlerError> {
+        let new = match self.field {
+            Field::Ecn => value::<Ecn>(name, text)?.0,
+            _ => value::<Value>(name, text)?.0,
+        };
+        if !self.fits(new) {
+            return Err(HandlerError::bad_value(name, text, Value::EXPECTED));
+        }
+        self.value = new;
+        Ok(())
+    }
+}
+
 impl Element for SetField {
     fn configure(&mut self, args: &mut Args<'_>) {
         let value = match self.field {
@@ -157,22 +180,6 @@ impl Element for SetField {
             }
         }
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.value.to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        let new = match self.field {
-            Field::Ecn => value::<Ecn>(name, text)?.0,
-            _ => value::<Value>(name, text)?.0,
-        };
-        if !self.fits(new) {
-            return Err(HandlerError::bad_value(name, text, Value::EXPECTED));
-        }
-        self.value = new;
-        Ok(())
     }
 }
 

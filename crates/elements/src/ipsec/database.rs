@@ -58,13 +58,14 @@
 //!
 //! See also: IPsecEncrypt, IPsecDecrypt, IPsecCheck, IPsecDummies, ESPTunnel. RFC 4301, RFC 4303
 
+use element::clock::Nanos;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use element::args::{Args, FromArg, Names};
 use element::swap::{self, Depot};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rest, Sharing, Tasks};
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Rest, Sharing, Tasks, handlers};
 use ipsec::text::{self, Keys};
 use ipsec::{AssociationConfig, Configured, Database, Error, Policy};
 
@@ -74,27 +75,64 @@ use super::following::Following;
 pub const CLASS: Class = Class::new("IPsecDatabase", "0/0", || Box::new(IpsecDatabase::default()))
     .sharing(Sharing::Shared)
     .secrets(secrets)
-    .handlers(&[
-        Handler::read("sas"),
-        Handler::read("export"),
-        Handler::read("policies"),
-        Handler::read("count"),
-        Handler::read("npolicies"),
-        Handler::read("reserve"),
-        Handler::read("events"),
-        Handler::read("take_events"),
-        Handler::read("lost_events"),
-        Handler::write("add_sa"),
-        Handler::write("update_sa"),
-        Handler::write("adjust_sa"),
-        Handler::write("delete_sa"),
-        Handler::write("flush_sas"),
-        Handler::write("add_policy"),
-        Handler::write("update_policy"),
-        Handler::write("delete_policy"),
-        Handler::write("flush_policies"),
-        Handler::write("path_mtu"),
-    ])
+    .handlers(handlers! { IpsecDatabase:
+        read "sas" => |element, cx, id: &str| element.show(Keys::Hidden, id, cx.now())?;
+        read "export" => |element, cx, id: &str| element.show(Keys::Shown, id, cx.now())?;
+        read "policies" => |element, cx, key: &str| element.show_policies(key, cx.now())?;
+        read "count" => |element| element.database.association_count();
+        read "npolicies" => |element| element.database.policy_count();
+        read "reserve" => |element, cx, text: &str| {
+            let wanted = text::parse_reservation(text).map_err(mistaken)?;
+            let spi = element.database.reserve(wanted.dst, wanted.range, cx.now(), || cx.random().u32(..));
+            spi.map(|spi| format!("{spi:#010x}")).map_err(failed)?
+        };
+        read "events" => |element, text: &str| events(&element.database, "events", text, Duration::ZERO)?;
+        read "take_events" => |element, text: &str| events(&element.database, "take_events", text, Duration::ZERO)?;
+        read "lost_events" => |element| element.database.events.lost();
+        write "add_sa" => |element, cx, text: &str| {
+            element.database.add(association(text)?, false, cx.now()).map_err(failed)?;
+            element.tick(cx);
+        };
+        write "update_sa" => |element, cx, text: &str| {
+            element.database.add(association(text)?, true, cx.now()).map_err(failed)?;
+            element.tick(cx);
+        };
+        write "adjust_sa" => |element, cx, text: &str| {
+            element.database.adjust(association(text)?, cx.now()).map_err(failed)?;
+            element.tick(cx);
+        };
+        write "delete_sa" => |element, cx, text: &str| {
+            let id = text::parse_id(text).map_err(mistaken)?;
+            if !element.database.give_back(id, cx.now()) {
+                element.database.remove(id).map_err(failed)?;
+            }
+            element.tick(cx);
+        };
+        write "flush_sas" => |element, cx| {
+            element.database.flush();
+            element.tick(cx);
+        };
+        write "add_policy" => |element, cx, text: &str| {
+            element.database.set_policy(text::parse_policy(text).map_err(mistaken)?, false).map_err(failed)?;
+            element.tick(cx);
+        };
+        write "update_policy" => |element, cx, text: &str| {
+            element.database.set_policy(text::parse_policy(text).map_err(mistaken)?, true).map_err(failed)?;
+            element.tick(cx);
+        };
+        write "delete_policy" => |element, cx, text: &str| {
+            element.database.remove_policy(&text::parse_policy_key(text).map_err(mistaken)?).map_err(failed)?;
+            element.tick(cx);
+        };
+        write "flush_policies" => |element, cx| {
+            element.database.flush_policies();
+            element.tick(cx);
+        };
+        write "path_mtu" => |element, cx, text: &str| {
+            element.set_path_mtu(text, cx.now())?;
+            element.tick(cx);
+        };
+    })
     .file(file!());
 
 /// The timer of what ends by time.
@@ -220,44 +258,19 @@ impl IpsecDatabase {
         found.map(|rule| line(&rule)).ok_or_else(|| failed(Error::NoPolicy(key.into())))
     }
 
-    fn change(&self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let database = &self.database;
-        match name {
-            "add_sa" | "update_sa" => {
-                let config = text::parse_association(value).map_err(mistaken)?;
-                database.add(config, name == "update_sa", cx.now()).map_err(failed)?;
-            }
-            "adjust_sa" => {
-                let config = text::parse_association(value).map_err(mistaken)?;
-                database.adjust(config, cx.now()).map_err(failed)?;
-            }
-            "delete_sa" => {
-                let id = text::parse_id(value).map_err(mistaken)?;
-                if !database.give_back(id, cx.now()) {
-                    database.remove(id).map_err(failed)?;
-                }
-            }
-            "flush_sas" => drop(database.flush()),
-            "add_policy" | "update_policy" => {
-                let policy = text::parse_policy(value).map_err(mistaken)?;
-                database.set_policy(policy, name == "update_policy").map_err(failed)?;
-            }
-            "delete_policy" => {
-                database.remove_policy(&text::parse_policy_key(value).map_err(mistaken)?).map_err(failed)?;
-            }
-            "flush_policies" => drop(database.flush_policies()),
-            _ => {
-                let expected = || HandlerError::Failed("expected 'dst ADDRESS spi NUMBER BYTES'".into());
-                let (id, mtu) = value.trim().rsplit_once(char::is_whitespace).ok_or_else(expected)?;
-                let mtu = mtu.parse().map_err(|_| expected())?;
-                let id = text::parse_id(id).map_err(mistaken)?;
-                let association = database.association(id).ok_or_else(|| failed(Error::NoAssociation(id)))?;
-                association.set_path_mtu(mtu, cx.now());
-            }
-        }
-        self.tick(cx);
+    fn set_path_mtu(&self, text: &str, now: Nanos) -> Result<(), HandlerError> {
+        let expected = || HandlerError::Failed("expected 'dst ADDRESS spi NUMBER BYTES'".into());
+        let (id, mtu) = text.trim().rsplit_once(char::is_whitespace).ok_or_else(expected)?;
+        let mtu = mtu.parse().map_err(|_| expected())?;
+        let id = text::parse_id(id).map_err(mistaken)?;
+        let association = self.database.association(id).ok_or_else(|| failed(Error::NoAssociation(id)))?;
+        association.set_path_mtu(mtu, now);
         Ok(())
     }
+}
+
+fn association(text: &str) -> Result<AssociationConfig, HandlerError> {
+    text::parse_association(text).map_err(mistaken)
 }
 
 fn mistaken(why: text::Mistake) -> HandlerError {
@@ -316,24 +329,6 @@ impl Element for IpsecDatabase {
         self.go_on(cx, None);
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        let now = cx.now();
-        match name {
-            "sas" => self.show(Keys::Hidden, param, now),
-            "export" => self.show(Keys::Shown, param, now),
-            "policies" => self.show_policies(param, now),
-            "count" => Ok(self.database.association_count().to_string()),
-            "npolicies" => Ok(self.database.policy_count().to_string()),
-            "lost_events" => Ok(self.database.events.lost().to_string()),
-            "reserve" => {
-                let wanted = text::parse_reservation(param).map_err(mistaken)?;
-                let spi = self.database.reserve(wanted.dst, wanted.range, now, || cx.random().u32(..));
-                spi.map(|spi| format!("{spi:#010x}")).map_err(failed)
-            }
-            _ => events(&self.database, name, param, Duration::ZERO),
-        }
-    }
-
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
         let (element, now, param) = (self.clone(), cx.now(), param.to_owned());
         match name {
@@ -346,10 +341,6 @@ impl Element for IpsecDatabase {
             }
             _ => None,
         }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.change(cx, name, value)
     }
 }
 

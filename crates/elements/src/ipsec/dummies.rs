@@ -46,7 +46,8 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, OpenCx, Tasks, carries, handlers};
 use esp::Mode;
 use esp::sa::FILL_MOST;
 use fastrand::Rng;
@@ -61,7 +62,14 @@ use crate::tools::number_in;
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPsecDummies", "0/1", || Box::new(IpsecDummies::default()))
     .processing("h/h")
-    .handlers(&[Handler::both("rate"), Handler::sum("sent"), Handler::sum("keepalives")])
+    .handlers(handlers! { IpsecDummies:
+        both "rate" => .rate |dummies, cx, text: &str| {
+            dummies.rate = number_in("rate", text, RATES)?;
+            dummies.begin(cx);
+        };
+        sum "sent" => .sent;
+        sum "keepalives" => .keep_alives;
+    })
     .file(file!());
 
 /// Packets a second that RATE may say.
@@ -86,8 +94,8 @@ struct IpsecDummies {
     began_ns: Nanos,
     /// The highest rate that this round has met.
     highest: u32,
-    sent: u64,
-    keep_alives: u64,
+    sent: Count,
+    keep_alives: Count,
 }
 
 /// Up to how many packets a second an association is filled up, where those that say nothing are up to `usual`.
@@ -183,21 +191,7 @@ impl Element for IpsecDummies {
         }
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "rate" => self.rate.to_string(),
-            "keepalives" => self.keep_alives.to_string(),
-            _ => self.sent.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        self.rate = number_in(name, text, RATES)?;
-        self.begin(cx);
-        Ok(())
-    }
-
-    crate::kept::keeps!(IpsecDummies: sent, keep_alives);
+    carries!(IpsecDummies: sent, keep_alives; anew name, database, rate, mtu, follow, filler, place, began_ns, highest);
 }
 
 #[cfg(test)]

@@ -45,13 +45,14 @@
 //!
 //! See also: IPsecDatabase, IPsecEncrypt, IPsecDecrypt, IPsecDummies, IPEncap. RFC 4303
 
+use element::clock::Nanos;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names};
 use element::swap::{self, Depot};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Reason, Sharing, Tasks};
+use element::{Class, Cx, Element, InitCx, OpenCx, Provided, Reason, Sharing, Tasks, handlers};
 use esp::sa::Rules;
 use fastrand::Rng;
 use ipsec::text::{self, Keys};
@@ -70,7 +71,9 @@ pub const CLASS: Class = Class::new("ESPTunnel", "2/2-3", || Box::new(EspTunnel:
     .processing("h/h")
     .sharing(Sharing::Shared)
     .secrets(secrets)
-    .handlers(&[Handler::read("sas")])
+    .handlers(handlers! { EspTunnel:
+        read "sas" => |tunnel, cx| tunnel.associations(cx.now());
+    })
     .file(file!());
 
 /// The timer by which links are looked at.
@@ -257,6 +260,14 @@ impl EspTunnel {
     }
 }
 
+impl EspTunnel {
+    fn associations(&self, now: Nanos) -> String {
+        let Some(Following { database, .. }) = &self.following else { return String::new() };
+        let there = self.ids.into_iter().flatten().filter_map(|id| database.association(id));
+        there.map(|association| text::show_state(&association, Keys::Hidden, now) + "\n").collect()
+    }
+}
+
 impl Element for EspTunnel {
     fn configure(&mut self, args: &mut Args<'_>) {
         let (End(local), End(remote)) = (args.required("LOCAL"), args.required("REMOTE"));
@@ -342,13 +353,6 @@ impl Element for EspTunnel {
             inward(cx, database, inner, batch)
         }
         database.tidy();
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        let (now, ids) = (cx.now(), self.ids.into_iter().flatten());
-        let Some(Following { database, .. }) = &self.following else { return Ok(String::new()) };
-        let there = ids.filter_map(|id| database.association(id));
-        Ok(there.map(|association| text::show_state(&association, Keys::Hidden, now) + "\n").collect())
     }
 }
 

@@ -36,7 +36,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, carries, handlers};
 use ipsec::Database;
 use packet::Batch;
 use sync::rcu::Reader;
@@ -46,7 +47,10 @@ use super::database;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPsecPathMTU", "1/1", || Box::new(IpsecPathMtu::default()))
-    .handlers(&[Handler::sum("learned"), Handler::sum("ignored")])
+    .handlers(handlers! { IpsecPathMtu:
+        sum "learned" => .learned;
+        sum "ignored" => .ignored;
+    })
     .file(file!());
 
 /// The code of "fragmentation needed" (RFC 792).
@@ -62,8 +66,8 @@ const UDP_LEN: usize = 8;
 struct IpsecPathMtu {
     name: String,
     database: Option<Arc<Database>>,
-    learned: u64,
-    ignored: u64,
+    learned: Count,
+    ignored: Count,
 }
 
 /// What an ICMP error says of an ESP packet that was too long.
@@ -191,11 +195,7 @@ impl Element for IpsecPathMtu {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "learned" { self.learned } else { self.ignored }.to_string())
-    }
-
-    crate::kept::keeps!(IpsecPathMtu: learned, ignored);
+    carries!(IpsecPathMtu: learned, ignored; anew name, database);
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@
 //! See also: LookupMPLS, IPFragmenter, ICMPError. RFC 3032 (3)
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::{Class, Cx, Element, InitCx, Reason, handlers};
 use packet::{Batch, Packet, anno};
 use wire::EtherType;
 
@@ -43,7 +43,9 @@ use crate::io::mtu::LinkMtu;
 pub const CLASS: Class = Class::new("CheckMPLSMTU", "1/1-3", || Box::new(CheckMplsMtu::default()))
     .processing("a/ah")
     .pure()
-    .handlers(&[Handler::read("mtu")])
+    .handlers(handlers! { CheckMplsMtu:
+        read "mtu" => |check| check.follow.or(check.mtu);
+    })
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -78,10 +80,6 @@ impl Element for CheckMplsMtu {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
         self.follow.look(cx, timer);
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.follow.or(self.mtu).to_string())
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {

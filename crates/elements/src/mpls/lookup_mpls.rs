@@ -64,7 +64,7 @@ use std::sync::Arc;
 use element::args::{Args, FromArg, Names};
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, Handler, HandlerError, LockUse, OpenCx, Provided, Reason, Sharing, Tasks, When, swap,
+    Class, Cx, Element, HandlerError, LockUse, OpenCx, Provided, Reason, Sharing, Tasks, When, handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use sync::lock::How;
@@ -81,15 +81,19 @@ use crate::tools::{Anno, Splitter};
 pub const CLASS: Class = Class::new("LookupMPLS", "1-2/-", || Box::new(LookupMpls::default()))
     .processing("h/h")
     .sharing(Sharing::Shared)
-    .handlers(&[
-        Handler::read("table"),
-        Handler::read("nlabels"),
-        Handler::read("lookup"),
-        Handler::write("add"),
-        Handler::write("set"),
-        Handler::write("remove"),
-        Handler::write("ctrl"),
-    ])
+    .handlers(handlers! { LookupMpls:
+        read "table" => |lookup| lookup.shared().with(|lsps| lsps.table());
+        read "nlabels" => |lookup| lookup.shared().with(|lsps| lsps.len());
+        read "lookup" => |lookup, label: &str| lookup.shared().with(|lsps| lsps.lookup(label)).map_err(HandlerError::Failed)?;
+        write "add" => |lookup, text: &str| lookup.change("add", text)?;
+        write "set" => |lookup, text: &str| lookup.change("set", text)?;
+        write "remove" => |lookup, text: &str| lookup.change("remove", text)?;
+        write "ctrl" => |lookup, text: &str| {
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            let done = lookup.shared().with(|lsps| lsps.control(lines.map(lang::config::shift_word)));
+            done.map_err(HandlerError::Failed)?;
+        };
+    })
     .pure()
     .file(file!());
 
@@ -324,6 +328,12 @@ impl LookupMpls {
     }
 }
 
+impl LookupMpls {
+    fn change(&self, verb: &str, text: &str) -> Result<(), HandlerError> {
+        self.shared().with(|lsps| lsps.control([(verb, text)])).map_err(HandlerError::Failed)
+    }
+}
+
 impl Element for LookupMpls {
     fn configure(&mut self, args: &mut Args<'_>) {
         let outputs = args.noutputs;
@@ -428,25 +438,6 @@ impl Element for LookupMpls {
             put(&stats::TABLE_ENTRIES, labels as u64);
             put(&stats::TABLE_MEMORY, bytes as u64);
         }
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        self.shared().with(|lsps| match name {
-            "nlabels" => Ok(lsps.len().to_string()),
-            "lookup" => lsps.lookup(param).map_err(HandlerError::Failed),
-            _ => Ok(lsps.table()),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let done = self.shared().with(|lsps| match name {
-            "ctrl" => {
-                let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
-                lsps.control(lines.map(lang::config::shift_word))
-            }
-            verb => lsps.control([(verb, value)]),
-        });
-        done.map_err(HandlerError::Failed)
     }
 }
 

@@ -11,7 +11,8 @@ use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
 use element::{
-    Cx, Element, Handler, HandlerError, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks, When, swap,
+    Cx, Element, Handler, HandlerError, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks, When, handlers,
+    swap,
 };
 use packet::{Batch, Packet, anno};
 use sync::lock::How;
@@ -19,17 +20,9 @@ use sync::rcu;
 use tables::multicast::Key;
 
 use super::by_hand::Scope;
-use super::trees::{Branch, Entry, MulticastForwarding};
+use super::trees::{Branch, Entry, MulticastForwarding, Way};
 use crate::shared_limit::SharedLimit;
 use crate::tools::Anno;
-
-pub(super) const HANDLERS: &[Handler] = &[
-    Handler::read("table"),
-    Handler::read("nentries"),
-    Handler::read("lookup"),
-    Handler::write("set"),
-    Handler::write("remove"),
-];
 
 /// Entries unless told otherwise.
 const CAPACITY: usize = 1 << 14;
@@ -279,6 +272,37 @@ impl Leaving {
     }
 }
 
+impl<F: Family> Lookup<F> {
+    pub(super) const HANDLERS: &[Handler] = handlers! { Lookup<F>:
+        read "table" => |lookup| lookup.table();
+        read "nentries" => |lookup| lookup.shared().with(|trees| trees.len());
+        read "lookup" => |lookup, key: &str| lookup.find(key)?;
+        write "set" => |lookup, entry: &str| lookup.set(lookup.scope().read(entry).map(|(key, way)| (key, Some(way))))?;
+        write "remove" => |lookup, key: &str| lookup.set(lookup.scope().read_key(key).map(|(key, _)| (key, None)))?;
+    };
+
+    fn table(&self) -> String {
+        let (scope, all) = (self.scope(), self.shared().with(|trees| trees.all()));
+        all.iter().map(|(key, (way, is_fed))| scope.show(key, way, *is_fed) + "\n").collect()
+    }
+
+    fn find(&self, text: &str) -> Result<String, HandlerError> {
+        let scope = self.scope();
+        let (key, _) = scope.read_key(text).map_err(HandlerError::Failed)?;
+        let keys = [key, Key { source: 0, ..key }];
+        let found =
+            self.shared().with(|trees| keys.into_iter().find_map(|key| Some((key, trees.get(&key)?))));
+        let none = || HandlerError::Failed(format!("there is no entry for '{}'", text.trim()));
+        let (key, (way, is_fed)) = found.ok_or_else(none)?;
+        Ok(scope.show(&key, &way, is_fed))
+    }
+
+    fn set(&self, change: Result<(Key, Option<Way>), String>) -> Result<(), HandlerError> {
+        let done = change.and_then(|(key, way)| self.shared().with(|trees| trees.set(key, way)));
+        done.map_err(HandlerError::Failed)
+    }
+}
+
 impl<F: Family> Element for Lookup<F> {
     fn configure(&mut self, args: &mut Args<'_>) {
         let outputs = args.noutputs;
@@ -365,37 +389,5 @@ impl<F: Family> Element for Lookup<F> {
             put(&stats::TABLE_ENTRIES, entries as u64);
             put(&stats::TABLE_MEMORY, bytes as u64);
         }
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        let scope = self.scope();
-        match name {
-            "nentries" => Ok(self.shared().with(|trees| trees.len().to_string())),
-            "lookup" => {
-                let (key, _) = scope.read_key(param).map_err(HandlerError::Failed)?;
-                let keys = [key, Key { source: 0, ..key }];
-                let found = self
-                    .shared()
-                    .with(|trees| keys.into_iter().find_map(|key| Some((key, trees.get(&key)?))));
-                let none = || HandlerError::Failed(format!("there is no entry for '{}'", param.trim()));
-                let (key, (way, is_fed)) = found.ok_or_else(none)?;
-                Ok(scope.show(&key, &way, is_fed))
-            }
-            _ => {
-                let all = self.shared().with(|trees| trees.all());
-                let lines = all.iter().map(|(key, (way, is_fed))| scope.show(key, way, *is_fed) + "\n");
-                Ok(lines.collect())
-            }
-        }
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let scope = self.scope();
-        let done = match name {
-            "set" => scope.read(value).map(|(key, way)| (key, Some(way))),
-            _ => scope.read_key(value).map(|(key, _)| (key, None)),
-        };
-        let done = done.and_then(|(key, way)| self.shared().with(|trees| trees.set(key, way)));
-        done.map_err(HandlerError::Failed)
     }
 }

@@ -30,14 +30,14 @@
 use element::{Class, Reason, Sharing};
 use packet::Packet;
 
-use super::lookup::{Family, HANDLERS, Header, Lookup};
+use super::lookup::{Family, Header, Lookup};
 use crate::ip6::{destination, header, header_mut, source};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("LookupIP6Multicast", "1/-", || Box::new(Lookup::<V6>::default()))
     .processing("h/h")
     .sharing(Sharing::Shared)
-    .handlers(HANDLERS)
+    .handlers(Lookup::<V6>::HANDLERS)
     .file(file!());
 
 const HOP_BY_HOP: u8 = 0;

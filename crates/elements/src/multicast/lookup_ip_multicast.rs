@@ -59,14 +59,14 @@ use element::{Class, Reason, Sharing};
 use packet::Packet;
 use wire::checksum::decrement_ttl;
 
-use super::lookup::{Family, HANDLERS, Header, Lookup};
+use super::lookup::{Family, Header, Lookup};
 use crate::ip::{header, header_mut};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("LookupIPMulticast", "1/-", || Box::new(Lookup::<V4>::default()))
     .processing("h/h")
     .sharing(Sharing::Shared)
-    .handlers(HANDLERS)
+    .handlers(Lookup::<V4>::HANDLERS)
     .file(file!());
 
 /// The number of IGMP.

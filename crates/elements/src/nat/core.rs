@@ -5,14 +5,14 @@ use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use sync::lock::{AdaptiveLock, How};
+use sync::lock::{AdaptiveGuard, AdaptiveLock, How};
 
 use element::args::{Args, FromArg, Names, Raw};
 use element::clock::Nanos;
 use element::stats::{self, Stat};
 use element::{
     Access, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, When,
-    parse_integer, swap,
+    handlers, parse_integer, swap,
 };
 use packet::{Batch, Packet};
 use tables::flow::{Direction, Flow, FlowId, FlowKey};
@@ -47,19 +47,6 @@ pub(super) trait Family: Send + 'static {
     fn note(&self, _mapping: &mut Mapping, _side: usize, _proto: u8, _flags: u8, _packet: &Packet) {}
 }
 
-/// Handlers of all rewriters.
-pub(super) const HANDLERS: [Handler; 9] = [
-    Handler::read("table"),
-    Handler::read("mappings"),
-    Handler::read("nmappings"),
-    Handler::read("table_size"),
-    Handler::read("size"),
-    Handler::read("mapping_failures"),
-    Handler::read("patterns"),
-    Handler::both("capacity"),
-    Handler::write("clear"),
-];
-
 /// TIMEOUT and GUARANTEE alone, for rewriters whose mappings know no states.
 pub(super) fn plain_timing(args: &mut Args<'_>, idle_s: u64) -> Timing {
     Timing {
@@ -87,6 +74,45 @@ pub(super) struct Rewriter<F> {
 }
 
 impl<F: Family> Rewriter<F> {
+    /// Handlers of all rewriters.
+    pub const HANDLERS: &[Handler] = handlers! { Rewriter<F>:
+        read "table" => |rewriter, cx| rewriter.list(None, cx.now());
+        read "mappings" => |rewriter, cx| rewriter.list(None, cx.now());
+        read "nmappings" => |rewriter, cx| rewriter.mappings(cx.now()).count_all(rewriter.zone);
+        read "table_size" => |rewriter, cx| rewriter.mappings(cx.now()).count_all(rewriter.zone);
+        read "size" => |rewriter, cx| rewriter.mappings(cx.now()).table().len();
+        read "mapping_failures" => |rewriter| rewriter.failures.iter().map(Cell::get).sum::<u64>();
+        read "patterns" => |rewriter, cx| rewriter.patterns(cx.now());
+        both "capacity" => |rewriter| lock(&rewriter.mappings).table().capacity(),
+            |rewriter, text: &str| rewriter.set_capacity(text)?;
+        write "clear" => |rewriter| lock(&rewriter.mappings).clear();
+    };
+
+    /// The mappings that have not expired.
+    fn mappings(&self, now: Nanos) -> AdaptiveGuard<'_, Mappings> {
+        let mut all = lock(&self.mappings);
+        all.expire(now);
+        all
+    }
+
+    /// Lists mappings, of all protocols or of one.
+    pub fn list(&self, proto: Option<u8>, now: Nanos) -> String {
+        Listing { kind: F::KIND, zone: self.zone, proto, now }.text(&self.mappings(now))
+    }
+
+    /// What a flow of this protocol, given as a handler's parameter, becomes.
+    ///
+    /// # Errors
+    /// It is no flow.
+    pub fn look_up(&self, proto: u8, text: &str, now: Nanos) -> Result<String, HandlerError> {
+        self.lookup(&self.mappings(now), proto, text)
+    }
+
+    fn patterns(&self, now: Nanos) -> String {
+        let all = self.mappings(now);
+        (0..self.rules.len()).map(|input| self.pattern(&all, input)).collect()
+    }
+
     pub fn new(family: F) -> Rewriter<F> {
         Rewriter {
             family,
@@ -465,37 +491,14 @@ impl<F: Family> Element for Rewriter<F> {
         }
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        let now = cx.now();
-        let mut all = lock(&self.mappings);
-        all.expire(now);
-        if let Some(listing) = self.listing(name, now) {
-            return Ok(listing.text(&all));
-        }
-        Ok(match name {
-            "tcp_lookup" => self.lookup(&all, TCP, param)?,
-            "nmappings" | "table_size" => all.count_all(self.zone).to_string(),
-            "size" => all.table().len().to_string(),
-            "mapping_failures" => self.failures.iter().map(Cell::get).sum::<u64>().to_string(),
-            "capacity" => all.table().capacity().to_string(),
-            "patterns" => (0..self.rules.len()).map(|input| self.pattern(&all, input)).collect(),
-            _ => match pattern_input(name) {
-                Some(input) => self.pattern(&all, input),
-                None => return Err(HandlerError::unknown(name)),
-            },
-        })
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let input = pattern_input(name).ok_or_else(|| HandlerError::unknown(name))?;
+        Ok(self.pattern(&self.mappings(cx.now()), input))
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match (name, pattern_input(name)) {
-            ("capacity", _) => self.set_capacity(value),
-            ("clear", _) => {
-                lock(&self.mappings).clear();
-                Ok(())
-            }
-            (_, Some(input)) if input < self.rules.len() => self.set_pattern(cx, input, value),
-            _ => Err(HandlerError::unknown(name)),
-        }
+        let input = pattern_input(name).filter(|input| *input < self.rules.len());
+        self.set_pattern(cx, input.ok_or_else(|| HandlerError::unknown(name))?, value)
     }
 
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {

@@ -47,7 +47,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use element::args::{Args, Names, Raw};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, When, parse_integer, swap};
+use element::clock::Nanos;
+use element::swap::{Carried, Count};
+use element::{Class, Cx, Element, InitCx, LockUse, When, carries, handlers, parse_integer};
 use packet::{Batch, Packet};
 use sync::lock::How;
 use tables::flow::{Direction, FlowKey};
@@ -60,7 +62,11 @@ use super::spec::{Asker, Directory, Handle, Rule, Spec};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("FTPPortMapper", "1/1", || Box::new(FtpPortMapper::default()))
-    .handlers(&[Handler::sum("rewritten"), Handler::sum("split"), Handler::sum("failures")])
+    .handlers(handlers! { FtpPortMapper:
+        sum "rewritten" => .counts.rewritten;
+        sum "split" => .counts.split;
+        sum "failures" => .counts.failures;
+    })
     .file(file!());
 
 /// How much longer an argument can become: from `0,0,0,0,0,0` to six numbers of three digits.
@@ -79,9 +85,17 @@ struct FtpPortMapper {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    rewritten: u64,
-    split: u64,
-    failures: u64,
+    rewritten: Count,
+    split: Count,
+    failures: Count,
+}
+
+impl Carried for Counts {
+    fn carry(&mut self, now: Nanos, old: &mut Counts) {
+        self.rewritten.carry(now, &mut old.rewritten);
+        self.split.carry(now, &mut old.split);
+        self.failures.carry(now, &mut old.failures);
+    }
 }
 
 /// A rewriter and whose packets are whose in its mappings.
@@ -476,23 +490,7 @@ impl Element for FtpPortMapper {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "rewritten" => self.counts.rewritten,
-            "split" => self.counts.split,
-            _ => self.counts.failures,
-        }
-        .to_string())
-    }
-
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<FtpPortMapper>(old) else { return false };
-        let theirs = std::mem::take(&mut old.counts);
-        self.counts.rewritten += theirs.rewritten;
-        self.counts.split += theirs.split;
-        self.counts.failures += theirs.failures;
-        true
-    }
+    carries!(FtpPortMapper: counts; anew control, data, way, names, link);
 }
 
 #[cfg(test)]

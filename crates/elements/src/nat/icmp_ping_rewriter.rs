@@ -52,7 +52,7 @@ pub const CLASS: Class = Class::new("ICMPPingRewriter", "1-/1-256", || {
 })
 .processing("h/h")
 .serial("identifiers are given out from one table, each once")
-.handlers(&core::HANDLERS)
+.handlers(Rewriter::<Pings>::HANDLERS)
 .file(file!());
 
 /// Seconds.

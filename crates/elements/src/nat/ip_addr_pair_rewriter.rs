@@ -58,7 +58,7 @@ pub const CLASS: Class = Class::new("IPAddrPairRewriter", "1-/1-256", || {
 })
 .processing("h/h")
 .serial("address pairs are given out from one table, each once")
-.handlers(&core::HANDLERS)
+.handlers(Rewriter::<Pair>::HANDLERS)
 .file(file!());
 
 struct Pair(Timing);

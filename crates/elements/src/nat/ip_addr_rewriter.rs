@@ -55,7 +55,7 @@ pub const CLASS: Class = Class::new("IPAddrRewriter", "1-/1-256", || {
 })
 .processing("h/h")
 .serial("addresses are given out from one table, each once")
-.handlers(&core::HANDLERS)
+.handlers(Rewriter::<Address>::HANDLERS)
 .file(file!());
 
 /// Seconds.

@@ -65,34 +65,25 @@
 //! ICMPRewriter; RFC 1624, RFC 3022
 
 use element::args::Args;
-use element::{Class, Handler};
+use element::{Class, Handler, declare, handlers};
 use packet::Packet;
 use tables::flow::FlowKey;
 
-use super::core::{self, Family, Rewriter};
+use super::core::{Family, Rewriter};
 use super::kind::{Kind, TCP, UDP};
 use super::mappings::{Mapping, Timing};
 use crate::tools::time_ns;
 
-const HANDLERS: &[Handler] = {
-    let [a, b, c, d, e, f, g, h, i] = core::HANDLERS;
-    &[
-        Handler::read("tcp_table"),
-        Handler::read("tcp_mappings"),
-        Handler::read("tcp_lookup"),
-        Handler::read("udp_table"),
-        Handler::read("udp_mappings"),
-        a,
-        b,
-        c,
-        d,
-        e,
-        f,
-        g,
-        h,
-        i,
-    ]
-};
+const HANDLERS: &[Handler] = &declare::joined::<14>(&[
+    handlers! { Rewriter<Ports>:
+        read "tcp_table" => |rewriter, cx| rewriter.list(Some(TCP), cx.now());
+        read "tcp_mappings" => |rewriter, cx| rewriter.list(Some(TCP), cx.now());
+        read "tcp_lookup" => |rewriter, cx, flow: &str| rewriter.look_up(TCP, flow, cx.now())?;
+        read "udp_table" => |rewriter, cx| rewriter.list(Some(UDP), cx.now());
+        read "udp_mappings" => |rewriter, cx| rewriter.list(Some(UDP), cx.now());
+    },
+    Rewriter::<Ports>::HANDLERS,
+]);
 
 /// The descriptor.
 pub const IP: Class =

@@ -27,31 +27,45 @@
 //!
 //! See also: Queue, RatedUnqueue, Shaper, SetTimestamp
 
+use std::any::Any;
 use std::time::Duration;
 
 use element::args::Args;
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, swap};
+use element::swap::{Carried, Held};
+use element::{
+    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, carries, handlers,
+};
 use packet::{Batch, Packet};
 
 use crate::tools::{interval, look_again_at, rest_until, value};
+
+const HANDLERS: &[Handler] = handlers! { Delay:
+    both "delay" => |delay| interval(delay.delay), |delay, text: &str| delay.set(text)?;
+};
 
 /// The descriptor of the pull element.
 pub const SHAPER: Class = Class::new("DelayShaper", "1/1", || Box::new(DelayShaper::default()))
     .processing("l/l")
     .serial("packets leave in the order they came, each after its time")
-    .handlers(&[Handler::both("delay")])
+    .handlers(HANDLERS)
     .file(file!());
 /// The descriptor of the element that pulls and pushes.
 pub const UNQUEUE: Class = Class::new("DelayUnqueue", "1/1", || Box::new(DelayUnqueue::default()))
     .processing("l/h")
-    .handlers(&[Handler::both("delay")])
+    .handlers(HANDLERS)
     .file(file!());
 
 #[derive(Default)]
 struct Delay {
     delay: Nanos,
-    waiting: Option<Packet>,
+    waiting: Held<Packet>,
+}
+
+impl Carried for Delay {
+    fn carry(&mut self, now: Nanos, old: &mut Delay) {
+        self.waiting.carry(now, &mut old.waiting);
+    }
 }
 
 impl Delay {
@@ -65,8 +79,8 @@ impl Delay {
         let mut batch = Batch::new();
         while batch.len() < max {
             if self.waiting.is_none() {
-                self.waiting = cx.pull(0, 1).pop();
-                if let Some(packet) = &mut self.waiting {
+                *self.waiting = cx.pull(0, 1).pop();
+                if let Some(packet) = &mut *self.waiting {
                     let came = match packet.timestamp_ns() {
                         0 => wall,
                         stamp => stamp,
@@ -83,15 +97,8 @@ impl Delay {
         (batch, until)
     }
 
-    fn take(&mut self, old: &mut Delay) -> bool {
-        if self.waiting.is_none() {
-            self.waiting = old.waiting.take();
-        }
-        self.waiting.is_some()
-    }
-
-    fn write(&mut self, name: &str, text: &str) -> Result<(), HandlerError> {
-        let delay = value::<Duration>(name, text);
+    fn set(&mut self, text: &str) -> Result<(), HandlerError> {
+        let delay = value::<Duration>("delay", text);
         self.delay = delay.map_err(|e| e.said_as("delay must be a timestamp"))?.as_nanos() as Nanos;
         Ok(())
     }
@@ -119,20 +126,14 @@ impl Element for DelayShaper {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(interval(self.0.delay))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.0.write(name, value)
-    }
-
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        swap::same::<DelayShaper>(old).is_some_and(|old| self.0.take(&mut old.0))
-    }
+    carries!(DelayShaper: 0);
 
     fn held(&self) -> usize {
         usize::from(self.0.waiting.is_some())
+    }
+
+    fn part(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.0)
     }
 }
 
@@ -172,20 +173,14 @@ impl Element for DelayUnqueue {
         cx.schedule();
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(interval(self.0.delay))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.0.write(name, value)
-    }
-
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        swap::same::<DelayUnqueue>(old).is_some_and(|old| self.0.take(&mut old.0))
-    }
+    carries!(DelayUnqueue: 0);
 
     fn held(&self) -> usize {
         usize::from(self.0.waiting.is_some())
+    }
+
+    fn part(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.0)
     }
 }
 

@@ -6,16 +6,30 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::stats::{self, Stat};
-use element::{Cx, HandlerError, Provided, Reason};
+use element::swap::Count;
+use element::{Cx, Handler, Provided, Reason, handlers};
 use packet::{Batch, Packet};
 
 use super::queue::{DEFAULT_CAPACITY, capacity_argument, capacity_value};
 use super::store::Store;
 
+pub(super) const HANDLERS: &[Handler] = handlers! { Deque:
+    sum "length" => |queue| queue.packets.len();
+    sum "highwater_length" => .highwater;
+    both "capacity".argument(Some(0), "CAPACITY") => .capacity
+        |queue, cx, text: &str| queue.resize(cx, capacity_value("capacity", text)?);
+    sum "drops" => .drops;
+    write "reset_counts" => |queue| queue.reset_counts();
+    write "reset" => |queue, cx| {
+        cx.drop_batch(Reason::Discarded, queue.packets.drain(..).collect());
+        queue.reset_counts();
+    };
+};
+
 pub(super) struct Deque {
     pub(super) packets: VecDeque<Packet>,
     pub(super) capacity: usize,
-    pub(super) drops: u64,
+    pub(super) drops: Count,
     highwater: usize,
     store: Arc<Store>,
 }
@@ -29,7 +43,7 @@ impl Default for Deque {
 impl Deque {
     fn new(capacity: usize) -> Deque {
         let store = Arc::new(Store::gauge(capacity));
-        Deque { packets: VecDeque::new(), capacity, drops: 0, highwater: 0, store }
+        Deque { packets: VecDeque::new(), capacity, drops: Count::default(), highwater: 0, store }
     }
 
     pub(super) fn configure(&mut self, args: &mut Args<'_>) {
@@ -73,40 +87,24 @@ impl Deque {
         put(&stats::QUEUE_HIGHWATER, self.highwater as u64);
     }
 
-    pub(super) fn read(&self, name: &str) -> String {
-        match name {
-            "length" => self.packets.len().to_string(),
-            "highwater_length" => self.highwater.to_string(),
-            "drops" => self.drops.to_string(),
-            _ => self.capacity.to_string(),
-        }
+    fn resize(&mut self, cx: &mut Cx<'_>, capacity: usize) {
+        self.capacity = capacity;
+        let keep = self.capacity.min(self.packets.len());
+        let rest: Batch = self.packets.drain(keep..).collect();
+        self.overflow(cx, (!rest.is_empty()).then_some(rest));
+        self.changed();
     }
 
-    pub(super) fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "capacity" => {
-                self.capacity = capacity_value(name, value)?;
-                let keep = self.capacity.min(self.packets.len());
-                let rest: Batch = self.packets.drain(keep..).collect();
-                self.overflow(cx, (!rest.is_empty()).then_some(rest));
-            }
-            "reset" => {
-                let all = self.packets.drain(..).collect();
-                cx.drop_batch(Reason::Discarded, all);
-            }
-            _ => {}
-        }
-        if name != "capacity" {
-            (self.drops, self.highwater) = (0, 0);
-        }
+    fn reset_counts(&mut self) {
+        self.drops.reset();
+        self.highwater = 0;
         self.changed();
-        Ok(())
     }
 
     /// Takes what another one held, behind what is here. Packets beyond the capacity stay until they are taken.
     pub(super) fn take(&mut self, old: &mut Deque) {
         self.packets.append(&mut old.packets);
-        self.drops += std::mem::take(&mut old.drops);
+        self.drops.take(&mut old.drops);
         self.highwater = self.highwater.max(std::mem::take(&mut old.highwater));
         self.changed();
     }

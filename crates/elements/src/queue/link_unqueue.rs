@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use element::args::{Args, Bandwidth};
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, swap};
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 use crate::tools::{interval, look_again_at, nanos, rest_until, value};
@@ -42,12 +42,20 @@ use crate::tools::{interval, look_again_at, nanos, rest_until, value};
 /// The descriptor.
 pub const CLASS: Class = Class::new("LinkUnqueue", "1/1", || Box::new(LinkUnqueue::default()))
     .processing("l/h")
-    .handlers(&[
-        Handler::both("latency"),
-        Handler::both("bandwidth"),
-        Handler::sum("size"),
-        Handler::write("reset"),
-    ])
+    .handlers(handlers! { LinkUnqueue:
+        both "latency" => |link| interval(link.latency), |link, cx, text: &str| {
+            let latency = value::<Duration>("latency", text);
+            link.latency = nanos(latency.map_err(|e| e.said_as("latency must be a timestamp"))?);
+            link.reset(cx);
+        };
+        both "bandwidth" => |link| link.bandwidth * 100, |link, cx, text: &str| {
+            let bandwidth = value("bandwidth", text).map_err(|e| e.said_as("invalid bandwidth"))?;
+            link.set_bandwidth(bandwidth).map_err(|why| HandlerError::Failed(why).said_as(SMALL))?;
+            link.reset(cx);
+        };
+        sum "size" => |link| link.link.len();
+        write "reset" => |link, cx| link.reset(cx);
+    })
     .file(file!());
 
 /// Bytes per second of the slowest link.
@@ -160,30 +168,6 @@ impl Element for LinkUnqueue {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         cx.schedule();
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "latency" => interval(self.latency),
-            "bandwidth" => (self.bandwidth * 100).to_string(),
-            _ => self.link.len().to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        match name {
-            "latency" => {
-                let latency = value::<Duration>(name, text);
-                self.latency = nanos(latency.map_err(|e| e.said_as("latency must be a timestamp"))?);
-            }
-            "bandwidth" => {
-                let bandwidth = value(name, text).map_err(|e| e.said_as("invalid bandwidth"))?;
-                self.set_bandwidth(bandwidth).map_err(|why| HandlerError::Failed(why).said_as(SMALL))?;
-            }
-            _ => {}
-        }
-        self.reset(cx);
-        Ok(())
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

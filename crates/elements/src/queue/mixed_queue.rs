@@ -27,13 +27,14 @@
 //!
 //! See also: Queue, FrontDropQueue
 
+use std::any::Any;
+
 use element::args::Args;
 use element::stats::Stat;
-use element::{Class, Cx, Element, HandlerError, Provided, swap};
+use element::{Class, Cx, Element, Provided, swap};
 use packet::Batch;
 
-use super::deque::Deque;
-use super::queue::HANDLERS;
+use super::deque::{Deque, HANDLERS};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("MixedQueue", "2/1-2", || Box::new(MixedQueue::default()))
@@ -72,14 +73,6 @@ impl Element for MixedQueue {
         self.0.pull(max)
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.0.read(name))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.0.write(cx, name, value)
-    }
-
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         swap::same::<MixedQueue>(old).map(|old| self.0.take(&mut old.0)).is_some()
     }
@@ -94,6 +87,10 @@ impl Element for MixedQueue {
 
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         self.0.stats(put);
+    }
+
+    fn part(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.0)
     }
 }
 

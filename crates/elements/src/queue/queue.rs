@@ -44,7 +44,7 @@ use element::Policy;
 use element::args::Args;
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, Handler, HandlerError, LockUse, Merge, Provided, Reason, Rehearsed, Sharing, When,
+    Class, Cx, Element, Handler, HandlerError, LockUse, Provided, Reason, Rehearsed, Sharing, When, handlers,
     swap,
 };
 use packet::{Batch, Packet};
@@ -57,29 +57,24 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
     Class::new(name, "1-/1-2", make)
         .processing("h/lh")
         .sharing(Sharing::Queue)
-        .handlers(QUEUE_HANDLERS)
+        .handlers(HANDLERS)
         .file(file!())
 }
 
-pub(super) const HANDLERS: &[Handler] = &[
-    Handler::sum("length"),
-    Handler::sum("highwater_length"),
-    Handler::both("capacity").argument(Some(0), "CAPACITY"),
-    Handler::sum("drops"),
-    Handler::write("reset_counts"),
-    Handler::write("reset"),
-];
-
-const QUEUE_HANDLERS: &[Handler] = &[
-    HANDLERS[0],
-    HANDLERS[1],
-    HANDLERS[2],
-    HANDLERS[3],
-    HANDLERS[4],
-    HANDLERS[5],
-    Handler::read("sync"),
-    Handler::read("contention").merge(Merge::Join),
-];
+const HANDLERS: &[Handler] = handlers! { Queue:
+    sum "length" => |queue| queue.once(|rings| rings.len());
+    sum "highwater_length" => |queue| queue.once(|rings| rings.highwater.load(Ordering::Relaxed));
+    both "capacity".argument(Some(0), "CAPACITY") => |queue| queue.rings.capacity(),
+        |queue, cx, text: &str| queue.resize(cx, capacity_value("capacity", text)?);
+    sum "drops" => |queue| queue.once(|rings| rings.drops.load(Ordering::Relaxed) as usize);
+    write "reset_counts" => |queue| queue.reset_counts();
+    write "reset" => |queue, cx| {
+        queue.discard(cx);
+        queue.reset_counts();
+    };
+    read "sync" => |queue| queue.rings.way();
+    join "contention" => |queue| if queue.first { contention(&queue.rings) } else { String::new() };
+};
 
 /// The descriptor.
 pub const QUEUE: Class = class("Queue", holds_back);
@@ -164,6 +159,28 @@ impl Queue {
     }
 }
 
+impl Queue {
+    /// Counts something once for all instances over the same rings, so that their sum is right.
+    fn once(&self, count: impl Fn(&Rings) -> usize) -> usize {
+        if self.first { count(&self.rings) } else { 0 }
+    }
+
+    fn discard(&self, cx: &mut Cx<'_>) {
+        loop {
+            let batch = self.rings.pull(256);
+            if batch.is_empty() {
+                break;
+            }
+            cx.drop_batch(Reason::Discarded, batch);
+        }
+    }
+
+    fn reset_counts(&self) {
+        self.rings.highwater.store(self.rings.len(), Ordering::Relaxed);
+        self.rings.drops.store(0, Ordering::Relaxed);
+    }
+}
+
 impl Element for Queue {
     fn configure(&mut self, args: &mut Args<'_>) {
         let capacity = capacity_argument(args);
@@ -203,44 +220,6 @@ impl Element for Queue {
 
     fn pull(&mut self, _: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         self.rings.pull(max)
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let rings = &*self.rings;
-        match name {
-            "sync" => return Ok(rings.way().to_string()),
-            "contention" => return Ok(if self.first { contention(rings) } else { String::new() }),
-            "capacity" => {}
-            _ if !self.first => return Ok("0".into()),
-            _ => {}
-        }
-        Ok(match name {
-            "length" => rings.len(),
-            "highwater_length" => rings.highwater.load(Ordering::Relaxed),
-            "drops" => rings.drops.load(Ordering::Relaxed) as usize,
-            _ => rings.capacity(),
-        }
-        .to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "capacity" {
-            let capacity = capacity_value(name, value)?;
-            self.resize(cx, capacity);
-            return Ok(());
-        }
-        if name == "reset" {
-            loop {
-                let batch = self.rings.pull(256);
-                if batch.is_empty() {
-                    break;
-                }
-                cx.drop_batch(Reason::Discarded, batch);
-            }
-        }
-        self.rings.highwater.store(self.rings.len(), Ordering::Relaxed);
-        self.rings.drops.store(0, Ordering::Relaxed);
-        Ok(())
     }
 
     fn provide(&self) -> Option<Provided> {

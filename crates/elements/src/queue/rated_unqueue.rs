@@ -32,17 +32,31 @@
 //! See also: Unqueue, Shaper, RatedSplitter, DelayUnqueue
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks};
+use element::swap::Count;
+use element::{Class, Cx, Element, Handler, InitCx, OpenCx, Rehearsed, Tasks, carries, handlers};
 use packet::Packet;
 
-use crate::tools::{Limit, boolean, rest_until};
+use crate::tools::{Limit, rest_until};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
     Class::new(name, "1/1", make).processing("l/h").handlers(HANDLERS).file(file!())
 }
 
-const HANDLERS: &[Handler] =
-    &[Handler::both("rate"), Handler::both("active"), Handler::read("calls"), Handler::read("config")];
+const HANDLERS: &[Handler] = handlers! { RatedUnqueue:
+    both "rate" => |unqueue| unqueue.limit.rate_text(), |unqueue, cx, text: &str| {
+        unqueue.limit.set_rate("rate", text, cx.now())?;
+        cx.schedule_if(unqueue.active);
+    };
+    both "active" => .active |unqueue, cx, active: bool| {
+        unqueue.active = active;
+        cx.schedule_if(active);
+    };
+    read "calls" => |unqueue| format!(
+        "{} calls to run_task()\n{} empty runs\n{} pushes\n{} failed pulls\n",
+        unqueue.runs, unqueue.empty_runs, unqueue.pushes, unqueue.failed_pulls
+    );
+    read "config" => |unqueue| unqueue.limit.rate_text();
+};
 
 /// The descriptor of the limit in packets.
 pub const PACKETS: Class = class("RatedUnqueue", || Box::new(RatedUnqueue::default()));
@@ -55,10 +69,10 @@ struct RatedUnqueue {
     bytes: bool,
     limit: Limit,
     active: bool,
-    runs: u64,
-    empty_runs: u64,
-    pushes: u64,
-    failed_pulls: u64,
+    runs: Count,
+    empty_runs: Count,
+    pushes: Count,
+    failed_pulls: Count,
 }
 
 impl Element for RatedUnqueue {
@@ -109,34 +123,7 @@ impl Element for RatedUnqueue {
         }
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "rate" | "config" => self.limit.rate_text(),
-            "active" => self.active.to_string(),
-            _ => format!(
-                "{} calls to run_task()\n{} empty runs\n{} pushes\n{} failed pulls\n",
-                self.runs, self.empty_runs, self.pushes, self.failed_pulls
-            ),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "rate" => {
-                let now = cx.now();
-                self.limit.set_rate(name, value, now)?;
-            }
-            _ => self.active = boolean(name, value)?,
-        }
-        if self.active {
-            cx.schedule();
-        } else {
-            cx.unschedule();
-        }
-        Ok(())
-    }
-
-    crate::kept::keeps!(RatedUnqueue: limit, runs, empty_runs, pushes, failed_pulls);
+    carries!(RatedUnqueue: limit, runs, empty_runs, pushes, failed_pulls; anew bytes, active);
 }
 
 #[cfg(test)]

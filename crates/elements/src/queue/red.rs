@@ -37,25 +37,29 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed};
+use element::swap::{Continued, Count};
+use element::{Class, Cx, Element, HandlerError, InitCx, Reason, Rehearsed, carries, handlers};
 use packet::Batch;
 
 use super::Store;
-use crate::tools::{Probability, number, value, words};
+use crate::tools::{Probability, number, words};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RED", "1/1-2", || Box::new(Red::default()))
     .processing("a/ah")
     .serial("drops follow one average of the queue's length")
-    .handlers(&[
-        Handler::both("min_thresh"),
-        Handler::both("max_thresh"),
-        Handler::both("max_p"),
-        Handler::read("avg_queue_size"),
-        Handler::read("drops"),
-        Handler::read("stats"),
-        Handler::read("config"),
-    ])
+    .handlers(handlers! { Red:
+        both "min_thresh" => .min |red, text: &str| red.set_thresholds(number("min_thresh", text)?, red.max)?;
+        both "max_thresh" => .max |red, text: &str| red.set_thresholds(red.min, number("max_thresh", text)?)?;
+        both "max_p" => .max_p |red, p: Probability| {
+            red.max_p = p.0;
+            red.check().map_err(HandlerError::Failed)?;
+        };
+        read "avg_queue_size" => .average.packets;
+        read "drops" => .drops;
+        read "stats" => |red| format!("{} current queue\n{} avg queue\n{} drops\n", red.len(), red.average.packets, red.drops);
+        read "config" => |red| red.arguments();
+    })
     .file(file!());
 
 /// While the queue is empty the average decays once in so long, as if that many packets had come.
@@ -72,12 +76,18 @@ struct Red {
     queue_names: Vec<String>,
     queues: Vec<Arc<Store>>,
     pulls: bool,
-    average: f64,
+    average: Continued<Average>,
+    drops: Count,
+}
+
+/// What the paper calls the average queue size, and what belongs to it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Average {
+    packets: f64,
     /// Packets since the last drop, if the average is above the lower bound.
     since_drop: Option<u64>,
     chance: f64,
     empty_at: Option<Nanos>,
-    drops: u64,
 }
 
 impl Red {
@@ -105,19 +115,19 @@ impl Red {
 
     fn update(&mut self, len: usize, now: Nanos) {
         if len > 0 {
-            self.average += (len as f64 - self.average) * self.weight;
-            self.empty_at = None;
+            self.average.packets += (len as f64 - self.average.packets) * self.weight;
+            self.average.empty_at = None;
             return;
         }
         let step = now / IDLE_STEP;
-        let periods = self.empty_at.map_or(1, |before| step.saturating_sub(before));
-        self.average *= (1.0 - self.weight).powf(periods as f64);
-        self.empty_at = Some(step);
+        let periods = self.average.empty_at.map_or(1, |before| step.saturating_sub(before));
+        self.average.packets *= (1.0 - self.weight).powf(periods as f64);
+        self.average.empty_at = Some(step);
     }
 
     /// The share to be dropped at the present average.
     fn share(&self) -> f64 {
-        let (min, max, avg) = (f64::from(self.min), f64::from(self.max), self.average);
+        let (min, max, avg) = (f64::from(self.min), f64::from(self.max), self.average.packets);
         if avg <= max {
             if max > min { self.max_p * (avg - min) / (max - min) } else { 0.0 }
         } else {
@@ -128,27 +138,38 @@ impl Red {
     fn should_drop(&mut self, len: usize, now: Nanos, random: &mut impl FnMut() -> f64) -> bool {
         self.update(len, now);
         let (min, max) = (f64::from(self.min), f64::from(self.max));
-        if self.average <= min {
-            self.since_drop = None;
+        if self.average.packets <= min {
+            self.average.since_drop = None;
             return false;
         }
-        if self.average > 2.0 * max || (!self.gentle && self.average > max) {
-            self.since_drop = None;
+        if self.average.packets > 2.0 * max || (!self.gentle && self.average.packets > max) {
+            self.average.since_drop = None;
             return true;
         }
-        let count = self.since_drop.map_or(0, |n| n + 1);
-        self.since_drop = Some(count);
+        let count = self.average.since_drop.map_or(0, |n| n + 1);
+        self.average.since_drop = Some(count);
         let share = self.share();
         // Method 2 of the paper, section 7: drops are evenly spread instead of geometrically.
-        if count > 0 && share > 0.0 && count as f64 > self.chance / share {
-            self.since_drop = Some(0);
-            self.chance = random();
+        if count > 0 && share > 0.0 && count as f64 > self.average.chance / share {
+            self.average.since_drop = Some(0);
+            self.average.chance = random();
             return true;
         }
         if count == 0 {
-            self.chance = random();
+            self.average.chance = random();
         }
         false
+    }
+}
+
+impl Red {
+    fn set_thresholds(&mut self, min: u32, max: u32) -> Result<(), HandlerError> {
+        let before = (self.min, self.max);
+        (self.min, self.max) = (min, max);
+        self.check().map_err(|why| {
+            (self.min, self.max) = before;
+            HandlerError::Failed(why)
+        })
     }
 }
 
@@ -210,9 +231,21 @@ impl Element for Red {
     }
 
     fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: packet::Packet) -> Rehearsed {
-        let before = (self.average, self.since_drop, self.chance, self.empty_at, self.drops);
+        let before = (
+            self.average.packets,
+            self.average.since_drop,
+            self.average.chance,
+            self.average.empty_at,
+            self.drops,
+        );
         let kept = self.process(cx, Batch::of(packet));
-        (self.average, self.since_drop, self.chance, self.empty_at, self.drops) = before;
+        (
+            self.average.packets,
+            self.average.since_drop,
+            self.average.chance,
+            self.average.empty_at,
+            self.drops,
+        ) = before;
         if kept.is_empty() { Rehearsed::Done } else { Rehearsed::Passes(kept) }
     }
 
@@ -229,32 +262,7 @@ impl Element for Red {
         }
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "min_thresh" => self.min.to_string(),
-            "max_thresh" => self.max.to_string(),
-            "max_p" => self.max_p.to_string(),
-            "avg_queue_size" => self.average.to_string(),
-            "drops" => self.drops.to_string(),
-            "config" => self.arguments(),
-            _ => format!("{} current queue\n{} avg queue\n{} drops\n", self.len(), self.average, self.drops),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        let before = (self.min, self.max);
-        match name {
-            "min_thresh" => self.min = number(name, text)?,
-            "max_thresh" => self.max = number(name, text)?,
-            _ => self.max_p = value::<Probability>(name, text)?.0,
-        }
-        self.check().map_err(|why| {
-            (self.min, self.max) = before;
-            HandlerError::Failed(why)
-        })
-    }
-
-    crate::kept::keeps!(Red: average, since_drop, chance, empty_at, drops);
+    carries!(Red: average, drops; anew min, max, max_p, gentle, stability, weight, queue_names, queues, pulls);
 }
 
 #[cfg(test)]

@@ -24,23 +24,35 @@
 //!
 //! See also: RatedUnqueue, DelayUnqueue
 
-use element::args::{Args, parse_bool};
+use crate::tools::boolean;
+use element::args::Args;
+use element::swap::Count;
 use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, parse_integer, swap,
+    Class, Cx, Element, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, handlers, parse_integer, swap,
 };
 use packet::Packet;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Unqueue", "1/1", || Box::new(Unqueue::default()))
     .processing("l/h")
-    .handlers(&[
-        Handler::sum("count"),
-        Handler::write("reset"),
-        Handler::write("reset_counts"),
-        Handler::both("active"),
-        Handler::both("limit"),
-        Handler::both("burst"),
-    ])
+    .handlers(handlers! { Unqueue:
+        sum "count" => .count;
+        write "reset" => |unqueue, cx| unqueue.reset(cx);
+        write "reset_counts" => |unqueue, cx| unqueue.reset(cx);
+        both "active" => .active |unqueue, cx, text: &str| {
+            unqueue.active = boolean("active", text.trim()).map_err(|e| e.said_as("syntax error"))?;
+            unqueue.reschedule(cx);
+        };
+        both "limit" => .limit |unqueue, cx, text: &str| {
+            unqueue.limit = whole("limit", text)? as i64;
+            unqueue.reschedule(cx);
+        };
+        both "burst" => |unqueue, cx| unqueue.burst.map_or(cx.burst().to_string(), |b| if b < 0 { i32::MAX } else { b }.to_string()),
+            |unqueue, cx, text: &str| {
+                unqueue.burst = Some(whole("burst", text)? as i32);
+                unqueue.reschedule(cx);
+            };
+    })
     .file(file!());
 
 /// The most packets in one run of the task.
@@ -52,13 +64,13 @@ struct Unqueue {
     burst: Option<i32>,
     active: bool,
     limit: i64,
-    count: u64,
+    count: Count,
 }
 
 impl Unqueue {
     fn left(&self) -> usize {
         match u64::try_from(self.limit) {
-            Ok(limit) => limit.saturating_sub(self.count) as usize,
+            Ok(limit) => limit.saturating_sub(*self.count) as usize,
             Err(_) => usize::MAX,
         }
     }
@@ -69,6 +81,13 @@ impl Unqueue {
         } else {
             cx.unschedule();
         }
+    }
+}
+
+impl Unqueue {
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        self.count.reset();
+        self.reschedule(cx);
     }
 }
 
@@ -120,39 +139,19 @@ impl Element for Unqueue {
         any
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "active" => self.active.to_string(),
-            "limit" => self.limit.to_string(),
-            _ => self.burst.map_or(cx.burst().to_string(), |b| if b < 0 { i32::MAX } else { b }.to_string()),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let value = value.trim();
-        let number =
-            || parse_integer(value).ok_or_else(|| HandlerError::bad_value(name, value, "a whole number"));
-        let number = || number().map_err(|e: HandlerError| e.said_as("syntax error"));
-        match name {
-            "reset" | "reset_counts" => self.count = 0,
-            "active" => {
-                let bad = || HandlerError::bad_value(name, value, "true or false").said_as("syntax error");
-                self.active = parse_bool(value).ok_or_else(bad)?;
-            }
-            "limit" => self.limit = number()? as i64,
-            _ => self.burst = Some(number()? as i32),
-        }
-        self.reschedule(cx);
-        Ok(())
-    }
-
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Unqueue>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
+        self.count.take(&mut old.count);
         self.reschedule(cx);
         true
     }
+}
+
+/// The whole number written to handler `name`.
+fn whole(name: &str, text: &str) -> Result<i128, HandlerError> {
+    let number = parse_integer(text.trim());
+    let bad = || HandlerError::bad_value(name, text.trim(), "a whole number").said_as("syntax error");
+    number.ok_or_else(bad)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@
 
 use element::args::{Args, Bandwidth, FromArg};
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, Handler, HandlerError, Rehearsed, swap};
+use element::{Class, Cx, Element, Handler, Rehearsed, handlers, swap};
 use packet::{Batch, Packet};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
@@ -40,7 +40,13 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .file(file!())
 }
 
-const HANDLERS: &[Handler] = &[Handler::read("rate"), Handler::read("meters")];
+const HANDLERS: &[Handler] = handlers! { Meter:
+    read "rate" => |meter, cx| {
+        meter.update(cx.now(), 0);
+        meter.per_second()
+    };
+    read "meters" => |meter| meter.rates.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+};
 
 /// The descriptor of the meter of packets.
 pub const PACKETS: Class = class("Meter", || Box::new(Meter::default()));
@@ -123,15 +129,6 @@ impl Element for Meter {
         self.update(cx.now(), 0);
         cx.push(self.port(), Batch::of(packet));
         Rehearsed::Done
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name == "rate" {
-            let now = cx.now();
-            self.update(now, 0);
-            return Ok(self.per_second().to_string());
-        }
-        Ok(self.rates.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

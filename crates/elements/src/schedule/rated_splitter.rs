@@ -29,7 +29,7 @@
 //! See also: RatedUnqueue, Shaper, Meter
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Handler, Reason, carries, handlers};
 use packet::Batch;
 
 use crate::tools::Limit;
@@ -42,7 +42,11 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .file(file!())
 }
 
-const HANDLERS: &[Handler] = &[Handler::both("rate"), Handler::read("config")];
+const HANDLERS: &[Handler] = handlers! { RatedSplitter:
+    both "rate" => |splitter| splitter.limit.rate_text(),
+        |splitter, cx, text: &str| splitter.limit.set_rate("rate", text, cx.now())?;
+    read "config" => |splitter| splitter.limit.rate_text();
+};
 
 /// The descriptor of the limit in packets.
 pub const PACKETS: Class = class("RatedSplitter", || Box::new(RatedSplitter::default()));
@@ -76,16 +80,7 @@ impl Element for RatedSplitter {
         }
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.limit.rate_text())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let now = cx.now();
-        self.limit.set_rate(name, value, now)
-    }
-
-    crate::kept::keeps!(RatedSplitter: limit);
+    carries!(RatedSplitter: limit; anew bytes);
 }
 
 #[cfg(test)]

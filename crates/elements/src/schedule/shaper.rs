@@ -30,7 +30,7 @@
 
 use element::args::Args;
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, Rehearsed};
+use element::{Class, Cx, Element, Handler, Rehearsed, carries, handlers};
 use packet::{Batch, Packet};
 
 use crate::tools::{Limit, look_again_at, rate_argument};
@@ -44,7 +44,13 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .file(file!())
 }
 
-const HANDLERS: &[Handler] = &[Handler::both("rate").argument(Some(0), "RATE"), Handler::write("reset")];
+const HANDLERS: &[Handler] = handlers! { Shaper:
+    both "rate".argument(Some(0), "RATE") => |shaper| shaper.limit.rate_text(), |shaper, cx, text: &str| {
+        shaper.rate = shaper.limit.parse_rate("rate", text)?;
+        shaper.reset(cx.now());
+    };
+    write "reset" => |shaper, cx| shaper.reset(cx.now());
+};
 
 /// The descriptor of the limit in packets.
 pub const PACKETS: Class = class("Shaper", || Box::new(Shaper::default()));
@@ -89,20 +95,7 @@ impl Element for Shaper {
         self.limit.pull(cx, max)
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.limit.rate_text())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let now = cx.now();
-        if name == "rate" {
-            self.rate = self.limit.parse_rate(name, value)?;
-        }
-        self.reset(now);
-        Ok(())
-    }
-
-    crate::kept::keeps!(Shaper: limit);
+    carries!(Shaper: limit; anew bytes, rate);
 }
 
 #[cfg(test)]

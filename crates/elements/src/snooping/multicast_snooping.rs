@@ -58,7 +58,8 @@ use std::sync::Arc;
 use element::args::Args;
 use element::clock::SECOND;
 use element::stats::{self, Stat};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, swap};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks, handlers, swap};
 use packet::{Batch, Packet, anno};
 use wire::ethernet::HEADER_LEN;
 use wire::membership::{self, Message, Wish};
@@ -73,15 +74,22 @@ use crate::tools::{number, time_ns};
 pub const CLASS: Class = Class::new("MulticastSnooping", "1/1", || Box::<MulticastSnooping>::default())
     .processing("h/h")
     .serial("who wants what is one table, which every message changes")
-    .handlers(&[
-        Handler::read("groups"),
-        Handler::read("routers"),
-        Handler::read("querier"),
-        Handler::read("count"),
-        Handler::read("refused"),
-        Handler::write("clear"),
-        Handler::write("forget"),
-    ])
+    .handlers(handlers! { MulticastSnooping:
+        read "groups" => |snooping, cx| snooping.groups(cx.now());
+        read "routers" => |snooping| snooping.router_ports();
+        read "querier" => |snooping| snooping.queriers();
+        read "count" => |snooping| snooping.table.as_ref().map_or(0, Table::len);
+        read "refused" => .refused;
+        write "clear" => |snooping, cx| {
+            snooping.table.iter_mut().for_each(Table::clear);
+            snooping.publish(cx);
+        };
+        write "forget" => |snooping, cx, port: &str| {
+            let port = number("forget", port)?;
+            snooping.table.iter_mut().for_each(|table| table.forget_port(port));
+            snooping.publish(cx);
+        };
+    })
     .file(file!());
 
 /// The timers: what is due, and looks at the bridge's topology.
@@ -95,7 +103,7 @@ struct MulticastSnooping {
     table: Option<Table>,
     /// Ports of routers that the user named, and in which VLAN.
     routers: Vec<(usize, Option<u16>)>,
-    refused: u64,
+    refused: Count,
     /// Whether what nobody asked for goes everywhere, and if not, what the bridge was told of it.
     flood: bool,
     others: Option<Others>,
@@ -315,6 +323,33 @@ impl MulticastSnooping {
     }
 }
 
+impl MulticastSnooping {
+    fn groups(&self, now_ns: u64) -> String {
+        let left = |(port, until_ns): (usize, u64)| {
+            format!(" {port} ({} s)", until_ns.saturating_sub(now_ns).div_ceil(SECOND))
+        };
+        let line = |vlan: u16, group: IpAddr, ports: String| format!("{vlan} {group}{ports}\n");
+        let all = self.table.iter().flat_map(Table::list);
+        all.map(|(vlan, group, ports)| line(vlan, group, ports.map(left).collect())).collect()
+    }
+
+    fn router_ports(&self) -> String {
+        let line = |(vlan, ipv6, ports): (u16, bool, PortSet)| {
+            let ports: String = ports.iter().map(|port| format!(" {port}")).collect();
+            format!("{vlan} {}{ports}\n", if ipv6 { "ip6" } else { "ip" })
+        };
+        self.table.iter().flat_map(Table::all_routers).map(line).collect()
+    }
+
+    fn queriers(&self) -> String {
+        let line = |(vlan, ipv6, asks): (u16, bool, bool)| {
+            let (family, who) = (if ipv6 { "ip6" } else { "ip" }, if asks { "asks" } else { "other" });
+            format!("{vlan} {family} {who}\n")
+        };
+        self.querier.iter().flat_map(|querier| querier.list()).map(line).collect()
+    }
+}
+
 impl Element for MulticastSnooping {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.bridge_name = args.required("BRIDGE");
@@ -402,52 +437,6 @@ impl Element for MulticastSnooping {
         }
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let now_ns = cx.now();
-        let Some(table) = &self.table else { return Err(HandlerError::unknown(name)) };
-        Ok(match name {
-            "groups" => {
-                let left = |(port, until_ns): (usize, u64)| {
-                    format!(" {port} ({} s)", until_ns.saturating_sub(now_ns).div_ceil(SECOND))
-                };
-                let line = |vlan: u16, group: IpAddr, ports: String| format!("{vlan} {group}{ports}\n");
-                table
-                    .list()
-                    .map(|(vlan, group, ports)| line(vlan, group, ports.map(left).collect()))
-                    .collect()
-            }
-            "routers" => {
-                let line = |(vlan, ipv6, ports): (u16, bool, PortSet)| {
-                    let ports: String = ports.iter().map(|port| format!(" {port}")).collect();
-                    format!("{vlan} {}{ports}\n", if ipv6 { "ip6" } else { "ip" })
-                };
-                table.all_routers().map(line).collect()
-            }
-            "querier" => {
-                let line = |(vlan, ipv6, asks): (u16, bool, bool)| {
-                    let (family, who) =
-                        (if ipv6 { "ip6" } else { "ip" }, if asks { "asks" } else { "other" });
-                    format!("{vlan} {family} {who}\n")
-                };
-                self.querier.iter().flat_map(|querier| querier.list()).map(line).collect()
-            }
-            "count" => table.len().to_string(),
-            _ => self.refused.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let port = if name == "forget" { Some(number(name, value)?) } else { None };
-        if let Some(table) = &mut self.table {
-            match port {
-                Some(port) => table.forget_port(port),
-                None => table.clear(),
-            }
-        }
-        self.publish(cx);
-        Ok(())
-    }
-
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         if let Some(table) = &self.table {
             put(&stats::TABLE_ENTRIES, table.len() as u64);
@@ -461,7 +450,7 @@ impl Element for MulticastSnooping {
             return false;
         };
         table.take(before, control.ports());
-        self.refused += std::mem::take(&mut old.refused);
+        self.refused.take(&mut old.refused);
         if let (Some(querier), Some(before)) = (&mut self.querier, &old.querier) {
             querier.take(before);
         }

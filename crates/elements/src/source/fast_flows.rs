@@ -42,20 +42,29 @@ use std::net::Ipv4Addr;
 
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, swap};
+use element::swap::Count;
+use element::{Class, Cx, Element, Handler, InitCx, handlers, swap};
 use packet::{Batch, HEADROOM, Packet};
 use wire::{MacAddr, Protocol, checksum, ethernet, ipv4};
 
 use super::left;
-use crate::tools::{TokenBucket, boolean, look_again_at, needed, number};
+use crate::tools::{TokenBucket, look_again_at, needed, number};
 
-const HANDLERS: &[Handler] = &[
-    Handler::sum("count"),
-    Handler::both("rate"),
-    Handler::write("reset"),
-    Handler::write("active"),
-    Handler::write("limit"),
-];
+const HANDLERS: &[Handler] = handlers! { FastFlows:
+    sum "count" => .count;
+    both "rate" => |flows| flows.rate(), |flows, text: &str| flows.bucket = bucket(number("rate", text)?);
+    write "reset" => |flows, cx| flows.restart(cx.now());
+    write "active" => |flows, cx, active: bool| {
+        flows.active = active;
+        if active {
+            flows.restart(cx.now());
+        }
+    };
+    write "limit" => |flows, text: &str| {
+        flows.limit = number("limit", text)?;
+        flows.done = false;
+    };
+};
 
 /// Why its instances are one.
 const ORDER: &str = "packets come from one set of flows";
@@ -115,7 +124,7 @@ struct FastFlows {
     active: bool,
     /// All has been sent.
     done: bool,
-    count: u64,
+    count: Count,
     /// When the first packet was made, and the last one of the limit.
     measured: (Option<Nanos>, Option<Nanos>),
 }
@@ -180,7 +189,7 @@ impl FastFlows {
 
     /// The next packet's flow and template; `None` when all has been sent.
     fn next(&mut self, cx: &mut Cx<'_>) -> Option<(usize, usize)> {
-        if left(self.limit, self.count) == 0 {
+        if left(self.limit, *self.count) == 0 {
             let unfinished = |flow: &Flow| self.tcp && flow.sent != self.flow_size;
             let at = self.flows.get(self.closing..)?.iter().position(unfinished)?;
             self.closing += at + 1;
@@ -234,7 +243,7 @@ impl FastFlows {
             packet.set_timestamp_ns(wall);
             self.count += 1;
             self.measured.0.get_or_insert(now);
-            if left(self.limit, self.count) == 0 {
+            if left(self.limit, *self.count) == 0 {
                 self.measured.1 = Some(now);
             }
             batch.push(packet);
@@ -249,7 +258,7 @@ impl FastFlows {
     fn rate(&self) -> u64 {
         match self.measured {
             (Some(first), Some(last)) if last > first => {
-                (u128::from(self.count) * u128::from(SECOND) / u128::from(last - first)) as u64
+                (u128::from(*self.count) * u128::from(SECOND) / u128::from(last - first)) as u64
             }
             _ => 0,
         }
@@ -259,7 +268,8 @@ impl FastFlows {
         if let Some(bucket) = &mut self.bucket {
             bucket.set_level(now, 1);
         }
-        (self.done, self.count, self.closing, self.measured) = (false, 0, 0, (None, None));
+        self.count.reset();
+        (self.done, self.closing, self.measured) = (false, 0, (None, None));
     }
 }
 
@@ -319,32 +329,9 @@ impl Element for FastFlows {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(if name == "count" { self.count } else { self.rate() }.to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let now = cx.now();
-        match name {
-            "rate" => self.bucket = bucket(number(name, value)?),
-            "limit" => {
-                self.limit = number(name, value)?;
-                self.done = false;
-            }
-            "active" => {
-                self.active = boolean(name, value)?;
-                if self.active {
-                    self.restart(now);
-                }
-            }
-            _ => self.restart(now),
-        }
-        Ok(())
-    }
-
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<FastFlows>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
+        self.count.take(&mut old.count);
         self.measured = std::mem::take(&mut old.measured);
         if self.flows.len() == old.flows.len() && self.flow_size == old.flow_size {
             self.flows = std::mem::take(&mut old.flows);

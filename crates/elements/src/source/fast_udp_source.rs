@@ -34,21 +34,28 @@ use std::net::Ipv4Addr;
 
 use element::args::{Args, Port};
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, OpenCx, Tasks, handlers, swap};
 use packet::{Batch, HEADROOM, Packet};
 use wire::{MacAddr, Protocol, checksum};
 
 use super::{PULLED, left};
-use crate::tools::{Filled, TokenBucket, boolean, look_again_at, needed, rest_until};
+use crate::tools::{Filled, TokenBucket, look_again_at, needed, rest_until};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("FastUDPSource", "0/1", || Box::new(FastUdpSource::default()))
-    .handlers(&[
-        Handler::sum("count"),
-        Handler::sum("rate"),
-        Handler::write("reset"),
-        Handler::both("active"),
-    ])
+    .handlers(handlers! { FastUdpSource:
+        sum "count" => .count;
+        sum "rate" => |source| source.rate();
+        write "reset" => |source, cx| {
+            source.count.reset();
+            source.begin_anew(cx);
+        };
+        both "active" => .active |source, cx, active: bool| {
+            source.active = active;
+            source.begin_anew(cx);
+        };
+    })
     .file(file!());
 
 const ETHERNET: usize = 14;
@@ -64,7 +71,7 @@ struct FastUdpSource {
     interval: u64,
     active: bool,
     pushes: bool,
-    count: u64,
+    count: Count,
     /// Since when the rate is measured, until when, and packets in between.
     measured: Option<(Nanos, Nanos, u64)>,
     filled: Filled,
@@ -125,7 +132,7 @@ impl FastUdpSource {
             }
             None => usize::MAX,
         };
-        let wanted = max.min(due).min(left(self.limit, self.count));
+        let wanted = max.min(due).min(left(self.limit, *self.count));
         let (wall, frame, destination) = (cx.wall(), &self.frame, self.destination);
         let mut batch = Batch::new();
         let made = Packet::alloc_bulk(wanted, HEADROOM, frame.len(), |mut p| {
@@ -176,6 +183,13 @@ impl FastUdpSource {
     }
 }
 
+impl FastUdpSource {
+    fn begin_anew(&mut self, cx: &mut Cx<'_>) {
+        self.restart(cx);
+        cx.schedule_if(self.pushes && self.active && left(self.limit, *self.count) > 0);
+    }
+}
+
 impl Element for FastUdpSource {
     fn configure(&mut self, args: &mut Args<'_>) {
         let rate: u64 = args.required("RATE");
@@ -210,7 +224,7 @@ impl Element for FastUdpSource {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        if left(self.limit, self.count) == 0 {
+        if left(self.limit, *self.count) == 0 {
             cx.unschedule();
             return false;
         }
@@ -231,13 +245,13 @@ impl Element for FastUdpSource {
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        if self.pushes && self.active && left(self.limit, self.count) > 0 {
+        if self.pushes && self.active && left(self.limit, *self.count) > 0 {
             cx.schedule();
         }
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
-        if !self.active || left(self.limit, self.count) == 0 {
+        if !self.active || left(self.limit, *self.count) == 0 {
             return Batch::new();
         }
         let batch = self.make(cx, max);
@@ -249,38 +263,15 @@ impl Element for FastUdpSource {
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<FastUdpSource>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
+        self.count.take(&mut old.count);
         self.measured = old.measured.take();
         if let (Some(mine), Some(theirs)) = (&mut self.bucket, &old.bucket) {
             mine.follow(theirs);
         }
-        if left(self.limit, self.count) == 0 {
+        if left(self.limit, *self.count) == 0 {
             cx.unschedule();
         }
         true
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "rate" => self.rate().to_string(),
-            _ => self.active.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "reset" {
-            self.count = 0;
-        } else {
-            self.active = boolean(name, value)?;
-        }
-        self.restart(cx);
-        if self.pushes && self.active && left(self.limit, self.count) > 0 {
-            cx.schedule();
-        } else {
-            cx.unschedule();
-        }
-        Ok(())
     }
 }
 

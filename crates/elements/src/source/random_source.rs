@@ -22,7 +22,8 @@
 //!
 //! **Handlers**
 //! * `count` read: packets made. `reset` write: sets the count to zero and starts again.
-//! * `limit`, `burst`, `active`, `length` read/write: the arguments.
+//! * `limit`, `burst`, `active`, `length` read/write: the arguments. `burstsize` and `datasize` are older names of
+//!   `burst` and `length`.
 //!
 //! A seeded run makes the same bytes every time.
 //!
@@ -33,24 +34,34 @@
 //! See also: InfiniteSource, RandomBitErrors
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::swap::Count;
+use element::{Class, Cx, Element, InitCx, OpenCx, Tasks, handlers, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::{PULLED, left};
-use crate::tools::{Filled, boolean, call, ended, number};
+use crate::tools::{Filled, call, ended, number};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RandomSource", "0/1", || Box::new(RandomSource::default()))
-    .handlers(&[
-        Handler::sum("count"),
-        Handler::write("reset"),
-        Handler::both("limit"),
-        Handler::both("burst"),
-        Handler::both("active"),
-        Handler::both("length"),
-        Handler::both("burstsize"),
-        Handler::both("datasize"),
-    ])
+    .handlers(handlers! { RandomSource:
+        sum "count" => .count;
+        write "reset" => |source, cx| {
+            source.count.reset();
+            source.changed(cx);
+        };
+        both "limit" => .limit |source, cx, text: &str| {
+            source.limit = number("limit", text)?;
+            source.changed(cx);
+        };
+        both "burst" => .burst |source, cx, burst: usize| source.set_burst(cx, burst);
+        both "active" => .active |source, cx, active: bool| {
+            source.active = active;
+            source.changed(cx);
+        };
+        both "length" => .length |source, cx, text: &str| source.set_length(cx, number("length", text)?);
+        both "burstsize" => .burst |source, cx, burst: usize| source.set_burst(cx, burst);
+        both "datasize" => .length |source, cx, text: &str| source.set_length(cx, number("datasize", text)?);
+    })
     .file(file!());
 
 #[derive(Default)]
@@ -63,7 +74,7 @@ struct RandomSource {
     stop: bool,
     end_call: Option<(String, String)>,
     pushes: bool,
-    count: u64,
+    count: Count,
     /// What happens at the end has happened.
     ended: bool,
     filled: Filled,
@@ -74,7 +85,7 @@ impl RandomSource {
         let wall = cx.wall();
         let random = cx.random();
         let mut batch = Batch::new();
-        let wanted = max.min(left(self.limit, self.count));
+        let wanted = max.min(left(self.limit, *self.count));
         let timestamp = self.timestamp;
         let made = Packet::alloc_bulk(wanted, HEADROOM, self.length.into(), |mut p| {
             random.fill(p.data_mut());
@@ -86,6 +97,25 @@ impl RandomSource {
         cx.made(made);
         self.count += made as u64;
         batch
+    }
+}
+
+impl RandomSource {
+    fn set_burst(&mut self, cx: &mut Cx<'_>, burst: usize) {
+        self.burst = burst.max(1);
+        self.changed(cx);
+    }
+
+    fn set_length(&mut self, cx: &mut Cx<'_>, length: u16) {
+        self.length = length;
+        self.changed(cx);
+    }
+
+    /// Goes on with what a handler has changed.
+    fn changed(&mut self, cx: &mut Cx<'_>) {
+        let left = left(self.limit, *self.count);
+        self.ended &= left == 0;
+        cx.schedule_if(self.pushes && self.active && left > 0);
     }
 }
 
@@ -132,7 +162,7 @@ impl Element for RandomSource {
             self.filled.wait(cx);
             return false;
         }
-        if left(self.limit, self.count) == 0 {
+        if left(self.limit, *self.count) == 0 {
             cx.unschedule();
             let (call, stop) = (self.end_call.clone(), self.stop);
             ended(cx, self, call, stop);
@@ -148,7 +178,7 @@ impl Element for RandomSource {
         if !self.active {
             return Batch::new();
         }
-        if left(self.limit, self.count) == 0 {
+        if left(self.limit, *self.count) == 0 {
             // Asked again after the last packet: who has it has done with it.
             if !std::mem::replace(&mut self.ended, true) {
                 let (call, stop) = (self.end_call.clone(), self.stop);
@@ -161,39 +191,12 @@ impl Element for RandomSource {
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<RandomSource>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
+        self.count.take(&mut old.count);
         // What happens at the end has happened.
-        if left(self.limit, self.count) == 0 {
+        if left(self.limit, *self.count) == 0 {
             cx.unschedule();
         }
         true
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "limit" => self.limit.to_string(),
-            "burst" | "burstsize" => self.burst.to_string(),
-            "active" => self.active.to_string(),
-            _ => self.length.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset" => self.count = 0,
-            "limit" => self.limit = number(name, value)?,
-            "burst" | "burstsize" => self.burst = number::<usize>(name, value)?.max(1),
-            "active" => self.active = boolean(name, value)?,
-            _ => self.length = number(name, value)?,
-        }
-        self.ended &= left(self.limit, self.count) == 0;
-        if self.pushes && self.active && left(self.limit, self.count) > 0 {
-            cx.schedule();
-        } else {
-            cx.unschedule();
-        }
-        Ok(())
     }
 }
 

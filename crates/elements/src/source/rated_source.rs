@@ -34,7 +34,8 @@
 //! See also: InfiniteSource, TimedSource, FastUDPSource, RatedUnqueue
 
 use element::args::{Args, Bandwidth};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::swap::Count;
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, handlers, swap};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::{DEFAULT_DATA, PULLED, fitted, left};
@@ -43,16 +44,38 @@ use crate::tools::{self, boolean, ended, look_again_at, number, rest_until};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RatedSource", "0/1", || Box::new(RatedSource::default()))
-    .handlers(&[
-        Handler::sum("count"),
-        Handler::write("reset"),
-        Handler::both("data"),
-        Handler::both("rate"),
-        Handler::both("limit"),
-        Handler::both("active"),
-        Handler::both("length"),
-        Handler::both("datasize"),
-    ])
+    .handlers(handlers! { RatedSource:
+        sum "count" => .count;
+        write "reset" => |source, cx| {
+            source.count.reset();
+            source.restart(cx);
+            source.changed(cx);
+        };
+        both "data" => |source| String::from_utf8_lossy(&source.data).into_owned(), |source, cx, text: &str| {
+            source.data = tools::content_value(text);
+            source.changed(cx);
+        };
+        both "rate" => |source| source.bucket.rate(), |source, cx, text: &str| {
+            let rate = number("rate", text).map_err(|e| e.said_as("syntax error"))?;
+            source.bucket.refill(cx.now());
+            source.bucket.set(rate, burst(rate));
+            source.changed(cx);
+        };
+        both "limit" => .limit |source, cx, text: &str| {
+            source.limit = number("limit", text).map_err(|e| e.said_as("syntax error"))?;
+            source.changed(cx);
+        };
+        both "active" => .active |source, cx, text: &str| {
+            let active = boolean("active", text).map_err(|e| e.said_as("syntax error"))?;
+            let before = std::mem::replace(&mut source.active, active);
+            if active && !before {
+                source.restart(cx);
+            }
+            source.changed(cx);
+        };
+        both "length" => |source| source.length(), |source, cx, text: &str| source.set_length(cx, "length", text)?;
+        both "datasize" => |source| source.length(), |source, cx, text: &str| source.set_length(cx, "datasize", text)?;
+    })
     .file(file!());
 
 #[derive(Default)]
@@ -65,7 +88,7 @@ struct RatedSource {
     active: bool,
     stop: bool,
     pushes: bool,
-    count: u64,
+    count: Count,
 }
 
 /// Packets that may be made at once after a delay.
@@ -78,7 +101,7 @@ impl RatedSource {
         let now = cx.now();
         self.bucket.refill(now);
         let due = usize::try_from(self.bucket.tokens()).unwrap_or(usize::MAX);
-        let wanted = max.min(due).min(left(self.limit, self.count));
+        let wanted = max.min(due).min(left(self.limit, *self.count));
         let mut batch = Batch::new();
         let (wall, content) = (cx.wall(), &self.content);
         let made = Packet::alloc_bulk(wanted, HEADROOM, content.len(), |mut p| {
@@ -96,6 +119,25 @@ impl RatedSource {
     fn restart(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         self.bucket.set_level(now, 1);
+    }
+}
+
+impl RatedSource {
+    fn length(&self) -> String {
+        self.length.map_or("-1".into(), |l| l.to_string())
+    }
+
+    fn set_length(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
+        let length = number::<i32>(name, text).map_err(|e| e.said_as("syntax error"))?;
+        self.length = usize::try_from(length).ok().map(|l| l.min(65535));
+        self.changed(cx);
+        Ok(())
+    }
+
+    /// Goes on with what a handler has changed.
+    fn changed(&mut self, cx: &mut Cx<'_>) {
+        self.content = fitted(&self.data, self.length);
+        cx.schedule_if(self.pushes && self.active);
     }
 }
 
@@ -139,7 +181,7 @@ impl Element for RatedSource {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        if left(self.limit, self.count) == 0 {
+        if left(self.limit, *self.count) == 0 {
             cx.unschedule();
             let stop = self.stop;
             ended(cx, self, None, stop);
@@ -165,7 +207,7 @@ impl Element for RatedSource {
         if !self.active {
             return Batch::new();
         }
-        if left(self.limit, self.count) == 0 {
+        if left(self.limit, *self.count) == 0 {
             if std::mem::take(&mut self.stop) {
                 cx.please_stop();
             }
@@ -180,59 +222,13 @@ impl Element for RatedSource {
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<RatedSource>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
+        self.count.take(&mut old.count);
         self.bucket.follow(&old.bucket);
         // What happens at the end has happened.
-        if left(self.limit, self.count) == 0 {
+        if left(self.limit, *self.count) == 0 {
             cx.unschedule();
         }
         true
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "data" => String::from_utf8_lossy(&self.data).into_owned(),
-            "rate" => self.bucket.rate().to_string(),
-            "limit" => self.limit.to_string(),
-            "active" => self.active.to_string(),
-            _ => self.length.map_or("-1".into(), |l| l.to_string()),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset" => {
-                self.count = 0;
-                self.restart(cx);
-            }
-            "data" => self.data = tools::content_value(value),
-            "rate" => {
-                let rate = number(name, value).map_err(|e| e.said_as("syntax error"))?;
-                let now = cx.now();
-                self.bucket.refill(now);
-                self.bucket.set(rate, burst(rate));
-            }
-            "limit" => self.limit = number(name, value).map_err(|e| e.said_as("syntax error"))?,
-            "active" => {
-                let active = boolean(name, value).map_err(|e| e.said_as("syntax error"))?;
-                let before = std::mem::replace(&mut self.active, active);
-                if self.active && !before {
-                    self.restart(cx);
-                }
-            }
-            _ => {
-                let length = number::<i32>(name, value).map_err(|e| e.said_as("syntax error"))?;
-                self.length = usize::try_from(length).ok().map(|l| l.min(65535));
-            }
-        }
-        self.content = fitted(&self.data, self.length);
-        if self.pushes && self.active {
-            cx.schedule();
-        } else {
-            cx.unschedule();
-        }
-        Ok(())
     }
 }
 

@@ -33,7 +33,8 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::swap::Count;
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, handlers, swap};
 use packet::{HEADROOM, Packet};
 
 use super::DEFAULT_DATA;
@@ -42,15 +43,36 @@ use crate::tools::{self, boolean, interval, number, value};
 /// The descriptor.
 pub const CLASS: Class = Class::new("TimedSource", "0/1", || Box::new(TimedSource::default()))
     .processing("h/h")
-    .handlers(&[
-        Handler::sum("count"),
-        Handler::write("reset"),
-        Handler::both("data"),
-        Handler::both("interval"),
-        Handler::both("limit"),
-        Handler::both("active"),
-        Handler::both("headroom"),
-    ])
+    .handlers(handlers! { TimedSource:
+        sum "count" => .count;
+        write "reset" => |source, cx| {
+            source.count.reset();
+            source.changed(cx);
+        };
+        both "data" => |source| String::from_utf8_lossy(&source.data).into_owned(), |source, cx, text: &str| {
+            source.data = tools::content_value(text);
+            source.changed(cx);
+        };
+        both "interval" => |source| interval(source.interval), |source, cx, text: &str| {
+            let interval = value("interval", text).map_err(|e| e.said_as("bad interval"))?;
+            let set = source.set_interval(interval).map_err(HandlerError::Failed);
+            set.map_err(|e| e.said_as("bad interval"))?;
+            cx.clear_timer(0);
+            source.changed(cx);
+        };
+        both "limit" => .limit |source, cx, text: &str| {
+            source.limit = number("limit", text)?;
+            source.changed(cx);
+        };
+        both "active" => .active |source, cx, text: &str| {
+            source.active = boolean("active", text).map_err(|e| e.said_as("bad active"))?;
+            source.changed(cx);
+        };
+        both "headroom" => .headroom |source, cx, text: &str| {
+            source.headroom = number::<u16>("headroom", text).map_err(|e| e.said_as("bad headroom"))?.into();
+            source.changed(cx);
+        };
+    })
     .file(file!());
 
 #[derive(Default)]
@@ -61,7 +83,7 @@ struct TimedSource {
     active: bool,
     stop: bool,
     headroom: usize,
-    count: u64,
+    count: Count,
     /// When the timer was last to expire.
     due: Nanos,
 }
@@ -80,6 +102,17 @@ impl TimedSource {
         }
         self.interval = ns;
         Ok(())
+    }
+}
+
+impl TimedSource {
+    /// Goes on with what a handler has changed.
+    fn changed(&mut self, cx: &mut Cx<'_>) {
+        if !self.active {
+            cx.clear_timer(0);
+        } else if cx.timer(0).is_none() {
+            self.start(cx);
+        }
     }
 }
 
@@ -111,7 +144,7 @@ impl Element for TimedSource {
         if !self.active {
             return;
         }
-        if u64::try_from(self.limit).is_ok_and(|limit| self.count >= limit) {
+        if u64::try_from(self.limit).is_ok_and(|limit| *self.count >= limit) {
             if self.stop {
                 cx.please_stop();
             }
@@ -130,49 +163,13 @@ impl Element for TimedSource {
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<TimedSource>(old) else { return false };
-        self.count += std::mem::take(&mut old.count);
+        self.count.take(&mut old.count);
         // The wait goes on, if there was one, or else would begin now.
         if old.active && cx.timer(0).is_some() {
             self.due = self.due.min(old.due);
             cx.set_timer(0, self.due);
         }
         true
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "data" => String::from_utf8_lossy(&self.data).into_owned(),
-            "interval" => interval(self.interval),
-            "limit" => self.limit.to_string(),
-            "active" => self.active.to_string(),
-            _ => self.headroom.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset" => self.count = 0,
-            "data" => self.data = tools::content_value(text),
-            "interval" => {
-                let interval = value(name, text).map_err(|e| e.said_as("bad interval"))?;
-                let set = self.set_interval(interval).map_err(HandlerError::Failed);
-                set.map_err(|e| e.said_as("bad interval"))?;
-                cx.clear_timer(0);
-            }
-            "limit" => self.limit = number(name, text)?,
-            "active" => self.active = boolean(name, text).map_err(|e| e.said_as("bad active"))?,
-            _ => {
-                let headroom = number::<u16>(name, text).map_err(|e| e.said_as("bad headroom"))?;
-                self.headroom = headroom.into();
-            }
-        }
-        if !self.active {
-            cx.clear_timer(0);
-        } else if cx.timer(0).is_none() {
-            self.start(cx);
-        }
-        Ok(())
     }
 }
 

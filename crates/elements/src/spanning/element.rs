@@ -13,11 +13,11 @@ use std::sync::atomic::Ordering;
 
 use element::args::Args;
 use element::clock::SECOND;
-use element::{Cx, Element, HandlerError, InitCx, OpenCx, Tasks, swap};
+use element::{Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, handlers, swap};
 use packet::{Batch, Packet};
 
 use super::rstp::{BridgeConfig, PortConfig};
-use super::tree::{Act, Tree};
+use super::tree::{self, Act, Tree};
 use crate::io::from_dump::Encap;
 
 /// Time between looks at the links of devices.
@@ -47,11 +47,6 @@ pub(super) trait Controlled: Default + Send + 'static {
 
     /// Does something for a port.
     fn act(&mut self, cx: &mut Cx<'_>, port: usize, act: Act);
-
-    /// Answers handlers that only this element has.
-    fn read(&self, _: &Tree, _: &str) -> Option<String> {
-        None
-    }
 
     /// Takes over what is not the tree's from the element in whose place this one comes.
     fn take(&mut self, _: &mut Self) {}
@@ -101,6 +96,53 @@ pub(super) struct SpanningTree<C> {
 }
 
 impl<C: Controlled> SpanningTree<C> {
+    /// The handlers of every element that runs the protocol.
+    pub(super) const HANDLERS: &[Handler] = handlers! { SpanningTree<C>:
+        read "ports" => |element| element.tree()?.lines(tree::show_port);
+        read "roles" => |element| element.tree()?.lines(|port| port.role().name().to_owned());
+        read "states" => |element| element.tree()?.lines(|port| port.state().name().to_owned());
+        read "root" => |element| element.tree()?.bridge.root().root;
+        read "root_cost" => |element| element.tree()?.bridge.root().cost;
+        read "root_port" => |element| element.tree()?.bridge.root_port().map_or(-1, |port| i32::from(port) - 1);
+        read "bridge_id" => |element| element.tree()?.bridge.id();
+        both "priority" => |element| element.tree()?.bridge.config().priority,
+            |element, cx, text: &str| element.change(cx, "priority", text)?;
+        read "times" => |element| element.tree()?.show_times();
+        read "topology_changes" => |element| element.tree()?.bridge.counts().topology_changes;
+        read "root_changes" => |element| element.tree()?.bridge.counts().root_changes;
+        read "since_change" => |element| element.tree()?.bridge.seconds_since_change();
+        read "bpdus" => |element| element.tree()?.show_counts();
+        read "links" => |element| element.show_links()?;
+        write "link" => |element, cx, text: &str| element.change(cx, "link", text)?;
+        write "enable" => |element, cx, text: &str| element.change(cx, "enable", text)?;
+        write "cost" => |element, cx, text: &str| element.change(cx, "cost", text)?;
+        write "check" => |element, cx, text: &str| element.change(cx, "check", text)?;
+    };
+
+    /// The tree, for handlers.
+    ///
+    /// # Errors
+    /// The element is not configured.
+    pub(super) fn tree(&self) -> Result<&Tree, HandlerError> {
+        self.tree.as_ref().ok_or_else(|| HandlerError::failed("the element is not configured"))
+    }
+
+    fn show_links(&self) -> Result<String, HandlerError> {
+        let word = |up| if up { "up" } else { "down" };
+        let device = |port| self.links.up(port).map_or("none", word);
+        let line = |(at, up)| format!("{at} {} device {}\n", word(up), device(at));
+        Ok(self.tree()?.links().enumerate().map(line).collect())
+    }
+
+    /// Changes the tree by one of the handlers that are written.
+    fn change(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
+        if let Some(tree) = &mut self.tree {
+            tree.write(name, text)?;
+        }
+        self.carry_out(cx);
+        Ok(())
+    }
+
     /// Does what the protocol wants done.
     fn carry_out(&mut self, cx: &mut Cx<'_>) {
         let Some(tree) = &mut self.tree else { return };
@@ -152,26 +194,6 @@ impl<C: Controlled> Element for SpanningTree<C> {
             _ => self.follow(cx),
         }
         self.carry_out(cx);
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let unknown = || HandlerError::unknown(name);
-        let tree = self.tree.as_ref().ok_or_else(unknown)?;
-        if name == "links" {
-            let word = |up| if up { "up" } else { "down" };
-            let device = |port| self.links.up(port).map_or("none", word);
-            let line = |(at, up)| format!("{at} {} device {}\n", word(up), device(at));
-            return Ok(tree.links().enumerate().map(line).collect());
-        }
-        tree.read(name).or_else(|| self.controlled.read(tree, name)).ok_or_else(unknown)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if let Some(tree) = &mut self.tree {
-            tree.write(name, value)?;
-        }
-        self.carry_out(cx);
-        Ok(())
     }
 
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -45,7 +45,7 @@
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, InitCx};
+use element::{Class, Cx, Handler, InitCx, declare, handlers};
 use packet::Packet;
 use wire::MacAddr;
 
@@ -54,11 +54,18 @@ use super::rstp::{BridgeConfig, PortConfig, State};
 use super::tree::{self, Act, Tree};
 use crate::basic::suppressor::Gates;
 
+const HANDLERS: &[Handler] = &declare::joined::<19>(&[
+    SpanningTree::<SwitchPorts>::HANDLERS,
+    handlers! { SpanningTree<SwitchPorts>:
+        read "msgs" => |element| messages(element.tree()?);
+    },
+]);
+
 /// The descriptor.
 pub const CLASS: Class = Class::new("EtherSpanTree", "-/=", || Box::<SpanningTree<SwitchPorts>>::default())
     .processing("h/h")
     .serial("the tree is one, and each message may change it")
-    .handlers(super::HANDLERS_AND_MSGS)
+    .handlers(HANDLERS)
     .file(file!());
 
 /// Priority of a bridge that should not become the root.
@@ -143,15 +150,16 @@ impl Controlled for SwitchPorts {
         }
     }
 
-    fn read(&self, tree: &Tree, name: &str) -> Option<String> {
-        let ports = tree.bridge.ports().iter().map(super::rstp::Port::designated);
-        let line = |v: &super::rstp::Vector| format!("{} {} {} {:04x}\n", v.root, v.cost, v.bridge, v.port);
-        (name == "msgs").then(|| ports.chain([tree.bridge.root()]).map(line).collect())
-    }
-
     fn take(&mut self, old: &mut SwitchPorts) {
         self.timeout = old.timeout.take();
     }
+}
+
+/// What each port would say of the best way to the root, and the best that it has heard.
+fn messages(tree: &Tree) -> String {
+    let ports = tree.bridge.ports().iter().map(super::rstp::Port::designated);
+    let line = |v: &super::rstp::Vector| format!("{} {} {} {:04x}\n", v.root, v.cost, v.bridge, v.port);
+    ports.chain([tree.bridge.root()]).map(line).collect()
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ use crate::bridge::control::port_list;
 pub const CLASS: Class = Class::new("RSTP", "1/1", || Box::<SpanningTree<BridgePorts>>::default())
     .processing("h/h")
     .serial("the tree is one, and each message may change it")
-    .handlers(super::HANDLERS)
+    .handlers(SpanningTree::<BridgePorts>::HANDLERS)
     .file(file!());
 
 /// The ports of a Bridge.

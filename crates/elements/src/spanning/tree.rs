@@ -196,56 +196,21 @@ impl Tree {
         cx.set_timer(timer, self.due);
     }
 
-    /// Answers the handlers that both elements have.
-    pub fn read(&self, name: &str) -> Option<String> {
-        let bridge = &self.bridge;
-        Some(match name {
-            "root" => bridge.root().root.to_string(),
-            "root_cost" => bridge.root().cost.to_string(),
-            "root_port" => bridge.root_port().map_or("-1".to_owned(), |port| (port - 1).to_string()),
-            "bridge_id" => bridge.id().to_string(),
-            "priority" => bridge.config().priority.to_string(),
-            "times" => {
-                let times = bridge.times();
-                format!(
-                    "hello {} max_age {} forward_delay {} message_age {}",
-                    times.hello, times.max_age, times.forward_delay, times.message_age
-                )
-            }
-            "topology_changes" => bridge.counts().topology_changes.to_string(),
-            "root_changes" => bridge.counts().root_changes.to_string(),
-            "since_change" => bridge.seconds_since_change().to_string(),
-            "roles" => self.lines(|port| port.role().name().to_owned()),
-            "states" => self.lines(|port| port.state().name().to_owned()),
-            "ports" => self.lines(|port| {
-                let designated = port.designated();
-                let flags = [
-                    (!port.enabled(), " off"),
-                    (port.guarded(), " guarded"),
-                    (port.is_edge(), " edge"),
-                    (!port.is_rapid(), " stp"),
-                ];
-                let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, text)| *text).collect();
-                format!(
-                    "{} {} cost {} id {:04x} designated {}.{:04x} cost {}{flags}",
-                    port.role().name(),
-                    port.state().name(),
-                    port.config().path_cost,
-                    port.id(),
-                    designated.bridge,
-                    designated.port,
-                    designated.cost
-                )
-            }),
-            "bpdus" => {
-                let [config, tcn, rst] = self.received;
-                format!("config {config} tcn {tcn} rst {rst} sent {}", self.sent)
-            }
-            _ => return None,
-        })
+    pub fn show_times(&self) -> String {
+        let times = self.bridge.times();
+        format!(
+            "hello {} max_age {} forward_delay {} message_age {}",
+            times.hello, times.max_age, times.forward_delay, times.message_age
+        )
     }
 
-    fn lines(&self, line: impl Fn(&super::rstp::Port) -> String) -> String {
+    pub fn show_counts(&self) -> String {
+        let [config, tcn, rst] = self.received;
+        format!("config {config} tcn {tcn} rst {rst} sent {}", self.sent)
+    }
+
+    /// A line for each port.
+    pub fn lines(&self, line: impl Fn(&super::rstp::Port) -> String) -> String {
         let mut text = String::new();
         for port in self.bridge.ports() {
             // Writing to a string never fails.
@@ -279,6 +244,28 @@ impl Tree {
         }
         Ok(())
     }
+}
+
+/// Role, state, cost, identifier, what is announced there, and what is unusual.
+pub(super) fn show_port(port: &super::rstp::Port) -> String {
+    let designated = port.designated();
+    let flags = [
+        (!port.enabled(), " off"),
+        (port.guarded(), " guarded"),
+        (port.is_edge(), " edge"),
+        (!port.is_rapid(), " stp"),
+    ];
+    let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, text)| *text).collect();
+    format!(
+        "{} {} cost {} id {:04x} designated {}.{:04x} cost {}{flags}",
+        port.role().name(),
+        port.state().name(),
+        port.config().path_cost,
+        port.id(),
+        designated.bridge,
+        designated.port,
+        designated.cost
+    )
 }
 
 /// The number that a port has on the wire.

@@ -26,8 +26,10 @@
 //!
 //! See also: CheckIPHeader, CheckICMPHeader, SetUDPChecksum, SetTCPChecksum. RFC 768, RFC 9293
 
+use std::any::Any;
+
 use element::args::Args;
-use element::{Class, Cx, Element, HandlerError, Reason};
+use element::{Class, Cx, Element, Reason, carries};
 use packet::{Batch, Packet};
 use wire::{Protocol, checksum};
 
@@ -92,11 +94,11 @@ impl Element for CheckHeader {
         }
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.faults.read(name)
-    }
+    carries!(CheckHeader: faults; anew udp);
 
-    crate::kept::keeps!(CheckHeader: faults);
+    fn part(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.faults)
+    }
 }
 
 #[cfg(test)]

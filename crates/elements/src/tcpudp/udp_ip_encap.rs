@@ -30,22 +30,21 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Args, Port};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, Packet};
 use wire::{Protocol, checksum, ipv4};
 
 use crate::ip::Address;
 use crate::ip::ip_encap::{Destination, Step, encapsulate};
-use crate::tools::value;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("UDPIPEncap", "1/1", || Box::<UdpIpEncap>::default())
-    .handlers(&[
-        Handler::both("src").argument(Some(0), "SRC"),
-        Handler::both("sport").argument(Some(1), "SPORT"),
-        Handler::both("dst").argument(Some(2), "DST"),
-        Handler::both("dport").argument(Some(3), "DPORT"),
-    ])
+    .handlers(handlers! { UdpIpEncap:
+        both "src".argument(Some(0), "SRC") => .header.src;
+        both "sport".argument(Some(1), "SPORT") => .src_port.0 |encap, port: Port| encap.src_port = port;
+        both "dst".argument(Some(2), "DST") => |encap| encap.dst.text(), |encap, dst: Destination| encap.dst = dst;
+        both "dport".argument(Some(3), "DPORT") => .dst_port.0 |encap, port: Port| encap.dst_port = port;
+    })
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -103,26 +102,7 @@ impl Element for UdpIpEncap {
         batch
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "src" => self.header.src.to_string(),
-            "sport" => self.src_port.0.to_string(),
-            "dst" => self.dst.text(),
-            _ => self.dst_port.0.to_string(),
-        })
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, text: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => self.header.src = value(name, text)?,
-            "sport" => self.src_port = value(name, text)?,
-            "dst" => self.dst = value(name, text)?,
-            _ => self.dst_port = value(name, text)?,
-        }
-        Ok(())
-    }
-
-    crate::kept::keeps!(UdpIpEncap: header.id);
+    carries!(UdpIpEncap: header; anew dst, src_port, dst_port, checksum, step);
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, OpenCx, Reason, Rehearsed, Sharing, Tasks, swap};
+use element::{Class, Cx, Element, OpenCx, Reason, Rehearsed, Sharing, Tasks, handlers, swap};
 use packet::{Batch, Packet};
 use sync::ring::Ring;
 
@@ -40,12 +40,12 @@ use sync::ring::Ring;
 pub const CLASS: Class = Class::new("CPUQueue", "1/1-", || Box::new(CpuQueue::default()))
     .processing("h/l")
     .sharing(Sharing::Shared)
-    .handlers(&[
-        Handler::read("length"),
-        Handler::read("capacity"),
-        Handler::read("drops"),
-        Handler::write("reset_counts"),
-    ])
+    .handlers(handlers! { CpuQueue:
+        read "length" => |queue| queue.rings.len();
+        read "capacity" => .capacity;
+        read "drops" => |queue| queue.rings.drops.load(Ordering::Relaxed);
+        write "reset_counts" => |queue| queue.rings.drops.store(0, Ordering::Relaxed);
+    })
     .file(file!());
 
 const DEFAULT_CAPACITY: usize = 128;
@@ -136,20 +136,6 @@ impl Element for CpuQueue {
         batch.iter().for_each(Packet::prefetch);
         batch.iter().for_each(Packet::prefetch_data);
         batch
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "length" => self.rings.len() as u64,
-            "capacity" => self.capacity as u64,
-            _ => self.rings.drops.load(Ordering::Relaxed),
-        }
-        .to_string())
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<(), HandlerError> {
-        self.rings.drops.store(0, Ordering::Relaxed);
-        Ok(())
     }
 
     fn held(&self) -> usize {

@@ -41,7 +41,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Handler, HandlerError};
+use element::{Class, Cx, Element, HandlerError, handlers};
 use packet::{Batch, Packet};
 use wire::Protocol;
 use wire::ethernet::{EtherType, HEADER_LEN};
@@ -53,7 +53,15 @@ use crate::tools::Splitter;
 /// The descriptor.
 pub const CLASS: Class = Class::new("HashDemux", "1/1-", || Box::new(HashDemux::default()))
     .processing("h/h")
-    .handlers(&[Handler::both("table"), Handler::read("hash")])
+    .handlers(handlers! { HashDemux:
+        both "table" => |demux| demux.table.iter().map(u8::to_string).collect::<Vec<_>>().join(" "),
+            |demux, text: &str| demux.set_table(text)?;
+        read "hash" => |demux, text: &str| {
+            let flow = Flow::described(text)
+                .ok_or_else(|| HandlerError::bad_value("hash", text, "two addresses, or SRC SPORT DST DPORT"))?;
+            format!("0x{:08x}", flow.hash(&demux.toeplitz, demux.fields))
+        };
+    })
     .pure()
     .file(file!());
 
@@ -222,6 +230,19 @@ impl Flow {
     }
 }
 
+impl HashDemux {
+    fn set_table(&mut self, text: &str) -> Result<(), HandlerError> {
+        let outputs: Option<Vec<u8>> = text.split_whitespace().map(|w| w.parse().ok()).collect();
+        let table = outputs.and_then(|o| <[u8; ENTRIES]>::try_from(o).ok());
+        let table = table.filter(|t| t.iter().all(|o| usize::from(*o) < self.noutputs));
+        *self.table = table.ok_or_else(|| {
+            let wanted = format!("{ENTRIES} outputs, of which there are {}", self.noutputs);
+            HandlerError::bad_value("table", text, &wanted)
+        })?;
+        Ok(())
+    }
+}
+
 impl Element for HashDemux {
     fn configure(&mut self, args: &mut Args<'_>) {
         let symmetric = args.keyword("SYMMETRIC", false);
@@ -254,27 +275,6 @@ impl Element for HashDemux {
             };
             flow.map_or(0, |flow| usize::from(table[flow.hash(toeplitz, fields) as usize % ENTRIES]))
         });
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        if name == "table" {
-            let outputs: Vec<String> = self.table.iter().map(u8::to_string).collect();
-            return Ok(outputs.join(" "));
-        }
-        let flow = Flow::described(param)
-            .ok_or_else(|| HandlerError::bad_value(name, param, "two addresses, or SRC SPORT DST DPORT"))?;
-        Ok(format!("0x{:08x}", flow.hash(&self.toeplitz, self.fields)))
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let outputs: Option<Vec<u8>> = value.split_whitespace().map(|w| w.parse().ok()).collect();
-        let table = outputs.and_then(|o| <[u8; ENTRIES]>::try_from(o).ok());
-        let table = table.filter(|t| t.iter().all(|o| usize::from(*o) < self.noutputs));
-        *self.table = table.ok_or_else(|| {
-            let wanted = format!("{ENTRIES} outputs, of which there are {}", self.noutputs);
-            HandlerError::bad_value(name, value, &wanted)
-        })?;
-        Ok(())
     }
 }
 

@@ -36,13 +36,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, When, swap};
+use element::{Class, Cx, Element, InitCx, LockUse, Provided, When, handlers, swap};
 use packet::Batch;
 use sync::lock::How;
 
 /// The descriptor of the names.
 pub const INFO: Class = Class::new("SpinlockInfo", "0/0", || Box::new(Info::default()))
-    .handlers(&[Handler::read("contention")])
+    .handlers(handlers! { Info:
+        read "contention" => |info| info.contention();
+    })
     .file(file!());
 /// The descriptor of the way in.
 pub const ACQUIRE: Class = user("SpinlockAcquire", || Box::new(User::new(Way::In)));
@@ -182,6 +184,16 @@ struct Locks(Vec<Arc<Lock>>);
 #[derive(Default)]
 struct Info(Arc<Locks>);
 
+impl Info {
+    fn contention(&self) -> String {
+        let line = |lock: &Arc<Lock>| {
+            let [taken, waited, given_up, left] = lock.counts().map(|count| count.load(Ordering::Relaxed));
+            format!("{} {taken} {waited} {given_up} {left}\n", lock.name)
+        };
+        self.0.0.iter().map(line).collect()
+    }
+}
+
 impl Element for Info {
     fn configure(&mut self, args: &mut Args<'_>) {
         let mut locks: Vec<Arc<Lock>> = Vec::new();
@@ -200,14 +212,6 @@ impl Element for Info {
 
     fn provide(&self) -> Option<Provided> {
         Some(self.0.clone())
-    }
-
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        let line = |lock: &Arc<Lock>| {
-            let [taken, waited, given_up, left] = lock.counts().map(|count| count.load(Ordering::Relaxed));
-            format!("{} {taken} {waited} {given_up} {left}\n", lock.name)
-        };
-        Ok(self.0.0.iter().map(line).collect())
     }
 
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {

@@ -53,7 +53,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use element::args::Args;
 use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Provided, Sharing, Tasks, When, swap,
+    Class, Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Provided, Sharing, Tasks, When, handlers, swap,
 };
 use packet::Batch;
 use sync::lock::How;
@@ -72,14 +72,16 @@ pub const CLASS: Class = Class::new("WireGuard", "2/2-3", || Box::new(WireGuard:
     .processing("h/h")
     .sharing(Sharing::Shared)
     .secrets(config::secrets)
-    .handlers(&[
-        Handler::read("peers"),
-        Handler::read("count"),
-        Handler::read("public_key"),
-        Handler::read("port"),
-        Handler::write("set_peer"),
-        Handler::write("remove_peer"),
-    ])
+    .handlers(handlers! { WireGuard:
+        read "peers" => |wireguard, cx| wireguard.device()?.show(cx.rcu()).iter().map(line).collect::<String>();
+        read "count" => |wireguard| wireguard.device()?.count();
+        read "public_key" => |wireguard| wireguard.device()?.public();
+        read "port" => |wireguard, cx| wireguard.device()?.local(cx.rcu()).port;
+        write "set_peer" => |wireguard, cx, text: &str| wireguard
+            .change(cx, |device| device.set_peer(&config::parse_peer(text).map_err(failed)?).map_err(failed))?;
+        write "remove_peer" => |wireguard, cx, key: &str| wireguard
+            .change(cx, |device| device.remove_peer(&key.trim().parse().map_err(failed)?).map_err(failed))?;
+    })
     .file(file!());
 
 /// The timer by which links are looked at.
@@ -153,6 +155,20 @@ fn line(peer: &Shown) -> String {
         peer.handshake_wall_ns / 1_000_000_000,
         if peer.keepalive == 0 { "off".to_owned() } else { peer.keepalive.to_string() },
     )
+}
+
+impl WireGuard {
+    fn change(
+        &self,
+        cx: &mut Cx<'_>,
+        change: impl FnOnce(&Arc<Device>) -> Result<(), HandlerError>,
+    ) -> Result<(), HandlerError> {
+        let device = self.device()?;
+        change(device)?;
+        lose(cx, device);
+        wake(cx, device);
+        Ok(())
+    }
 }
 
 impl Element for WireGuard {
@@ -242,27 +258,6 @@ impl Element for WireGuard {
             0 => outward(cx, device, self.follow.or(self.mtu), batch),
             _ => inward(cx, device, self.follow.or(self.mtu), batch),
         }
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let device = self.device()?;
-        Ok(match name {
-            "peers" => device.show(cx.rcu()).iter().map(line).collect(),
-            "count" => device.count().to_string(),
-            "port" => device.local(cx.rcu()).port.to_string(),
-            _ => device.public().to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let device = self.device()?;
-        match name {
-            "set_peer" => device.set_peer(&config::parse_peer(value).map_err(failed)?).map_err(failed)?,
-            _ => device.remove_peer(&value.trim().parse().map_err(failed)?).map_err(failed)?,
-        }
-        lose(cx, device);
-        wake(cx, device);
-        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::Shared;
 use element::known::{GLOBAL, HOME, HOTCONFIG, THREADS};
-use element::{Access, ElementId, Handler, HandlerError, HandlerRef, Target, secrets};
+use element::{Access, ElementId, HandlerError, HandlerRef, Signature, Target, secrets};
 
 impl Shared {
     /// The answer of a read handler that needs no element and no worker.
@@ -37,7 +37,7 @@ impl Shared {
             "packages" => String::new(),
             "requirements" => self.requirements.iter().map(|r| format!("{r}\n")).collect(),
             "handlers" => {
-                let offered = |h: &&Handler| h.name != HOTCONFIG || self.is_reconfigurable();
+                let offered = |h: &&Signature| h.name != HOTCONFIG || self.is_reconfigurable();
                 GLOBAL.iter().filter(offered).map(describe).collect()
             }
             "list" => {
@@ -68,7 +68,7 @@ pub(crate) fn not_reconfigurable() -> HandlerError {
     HandlerError::Denied(why.into())
 }
 
-fn describe(handler: &Handler) -> String {
+fn describe(handler: &Signature) -> String {
     describe_as(handler.name, handler.access)
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Worker;
 use crate::mailbox::{Mailbox, Message};
 use crate::pulse::Doing;
-use element::{Cx, Element, ElementId, HandlerError, HandlerRef};
+use element::{Cx, Element, ElementId, HandlerError, HandlerRef, declare};
 
 impl Worker {
     /// Executes the messages of other threads; returns whether they were work, for which one stays awake.
@@ -42,7 +42,8 @@ impl Worker {
     ) -> Result<String, HandlerError> {
         let running = || HandlerError::failed("the element is running this very call");
         let begun = self.tell_call();
-        let read = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.read(cx, target.name(), param);
+        let read =
+            |instance: &mut dyn Element, cx: &mut Cx<'_>| declare::read(instance, cx, target.name(), param);
         let value = self.with_doing(element, Doing::Read, read);
         self.tell_called(begun, (element, target), false);
         value.ok_or_else(running)?
@@ -61,7 +62,8 @@ impl Worker {
         }
         let running = || HandlerError::failed("the element is running this very call");
         let begun = self.tell_call();
-        let write = |instance: &mut dyn Element, cx: &mut Cx<'_>| instance.write(cx, target.name(), value);
+        let write =
+            |instance: &mut dyn Element, cx: &mut Cx<'_>| declare::write(instance, cx, target.name(), value);
         let written = self.with_doing(element, Doing::Write, write);
         self.tell_called(begun, (element, target), true);
         written.ok_or_else(running)?

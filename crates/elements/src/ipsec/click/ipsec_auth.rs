@@ -35,14 +35,17 @@
 //! See also: RadixIPsecLookup, IPsecAES. RFC 2404, RFC 8221
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason};
+use element::swap::Count;
+use element::{Class, Cx, Element, Handler, InitCx, Reason, carries, handlers};
 use esp::click::{DIGEST_LEN, checksum};
 use packet::{Batch, Packet};
 
 use super::association::Association;
 use super::finder::Finder;
 
-const HANDLERS: &[Handler] = &[Handler::read("drops")];
+const HANDLERS: &[Handler] = handlers! { IpsecAuth:
+    read "drops" => .drops;
+};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
     Class::new(name, "1/1-2", make).processing("a/ah").handlers(HANDLERS).file(file!())
@@ -57,13 +60,13 @@ struct IpsecAuth {
     has_key: bool,
     verify: bool,
     /// Packets that were not authentic.
-    drops: u64,
+    drops: Count,
     finder: Finder,
 }
 
 impl IpsecAuth {
     fn new(has_key: bool) -> IpsecAuth {
-        IpsecAuth { has_key, verify: false, drops: 0, finder: Finder::default() }
+        IpsecAuth { has_key, verify: false, drops: Count::default(), finder: Finder::default() }
     }
 }
 
@@ -115,11 +118,7 @@ impl Element for IpsecAuth {
         })
     }
 
-    fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(self.drops.to_string())
-    }
-
-    crate::kept::keeps!(IpsecAuth: drops);
+    carries!(IpsecAuth: drops; anew has_key, verify, finder);
 }
 
 #[cfg(test)]

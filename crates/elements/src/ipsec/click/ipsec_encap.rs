@@ -25,7 +25,7 @@
 //! See also: IPEncap, FixIPSrc, RadixIPsecLookup. RFC 791
 
 use element::args::Args;
-use element::{Class, Cx, Element, InitCx};
+use element::{Class, Cx, Element, InitCx, carries};
 use packet::{Batch, anno};
 use wire::{Protocol, ipv4};
 
@@ -63,7 +63,7 @@ impl Element for IpsecEncap {
         })
     }
 
-    crate::kept::keeps!(IpsecEncap: header.id);
+    carries!(IpsecEncap: header; anew step);
 }
 
 #[cfg(test)]
