@@ -15,9 +15,7 @@ use crate::tidy::{files, read};
 const LONGEST: usize = 40;
 
 /// What crates and folders may still have: sentences that are too long, and house words. All others may have none.
-const ALLOWED: &[(&str, usize, usize)] = &[
-    ("crates/engine", 2, 13),
-];
+const ALLOWED: &[(&str, usize, usize)] = &[("crates/engine", 2, 13)];
 
 /// How far a count may lie below what is allowed before the new one is to be entered.
 const LOOSE: usize = 10;

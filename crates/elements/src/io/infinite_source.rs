@@ -35,7 +35,7 @@
 use element::Policy;
 use element::args::Args;
 use element::swap::Count;
-use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, handlers, swap};
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, carries, handlers};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::source::{PULLED, left};
@@ -239,15 +239,12 @@ impl Element for InfiniteSource {
         self.make(cx, max)
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<InfiniteSource>(old) else { return false };
-        self.count.take(&mut old.count);
-        // What happens at the end has happened.
-        if self.left() == 0 {
-            cx.unschedule();
-        }
-        true
-    }
+    // What happens at the end has happened.
+    carries!(InfiniteSource: count;
+    anew data, length, content, limit, burst, active, timestamp, stop, end_call, pushes, ended, filled;
+    then |source, cx| if source.left() == 0 {
+        cx.unschedule();
+    });
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::tools::boolean;
 use element::args::Args;
 use element::swap::Count;
 use element::{
-    Class, Cx, Element, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, handlers, parse_integer, swap,
+    Class, Cx, Element, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, carries, handlers, parse_integer,
 };
 use packet::Packet;
 
@@ -139,12 +139,7 @@ impl Element for Unqueue {
         any
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<Unqueue>(old) else { return false };
-        self.count.take(&mut old.count);
-        self.reschedule(cx);
-        true
-    }
+    carries!(Unqueue: count; anew burst, active, limit; then |unqueue, cx| unqueue.reschedule(cx));
 }
 
 /// The whole number written to handler `name`.

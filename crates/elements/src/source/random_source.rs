@@ -35,7 +35,7 @@
 
 use element::args::Args;
 use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, OpenCx, Tasks, handlers, swap};
+use element::{Class, Cx, Element, InitCx, OpenCx, Tasks, carries, handlers};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::{PULLED, left};
@@ -189,15 +189,12 @@ impl Element for RandomSource {
         self.make(cx, max)
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<RandomSource>(old) else { return false };
-        self.count.take(&mut old.count);
-        // What happens at the end has happened.
-        if left(self.limit, *self.count) == 0 {
-            cx.unschedule();
-        }
-        true
-    }
+    // What happens at the end has happened.
+    carries!(RandomSource: count;
+    anew length, limit, burst, active, timestamp, stop, end_call, pushes, ended, filled;
+    then |source, cx| if left(source.limit, *source.count) == 0 {
+        cx.unschedule();
+    });
 }
 
 #[cfg(test)]

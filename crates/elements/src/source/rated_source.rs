@@ -35,7 +35,7 @@
 
 use element::args::{Args, Bandwidth};
 use element::swap::Count;
-use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, handlers, swap};
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, carries, handlers};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::{DEFAULT_DATA, PULLED, fitted, left};
@@ -220,16 +220,12 @@ impl Element for RatedSource {
         batch
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<RatedSource>(old) else { return false };
-        self.count.take(&mut old.count);
-        self.bucket.follow(&old.bucket);
-        // What happens at the end has happened.
-        if left(self.limit, *self.count) == 0 {
-            cx.unschedule();
-        }
-        true
-    }
+    // What happens at the end has happened.
+    carries!(RatedSource: count, bucket;
+    anew data, length, content, limit, active, stop, pushes;
+    then |source, cx| if left(source.limit, *source.count) == 0 {
+        cx.unschedule();
+    });
 }
 
 #[cfg(test)]
