@@ -31,7 +31,7 @@ impl Runtime {
     /// devices, and queues once the other has released them.
     ///
     /// # Errors
-    /// All that is wrong with it; whatever was opened is closed again.
+    /// All that is wrong with it; what was opened is closed again.
     pub fn build_next(
         self: &Arc<Runtime>,
         graph: &Arc<Graph>,
@@ -195,7 +195,7 @@ fn slots(
 fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &mut Vec<Diagnostic>) {
     // Where workers share simulated time, they share the sequence of random numbers, too.
     let together = shared.runtime.upgrade().is_some_and(|p| p.common.is_some());
-    let mut random = together.then(|| workers[0].random.clone());
+    let mut random = together.then(|| workers[0].random().clone());
     for (e, element) in shared.elements.ids().zip(&graph.elements) {
         // Click tries no further than to the first that fails.
         if Policy::of_process().as_click && !errors.is_empty() {
@@ -206,16 +206,16 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
             let worker = &mut workers[*w];
             let task = place.tasks.iter().position(|t| t == w);
             if task.is_some() {
-                in_lines(|| worker.tasks.add(e));
+                in_lines(|| worker.add_task(e));
             }
-            let Some(mut instance) = worker.slots[e].take() else { continue };
+            let Some(mut instance) = worker.take_instance(e) else { continue };
             if let Some(random) = random.clone() {
-                worker.random = random;
+                *worker.random() = random;
             }
             let mut cx = InitCx::new(Cx::new(worker, e), task, place.tasks.len());
             let done = sync::lock::naming(&element.name, || in_lines(|| instance.initialize(&mut cx)));
-            worker.slots[e] = Some(instance);
-            random = random.map(|_| worker.random.clone());
+            worker.set_instance(e, Some(instance));
+            random = random.map(|_| worker.random().clone());
             if let Err(why) = done {
                 errors.push(
                     Diagnostic::error("E0401", format!("'{}' could not start: {why}", element.name))
@@ -232,7 +232,7 @@ fn initialize(graph: &Graph, shared: &Shared, workers: &mut [Worker], errors: &m
         }
     }
     if let Some(random) = random {
-        workers[0].random = random;
+        *workers[0].random() = random;
     }
 }
 
@@ -281,6 +281,6 @@ pub(crate) fn write(
 ) -> Result<(), HandlerError> {
     let target = shared.resolve(name, from)?;
     writable(&target)?;
-    workers.iter_mut().for_each(|w| w.rcu.quiescent());
+    workers.iter_mut().for_each(Worker::quiescent);
     shared.answering(&target, true).into_iter().try_for_each(|w| workers[w].write_local(&target, value))
 }

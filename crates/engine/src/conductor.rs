@@ -34,7 +34,7 @@ enum Unit {
     Timer,
     /// Run the task that is next.
     Task,
-    /// Run all tasks once, whatever their tickets.
+    /// Run all tasks once, without regard to tickets.
     EachTask,
     /// Look at descriptors, and wait so long for them.
     Wait(Duration),
@@ -75,7 +75,7 @@ struct Conductor {
 /// Whether the router is to be changed now that a round has ended.
 fn is_change_due(turns: &Turns, after_round: &mut Option<AfterRound>, due: &mut Option<Change>) -> bool {
     let Some(after_round) = after_round else { return false };
-    let shared = turns.with(0, |worker| worker.shared.clone());
+    let shared = turns.with(0, |worker| worker.shared().clone());
     *due = shared.and_then(|shared| after_round(&shared));
     due.is_some()
 }
@@ -83,12 +83,12 @@ fn is_change_due(turns: &Turns, after_round: &mut Option<AfterRound>, due: &mut 
 /// Runs all workers of a router until it stops or nothing can happen any more.
 pub(crate) fn run(workers: &mut Vec<Worker>, common: &Common, after_round: Option<AfterRound>) {
     let before = crate::clock::thread_cpu_ns();
-    let now = workers.iter_mut().map(|w| w.clock.now()).max().unwrap_or(0);
-    let Some(random) = workers.first().map(|w| w.random.clone()) else { return };
+    let now = workers.iter_mut().map(|w| w.clock().now()).max().unwrap_or(0);
+    let Some(random) = workers.first_mut().map(|w| w.random().clone()) else { return };
     let count = workers.len();
     let turns = Arc::new(Turns::new(workers.drain(..), common));
     for w in 0..count {
-        turns.with(w, |worker| worker.turns = Some(turns.clone()));
+        turns.with(w, |worker| worker.set_turns(Some(turns.clone())));
     }
     let phase = Phase::Drain(0);
     let mut conductor = Conductor {
@@ -108,13 +108,13 @@ pub(crate) fn run(workers: &mut Vec<Worker>, common: &Common, after_round: Optio
     }
     for w in 0..count {
         if let Some(mut worker) = turns.take(w) {
-            worker.turns = None;
+            worker.set_turns(None);
             workers.push(*worker);
         }
     }
     if let Some(first) = workers.first_mut() {
-        first.random = conductor.random;
-        first.cpu_ns += crate::clock::thread_cpu_ns().saturating_sub(before);
+        *first.random() = conductor.random;
+        first.add_cpu_ns(crate::clock::thread_cpu_ns().saturating_sub(before));
     }
 }
 
@@ -140,7 +140,7 @@ impl Conductor {
                     Some((w, at, number)) if at <= self.now && number <= self.mark => {
                         return Some((w, Unit::Timer));
                     }
-                    _ => self.phase = Phase::Tasks(self.sum(|w| w.tasks.scheduled())),
+                    _ => self.phase = Phase::Tasks(self.sum(|w| w.scheduled())),
                 },
                 Phase::Tasks(left) => match self.next_task() {
                     _ if self.is_stopped() => self.phase = Phase::End(0),
@@ -183,7 +183,7 @@ impl Conductor {
             }
             Phase::Rest if std::mem::take(&mut self.worked) => {
                 for w in 0..count {
-                    self.turns.with(w, |worker| worker.rcu.quiescent());
+                    self.turns.with(w, |worker| worker.quiescent());
                 }
                 self.phase = Phase::Mail(0);
             }
@@ -220,12 +220,12 @@ impl Conductor {
     /// Lets a worker run a unit.
     fn run(&mut self, w: usize, unit: Unit) {
         let Some(mut worker) = self.turns.take(w) else { return };
-        std::mem::swap(&mut worker.random, &mut self.random);
-        worker.clock.advance_to(self.now);
-        worker.rcu.quiescent();
+        std::mem::swap(worker.random(), &mut self.random);
+        worker.clock().advance_to(self.now);
+        worker.quiescent();
         match unit {
             Unit::Timer => {
-                if worker.run_due_timer() == Some(Target::Router) && worker.shared.is_stopped() {
+                if worker.run_due_timer() == Some(Target::Router) && worker.shared().is_stopped() {
                     // The time is up: nothing else that is due now comes to pass.
                     self.phase = Phase::End(0);
                 }
@@ -238,18 +238,18 @@ impl Conductor {
             Unit::EachTask => self.worked |= worker.run_each_task(),
             Unit::Wait(time) => self.worked |= worker.wait(time),
             Unit::End => {
-                worker.shared.mailboxes[w].set_open(false);
+                worker.shared().mailboxes[w].set_open(false);
                 worker.serve();
                 worker.refuse_halt();
             }
         }
-        std::mem::swap(&mut worker.random, &mut self.random);
+        std::mem::swap(worker.random(), &mut self.random);
         self.turns.put(worker);
     }
 
     /// Lets another thread change the router, which asks the workers to park.
     fn change(&mut self) {
-        let runtime = self.turns.with(0, |worker| worker.shared.runtime.upgrade()).flatten();
+        let runtime = self.turns.with(0, |worker| worker.shared().runtime.upgrade()).flatten();
         let Some((change, runtime)) = self.due.take().zip(runtime) else { return };
         std::thread::scope(|scope| {
             let thread = scope.spawn(move || change(&Control::new(runtime)));
@@ -264,7 +264,7 @@ impl Conductor {
     }
 
     fn wants_halt(&self) -> bool {
-        self.all(|w| w.halt.is_some().then_some(())).next().is_some()
+        self.all(|w| w.is_to_halt().then_some(())).next().is_some()
     }
 
     /// [`Worker::park`] for all workers together, as they are on one thread: they come, hand over and go on.
@@ -273,7 +273,7 @@ impl Conductor {
         let Some(halts) = self.gather_halts() else { return };
         self.phase = Phase::Drain(0);
         for (w, halt) in halts.iter().enumerate() {
-            // They are told to hand over all at once, and answer each other until then.
+            // The order to hand over comes to all at once, and they answer each other until then.
             let order = loop {
                 match halt.orders.try_recv() {
                     Err(TryRecvError::Empty) if w == 0 => self.serve_parked(),
@@ -295,11 +295,11 @@ impl Conductor {
                 }
             };
             if let Ok(Order::Become(mut new)) = order {
-                new.turns = Some(self.turns.clone());
+                new.set_turns(Some(self.turns.clone()));
                 self.turns.put(new);
             } else {
                 // The thread that swaps has panicked, and this worker has nothing left to do.
-                self.turns.with(w, |placeholder| placeholder.shared.stop());
+                self.turns.with(w, |placeholder| placeholder.shared().stop());
             }
         }
     }
@@ -309,7 +309,7 @@ impl Conductor {
         let mut halts: Vec<Option<Halt>> = (0..self.count).map(|_| None).collect();
         loop {
             for (w, known) in halts.iter_mut().enumerate().filter(|(_, known)| known.is_none()) {
-                *known = self.turns.with(w, |worker| worker.halt.take()).flatten();
+                *known = self.turns.with(w, |worker| worker.take_halt()).flatten();
                 if let Some(halt) = known {
                     let _ = halt.here.send(Some(Instant::now()));
                 }
@@ -333,13 +333,13 @@ impl Conductor {
     /// A moment in which no worker holds up others.
     fn pause(&self) {
         for w in 0..self.count {
-            self.turns.with(w, |worker| worker.rcu.quiescent());
+            self.turns.with(w, |worker| worker.quiescent());
         }
         std::thread::sleep(LOOK_EVERY);
     }
 
     fn has_mail(&self, w: usize) -> bool {
-        self.turns.with(w, |worker| worker.shared.mailboxes[w].has_mail()).unwrap_or(false)
+        self.turns.with(w, |worker| worker.shared().mailboxes[w].has_mail()).unwrap_or(false)
     }
 
     fn watches(&self, w: usize) -> bool {
@@ -347,7 +347,7 @@ impl Conductor {
     }
 
     fn is_stopped(&self) -> bool {
-        self.turns.with(0, |worker| worker.shared.is_stopped()).unwrap_or(true)
+        self.turns.with(0, |worker| worker.shared().is_stopped()).unwrap_or(true)
     }
 
     fn all<R>(&self, f: impl Fn(&mut Worker) -> Option<R>) -> impl Iterator<Item = (R, usize)> {
@@ -359,16 +359,16 @@ impl Conductor {
     }
 
     fn next_timer(&self) -> Option<(usize, Nanos, u64)> {
-        self.all(|w| w.timers.next()).min().map(|((at, number), w)| (w, at, number))
+        self.all(|w| w.next_timer()).min().map(|((at, number), w)| (w, at, number))
     }
 
     fn next_task(&self) -> Option<usize> {
-        self.all(|w| w.tasks.peek()).min().map(|(_, w)| w)
+        self.all(|w| w.peek_task()).min().map(|(_, w)| w)
     }
 
     /// Whether tasks get unequal shares.
     fn is_uneven(&self) -> bool {
-        let least = self.all(|w| w.tasks.tickets()).map(|(t, _)| t.0).min();
-        least != self.all(|w| w.tasks.tickets()).map(|(t, _)| t.1).max()
+        let least = self.all(|w| w.tickets()).map(|(t, _)| t.0).min();
+        least != self.all(|w| w.tickets()).map(|(t, _)| t.1).max()
     }
 }

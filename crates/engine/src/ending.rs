@@ -35,7 +35,7 @@ const GRACE: u32 = 20;
 const GRACE_UNSERVED: u32 = 100;
 /// Elements that are named of those that a worker leaves behind.
 const NAMED: usize = 12;
-/// How long after its time a run is ended by whoever waits for it.
+/// How long after its time a run is ended by the thread that waits for it.
 const OVERDUE: Duration = Duration::from_millis(500);
 
 /// Workers on a thread: one, or on simulated time all together.
@@ -74,7 +74,7 @@ pub(crate) fn run(runtime: &Arc<Runtime>, workers: Vec<Worker>, cores: &[usize])
     let (tell, ends) = channel();
     let (mut parties, mut ended) = (Vec::new(), Ended::default());
     for group in groups {
-        let indices: Vec<usize> = group.iter().map(|w| w.index).collect();
+        let indices: Vec<usize> = group.iter().map(|w| w.index()).collect();
         let core = (!cores.is_empty()).then(|| cores[indices[0] % cores.len()]);
         let (runtime, end) = (runtime.clone(), Ends(tell.clone(), parties.len()));
         // A thread that cannot be had must not take its worker along.
@@ -93,9 +93,9 @@ pub(crate) fn run(runtime: &Arc<Runtime>, workers: Vec<Worker>, cores: &[usize])
                 parties.push(Party { workers: indices, thread: Some(thread), used });
             }
             Err(why) => {
-                group[0].shared.print(&format!("cannot start a worker thread: {why}"));
-                group[0].shared.stop();
-                ended.workers.extend(group.into_iter().map(|w| (w.index, w)));
+                group[0].shared().print(&format!("cannot start a worker thread: {why}"));
+                group[0].shared().stop();
+                ended.workers.extend(group.into_iter().map(|w| (w.index(), w)));
             }
         }
     }
@@ -125,7 +125,7 @@ fn wait(runtime: &Runtime, parties: &mut [Party], ends: &Receiver<usize>, ended:
             Ok(party) => {
                 // Joining waits for the thread's local data, too, so that the frames that it kept are back and counted.
                 match parties[party].thread.take().map(JoinHandle::join) {
-                    Some(Ok(group)) => ended.workers.extend(group.into_iter().map(|w| (w.index, w))),
+                    Some(Ok(group)) => ended.workers.extend(group.into_iter().map(|w| (w.index(), w))),
                     Some(Err(panic)) => ended.panic = Some(panic),
                     None => {}
                 }

@@ -130,7 +130,7 @@ impl Halted {
         }
         let mut workers: Vec<Worker> =
             self.orders.iter().filter_map(|_| self.selves.recv().ok()).map(|w| *w).collect();
-        workers.sort_by_key(|w| w.index);
+        workers.sort_by_key(|w| w.index());
         debug_assert_eq!(workers.len(), self.orders.len());
         Ok((workers, since.ok_or(HaltError::Stopped)?))
     }

@@ -30,6 +30,7 @@ mod locked;
 mod locks;
 mod mailbox;
 pub mod mutex;
+pub mod observer;
 mod placer;
 mod plan;
 mod planned;
@@ -47,7 +48,6 @@ mod signals;
 pub mod stall;
 pub mod stats;
 pub mod watch;
-pub mod witness;
 mod worker;
 
 pub use account::Unaccounted;

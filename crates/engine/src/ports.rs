@@ -40,6 +40,12 @@ impl PortTable {
         (at < range.end).then_some(at)
     }
 
+    /// The ports of an element.
+    #[inline]
+    pub(crate) fn edges_of(&self, element: ElementId) -> &[Edge] {
+        &self.edges[self.range(element)]
+    }
+
     #[inline]
     pub(crate) fn count(&self, element: ElementId) -> usize {
         self.range(element).len()

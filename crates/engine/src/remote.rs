@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use crate::clock::Clock;
 use crate::mailbox::ASK_AGAIN;
 use crate::mutex::lock;
+use crate::observer::{Observer, Wants};
 use crate::report::Report;
 use crate::runtime::Runtime;
-use crate::shared::{ALARM_TIMER, Shared, not_reconfigurable, readable, writable};
-use crate::witness::{Wants, Witness};
+use crate::shared::{Shared, not_reconfigurable, readable, writable};
 use crate::worker::{Begun, Worker};
 use element::known::HOTCONFIG;
-use element::{Access, ElementId, HandlerError, HandlerRef, Handlers, Llrpc, Remote, Target};
+use element::{Access, ElementId, HandlerError, HandlerRef, Handlers, Llrpc, Remote};
 
 /// What a write to `hotconfig` does: takes the text of a configuration and swaps it in. It calls its last argument once when
 /// all that can go wrong has gone well and only the exchange itself is left, and answers what was done, or why nothing was.
@@ -57,7 +57,7 @@ pub(crate) enum Missed {
 /// Finds a handler in a configuration.
 type Find<'a> = dyn Fn(&Shared) -> Result<HandlerRef, HandlerError> + 'a;
 
-/// What a message costs a worker beside what it does.
+/// What a message costs a worker, besides its task.
 const FOR_THE_MESSAGE: Duration = Duration::from_micros(2);
 
 /// A handler of the element of this full name.
@@ -78,10 +78,10 @@ pub(crate) struct Asked<R> {
 fn deliver(shared: &Arc<Shared>, signal: i32, (element, worker): (ElementId, usize)) {
     let meant = shared.clone();
     shared.mailboxes[worker].post_unhurried(Box::new(move |w: &mut Worker| {
-        if Arc::ptr_eq(&meant, &w.shared) {
+        if Arc::ptr_eq(&meant, w.shared()) {
             w.with(element, |instance, cx| instance.signal(cx, signal));
-        } else if Arc::ptr_eq(&meant.lineage, &w.shared.lineage) {
-            let now = w.shared.clone();
+        } else if Arc::ptr_eq(&meant.lineage, &w.shared().lineage) {
+            let now = w.shared().clone();
             let takers = now.signals.takers(signal);
             takers.into_iter().filter(|t| t.0 == element).for_each(|taker| deliver(&now, signal, taker));
         }
@@ -105,7 +105,7 @@ impl Control {
             return Some(self.runtime.clock.clone());
         }
         let (tx, rx) = std::sync::mpsc::channel();
-        let posted = self.runtime.mailboxes[0].post(Box::new(move |w| drop(tx.send(w.clock.clone()))));
+        let posted = self.runtime.mailboxes[0].post(Box::new(move |w| drop(tx.send(w.clock().clone()))));
         if posted { rx.recv().ok() } else { None }
     }
 
@@ -196,17 +196,13 @@ impl Control {
     /// alarm; a later one replaces it. Returns whether the router runs.
     pub fn set_alarm(&self, after: Duration, ring: Box<dyn FnOnce() + Send>) -> bool {
         *lock(&self.runtime.alarm) = Some(ring);
-        self.runtime.mailboxes[0].post(Box::new(move |w: &mut Worker| {
-            let at = w.clock.now().saturating_add(after.as_nanos() as u64);
-            w.timers.set(Target::Router, ALARM_TIMER, at);
-        }))
+        self.runtime.mailboxes[0].post(Box::new(move |w: &mut Worker| w.set_alarm(after)))
     }
 
     /// Takes the alarm back; false when none was set, or it has rung.
     pub fn clear_alarm(&self) -> bool {
         let had = lock(&self.runtime.alarm).take().is_some();
-        self.runtime.mailboxes[0]
-            .post(Box::new(|w: &mut Worker| w.timers.clear(Target::Router, ALARM_TIMER)));
+        self.runtime.mailboxes[0].post(Box::new(Worker::clear_alarm));
         had
     }
 
@@ -326,28 +322,28 @@ impl Control {
         }
     }
 
-    /// Calls witnesses to all workers of this configuration, under a key by which they are dismissed again. Returns the workers that could
+    /// Adds observers to all workers of this configuration, under a key by which they are dismissed again. Returns the workers that could
     /// not be asked, which are stuck, with the reason; they see nothing.
     ///
     /// # Errors
     /// [`Gone`]; then no worker has any of them.
-    pub fn call_witnesses(
+    pub fn add_observers(
         &self,
         shared: &Arc<Shared>,
         key: u64,
         wants: &Wants,
-        witness: &dyn Fn() -> Box<dyn Witness>,
+        observer: &dyn Fn() -> Box<dyn Observer>,
     ) -> Result<Vec<String>, Gone> {
         let mut stuck = Vec::new();
         for w in 0..shared.workers() {
-            let (wants, witness) = (wants.clone(), witness());
-            match self.on_worker(shared, w, move |worker| worker.call_witness(key, wants, witness)) {
+            let (wants, observer) = (wants.clone(), observer());
+            match self.on_worker(shared, w, move |worker| worker.add_observer(key, wants, observer)) {
                 Ok(()) => {}
                 Err(Missed::Stalled(why)) => stuck.push(why),
                 Err(Missed::Stopped) => return Err(Gone::Stopped),
                 // What took its place has none of them; others may still have.
                 Err(Missed::Replaced) => {
-                    self.dismiss_witnesses(shared, key);
+                    self.remove_observers(shared, key);
                     return Err(Gone::Replaced);
                 }
             }
@@ -355,18 +351,18 @@ impl Control {
         Ok(stuck)
     }
 
-    /// Sends the witnesses of a key away.
-    pub fn dismiss_witnesses(&self, shared: &Arc<Shared>, key: u64) {
+    /// Removes the observers of a key.
+    pub fn remove_observers(&self, shared: &Arc<Shared>, key: u64) {
         for w in 0..shared.workers() {
-            let _ = self.on_worker(shared, w, move |worker| worker.dismiss_witness(key));
+            let _ = self.on_worker(shared, w, move |worker| worker.remove_observers(key));
         }
     }
 
-    /// The same without waiting until they have gone: for who no longer looks at what they see.
-    pub fn let_witnesses_go(&self, shared: &Arc<Shared>, key: u64) {
+    /// The same without waiting until they have gone: for callers that no longer read what they see.
+    pub fn remove_observers_later(&self, shared: &Arc<Shared>, key: u64) {
         for w in 0..shared.workers() {
-            // Nobody is left to be told that the router has stopped, or another configuration has come.
-            let _ = self.post(shared, w, move |worker| worker.dismiss_witness(key));
+            // Nobody is left who would hear that the router has stopped, or another configuration has come.
+            let _ = self.post(shared, w, move |worker| worker.remove_observers(key));
         }
     }
 
@@ -397,7 +393,7 @@ impl Control {
                 return;
             }
             let answer =
-                if Arc::ptr_eq(&meant, &worker.shared) { Ok(f(worker)) } else { Err(Missed::Replaced) };
+                if Arc::ptr_eq(&meant, worker.shared()) { Ok(f(worker)) } else { Err(Missed::Replaced) };
             let _ = tx.send(answer);
         });
         let posted = self.runtime.mailboxes[w].post_unhurried(message);

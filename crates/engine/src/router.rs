@@ -20,14 +20,14 @@ use crate::clock::Clock;
 use crate::ending;
 use crate::fuse::{self, FusedChain};
 use crate::mutex::lock;
+use crate::observer::{Observer, Wants};
 use crate::placer::AfterRound;
 use crate::remote::Control;
 use crate::report::Report;
 use crate::runtime::{Options, Runtime};
-use crate::shared::{BIG_LOCK, END_TIMER, Shared, readable};
-use crate::witness::{Wants, Witness};
+use crate::shared::{BIG_LOCK, Shared, readable};
 use crate::worker::{Turn, TurnPlace, Worker};
-use element::{HandlerError, Registry, Target};
+use element::{HandlerError, Registry};
 
 /// What runs along with the workers, on a thread of its own, until the other end of the receiver is gone. It is given the cores that
 /// workers are pinned to.
@@ -48,7 +48,7 @@ impl Router {
     /// Checks a configuration, opens what it names, makes the instances and initialises them.
     ///
     /// # Errors
-    /// All that is wrong, each at its place in the configuration; whatever was opened is closed again.
+    /// All that is wrong, each at its place in the configuration; what was opened is closed again.
     pub fn build(graph: &Graph, registry: &Registry, options: Options) -> Result<Router, Vec<Diagnostic>> {
         Router::build_shared(&Arc::new(graph.clone()), registry, options)
     }
@@ -63,7 +63,7 @@ impl Router {
         mut options: Options,
     ) -> Result<Router, Vec<Diagnostic>> {
         let cores = std::mem::take(&mut options.cores);
-        // What workers write to or read all the time must not lie beside what others write to.
+        // What workers write to or read all the time must not share lines with what others write to.
         let runtime = in_lines(|| Arc::new(Runtime::new(registry, options)));
         let (shared, mut workers) = runtime.construct(graph, None, &runtime.clock)?;
         workers.iter_mut().for_each(|w| in_lines(|| w.fuse(registry)));
@@ -102,7 +102,7 @@ impl Router {
     /// Changes the router while it does not run: its workers may be replaced by others, of the configuration that is the current one
     /// then. The clock is the workers'.
     pub fn change<R>(&mut self, f: impl FnOnce(&Arc<Runtime>, &Clock, &mut Vec<Worker>) -> R) -> R {
-        let clock = self.workers[0].clock.clone();
+        let clock = self.workers[0].clock().clone();
         let done = f(&self.runtime, &clock, &mut self.workers);
         self.shared = Some(self.runtime.current());
         done
@@ -159,7 +159,7 @@ impl Router {
         if !self.left.is_empty() {
             let shared = self.runtime.current();
             for placeholder in self.runtime.placeholders(&shared, true) {
-                ended.workers.entry(placeholder.index).or_insert(placeholder);
+                ended.workers.entry(placeholder.index()).or_insert(placeholder);
             }
         }
         self.workers = ended.workers.into_values().collect();
@@ -196,17 +196,17 @@ impl Router {
             .big_lock
             .get_or_init(|| sync::lock::naming(BIG_LOCK, || Arc::new(AdaptiveLock::new(()))))
             .clone();
-        self.workers.iter_mut().for_each(|w| w.big_lock = Some(lock.clone()));
+        self.workers.iter_mut().for_each(|w| w.set_big_lock(lock.clone()));
     }
 
-    /// Calls witnesses to all workers before they run; [`Control::call_witnesses`] does it while they run.
-    pub fn call_witnesses(&mut self, key: u64, wants: &Wants, witness: &dyn Fn() -> Box<dyn Witness>) {
-        self.workers.iter_mut().for_each(|w| w.call_witness(key, wants.clone(), witness()));
+    /// Adds observers to all workers before they run; [`Control::add_observers`] does it while they run.
+    pub fn add_observers(&mut self, key: u64, wants: &Wants, observer: &dyn Fn() -> Box<dyn Observer>) {
+        self.workers.iter_mut().for_each(|w| w.add_observer(key, wants.clone(), observer()));
     }
 
     /// From now on no worker sleeps for want of work: for measurements with devices that wake nobody.
     pub fn stay_awake(&mut self) {
-        self.workers.iter_mut().for_each(|w| w.awake = true);
+        self.workers.iter_mut().for_each(Worker::stay_awake);
     }
 
     /// From now on workers go through their rounds one after the other, each on its core, and never sleep: for measurements of what it
@@ -214,7 +214,7 @@ impl Router {
     /// place of this one's first worker among `of` in all.
     pub fn take_turns(&mut self, turn: &Turn, first: usize, of: usize) {
         for (i, worker) in self.workers.iter_mut().enumerate() {
-            worker.turn = Some(TurnPlace { turn: turn.clone(), place: first + i, of });
+            worker.set_turn(TurnPlace { turn: turn.clone(), place: first + i, of });
         }
         self.stay_awake();
     }
@@ -261,13 +261,10 @@ impl Router {
     /// Stops the router when it has run for `limit` from now, by its own clock, simulated or real.
     pub fn stop_after(&mut self, limit: Duration) {
         let worker = &mut self.workers[0];
-        // It may remember a time from its last run.
-        worker.clock.expire();
-        let at = worker.clock.now().saturating_add(limit.as_nanos() as u64);
-        if !worker.clock.is_simulated() {
+        worker.stop_after(limit);
+        if !worker.clock().is_simulated() {
             *lock(&self.runtime.ends_at) = Instant::now().checked_add(limit);
         }
-        worker.timers.set(Target::Router, END_TIMER, at);
     }
 
     /// Lets a stopped router run again.
@@ -277,7 +274,7 @@ impl Router {
 
     /// Processor time of each worker while the router ran, in nanoseconds.
     pub fn cpu_ns(&self) -> Vec<u64> {
-        self.workers.iter().map(|w| w.cpu_ns).collect()
+        self.workers.iter().map(Worker::cpu_ns).collect()
     }
 
     /// Counters of the router as it stands, worker by worker.

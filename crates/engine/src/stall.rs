@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rounds that take too long, for who waits for one: which worker, where it was, with which packets in hand.
 //!
-//! A round is what a worker does between two looks at its messages, timers and tasks; nothing else is done on the worker meanwhile. While a
-//! [`Witness`](crate::witness::Witness) wants rounds above a bound, its worker takes the time of each step of a round: a batch in an element (or
+//! A round is what a worker does between two looks at its messages, timers and tasks; nothing else is done on the worker meanwhile. While an
+//! [`Observer`](crate::observer::Observer) wants rounds above a bound, its worker takes the time of each step of a round: a batch in an element (or
 //! in a pass over several), the task, timer, descriptor or call of an element. It remembers the longest with the heads of the first packets that
-//! came to it, and tells when a round that took too long has ended. A round that does not end is seen from outside ([`Standing`]).
+//! came to it, and reports a round that took too long when it has ended. A round that does not end is seen from outside ([`Standing`]).
 //!
 //! Sleep is no part of a round, nor is the wait for a lock around all processing or for a turn. What the kernel does with the worker's
 //! processor meanwhile is part of it: the packets wait as long. Only in a round without packets has nobody waited: no task, timer or descriptor
@@ -183,7 +183,7 @@ impl Stopwatch {
         (counts > self.bound).then_some(counts)
     }
 
-    /// The round has ended, in which there was work or not: what is to be told if it took too long. `now` is a clock to ask for nanoseconds since
+    /// The round has ended, in which there was work or not: what is to be reported if it took too long. `now` is a clock to ask for nanoseconds since
     /// the epoch.
     pub(crate) fn end(
         &mut self,

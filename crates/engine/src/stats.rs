@@ -41,7 +41,7 @@ pub struct WorkerSample {
     pub calls: IndexVec<ElementId, TaskStats>,
     /// Drops, where there are any: by element.
     pub drops: Vec<(ElementId, Reason, u64)>,
-    /// What elements tell.
+    /// What elements report.
     pub stats: Vec<(ElementId, &'static Stat, u64)>,
 }
 
@@ -85,11 +85,11 @@ impl Samples {
             let mut asked = Vec::with_capacity(self.workers.len());
             for w in 0..self.workers.len() {
                 let mut sample = self.spare.pop().unwrap_or_default();
-                let tell = move |worker: &mut Worker| {
-                    worker.tell_stats(&mut sample);
+                let answer = move |worker: &mut Worker| {
+                    copy_counters(worker, &mut sample);
                     sample
                 };
-                asked.push(control.post(&shared, w, tell));
+                asked.push(control.post(&shared, w, answer));
             }
             for (w, asked) in asked.into_iter().enumerate() {
                 match asked.and_then(|asked| control.answer(w, &asked)) {
@@ -135,31 +135,30 @@ impl Control {
     }
 }
 
-impl Worker {
-    /// Copies this worker's counters.
-    fn tell_stats(&mut self, into: &mut WorkerSample) {
-        // A worker without work that were kept awake by this would spin a while each time.
-        self.only_told = true;
-        into.cycles_at = sync::tsc();
-        into.outputs.clear();
-        into.drops.clear();
-        into.stats.clear();
-        into.cost.clone_from(&self.cycles);
-        into.pulls.clone_from(&self.pulls);
-        into.tasks.clone_from(&self.task_stats);
-        into.calls.clone_from(&self.call_stats);
-        let shared = self.shared.clone();
-        for (element, info) in shared.elements.iter_enumerated() {
-            into.outputs.extend(first_ids(info.outputs().len()).map(|port| self.output_stats(element, port)));
-            into.drops.extend(self.drops(element).iter().map(|(reason, n)| (element, reason, n)));
-            let Some(instance) = &self.slots[element] else { continue };
-            let mut put = |stat: &'static Stat, value| into.stats.push((element, stat, value));
-            // What is behind a lock tells all it has to tell itself, if it is free.
-            if info.place.mode != Mode::Locked {
-                put(&HELD, instance.held() as u64);
-            }
-            instance.stats(&mut put);
+/// Copies a worker's counters.
+fn copy_counters(worker: &mut Worker, into: &mut WorkerSample) {
+    // A worker without work that were kept awake by this would spin a while each time.
+    worker.only_asked();
+    into.cycles_at = sync::tsc();
+    into.outputs.clear();
+    into.drops.clear();
+    into.stats.clear();
+    let costs = worker.costs();
+    into.cost.clone_from(costs.cycles());
+    into.pulls.clone_from(costs.pulls());
+    into.tasks.clone_from(costs.tasks());
+    into.calls.clone_from(costs.calls());
+    for (element, info) in worker.shared().elements.iter_enumerated() {
+        let ports = first_ids(info.outputs().len());
+        into.outputs.extend(ports.map(|port| worker.output_stats(element, port)));
+        into.drops.extend(worker.drops(element).iter().map(|(reason, n)| (element, reason, n)));
+        let Some(instance) = worker.instance(element) else { continue };
+        let mut put = |stat: &'static Stat, value| into.stats.push((element, stat, value));
+        // What is behind a lock reports all it has to report itself, if it is free.
+        if info.place.mode != Mode::Locked {
+            put(&HELD, instance.held() as u64);
         }
-        into.took_cycles = sync::tsc().saturating_sub(into.cycles_at);
+        instance.stats(&mut put);
     }
+    into.took_cycles = sync::tsc().saturating_sub(into.cycles_at);
 }

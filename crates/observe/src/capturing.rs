@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use engine::witness::{Sight, Wants, What, Witness};
+use engine::observer::{Observation, Observer, Wants, What};
 use engine::{ElementId, IndexVec, Reason, Reasons, Shared};
 use packet::Packet;
 use profile::clock::ghz;
@@ -20,13 +20,13 @@ use super::session::{Kind, Picture, Seen};
 
 /// Places at which packets are captured, at most; more elements and ports than this are not named on a line.
 const MOST_SLOTS: usize = 4096;
-/// A sight that only says what became of a packet that was captured.
+/// An observation that only says what became of a packet that was captured.
 const NO_SLOT: usize = usize::MAX;
 
 /// An input (or else output) of an element.
 type Tap = (bool, ElementId, usize);
 
-/// What the witnesses of a session have in common.
+/// What the observers of a session have in common.
 struct Common {
     /// Packets that are still to be captured.
     left: AtomicU64,
@@ -102,8 +102,8 @@ struct Capturer {
 }
 
 impl Capturer {
-    fn capture(&self, sight: &Sight<'_>, slot: usize, packet: &Packet) {
-        if self.common.is_over(sight.at) || !self.filters.accepts(packet) {
+    fn capture(&self, observation: &Observation<'_>, slot: usize, packet: &Packet) {
+        if self.common.is_over(observation.at) || !self.filters.accepts(packet) {
             return;
         }
         if !self.common.take() {
@@ -113,46 +113,47 @@ impl Capturer {
         let data = packet.data();
         let bytes = data[..data.len().min(self.snap)].to_vec();
         let picture = Picture::Bytes(bytes, data.len(), first(packet) == First::Ip);
-        if self.seen.try_send(Seen { slot, ..Seen::of(sight, picture) }).is_err() {
+        if self.seen.try_send(Seen { slot, ..Seen::of(observation, picture) }).is_err() {
             self.common.lost[slot].fetch_add(1, Relaxed);
             self.common.give_back(1);
         }
     }
 }
 
-impl Witness for Capturer {
+impl Observer for Capturer {
     fn pick(&mut self, _: &Packet) -> u8 {
         0
     }
 
-    fn see(&mut self, sight: &Sight<'_>) {
-        let taps: [Option<Tap>; 2] = match sight.what {
-            What::Input { port } => [Some((true, sight.element, port)), None],
+    fn see(&mut self, observation: &Observation<'_>) {
+        let taps: [Option<Tap>; 2] = match observation.what {
+            What::Input { port } => [Some((true, observation.element, port)), None],
             What::Output { port, to, pulled, .. } => {
                 let fetched = pulled.then_some((true, to.element, to.port));
-                [Some((false, sight.element, port)), fetched]
+                [Some((false, observation.element, port)), fetched]
             }
             What::Dropped(reason) => {
-                if let (Some(packet), true) = (sight.packet, self.drops.has(reason)) {
-                    self.capture(sight, 0, packet);
+                if let (Some(packet), true) = (observation.packet, self.drops.has(reason)) {
+                    self.capture(observation, 0, packet);
                 }
-                if self.told.get(sight.element).copied().unwrap_or(false) {
+                if self.told.get(observation.element).copied().unwrap_or(false) {
                     // Should it be lost, the packet has no comment.
-                    let _ = self.seen.try_send(Seen { slot: NO_SLOT, ..Seen::of(sight, Picture::None) });
+                    let _ =
+                        self.seen.try_send(Seen { slot: NO_SLOT, ..Seen::of(observation, Picture::None) });
                 }
                 return;
             }
             What::Lost(reason, n) if self.drops.has(reason) => {
-                if !self.common.is_over(sight.at) && self.common.left.load(Relaxed) > 0 {
+                if !self.common.is_over(observation.at) && self.common.left.load(Relaxed) > 0 {
                     self.common.unseen.fetch_add(n, Relaxed);
                 }
                 return;
             }
             _ => return,
         };
-        let Some(packet) = sight.packet else { return };
+        let Some(packet) = observation.packet else { return };
         for slot in taps.into_iter().flatten().filter_map(|tap| self.taps.get(&tap)) {
-            self.capture(sight, *slot, packet);
+            self.capture(observation, *slot, packet);
         }
     }
 }
@@ -273,7 +274,7 @@ impl Kind for Capturing {
         Ok(wants)
     }
 
-    fn witness(&self, seen: SyncSender<Seen>) -> Box<dyn Witness> {
+    fn observer(&self, seen: SyncSender<Seen>) -> Box<dyn Observer> {
         Box::new(Capturer {
             taps: self.taps.clone(),
             told: self.told.clone(),
@@ -388,7 +389,7 @@ mod tests {
         let mut capturer = Capturer { taps, told, drops, filters, snap: 64, common: common.clone(), seen };
         let packet = Packet::copy_of(&[0; 60]).expect("a packet");
         for at in (0..packets).map(|n| n * 10) {
-            capturer.see(&Sight {
+            capturer.see(&Observation {
                 at,
                 wall_ns: at,
                 worker: 0,

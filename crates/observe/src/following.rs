@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 
-use engine::witness::{Entry, Sight, Wants, What, Witness};
+use engine::observer::{Entry, Observation, Observer, Wants, What};
 use engine::{ElementId, GraphEnd, Shared};
 use packet::Packet;
 
@@ -22,9 +22,9 @@ struct Follower {
     seen: SyncSender<Seen>,
 }
 
-/// What a session's witnesses have in common.
+/// What a session's observers have in common.
 struct Common {
-    /// All workers have their witness: a packet that is picked will be seen wherever it goes.
+    /// All workers have their observer: a packet that is picked will be seen wherever it goes.
     open: AtomicBool,
     /// Packets that are still to be picked.
     left: AtomicI64,
@@ -34,7 +34,7 @@ struct Common {
     passed_over: AtomicU64,
 }
 
-impl Witness for Follower {
+impl Observer for Follower {
     fn pick(&mut self, packet: &Packet) -> u8 {
         if Numbers::are_some_left() {
             Numbers::meet(0, packet.id(), false);
@@ -56,12 +56,12 @@ impl Witness for Follower {
         number
     }
 
-    fn see(&mut self, sight: &Sight<'_>) {
-        let mine = self.common.numbers.has(sight.number);
-        if !mine && sight.number != 0 && Numbers::are_some_left() {
-            meet_stray(sight);
+    fn see(&mut self, observation: &Observation<'_>) {
+        let mine = self.common.numbers.has(observation.number);
+        if !mine && observation.number != 0 && Numbers::are_some_left() {
+            meet_stray(observation);
         }
-        if mine && self.seen.try_send(Seen::whole(sight)).is_err() {
+        if mine && self.seen.try_send(Seen::whole(observation)).is_err() {
             self.common.lost.fetch_add(1, Relaxed);
         }
     }
@@ -69,11 +69,11 @@ impl Witness for Follower {
 
 /// A packet that somebody followed before is seen again, or comes to its end.
 #[cold]
-fn meet_stray(sight: &Sight<'_>) {
-    match sight.what {
-        What::Input { .. } | What::Output { .. } => Numbers::meet(sight.number, sight.id, false),
+fn meet_stray(observation: &Observation<'_>) {
+    match observation.what {
+        What::Input { .. } | What::Output { .. } => Numbers::meet(observation.number, observation.id, false),
         What::Dropped(_) | What::Replaced | What::Taken | What::Unknown => {
-            Numbers::meet(sight.number, sight.id, true);
+            Numbers::meet(observation.number, observation.id, true);
         }
         // This may be told late, when others have brought it to its end.
         What::Held | What::Lost(..) => {}
@@ -119,7 +119,7 @@ impl Kind for Following {
         Ok(Wants { follow: Some(follow), ..Wants::default() })
     }
 
-    fn witness(&self, seen: SyncSender<Seen>) -> Box<dyn Witness> {
+    fn observer(&self, seen: SyncSender<Seen>) -> Box<dyn Observer> {
         Box::new(Follower { filters: self.filters.clone(), common: self.common.clone(), seen })
     }
 
@@ -202,7 +202,7 @@ fn named(argument: &str) -> Option<&str> {
     }
 }
 
-/// Turns sights into lines.
+/// Turns observations into lines.
 pub(super) struct Teller {
     shared: Arc<Shared>,
     packets: u64,
@@ -214,7 +214,7 @@ impl Teller {
         Teller { shared, packets: 0, by_number: BTreeMap::new() }
     }
 
-    /// Tells of a sight; returns whether the packet has come to its end with it.
+    /// Reports an observation; returns whether the packet has come to its end with it.
     pub(super) fn tell(&mut self, seen: Seen, lines: &mut Vec<Line>) -> bool {
         let Teller { shared, packets, by_number } = self;
         let Some(info) = shared.elements.get(seen.element) else { return false };

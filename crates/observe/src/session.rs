@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::witness::{Sight, Wants, What, Witness};
+use engine::observer::{Observation, Observer, Wants, What};
 use engine::{Control, ElementId, Gone, Shared};
 use packet::Packet;
 
@@ -16,7 +16,7 @@ use super::following::{Following, Teller};
 use super::places::{arrived, beginning, misfit};
 use super::records::{Line, Order, State};
 
-/// Sights that may wait to be gathered.
+/// Observations that may wait to be gathered.
 const WAITING: usize = 1 << 14;
 /// How often what the workers saw is gathered.
 const TICK: Duration = Duration::from_millis(5);
@@ -43,7 +43,7 @@ pub(super) enum Picture {
     Bytes(Vec<u8>, usize, bool),
 }
 
-/// A sight without the worker's packet.
+/// An observation without the worker's packet.
 pub(super) struct Seen {
     pub(super) at: u64,
     pub(super) wall_ns: u64,
@@ -59,23 +59,26 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn of(sight: &Sight<'_>, picture: Picture) -> Seen {
+    pub(super) fn of(observation: &Observation<'_>, picture: Picture) -> Seen {
         Seen {
-            at: sight.at,
-            wall_ns: sight.wall_ns,
-            worker: sight.worker,
-            element: sight.element,
-            what: sight.what,
-            note: sight.note.to_owned(),
-            number: sight.number,
-            id: sight.id,
+            at: observation.at,
+            wall_ns: observation.wall_ns,
+            worker: observation.worker,
+            element: observation.element,
+            what: observation.what,
+            note: observation.note.to_owned(),
+            number: observation.number,
+            id: observation.id,
             picture,
             slot: 0,
         }
     }
 
-    pub(super) fn whole(sight: &Sight<'_>) -> Seen {
-        Seen::of(sight, sight.packet.map_or(Picture::None, |packet| Picture::State(State::of(packet))))
+    pub(super) fn whole(observation: &Observation<'_>) -> Seen {
+        Seen::of(
+            observation,
+            observation.packet.map_or(Picture::None, |packet| Picture::State(State::of(packet))),
+        )
     }
 }
 
@@ -87,16 +90,16 @@ pub(super) trait Kind: Send {
     /// What it was asked for is not there.
     fn wants(&mut self, shared: &Arc<Shared>) -> Result<Wants, String>;
 
-    /// A worker's witness.
-    fn witness(&self, seen: SyncSender<Seen>) -> Box<dyn Witness>;
+    /// A worker's observer.
+    fn observer(&self, seen: SyncSender<Seen>) -> Box<dyn Observer>;
 
-    /// All workers have their witness, or not all any more.
+    /// All workers have their observer, or not all any more.
     fn open(&self, _open: bool) {}
 
-    /// Tells of a sight.
+    /// Reports an observation.
     fn tell(&mut self, seen: Seen, lines: &mut Vec<Line>);
 
-    /// All sights up to now have been told.
+    /// All observations up to now have been told.
     fn told(&mut self, _lines: &mut Vec<Line>) {}
 
     /// So many packets that it has told of were not said, because nobody fetches them in time.
@@ -107,20 +110,20 @@ pub(super) trait Kind: Send {
         false
     }
 
-    /// Tells what there is to tell at the end; returns how many sights were lost, and packets passed over.
+    /// Tells what there is to tell at the end; returns how many observations were lost, and packets passed over.
     fn end(&mut self, lines: &mut Vec<Line>) -> (u64, u64);
 }
 
 /// Gathers what would happen to a packet that is only tried.
 struct Gatherer(Vec<Seen>);
 
-impl Witness for Gatherer {
+impl Observer for Gatherer {
     fn pick(&mut self, _: &Packet) -> u8 {
         0
     }
 
-    fn see(&mut self, sight: &Sight<'_>) {
-        self.0.push(Seen::whole(sight));
+    fn see(&mut self, observation: &Observation<'_>) {
+        self.0.push(Seen::whole(observation));
     }
 }
 
@@ -277,14 +280,14 @@ struct Session {
 }
 
 impl Session {
-    /// Calls witnesses to the workers of the configuration that runs.
+    /// Adds observers to the workers of the configuration that runs.
     fn begin(&mut self) -> Result<Arc<Shared>, String> {
         loop {
             let shared = self.control.shared();
             let wants = self.kind.wants(&shared)?;
             self.kind.open(false);
-            let witness = || self.kind.witness(self.seen.clone());
-            match self.control.call_witnesses(&shared, self.key, &wants, &witness) {
+            let observer = || self.kind.observer(self.seen.clone());
+            match self.control.add_observers(&shared, self.key, &wants, &observer) {
                 Ok(stuck) => {
                     let note = |text| Line::Note { text: format!("not seen: {text}") };
                     self.outbox.put(stuck.into_iter().map(note).collect());
@@ -312,8 +315,8 @@ impl Session {
                 }
             }
         };
-        self.control.dismiss_witnesses(&shared, self.key);
-        // The last sights, and what waited for others.
+        self.control.remove_observers(&shared, self.key);
+        // The last observations, and what waited for others.
         (0..3).for_each(|_| self.tick());
         let mut lines: Vec<Line> = why.map(|text| Line::Note { text }).into_iter().collect();
         let (lost, passed_over) = self.kind.end(&mut lines);

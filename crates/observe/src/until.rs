@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a recording may wait for (`junctor profile record --until`), and how it is noticed.
 //!
-//! Drops are noticed by [observers](engine::witness) that want nothing but packets dropped for these reasons: workers go their usual way, and look at
+//! Drops are noticed by [observers](engine::observer) that want nothing but packets dropped for these reasons: workers go their usual way, and look at
 //! the reason where they count a drop. Rounds that take too long are noticed by the same observers, for which workers take the time of their
 //! [rounds](engine::stall); those that do not end, by the recording thread. Packets that take too long are noticed by [following](late) a few. What
 //! an observer has seen waits in a channel until this thread looks; no worker is held up.
@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use engine::observer::{Entry, Observer, Wants, What};
 use engine::stall::{Account, Head, Stall};
-use engine::witness::{Entry, Wants, What, Witness};
 use engine::{Control, Gone, Reason, Reasons, Router, Shared};
 use profile::clock::ghz;
 use profile::trigger::{Fired, Late, Trigger};
@@ -31,7 +31,7 @@ pub use condition::Condition;
 use late::{Latency, Lateness};
 use watching::{Caught, Common, Event, Sought, Watching, record};
 
-/// The key of these witnesses; sessions of [`observe`](crate::observe) count from 1 on.
+/// The key of these observers; sessions of [`observe`](crate::observe) count from 1 on.
 const KEY: u64 = u64::MAX;
 /// Packets concerned that are kept.
 const MOST_PACKETS: usize = 1000;
@@ -70,7 +70,7 @@ pub struct Armed {
     /// Cycles in a nanosecond.
     ghz: f64,
     control: Control,
-    /// The configuration whose workers have witnesses.
+    /// The configuration whose workers have observers.
     shared: Arc<Shared>,
     sender: SyncSender<Caught>,
     caught: Receiver<Caught>,
@@ -140,7 +140,7 @@ impl Armed {
         let armed = Armed::new(router.control(), conditions, file, true)?;
         let wants = armed.wants();
         if wants != Wants::default() {
-            router.call_witnesses(KEY, &wants, &|| armed.witness());
+            router.add_observers(KEY, &wants, &|| armed.observer());
             armed.open(true);
         }
         Ok(armed)
@@ -168,7 +168,7 @@ impl Armed {
         Wants { drops, rounds_above, follow, ..Wants::default() }
     }
 
-    fn witness(&self) -> Box<dyn Witness> {
+    fn observer(&self) -> Box<dyn Observer> {
         Box::new(Watching {
             sought: self.sought.clone(),
             caught: self.sender.clone(),
@@ -178,7 +178,7 @@ impl Armed {
         })
     }
 
-    /// Calls witnesses to the workers of the configuration that runs; returns which are stuck.
+    /// Adds observers to the workers of the configuration that runs; returns which are stuck.
     fn arm(&mut self) -> Result<Vec<String>, Stopped> {
         let wants = self.wants();
         self.open(false);
@@ -187,7 +187,7 @@ impl Armed {
             if wants == Wants::default() {
                 return Ok(Vec::new());
             }
-            match self.control.call_witnesses(&self.shared, KEY, &wants, &|| self.witness()) {
+            match self.control.add_observers(&self.shared, KEY, &wants, &|| self.observer()) {
                 Ok(stuck) => {
                     if let Some(latency) = &mut self.latency {
                         // Where these went while the other configuration came was not seen.
@@ -202,7 +202,7 @@ impl Armed {
         }
     }
 
-    /// Takes what witnesses have seen.
+    /// Takes what observers have seen.
     fn gather(&mut self) {
         let all: Vec<Caught> = self.caught.try_iter().collect();
         all.into_iter().for_each(|caught| self.take(caught));
@@ -481,7 +481,7 @@ impl Trigger for Armed {
             latency.close();
         }
         self.common.over.store(true, Relaxed);
-        self.control.let_witnesses_go(&self.shared, KEY);
+        self.control.remove_observers_later(&self.shared, KEY);
         let Some(fired) = fired else { return Ok(()) };
         if self.stops {
             self.control.stop();

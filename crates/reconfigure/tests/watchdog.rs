@@ -13,8 +13,8 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use engine::args::Args;
+use engine::observer::{Observation, Observer, Wants};
 use engine::stall::Stall;
-use engine::witness::{Sight, Wants, Witness};
 use engine::{Class, Control, Cx, Element, Handler, HandlerError, InitCx, Merge, OpenCx, Router, Tasks};
 use junctor_reconfigure::{SwapError, swap, watch_workers};
 use packet::{Batch, Packet};
@@ -258,12 +258,12 @@ fn a_worker_that_stalls_is_named_and_nobody_waits_for_it() {
 /// Tells of rounds that took too long.
 struct Tells(Sender<Stall>);
 
-impl Witness for Tells {
+impl Observer for Tells {
     fn pick(&mut self, _: &Packet) -> u8 {
         0
     }
 
-    fn see(&mut self, _: &Sight<'_>) {}
+    fn see(&mut self, _: &Observation<'_>) {}
 
     fn stalled(&mut self, stall: &Stall) {
         drop(self.0.send(stall.clone()));
@@ -286,7 +286,7 @@ fn a_round_that_takes_too_long_is_told_with_the_element_and_the_packets_in_hand(
         }
         let (tell, stalls) = channel();
         let wants = Wants { rounds_above: Some(BOUND), ..Wants::default() };
-        let stuck = control.call_witnesses(&control.shared(), 1, &wants, &|| Box::new(Tells(tell.clone())));
+        let stuck = control.add_observers(&control.shared(), 1, &wants, &|| Box::new(Tells(tell.clone())));
         assert_eq!(stuck.ok(), Some(Vec::new()));
         let start = Instant::now();
         let stall = loop {
@@ -311,7 +311,7 @@ fn a_round_that_takes_too_long_is_told_with_the_element_and_the_packets_in_hand(
         for head in &stall.heads {
             assert_eq!((head.len, &head.bytes[..4]), (70, &[7, 0, 1, 2][..]));
         }
-        control.dismiss_witnesses(&control.shared(), 1);
+        control.remove_observers(&control.shared(), 1);
         while stalls.try_recv().is_ok() {}
         stands_in_gate(control, |_| true);
         let before = count(control, "s");

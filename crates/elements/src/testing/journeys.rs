@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use engine::witness::{Entry, Sight, Wants, What, Witness};
+use engine::observer::{Entry, Observation, Observer, Wants, What};
 use packet::Packet;
 
 use super::Run;
@@ -14,14 +14,14 @@ type Seen = (u8, usize, element::ElementId, What);
 
 struct Tells(Sender<Seen>);
 
-impl Witness for Tells {
+impl Observer for Tells {
     fn pick(&mut self, _: &Packet) -> u8 {
         0
     }
 
-    fn see(&mut self, sight: &Sight<'_>) {
-        if sight.number != 0 {
-            self.0.send((sight.number, sight.id, sight.element, sight.what)).unwrap();
+    fn see(&mut self, observation: &Observation<'_>) {
+        if observation.number != 0 {
+            self.0.send((observation.number, observation.id, observation.element, observation.what)).unwrap();
         }
     }
 }
@@ -34,7 +34,7 @@ impl Journeys {
     pub fn of(run: &mut Run) -> Journeys {
         let (tell, seen) = channel();
         let wants = Wants { follow: Some(Entry::Sources), ..Wants::default() };
-        run.router.call_witnesses(1, &wants, &|| Box::new(Tells(tell.clone())));
+        run.router.add_observers(1, &wants, &|| Box::new(Tells(tell.clone())));
         Journeys(seen)
     }
 

@@ -2,7 +2,7 @@
 //! Workers that go round by round, one after the other, each on its core: for measurements.
 //!
 //! What a worker finds in the other's cache it has to fetch, as it would if both ran at once: packets, rings, tables, what lies
-//! behind locks. But nobody waits for a lock or a queue, and no two use the memory at once. So these three can be told apart.
+//! behind locks. But no worker waits for a lock or a queue, and no two use the memory at once. So these three costs can be separated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct Place {
     pub(crate) of: usize,
 }
 
-/// Looks at whose turn it is before a worker goes on anyway: whoever's it is may have ended, or be off its processor.
+/// Looks at whose turn it is before a worker goes on anyway: the worker in turn may have ended, or be off its processor.
 const PATIENCE: u32 = 1 << 12;
 
 impl Worker {
@@ -36,8 +36,8 @@ impl Worker {
             if now % of == *place || self.shared.is_stopped() {
                 break;
             }
-            // Whoever asks for the workers, or for an answer of this one, has not to wait for its turn.
-            if self.shared.mailboxes[self.index].has_mail() {
+            // A thread that asks for the workers, or for an answer of this one, has not to wait for its turn.
+            if self.mailbox().has_mail() {
                 return self.serve();
             }
             std::hint::spin_loop();

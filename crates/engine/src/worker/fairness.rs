@@ -3,7 +3,7 @@
 //!
 //! A worker asks its sources in turn. If each takes a whole burst, the share of time that a source has grows with what its packets cost, and somebody who
 //! sends costly ones starves the others. So a burst of a source costs at most a [quarter](TIMES) more than one of the source whose packets cost
-//! least. Sources that have packets waiting then have about equal shares of the worker's time, whatever comes by the others.
+//! least. Sources that have packets waiting then have about equal shares of the worker's time, independent of what comes by the others.
 //!
 //! What packets cost comes from the runs that are timed anyway ([`super::cost`]). On simulated time nothing is limited, for there a run must repeat exactly.
 

@@ -45,7 +45,7 @@ impl Worker {
             }
             let (tx, rx) = std::sync::mpsc::sync_channel(1);
             let (f, target, shared) = (f.clone(), target.clone(), self.shared.clone());
-            if !self.on_duty {
+            if !self.duty.is_on() {
                 return Err(HandlerError::failed("the element runs on another worker, which has not begun"));
             }
             let message = Box::new(move |worker: &mut Worker| {
@@ -65,7 +65,7 @@ impl Worker {
                     Err(std::sync::mpsc::TryRecvError::Empty) if self.shared.mailboxes[w].is_away() => {
                         return Err(HandlerError::failed("the configuration is being replaced this moment"));
                     }
-                    Err(std::sync::mpsc::TryRecvError::Empty) => match self.turns.clone() {
+                    Err(std::sync::mpsc::TryRecvError::Empty) => match self.peers.turns().cloned() {
                         Some(turns) => self.lend_turn(&turns, w),
                         None => {
                             if let Some(trouble) = self.shared.mailboxes[w].trouble() {
@@ -95,13 +95,13 @@ impl Worker {
             "ports" => self.ports_text(e),
             "drops" => self.drops(e).iter().map(|(reason, n)| format!("{reason} {n}\n")).collect(),
             "cycles" => {
-                let stats = self.cycle_stats(e);
+                let stats = self.costs.cycles()[e];
                 format!("{} {}\n", stats.cycles, stats.packets)
             }
             // A task that finds no work stands still, like one in Click whose queues are empty or full.
             "scheduled" => {
                 let in_line = self.tasks.find(e).is_some_and(|t| t.scheduled);
-                (in_line && !self.task_stats[e].idle).to_string()
+                (in_line && !self.costs.is_idle(e)).to_string()
             }
             "tickets" => self.tasks.find(e).map_or(0, |t| t.tickets).to_string(),
             other => return Err(HandlerError::unknown(other)),
@@ -188,6 +188,27 @@ impl Worker {
         Ok(())
     }
 
+    /// Asks the driver to stop, wherever it is; stops the router if there is none.
+    pub(crate) fn please_stop(&mut self) {
+        if !self.duty.is_on() {
+            return;
+        }
+        let Some((element, worker)) = self.shared.driver() else { return self.shared.stop() };
+        let shared = self.shared.clone();
+        let message = Box::new(move |w: &mut Worker| {
+            if Arc::ptr_eq(&shared, &w.shared) {
+                w.with(element, |instance, cx| instance.driver_stopped(cx));
+            } else {
+                // Another configuration has come meanwhile, with a driver of its own.
+                w.please_stop();
+            }
+        });
+        let mailbox = &self.shared.mailboxes[worker];
+        if mailbox.trouble().is_some() || !mailbox.post_unhurried(message) {
+            self.shared.stop();
+        }
+    }
+
     fn read_global(&mut self, name: &str) -> Result<String, HandlerError> {
         let shared = &self.shared;
         Ok(match name {
@@ -204,8 +225,8 @@ impl Worker {
 
     /// What this worker dropped, by element; the first worker knows of elements that are gone since a swap, too.
     fn all_drops(&self) -> String {
-        let all = self.shared.elements.iter().zip(&self.drops);
-        let counts = all.flat_map(|(info, drops)| drops.iter().map(|d| (info.name.as_str(), d)));
+        let all = self.shared.elements.iter_enumerated();
+        let counts = all.flat_map(|(e, info)| self.drops(e).iter().map(|d| (info.name.as_str(), d)));
         let gone =
             self.shared.runtime.upgrade().filter(|_| self.index == 0).map_or_else(Vec::new, |p| p.gone());
         let gone = gone.into_iter().map(|d| (GONE, d));
@@ -226,7 +247,7 @@ impl Worker {
                     ports::processing(info.class.processing, is_output, port) == Processing::Agnostic;
                 text += &format!("{processing}{}\t", if agnostic { "~" } else { "" });
                 if is_output && !as_click {
-                    text += &format!("{}\t", self.output_stats(e, PortIndex::new(port)).packets);
+                    text += &format!("{}\t", self.connections.output_stats(e, PortIndex::new(port)).packets);
                 } else {
                     text += "-\t";
                 }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is done to workers that do not run: their instances, tasks, timers and counters go from one worker to another.
+//! Changes of workers that do not run: instances, tasks, timers and counters go from one worker to another.
 //!
 //! A change of the router takes the workers ([`Halted`](crate::halt::Halted)), makes others of what they have, and lets these go on.
 
-use element::account::Deeds;
 use element::drops::{DropCounts, Reason};
 use element::ports::Processing;
 use element::{Cx, Element, ElementId, InitCx, Registry, Target, first_ids};
 
 use super::Worker;
 use crate::clock::Nanos;
-use crate::cost::{CycleStats, TaskStats};
 use crate::ports::PortStats;
 use crate::schedule::Armed;
 use crate::shared::{ALARM_TIMER, END_TIMER};
@@ -19,16 +17,9 @@ use crate::watch::Watch;
 impl Worker {
     /// Takes over what belongs to the worker rather than to its configuration, and puts the old one off duty.
     pub fn take_over(&mut self, old: &mut Worker) {
-        let poll = old.take_poll();
-        if let Some(poll) = &poll {
-            for watch in old.watched.drain(..) {
-                let _ = poll.registry().deregister(&mut mio::unix::SourceFd(&watch.fd));
-            }
-        }
-        self.poll = poll;
-        old.on_duty = false;
-        self.cpu_ns = old.cpu_ns;
-        self.big_lock = old.big_lock.take();
+        self.take_over_poll(old);
+        self.duty.take_over(&mut old.duty);
+        self.peers.take_over_lock(&mut old.peers);
         self.clock = old.clock.clone();
         std::mem::swap(&mut old.random, &mut self.random);
         for timer in [END_TIMER, ALARM_TIMER] {
@@ -41,76 +32,51 @@ impl Worker {
     /// Comes on duty: it is complete, and will run.
     pub fn begin_duty(&mut self, registry: &Registry) {
         self.fuse(registry);
-        self.on_duty = true;
-        for watch in std::mem::take(&mut self.wishes) {
-            self.watch(watch);
-        }
+        self.duty.begin();
+        self.watch_all();
     }
 
     /// Lets the engine's own counters of element `o` of another worker go on as those of `n` here.
     pub fn add_counters(&mut self, n: ElementId, old: &Worker, o: ElementId) {
-        for (reason, count) in old.drops[o].iter() {
-            self.drops[n].add(reason, count);
-        }
-        // Counters of which there is nothing to add stay untouched: they take no memory until then.
-        if old.deeds[o] != Deeds::default() {
-            self.deeds[n] += old.deeds[o];
-        }
-        for (new, old) in [(&mut self.cycles, &old.cycles), (&mut self.pulls, &old.pulls)] {
-            if old[o] != CycleStats::default() {
-                new[n].add(old[o]);
-            }
-        }
-        for (new, old) in [(&mut self.task_stats, &old.task_stats), (&mut self.call_stats, &old.call_stats)] {
-            if old[o] != TaskStats::default() {
-                new[n].add(old[o]);
-            }
-        }
-        let is = self.shared.clone();
-        let outputs = is.elements[n].outputs().processing();
+        self.accounts.add(n, &old.accounts, o);
+        self.costs.add(n, &old.costs, o);
+        let outputs = self.shared.elements[n].outputs().processing();
         for (port, processing) in first_ids(outputs.len()).zip(outputs) {
-            let before = old.output_stats(o, port);
-            if before == PortStats::default() {
-                continue;
+            let before = old.connections.output_stats(o, port);
+            if before != PortStats::default() {
+                self.connections.add_output_stats(n, port, *processing == Processing::Pull, before);
             }
-            let Some(at) = self.outputs.at(n, port) else { continue };
-            let edge = self.outputs.edges[at];
-            // A pull output is counted where it is asked.
-            *match self.inputs.at(edge.element, edge.port) {
-                Some(fed) if *processing == Processing::Pull => &mut self.fetched[fed],
-                _ => &mut self.sent[at],
-            } += before;
         }
     }
 
     /// Counts packets that were dropped at an element.
     pub fn add_drops(&mut self, element: ElementId, reason: Reason, n: u64) {
-        self.drops[element].add(reason, n);
+        self.accounts.add_drops(element, reason, n);
     }
 
     /// Packets that were dropped at an element.
     pub fn drops(&self, element: ElementId) -> &DropCounts {
-        &self.drops[element]
+        self.accounts.drops(element)
     }
 
     /// Its elements, whether or not it has instances of them.
     pub fn elements(&self) -> impl Iterator<Item = ElementId> + use<> {
-        self.slots.ids()
+        self.instances.ids()
     }
 
     /// Its instance of an element.
     pub fn instance(&self, element: ElementId) -> Option<&dyn Element> {
-        self.slots[element].as_deref()
+        self.instances.get(element)
     }
 
     /// Takes its instance of an element away.
     pub fn take_instance(&mut self, element: ElementId) -> Option<Box<dyn Element>> {
-        self.slots[element].take()
+        self.instances.take(element)
     }
 
     /// Gives it an instance of an element, or none, in the place of the one that it had.
     pub fn set_instance(&mut self, element: ElementId, instance: Option<Box<dyn Element>>) {
-        self.slots[element] = instance;
+        drop(self.instances.replace(element, instance));
     }
 
     /// Initialises its instance of an element, which it keeps if that succeeds. Does nothing where it has none.
@@ -118,13 +84,13 @@ impl Worker {
     /// # Errors
     /// What the element says.
     pub fn initialize(&mut self, element: ElementId) -> Result<(), String> {
-        let Some(mut instance) = self.slots[element].take() else { return Ok(()) };
+        let Some(mut instance) = self.instances.take(element) else { return Ok(()) };
         let shared = self.shared.clone();
         let info = &shared.elements[element];
         let task = info.place.tasks.iter().position(|t| *t == self.index);
         let mut cx = InitCx::new(Cx::new(self, element), task, info.place.tasks.len());
         sync::lock::naming(&info.name, || instance.initialize(&mut cx))?;
-        self.slots[element] = Some(instance);
+        self.instances.put(element, instance);
         Ok(())
     }
 
@@ -171,11 +137,11 @@ impl Worker {
 
     /// Descriptors that its elements wait for, or will.
     pub fn all_watches(&self) -> Vec<Watch> {
-        self.watched.iter().chain(&self.wishes).copied().collect()
+        self.watches.all()
     }
 
     /// Lets an element wait for a descriptor once the worker is on duty.
     pub fn watch_later(&mut self, watch: Watch) {
-        self.wishes.push(watch);
+        self.watches.add_later(watch);
     }
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long queues without room have held back sources that wait for some. That may happen each round and be over in the next, so only one in so many looks
-//! is timed, until the next, and counts for all of them; a worker adds up the times of each queue, and tells of them every so often, and before it sleeps,
-//! ends, or its elements change.
+//! How long queues without room have held back sources that wait for some.
+//!
+//! That may happen each round and be over in the next. So only one in so many looks is timed, until the next, and counts for all of them. A worker adds up
+//! the times of each queue. It records them every so often, and before it sleeps, ends, or its elements change.
 
-/// Cycles after which what was added up is told of: about a millisecond.
-const TOLD_AFTER: u64 = 1 << 21;
+/// Cycles after which what was added up is recorded: about a millisecond.
+const RECORDED_AFTER: u64 = 1 << 21;
 
 /// The times of one queue on one worker, in cycles.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeldBack {
     /// When the look began that is timed; 0 if none is.
     since: u64,
-    /// What is yet to be told of, and when the first of it began.
+    /// What is yet to be recorded, and when the first of it began.
     sum: u64,
     begun: u64,
 }
@@ -25,13 +26,13 @@ impl HeldBack {
         self.since != 0
     }
 
-    /// It is looked again: what was timed until now stands for `one_in` times as much. Returns what is to be told of now.
+    /// It is looked again: what was timed until now stands for `one_in` times as much. Returns what is to be recorded now.
     pub(super) fn look(&mut self, now: u64, one_in: u32) -> Option<u64> {
         let since = std::mem::take(&mut self.since);
         if since != 0 {
             self.sum += now.saturating_sub(since) * u64::from(one_in);
         }
-        if now.saturating_sub(self.begun) < TOLD_AFTER { None } else { self.rest(now) }
+        if now.saturating_sub(self.begun) < RECORDED_AFTER { None } else { self.rest(now) }
     }
 
     /// There is no room: the time from now on counts.
@@ -39,7 +40,7 @@ impl HeldBack {
         self.since = now;
     }
 
-    /// What has not been told of.
+    /// What has not been recorded.
     pub(super) fn rest(&mut self, now: u64) -> Option<u64> {
         self.begun = now;
         Some(std::mem::take(&mut self.sum)).filter(|sum| *sum > 0)
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_added_up_and_told_of_now_and_then() {
+    fn times_are_added_up_and_recorded_now_and_then() {
         let mut held = HeldBack::default();
         held.rest(1);
         held.begin(1000);
@@ -62,8 +63,8 @@ mod tests {
             assert_eq!(held.look(look, 1), None);
             held.begin(look);
         }
-        assert_eq!(held.look(1000 + TOLD_AFTER, 1), Some(100 + TOLD_AFTER - 1000));
-        assert_eq!((held.look(2000 + TOLD_AFTER, 1), held.rest(0)), (None, None));
+        assert_eq!(held.look(1000 + RECORDED_AFTER, 1), Some(100 + RECORDED_AFTER - 1000));
+        assert_eq!((held.look(2000 + RECORDED_AFTER, 1), held.rest(0)), (None, None));
     }
 
     #[test]

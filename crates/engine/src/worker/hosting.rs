@@ -30,13 +30,7 @@ impl Host for Worker {
     }
 
     fn send_one_or_drop(&mut self, from: ElementId, port: usize, packet: Packet, reason: Reason) {
-        // Where one has just left by this output, it is connected.
-        let Some(packet) = self.add_to_open(from, port, packet) else { return };
-        if port < self.noutputs(from) {
-            self.emit_one(from, port, packet);
-        } else {
-            self.drop_one(from, reason, packet);
-        }
+        self.emit_one_or_drop(from, port, packet, reason);
     }
 
     fn fetch(&mut self, to: ElementId, port: PortIndex, max: usize) -> Batch {
@@ -48,18 +42,11 @@ impl Host for Worker {
     }
 
     fn drop_batch(&mut self, at: ElementId, reason: Reason, batch: Batch) {
-        Worker::count_drops(self, at, reason, batch.len() as u64);
-        if self.is_witnessed() {
-            self.show_drops(at, reason, &batch);
-        }
-        drop(batch);
+        Worker::drop_batch(self, at, reason, batch);
     }
 
     fn count_drops(&mut self, at: ElementId, reason: Reason, n: u64) {
-        Worker::count_drops(self, at, reason, n);
-        if self.is_witnessed() {
-            self.show_lost(at, reason, n);
-        }
+        self.count_lost(at, reason, n);
     }
 
     fn drops(&self, at: ElementId) -> u64 {
@@ -67,35 +54,35 @@ impl Host for Worker {
     }
 
     fn deeds(&mut self, of: ElementId) -> &mut Deeds {
-        &mut self.deeds[of]
+        self.accounts.account_mut(of)
     }
 
     fn show_absorbed(&mut self, at: ElementId, packet: &Packet) {
-        if self.is_witnessed() {
+        if self.has_observers() {
             Worker::show_absorbed(self, at, packet);
         }
     }
 
     fn show_held(&mut self, packet: &Packet) {
-        if self.is_witnessed() {
+        if self.has_observers() {
             Worker::show_held(self, packet);
         }
     }
 
     fn found_full(&mut self, at: ElementId, queue: ElementId) {
-        self.tell_full(at, queue);
+        self.record_full(at, queue);
     }
 
     fn found_room(&mut self, queue: ElementId) {
-        self.tell_room(queue);
+        self.record_room(queue);
     }
 
     fn noutputs(&self, of: ElementId) -> usize {
-        Worker::noutputs(self, of)
+        self.connections.outputs().count(of)
     }
 
     fn ninputs(&self, of: ElementId) -> usize {
-        Worker::ninputs(self, of)
+        self.connections.inputs().count(of)
     }
 
     fn now(&mut self) -> Nanos {
@@ -115,11 +102,11 @@ impl Host for Worker {
     }
 
     fn burst(&self) -> usize {
-        self.burst
+        self.carrier.burst()
     }
 
     fn fair_burst(&mut self, of: ElementId, most: usize) -> usize {
-        self.fairness.burst(of, most)
+        self.costs.fair_burst(of, most)
     }
 
     fn random(&mut self) -> &mut fastrand::Rng {
@@ -139,20 +126,11 @@ impl Host for Worker {
     }
 
     fn set_timer(&mut self, of: ElementId, timer: u32, at: Option<Nanos>) {
-        if self.shared.elements[of].timers.is_some() {
-            return self.set_common_timer(of, timer, at);
-        }
-        match at {
-            Some(at) => self.timers.set(of, timer, at),
-            None => self.timers.clear(of, timer),
-        }
+        Worker::set_timer(self, of, timer, at);
     }
 
     fn timer(&self, of: ElementId, timer: u32) -> Option<Nanos> {
-        match &self.shared.elements[of].timers {
-            Some(common) => common.get(timer),
-            None => self.timers.expiry(of, timer),
-        }
+        Worker::timer(self, of, timer)
     }
 
     fn set_scheduled(&mut self, of: ElementId, on: bool) -> bool {
@@ -208,18 +186,13 @@ impl Host for Worker {
     }
 
     fn lend(&mut self, to: ElementId, deputy: Option<Box<dyn Element>>) -> Option<Box<dyn Element>> {
-        std::mem::replace(&mut self.slots[to], deputy)
+        self.instances.replace(to, deputy)
     }
 
     fn answer(&mut self, at: ElementId, deputy: &mut dyn FnMut() -> Box<dyn Element>) {
-        if !self.shared.mailboxes[self.index].has_mail() {
-            return;
+        if self.mailbox().has_mail() {
+            self.answer_as(at, deputy());
         }
-        let here = self.pulse.spot();
-        self.slots[at] = Some(deputy());
-        self.serve();
-        self.slots[at] = None;
-        self.pulse.enter(here);
     }
 
     fn settle(&mut self) {
@@ -227,7 +200,10 @@ impl Host for Worker {
     }
 
     fn provided(&self, of: ElementId) -> Option<Provided> {
-        Worker::provided(self, of)
+        match self.instances.get(of) {
+            Some(instance) => instance.provide(),
+            None => self.shared.provided(of),
+        }
     }
 
     fn manage_driver(&mut self, of: ElementId) {

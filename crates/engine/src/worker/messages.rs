@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What other threads ask of a worker: messages, and the handlers that they call by them.
+//! Messages of other threads to a worker, and the handlers that they call by them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,13 +21,13 @@ impl Worker {
 
     fn execute(&mut self, next: fn(&Mailbox<Worker>) -> Option<Message<Worker>>) -> bool {
         // Those that come meanwhile have their turn in the next round.
-        let waiting = self.shared.mailboxes[self.index].waiting();
+        let waiting = self.mailbox().waiting();
         let mut worked = false;
         for _ in 0..waiting {
-            let Some(message) = next(&self.shared.mailboxes[self.index]) else { break };
+            let Some(message) = next(self.mailbox()) else { break };
             message(self);
-            worked |= !std::mem::take(&mut self.only_told);
-            self.tell_begin();
+            worked |= self.pace.was_work();
+            self.record_begin();
             self.drain();
         }
         worked
@@ -41,11 +41,11 @@ impl Worker {
         param: &str,
     ) -> Result<String, HandlerError> {
         let running = || HandlerError::failed("the element is running this very call");
-        let begun = self.tell_call();
+        let begun = self.begin_call();
         let read =
             |instance: &mut dyn Element, cx: &mut Cx<'_>| declare::read(instance, cx, target.name(), param);
         let value = self.with_doing(element, Doing::Read, read);
-        self.tell_called(begun, (element, target), false);
+        self.record_call(begun, (element, target), false);
         value.ok_or_else(running)?
     }
 
@@ -57,15 +57,15 @@ impl Worker {
         value: &str,
     ) -> Result<(), HandlerError> {
         self.shared.elements[element].touched.store(true, Relaxed);
-        if self.slots[element].is_none() {
+        if !self.instances.has(element) {
             return self.write_later(element, target.clone(), value.to_owned());
         }
         let running = || HandlerError::failed("the element is running this very call");
-        let begun = self.tell_call();
+        let begun = self.begin_call();
         let write =
             |instance: &mut dyn Element, cx: &mut Cx<'_>| declare::write(instance, cx, target.name(), value);
         let written = self.with_doing(element, Doing::Write, write);
-        self.tell_called(begun, (element, target), true);
+        self.record_call(begun, (element, target), true);
         written.ok_or_else(running)?
     }
 
@@ -79,7 +79,7 @@ impl Worker {
     ) -> Result<(), HandlerError> {
         let meant = self.shared.clone();
         let message = Box::new(move |worker: &mut Worker| {
-            if !std::sync::Arc::ptr_eq(&meant, &worker.shared) || worker.slots[element].is_none() {
+            if !std::sync::Arc::ptr_eq(&meant, &worker.shared) || !worker.instances.has(element) {
                 return;
             }
             if let Err(why) = worker.write_here(element, &target, &value) {
@@ -87,7 +87,7 @@ impl Worker {
                 worker.shared.print(&format!("{name}.{}: {why}", target.name()));
             }
         });
-        match self.shared.mailboxes[self.index].post(message) {
+        match self.mailbox().post(message) {
             true => Ok(()),
             false => Err(HandlerError::failed("the router has stopped")),
         }

@@ -22,7 +22,7 @@ pub(crate) struct Halt {
     pub(crate) selves: Sender<Box<Worker>>,
 }
 
-/// What the thread that changes the router tells a parked worker.
+/// What the thread that changes the router wants of a parked worker.
 pub(crate) enum Order {
     /// Hand over yourself; this placeholder stays meanwhile.
     HandOver(Box<Worker>),
@@ -32,16 +32,72 @@ pub(crate) enum Order {
     GoOn,
 }
 
+/// Whether a worker runs, and since when it is to park.
+#[derive(Default)]
+pub(super) struct Duty {
+    /// It runs, or will: it is neither built while another one runs, nor has it been replaced.
+    on: bool,
+    /// A thread wants to exchange the configuration when no packet is on its way.
+    halt: Option<Halt>,
+    /// Processor time that it has used while it ran, in nanoseconds.
+    cpu_ns: u64,
+}
+
+impl Duty {
+    pub(super) fn new(on: bool) -> Duty {
+        Duty { on, ..Duty::default() }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.on = true;
+    }
+
+    /// Goes on for the worker before, which is off duty from now on.
+    pub(super) fn take_over(&mut self, old: &mut Duty) {
+        old.on = false;
+        self.cpu_ns = old.cpu_ns;
+    }
+}
+
 impl Worker {
+    /// Whether it runs, or will.
+    pub fn is_on_duty(&self) -> bool {
+        self.duty.on
+    }
+
+    /// Processor time that it has used while it ran, in nanoseconds.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        self.duty.cpu_ns
+    }
+
+    pub(crate) fn add_cpu_ns(&mut self, ns: u64) {
+        self.duty.cpu_ns += ns;
+    }
+
     /// Takes note that it is to park.
     pub(crate) fn ask_to_halt(&mut self, halt: Halt) {
-        self.halt = Some(halt);
+        self.duty.halt = Some(halt);
+    }
+
+    /// Whether it is to park.
+    #[inline]
+    pub(crate) fn is_to_halt(&self) -> bool {
+        self.duty.halt.is_some()
+    }
+
+    /// Its end of the exchange, if it is to park.
+    pub(crate) fn take_halt(&mut self) -> Option<Halt> {
+        self.duty.halt.take()
     }
 
     /// Waits, between two rounds, until a new configuration has come.
     #[cold]
     pub(crate) fn park(&mut self) {
-        let Some(halt) = self.halt.take() else { return };
+        let Some(halt) = self.take_halt() else { return };
         let _ = halt.here.send(Some(Instant::now()));
         loop {
             let order = self.rcu.offline(|| halt.orders.recv_timeout(LOOK_EVERY));
@@ -67,7 +123,7 @@ impl Worker {
 
     /// Ends without having parked.
     pub(crate) fn refuse_halt(&mut self) {
-        if let Some(halt) = self.halt.take() {
+        if let Some(halt) = self.take_halt() {
             let _ = halt.here.send(None);
         }
     }
@@ -114,8 +170,8 @@ impl Worker {
                 Ok(answer) => break answer,
                 Err(RecvTimeoutError::Disconnected) => break Err("the router has stopped".into()),
                 Err(RecvTimeoutError::Timeout) if goes_on => self.side_round(),
-                Err(RecvTimeoutError::Timeout) => match self.turns.clone() {
-                    // Whoever builds asks some worker, and all of them wait on this thread.
+                Err(RecvTimeoutError::Timeout) => match self.peers.turns().cloned() {
+                    // The building thread asks some worker, and all of them wait on this thread.
                     Some(turns) => (0..self.shared.workers()).for_each(|w| self.lend_turn(&turns, w)),
                     None => {
                         self.pulse.wait();

@@ -3,15 +3,16 @@
 
 use packet::{Batch, Packet};
 
-use super::{Job, Worker};
+use super::Worker;
+use super::carrier::Job;
+use super::probe::{Observed, Probe};
 use crate::clock::Nanos;
 use crate::fuse::{self, Fused, FusedChain, Part, Run};
 use crate::ports::Edge;
 use crate::pulse::{Doing, Spot};
 use element::drops::Reason;
 use element::fuse::{Chain, Outputs, Way};
-use element::ports::Processing;
-use element::{ElementId, IndexSlice, PortIndex, Registry};
+use element::{ElementId, PortIndex, Registry};
 
 /// Packets between two exceptions for which a pass is asked.
 const WORTH: usize = 4;
@@ -19,56 +20,45 @@ const WORTH: usize = 4;
 impl Worker {
     /// Looks for chains of elements that a pass can run.
     pub(crate) fn fuse(&mut self, registry: &Registry) {
-        let slots = &self.slots;
-        let info = &self.shared.elements;
-        let pushed =
-            |e: ElementId| info[e].inputs().first().is_some_and(|port| port.processing == Processing::Push);
-        let at = |e: ElementId| slots[e].as_deref().filter(|_| pushed(e));
-        // Most elements begin no chain: their places stay as untouched as they were.
-        let mut row = fuse::Row::default();
-        for e in slots.ids() {
-            if let Some(found) = fuse::find(e, registry, &self.outputs, &at, &mut row) {
-                self.fused[e] = Some(Box::new(found));
-            }
-        }
+        self.instances.fuse(registry, &self.shared, self.connections.outputs());
     }
 
     /// The chains that are run so.
     pub(crate) fn fused(&self) -> impl Iterator<Item = FusedChain> + '_ {
-        self.fused.iter().flatten().map(|f| f.describe())
+        self.instances.chains()
     }
 
-    /// Lets a pass do a batch. Packets that it stops at go through the elements and join the others again behind the chain, or
+    /// Lets a pass process a batch. Packets that it stops at go through the elements and join the others again behind the chain, or
     /// behind the trunk of a fork.
-    pub(super) fn dispatch_fused<const TOLD: bool>(&mut self, element: ElementId, mut batch: Batch) {
-        let Some(mut fused) = self.fused[element].take() else { return };
-        if fused.elements.iter().all(|e| self.slots[*e].is_some()) {
-            let done = self.run_pass::<TOLD>(&mut fused, &mut batch, Outputs::default());
+    pub(super) fn dispatch_fused<P: Probe>(&mut self, element: ElementId, mut batch: Batch) {
+        let Some(mut fused) = self.instances.take_fused(element) else { return };
+        if fused.elements.iter().all(|e| self.instances.has(*e)) {
+            let done = self.run_pass::<P>(&mut fused, &mut batch, Outputs::default());
             if done == batch.len() {
                 fused.part(batch);
                 self.send_parts(&mut fused);
-            } else if self.burst == 1 || batch.len() == 1 {
-                self.dispatch_plain::<TOLD>(element, PortIndex::FIRST, batch);
+            } else if self.carrier.burst() == 1 || batch.len() == 1 {
+                self.dispatch_plain::<P>(element, PortIndex::FIRST, batch);
             } else {
                 self.dispatch_around(&mut fused, done, batch);
             }
         } else {
-            self.dispatch_plain::<TOLD>(element, PortIndex::FIRST, batch);
+            self.dispatch_plain::<P>(element, PortIndex::FIRST, batch);
         }
-        self.fused[element] = Some(fused);
+        self.instances.put_fused(element, fused);
     }
 
     /// Runs a pass over a batch until it stops, and counts what it did.
     #[inline]
-    fn run_pass<const TOLD: bool>(&mut self, fused: &mut Fused, batch: &mut Batch, used: Outputs) -> usize {
+    fn run_pass<P: Probe>(&mut self, fused: &mut Fused, batch: &mut Batch, used: Outputs) -> usize {
         let first = fused.elements[0];
-        self.pulse.carry(Spot::new(first, Doing::Pass, PortIndex::FIRST), batch);
+        let spot = Spot::new(first, Doing::Pass, PortIndex::FIRST);
+        self.pulse.carry(spot, batch);
         let now = self.clock.now();
-        let done = if self.sampled.picks() {
-            let before = sync::tsc();
+        let done = if self.costs.picks_batch() {
+            let begun = sync::tsc();
             let done = self.pass(fused, batch, used, now);
-            let cycles = sync::tsc().saturating_sub(before);
-            self.cycles[first].time(cycles, done);
+            self.costs.time_batch(first, begun, done);
             done
         } else {
             self.pass(fused, batch, used, now)
@@ -76,16 +66,13 @@ impl Worker {
         if done > 0 {
             self.count_links(&fused.links, done);
         }
-        if TOLD && self.telling.spans() {
-            self.tell_batch(first, Doing::Pass, PortIndex::FIRST, done);
-        }
+        P::processed(self, spot, done);
         done
     }
 
     #[inline]
     fn pass(&self, fused: &mut Fused, batch: &mut [Packet], used: Outputs, now: Nanos) -> usize {
-        let slots = IndexSlice::from(&self.slots);
-        let chain = Chain::new(&fused.elements, slots, &self.rcu, self.index);
+        let chain = Chain::new(&fused.elements, self.instances.slots(), &self.rcu, self.index);
         match &mut fused.run {
             Run::Line(pass) => pass.run(&chain, batch, now),
             Run::Fork(fork) => {
@@ -101,8 +88,7 @@ impl Worker {
     #[inline]
     fn count_links(&mut self, links: &[usize], n: usize) {
         for link in links.iter().filter(|_| n > 0) {
-            self.sent[*link].packets += n as u64;
-            self.sent[*link].batches += 1;
+            self.connections.count_sent(*link, n);
         }
     }
 
@@ -115,13 +101,13 @@ impl Worker {
             let (last, port, links) = fused.exit(way);
             let fresh = batch.len() - counted;
             self.count_links(links, fresh);
-            let Some(at) = self.outputs.at(last, port) else {
-                self.drop_batch(last, Reason::NoOutput, batch);
+            let Some(at) = self.connections.output(last, port) else {
+                self.drop_unsent(last, Reason::NoOutput, batch);
                 continue;
             };
             self.count_links(&[at], fresh);
             if !batch.is_empty() {
-                self.send(self.outputs.edges[at], port, batch);
+                self.send(self.connections.to(at), port, batch);
             }
         }
         fused.parts = parts;
@@ -135,13 +121,13 @@ impl Worker {
     fn dispatch_around(&mut self, fused: &mut Fused, done: usize, mut batch: Batch) {
         fused.part(batch.split_front(done));
         let mut passed = done;
-        let mut aside = std::mem::take(&mut self.aside);
+        let mut aside = self.carrier.take_aside();
         let mut slow = fused.slow.max(1);
         let mut left = Outputs::default();
         while !batch.is_empty() {
             let exceptions = batch.split_front(slow);
             left = left.and(self.walk(fused, exceptions, &mut aside));
-            let done = self.run_pass::<true>(fused, &mut batch, fused.used().and(left));
+            let done = self.run_pass::<Observed>(fused, &mut batch, fused.used().and(left));
             fused.part(batch.split_front(done));
             passed += done;
             // Where they come one after the other it is not worth asking the pass for each.
@@ -149,8 +135,7 @@ impl Worker {
         }
         fused.slow = if passed == 0 { slow / 2 } else { 1 };
         // Last first: the stack gives back the last.
-        self.stack.extend(aside.drain(..).rev());
-        self.aside = aside;
+        self.carrier.push_aside(aside);
         self.send_parts(fused);
     }
 
@@ -165,15 +150,15 @@ impl Worker {
                 break;
             }
             let element = fused.trunk()[at];
-            let floor = self.stack.len();
-            self.dispatch_plain::<true>(element, PortIndex::FIRST, std::mem::take(&mut batch));
+            let depth = self.carrier.depth();
+            self.dispatch_plain::<Observed>(element, PortIndex::FIRST, std::mem::take(&mut batch));
+            let edges = self.connections.outputs().edges_of(element);
             let outputs = match &fused.run {
-                Run::Fork(_) if at + 1 == n => self.outputs.count(element),
-                _ => self.outputs.count(element).min(1),
+                Run::Fork(_) if at + 1 == n => edges.len(),
+                _ => edges.len().min(1),
             };
-            let first = self.outputs.range(element).start;
-            let edges = &self.outputs.edges[first..first + outputs];
-            for mut job in self.stack.drain(floor..).rev() {
+            let edges = &edges[..outputs];
+            for mut job in self.carrier.take_above(depth).rev() {
                 // Several outputs may lead to the same place.
                 let leads = |edge: &Edge| (edge.element, edge.port) == (job.element, job.port);
                 match edges.iter().position(leads) {

@@ -3,10 +3,11 @@
 
 use packet::Batch;
 
-use super::{Job, Worker};
+use super::Worker;
+use super::carrier::Job;
+use crate::observer::{Observation, Observer, What};
 use crate::pulse::{Doing, Spot};
 use crate::rehearsal::{self, MOST_STEPS, Stop};
-use crate::witness::{Sight, What, Witness};
 use element::drops::Reason;
 use element::ports::Processing;
 use element::wiring::End;
@@ -25,40 +26,41 @@ impl Worker {
         &mut self,
         mut stops: Vec<Stop>,
         steps: &mut usize,
-        witness: &mut dyn Witness,
+        observer: &mut dyn Observer,
     ) -> Vec<Stop> {
         let mut elsewhere = Vec::new();
         let random = self.random.clone();
-        let witnessing = self.witnessing.take();
-        let telling = self.hush();
+        let observers = self.observers.take();
+        let recorded = self.pause_recording();
         self.only_tries = true;
         while let Some(stop) = stops.pop() {
-            if self.slots[stop.element].is_none() {
+            if !self.instances.has(stop.element) {
                 elsewhere.insert(0, stop);
                 continue;
             }
             *steps += 1;
-            self.rehearse_at(stop, *steps, &mut stops, witness);
+            self.rehearse_at(stop, *steps, &mut stops, observer);
         }
         self.only_tries = false;
-        self.unhush(telling);
-        self.witnessing = witnessing;
+        self.resume_recording(recorded);
+        self.observers = observers;
         self.random = random;
         elsewhere
     }
 
-    fn rehearse_at(&mut self, stop: Stop, step: usize, stops: &mut Vec<Stop>, witness: &mut dyn Witness) {
+    fn rehearse_at(&mut self, stop: Stop, step: usize, stops: &mut Vec<Stop>, observer: &mut dyn Observer) {
         let Stop { element, port, packet } = stop;
         let (at, wall_ns, worker) = (sync::tsc(), self.clock.wall(), self.index);
         let (number, id) = (packet.followed(), packet.id());
-        let sight = |what| Sight { at, wall_ns, worker, element, what, number, id, packet: None, note: "" };
+        let seen =
+            |what| Observation { at, wall_ns, worker, element, what, number, id, packet: None, note: "" };
         // One that has none is where a packet begins.
         if !self.shared.elements[element].inputs().is_empty() {
-            witness.see(&Sight { packet: Some(&packet), ..sight(What::Input { port: port.index() }) });
+            observer.see(&Observation { packet: Some(&packet), ..seen(What::Input { port: port.index() }) });
         }
         if step > MOST_STEPS {
             let note = "so many elements have had it that it may go in a circle";
-            return witness.see(&Sight { note, ..sight(What::Unknown) });
+            return observer.see(&Observation { note, ..seen(What::Unknown) });
         }
         let Outcome { done, mut sent, dropped } = self.try_element(element, port, packet);
         let mut said = String::new();
@@ -76,20 +78,24 @@ impl Worker {
                 (pulled, Some(batch))
             }
             Rehearsed::Waits(packet, note) => {
-                witness.see(&Sight { note: &note, ..sight(What::Held) });
+                observer.see(&Observation { note: &note, ..seen(What::Held) });
                 (true, Some(Batch::of(packet)))
             }
-            Rehearsed::Keeps(note) => return witness.see(&Sight { note: &note, ..sight(What::Held) }),
-            Rehearsed::Leaves(note) => return witness.see(&Sight { note: &note, ..sight(What::Taken) }),
-            Rehearsed::Unknown(note) => return witness.see(&Sight { note: &note, ..sight(What::Unknown) }),
+            Rehearsed::Keeps(note) => return observer.see(&Observation { note: &note, ..seen(What::Held) }),
+            Rehearsed::Leaves(note) => {
+                return observer.see(&Observation { note: &note, ..seen(What::Taken) });
+            }
+            Rehearsed::Unknown(note) => {
+                return observer.see(&Observation { note: &note, ..seen(What::Unknown) });
+            }
         };
-        if let (Some(batch), Some(at)) = (ahead, self.outputs.at(element, PortIndex::FIRST)) {
-            sent.push(Job::to(self.outputs.edges[at], PortIndex::FIRST, batch));
+        if let (Some(batch), Some(at)) = (ahead, self.connections.output(element, PortIndex::FIRST)) {
+            sent.push(Job::to(self.connections.to(at), PortIndex::FIRST, batch));
         }
         if let Some(reason) = dropped {
-            witness.see(&sight(What::Dropped(reason)));
+            observer.see(&seen(What::Dropped(reason)));
         } else if sent.is_empty() {
-            witness.see(&sight(What::Taken));
+            observer.see(&seen(What::Taken));
         }
         let mut next = Vec::new();
         // Whether only what was made of it does.
@@ -104,12 +110,12 @@ impl Worker {
                 let to_port = End { element: to, port: input.index() };
                 let what = What::Output { port: out.index(), to: to_port, pulled, made };
                 let note = &said;
-                witness.see(&Sight { packet: Some(&packet), id: packet.id(), note, ..sight(what) });
+                observer.see(&Observation { packet: Some(&packet), id: packet.id(), note, ..seen(what) });
                 next.push(Stop { element: to, port: input, packet });
             }
         }
         if is_replaced {
-            witness.see(&sight(What::Replaced));
+            observer.see(&seen(What::Replaced));
         }
         // The first goes on first, with all that follows from it.
         stops.extend(next.into_iter().rev());
@@ -117,29 +123,20 @@ impl Worker {
 
     /// Lets an element do what it would, and takes back what the engine has counted.
     fn try_element(&mut self, element: ElementId, port: PortIndex, packet: packet::Packet) -> Outcome {
-        let Some(mut instance) = self.slots[element].take() else {
+        let Some(mut instance) = self.instances.take(element) else {
             return Outcome { done: Rehearsed::Done, sent: Vec::new(), dropped: None };
         };
-        let ports = self.outputs.range(element);
-        let (sent, drops) = (self.sent[ports.clone()].to_vec(), self.drops[element].clone());
-        let deeds = self.deeds[element];
-        let floor = std::mem::replace(&mut self.floor, self.stack.len());
-        let joins = std::mem::replace(&mut self.joins, false);
-        self.open = None;
-        let before = self.pulse.spot();
+        let (counters, accounts) = (self.connections.save(element), self.accounts.save(element));
+        let before = self.carrier.begin_try();
+        let here = self.pulse.spot();
         self.pulse.enter(Spot::new(element, Doing::Call, port));
         let cx = &mut Cx::new(self, element);
         let done = rehearsal::rehearse(&mut *instance, cx, port.index(), packet);
-        self.pulse.enter(before);
-        self.slots[element] = Some(instance);
-        let jobs = self.stack.drain(self.floor..).collect();
-        self.joins = joins;
-        self.bury();
-        self.floor = floor;
-        self.sent[ports].copy_from_slice(&sent);
-        let dropped = self.drops[element].since(&drops);
-        self.drops[element] = drops;
-        self.deeds[element] = deeds;
-        Outcome { done, sent: jobs, dropped }
+        self.pulse.enter(here);
+        self.instances.put(element, instance);
+        let sent = self.carrier.end_try(&before);
+        self.carrier.free_dead();
+        self.connections.restore(element, &counters);
+        Outcome { done, sent, dropped: self.accounts.restore(element, accounts) }
     }
 }

@@ -1,76 +1,78 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a worker takes the time of its rounds while somebody waits for one that takes too long. See [`stall`](crate::stall).
+//! How a worker times its rounds while an observer waits for one that takes too long. See [`stall`](crate::stall).
 
-use super::{Job, Worker};
+use super::Worker;
+use super::carrier::Job;
 use crate::pulse::{Doing, Spot};
 use crate::stall::Stopwatch;
 use element::PortIndex;
 
 impl Worker {
     fn stopwatch(&mut self) -> Option<&mut Stopwatch> {
-        self.witnessing.as_mut()?.stopwatch.as_mut()
+        self.observers.as_mut()?.stopwatch()
     }
 
-    /// A round, with somebody to see it.
+    /// A round begins, or something else that counts as one.
+    #[inline(always)]
+    pub(super) fn begin_stopwatch(&mut self) {
+        if self.has_observers() {
+            self.begin_timed_round();
+        }
+    }
+
+    /// It has ended, and there was work or not.
+    #[inline(always)]
+    pub(super) fn end_stopwatch(&mut self, worked: bool) {
+        if self.has_observers() {
+            self.end_timed_round(worked);
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    pub(super) fn timed_round(&mut self) -> bool {
-        self.begin_timing();
-        let worked = self.plain_round();
-        self.end_timing(worked);
-        worked
-    }
-
-    /// A round begins, or what is none and is done as if it were one.
-    pub(super) fn begin_timing(&mut self) {
+    fn begin_timed_round(&mut self) {
         if let Some(watch) = self.stopwatch() {
             watch.begin();
         }
     }
 
-    /// It has ended, and there was work or not.
-    pub(super) fn end_timing(&mut self, worked: bool) {
-        let Some(mut all) = self.witnessing.take() else { return };
+    #[cold]
+    #[inline(never)]
+    fn end_timed_round(&mut self, worked: bool) {
+        let Some(mut all) = self.observers.take() else { return };
         // It says when the round began until it is asked anew.
         let now = || {
             self.clock.expire();
             self.clock.wall()
         };
-        let watch = all.stopwatch.as_mut();
+        let watch = all.stopwatch();
         let stall = watch.and_then(|watch| watch.end(self.index, &self.shared, worked, now));
         if let Some(stall) = stall {
-            let wants = |bound: Option<u64>| bound.is_some_and(|bound| stall.cycles > bound);
-            let told = all.seats.iter_mut().filter(|seat| wants(seat.wants.rounds_above));
-            told.for_each(|seat| seat.witness.stalled(&stall));
+            all.report_stall(&stall);
         }
-        self.witnessing = Some(all);
+        self.observers = Some(all);
     }
 
     /// An element is about to get a batch.
     pub(super) fn begin_step(&mut self, job: &Job) -> Option<Spot> {
-        let doing = if self.runs_as_pass(job) { Doing::Pass } else { Doing::Push };
+        let is_pass = job.port == PortIndex::FIRST && self.instances.is_fused(job.element);
         self.stopwatch()?.take(&job.batch);
-        Some(Spot::new(job.element, doing, job.port))
+        Some(Spot::new(job.element, if is_pass { Doing::Pass } else { Doing::Push }, job.port))
     }
 
-    /// It has done it.
+    /// It has processed the batch.
     pub(super) fn end_step(&mut self, spot: Option<Spot>) {
         if let (Some(spot), Some(watch)) = (spot, self.stopwatch()) {
             watch.step(spot);
         }
     }
 
-    /// An element has done what it was asked for without a batch; what it has sent lies on the stack.
+    /// An element has returned from a call without a batch; what it has sent lies on the stack.
     #[cold]
     #[inline(never)]
     pub(super) fn end_own_step(&mut self, spot: Spot) {
-        let Some(all) = &mut self.witnessing else { return };
-        if let Some(watch) = &mut all.stopwatch {
-            watch.own_step(spot, self.stack[self.floor..].iter().map(|job| job.batch.as_slice()));
+        if let Some(watch) = self.observers.as_mut().and_then(|all| all.stopwatch()) {
+            watch.own_step(spot, self.carrier.sent().iter().map(|job| job.batch.as_slice()));
         }
-    }
-
-    fn runs_as_pass(&self, job: &Job) -> bool {
-        job.port == PortIndex::FIRST && self.fused[job.element].is_some()
     }
 }

@@ -149,8 +149,8 @@ impl Traffic {
     }
 
     /// It was one of `element`'s task, and has ended.
-    pub(super) fn count(&mut self, element: ElementId, sent: &[PortStats], fetched: &[PortStats]) {
-        // An element may have been told to run a task that it has not: it has no counts.
+    pub(super) fn count(&mut self, element: ElementId, (sent, fetched): (&[PortStats], &[PortStats])) {
+        // An element may have been asked to run a task that it has not: it has no counts.
         if !self.tasked[element] {
             return;
         }

@@ -47,13 +47,13 @@ impl Turns {
 impl Worker {
     /// Lets worker `to` execute its messages, and itself be asked meanwhile.
     pub(crate) fn lend_turn(&mut self, turns: &Arc<Turns>, to: usize) {
-        let slots = self.slots.iter().map(|_| None).collect();
+        let slots = self.instances.ids().map(|_| None).collect();
         let stand_in = Worker::new(
             self.index,
             self.shared.clone(),
             self.clock.clone(),
             slots,
-            self.on_duty,
+            self.duty.is_on(),
             Some(&turns.common),
         );
         let mut own = Box::new(std::mem::replace(self, stand_in));

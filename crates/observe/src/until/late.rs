@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use engine::ElementId;
+use engine::observer::{Observation, What};
 use engine::stall::Head;
-use engine::witness::{Sight, What};
 use packet::Packet;
 use wire::fields::First;
 
@@ -22,7 +22,7 @@ use crate::records::first;
 
 /// Packets that are followed at a time, at most; the other numbers are left to `junctor trace`.
 const MOST: u32 = 4;
-/// Sights that may wait to be gathered.
+/// Observations that may wait to be gathered.
 const WAITING: usize = 1 << 12;
 /// Bytes of a packet that are kept.
 const HEAD_BYTES: usize = 128;
@@ -43,9 +43,9 @@ struct Glimpse {
     head: Option<Head>,
 }
 
-/// What all witnesses have in common with the thread that looks.
+/// What all observers have in common with the thread that looks.
 struct Common {
-    /// All workers have their witness.
+    /// All workers have their observer.
     open: AtomicBool,
     numbers: Numbers,
     /// The numbers that no packet has, a bit for each.
@@ -53,7 +53,7 @@ struct Common {
     /// When the next packet may be picked, in cycles.
     next: AtomicU64,
     gap: u64,
-    /// Numbers of packets of which a sight was lost.
+    /// Numbers of packets of which an observation was lost.
     unclear: AtomicU8,
 }
 
@@ -86,14 +86,14 @@ impl Follower {
         number
     }
 
-    pub(super) fn see(&mut self, sight: &Sight<'_>) {
-        let Sight { at, wall_ns, worker, element, what, number, id, .. } = *sight;
+    pub(super) fn see(&mut self, observation: &Observation<'_>) {
+        let Observation { at, wall_ns, worker, element, what, number, id, .. } = *observation;
         if !self.common.numbers.has(number) {
             return;
         }
         let same = self.picked.iter().position(|picked| *picked == (number, id));
         let picked = same.map(|i| self.picked.swap_remove(i)).is_some();
-        let head = sight.packet.map(|packet| Head {
+        let head = observation.packet.map(|packet| Head {
             len: packet.len(),
             bytes: packet.data()[..packet.len().min(HEAD_BYTES)].to_vec(),
             ip: Some(first(packet) == First::Ip),
@@ -368,7 +368,7 @@ mod tests {
     const QUEUE: ElementId = ElementId::new(2);
     const OUT: ElementId = ElementId::new(3);
 
-    fn sight(at: u64, worker: usize, element: ElementId, what: What, id: usize) -> Glimpse {
+    fn observation(at: u64, worker: usize, element: ElementId, what: What, id: usize) -> Glimpse {
         let head = Some(Head { len: id, ..Head::default() });
         Glimpse { at, wall_ns: at, worker, element, what, number: 1, id, picked: false, head }
     }
@@ -397,27 +397,27 @@ mod tests {
     fn into_queue() -> Vec<Glimpse> {
         let input = What::Input { port: 0 };
         vec![
-            Glimpse { picked: true, ..sight(1000, 0, SRC, sent(TEE, false), 71) },
-            sight(1100, 0, TEE, input, 71),
-            sight(1150, 0, TEE, sent(QUEUE, false), 71),
-            sight(1150, 0, TEE, sent(OUT, false), 72),
-            sight(1160, 0, OUT, input, 72),
-            sight(1200, 0, OUT, What::Taken, 72),
-            sight(1300, 0, QUEUE, input, 71),
+            Glimpse { picked: true, ..observation(1000, 0, SRC, sent(TEE, false), 71) },
+            observation(1100, 0, TEE, input, 71),
+            observation(1150, 0, TEE, sent(QUEUE, false), 71),
+            observation(1150, 0, TEE, sent(OUT, false), 72),
+            observation(1160, 0, OUT, input, 72),
+            observation(1200, 0, OUT, What::Taken, 72),
+            observation(1300, 0, QUEUE, input, 71),
         ]
     }
 
     #[test]
     fn time_is_charged_to_where_a_packet_was() {
         let (_alone, mut latency) = latency(900);
-        // The other worker fetches it before the first has told that it lies there; sights come in any order.
+        // The other worker fetches it before the first has told that it lies there; observations come in any order.
         let mut all = vec![
-            sight(2300, 1, OUT, What::Taken, 71),
-            sight(2200, 1, OUT, What::Input { port: 0 }, 71),
-            sight(2000, 1, QUEUE, sent(OUT, true), 71),
+            observation(2300, 1, OUT, What::Taken, 71),
+            observation(2200, 1, OUT, What::Input { port: 0 }, 71),
+            observation(2000, 1, QUEUE, sent(OUT, true), 71),
         ];
         all.extend(into_queue());
-        all.push(sight(1300, 0, QUEUE, What::Held, 71));
+        all.push(observation(1300, 0, QUEUE, What::Held, 71));
         let late = tell(&mut latency, all);
         let [Lateness { way, cycles: 1300, end: Some((What::Taken, OUT)), at: 2300 }] = &late[..] else {
             panic!("{late:?}")
@@ -444,28 +444,28 @@ mod tests {
     fn a_packet_that_stays_inside_is_late_once() {
         let (_alone, mut latency) = latency(1 << 20);
         let mut all = into_queue();
-        all.push(sight(1300, 0, QUEUE, What::Held, 71));
+        all.push(observation(1300, 0, QUEUE, What::Held, 71));
         let late = tell(&mut latency, all);
         // The counter of cycles is far beyond these by now.
         let [Lateness { way, end: None, .. }] = &late[..] else { panic!("{late:?}") };
         assert_eq!(way.longest().0, Was::Held(QUEUE));
         assert!(latency.look(true).is_empty());
         // Nor is it told again when it leaves.
-        assert!(tell(&mut latency, vec![sight(u64::MAX >> 20, 1, QUEUE, What::Taken, 71)]).is_empty());
+        assert!(tell(&mut latency, vec![observation(u64::MAX >> 20, 1, QUEUE, What::Taken, 71)]).is_empty());
     }
 
     #[test]
     fn a_packet_that_becomes_part_of_another_ends_and_that_goes_on() {
         let (_alone, mut latency) = latency(1000);
         let mut all = into_queue();
-        all.push(sight(1300, 0, QUEUE, What::Held, 71));
+        all.push(observation(1300, 0, QUEUE, What::Held, 71));
         // A stranger under the same number, which is not made of it.
-        all.push(sight(1900, 0, QUEUE, sent(OUT, false), 99));
+        all.push(observation(1900, 0, QUEUE, sent(OUT, false), 99));
         let whole =
             What::Output { port: 0, to: GraphEnd { element: OUT, port: 0 }, pulled: false, made: true };
-        all.push(sight(2200, 1, QUEUE, whole, 73));
-        all.push(sight(2200, 1, QUEUE, What::Replaced, 71));
-        all.push(sight(2300, 1, OUT, What::Taken, 73));
+        all.push(observation(2200, 1, QUEUE, whole, 73));
+        all.push(observation(2200, 1, QUEUE, What::Replaced, 71));
+        all.push(observation(2300, 1, OUT, What::Taken, 73));
         let late = tell(&mut latency, all);
         let ends: Vec<_> = late.iter().map(|late| (late.cycles, late.end, late.way.longest())).collect();
         let held = (Was::Held(QUEUE), 900);
@@ -481,12 +481,12 @@ mod tests {
         let (_alone, mut latency) = latency(1 << 60);
         let strangers = vec![
             // Held since an earlier time under the same number.
-            sight(1400, 1, QUEUE, sent(OUT, true), 99),
-            sight(1500, 1, OUT, What::Input { port: 0 }, 99),
-            sight(1600, 1, OUT, What::Taken, 99),
+            observation(1400, 1, QUEUE, sent(OUT, true), 99),
+            observation(1500, 1, OUT, What::Input { port: 0 }, 99),
+            observation(1600, 1, OUT, What::Taken, 99),
         ];
         let mut all = into_queue();
-        all.push(sight(1300, 0, QUEUE, What::Held, 71));
+        all.push(observation(1300, 0, QUEUE, What::Held, 71));
         all.extend(strangers);
         assert!(tell(&mut latency, all).is_empty());
         assert_eq!(latency.ways[&1].keys().collect::<Vec<_>>(), [&71]);

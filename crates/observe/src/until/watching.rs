@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 
+use engine::observer::{Observation, Observer, What};
 use engine::stall::Stall;
-use engine::witness::{Sight, What, Witness};
 use engine::{ElementId, Reason};
 use packet::Packet;
 use sync::events::{self, Kind, short};
@@ -38,7 +38,7 @@ pub(super) enum Event {
     Late(Box<Lateness>),
 }
 
-/// What all witnesses have in common.
+/// What all observers have in common.
 #[derive(Default)]
 pub(super) struct Common {
     /// Packets that were not kept.
@@ -109,11 +109,11 @@ impl Watching {
     }
 
     #[cold]
-    fn catch_drop(&mut self, sight: &Sight<'_>, reason: Reason, condition: usize, packets: u64) {
+    fn catch_drop(&mut self, observation: &Observation<'_>, reason: Reason, condition: usize, packets: u64) {
         if self.is_over() {
             return;
         }
-        let Sight { at, wall_ns, worker, element, packet, .. } = *sight;
+        let Observation { at, wall_ns, worker, element, packet, .. } = *observation;
         let bytes = |packet: &Packet| (packet.data().to_vec(), first(packet) == First::Ip);
         let packet = packet.map(bytes);
         let at_hand = packet.is_some();
@@ -125,7 +125,7 @@ impl Watching {
     }
 }
 
-impl Witness for Watching {
+impl Observer for Watching {
     fn picks(&mut self) -> bool {
         self.follower.as_ref().is_some_and(Follower::picks)
     }
@@ -134,17 +134,17 @@ impl Witness for Watching {
         self.follower.as_mut().map_or(0, |follower| follower.pick(packet))
     }
 
-    fn see(&mut self, sight: &Sight<'_>) {
+    fn see(&mut self, observation: &Observation<'_>) {
         if let Some(follower) = &mut self.follower {
-            follower.see(sight);
+            follower.see(observation);
         }
-        let (reason, packets) = match sight.what {
+        let (reason, packets) = match observation.what {
             What::Dropped(reason) => (reason, 1),
             What::Lost(reason, n) => (reason, n),
             _ => return,
         };
         if let Some(condition) = self.sought.reasons[reason as usize] {
-            self.catch_drop(sight, reason, condition, packets);
+            self.catch_drop(observation, reason, condition, packets);
         }
     }
 

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a worker shows packets to those who want to see them. See [`witness`](crate::witness).
+//! How a worker shows packets to observers. See [`observer`](crate::observer).
 
 use packet::{Batch, Packet};
 
-use super::{Job, Worker};
+use super::Worker;
+use super::carrier::Job;
+use super::probe::Observed;
 use crate::clock::Nanos;
+use crate::observer::{Entry, Observation, Observer, Wants, What};
 use crate::ports::Edge;
 use crate::shared::Shared;
-use crate::stall::Stopwatch;
-use crate::witness::{Entry, Sight, Wants, What, Witness};
+use crate::stall::{Stall, Stopwatch};
 use element::drops::{Reason, Reasons};
 use element::wiring::End;
 use element::{ElementId, IndexVec, PortIndex, first_ids};
 
-/// A witness, and what it was called for.
-pub(super) struct Seat {
+/// An observer, and what it wants.
+struct Seat {
     key: u64,
-    pub(super) wants: Wants,
-    pub(super) witness: Box<dyn Witness>,
+    wants: Wants,
+    observer: Box<dyn Observer>,
 }
 
 /// A followed packet that an element has fetched.
@@ -37,8 +39,8 @@ struct Absorbed {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Witnessing {
-    pub(super) seats: Vec<Seat>,
+pub(super) struct Observers {
+    seats: Vec<Seat>,
     /// By element: whether what comes in, or goes out, is wanted.
     inputs: IndexVec<ElementId, bool>,
     outputs: IndexVec<ElementId, bool>,
@@ -50,7 +52,7 @@ pub(crate) struct Witnessing {
     /// Nothing else is wanted, so batches go the usual way.
     only_drops: bool,
     /// Rounds are timed.
-    pub(super) stopwatch: Option<Stopwatch>,
+    stopwatch: Option<Stopwatch>,
     /// The followed packet that is being processed by itself: its id, until it is known what became of it.
     alone: Option<usize>,
     /// Followed packets that the running element has fetched and not sent on yet.
@@ -75,12 +77,12 @@ fn is_source(shared: &Shared, element: ElementId) -> bool {
     !info.outputs().is_empty() && (info.inputs().is_empty() || info.class.flow == "x/y")
 }
 
-impl Witnessing {
+impl Observers {
     fn show(&mut self, moment: Moment, element: ElementId, what: What, packet: &Packet) {
-        self.tell(moment, element, what, (packet.followed(), packet.id()), Some(packet));
+        self.report(moment, element, what, (packet.followed(), packet.id()), Some(packet));
     }
 
-    fn tell(
+    fn report(
         &mut self,
         moment: Moment,
         element: ElementId,
@@ -89,18 +91,18 @@ impl Witnessing {
         packet: Option<&Packet>,
     ) {
         let Moment { at, wall_ns, worker } = moment;
-        let sight = Sight { at, wall_ns, worker, element, what, number, id, packet, note: "" };
-        self.seats.iter_mut().for_each(|seat| seat.witness.see(&sight));
+        let seen = Observation { at, wall_ns, worker, element, what, number, id, packet, note: "" };
+        self.seats.iter_mut().for_each(|seat| seat.observer.see(&seen));
     }
 
-    /// Asks who is to be asked at this entry which of these packets to follow.
+    /// Asks the observers that pick at this entry which of these packets to follow.
     fn pick(&mut self, entry: Entry, batch: &mut Batch) {
         for seat in self.seats.iter_mut().filter(|seat| seat.wants.follow.is_some_and(|f| f.has(entry))) {
-            if !seat.witness.picks() {
+            if !seat.observer.picks() {
                 continue;
             }
             for packet in batch.iter_mut().filter(|p| p.followed() == 0) {
-                let number = seat.witness.pick(packet);
+                let number = seat.observer.pick(packet);
                 if number != 0 {
                     packet.follow(number);
                 }
@@ -108,11 +110,23 @@ impl Witnessing {
         }
     }
 
-    /// Tells that packets have become parts of others, which have been shown.
-    fn tell_absorbed(&mut self, moment: Moment) {
+    /// Reports packets that have become parts of others, which have been shown.
+    fn report_absorbed(&mut self, moment: Moment) {
         for Absorbed { number, id, by } in std::mem::take(&mut self.absorbed) {
-            self.tell(moment, by, What::Replaced, (number, id), None);
+            self.report(moment, by, What::Replaced, (number, id), None);
         }
+    }
+
+    /// What times rounds, if an observer wants that.
+    pub(super) fn stopwatch(&mut self) -> Option<&mut Stopwatch> {
+        self.stopwatch.as_mut()
+    }
+
+    /// Reports a round that took too long.
+    pub(super) fn report_stall(&mut self, stall: &Stall) {
+        let wants = |bound: Option<u64>| bound.is_some_and(|bound| stall.cycles > bound);
+        let wanting = self.seats.iter_mut().filter(|seat| wants(seat.wants.rounds_above));
+        wanting.for_each(|seat| seat.observer.stalled(stall));
     }
 
     fn picks_at(&self, entry: Entry) -> bool {
@@ -121,30 +135,30 @@ impl Witnessing {
 }
 
 impl Worker {
-    /// Whether somebody sees what this worker does.
+    /// Whether there are observers.
     #[inline(always)]
-    pub(crate) fn is_witnessed(&self) -> bool {
-        self.witnessing.is_some()
+    pub(super) fn has_observers(&self) -> bool {
+        self.observers.is_some()
     }
 
-    /// Calls a witness to this worker.
-    pub(crate) fn call_witness(&mut self, key: u64, wants: Wants, witness: Box<dyn Witness>) {
-        let mut all = self.witnessing.take().unwrap_or_default();
-        all.seats.push(Seat { key, wants, witness });
+    /// Adds an observer.
+    pub(crate) fn add_observer(&mut self, key: u64, wants: Wants, observer: Box<dyn Observer>) {
+        let mut all = self.observers.take().unwrap_or_default();
+        all.seats.push(Seat { key, wants, observer });
         self.seat(all);
     }
 
-    /// Sends the witnesses of this key away.
-    pub(crate) fn dismiss_witness(&mut self, key: u64) {
-        if let Some(mut all) = self.witnessing.take() {
+    /// Removes the observers of this key.
+    pub(crate) fn remove_observers(&mut self, key: u64) {
+        if let Some(mut all) = self.observers.take() {
             all.seats.retain(|seat| seat.key != key);
             self.seat(all);
         }
     }
 
     /// Works out what is wanted where.
-    fn seat(&mut self, mut all: Box<Witnessing>) {
-        (self.joins, self.open) = (self.burst > 1, None);
+    fn seat(&mut self, mut all: Box<Observers>) {
+        self.carrier.let_join(true);
         if all.seats.is_empty() {
             return;
         }
@@ -163,9 +177,9 @@ impl Worker {
             }
         }
         all.follows = all.seats.iter().any(|seat| seat.wants.follow.is_some());
-        // What is made of a followed packet is told apart from the packet by its batch.
-        self.joins &= !all.follows;
         if all.follows {
+            // Its batch tells a followed packet from what is made of it.
+            self.carrier.let_join(false);
             // What they make of a packet that they hold is to be seen where they send it.
             let holds = |e: &ElementId| {
                 let info = &self.shared.elements[*e];
@@ -173,7 +187,7 @@ impl Worker {
             };
             first_ids(n).filter(holds).for_each(|e| apart[e] = true);
         }
-        let within = |e: ElementId| match &self.fused[e] {
+        let within = |e: ElementId| match self.instances.fused(e) {
             Some(fused) => fused.elements.iter().any(|e| apart[*e]),
             None => apart[e],
         };
@@ -184,73 +198,64 @@ impl Worker {
         all.only_drops = !all.follows && !all.inputs.iter().chain(&all.outputs).any(|wanted| *wanted);
         let bounds = all.seats.iter().filter_map(|seat| seat.wants.rounds_above);
         all.stopwatch = bounds.min().map(Stopwatch::new);
-        self.witnessing = Some(all);
+        self.observers = Some(all);
     }
 
-    /// Whether nobody sees packets on their way, but at most what this worker drops.
-    pub(super) fn sees_only_drops(&self) -> bool {
-        self.witnessing.as_ref().is_some_and(|all| all.only_drops)
+    /// Whether observers see packets on their way, and not at most those that this worker drops.
+    #[inline]
+    pub(super) fn observes_packets(&self) -> bool {
+        self.observers.as_ref().is_some_and(|all| !all.only_drops)
     }
 
-    /// The same, and nobody takes the time of their steps.
-    pub(super) fn drains_plainly(&self) -> bool {
-        self.witnessing.as_ref().is_some_and(|all| all.only_drops && all.stopwatch.is_none())
+    /// The same, or steps are timed.
+    #[inline]
+    pub(super) fn observes_steps(&self) -> bool {
+        self.observers.as_ref().is_some_and(|all| !all.only_drops || all.stopwatch.is_some())
     }
 
     fn moment(&mut self) -> Moment {
         Moment { at: sync::tsc(), wall_ns: self.clock.wall(), worker: self.index }
     }
 
-    fn held(&self, element: ElementId) -> usize {
-        self.slots[element].as_ref().map_or(0, |instance| instance.held())
-    }
-
-    /// As [`Worker::drain`], with somebody to see it.
+    /// Gives a batch to its element, observed.
     #[cold]
     #[inline(never)]
-    pub(super) fn drain_witnessed(&mut self) {
-        let floor = self.floor;
-        let seen = !self.sees_only_drops();
-        if seen {
-            self.show_own(floor);
+    pub(super) fn carry_observed(&mut self, job: Job) {
+        let spot = self.begin_step(&job);
+        if self.observes_packets() {
+            self.dispatch_observed(job);
+        } else {
+            self.dispatch::<Observed>(job);
         }
-        self.stack[floor..].reverse();
-        while self.stack.len() > floor {
-            let Some(job) = self.stack.pop() else { break };
-            let spot = self.begin_step(&job);
-            if seen {
-                self.dispatch_witnessed(job)
-            } else {
-                self.dispatch::<true>(job)
-            }
-            self.end_step(spot);
-        }
-        self.bury();
+        self.end_step(spot);
     }
 
     /// Shows what the element that has run by itself has sent, and what became of what it has fetched.
-    fn show_own(&mut self, floor: usize) {
-        let Some(element) = self.acting else { return };
+    #[cold]
+    #[inline(never)]
+    pub(super) fn show_own(&mut self) {
+        let Some(element) = self.carrier.acting() else { return };
         let moment = self.moment();
-        let Some(mut all) = self.witnessing.take() else { return };
+        let Some(mut all) = self.observers.take() else { return };
         let (wanted, source) = (all.outputs[element], all.sources[element]);
-        for job in self.stack[floor..].iter_mut().filter(|job| !job.shown) {
+        for job in self.carrier.sent_mut().iter_mut().filter(|job| !job.shown) {
             if source {
                 all.pick(Entry::Sources, &mut job.batch);
             }
             show_sent(&mut all, moment, (element, wanted), job, false);
         }
         for Fetched { number, id, by, held } in std::mem::take(&mut all.fetched) {
-            let what = if by == element && self.held(by) <= held { What::Taken } else { What::Held };
-            all.tell(moment, by, what, (number, id), None);
+            let what =
+                if by == element && self.instances.held(by) <= held { What::Taken } else { What::Held };
+            all.report(moment, by, what, (number, id), None);
         }
-        all.tell_absorbed(moment);
-        self.witnessing = Some(all);
+        all.report_absorbed(moment);
+        self.observers = Some(all);
     }
 
-    fn dispatch_witnessed(&mut self, job: Job) {
+    fn dispatch_observed(&mut self, job: Job) {
         let moment = self.moment();
-        let Some(mut all) = self.witnessing.take() else { return self.dispatch::<true>(job) };
+        let Some(mut all) = self.observers.take() else { return self.dispatch::<Observed>(job) };
         let Job { element, port, out, shown, mut batch } = job;
         if !shown {
             all.pick(Entry::Input(element, Some(port.index())), &mut batch);
@@ -260,12 +265,12 @@ impl Worker {
             }
         }
         let first = if all.follows { batch.iter().position(|p| p.followed() != 0) } else { None };
-        self.witnessing = Some(all);
+        self.observers = Some(all);
         let Some(first) = first else { return self.dispatch_unfollowed(element, port, batch) };
         // What is ahead of the followed packet, or else that packet, goes first, with all that follows from it.
         let front = batch.split_front(first.max(1));
         if !batch.is_empty() {
-            self.stack.push(Job { element, port, out, shown: true, batch });
+            self.carrier.put_back(Job { element, port, out, shown: true, batch });
         }
         if first == 0 {
             self.dispatch_followed(element, port, front);
@@ -276,25 +281,25 @@ impl Worker {
 
     /// Packets that nobody follows.
     fn dispatch_unfollowed(&mut self, element: ElementId, port: PortIndex, batch: Batch) {
-        let Some(all) = &self.witnessing else { return };
+        let Some(all) = &self.observers else { return };
         let (apart, wanted, follows) = (all.apart[element], all.outputs[element], all.follows);
-        let fused = !apart && port == PortIndex::FIRST && self.fused[element].is_some();
+        let fused = !apart && port == PortIndex::FIRST && self.instances.is_fused(element);
         if fused {
-            return self.dispatch_fused::<true>(element, batch);
+            return self.dispatch_fused::<Observed>(element, batch);
         }
-        let before = self.stack.len();
-        self.dispatch_plain::<true>(element, port, batch);
+        let before = self.carrier.depth();
+        self.dispatch_plain::<Observed>(element, port, batch);
         if !wanted && !follows {
             return;
         }
         let moment = self.moment();
-        let Some(mut all) = self.witnessing.take() else { return };
+        let Some(mut all) = self.observers.take() else { return };
         // The last sent lies lowest.
-        for job in self.stack[before..].iter_mut().rev() {
+        for job in self.carrier.above_mut(before).iter_mut().rev() {
             show_sent(&mut all, moment, (element, wanted), job, false);
         }
-        all.tell_absorbed(moment);
-        self.witnessing = Some(all);
+        all.report_absorbed(moment);
+        self.observers = Some(all);
     }
 
     /// One packet that somebody follows.
@@ -303,18 +308,18 @@ impl Worker {
         let Some(packet) = batch.first() else { return };
         let (number, id) = (packet.followed(), packet.id());
         let stores = self.shared.elements[element].stores();
-        let (held, drops) = (self.held(element), self.drops[element].clone());
-        if let Some(all) = &mut self.witnessing {
+        let (held, drops) = (self.instances.held(element), self.accounts.drops(element).clone());
+        if let Some(all) = &mut self.observers {
             all.show(moment, element, What::Input { port: port.index() }, packet);
             all.alone = Some(id);
             all.kept = None;
         }
-        let before = self.stack.len();
-        self.dispatch_plain::<true>(element, port, batch);
+        let before = self.carrier.depth();
+        self.dispatch_plain::<Observed>(element, port, batch);
         let (begun, moment) = (moment, self.moment());
-        let Some(mut all) = self.witnessing.take() else { return };
+        let Some(mut all) = self.observers.take() else { return };
         let (mut same, mut any) = (false, false);
-        for job in self.stack[before..].iter_mut().rev() {
+        for job in self.carrier.above_mut(before).iter_mut().rev() {
             let mut made = false;
             for packet in job.batch.iter_mut() {
                 made |= packet.followed() == 0;
@@ -329,21 +334,21 @@ impl Worker {
         }
         let absorbed = all.absorbed.iter().any(|a| (a.number, a.id) == (number, id));
         let kept = all.kept.take() == Some(id);
-        all.tell_absorbed(moment);
-        // Whoever drops it has it taken out of here.
+        all.report_absorbed(moment);
+        // A drop has taken it out of here.
         if all.alone.take().is_some() && !same && !absorbed {
-            let dropped = self.drops[element].since(&drops);
+            let dropped = self.accounts.drops(element).since(&drops);
             let what = match dropped {
-                _ if stores || kept || self.held(element) > held => What::Held,
+                _ if stores || kept || self.instances.held(element) > held => What::Held,
                 _ if any => What::Replaced,
                 Some(reason) => What::Dropped(reason),
                 None => What::Taken,
             };
             // Others may have fetched what it holds before this.
             let moment = if what == What::Held { begun } else { moment };
-            all.tell(moment, element, what, (number, id), None);
+            all.report(moment, element, what, (number, id), None);
         }
-        self.witnessing = Some(all);
+        self.observers = Some(all);
     }
 
     /// Shows packets that an element has been asked for.
@@ -352,15 +357,14 @@ impl Worker {
     pub(super) fn show_fetched(
         &mut self,
         from: Edge,
-        element: ElementId,
-        port: PortIndex,
+        (element, port): (ElementId, PortIndex),
         batch: &mut Batch,
     ) {
-        if self.sees_only_drops() {
+        if !self.observes_packets() {
             return;
         }
         let moment = self.moment();
-        let Some(mut all) = self.witnessing.take() else { return };
+        let Some(mut all) = self.observers.take() else { return };
         let entry = Entry::Input(element, Some(port.index()));
         if all.picks_at(entry) {
             all.pick(entry, batch);
@@ -372,7 +376,7 @@ impl Worker {
             pulled: true,
             made: false,
         };
-        let held = self.held(element);
+        let held = self.instances.held(element);
         for packet in batch.iter().filter(|p| wanted || p.followed() != 0) {
             let what = made_of_absorbed(&mut all, what, packet);
             all.show(moment, from.element, what, packet);
@@ -382,8 +386,8 @@ impl Worker {
                 all.fetched.push(Fetched { number, id, by: element, held });
             }
         }
-        all.tell_absorbed(moment);
-        self.witnessing = Some(all);
+        all.report_absorbed(moment);
+        self.observers = Some(all);
     }
 
     /// Remembers a packet that its element makes a part of another, until that has been shown.
@@ -391,7 +395,7 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn show_absorbed(&mut self, element: ElementId, packet: &Packet) {
         let (number, id) = (packet.followed(), packet.id());
-        if let Some(all) = self.witnessing.as_mut().filter(|all| all.follows && number != 0) {
+        if let Some(all) = self.observers.as_mut().filter(|all| all.follows && number != 0) {
             all.fetched.retain(|f| f.id != id);
             all.absorbed.push(Absorbed { number, id, by: element });
         }
@@ -401,7 +405,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn show_held(&mut self, packet: &Packet) {
-        if let Some(all) = &mut self.witnessing {
+        if let Some(all) = &mut self.observers {
             all.kept = Some(packet.id());
         }
     }
@@ -410,13 +414,13 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn show_drops(&mut self, element: ElementId, reason: Reason, packets: &[Packet]) {
-        let wanted = |all: &Witnessing| (all.drops.has(reason), all.follows);
-        let (drops, follows) = self.witnessing.as_deref().map_or((false, false), wanted);
+        let wanted = |all: &Observers| (all.drops.has(reason), all.follows);
+        let (drops, follows) = self.observers.as_deref().map_or((false, false), wanted);
         if !drops && !follows {
             return;
         }
         let moment = self.moment();
-        let Some(all) = &mut self.witnessing else { return };
+        let Some(all) = &mut self.observers else { return };
         for packet in packets.iter().filter(|p| drops || p.followed() != 0) {
             let id = packet.id();
             all.show(moment, element, What::Dropped(reason), packet);
@@ -425,29 +429,20 @@ impl Worker {
         }
     }
 
-    /// Drops packets that could not be sent.
-    #[cold]
-    pub(super) fn drop_batch(&mut self, element: ElementId, reason: Reason, batch: Batch) {
-        self.count_drops(element, reason, batch.len() as u64);
-        if self.is_witnessed() {
-            self.show_drops(element, reason, &batch);
-        }
-    }
-
-    /// Tells of drops whose packets are not at hand.
+    /// Reports drops whose packets are not at hand.
     #[cold]
     #[inline(never)]
     pub(crate) fn show_lost(&mut self, element: ElementId, reason: Reason, n: u64) {
         let moment = self.moment();
-        if let Some(all) = self.witnessing.as_mut().filter(|all| all.drops.has(reason) && n > 0) {
-            all.tell(moment, element, What::Lost(reason, n), (0, 0), None);
+        if let Some(all) = self.observers.as_mut().filter(|all| all.drops.has(reason) && n > 0) {
+            all.report(moment, element, What::Lost(reason, n), (0, 0), None);
         }
     }
 }
 
 /// Shows a batch that an element has sent: all of it if that is wanted, and what is followed.
 fn show_sent(
-    all: &mut Witnessing,
+    all: &mut Observers,
     moment: Moment,
     (element, wanted): (ElementId, bool),
     job: &Job,
@@ -464,7 +459,7 @@ fn show_sent(
 }
 
 /// Says of a packet that is sent whether it was made of one that was held. One that has the frame of a part of it goes on as that.
-fn made_of_absorbed(all: &mut Witnessing, what: What, packet: &Packet) -> What {
+fn made_of_absorbed(all: &mut Observers, what: What, packet: &Packet) -> What {
     let (number, id) = (packet.followed(), packet.id());
     let of_held = number != 0 && all.absorbed.iter().any(|a| a.number == number);
     all.absorbed.retain(|a| (a.number, a.id) != (number, id));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Observing packets in a running router, for `junctor trace` and `junctor capture`.
 //!
-//! Each worker has a [`Witness`] while packets are observed. It is shown what it [wants](Wants): packets at some elements' ports,
+//! Each worker has an [`Observer`] while packets are observed. It is shown what it [wants](Wants): packets at some elements' ports,
 //! dropped packets, and *followed* packets. It is also shown rounds that take too [long](crate::stall). A packet is followed from
-//! where a witness [picks](Witness::pick) it until its last copy is gone. Its number goes with it (`packet::followed`): through
+//! where an observer [picks](Observer::pick) it until its last copy is gone. Its number goes with it (`packet::followed`): through
 //! queues, to other workers, through elements that hold it, and into its clones.
 //!
 //! Without observers, a worker reads one field of its own for each task and each fetched batch. If only drops are wanted, it also
@@ -18,7 +18,7 @@ use element::ElementId;
 use element::drops::{Reason, Reasons};
 use element::wiring::End;
 
-/// What a witness wants to see.
+/// What an observer wants to see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// Elements whose incoming packets it wants, all of them.
@@ -51,7 +51,7 @@ impl Entry {
 }
 
 /// Sees packets on one worker.
-pub trait Witness: Send {
+pub trait Observer: Send {
     /// Asked for each batch at an [`Entry`]: whether any of it may be picked.
     fn picks(&mut self) -> bool {
         true
@@ -60,17 +60,17 @@ pub trait Witness: Send {
     /// Asked for each packet at an [`Entry`] that nobody follows yet: the number under which it is followed from here, or 0.
     fn pick(&mut self, packet: &Packet) -> u8;
 
-    /// Something happened to a packet (a drop has been counted by then) that some witness of the worker wants to see, this one or another.
-    fn see(&mut self, sight: &Sight<'_>);
+    /// Something happened to a packet (a drop has been counted by then) that some observer of the worker wants to see, this one or another.
+    fn see(&mut self, observation: &Observation<'_>);
 
-    /// A round has taken longer than some witness of the worker wants.
+    /// A round has taken longer than some observer of the worker wants.
     fn stalled(&mut self, _stall: &Stall) {}
 }
 
 /// What there is to see of a packet.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
-    /// When, in cycles of the time stamp counter, by which sights of several workers can be put in order.
+pub struct Observation<'a> {
+    /// When, in cycles of the time stamp counter, by which observations of several workers can be put in order.
     pub at: u64,
     /// When, in nanoseconds since the epoch.
     pub wall_ns: u64,
@@ -117,8 +117,8 @@ pub enum What {
     Held,
     /// It ends here, in what the element has made of it or in packets that it was a part of.
     Replaced,
-    /// It ends here: the element has sent it by a device, written it, or done with it whatever is its purpose.
+    /// It ends here: the element has sent it by a device, written it, or used it for its purpose.
     Taken,
-    /// Of a packet that is only tried: what would come of it cannot be told.
+    /// Of a packet that is only tried: what would come of it is unknown.
     Unknown,
 }
