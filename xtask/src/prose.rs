@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rule of plain English: long sentences and house words become rarer, never more.
+//! The rule of plain English: no sentence over 40 words, and no house word.
 //!
 //! It reads Markdown files and the `//!` headers of modules. Code, tables and headings do not count. `cargo xtask prose` lists all that is
-//! found; `cargo xtask tidy` fails where a crate or folder has more than [`ALLOWED`].
+//! found; `cargo xtask tidy` fails where there is anything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -13,12 +13,6 @@ use crate::tidy::{files, read};
 
 /// The most words of a sentence.
 const LONGEST: usize = 40;
-
-/// What crates and folders may still have: sentences that are too long, and house words. All others may have none.
-const ALLOWED: &[(&str, usize, usize)] = &[("crates/engine", 2, 13)];
-
-/// How far a count may lie below what is allowed before the new one is to be entered.
-const LOOSE: usize = 10;
 
 /// The most findings that a message shows.
 const SHOWN: usize = 5;
@@ -61,40 +55,26 @@ struct Found {
     house: Vec<String>,
 }
 
-/// Adds a line for each crate or folder that has more than it may, or much less.
+/// Adds a line for each crate or folder that has any.
 pub(crate) fn check(root: &Path, wrong: &mut Vec<String>) {
-    let (found, nothing) = (all(root), Found::default());
-    let listed = ALLOWED.iter().map(|(name, ..)| *name);
-    let places: BTreeSet<&str> = found.keys().map(String::as_str).chain(listed).collect();
-    for place in places {
-        let allowed = ALLOWED.iter().find(|(name, ..)| *name == place);
-        let (long, house) = allowed.map_or((0, 0), |(_, long, house)| (*long, *house));
-        let found = found.get(place).unwrap_or(&nothing);
-        let sentences: Vec<String> = found.long.iter().map(|(_, text)| text.clone()).collect();
-        wrong.extend(judged(place, &format!("sentences over {LONGEST} words"), &sentences, long));
-        wrong.extend(judged(place, "house words", &found.house, house));
+    for (place, found) in all(root) {
+        let sentences: Vec<String> = found.long.into_iter().map(|(_, text)| text).collect();
+        wrong.extend(judged(&place, &format!("sentences over {LONGEST} words"), &sentences));
+        wrong.extend(judged(&place, "house words", &found.house));
     }
 }
 
-/// Prints everything that is found, and the list as it stands.
+/// Prints everything that is found.
 pub(crate) fn main(root: &Path) {
-    let found = all(root);
-    for text in found.values().flat_map(|f| f.long.iter().map(|(_, text)| text).chain(&f.house)) {
-        println!("{text}");
-    }
-    for (place, found) in &found {
-        println!("    (\"{place}\", {}, {}),", found.long.len(), found.house.len());
+    for found in all(root).values() {
+        found.long.iter().map(|(_, text)| text).chain(&found.house).for_each(|text| println!("{text}"));
     }
 }
 
-fn judged(place: &str, what: &str, found: &[String], allowed: usize) -> Option<String> {
+fn judged(place: &str, what: &str, found: &[String]) -> Option<String> {
+    let shown: Vec<&str> = found.iter().take(SHOWN).map(String::as_str).collect();
     let count = found.len();
-    if count > allowed {
-        let shown: Vec<&str> = found.iter().take(SHOWN).map(String::as_str).collect();
-        return Some(format!("{place}: {count} {what}, at most {allowed} may be:\n  {}", shown.join("\n  ")));
-    }
-    let is_loose = allowed - count > LOOSE;
-    is_loose.then(|| format!("{place}: {count} {what} are left of {allowed}; say so in xtask/src/prose.rs"))
+    (count > 0).then(|| format!("{place}: {count} {what}, and there may be none:\n  {}", shown.join("\n  ")))
 }
 
 /// By crate, folder or file at the root; the longest sentences first.
@@ -236,12 +216,10 @@ mod tests {
     }
 
     #[test]
-    fn counts_may_only_fall() {
+    fn nothing_passes() {
         let found: Vec<String> = (0..3).map(|n| format!("f:{n}")).collect();
-        assert_eq!(judged("p", "words", &found, 3), None);
-        assert!(judged("p", "words", &found, 2).unwrap().contains("3 words, at most 2 may be:\n  f:0"));
-        assert!(judged("p", "words", &found, 3 + LOOSE).is_none());
-        assert!(judged("p", "words", &found, 4 + LOOSE).unwrap().contains("3 words are left of 14"));
+        assert_eq!(judged("p", "words", &[]), None);
+        assert!(judged("p", "words", &found).unwrap().contains("p: 3 words, and there may be none:\n  f:0"));
     }
 
     #[test]

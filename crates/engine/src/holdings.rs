@@ -2,7 +2,7 @@
 //! Which devices and device queues a configuration uses, and how they pass to the next one.
 //!
 //! Devices are matched by what was asked for: an element of the same name, or else any, that opened the same device in the
-//! same way hands its open device on. Queues are matched by device and number, whatever their elements are called.
+//! same way hands its open device on. Queues are matched by device and number, and not by the names of their elements.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, Weak};

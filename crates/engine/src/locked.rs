@@ -4,7 +4,7 @@
 //! Pushed batches never nest (an element returns before what it sent is processed), so a worker holds at most one
 //! such lock on the push side; pulls go upstream only, in the graph's order. Hence no two workers can wait for each
 //! other's locks. But an element may call a handler of another, and with its lock held wait for the worker that answers: so
-//! whoever waits for a lock answers calls meanwhile, and does not sleep.
+//! a worker that waits for a lock answers calls meanwhile, and does not sleep.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which locks a configuration will take: what elements say of theirs ([`Element::locks`]), and the one that the engine puts around an
-//! element of which several workers need the only instance. Told before anything runs, so that a plan can name who will wait for whom;
-//! what they have then cost is told by `junctor ctl locks`, under the same names.
+//! element of which several workers need the only instance. They are known before anything runs, so that a plan can name who will wait for whom.
+//! What they have then cost, `junctor ctl locks` says under the same names.
 
 use std::collections::HashMap;
 

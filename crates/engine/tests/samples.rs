@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of a router that runs: what one worker tells is all of one moment.
+//! Counters of a router that runs: what one worker reports is all of one moment.
 
 mod common;
 #[path = "common/source.rs"]

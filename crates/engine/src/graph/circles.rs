@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Circles in which a packet would be pushed round for ever.
 //!
-//! A circle of push connections is an error if every element on it surely forwards: it sends each packet to the next one, whatever the
-//! packet ([`Class::forwards`](element::Class::forwards)). The first packet that entered would never leave, and its worker would never
+//! A circle of push connections is an error if every element on it surely forwards: it sends each packet to the next one, and asks
+//! nothing of the packet ([`Class::forwards`](element::Class::forwards)). The first packet that entered would never leave, and its worker would never
 //! do anything else. A circle is allowed if one element on it may end a packet, keep it, or send it another way: a queue ends the push,
 //! DecIPTTL ends what has gone round too often, and a Classifier may let packets out. So the circle from a routing table by way of
 //! ICMPError back to it, as in every IP router, is allowed.

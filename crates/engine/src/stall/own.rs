@@ -2,7 +2,7 @@
 //! How much of a time was a thread's own: it ran, or waited for something else than a processor that others had.
 //!
 //! The kernel counts for how long a thread that could have run had no processor (the second number of `schedstat`). A worker that takes the time of its
-//! rounds reads it at the beginning of a round when the last reading is older than an eighth of the bound, or than 100 microseconds if that is longer, and
+//! rounds reads it at the beginning of a round, if the last reading is older than an eighth of the bound and than 100 microseconds. It reads it
 //! once more at the end of an idle round that took too long. So much may be taken off such a round too much, and nothing too little. Where the kernel
 //! does not count (`CONFIG_SCHED_INFO`), nothing is taken off.
 
