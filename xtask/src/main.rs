@@ -112,7 +112,7 @@ fn miri(root: &Path, filter: Option<String>) -> ExitCode {
         println!("skipped: no Miri; rustup component add --toolchain nightly miri rust-src");
         return ExitCode::SUCCESS;
     }
-    for package in ["junctor-sync", "junctor-packet", "junctor-icc"] {
+    for package in ["junctor-sync", "junctor-packet", "junctor-icc", "junctor-erase"] {
         let status = run(Command::new("cargo")
             .args(["+nightly", "miri", "test", "--lib", "-p", package])
             .args(&filter)
