@@ -138,8 +138,8 @@ fn place_of(daemon: &str) -> Option<&'static str> {
     PLACES.into_iter().find(|place| Path::new(place).join(daemon).exists())
 }
 
-/// The router forwards while bgpd is dead: zebra keeps the routes, and neighbours are asked to keep theirs (RFC 4724). bgpd 8.4 that has
-/// restarted names a few of many routes only when the restart time is over, so that has to be shorter than the control plane's grace period.
+/// The router forwards while bgpd is dead: zebra keeps the routes, and neighbours are asked to keep theirs (RFC 4724). A restarted bgpd 8.4
+/// names a few of many routes only when the restart time is over. So that has to be shorter than the control plane's grace period.
 const SURVIVES: &str =
     " bgp graceful-restart\n bgp graceful-restart preserve-fw-state\n bgp graceful-restart restart-time 60\n";
 const BFDD: &str = "bfd\n profile fast\n  transmit-interval 50\n  receive-interval 50\n exit\nexit\n";

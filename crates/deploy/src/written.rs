@@ -58,7 +58,7 @@ impl Wanted {
     /// Looks for what is wrong, before anything is written.
     ///
     /// # Errors
-    /// [`Error::Wrong`].
+    /// [`Error::Wrong`] or [`Error::Directory`].
     pub fn check(&self) -> Result<Checked<'_>, Error> {
         let name = self.name().map_err(Error::Wrong)?;
         let protocols = &self.protocols;
@@ -76,6 +76,9 @@ impl Wanted {
         };
         let router = init::described(&self.interfaces, &[], &[], kernel).map_err(Error::Wrong)?;
         vrrp::keepalived(&name, &self.vrrp, &self.interfaces, Path::new("")).map_err(Error::Wrong)?;
+        if self.directory.to_string_lossy().contains(char::is_control) {
+            return Err(Error::Directory(self.directory.clone()));
+        }
         Ok(Checked { wanted: self, name, router })
     }
 
@@ -99,9 +102,6 @@ impl Checked<'_> {
     pub fn write(&self) -> Result<Written, Error> {
         let Checked { wanted, name, router } = self;
         let directory = &wanted.directory;
-        if directory.to_string_lossy().contains(char::is_control) {
-            return Err(Error::Directory(directory.clone()));
-        }
         make(directory)?;
         let whole = fs::canonicalize(directory).map_err(|why| Error::file(directory, why))?;
         put(&whole.join("router.click"), &init::router_text(router))?;

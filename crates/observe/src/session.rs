@@ -99,7 +99,7 @@ pub(super) trait Kind: Send {
     /// Reports an observation.
     fn tell(&mut self, seen: Seen, lines: &mut Vec<Line>);
 
-    /// All observations up to now have been told.
+    /// All observations up to now have been reported.
     fn told(&mut self, _lines: &mut Vec<Line>) {}
 
     /// So many packets that it has told of were not said, because nobody fetches them in time.
@@ -110,7 +110,7 @@ pub(super) trait Kind: Send {
         false
     }
 
-    /// Tells what there is to tell at the end; returns how many observations were lost, and packets passed over.
+    /// Reports what is left at the end; returns how many observations were lost, and packets passed over.
     fn end(&mut self, lines: &mut Vec<Line>) -> (u64, u64);
 }
 

@@ -178,7 +178,7 @@ impl Worker {
         }
         all.follows = all.seats.iter().any(|seat| seat.wants.follow.is_some());
         if all.follows {
-            // Its batch tells a followed packet from what is made of it.
+            // Its batch distinguishes a followed packet from what is made of it.
             self.carrier.let_join(false);
             // What they make of a packet that they hold is to be seen where they send it.
             let holds = |e: &ElementId| {

@@ -155,7 +155,7 @@ fn seconds(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What `--count` is told that does not fit.
+/// Refuses words that do not fit `--count`.
 fn check(routes: &[String], is_counted: bool) -> Result<(), u8> {
     let wrong = match (routes, is_counted) {
         ([_, second, ..], false) => format!("one address at a time is looked up; what is '{second}'?"),

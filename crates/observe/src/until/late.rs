@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn time_is_charged_to_where_a_packet_was() {
         let (_alone, mut latency) = latency(900);
-        // The other worker fetches it before the first has told that it lies there; observations come in any order.
+        // The other worker fetches it before the first has reported that it lies there; observations come in any order.
         let mut all = vec![
             observation(2300, 1, OUT, What::Taken, 71),
             observation(2200, 1, OUT, What::Input { port: 0 }, 71),
