@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use lab::account::Accounted;
-use lab::hostile::{Interface, frames_of};
+use testbed::account::Accounted;
+use testbed::hostile::{Interface, frames_of};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -15,9 +15,9 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use lab::bgp::Change;
 use serde_json::json;
 use tables::fib4::{Fib4Writer, NextHopId};
+use testbed::bgp::Change;
 use wire::Prefix4;
 
 use self::lag::{Lags, quantile};

@@ -10,7 +10,7 @@ use common::{Frr, PATIENCE, Seen, ZEBRA, namespace, notices};
 use junctor_control::Handle;
 use junctor_control::daemons::{Sockets, watch};
 use junctor_control::model::{Change, Daemon, Source};
-use lab::rig::{skip_without, wait_for};
+use testbed::rig::{skip_without, wait_for};
 
 fn is(daemon: Daemon, is_there: bool) -> impl Fn(&Change) -> bool {
     move |change| *change == Change::Daemon { daemon, is_there }

@@ -12,7 +12,7 @@ use common::{Frr, PATIENCE, Seen, ZEBRA, is_route, is_withdrawal, namespace, not
 use junctor_control::fpm::sample::Stream;
 use junctor_control::fpm::{Settings, spawn};
 use junctor_control::model::Change;
-use lab::rig::{Namespace, skip, skip_without, wait_for};
+use testbed::rig::{Namespace, skip, skip_without, wait_for};
 
 fn settings(namespace: &Namespace) -> Settings {
     let quiet = Duration::from_millis(300);

@@ -11,8 +11,8 @@ use common::{Frr, PATIENCE, ZEBRA, namespace, notices};
 use junctor_control::Handle;
 use junctor_control::kernel::{Settings, spawn};
 use junctor_control::model::{Change, Kind, Object, Source, Way};
-use lab::rig::{Namespace, skip, skip_without, wait_for};
 use serde_json::Value;
+use testbed::rig::{Namespace, skip, skip_without, wait_for};
 
 /// What the reports add up to, as text in the manner of `ip`, so that differences are easy to read.
 #[derive(Default)]
@@ -597,7 +597,7 @@ fn multicast_entries_come_from_a_daemon_and_go_with_it() {
     write(6, "2001:db8::2 ff1e::1 d0 d1\n");
     let mut followed = Followed::new(&namespace);
     followed.agree(&namespace, "at the start");
-    let daemon = |family| lab::groups::daemon(&namespace, family, &["d0", "d1"], &path(family)).unwrap();
+    let daemon = |family| testbed::groups::daemon(&namespace, family, &["d0", "d1"], &path(family)).unwrap();
     let daemons = [daemon(4), daemon(6)];
     let first = [
         ("tree 254 (10.0.0.2, 239.1.1.1)".to_owned(), format!("Some({d0}) {d1}/16")),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two kernels over one file: this process, and itself again inside a User Mode Linux guest, which has the file as `/dev/mmapper`.
 
-#[path = "../../lab/src/uml/library.rs"]
+#[path = "../../testbed/src/uml/library.rs"]
 mod library;
 
 use std::os::unix::fs::PermissionsExt;

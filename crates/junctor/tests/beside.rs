@@ -32,7 +32,7 @@ fn read(frames: &[Vec<u8>]) -> Option<Vec<String>> {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(file.path(), text).expect("a temporary file");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/beside_frames.py");
-    let said = lab::scapy::ask(script, &[file.path().as_os_str()])?;
+    let said = testbed::scapy::ask(script, &[file.path().as_os_str()])?;
     Some(said.lines().map(str::to_owned).collect())
 }
 
@@ -77,7 +77,7 @@ fn answers_are_told_from_what_only_looks_like_them() {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(file.path(), hex(&asked)).expect("a temporary file");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snmp_answers.py");
-    let Some(made) = lab::scapy::ask(script, &[file.path().as_os_str()]) else { return };
+    let Some(made) = testbed::scapy::ask(script, &[file.path().as_os_str()]) else { return };
     let mut verdicts = [0; 3];
     for line in made.lines() {
         let [verdict, what, frame] = line.splitn(3, '|').collect::<Vec<_>>()[..] else { panic!("{line}") };

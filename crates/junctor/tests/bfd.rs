@@ -10,12 +10,12 @@
 use std::process::Command;
 use std::time::Duration;
 
-use lab::frr::{self, Frr};
-use lab::process::Process;
-use lab::rig::{Cable, Namespace, Rig, skip_without, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use testbed::frr::{self, Frr};
+use testbed::process::Process;
+use testbed::rig::{Cable, Namespace, Rig, skip_without, wait_for};
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 const PATIENCE: Duration = Duration::from_secs(120);

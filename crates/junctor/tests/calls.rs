@@ -5,7 +5,7 @@ mod deployed;
 
 use std::process::{Command, Output};
 
-use lab::rig::wait_for;
+use testbed::rig::wait_for;
 
 use deployed::{Deployment, JUNCTOR, PATIENCE, said};
 
@@ -36,7 +36,7 @@ fn wait_until_called(deployment: &Deployment) {
 
 #[test]
 fn handlers_are_called_by_a_channel() {
-    if lab::rig::skip_without("handlers_are_called_by_a_channel", &[]) {
+    if testbed::rig::skip_without("handlers_are_called_by_a_channel", &[]) {
         return;
     }
     let mut deployment = Deployment::start("calls", TEXT, ROUTER);

@@ -563,7 +563,7 @@ fn fits_the_schema(file: &Path) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fits_schema.py");
     let schema = format!("{ROOT}/docs/schema/test.json");
     // Without a Python that has jsonschema it says so.
-    let _ = lab::scapy::ask(script, &[schema.as_ref(), file.as_os_str()]);
+    let _ = testbed::scapy::ask(script, &[schema.as_ref(), file.as_os_str()]);
 }
 
 /// A limit on the size of files stands for a full disk: both end a write.
@@ -606,7 +606,7 @@ echo '# room'; run --resume; cat "$OUT.said"; kept; ls "$OUT/results"
 
 #[test]
 fn on_a_full_disk_a_campaign_stops_says_so_and_goes_on() {
-    if lab::rig::skip("on_a_full_disk_a_campaign_stops_says_so_and_goes_on") {
+    if testbed::rig::skip("on_a_full_disk_a_campaign_stops_says_so_and_goes_on") {
         return;
     }
     let campaign = Campaign::new(TINY);

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lab::rig::{Cable, Namespace, Process, Rig, wait_for};
+use testbed::rig::{Cable, Namespace, Process, Rig, wait_for};
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -138,7 +138,7 @@ fn ping(rig: &Rig) {
 #[test]
 fn channels_outlive_their_planes_and_their_supervisor() {
     const NAME: &str = "channels_outlive_their_planes_and_their_supervisor";
-    if lab::rig::skip_without(NAME, &["ping", "ethtool"]) {
+    if testbed::rig::skip_without(NAME, &["ping", "ethtool"]) {
         return;
     }
     let rig = rig();
@@ -176,7 +176,7 @@ fn channels_outlive_their_planes_and_their_supervisor() {
 #[test]
 fn channels_outlive_configurations() {
     const NAME: &str = "channels_outlive_configurations";
-    if lab::rig::skip_without(NAME, &["ping", "ethtool"]) {
+    if testbed::rig::skip_without(NAME, &["ping", "ethtool"]) {
         return;
     }
     let rig = rig();
@@ -221,7 +221,7 @@ fn channels_outlive_configurations() {
 #[test]
 fn packets_are_lent_to_planes_that_are_killed() {
     const NAME: &str = "packets_are_lent_to_planes_that_are_killed";
-    if lab::rig::skip_without(NAME, &["ping", "ethtool"]) {
+    if testbed::rig::skip_without(NAME, &["ping", "ethtool"]) {
         return;
     }
     let rig = rig();
@@ -248,7 +248,7 @@ fn packets_are_lent_to_planes_that_are_killed() {
 #[test]
 fn a_program_in_python_gets_punts() {
     const NAME: &str = "a_program_in_python_gets_punts";
-    if lab::rig::skip_without(NAME, &["python3"]) {
+    if testbed::rig::skip_without(NAME, &["python3"]) {
         return;
     }
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../icc-c");

@@ -74,7 +74,8 @@ fn scapy_and_clicks_elements_open_each_others_packets() {
             ),
         );
         let [sent, made] = ["sent.pcap", "made.pcap"].map(|name| dir.path().join(name));
-        let Some(answer) = lab::scapy::ask(&script, &[OsStr::new(form), sent.as_os_str(), made.as_os_str()])
+        let Some(answer) =
+            testbed::scapy::ask(&script, &[OsStr::new(form), sent.as_os_str(), made.as_os_str()])
         else {
             return;
         };

@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::time::Duration;
 
-use lab::account::{Accounted, in_memory};
-use lab::hostile::{self, Interface};
-use lab::hostile6::{self, Interface6};
-use lab::rig::{Namespace, skip};
+use testbed::account::{Accounted, in_memory};
+use testbed::hostile::{self, Interface};
+use testbed::hostile6::{self, Interface6};
+use testbed::rig::{Namespace, skip};
 
 const FRAMES: usize = 6000;
 /// Frames between looks at what came out.

@@ -8,11 +8,11 @@ mod fed;
 use std::process::Command;
 use std::time::Duration;
 
-use lab::frr::{self, Frr};
-use lab::pings::Pings;
-use lab::process::Process;
-use lab::rig::{Cable, Namespace, Rig, skip_without, wait_for};
 use serde_json::Value;
+use testbed::frr::{self, Frr};
+use testbed::pings::Pings;
+use testbed::process::Process;
+use testbed::rig::{Cable, Namespace, Rig, skip_without, wait_for};
 
 use fed::JUNCTOR;
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use lab::account::Accounted;
-use lab::flows::{Flow, Piece};
+use testbed::account::Accounted;
+use testbed::flows::{Flow, Piece};
 
 const FLOWS: usize = 10_000;
 /// Most that a share may differ from what is due.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lab::rig::{self, Namespace};
+use testbed::rig::{self, Namespace};
 
 /// Runs `junctor fib` in `dir`; standard output, standard error, status.
 fn fib(dir: &Path, args: &[&str], input: &str) -> (String, String, i32) {

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use fastrand::Rng;
-use lab::account::Accounted;
-use lab::answers;
-use lab::flows::{Flow, Piece};
+use testbed::account::Accounted;
+use testbed::answers;
+use testbed::flows::{Flow, Piece};
 
 /// Simulated milliseconds that a flood lasts.
 const ROUNDS: usize = 500;

@@ -7,9 +7,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
-use lab::account::{Accounted, in_memory};
-use lab::hostile::{self, Interface};
-use lab::hostile6::{self, Interface6};
+use testbed::account::{Accounted, in_memory};
+use testbed::hostile::{self, Interface};
+use testbed::hostile6::{self, Interface6};
 
 const ROUNDS: usize = 24;
 /// Frames that wait at each device when the router looks.

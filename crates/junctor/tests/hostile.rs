@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::time::Duration;
 
-use lab::account::{Accounted, in_memory};
-use lab::hostile::{self, Interface};
-use lab::hostile6::{self, Interface6};
+use testbed::account::{Accounted, in_memory};
+use testbed::hostile::{self, Interface};
+use testbed::hostile6::{self, Interface6};
 
 const FRAMES: usize = 24_000;
 /// Frames between looks at what came out.

@@ -27,7 +27,7 @@ FromDump(pieces.pcap, STOP true) -> Strip(14) -> CheckIP6Header -> IP6Reassemble
 /// Lets scapy act; `false` where there is none.
 fn scapy(action: &str, directory: &Path) -> bool {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ip6_packets.py");
-    lab::scapy::ask(script, &[action.as_ref(), directory.as_os_str()]).is_some()
+    testbed::scapy::ask(script, &[action.as_ref(), directory.as_os_str()]).is_some()
 }
 
 fn run(config: &str, directory: &Path) {

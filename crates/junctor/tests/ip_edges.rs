@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use lab::account::{Accounted, in_memory};
-use lab::{hostile, hostile6};
+use testbed::account::{Accounted, in_memory};
+use testbed::{hostile, hostile6};
 
 /// A router with two interfaces, whose neighbours answer every question.
 struct Router {

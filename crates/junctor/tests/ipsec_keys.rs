@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use lab::rig::{Cable, Namespace, wait_for};
-use lab::strongswan::{Strongswan, program};
+use testbed::rig::{Cable, Namespace, wait_for};
+use testbed::strongswan::{Strongswan, program};
 
 use deployed::{Deployment, JUNCTOR, PATIENCE, said};
 
@@ -160,7 +160,7 @@ fn skip(name: &str) -> bool {
         println!("{name}: skipped: strongSwan's charon is not installed");
         return true;
     }
-    lab::rig::skip_without(name, &["swanctl"])
+    testbed::rig::skip_without(name, &["swanctl"])
 }
 
 #[test]

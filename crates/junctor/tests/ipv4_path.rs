@@ -11,7 +11,7 @@ use std::process::Command;
 /// Calls the script; what it prints, or nothing where there is no scapy.
 fn scapy(verb: &str, case: &str, dir: &Path) -> Option<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ipv4_path.py");
-    let said = lab::scapy::ask(script, &[verb.as_ref(), case.as_ref(), dir.as_os_str()]);
+    let said = testbed::scapy::ask(script, &[verb.as_ref(), case.as_ref(), dir.as_os_str()]);
     said.map(|text| text.trim().to_owned())
 }
 

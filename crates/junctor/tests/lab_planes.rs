@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use lab::rig::wait_for;
 use serde_json::Value;
+use testbed::rig::wait_for;
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether a lab can run here.
 fn skip(test: &str) -> bool {
-    lab::rig::skip_without(test, &["setpriv"])
+    testbed::rig::skip_without(test, &["setpriv"])
 }
 
 fn texts(row: &Value) -> Vec<&str> {

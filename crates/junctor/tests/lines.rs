@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex};
 
 use engine::clock::TimeSource;
 use engine::{Control, Options, Router};
-use lab::flows::Flow;
 use packet::port::{Device, Error, Provider, Spec};
 use ports::memory::Replay;
+use testbed::flows::Flow;
 
 #[global_allocator]
 static HEAP: sync::heap::LineHeap = sync::heap::LineHeap;

@@ -7,9 +7,9 @@
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 
-use lab::frr;
-use lab::rig::skip_without;
 use serde_json::Value;
+use testbed::frr;
+use testbed::rig::skip_without;
 
 /// Routes of the short form.
 const ROUTES: u32 = 1500;

@@ -7,11 +7,11 @@ mod fed;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lab::frr::{self, Frr};
-use lab::process::Process;
-use lab::rig::{Cable, Namespace, Rig, skip_without, wait_for};
-use lab::uml::{self, Guest};
 use serde_json::Value;
+use testbed::frr::{self, Frr};
+use testbed::process::Process;
+use testbed::rig::{Cable, Namespace, Rig, skip_without, wait_for};
+use testbed::uml::{self, Guest};
 
 use fed::JUNCTOR;
 
@@ -344,7 +344,7 @@ fn labels_of_frr_reach_the_label_table() {
     assert!(shown.to_string().contains("label 16"), "{shown:#}");
 
     // An IP packet gets both labels; a packet with label 16 loses it on the way to host A.
-    let python = lab::rig::PYTHON;
+    let python = testbed::rig::PYTHON;
     let mut listener = fed.rig.b.spawn(&[python, "-c", LISTEN]).unwrap();
     listener.wait_for_text("listening", PATIENCE).unwrap();
     let _ = fed.rig.a.run(&["ping", "-n", "-c", "2", "-W", "1", "-t", "50", "10.7.0.1"]);

@@ -41,7 +41,7 @@ fn unpack(case: &str, dir: &Path) {
 
 /// What scapy says about a file; nothing where there is no scapy.
 fn seen(script: &Path, file: &Path) -> Option<String> {
-    lab::scapy::ask(script, &[file.as_os_str()])
+    testbed::scapy::ask(script, &[file.as_os_str()])
 }
 
 /// Runs a golden case and asks scapy about the files that it leaves; `judge` sees what it says.

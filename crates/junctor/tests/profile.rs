@@ -53,7 +53,7 @@ fn report(file: &Path) -> Value {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let schema = tests.join("../../docs/schema/profile-report.json");
     // Without a Python that has jsonschema it says so.
-    let _ = lab::scapy::ask(tests.join("tests/fits_schema.py"), &[schema.as_os_str(), json.as_os_str()]);
+    let _ = testbed::scapy::ask(tests.join("tests/fits_schema.py"), &[schema.as_os_str(), json.as_os_str()]);
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
@@ -154,7 +154,7 @@ fn a_run_is_recorded_reported_and_exported() {
     let exported = junctor(&["profile", "export", text(&file), "-o", text(&out)]);
     assert!(exported.status.success(), "{}", words(&exported));
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profile_perfetto.py");
-    if let Some(counts) = lab::scapy::ask(script, &[out.as_os_str()]) {
+    if let Some(counts) = testbed::scapy::ask(script, &[out.as_os_str()]) {
         let counts: Vec<u64> = counts.split_whitespace().filter_map(|n| n.parse().ok()).collect();
         assert!(counts[0] > 100 && counts[1] > 0, "spans and flows: {counts:?}");
     }
@@ -293,7 +293,7 @@ fn the_page_shows(place: &Place, file: &Path, expected: &Value) {
     let expected = place.write("expected.json", &expected.to_string());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profile_viewer.py");
     // Without Chromium it says so.
-    let _ = lab::scapy::ask(script, &[page.as_os_str(), log.as_os_str(), expected.as_os_str()]);
+    let _ = testbed::scapy::ask(script, &[page.as_os_str(), log.as_os_str(), expected.as_os_str()]);
 }
 
 #[test]

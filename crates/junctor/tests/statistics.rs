@@ -6,8 +6,8 @@ mod guests;
 
 use std::process::{Command, Output};
 
-use lab::rig::wait_for;
 use serde_json::Value;
+use testbed::rig::wait_for;
 
 use deployed::{Deployment, JUNCTOR, PATIENCE, said};
 
@@ -76,7 +76,7 @@ fn elements(look: &Value) -> Vec<&str> {
 
 #[test]
 fn a_plane_reads_statistics_by_a_channel() {
-    if lab::rig::skip_without("a_plane_reads_statistics_by_a_channel", &[]) {
+    if testbed::rig::skip_without("a_plane_reads_statistics_by_a_channel", &[]) {
         return;
     }
     let deployment = Deployment::start("stats", TEXT, ROUTER);
@@ -107,7 +107,7 @@ fn a_plane_reads_statistics_by_a_channel() {
 /// Readers go on while the supervisor is replaced, and move to the memory of the next one when the router has.
 #[test]
 fn readers_outlive_the_supervisor() {
-    if lab::rig::skip_without("readers_outlive_the_supervisor", &[]) {
+    if testbed::rig::skip_without("readers_outlive_the_supervisor", &[]) {
         return;
     }
     let mut deployment = Deployment::start("statsup", TEXT, ROUTER);
@@ -143,7 +143,7 @@ fn readers_outlive_the_supervisor() {
 #[test]
 fn a_guest_reads_statistics_through_memory() {
     let name = "a_guest_reads_statistics_through_memory";
-    if lab::rig::skip_without(name, &["linux.uml", "setpriv"]) || guests::has_no_guests(name) {
+    if testbed::rig::skip_without(name, &["linux.uml", "setpriv"]) || guests::has_no_guests(name) {
         return;
     }
     let guest = "[planes.watcher]\nkind = \"management\"\npartition = \"uml\"\ncommand = \"sh watch.sh\"\n\

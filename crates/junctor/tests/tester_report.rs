@@ -22,7 +22,7 @@ fn fits_the_schema(file: &Path) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fits_schema.py");
     let schema = format!("{ROOT}/docs/schema/test.json");
     // Without a Python that has jsonschema it says so.
-    let _ = lab::scapy::ask(script, &[schema.as_ref(), file.as_os_str()]);
+    let _ = testbed::scapy::ask(script, &[schema.as_ref(), file.as_os_str()]);
 }
 
 /// Short trials on a slow link.

@@ -10,8 +10,8 @@ mod manual;
 use std::process::Command;
 use std::time::Duration;
 
-use lab::pings::Pings;
-use lab::rig::{Cable, Process, Rig, wait_for};
+use testbed::pings::Pings;
+use testbed::rig::{Cable, Process, Rig, wait_for};
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -110,7 +110,7 @@ fn texts() -> Vec<String> {
 
 #[test]
 fn no_configuration_disturbs_the_traffic() {
-    if lab::rig::skip_without("no_configuration_disturbs_the_traffic", &["ping", "ethtool"]) {
+    if testbed::rig::skip_without("no_configuration_disturbs_the_traffic", &["ping", "ethtool"]) {
         return;
     }
     let rig = Rig::new(Cable::default()).unwrap();

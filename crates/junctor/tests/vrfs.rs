@@ -10,12 +10,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use control::fpm::sample::{Stream, attribute};
-use lab::frr::{self, Frr};
-use lab::groups::{self, Sending};
-use lab::process::Process;
-use lab::rig::{Cable, Namespace, skip_without, wait_for};
-use lab::uml::{self, Guest};
 use serde_json::Value;
+use testbed::frr::{self, Frr};
+use testbed::groups::{self, Sending};
+use testbed::process::Process;
+use testbed::rig::{Cable, Namespace, skip_without, wait_for};
+use testbed::uml::{self, Guest};
 
 use fed::JUNCTOR;
 

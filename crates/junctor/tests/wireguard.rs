@@ -4,8 +4,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use lab::process::Process;
-use lab::rig::{Cable, Namespace, skip_without, wait_for};
+use testbed::process::Process;
+use testbed::rig::{Cable, Namespace, skip_without, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");

@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use lab::process::Process;
-use lab::rig::{Namespace, Resident, wait_for};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use planes::protocol::{self, Answer, Request, Row};
 use planes::up::Files;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
+use testbed::process::Process;
+use testbed::rig::{Namespace, Resident, wait_for};
 
 /// How long planes may take to become ready, or to end: debug builds on busy machines take tens of seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -208,7 +208,7 @@ pub(super) fn program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|why| format!("this program's own file: {why}"))
 }
 
-fn said(why: lab::rig::RigError) -> String {
+fn said(why: testbed::rig::RigError) -> String {
     why.to_string()
 }
 

@@ -13,17 +13,17 @@ mod cores;
 mod iperf;
 pub mod manager;
 mod measure;
+mod network;
 mod partitions;
 mod subject;
 mod tables;
-mod testbed;
 
 use std::time::Duration;
 
 use cores::Cores;
 use measure::{DelayRates, Found};
+use network::Network;
 use subject::Subject;
-use testbed::Testbed;
 
 use super::deployment;
 use super::shared::Setting;
@@ -71,16 +71,16 @@ pub(super) fn run(args: &Settings, common: &Common) -> Result<Report, Wrong> {
         timeout: Duration::from_secs(if quick { args.timeout.min(QUICK_TIMEOUT) } else { args.timeout }),
         work: if quick { args.work.min(QUICK_WORK) } else { args.work },
     };
-    testbed::available()?;
+    network::available()?;
     let mut allowed = conf::cores::allowed();
     allowed.truncate(setting.cores);
     let cores = Cores::among(&allowed).ok_or_else(|| "this process may use no core".to_owned())?;
     deployment::clean()?;
     deployment::watch()?;
-    let testbed = Testbed::build()?;
-    let found = subjects(&mut setting, (&testbed, &cores, &asked))?;
-    let spread = partitions::measure(&mut setting, &testbed, &cores)?;
-    let changed = changes::measure(&mut setting, (&testbed, &cores, &asked))?;
+    let network = Network::build()?;
+    let found = subjects(&mut setting, (&network, &cores, &asked))?;
+    let spread = partitions::measure(&mut setting, &network, &cores)?;
+    let changed = changes::measure(&mut setting, (&network, &cores, &asked))?;
     let sections = vec![
         compare::section(&mut setting, &found),
         tables::throughput(&mut setting, &cores, &found, tables::Kind::Forwarded),
@@ -105,7 +105,7 @@ pub(super) fn run(args: &Settings, common: &Common) -> Result<Report, Wrong> {
 }
 
 /// Measures all subjects, in turn in each round.
-fn subjects(setting: &mut Setting<'_>, place: (&Testbed, &Cores, &Asked)) -> Result<Vec<Found>, String> {
+fn subjects(setting: &mut Setting<'_>, place: (&Network, &Cores, &Asked)) -> Result<Vec<Found>, String> {
     let mut all: Vec<Found> = Subject::all().map(Found::new).collect();
     let mut rates = DelayRates::default();
     let rounds = rounds(setting.common);

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 use junctor_ports::SystemProvider;
 use junctor_ports::live::stream::{Frame, Part, Plan, Stream, monotonic_ns};
 use junctor_ports::live::{Generator, HookSink};
-use lab::rig::{Cable, Rig, available};
 use packet::port::{Provider, Spec};
 use packet::{Batch, HEADROOM, Packet};
+use testbed::rig::{Cable, Rig, available};
 
 use shared::{Failure, Rounds, finish, pin, print_table, udp_frame};
 

@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 
 use junctor_ports::SystemProvider;
 use junctor_ports::live::{Generator, Sink};
-use lab::rig::{Cable, Namespace, Process, Rig, available};
 use packet::port::{Provider, Spec};
 use packet::{Batch, Packet};
+use testbed::rig::{Cable, Namespace, Process, Rig, available};
 
 use shared::{Failure, Rounds, finish, pin, print_table, udp_frame};
 

@@ -511,11 +511,11 @@ mod tests {
 
     #[test]
     fn a_busy_queue_is_named() {
-        if lab::rig::skip("a_busy_queue_is_named") {
+        if testbed::rig::skip("a_busy_queue_is_named") {
             return;
         }
         crate::tests::alone(|| {
-            let rig = lab::rig::Rig::new(lab::rig::Cable::default()).unwrap();
+            let rig = testbed::rig::Rig::new(testbed::rig::Cable::default()).unwrap();
             let spec = Spec { device: "d0".to_owned(), ..Spec::default() };
             rig.dut
                 .enter(|| {
@@ -537,11 +537,11 @@ mod tests {
     /// While the interface is taken up again the kernel may take its time: here, forever, until the test lets go.
     #[test]
     fn nobody_waits_for_a_lost_interface() {
-        if lab::rig::skip("nobody_waits_for_a_lost_interface") {
+        if testbed::rig::skip("nobody_waits_for_a_lost_interface") {
             return;
         }
         crate::tests::alone(|| {
-            let rig = lab::rig::Rig::new(lab::rig::Cable::default()).unwrap();
+            let rig = testbed::rig::Rig::new(testbed::rig::Cable::default()).unwrap();
             let spec = Spec { device: "d0".to_owned(), ..Spec::default() };
             let (device, mut rx, mut tx) = rig
                 .dut
@@ -566,11 +566,13 @@ mod tests {
             rig.dut.ip("link del d0").unwrap();
             calls(4096);
             let held = lock(&device.shared.hook);
-            lab::rig::Cable::default().lay(&rig.a, "a0", &rig.dut, "d0").unwrap();
+            testbed::rig::Cable::default().lay(&rig.a, "a0", &rig.dut, "d0").unwrap();
             let (_, sent) = calls(100_000);
             drop(held);
-            lab::rig::wait_for("the interface", std::time::Duration::from_secs(120), || calls(512).1 > sent)
-                .unwrap();
+            testbed::rig::wait_for("the interface", std::time::Duration::from_secs(120), || {
+                calls(512).1 > sent
+            })
+            .unwrap();
         });
     }
 

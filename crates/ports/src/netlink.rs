@@ -249,7 +249,7 @@ mod tests {
         let events = LinkEvents::new().unwrap();
         events.ask_for_all().unwrap();
         let mut found = Vec::new();
-        lab::rig::wait_for("loopback", std::time::Duration::from_secs(60), || {
+        testbed::rig::wait_for("loopback", std::time::Duration::from_secs(60), || {
             assert!(events.read(|event| found.push(event)));
             found.iter().any(|event| event.name == "lo")
         })
@@ -266,7 +266,7 @@ mod tests {
         let events = AddressEvents::new().unwrap();
         events.ask_for_all().unwrap();
         let mut found = Vec::new();
-        lab::rig::wait_for("an address of loopback", std::time::Duration::from_secs(60), || {
+        testbed::rig::wait_for("an address of loopback", std::time::Duration::from_secs(60), || {
             assert!(events.read(|event| found.push(event)));
             found.iter().any(|event| !event.gone && event.address.is_loopback())
         })

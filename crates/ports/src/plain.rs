@@ -67,17 +67,17 @@ mod tests {
 
     #[test]
     fn frames_arrive_as_they_were_sent() {
-        if lab::rig::skip("frames_arrive_as_they_were_sent") {
+        if testbed::rig::skip("frames_arrive_as_they_were_sent") {
             return;
         }
-        let rig = lab::rig::Rig::new(lab::rig::Cable::default()).unwrap();
+        let rig = testbed::rig::Rig::new(testbed::rig::Cable::default()).unwrap();
         let here = rig.a.enter(|| PlainSocket::open("a0").unwrap()).unwrap();
         let there = rig.dut.enter(|| PlainSocket::open("d0").unwrap()).unwrap();
         let frame: Vec<u8> = (0..100).collect();
         let mut buffer = [0; 200];
         assert_eq!(there.receive(&mut buffer, Duration::ZERO).unwrap(), None);
         here.send(&frame).unwrap();
-        lab::rig::wait_for("the frame", Duration::from_secs(60), || {
+        testbed::rig::wait_for("the frame", Duration::from_secs(60), || {
             there.receive(&mut buffer, Duration::from_secs(1)).unwrap() == Some(100)
         })
         .unwrap();

@@ -89,10 +89,10 @@ mod tests {
     /// This kernel may have VRF devices or not: the packets of the interface are looked up in the table either way.
     #[test]
     fn an_interface_joins_a_vrf_or_gets_a_rule() {
-        if lab::rig::skip("an_interface_joins_a_vrf_or_gets_a_rule") {
+        if testbed::rig::skip("an_interface_joins_a_vrf_or_gets_a_rule") {
             return;
         }
-        let namespace = lab::rig::Namespace::new("vrf").unwrap();
+        let namespace = testbed::rig::Namespace::new("vrf").unwrap();
         namespace.ip("tuntap add t0 mode tap").unwrap();
         let vrf = Vrf { name: "red".into(), table: 1001 };
         let joined = namespace.enter(|| {

@@ -5,9 +5,9 @@ mod common;
 
 use common::{PATIENCE, Path, on_rig, open, spec};
 use junctor_ports::SystemProvider;
-use lab::rig::{Cable, Rig, wait_for};
 use packet::port::{Device, Link, Provider, Spec};
 use packet::{Batch, Packet};
+use testbed::rig::{Cable, Rig, wait_for};
 
 /// A link that goes down and comes up, on the receiving and on the transmitting side.
 fn check_flap(method: &str) {

@@ -8,9 +8,9 @@ use std::process::Command;
 use common::{PATIENCE, Scratch, conserving, frames, open, spec};
 use junctor_ports::SystemProvider;
 use junctor_ports::pcap::{self, CaptureError, Format, Reader, Record};
-use lab::rig::{Namespace, skip, wait_for};
 use packet::port::{Provider as _, RxQueue, Spec, link_type};
 use packet::{Batch, Packet, anno};
+use testbed::rig::{Namespace, skip, wait_for};
 
 fn scapy(program: &str) -> Option<String> {
     let output = Command::new("/usr/bin/python3").args(["-c", program]).output().ok()?;

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::{PATIENCE, Path, Scratch, on_rig, open, spec};
 use junctor_ports::SystemProvider;
 use junctor_ports::live::{Generator, Sink};
-use lab::rig::{Cable, Rig, wait_for};
 use packet::port::{RxQueue, Spec, TxQueue};
 use packet::{Batch, Packet};
+use testbed::rig::{Cable, Rig, wait_for};
 
 /// A TCP transfer through a bridge of two devices. The hosts leave checksums unfinished and segments joined; the
 /// device under test puts both right, or the transfer cannot succeed.

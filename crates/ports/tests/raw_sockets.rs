@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use common::PATIENCE;
 use junctor_ports::SystemProvider;
-use lab::rig::{Namespace, skip, wait_for};
 use packet::port::{Device, Provider, RxQueue, Spec};
 use packet::{Batch, Packet, anno};
+use testbed::rig::{Namespace, skip, wait_for};
 
 fn open(provider: &SystemProvider, name: &str, protocol: u8, port: u16, snaplen: usize) -> Arc<dyn Device> {
     let setting = |key: &str, value: u16| (key.to_owned(), value.to_string());

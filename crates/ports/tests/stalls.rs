@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{PATIENCE, on_rig, open, spec};
 use junctor_ports::SystemProvider;
-use lab::rig::{Cable, Rig, wait_for};
 use packet::{Batch, Packet};
+use testbed::rig::{Cable, Rig, wait_for};
 
 fn frame(number: u32) -> Packet {
     let mut bytes = vec![0xff; 6];

@@ -6,9 +6,9 @@ mod common;
 use common::{PATIENCE, Scratch, open, spec};
 use junctor_ports::SystemProvider;
 use junctor_ports::live::stream::{Frame, Part, Plan, Stream, monotonic_ns};
-use lab::rig::{Cable, Rig, skip, skip_without, wait_for};
 use packet::Batch;
 use packet::port::RxQueue;
+use testbed::rig::{Cable, Rig, skip, skip_without, wait_for};
 
 const MS: u64 = 1_000_000;
 

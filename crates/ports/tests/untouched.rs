@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::{PATIENCE, Scratch, conserving, open, spec};
 use junctor_ports::SystemProvider;
 use junctor_ports::live::Tagger;
-use lab::rig::{Cable, Rig, skip_without};
 use packet::Batch;
+use testbed::rig::{Cable, Rig, skip_without};
 
 /// Both protocols over both families: an echo of datagrams of all lengths, and transfers both ways whose hashes are compared. The
 /// last transfer has a destination options header in front of each of its client's segments.

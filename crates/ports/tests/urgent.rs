@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use common::{PATIENCE, on_rig, open, spec};
 use junctor_ports::SystemProvider;
-use lab::rig::{Cable, Namespace, Rig, wait_for};
 use packet::filter::{Filter, Instruction};
 use packet::port::{RxQueue, Spec, TxQueue};
 use packet::{Batch, Packet, PacketType};
+use testbed::rig::{Cable, Namespace, Rig, wait_for};
 
 /// A frame of `len` bytes with a UDP datagram to this port.
 fn frame(six: bool, port: u16, ttl: u8, len: usize) -> Vec<u8> {

@@ -7,8 +7,8 @@ use common::{
     PATIENCE, Scratch, compare, forward_until, frames, load, on_rig, open, save, scapy_send, spec, witness,
 };
 use junctor_ports::SystemProvider;
-use lab::rig::{Cable, Rig, wait_for};
 use packet::port::Provider;
+use testbed::rig::{Cable, Rig, wait_for};
 
 /// Sends `sent` from A through the device under test, whose two devices are opened by `method`, and compares what
 /// arrives at B.

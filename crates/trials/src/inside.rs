@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lab::rig::Namespace;
+use testbed::rig::Namespace;
 use tester::frame::Flow;
 use tester::search::throughput::{self, Parameters, Report};
 use tester::station::{Plan, Port, Station, Stream};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bench::{Bench, library};
 use ipsec::{Database, Event, Id, Reached};
-use lab::process::Process;
+use testbed::process::Process;
 
 const ADD: &str = "xfrm state add src 192.0.2.1 dst 198.51.100.1 proto esp spi 0x1234 reqid 7 mode tunnel \
                    aead rfc4106(gcm(aes)) 0x000102030405060708090a0b0c0d0e0f10111213 128 replay-window 32";
@@ -138,7 +138,7 @@ fn monitors_hear_of_events_before_and_after_the_server_was_away() {
         bench.database.events.put(Event::Expire { id: id(), reqid, reached: Reached::Soft });
     };
     let hears = |bench: &Bench, monitor: &mut Process, lines: usize| {
-        lab::rig::wait_for("the monitor", patience, || {
+        testbed::rig::wait_for("the monitor", patience, || {
             expire(bench, 7);
             monitor.stdout().matches("Expired src 192.0.2.1 dst 198.51.100.1").count() > lines
         })
@@ -147,7 +147,7 @@ fn monitors_hear_of_events_before_and_after_the_server_was_away() {
     assert!(monitor.stdout().contains("hard 0"), "{}", monitor.stdout());
     let connected = sockets(&monitor);
     bench.stop();
-    lab::rig::wait_for("the monitor to notice", patience, || sockets(&monitor) != connected).unwrap();
+    testbed::rig::wait_for("the monitor to notice", patience, || sockets(&monitor) != connected).unwrap();
     bench.start();
     let before = monitor.stdout().matches("Expired").count();
     hears(&bench, &mut monitor, before).unwrap();

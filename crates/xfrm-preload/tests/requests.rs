@@ -9,11 +9,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use bench::{Bench, library};
-use lab::process::Process;
 use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, recv,
     socket_with,
 };
+use testbed::process::Process;
 
 /// Kinds of messages.
 const ECHO: u16 = 14;
@@ -45,7 +45,7 @@ fn deaf_server(path: &Path, last: (u16, u32)) -> Vec<(u16, u32)> {
 
 #[test]
 fn each_request_is_answered_though_servers_go() {
-    if lab::rig::skip_without("each_request_is_answered_though_servers_go", &["/usr/bin/python3"]) {
+    if testbed::rig::skip_without("each_request_is_answered_though_servers_go", &["/usr/bin/python3"]) {
         return;
     }
     let mut bench = Bench::new();

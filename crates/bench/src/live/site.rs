@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use lab::bgp::{Ends, Speaker};
-use lab::frr::{self, Frr};
-use lab::rig::{Cable, Resident, Rig, wait_for};
 use planes::protocol::{self, Answer, Request};
 use planes::up::Files;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use testbed::bgp::{Ends, Speaker};
+use testbed::frr::{self, Frr};
+use testbed::rig::{Cable, Resident, Rig, wait_for};
 
 use super::tap::Tap;
 use client::Client;
@@ -88,7 +88,7 @@ impl Site {
         let vtysh = ["/usr/bin/vtysh".to_owned()];
         let missing = daemons.iter().chain(&vtysh).find(|program| !Path::new(program).exists());
         let missing = missing.map(|program| format!("{program} is not installed (Debian: frr)"));
-        missing.or_else(|| lab::rig::available().err().map(said))
+        missing.or_else(|| testbed::rig::available().err().map(said))
     }
 
     /// Starts everything but routes.

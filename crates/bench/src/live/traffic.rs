@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lab::rig::{Rig, wait_for};
+use testbed::rig::{Rig, wait_for};
 
 /// The port that packets are for.
 const PORT: u16 = 9;

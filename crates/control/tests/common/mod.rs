@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use junctor_control::model::{Change, Source};
 use junctor_control::{Destination, Notices};
-use lab::rig::{Namespace, RigError};
+use testbed::rig::{Namespace, RigError};
 
 /// How long anything may take before a test fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ pub fn namespace() -> Result<Namespace, RigError> {
 
 /// FRR's zebra and staticd in a namespace.
 pub struct Frr {
-    daemons: lab::frr::Frr,
+    daemons: testbed::frr::Frr,
     zebra: String,
     routes: String,
 }
@@ -44,7 +44,7 @@ pub struct Frr {
 impl Frr {
     /// Starts both. `routes` are lines of staticd's configuration.
     pub fn start(namespace: &Namespace, zebra: &str, routes: &str) -> Result<Frr, RigError> {
-        let daemons = lab::frr::Frr::new()?;
+        let daemons = testbed::frr::Frr::new()?;
         let mut frr = Frr { daemons, zebra: zebra.to_owned(), routes: routes.to_owned() };
         frr.start_daemons(namespace)?;
         Ok(frr)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use lab::rig::wait_for;
+use testbed::rig::wait_for;
 
 pub const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 pub const PATIENCE: Duration = Duration::from_secs(120);

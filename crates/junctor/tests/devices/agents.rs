@@ -5,7 +5,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use lab::rig::{self, Cable, Namespace, Process, wait_for};
+use testbed::rig::{self, Cable, Namespace, Process, wait_for};
 
 use super::{JUNCTOR, PATIENCE, SLOW, counted, forwarded, frames};
 

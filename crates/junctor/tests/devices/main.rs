@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use lab::rig::{self, Cable, Namespace, Process, wait_for};
+use testbed::rig::{self, Cable, Namespace, Process, wait_for};
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 /// Long enough for any machine.

@@ -3,9 +3,9 @@
 
 use std::process::Command;
 
-use lab::process::Process;
-use lab::rig::Namespace;
 use serde_json::Value;
+use testbed::process::Process;
+use testbed::rig::Namespace;
 
 pub const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::rig::{skip_without, wait_for};
+use testbed::rig::{skip_without, wait_for};
 
 use crate::cases::{Algorithm, CBC, Case, Four, GATEWAY, GCM, HOST, In, LINUX, OTHERS, Out, Shape, Six};
 use crate::site::{PATIENCE, Site};

@@ -78,7 +78,7 @@ fn flood(name: &str, forge: Forge, words: &str, burst: usize) {
                 continue;
             }
             let (mut frame, why) = forge(&mut rng, peer.frame(good[0] + GOOD));
-            lab::hostile::seal(&mut frame);
+            testbed::hostile::seal(&mut frame);
             assert!(router.inject(0, &frame));
             *wanted.entry(why).or_insert(0) += 1;
         }

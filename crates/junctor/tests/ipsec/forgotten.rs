@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
-use lab::process::Process;
-use lab::rig::wait_for;
 use regex::bytes::Regex;
+use testbed::process::Process;
+use testbed::rig::wait_for;
 
 const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
 const PATIENCE: Duration = Duration::from_secs(60);

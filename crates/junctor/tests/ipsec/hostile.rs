@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use lab::account::Accounted;
-use lab::hostile::seal;
+use testbed::account::Accounted;
+use testbed::hostile::seal;
 
 /// Packets of the peer.
 const PACKETS: usize = 3000;

@@ -4,8 +4,8 @@
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use lab::account::Accounted;
-use lab::rig::{Cable, Namespace, skip_without, wait_for};
+use testbed::account::Accounted;
+use testbed::rig::{Cable, Namespace, skip_without, wait_for};
 use wire::{Protocol, checksum, icmpv6};
 
 use crate::site::PATIENCE;

@@ -17,8 +17,8 @@ mod routers;
 mod site;
 mod wired;
 
-use lab::rig::skip_without;
-use lab::uml;
+use testbed::rig::skip_without;
+use testbed::uml;
 
 use cases::{CBC, Case, Four, GCM, OTHERS, Shape, Six};
 use site::Site;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fastrand::Rng;
-use lab::account::Accounted;
+use testbed::account::Accounted;
 
 use crate::peer::{Peer, came, clear, receiver};
 

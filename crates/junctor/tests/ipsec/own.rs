@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lab::account::Accounted;
+use testbed::account::Accounted;
 use wire::Protocol;
 
 use crate::wired::{

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use esp::{Sa, outbound, seal};
-use lab::account::Accounted;
 use packet::Packet;
+use testbed::account::Accounted;
 
 /// The peer's association, but for further words.
 pub const SA: &str = "src 192.0.2.2 dst 192.0.2.1 spi 0x200 reqid 1 aead aes-gcm 0x000102030405060708090a0b0c0d0e0f10111213 128";
@@ -42,7 +42,7 @@ pub fn clear(number: u64) -> Vec<u8> {
     frame[26..34].copy_from_slice(&[10, 2, 0, 1, 10, 1, 0, 1]);
     frame[34..42].copy_from_slice(&[0, 9, 0, 9, 0, len as u8 - 20, 0, 0]);
     frame[42..50].copy_from_slice(&number.to_be_bytes());
-    lab::hostile::seal(&mut frame);
+    testbed::hostile::seal(&mut frame);
     frame
 }
 

@@ -6,9 +6,9 @@ use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use lab::process::Process;
-use lab::rig::{Cable, Namespace, wait_for};
-use lab::uml::Guest;
+use testbed::process::Process;
+use testbed::rig::{Cable, Namespace, wait_for};
+use testbed::uml::Guest;
 
 use crate::cases::{Case, HOST, In, Out};
 

@@ -4,8 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use lab::account::Accounted;
-use lab::{hostile, hostile6};
+use testbed::account::Accounted;
+use testbed::{hostile, hostile6};
 use wire::{Protocol, ipv4, ipv6};
 
 pub const KEY: &str = "0x000102030405060708090a0b0c0d0e0f10111213";

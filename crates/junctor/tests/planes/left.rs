@@ -19,7 +19,7 @@ fn blocks_term(pid: u32) -> bool {
 /// In a process namespace of its own, a program ends by SIGTERM although it does not handle it, and orphans are waited for.
 #[test]
 fn a_process_namespace_has_a_first_process() {
-    if lab::rig::skip("a_process_namespace_has_a_first_process") {
+    if testbed::rig::skip("a_process_namespace_has_a_first_process") {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -45,7 +45,7 @@ fn a_process_namespace_has_a_first_process() {
 /// A signal that waits when the first process of a namespace begins ends the program.
 #[test]
 fn a_signal_that_comes_before_the_first_process_is_not_lost() {
-    if lab::rig::skip_without("a_signal_that_comes_before_the_first_process_is_not_lost", &["unshare"]) {
+    if testbed::rig::skip_without("a_signal_that_comes_before_the_first_process_is_not_lost", &["unshare"]) {
         return;
     }
     use nix::sys::signal::{SigSet, Signal};
@@ -133,7 +133,7 @@ fn wait_for_others(seconds: &str, before: &[u32]) {
 #[test]
 fn what_is_in_sessions_of_its_own_ends_with_its_plane() {
     let name = "what_is_in_sessions_of_its_own_ends_with_its_plane";
-    if lab::rig::skip_without(name, &["unshare", "setsid"]) {
+    if testbed::rig::skip_without(name, &["unshare", "setsid"]) {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -164,7 +164,7 @@ fn what_is_in_sessions_of_its_own_ends_with_its_plane() {
 #[test]
 fn what_is_in_sessions_of_its_own_is_found_by_the_next_supervisor() {
     let name = "what_is_in_sessions_of_its_own_is_found_by_the_next_supervisor";
-    if lab::rig::skip_without(name, &["unshare", "setsid"]) {
+    if testbed::rig::skip_without(name, &["unshare", "setsid"]) {
         return;
     }
     let home = Namespace::new("up").unwrap();

@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use lab::pings::Pings;
-use lab::rig::{Cable, Namespace, Process, Rig, wait_for};
+use testbed::pings::Pings;
+use testbed::rig::{Cable, Namespace, Process, Rig, wait_for};
 
 #[path = "../guests/mod.rs"]
 mod guests;
@@ -126,7 +126,7 @@ backoff_max = "1ms"
 
 #[test]
 fn planes_survive_each_other_and_their_supervisor() {
-    if lab::rig::skip_without("planes_survive_each_other_and_their_supervisor", &["ping", "ethtool"]) {
+    if testbed::rig::skip_without("planes_survive_each_other_and_their_supervisor", &["ping", "ethtool"]) {
         return;
     }
     let kills: usize = std::env::var("JUNCTOR_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(5);
@@ -158,7 +158,7 @@ fn planes_survive_each_other_and_their_supervisor() {
 
 #[test]
 fn a_killed_user_plane_goes_on_with_its_last_configuration() {
-    if lab::rig::skip("a_killed_user_plane_goes_on_with_its_last_configuration") {
+    if testbed::rig::skip("a_killed_user_plane_goes_on_with_its_last_configuration") {
         return;
     }
     let rig = Rig::new(Cable::default()).unwrap();
@@ -201,7 +201,7 @@ FromHost(twin0, TWIN d0, 10.7.0.1/24) -> Queue -> Discard;
 /// Interfaces that live by a router's descriptors, and what it has learnt, are there after it was killed.
 #[test]
 fn twins_and_neighbours_survive_a_killed_user_plane() {
-    if lab::rig::skip_without("twins_and_neighbours_survive_a_killed_user_plane", &["ping", "ethtool"]) {
+    if testbed::rig::skip_without("twins_and_neighbours_survive_a_killed_user_plane", &["ping", "ethtool"]) {
         return;
     }
     let rig = Rig::new(Cable::default()).unwrap();
@@ -256,7 +256,7 @@ fn twins_and_neighbours_survive_a_killed_user_plane() {
 /// One that stands still sends no heartbeats, and is killed and replaced. Another user plane goes on meanwhile.
 #[test]
 fn a_plane_that_hangs_is_replaced() {
-    if lab::rig::skip("a_plane_that_hangs_is_replaced") {
+    if testbed::rig::skip("a_plane_that_hangs_is_replaced") {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -280,7 +280,7 @@ fn a_plane_that_hangs_is_replaced() {
 /// What comes after a plane that others connect to waits for its socket. One that an earlier process has left does not count.
 #[test]
 fn a_plane_is_ready_when_it_listens() {
-    if lab::rig::skip("a_plane_is_ready_when_it_listens") {
+    if testbed::rig::skip("a_plane_is_ready_when_it_listens") {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -315,7 +315,7 @@ fn a_plane_is_ready_when_it_listens() {
 /// A supervisor that is stopped for a while, whose output nobody reads, or that has inherited descriptors does its work.
 #[test]
 fn a_supervisor_bears_what_its_terminal_does() {
-    if lab::rig::skip("a_supervisor_bears_what_its_terminal_does") {
+    if testbed::rig::skip("a_supervisor_bears_what_its_terminal_does") {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -357,7 +357,7 @@ fn a_supervisor_bears_what_its_terminal_does() {
 /// What was made for a deployment is undone even if its supervisor was killed.
 #[test]
 fn a_deployment_without_its_supervisor_is_stopped_whole() {
-    if lab::rig::skip("a_deployment_without_its_supervisor_is_stopped_whole") {
+    if testbed::rig::skip("a_deployment_without_its_supervisor_is_stopped_whole") {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -418,7 +418,7 @@ while :; do sleep 0.1; done
 fn a_plane_has_an_operating_system_of_its_own() {
     let tools = ["ping", "linux.uml", "setpriv"];
     let name = "a_plane_has_an_operating_system_of_its_own";
-    if lab::rig::skip_without(name, &tools) || guests::has_no_guests(name) {
+    if testbed::rig::skip_without(name, &tools) || guests::has_no_guests(name) {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -460,7 +460,7 @@ fn a_plane_has_an_operating_system_of_its_own() {
 #[test]
 fn a_guest_reaches_the_user_plane_through_memory() {
     let name = "a_guest_reaches_the_user_plane_through_memory";
-    if lab::rig::skip_without(name, &["linux.uml", "setpriv"]) || guests::has_no_guests(name) {
+    if testbed::rig::skip_without(name, &["linux.uml", "setpriv"]) || guests::has_no_guests(name) {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -502,7 +502,7 @@ fn kernel_line() -> String {
 #[test]
 fn a_virtual_machine_reaches_the_user_plane_through_memory() {
     let name = "a_virtual_machine_reaches_the_user_plane_through_memory";
-    if lab::rig::skip_without(name, &["ping", "setpriv", "qemu-system-x86_64"]) {
+    if testbed::rig::skip_without(name, &["ping", "setpriv", "qemu-system-x86_64"]) {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -560,7 +560,7 @@ const FLOWS: u32 = 32;
 /// Several routers forward between the same interfaces: the kernel splits the flows. One is killed, and its flows go on by the others.
 #[test]
 fn instances_share_the_flows_of_their_interfaces() {
-    if lab::rig::skip_without("instances_share_the_flows_of_their_interfaces", &["ping", "ethtool"]) {
+    if testbed::rig::skip_without("instances_share_the_flows_of_their_interfaces", &["ping", "ethtool"]) {
         return;
     }
     let rig = Rig::new(Cable::default()).unwrap();
@@ -606,7 +606,7 @@ FromDevice(d1, PROMISC true) -> back :: Counter -> Queue -> ToDevice(d0);
 /// What cannot be split among instances is refused, with the reason.
 #[test]
 fn what_instances_cannot_share_is_refused() {
-    if lab::rig::skip("what_instances_cannot_share_is_refused") {
+    if testbed::rig::skip("what_instances_cannot_share_is_refused") {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -632,7 +632,7 @@ fn what_instances_cannot_share_is_refused() {
 #[test]
 #[ignore = "a measurement"]
 fn how_long_a_killed_user_plane_is_gone() {
-    if lab::rig::skip_without("how_long_a_killed_user_plane_is_gone", &["ping", "ethtool"]) {
+    if testbed::rig::skip_without("how_long_a_killed_user_plane_is_gone", &["ping", "ethtool"]) {
         return;
     }
     let binary = std::env::var("JUNCTOR_BINARY").unwrap_or_else(|_| JUNCTOR.to_owned());
@@ -678,7 +678,7 @@ fn how_long_a_killed_user_plane_is_gone() {
 /// Starts nothing, or nothing that stays.
 #[test]
 fn what_cannot_be_started_leaves_nothing() {
-    if lab::rig::skip("what_cannot_be_started_leaves_nothing") {
+    if testbed::rig::skip("what_cannot_be_started_leaves_nothing") {
         return;
     }
     let home = Namespace::new("up").unwrap();
@@ -722,7 +722,7 @@ fn what_cannot_be_started_leaves_nothing() {
 
 #[test]
 fn a_deployment_runs_once() {
-    if lab::rig::skip("a_deployment_runs_once") {
+    if testbed::rig::skip("a_deployment_runs_once") {
         return;
     }
     let home = Namespace::new("up").unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Deployments that `junctor router` writes, with real daemons: each protocol brings a route from B, and packets follow it.
 
-use lab::frr::{self, Frr};
-use lab::rig::skip_without;
+use testbed::frr::{self, Frr};
+use testbed::rig::skip_without;
 
 use crate::site::Site;
 

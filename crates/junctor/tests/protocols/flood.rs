@@ -6,9 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use lab::frr::{self, Frr};
-use lab::process::Process;
-use lab::rig::{Namespace, skip_without};
+use testbed::frr::{self, Frr};
+use testbed::process::Process;
+use testbed::rig::{Namespace, skip_without};
 
 use crate::site::{JUNCTOR, Site};
 

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use lab::frr::{self, Frr};
-use lab::process::Process;
-use lab::rig::{Namespace, skip_without};
+use testbed::frr::{self, Frr};
+use testbed::process::Process;
+use testbed::rig::{Namespace, skip_without};
 
 use crate::site::Site;
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use lab::rig::skip_without;
-use lab::strongswan::{self, Strongswan};
+use testbed::rig::skip_without;
+use testbed::strongswan::{self, Strongswan};
 
 use crate::site::Site;
 use crate::stream::Stream;

@@ -11,9 +11,9 @@
 
 use std::time::Duration;
 
-use lab::frr;
-use lab::rig::{Namespace, skip_without};
-use lab::uml::{self, Guest};
+use testbed::frr;
+use testbed::rig::{Namespace, skip_without};
+use testbed::uml::{self, Guest};
 
 use crate::fed::JUNCTOR;
 

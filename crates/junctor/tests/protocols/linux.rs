@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use lab::rig::skip_without;
-use lab::uml::{self, Guest};
+use testbed::rig::skip_without;
+use testbed::uml::{self, Guest};
 
 use crate::keys::{spis, spis_in};
 use crate::site::{PATIENCE, Site};

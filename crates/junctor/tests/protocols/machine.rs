@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine for a page of the book: its commands run as a new user types them.
 
-use lab::process::{Output, Process};
-use lab::rig::Namespace;
+use testbed::process::{Output, Process};
+use testbed::rig::Namespace;
 
 use crate::site::{JUNCTOR, PATIENCE};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The MTU of an interface changes while OSPF and OSPFv3 run over it, on the wire and on the twin; and interfaces are renamed and come again.
 
-use lab::frr::{self, Frr};
-use lab::rig::{Cable, Namespace, skip_without};
+use testbed::frr::{self, Frr};
+use testbed::rig::{Cable, Namespace, skip_without};
 
 use crate::site::Site;
 

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use lab::frr::{self, Frr};
-use lab::groups::{self, Got, Receiver, Sending};
-use lab::process::Process;
-use lab::rig::{Cable, Namespace, skip_without};
+use testbed::frr::{self, Frr};
+use testbed::groups::{self, Got, Receiver, Sending};
+use testbed::process::Process;
+use testbed::rig::{Cable, Namespace, skip_without};
 
 use crate::site::{PATIENCE, Site};
 
@@ -66,7 +66,7 @@ fn distribute(site: &Site, is_six: bool, expected: Option<&Distribution>) -> Dis
         Some(expected) => got() == *expected,
         None => ["b", "c"].iter().all(|name| got().contains_key(&(9999, *name))),
     };
-    let done = lab::rig::wait_for("all packets", PATIENCE, is_done);
+    let done = testbed::rig::wait_for("all packets", PATIENCE, is_done);
     assert!(done.is_ok(), "expected {expected:#?}, got {:#?}", got());
     got()
 }

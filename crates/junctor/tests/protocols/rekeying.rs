@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lab::rig::{Cable, Namespace, skip_without};
-use lab::strongswan::Strongswan;
+use testbed::rig::{Cable, Namespace, skip_without};
+use testbed::strongswan::Strongswan;
 
 use crate::keys::{SECRETS, has_own_esp, log, skip};
 use crate::site::{INTERFACES, Site};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Routing protocols between the router's FRR and its neighbours: routes are learnt, withdrawn, lost with a link, and back.
 
-use lab::frr::{self, Frr};
-use lab::rig::{Namespace, skip_without};
+use testbed::frr::{self, Frr};
+use testbed::rig::{Namespace, skip_without};
 
 use crate::site::Site;
 

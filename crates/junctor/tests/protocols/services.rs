@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Daemons that serve hosts or ask others, next to the twins: LLDP, router advertisements, DHCP as a relay and as a client.
 
-use lab::process::Process;
-use lab::rig::{Namespace, skip_without};
+use testbed::process::Process;
+use testbed::rig::{Namespace, skip_without};
 
 use crate::site::Site;
 

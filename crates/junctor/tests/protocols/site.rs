@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lab::process::Process;
-use lab::rig::{Cable, Namespace, Rig, wait_for};
 use serde_json::Value;
+use testbed::process::Process;
+use testbed::rig::{Cable, Namespace, Rig, wait_for};
 
 use crate::fed;
 pub use crate::fed::JUNCTOR;

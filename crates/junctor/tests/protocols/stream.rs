@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lab::rig::{Namespace, wait_for};
+use testbed::rig::{Namespace, wait_for};
 
 /// Packets under way.
 const WINDOW: usize = 64;

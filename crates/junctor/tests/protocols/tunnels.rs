@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The book's tutorials on IPsec, as a new user types them: all commands come from the pages themselves.
 
-use lab::rig::{Namespace, skip_without, wait_for};
+use testbed::rig::{Namespace, skip_without, wait_for};
 
 use crate::machine::{Machine, Up, blocks};
 use crate::site::PATIENCE;

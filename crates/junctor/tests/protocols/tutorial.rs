@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The book's router with OSPF in five minutes, as a new user types it: the commands come from the page itself.
 
-use lab::frr::{self, Frr};
-use lab::rig::{Cable, Namespace, skip_without, wait_for};
+use testbed::frr::{self, Frr};
+use testbed::rig::{Cable, Namespace, skip_without, wait_for};
 
 use crate::machine::{Machine, Up, lines};
 use crate::site::PATIENCE;

@@ -7,11 +7,11 @@
 //!     \--- p0   C   p1 ----/
 //! ```
 
-use lab::frr::{self, Frr};
-use lab::process::Process;
-use lab::rig::{Cable, skip_without};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use testbed::frr::{self, Frr};
+use testbed::process::Process;
+use testbed::rig::{Cable, skip_without};
 
 use crate::site::{PATIENCE, Site};
 
@@ -46,7 +46,7 @@ fn site() -> Site {
 
 /// Waits until one of the two routers has the addresses, and packets of A reach B by it.
 fn wait_for(site: &Site, is_ours: bool) {
-    let has = |namespace: &lab::rig::Namespace| {
+    let has = |namespace: &testbed::rig::Namespace| {
         let all = namespace.ip("addr show").unwrap_or_default();
         VIRTUAL.map(|(address, _)| all.contains(&format!("{address}/")))
     };

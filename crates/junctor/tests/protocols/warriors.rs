@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use lab::rig::{Cable, Namespace, skip_without, wait_for};
-use lab::strongswan::Strongswan;
+use testbed::rig::{Cable, Namespace, skip_without, wait_for};
+use testbed::strongswan::Strongswan;
 
 use crate::keys;
 use crate::site::{PATIENCE, Site, speak_ipv6};

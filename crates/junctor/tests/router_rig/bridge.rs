@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use lab::rig::{Cable, Rig};
+use testbed::rig::{Cable, Rig};
 
 use crate::dut::Dut;
 use crate::hosts::{iperf, ping, text};

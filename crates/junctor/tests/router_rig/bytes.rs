@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What crosses the router, packet by packet: scapy makes, sends and compares, tcpdump captures.
 
-use lab::rig::{Namespace, Rig, wait_for};
+use testbed::rig::{Namespace, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE};
 use crate::hosts::{ping, text};

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
-use lab::rig::{Output, Process, Rig, wait_for};
 use tempfile::TempDir;
+use testbed::rig::{Output, Process, Rig, wait_for};
 
 /// Longest wait for anything, on a machine that has much else to do.
 pub const PATIENCE: Duration = Duration::from_secs(180);

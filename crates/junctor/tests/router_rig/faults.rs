@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Links that flap under load, devices that vanish and return.
 
-use lab::rig::{Cable, Namespace, Process, Rig, wait_for};
+use testbed::rig::{Cable, Namespace, Process, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE};
 use crate::hosts::ping;

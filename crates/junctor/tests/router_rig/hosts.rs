@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the hosts do: ping, transfer files, ask for the way.
 
-use lab::rig::{Namespace, Output, wait_for};
+use testbed::rig::{Namespace, Output, wait_for};
 
 use crate::dut::PATIENCE;
 

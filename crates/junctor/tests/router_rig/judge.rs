@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Judges that are not ours: scapy, in `packets.py`, and tcpdump.
 
-use lab::rig::{Namespace, PYTHON, Process};
+use testbed::rig::{Namespace, PYTHON, Process};
 
 use crate::dut::PATIENCE;
 

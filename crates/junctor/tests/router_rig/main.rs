@@ -39,14 +39,14 @@ macro_rules! on_rig {
 
             #[test]
             fn af_packet() {
-                if !lab::rig::skip_without(stringify!($name), &$tools) {
+                if !testbed::rig::skip_without(stringify!($name), &$tools) {
                     $check("AF_PACKET");
                 }
             }
 
             #[test]
             fn af_xdp() {
-                if !lab::rig::skip_without(stringify!($name), &$tools) {
+                if !testbed::rig::skip_without(stringify!($name), &$tools) {
                     $check("AF_XDP");
                 }
             }

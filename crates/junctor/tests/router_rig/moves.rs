@@ -4,7 +4,7 @@
 //!
 //! The host's links are macvlans on its cable, which the kernel creates and removes as hot-plugged adapters are.
 
-use lab::rig::{Rig, wait_for};
+use testbed::rig::{Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE};
 use crate::hosts::{done, ended, ping};

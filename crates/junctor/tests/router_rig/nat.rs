@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use lab::rig::{Cable, Rig};
+use testbed::rig::{Cable, Rig};
 
 use crate::dut::{Dut, PATIENCE, Report};
 use crate::hosts::{iperf, ping};
@@ -105,9 +105,9 @@ fn check_gateway(method: &str) {
         }
         ping(&rig.b, "10.0.2.1", size, "");
     }
-    let mut server = rig.b.spawn(&[lab::rig::PYTHON, "-c", SERVER]).unwrap();
+    let mut server = rig.b.spawn(&[testbed::rig::PYTHON, "-c", SERVER]).unwrap();
     server.wait_for_text("listening", PATIENCE).unwrap();
-    let client = rig.a.spawn(&[lab::rig::PYTHON, "-c", CLIENT]).unwrap().finish(PATIENCE).unwrap();
+    let client = rig.a.spawn(&[testbed::rig::PYTHON, "-c", CLIENT]).unwrap().finish(PATIENCE).unwrap();
     assert!(client.stdout.contains("fetched"), "{}\n{}", client.stderr, dut.text());
     let served = server.finish(PATIENCE).unwrap();
     assert!(served.stdout.contains("peer 10.0.2.1"), "{served:?}");
@@ -124,10 +124,10 @@ fn check_gateway(method: &str) {
 fn check_exceptions(method: &str) {
     let (rig, dut) = gateway(method);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/router_rig/gateway.py");
-    let mut server = rig.b.spawn(&[lab::rig::PYTHON, script, "outside", "10.0.2.2"]).unwrap();
+    let mut server = rig.b.spawn(&[testbed::rig::PYTHON, script, "outside", "10.0.2.2"]).unwrap();
     server.wait_for_text("listening", PATIENCE).unwrap();
     let hosts = ["10.0.1.2", "10.0.1.3", "10.0.1.1", "10.0.2.1", "10.0.2.2"];
-    let words = [&[lab::rig::PYTHON, script, "inside"], &hosts[..]].concat();
+    let words = [&[testbed::rig::PYTHON, script, "inside"], &hosts[..]].concat();
     let inside = rig.a.spawn(&words).unwrap().finish(PATIENCE).unwrap();
     assert!(inside.status.success(), "{}{}\n{}", inside.stdout, inside.stderr, dut.text());
     let ways = crate::hosts::way(&rig.a, "-I", "10.0.2.2");

@@ -2,7 +2,7 @@
 //! Neighbours by ARP and by neighbour discovery, with the kernel's own on the other side: who is who, who is gone, who has
 //! another address, and the routers on a link.
 
-use lab::rig::{Cable, Namespace, Rig, wait_for};
+use testbed::rig::{Cable, Namespace, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE, edited};
 use crate::hosts::{done, ended, ping, text, until_said};

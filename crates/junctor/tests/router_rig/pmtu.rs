@@ -5,7 +5,7 @@
 //! The receiver, on the narrow network, announces the segments of a wide one (`advmss`), or TCP would never send a packet
 //! that is too big and nothing would be discovered.
 
-use lab::rig::{Namespace, Process, Rig};
+use testbed::rig::{Namespace, Process, Rig};
 
 use crate::dut::{Dut, PATIENCE};
 use crate::hosts::{done, ended};

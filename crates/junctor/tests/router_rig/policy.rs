@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use lab::rig::{Rig, wait_for};
+use testbed::rig::{Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE, Report};
 use crate::hosts::{ping, text};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `junctor init router` writes for IPv6 and for both families, as hosts see it; and the same with the kernel behind it.
 
-use lab::rig::{COMMAND_TIMEOUT, Namespace, Rig, wait_for};
+use testbed::rig::{COMMAND_TIMEOUT, Namespace, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE, edited};
 use crate::hosts::{done, ended, iperf, ping, until_said, way};

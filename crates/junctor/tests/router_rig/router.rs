@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The standard IPv4 router, as hosts see it.
 
-use lab::rig::{COMMAND_TIMEOUT, Cable, Namespace, Rig};
+use testbed::rig::{COMMAND_TIMEOUT, Cable, Namespace, Rig};
 
 use crate::dut::Dut;
 use crate::hosts::{ended, iperf, ping, way};

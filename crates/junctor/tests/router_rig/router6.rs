@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The standard IPv6 router, as hosts see it.
 
-use lab::rig::{COMMAND_TIMEOUT, Cable, Namespace, Rig};
+use testbed::rig::{COMMAND_TIMEOUT, Cable, Namespace, Rig};
 
 use crate::dut::Dut;
 use crate::hosts::{ended, iperf, ping, until_said, way};
@@ -112,7 +112,7 @@ fn check_autoconfiguration(method: &str) {
     rig.a.ip("-6 route flush dev a0 proto boot").unwrap();
     rig.a.sysctl("net/ipv6/conf/a0/accept_ra", "2").unwrap();
     let dut = router(&rig, method, &[]);
-    lab::rig::wait_for("an address and a way", COMMAND_TIMEOUT, || {
+    testbed::rig::wait_for("an address and a way", COMMAND_TIMEOUT, || {
         let shown = |what: &str| rig.a.ip(what).unwrap_or_default();
         let addresses = shown("-6 -o addr show dev a0 scope global");
         let routes = shown("-6 route show default");

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use lab::flows::Flow;
-use lab::rig::Rig;
+use testbed::flows::Flow;
+use testbed::rig::Rig;
 
 use crate::dut::Dut;
 use crate::hosts::{done, text};

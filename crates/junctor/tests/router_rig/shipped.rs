@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use lab::rig::{Cable, PYTHON, Rig};
+use testbed::rig::{Cable, PYTHON, Rig};
 
 use crate::dut::{Dut, PATIENCE};
 use crate::hosts::{ended, ping, until_said, way};

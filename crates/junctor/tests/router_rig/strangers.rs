@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames for other hosts, which a virtual cable delivers as a switch does that floods.
 
-use lab::rig::{Cable, PYTHON, Rig, wait_for};
+use testbed::rig::{Cable, PYTHON, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE, edited};
 use crate::on_rig;

@@ -4,7 +4,7 @@
 //! On a busy machine the router may have no turn for longer than the kernel's rings last, or a host's program for longer than its
 //! buffers do. What is lost there the kernel counts, and nothing else may be missing.
 
-use lab::rig::{Namespace, Rig};
+use testbed::rig::{Namespace, Rig};
 
 use crate::dut::{Dut, PATIENCE, edited};
 use crate::hosts::{done, ping};
@@ -115,14 +115,14 @@ fn check_swaps(method: &str) {
 
 #[test]
 fn af_xdp_swaps() {
-    if !lab::rig::skip_without("swaps", &["ping", "iperf3", "ethtool"]) {
+    if !testbed::rig::skip_without("swaps", &["ping", "iperf3", "ethtool"]) {
         check_swaps("AF_XDP");
     }
 }
 
 #[test]
 fn af_packet_swaps() {
-    if !lab::rig::skip_without("swaps", &["ping", "iperf3", "ethtool"]) {
+    if !testbed::rig::skip_without("swaps", &["ping", "iperf3", "ethtool"]) {
         check_swaps("AF_PACKET");
     }
 }

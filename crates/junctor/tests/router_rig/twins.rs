@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A router whose exceptions the kernel answers, on twins of the router's interfaces in a network namespace of their own.
 
-use lab::rig::{Namespace, Rig, wait_for};
+use testbed::rig::{Namespace, Rig, wait_for};
 
 use crate::dut::{Dut, PATIENCE, edited};
 use crate::hosts::{done, ended, ping, text, until_said, way};

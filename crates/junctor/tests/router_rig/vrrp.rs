@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Virtual routers: the kernel holds their addresses on macvlans over the twins, as keepalived and FRR make them.
 
-use lab::rig::{Namespace, wait_for};
+use testbed::rig::{Namespace, wait_for};
 
 use crate::dut::{Dut, PATIENCE};
 use crate::faults::speak_ipv6;

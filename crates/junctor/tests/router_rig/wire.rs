@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plainest configuration: what comes in on one side goes out on the other.
 
-use lab::rig::{Cable, Rig};
+use testbed::rig::{Cable, Rig};
 
 use crate::dut::{Dut, edited};
 use crate::hosts::{iperf, ping};

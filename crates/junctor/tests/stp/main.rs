@@ -11,8 +11,8 @@ mod rings;
 
 use std::time::Duration;
 
-use lab::rig::{Cable, Namespace, Process, wait_for};
 use tempfile::TempDir;
+use testbed::rig::{Cable, Namespace, Process, wait_for};
 
 /// Linux needs seconds for each step, and on a loaded machine everything takes a multiple.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -167,7 +167,7 @@ fn switch(cost: u32) -> String {
 
 /// A ring in which `before` forwards, and `after` once the root's port to us is no longer its bridge's.
 fn check(config: &str, before: [bool; 6], after: [bool; 6]) {
-    if lab::rig::skip_without("stp", &["ping"]) {
+    if testbed::rig::skip_without("stp", &["ping"]) {
         return;
     }
     let ring = Ring::new();

@@ -13,8 +13,8 @@
 
 use std::collections::BTreeSet;
 
-use lab::rig::{Cable, Namespace, Process, wait_for};
 use tempfile::TempDir;
+use testbed::rig::{Cable, Namespace, Process, wait_for};
 
 use crate::{JUNCTOR, PATIENCE};
 
@@ -270,7 +270,7 @@ impl Ring {
         let hex: String = source.iter().map(|byte| format!("{byte:02x}")).collect();
         let text = source.map(|byte| format!("{byte:02x}")).join(":");
         let (host, device) = self.bridges[from].host();
-        host.run(&[lab::rig::PYTHON, "-c", SENDER, device, &hex, &FRAMES.to_string()]).unwrap();
+        host.run(&[testbed::rig::PYTHON, "-c", SENDER, device, &hex, &FRAMES.to_string()]).unwrap();
         let others = || (0..self.bridges.len()).filter(|number| *number != from);
         let all = || others().all(|number| self.bridges[number].got(&text).1);
         // It may not come: on the way from one tree to the next frames are lost, as they must be.
@@ -282,7 +282,7 @@ impl Ring {
 }
 
 fn check(makers: &[Maker], method: &str) {
-    if lab::rig::skip_without("stp", &["ping", "tcpdump", "python3"]) {
+    if testbed::rig::skip_without("stp", &["ping", "tcpdump", "python3"]) {
         return;
     }
     let mut ring = Ring::new(makers, method);

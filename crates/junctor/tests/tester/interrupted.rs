@@ -87,6 +87,6 @@ fn a_command_that_hangs_ends_with_the_test() {
     let state = || std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
     let has_ended = || state().is_empty() || state().contains(") Z ");
     let patience = std::time::Duration::from_secs(60);
-    lab::rig::wait_for("the sleeper's end", patience, has_ended)
+    testbed::rig::wait_for("the sleeper's end", patience, has_ended)
         .unwrap_or_else(|why| panic!("{why}: {}", state()));
 }

@@ -208,7 +208,7 @@ exit $status
 
 #[test]
 fn what_a_full_disk_has_kept_is_counted() {
-    if lab::rig::skip("what_a_full_disk_has_kept_is_counted") {
+    if testbed::rig::skip("what_a_full_disk_has_kept_is_counted") {
         return;
     }
     let router = Running::start(&format!("{SOURCE} -> q :: Queue -> Unqueue -> Discard;"), &["-j", "1"]);

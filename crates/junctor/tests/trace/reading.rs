@@ -43,7 +43,7 @@ fn tsharks(name: &str) -> &str {
 fn fields_are_those_that_tshark_and_scapy_read() {
     let dir = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trace_packets.py");
-    let Some(_) = lab::scapy::ask(script, &[dir.path().as_os_str()]) else { return };
+    let Some(_) = testbed::scapy::ask(script, &[dir.path().as_os_str()]) else { return };
     let file = dir.path().join("packets.pcap");
     let router = Running::start("Idle -> in :: Null -> Discard;", &["-j", "1"]);
     let traced = router.trace(&["--at", "in", "--pcap", file.to_str().unwrap()]);

@@ -237,7 +237,8 @@ fn a_packet_that_is_late_is_named_with_where_it_was() {
         let (root, report) = (Path::new(env!("CARGO_MANIFEST_DIR")), dir.path().join("report.json"));
         std::fs::write(&report, json.to_string()).unwrap();
         let schema = root.join("../../docs/schema/profile-report.json");
-        let _ = lab::scapy::ask(root.join("tests/fits_schema.py"), &[schema.as_os_str(), report.as_os_str()]);
+        let _ =
+            testbed::scapy::ask(root.join("tests/fits_schema.py"), &[schema.as_os_str(), report.as_os_str()]);
         let csv = junctor(&["profile", "export", path, "--format", "csv"]);
         let csv = String::from_utf8_lossy(&csv.stdout).into_owned();
         let triggers: Vec<&str> = csv.lines().filter(|l| l.contains(",trigger,q,")).collect();

@@ -13,8 +13,8 @@ use control::model::{Change, Source};
 use control::{Handle, Rib, fpm, kernel};
 use elements::ip::FeedSink;
 use feed::{Destination, Update, Updates};
-use lab::frr::{self, Frr};
-use lab::rig::{self, Namespace, RigError, wait_for};
+use testbed::frr::{self, Frr};
+use testbed::rig::{self, Namespace, RigError, wait_for};
 
 use harness::routes::Inside;
 

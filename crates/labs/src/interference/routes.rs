@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use lab::rig;
+use testbed::rig;
 
 use super::super::shared::Setting;
 use super::super::study::{Cell, Origin, Section, Table};
@@ -85,7 +85,7 @@ fn table(setting: &Setting<'_>, args: &Settings, control: &mut Control) -> Resul
 
 /// Whether FRR's daemons are there.
 fn daemons() -> Result<(), String> {
-    let there = ["bgpd", "zebra"].iter().all(|name| Path::new(&lab::frr::program(name)).exists());
+    let there = ["bgpd", "zebra"].iter().all(|name| Path::new(&testbed::frr::program(name)).exists());
     there.then_some(()).ok_or_else(|| "left out: FRR is not installed (sudo apt-get install frr)".to_owned())
 }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lab::rig;
+use testbed::rig;
 
 use super::super::shared::Setting;
 use super::super::study::{Cell, Origin, Section, Table};

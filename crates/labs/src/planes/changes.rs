@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::super::shared::Setting;
 use super::client::Client;
 use super::measure::on_core;
+use super::network::{Network, frame};
 use super::subject::{Device, Placement, Plan, client, router};
-use super::testbed::{Testbed, frame};
 use super::{Asked, Cores, LEFT_OUT};
 use tester::station::Station;
 use tester::trial::Trial;
@@ -93,15 +93,15 @@ pub(super) struct Changes {
 /// Measures all kinds in all placements.
 pub(super) fn measure(
     setting: &mut Setting<'_>,
-    place: (&Testbed, &Cores, &Asked),
+    place: (&Network, &Cores, &Asked),
 ) -> Result<Vec<Changes>, String> {
-    let (testbed, cores, _) = place;
-    testbed.forward(false)?;
-    testbed.address(Device::Kernel)?;
+    let (network, cores, _) = place;
+    network.forward(false)?;
+    network.address(Device::Kernel)?;
     let mut all = Vec::new();
     for placement in Placement::ALL {
         setting.progress.part(format!("changes under load, {}", placement.in_words()));
-        testbed.receive_on(if placement == Placement::Smp { &cores.all } else { &cores.user })?;
+        network.receive_on(if placement == Placement::Smp { &cores.all } else { &cores.user })?;
         let quick = setting.common.quick && placement == Placement::Smp;
         match placement.lacks(cores).or_else(|| quick.then(|| LEFT_OUT.to_owned())) {
             None => all.extend(of_placement(setting, place, placement).unwrap_or_else(|why| {
@@ -127,16 +127,16 @@ impl Changes {
 
 fn of_placement(
     setting: &Setting<'_>,
-    (testbed, cores, asked): (&Testbed, &Cores, &Asked),
+    (network, cores, asked): (&Network, &Cores, &Asked),
     placement: Placement,
 ) -> Result<Vec<Changes>, String> {
     let mut plan = Plan::new(placement, cores)?;
-    plan.user("user", router(testbed)?, &cores.user, "arguments = [\"-R\"]\n");
+    plan.user("user", router(network)?, &cores.user, "arguments = [\"-R\"]\n");
     plan.management(Some("user"))?;
-    let deployment = plan.start(testbed)?;
-    let client = Client { timeout: CHANGES, ..client(testbed, placement, asked) };
+    let deployment = plan.start(network)?;
+    let client = Client { timeout: CHANGES, ..client(network, placement, asked) };
     client.wait().map_err(|why| format!("{why}\n{}", deployment.said()))?;
-    let mut station = testbed.tester(Device::Kernel, 0)?;
+    let mut station = network.tester(Device::Kernel, 0)?;
     inside::resize(&mut station, frame(PAYLOAD))?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| format!("{}: {why}", placement.in_words()))?;
     let mut all = Vec::new();

@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lab::rig::Namespace;
 use serde_json::Value;
+use testbed::rig::Namespace;
 
 /// Bytes of an answer at most.
 const LONGEST: u64 = 4 << 20;

@@ -7,13 +7,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lab::rig::{Namespace, Resident, wait_for};
+use testbed::rig::{Namespace, Resident, wait_for};
 
 use super::super::shared::Setting;
 use super::client::{Answers, Client};
 use super::measure::{Found, work};
+use super::network::{Network, PORT};
 use super::subject::{Device, Placement};
-use super::testbed::{PORT, Testbed};
 use super::{Asked, Cores};
 
 /// Payloads that iperf sends.
@@ -81,7 +81,7 @@ struct Counters {
 /// Measures with all tools, without and with management requests.
 pub(super) fn round(
     setting: &Setting<'_>,
-    place: (&Testbed, &Cores, &Asked),
+    place: (&Network, &Cores, &Asked),
     client: &Client<'_>,
     found: &mut Found,
 ) -> Result<(), String> {
@@ -109,7 +109,7 @@ pub(super) fn round(
 
 fn one(
     setting: &Setting<'_>,
-    (testbed, cores, asked): (&Testbed, &Cores, &Asked),
+    (network, cores, asked): (&Network, &Cores, &Asked),
     client: &Client<'_>,
     (device, tool, with): (Device, Tool, bool),
 ) -> Result<f64, String> {
@@ -123,13 +123,13 @@ fn one(
         Tool::Datagrams(payload) => format!("-c {address} -u -l {payload} -b 20G -w 4M -t {seconds}"),
         Tool::Stream => format!("-c {address} -w 4M -t {seconds}"),
     };
-    let _sink = start(&testbed.sink, tool, &format!("{sink} -p {port}"), cores)?;
-    let listens = || is_listening(&testbed.sink, tool, port);
+    let _sink = start(&network.sink, tool, &format!("{sink} -p {port}"), cores)?;
+    let listens = || is_listening(&network.sink, tool, port);
     wait_for("iperf to listen", PATIENCE, listens).map_err(|why| why.to_string())?;
     let over = AtomicBool::new(false);
     let (samples, answers) = std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
-            let done = watch(testbed, tool, &format!("{source} -p {port}"), cores);
+            let done = watch(network, tool, &format!("{source} -p {port}"), cores);
             over.store(true, Ordering::Release);
             done
         });
@@ -169,12 +169,12 @@ fn is_listening(home: &Namespace, tool: Tool, port: u16) -> bool {
 
 /// Runs the source to its end, and reads the sink's counters meanwhile.
 fn watch(
-    testbed: &Testbed,
+    network: &Network,
     tool: Tool,
     arguments: &str,
     cores: &Cores,
 ) -> Result<Vec<(Instant, Counters)>, String> {
-    let mut source = start(&testbed.generator, tool, arguments, cores)?;
+    let mut source = start(&network.generator, tool, arguments, cores)?;
     let begun = Instant::now();
     let read = || {
         let mut samples = Vec::new();
@@ -190,7 +190,7 @@ fn watch(
             std::thread::sleep(LOOK);
         }
     };
-    testbed.sink.enter(read).map_err(|why| why.to_string())?
+    network.sink.enter(read).map_err(|why| why.to_string())?
 }
 
 /// The counters of the calling thread's namespace.

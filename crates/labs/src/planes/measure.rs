@@ -13,8 +13,8 @@ use tester::trial::{Outcome, Trial};
 use super::super::shared::Setting;
 use super::client::{Answers, Client};
 use super::iperf::{self, Flow};
+use super::network::{Network, frame};
 use super::subject::{Device, Subject, client};
-use super::testbed::{Testbed, frame};
 use super::{Asked, Cores};
 use trials::inside;
 
@@ -188,18 +188,18 @@ pub(super) fn work(asked: &Asked) -> String {
 /// Measures a subject once; adds to what was found of it.
 pub(super) fn round(
     setting: &mut Setting<'_>,
-    (testbed, cores, asked): (&Testbed, &Cores, &Asked),
+    (network, cores, asked): (&Network, &Cores, &Asked),
     rates: &mut DelayRates,
     found: &mut Found,
     is_first: bool,
 ) -> Result<(), String> {
     let subject = found.subject;
-    let deployment = subject.start(testbed, cores)?;
-    let client = client(testbed, subject.placement, asked);
+    let deployment = subject.start(network, cores)?;
+    let client = client(network, subject.placement, asked);
     client.wait().map_err(|why| format!("{why}\n{}", deployment.said()))?;
     let row = deployment.row("manager")?;
     found.partition = format!("{} on {}", row.partition, row.cores);
-    let mut station = testbed.tester(subject.device, subject.device.listeners())?;
+    let mut station = network.tester(subject.device, subject.device.listeners())?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| format!("{}: {why}", subject.in_words()))?;
     for payload in payloads(setting).iter().filter(|payload| subject.device.takes(**payload)) {
         inside::resize(&mut station, frame(*payload))?;
@@ -223,7 +223,7 @@ pub(super) fn round(
     responses(setting, (cores, asked), &mut station, &client, found, load.max(RATES.0))?;
     drop(station);
     if is_first {
-        iperf::round(setting, (testbed, cores, asked), &client, found)?;
+        iperf::round(setting, (network, cores, asked), &client, found)?;
     }
     deployment.stop()
 }

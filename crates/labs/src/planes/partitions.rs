@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::super::shared::{Setting, cores_in_words};
 use super::Cores;
 use super::measure::{Rates, beside, on_core, parameters, search};
+use super::network::{Network, frame};
 use super::subject::{Device, Placement, Plan, passthrough};
-use super::testbed::{Testbed, frame};
 use trials::inside;
 
 /// Partitions at most.
@@ -31,19 +31,19 @@ pub(super) struct Spread {
 /// Measures 1, 2, ... partitions in each round.
 pub(super) fn measure(
     setting: &mut Setting<'_>,
-    testbed: &Testbed,
+    network: &Network,
     cores: &Cores,
 ) -> Result<Vec<Spread>, String> {
     let most = cores.all.len().clamp(2, MOST);
     let mut all: Vec<Spread> =
         (1..=most).map(|partitions| Spread { partitions, rates: Vec::new(), note: String::new() }).collect();
-    testbed.forward(false)?;
-    testbed.address(Device::Kernel)?;
+    network.forward(false)?;
+    network.address(Device::Kernel)?;
     for _ in 0..super::rounds(setting.common) {
         for spread in &mut all {
             setting.progress.part(format!("user plane over {} partitions", spread.partitions));
             match cores.for_user_planes(spread.partitions) {
-                Some(user) => one(setting, testbed, cores, &user, spread)?,
+                Some(user) => one(setting, network, cores, &user, spread)?,
                 None => spread.note = format!("{} here", cores_in_words(cores.all.len())),
             }
             setting.progress.step();
@@ -54,18 +54,18 @@ pub(super) fn measure(
 
 fn one(
     setting: &Setting<'_>,
-    testbed: &Testbed,
+    network: &Network,
     cores: &Cores,
     user: &[usize],
     spread: &mut Spread,
 ) -> Result<(), String> {
-    testbed.receive_on(user)?;
+    network.receive_on(user)?;
     let mut plan = Plan::new(Placement::Process, cores)?;
     for (index, core) in (0..).zip(user) {
         plan.user(&format!("user{index}"), passthrough(index), &[*core], "");
     }
-    let deployment = plan.start(testbed)?;
-    let mut station = testbed.tester(Device::Passthrough, user.len() as u16)?;
+    let deployment = plan.start(network)?;
+    let mut station = network.tester(Device::Passthrough, user.len() as u16)?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| why.to_string())?;
     let payloads: &[usize] = if setting.common.quick { &PAYLOADS[..1] } else { &PAYLOADS };
     for payload in payloads.iter().copied() {

@@ -7,7 +7,7 @@ use planes::Cpus;
 
 use super::super::deployment::{self, Deployment};
 use super::client::Client;
-use super::testbed::{MTU, PORT, Testbed, server};
+use super::network::{MTU, Network, PORT, server};
 use super::{Asked, Cores};
 
 /// Bytes that the kernel keeps for a socket of the passthrough.
@@ -175,18 +175,18 @@ impl Subject {
     }
 
     /// Starts it, and waits until its management plane answers.
-    pub(super) fn start(self, testbed: &Testbed, cores: &Cores) -> Result<Deployment, String> {
-        testbed.forward(self.device == Device::Kernel)?;
-        testbed.receive_on(if self.placement == Placement::Smp { &cores.all } else { &cores.user })?;
+    pub(super) fn start(self, network: &Network, cores: &Cores) -> Result<Deployment, String> {
+        network.forward(self.device == Device::Kernel)?;
+        network.receive_on(if self.placement == Placement::Smp { &cores.all } else { &cores.user })?;
         let mut plan = Plan::new(self.placement, cores)?;
         match self.device {
             Device::Kernel => {}
-            Device::Guest => plan.guest(testbed, &cores.user)?,
+            Device::Guest => plan.guest(network, &cores.user)?,
             Device::Passthrough => plan.user("user", passthrough(0), &cores.user, ""),
         }
         plan.management(None)?;
-        let deployment = plan.start(testbed)?;
-        testbed.address(self.device)?;
+        let deployment = plan.start(network)?;
+        network.address(self.device)?;
         Ok(deployment)
     }
 }
@@ -230,14 +230,14 @@ impl Plan {
     }
 
     /// Adds a guest whose kernel routes between two interfaces.
-    fn guest(&mut self, testbed: &Testbed, cores: &[usize]) -> Result<(), String> {
+    fn guest(&mut self, network: &Network, cores: &[usize]) -> Result<(), String> {
         let cores = self.cores(&cores.iter().copied().collect());
         let more = "interfaces = [\"c1\", \"c2\"]\nmemory = \"192M\"\n";
         let _ = write!(
             self.text,
             "[planes.user]\nkind = \"user\"\npartition = \"uml\"\ncommand = \"sh router.sh\"\n{cores}{more}"
         );
-        self.beside.push(("router.sh".to_owned(), testbed.guest_router()?));
+        self.beside.push(("router.sh".to_owned(), network.guest_router()?));
         Ok(())
     }
 
@@ -280,21 +280,21 @@ impl Plan {
     }
 
     /// Starts it.
-    pub(super) fn start(self, testbed: &Testbed) -> Result<Deployment, String> {
+    pub(super) fn start(self, network: &Network) -> Result<Deployment, String> {
         let beside: Vec<(&str, &str)> =
             self.beside.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        let deployment = Deployment::start(Some(&testbed.device), &self.text, &beside, &self.all)?;
+        let deployment = Deployment::start(Some(&network.device), &self.text, &beside, &self.all)?;
         if self.placement == Placement::Guest {
-            testbed.meet_guest()?;
+            network.meet_guest()?;
         }
         Ok(deployment)
     }
 }
 
 /// Who asks the management plane of a subject.
-pub(super) fn client<'a>(testbed: &'a Testbed, placement: Placement, asked: &Asked) -> Client<'a> {
+pub(super) fn client<'a>(network: &'a Network, placement: Placement, asked: &Asked) -> Client<'a> {
     let server = server(placement == Placement::Guest);
-    Client { home: &testbed.operator, server, timeout: asked.timeout }
+    Client { home: &network.operator, server, timeout: asked.timeout }
 }
 
 /// The configuration of a passthrough, the `index`th of several: the study's receives a payload, processes it and sends it. Here
@@ -310,10 +310,10 @@ pub(super) fn passthrough(index: u16) -> String {
 }
 
 /// The configuration of a user plane that routes frames between its interfaces, with routes that can be changed.
-pub(super) fn router(testbed: &Testbed) -> Result<String, String> {
+pub(super) fn router(network: &Network) -> Result<String, String> {
     let mac =
-        |home: &lab::rig::Namespace, end| home.mac(end).map(wire::MacAddr).map_err(|why| why.to_string());
-    let (own, sink) = (mac(&testbed.device, "d1")?, mac(&testbed.sink, "b0")?);
+        |home: &testbed::rig::Namespace, end| home.mac(end).map(wire::MacAddr).map_err(|why| why.to_string());
+    let (own, sink) = (mac(&network.device, "d1")?, mac(&network.sink, "b0")?);
     Ok(format!(
         "FromDevice(d0, METHOD AF_PACKET, PROMISC true)\n  \
          -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader\n  \

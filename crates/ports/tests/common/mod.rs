@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use junctor_ports::SystemProvider;
 use junctor_ports::pcap::{self, Format};
-use lab::rig::{Namespace, Process, wait_for};
 use packet::Batch;
 use packet::port::{Device, Provider, RxQueue, Spec, TxQueue};
+use testbed::rig::{Namespace, Process, wait_for};
 
 /// Longest wait for anything, on a machine that has much else to do.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -32,7 +32,7 @@ macro_rules! on_rig {
     ($($name:ident => $body:expr;)*) => {$(
         #[test]
         fn $name() {
-            if !lab::rig::skip(stringify!($name)) {
+            if !testbed::rig::skip(stringify!($name)) {
                 $crate::common::conserving(|| $body);
             }
         }
@@ -183,7 +183,7 @@ pub struct Path {
 
 impl Path {
     /// Opens `d0` and `d1` by `method`; the far ends are packet sockets.
-    pub fn open(rig: &lab::rig::Rig, provider: &SystemProvider, method: &str) -> Path {
+    pub fn open(rig: &testbed::rig::Rig, provider: &SystemProvider, method: &str) -> Path {
         let far = |namespace: &Namespace, name: &str| {
             let name = name.to_owned();
             namespace
@@ -213,7 +213,7 @@ impl Path {
     }
 
     /// Sends marked frames until one arrives at the far end.
-    pub fn passes(&mut self, rig: &lab::rig::Rig) {
+    pub fn passes(&mut self, rig: &testbed::rig::Rig) {
         self.next += 1;
         let marker = self.next;
         let mut frame = vec![0xff; 6];

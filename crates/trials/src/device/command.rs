@@ -24,12 +24,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::rig::Resident;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus, getppid, set_parent_process_death_signal, wait};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use testbed::rig::Resident;
 use tester::trial::Invalid;
 
 use super::rig::{FAREWELL, PORTS, Rig, said};

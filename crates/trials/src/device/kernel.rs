@@ -3,8 +3,8 @@
 
 use std::io::Write as _;
 
-use lab::rig::{Namespace, RigError};
 use packet::{Batch, Packet};
+use testbed::rig::{Namespace, RigError};
 use wire::{MacAddr, arp};
 
 use super::rig::{Opened, Rig, said};

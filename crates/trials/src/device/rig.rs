@@ -12,11 +12,11 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use lab::rig::{self, Cable, Namespace, RigError};
 use packet::port::{Device, Provider as _, Spec, method};
 use ports::SystemProvider;
 use ports::live::stream::Stream;
 use serde::{Deserialize, Serialize};
+use testbed::rig::{self, Cable, Namespace, RigError};
 use tester::frame::FCS;
 use tester::station::Port;
 use wire::{MacAddr, ethernet};

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ipsec::Direction::{Forward, In, Out};
-use lab::process::Process;
+use testbed::process::Process;
 
 use crate::bench::library;
 use crate::pair::{Host, PATIENCE, PLAIN, Pair, Way, skip};
@@ -63,7 +63,7 @@ impl Pluto {
         let daemon = host.namespace.spawn(&command).unwrap();
         let socket = directory.path().join("pluto.ctl");
         let pluto = Pluto { directory, daemon };
-        lab::rig::wait_for("pluto's socket", PATIENCE, || socket.exists())
+        testbed::rig::wait_for("pluto's socket", PATIENCE, || socket.exists())
             .unwrap_or_else(|why| panic!("{why}: {}", pluto.log()));
         pluto
     }
@@ -84,7 +84,7 @@ impl Pluto {
 #[test]
 fn libreswan_makes_rekeys_and_ends_a_tunnel() {
     const NAME: &str = "libreswan_makes_rekeys_and_ends_a_tunnel";
-    if skip(NAME) || lab::rig::skip_without(NAME, &["certutil"]) {
+    if skip(NAME) || testbed::rig::skip_without(NAME, &["certutil"]) {
         return;
     }
     if !Path::new(PLUTO).exists() {

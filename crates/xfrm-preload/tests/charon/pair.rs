@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipsec::{Association, Direction, Flow};
-use lab::rig::{Cable, Namespace, wait_for};
-use lab::strongswan::{Strongswan, program};
+use testbed::rig::{Cable, Namespace, wait_for};
+use testbed::strongswan::{Strongswan, program};
 
 use crate::bench::{Bench, library};
 
@@ -19,7 +19,7 @@ pub fn skip(test: &str) -> bool {
         println!("{test}: skipped: strongSwan's charon is not installed");
         return true;
     }
-    lab::rig::skip_without(test, &["swanctl"])
+    testbed::rig::skip_without(test, &["swanctl"])
 }
 
 /// One of the hosts.

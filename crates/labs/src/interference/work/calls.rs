@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use lab::process::Process;
-use lab::rig::Namespace;
+use testbed::process::Process;
+use testbed::rig::Namespace;
 
 use super::tools::{self, Time, thread_ns};
 

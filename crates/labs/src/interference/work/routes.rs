@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lab::frr::Frr;
-use lab::rig::Namespace;
+use testbed::frr::Frr;
+use testbed::rig::Namespace;
 
 use super::speaker::{Route, Speaker, updates};
 use super::tools::{Time, thread_ns};
@@ -127,7 +127,7 @@ impl Running {
             frr.start(&namespace, "bgpd", BGPD, &["-l", &DAEMON.to_string()])?;
             Ok(Running { namespace, beyond, frr })
         };
-        made().map_err(|why: lab::rig::RigError| why.to_string())
+        made().map_err(|why: testbed::rig::RigError| why.to_string())
     }
 
     /// Processor time of both daemons so far.

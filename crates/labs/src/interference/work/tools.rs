@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use lab::process::Process;
 use serde::{Deserialize, Serialize};
+use testbed::process::Process;
 
 /// How long something took.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -11,7 +11,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use lab::rig::{self, Cable, Namespace, RigError};
+use testbed::rig::{self, Cable, Namespace, RigError};
 use tester::frame::Flow;
 use tester::station::Station;
 use wire::MacAddr;
@@ -34,7 +34,7 @@ const FLOWS: u16 = 64;
 const AROUND: usize = 14 + 20 + 8 + 4;
 
 /// The namespaces.
-pub(super) struct Testbed {
+pub(super) struct Network {
     pub(super) generator: Namespace,
     pub(super) device: Namespace,
     pub(super) sink: Namespace,
@@ -51,16 +51,16 @@ pub(super) fn available() -> Result<(), String> {
     })
 }
 
-impl Testbed {
-    pub(super) fn build() -> Result<Testbed, String> {
-        Testbed::lay().map_err(|why| why.to_string())
+impl Network {
+    pub(super) fn build() -> Result<Network, String> {
+        Network::lay().map_err(|why| why.to_string())
     }
 
-    fn lay() -> Result<Testbed, RigError> {
+    fn lay() -> Result<Network, RigError> {
         let [generator, device] = [Namespace::unnamed()?, Namespace::unnamed()?];
         let [sink, operator] = [Namespace::unnamed()?, Namespace::unnamed()?];
-        let testbed = Testbed { generator, device, sink, operator };
-        let Testbed { generator, device, sink, operator } = &testbed;
+        let network = Network { generator, device, sink, operator };
+        let Network { generator, device, sink, operator } = &network;
         let wide = Cable { mtu: MTU, ..Cable::default() };
         wide.lay(generator, "a0", device, "d0")?;
         wide.lay(sink, "b0", device, "d1")?;
@@ -89,7 +89,7 @@ impl Testbed {
             let host = one.mac(end).map(MacAddr)?;
             other.ip(&format!("neigh replace 10.0.{net}.2 lladdr {host} dev {other_end} nud permanent"))?;
         }
-        Ok(testbed)
+        Ok(network)
     }
 
     /// Whether the kernel of the device under test forwards between generator and sink.

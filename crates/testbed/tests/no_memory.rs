@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use junctor_lab::account::Accounted;
+use junctor_testbed::account::Accounted;
 use packet::{Config, HEADROOM, Memory, Packet};
 
 const FRAME: [u8; 60] = {

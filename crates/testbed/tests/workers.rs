@@ -3,7 +3,7 @@
 //! return. Nothing here depends on how fast or in which order workers run.
 
 use engine::clock::TimeSource;
-use junctor_lab::account::Accounted;
+use junctor_testbed::account::Accounted;
 
 const SOURCES: u64 = 6;
 const LIMIT: u64 = 1000;

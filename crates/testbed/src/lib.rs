@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where Junctor is put to the test.
+//! Where Junctor and other devices are tested: namespaces, guests, daemons and adversarial traffic. Tests, trials and labs use it.
 //!
-//! [`rig`] tests it on real packets: network namespaces joined by virtual cables. It builds hosts and cables, runs programs in them for a bounded
+//! [`rig`] tests Junctor on real packets: network namespaces joined by virtual cables. It builds hosts and cables, runs programs in them for a bounded
 //! time, and takes everything down again. Others are:
 //!
 //! * [`account`] runs a router within the process and accounts for every packet. [`flows`] makes packets of many flows for it, and [`answers`] has
