@@ -4,6 +4,7 @@
 //! * A [`Source`] says where a configuration comes from, and loads it.
 //! * [`Loaded`] has the graph, and prints what is wrong.
 //! * [`cores`] reads how many workers a router gets, and [`place`] which of them run which tasks.
+//! * [`combined`] makes one configuration of a network's.
 //! * [`init`] writes configurations for named interfaces.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
@@ -11,6 +12,7 @@
 #[macro_use]
 extern crate report;
 
+pub mod combined;
 pub mod cores;
 pub mod init;
 pub mod place;

@@ -97,7 +97,7 @@ pub(crate) fn main(args: &Args) -> u8 {
 
 /// Checks a deployment: its file, and what it asks of this machine.
 fn deployment(args: &Args, path: &std::path::Path) -> u8 {
-    let checked = match up::check(path) {
+    let checked = match deployed::check(path) {
         Ok(checked) => checked,
         Err(why) => return outcome::usage(why),
     };

@@ -106,11 +106,11 @@ pub(crate) fn main(args: impl Iterator<Item = OsString>) -> u8 {
         outln!("click (Junctor) {}", env!("CARGO_PKG_VERSION"));
         return 0;
     }
-    if click.run.threads.is_none() {
-        click.run.threads = Some("1".into());
+    if click.run.workers.threads.is_none() {
+        click.run.workers.threads = Some("1".into());
     }
     // Scripts see each packet's effects before the next packet, as they do in Click.
-    click.run.burst.get_or_insert(1);
+    click.run.workers.burst.get_or_insert(1);
     run::execute(&click.run, Form::Click)
 }
 
@@ -139,8 +139,8 @@ mod tests {
         ));
         let click = parsed.unwrap();
         assert!(
-            click.run.quit
-                && click.run.port == ["41900+"]
+            click.run.answers.quit
+                && click.run.control.port == ["41900+"]
                 && click.run.source.expression.as_deref() == Some("Idle")
         );
     }

@@ -6,9 +6,9 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
-use crate::combine::{self, Input};
+use crate::combine;
 use crate::config::Source;
-use conf::Form;
+use conf::{Form, combined};
 
 /// Reads a configuration and writes it in another form.
 #[derive(Parser, Debug)]
@@ -117,9 +117,9 @@ fn several(name: &str, tool: &Combining) -> Result<(), String> {
         version(name);
         return Ok(());
     }
-    let files = tool.file.iter().map(|file| Input::File(file.clone()));
-    let texts = tool.expression.iter().map(|text| Input::Text(text.clone()));
-    let inputs: Vec<Input> = files.chain(texts).collect();
+    let files = tool.file.iter().map(|file| conf::Source::file(file));
+    let texts = tool.expression.iter().map(|text| conf::Source::text(text));
+    let inputs: Vec<conf::Source> = files.chain(texts).collect();
     let graph = if name == "click-combine" {
         let mut routers = Vec::new();
         let mut names = tool.name.iter();
@@ -130,20 +130,22 @@ fn several(name: &str, tool: &Combining) -> Result<(), String> {
         let mut links = tool.link.clone();
         for word in &tool.words {
             match word.split_once(':') {
-                Some((name, file)) => routers.push((name.to_owned(), Input::File(file.to_owned()))),
+                Some((name, file)) => routers.push((name.to_owned(), conf::Source::file(file))),
                 None => combine::sort(word, &mut routers, &mut links),
             }
         }
         if links.is_empty() {
             errln!("warning: no links between routers");
         }
-        combine::combine(&routers, &links)?
+        combined::combine(&routers, &links)
     } else {
         let mut words = tool.words.iter();
         let given = inputs.first().cloned();
-        let input = given.or_else(|| words.next().map(|file| Input::File(file.clone())));
+        let input = given.or_else(|| words.next().map(|file| conf::Source::file(file)));
         let router = tool.name.first().or_else(|| words.next()).ok_or("no component specified")?;
-        combine::extract(&combine::load(&input.unwrap_or(Input::File("-".into())))?, router)?
+        let input = input.unwrap_or_else(|| conf::Source::file("-"));
+        combined::load(&input).and_then(|graph| combined::extract(&graph, router))
     };
+    let graph = graph.map_err(|why| why.to_string())?;
     combine::write(&tool.output, &graph.to_click())
 }

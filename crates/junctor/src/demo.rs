@@ -54,7 +54,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     let started = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| view(&control, &devices, &done));
-        crate::run::run(&mut router, None, None);
+        services::running::run(&mut router, None, None, drop);
         done.store(true, Ordering::Relaxed);
     });
     out!("{}", summary(router.shared(), &router.report(), started.elapsed(), &router.cpu_ns()));

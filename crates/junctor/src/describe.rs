@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor elements`: the element manual; and the report of a run.
-
-use std::fmt::Write as _;
-
-use engine::Router;
+//! `junctor elements`: the element manual.
 
 use crate::{exit, outcome};
 
@@ -54,41 +50,4 @@ pub(crate) fn purpose(manual: &str) -> String {
     let paragraph = manual.split("\n\n").find(|p| !p.starts_with(['#', '`']));
     let text = paragraph.unwrap_or_default().replace('\n', " ");
     text.split_inclusive(". ").next().unwrap_or_default().trim().to_owned()
-}
-
-/// What each element sent and dropped in a run.
-pub(crate) fn report(router: &Router) -> String {
-    let mut text = String::new();
-    let width = router.shared().elements.iter().map(|e| e.name.len()).max().unwrap_or(0);
-    for (info, stats) in router.shared().elements.iter().zip(router.report().elements) {
-        let sent: Vec<String> = stats.outputs.iter().map(|o| o.packets.to_string()).collect();
-        let _ = write!(
-            text,
-            "{:width$}  sent {}",
-            info.name,
-            if sent.is_empty() { "-".into() } else { sent.join(" ") }
-        );
-        for (reason, n) in &stats.drops {
-            let _ = write!(text, "  {reason} {n}");
-        }
-        if stats.held > 0 {
-            let _ = write!(text, "  held {}", stats.held);
-        }
-        text.push('\n');
-    }
-    for lock in router.shared().locks().iter().filter(|l| l.stats.contended > 0) {
-        let (s, waited) = (lock.stats, |ns: u64| ns as f64 / 1e3);
-        let _ = writeln!(
-            text,
-            "lock of {} ({}, {}): taken {} times, {} had to wait, {:.1} us in all and {:.1} us at worst",
-            lock.name,
-            lock.how,
-            lock.made_at,
-            s.acquisitions,
-            s.contended,
-            waited(s.wait_ns),
-            waited(s.worst_ns)
-        );
-    }
-    text
 }

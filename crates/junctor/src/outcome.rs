@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How commands end: what is printed, and the exit status.
 
+use std::time::Duration;
+
 use report::measure::{self, Measured};
 use report::say;
 use serde_json::Value;
@@ -31,4 +33,14 @@ pub(crate) fn show(command: &str, conditions: &Value, results: &[Measured], as_j
         false => measure::table(results),
     };
     print_or_fail(text.as_bytes())
+}
+
+/// The value of an option --time, which must be above 0; `such_as` is an example.
+///
+/// # Errors
+/// The text is no such time.
+pub(crate) fn time_above_0(text: Option<&str>, such_as: &str) -> Result<Option<Duration>, String> {
+    let Some(text) = text else { return Ok(None) };
+    let time = engine::parse_duration(text).filter(|time| !time.is_zero());
+    time.map(Some).ok_or_else(|| format!("--time expects a time above 0 such as {such_as}, not '{text}'"))
 }

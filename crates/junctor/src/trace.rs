@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor trace`: packets followed element by element, through a router that runs.
+//! `junctor trace`: the options of packets that are followed element by element, by the crate `trace`.
 
 use std::path::PathBuf;
 
-use serde_json::json;
+use ::trace::{Error, Following, Output, Packets};
+use client::{Client, lost};
 
 use crate::ctl::{self, Which};
 use crate::{exit, outcome};
-use client::{Client, lost};
-use observe::records::Step;
-use routes::Routes;
-
-mod live;
-mod routes;
-mod story;
-mod trial;
 
 /// Follow packets through a running router, element by element.
 ///
@@ -77,85 +70,44 @@ struct Trial {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let time = match args.time.as_deref().map(|text| (text, engine::parse_duration(text))) {
-        None => None,
-        Some((_, Some(time))) if !time.is_zero() => Some(time),
-        Some((text, _)) => {
-            return outcome::usage(format!("--time expects a time above 0 such as 5s, not '{text}'"));
-        }
-    };
-    let trials = match trial::Packets::of(&args.trial) {
-        Ok(trials) => trials,
+    let time = match outcome::time_above_0(args.time.as_deref(), "5s") {
+        Ok(time) => time,
         Err(why) => return outcome::usage(why),
     };
-    let done = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost)).and_then(
-        |mut client| {
-            let out = Out { routes: Routes::find(args.routes.as_deref(), &mut client)?, ended: None };
-            match trials {
-                Some(packets) => trial::try_packets(args, &mut client, out, packets),
-                None => live::follow(args, client, out, time),
+    told(args.trial.packets().and_then(|packets| {
+        let mut client = ctl::find(&args.router).and_then(|stream| Client::new(stream).map_err(lost))?;
+        let out = Output::new(args.json, args.routes.as_deref(), &mut client)?;
+        match packets {
+            Some(packets) => {
+                ::trace::try_packets(packets, (args.at.as_deref(), args.count), &mut client, out)
             }
-        },
-    );
-    done.unwrap_or_else(|why| ctl::tell(&why))
-}
-
-/// Standard output, until it takes no more.
-#[derive(Default)]
-struct Out {
-    /// Who names the routes.
-    routes: Option<Routes>,
-    /// Why it takes no more, and the exit status of that.
-    ended: Option<(&'static str, u8)>,
-}
-
-impl Out {
-    /// Writes; returns whether that was taken.
-    fn put(&mut self, text: &str) -> bool {
-        if self.takes_more() {
-            self.ended = match report::say::print(text.as_bytes()) {
-                Ok(()) => None,
-                Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
-                    Some(("their reader has gone", exit::SUCCESS))
-                }
-                Err(e) => Some(("they cannot be printed", outcome::fail(format!("standard output: {e}")))),
-            };
+            None => {
+                let filter = args.filter.join(" ");
+                let following = Following { filter, at: args.at.clone(), count: args.count, time };
+                ::trace::follow(&following, client, out)
+            }
         }
-        self.takes_more()
-    }
+    }))
+}
 
-    fn takes_more(&self) -> bool {
-        self.ended.is_none()
-    }
-
-    /// Why it takes no more.
-    fn why_ended(&self) -> Option<&'static str> {
-        self.ended.map(|(why, _)| why)
-    }
-
-    fn status(&self) -> u8 {
-        self.ended.map_or(exit::SUCCESS, |(_, status)| status)
+impl Trial {
+    /// What is to be tried; nothing if no packet is given.
+    fn packets(&self) -> Result<Option<Packets>, Error> {
+        match (&self.packet, &self.hex, &self.pcap) {
+            (Some(headers), ..) => Packets::composed(headers).map(Some),
+            (_, Some(digits), _) => Packets::of_digits(digits).map(Some),
+            (.., Some(file)) => Packets::of_file(file).map(Some),
+            (None, None, None) => Ok(None),
+        }
     }
 }
 
-/// Prints a packet's way; returns whether that was taken.
-fn print(
-    args: &Args,
-    out: &mut Out,
-    packet: u64,
-    mut steps: Vec<Step>,
-    left: &[String],
-    tried: bool,
-) -> bool {
-    if let Some(routes) = &mut out.routes {
-        routes.name(&mut steps);
+/// Says what went wrong; returns the exit status.
+pub(crate) fn told(done: Result<(), Error>) -> u8 {
+    match done {
+        Ok(()) => exit::SUCCESS,
+        Err(Error::Router(why)) => ctl::tell(&why),
+        Err(why @ Error::Usage(_)) => outcome::usage(why),
+        Err(why) => outcome::fail(why),
     }
-    let steps = &steps;
-    if args.json {
-        let object = json!({
-            "packet": packet, "tried": tried, "fields": story::fields(steps), "steps": story::steps(steps), "left": left
-        });
-        return out.put(&format!("{object}\n"));
-    }
-    out.put(&story::text(packet, steps, left, tried))
 }

@@ -11,6 +11,7 @@
 //!
 //! * [`fetch`] gives orders by the handler [`OBSERVE`] of the control socket, and [`watched`] fetches what a session has seen. Orders and answers are lines of JSON,
 //!   the [`records`].
+//! * [`recorded`] asks for recordings, waits for them, and says what they have.
 //! * [`sink`] writes captured packets as lines of text or as pcapng.
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ pub mod fetch;
 mod following;
 mod numbers;
 mod places;
+pub mod recorded;
 pub mod recording;
 pub mod records;
 pub mod session;

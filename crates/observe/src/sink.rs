@@ -92,6 +92,15 @@ struct Known {
     lost: u64,
 }
 
+/// A file that takes no more, or cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {why}")]
+pub struct Unwritten {
+    file: String,
+    #[source]
+    why: io::Error,
+}
+
 /// See the module.
 pub struct Sink {
     path: Option<PathBuf>,
@@ -123,7 +132,7 @@ impl Sink {
         files: Option<u64>,
         filter: &str,
         snap: u32,
-    ) -> Result<Sink, String> {
+    ) -> Result<Sink, Unwritten> {
         let mut sink = Sink {
             path: path.map(Path::to_owned),
             writer: None,
@@ -153,11 +162,11 @@ impl Sink {
     }
 
     /// Begins a file.
-    fn open(&mut self) -> Result<(), String> {
+    fn open(&mut self) -> Result<(), Unwritten> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         self.number += 1;
         let file = self.file(&path, self.number);
-        let failed = |e: io::Error| format!("{}: {e}", file.display());
+        let failed = |why| Unwritten { file: file.display().to_string(), why };
         let stream: Stream = if path.as_os_str() == "-" {
             Box::new(BufWriter::new(io::stdout()))
         } else {
@@ -183,21 +192,21 @@ impl Sink {
     }
 
     /// Takes what a write says; a reader that has gone is no failure.
-    fn check(&mut self, done: io::Result<()>) -> Result<(), String> {
+    fn check(&mut self, done: io::Result<()>) -> Result<(), Unwritten> {
         match done {
             Ok(()) => Ok(()),
             Err(e) if e.kind() == ErrorKind::BrokenPipe => {
                 self.closed = true;
                 Ok(())
             }
-            Err(e) => {
+            Err(why) => {
                 let file = match &self.path {
                     Some(path) if path.as_os_str() != "-" => {
                         self.file(path, self.number).display().to_string()
                     }
                     _ => "standard output".to_owned(),
                 };
-                Err(format!("{file}: {e}"))
+                Err(Unwritten { file, why })
             }
         }
     }
@@ -236,7 +245,7 @@ impl Sink {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn interface(&mut self, number: u32, name: String, ip: bool) -> Result<(), String> {
+    pub fn interface(&mut self, number: u32, name: String, ip: bool) -> Result<(), Unwritten> {
         debug_assert_eq!(number as usize, self.interfaces.len());
         let link = if ip { link_type::RAW } else { link_type::ETHERNET };
         let description = if ip { "packets that begin with an IP header" } else { "" };
@@ -267,7 +276,7 @@ impl Sink {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn packet(&mut self, line: &Line) -> Result<(), String> {
+    pub fn packet(&mut self, line: &Line) -> Result<(), Unwritten> {
         let Line::Packet { interface, time_ns, len, bytes, inbound, comment } = line else { return Ok(()) };
         let bytes = wire::compose::from_hex(bytes).unwrap_or_default();
         let Some(known) = self.interfaces.get_mut(*interface as usize) else { return Ok(()) };
@@ -304,7 +313,7 @@ impl Sink {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn lost(&mut self, interface: u32, lost: u64) -> Result<(), String> {
+    pub fn lost(&mut self, interface: u32, lost: u64) -> Result<(), Unwritten> {
         if let Some(known) = self.interfaces.get_mut(interface as usize) {
             known.lost = lost;
         }
@@ -312,7 +321,7 @@ impl Sink {
     }
 
     /// Writes what the interfaces have counted.
-    fn counts(&mut self) -> Result<(), String> {
+    fn counts(&mut self) -> Result<(), Unwritten> {
         let at = if self.last_ns > 0 { self.last_ns } else { records::now_ns() };
         let mut done = Ok(());
         if let Some(writer) = &mut self.writer {
@@ -328,7 +337,7 @@ impl Sink {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn flush(&mut self) -> Result<(), String> {
+    pub fn flush(&mut self) -> Result<(), Unwritten> {
         let done = match &mut self.writer {
             Some(writer) if !self.closed => writer.flush(),
             _ => Ok(()),
@@ -340,7 +349,7 @@ impl Sink {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn end(&mut self, lost: u64) -> Result<(), String> {
+    pub fn end(&mut self, lost: u64) -> Result<(), Unwritten> {
         let told: u64 = self.interfaces.iter().map(|known| known.lost).sum();
         // Of those that were lost on the way here it is not known where they came from.
         if let (Some(first), true) = (self.interfaces.first_mut(), lost > told) {

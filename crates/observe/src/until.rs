@@ -21,7 +21,7 @@ use profile::trigger::{Fired, Late, Trigger};
 use wire::fields::{hex, looks_like_ip};
 
 use crate::records::{self, Line};
-use crate::sink::Sink;
+use crate::sink::{Sink, Unwritten};
 
 mod condition;
 mod late;
@@ -396,7 +396,7 @@ impl Armed {
     }
 
     /// Writes the packets that were kept; returns how many have come to stay, and why it was not all of them.
-    fn write(&mut self) -> (u64, Result<(), String>) {
+    fn write(&mut self) -> (u64, Result<(), Unwritten>) {
         self.kept.sort_by_key(|kept| kept.time_ns);
         if self.kept.is_empty() {
             return (0, Ok(()));
@@ -410,7 +410,7 @@ impl Armed {
         }
     }
 
-    fn write_to(&self, sink: &mut Sink) -> Result<(), String> {
+    fn write_to(&self, sink: &mut Sink) -> Result<(), Unwritten> {
         let mut interfaces: Vec<&(String, bool)> = Vec::new();
         for Kept { place, time_ns, len, bytes, comment } in &self.kept {
             let known = interfaces.iter().position(|i| *i == place);

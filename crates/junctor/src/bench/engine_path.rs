@@ -115,7 +115,7 @@ pub(crate) fn main(args: &Args) -> u8 {
     prepared.warm_up();
     let runs: Result<Vec<_>, _> = (0..args.runs.max(1)).map(|_| prepared.run_surely()).collect();
     if args.report {
-        err!("{}", crate::describe::report(prepared.router()));
+        err!("{}", services::answers::report(prepared.router()));
         err!("{}", prepared.read("big_lock").unwrap_or_default());
     }
     let Ok(runs) = runs else {

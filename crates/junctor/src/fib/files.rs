@@ -4,7 +4,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use tables::routes::{Form, Options, Routes};
+use ::fib::Tables;
+use tables::routes::{Form, Options};
 
 /// How route files are read.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,8 +43,8 @@ impl From<&How> for Options {
 }
 
 impl How {
-    /// Reads all `files`; the error is for the user.
-    pub(crate) fn read(&self, files: &[PathBuf]) -> Result<Routes, String> {
-        harness::files::read(files, &self.into())
+    /// The tables of all `files`; the error is for the user.
+    pub(crate) fn load(&self, files: &[PathBuf]) -> Result<Tables, String> {
+        Tables::load(&self.into(), files).map_err(|why| why.to_string())
     }
 }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor bfd`: sessions of a router's BFD element as a table or JSON, and FRR's bfdd as their owner.
 
-mod dataplane;
-
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use controller::bfdd::{self, Place};
 use serde_json::Value;
 
 use crate::ctl::{self, Which};
 use crate::outcome;
-use client::{Client, Failure, lost};
 
 /// Show the neighbours that a router watches by BFD, or run the sessions of FRR's bfdd in it.
 #[derive(Clone, Debug, clap::Args)]
@@ -34,30 +32,16 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    if let Some(place) = &args.dataplane {
-        dataplane::serve(place, args);
+    let place = Place { router: (&args.router).into(), element: args.element.clone() };
+    if let Some(socket) = &args.dataplane {
+        bfdd::serve(socket, &place);
     }
-    let sessions = match sessions(args) {
+    let sessions = match place.sessions() {
         Ok(sessions) => sessions,
         Err(why) => return ctl::tell(&why),
     };
     let text = if args.json { format!("{sessions:#}\n") } else { table(&sessions) };
     outcome::print_or_fail(text.as_bytes())
-}
-
-fn client(args: &Args) -> Result<Client, Failure> {
-    Client::new(ctl::find(&args.router)?).map_err(lost)
-}
-
-fn sessions(args: &Args) -> Result<Value, Failure> {
-    read(&mut client(args)?, &args.element)
-}
-
-fn read(client: &mut Client, element: &str) -> Result<Value, Failure> {
-    let text = client.read(&format!("{element}.json"))?;
-    let nonsense =
-        |why: serde_json::Error| Failure::Unreachable(format!("the router answers nonsense: {why}"));
-    serde_json::from_str(&text).map_err(nonsense)
 }
 
 /// The link, or a dash and the VRF where that is not the main table.

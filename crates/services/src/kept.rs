@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Descriptors that the parent of this router holds for the process that takes its place: taps, which so keep their carrier, addresses and neighbours
+//! when the router is killed.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use planes::notify::Notifier;
+use ports::Keeper;
+
+/// Descriptors by name.
+type Named = BTreeMap<String, OwnedFd>;
+
+/// What is held for us.
+pub struct Kept {
+    notifier: Notifier,
+    /// What an earlier process left and nobody has taken yet.
+    left: Mutex<Named>,
+    /// What is in use.
+    live: Mutex<Named>,
+    /// The router runs: what it closes now is not for the next one.
+    running: AtomicBool,
+}
+
+fn lock(named: &Mutex<Named>) -> MutexGuard<'_, Named> {
+    named.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Kept {
+    /// If somebody started this process who may hold descriptors.
+    pub fn from_environment() -> Option<Arc<Kept>> {
+        let notifier = Notifier::from_environment()?;
+        let left = Mutex::new(ports::inherited().into_iter().collect());
+        Some(Arc::new(Kept { notifier, left, live: Mutex::default(), running: AtomicBool::new(false) }))
+    }
+
+    /// Hands all over again, to a supervisor that knows of none.
+    pub fn again(&self) {
+        for (name, descriptor) in &*lock(&self.live) {
+            self.notifier.store(name, descriptor.as_fd());
+        }
+    }
+
+    /// Says whether the router runs. What is closed before and after that is left to the next process.
+    pub fn running(&self, running: bool) {
+        self.running.store(running, Ordering::Relaxed);
+    }
+}
+
+impl Keeper for Kept {
+    fn take(&self, name: &str) -> Option<OwnedFd> {
+        lock(&self.left).remove(name)
+    }
+
+    fn keep(&self, name: &str, descriptor: BorrowedFd<'_>) {
+        self.notifier.store(name, descriptor);
+        if let Ok(mine) = descriptor.try_clone_to_owned() {
+            lock(&self.live).insert(name.to_owned(), mine);
+        }
+    }
+
+    fn forget(&self, name: &str) {
+        lock(&self.live).remove(name);
+        if self.running.load(Ordering::Relaxed) {
+            self.notifier.forget(name);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A router's run, with the signals that its process gets.
+
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use engine::{Control, Router};
+use signal_hook::iterator::Handle;
+
+/// What SIGHUP does: to read the configuration's file anew.
+pub type Anew = Arc<dyn Fn() + Send + Sync>;
+
+/// How soon what was deleted is gone from memory, keys among it, if nothing else is changed.
+const RECLAIM_EVERY: Duration = Duration::from_secs(1);
+
+/// Runs the router until it stops, is interrupted, or `limit` has passed. `remember` gets the handle by which further signals are caught.
+pub fn run(router: &mut Router, limit: Option<Duration>, anew: Option<Anew>, remember: impl FnOnce(Handle)) {
+    let control = router.control();
+    watch_signals(control.clone(), anew, remember);
+    router.accompany("reclaimer", |control, _, over| {
+        while over.recv_timeout(RECLAIM_EVERY) == Err(RecvTimeoutError::Timeout) {
+            control.reclaim();
+        }
+    });
+    if let Some(limit) = limit {
+        router.stop_after(limit);
+    }
+    router.run();
+}
+
+/// Hands signals to the elements that ask for them. Otherwise SIGINT and SIGTERM end the router, the second of them the
+/// process, SIGHUP brings a new configuration, and other signals do what they always do.
+fn watch_signals(control: Control, anew: Option<Anew>, remember: impl FnOnce(Handle)) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut wanted = control.shared().signals();
+    wanted.retain(|s| !signal_hook::consts::FORBIDDEN.contains(s));
+    wanted.extend([SIGINT, SIGTERM]);
+    wanted.extend(anew.as_ref().map(|_| SIGHUP));
+    let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
+    remember(signals.handle());
+    std::thread::spawn(move || {
+        // Without it, an interrupt waits until the workers rest.
+        let _ = sync::priority::before_workers();
+        let mut stopping = false;
+        for signal in signals.forever() {
+            if !stopping && control.signal(signal) {
+                continue;
+            }
+            if let (SIGHUP, Some(anew)) = (signal, &anew) {
+                // On a thread of its own: the router can be interrupted meanwhile.
+                let anew = anew.clone();
+                std::thread::spawn(move || anew());
+                continue;
+            }
+            if signal != SIGINT && signal != SIGTERM {
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            } else if std::mem::replace(&mut stopping, true) {
+                std::process::exit(128 + signal);
+            } else {
+                control.stop();
+            }
+        }
+    });
+}
+
+/// The kernel locks no memory.
+#[derive(Debug, thiserror::Error)]
+#[error("--lock-memory: {0}; start as root, with CAP_IPC_LOCK, or raise the limit (ulimit -l unlimited)")]
+pub struct MemoryNotLocked(#[source] nix::errno::Errno);
+
+/// Locks all memory, that to come, too.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn lock_memory() -> Result<(), MemoryNotLocked> {
+    use nix::sys::mman::{MlockAllFlags, mlockall};
+    mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE).map_err(MemoryNotLocked)
+}
