@@ -14,7 +14,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("lang", &[]),
     ("packet", &["wire", "sync"]),
     ("tables", &["wire", "sync"]),
-    ("element", &["packet", "sync", "lang", "wire"]),
+    ("element", &["packet", "sync", "lang", "tables", "wire"]),
     ("ctl", &["element", "sync"]),
     ("engine", &["element", "packet", "sync", "lang", "wire"]),
     ("reconfigure", &["element", "engine", "lang", "sync"]),

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use packet::{Batch, Packet};
 
 use crate::args::Args;
+use crate::clock::Nanos;
 use crate::cx::{Cx, InitCx, OpenCx};
 use crate::depot::Depot;
 use crate::error::HandlerError;
@@ -25,6 +26,7 @@ use crate::handler::{Access, Llrpc, Merge, Signature};
 use crate::hide::Find;
 use crate::locks::LockUse;
 use crate::place::Home;
+use crate::program::{Op, Program};
 use crate::rehearsal::Rehearsed;
 use crate::stats::Stat;
 
@@ -363,6 +365,12 @@ pub trait Element: Send + Any {
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
         let batch = cx.pull(0, max);
         if batch.is_empty() { batch } else { self.process(cx, batch) }
+    }
+
+    /// Publishes what it does to ordinary packets on their way from input 0 to output 0 at this time, so that a pass can do it together
+    /// with what other elements do: see [`program`](crate::program). Without this it is run by itself.
+    fn program<'a>(&'a self, now: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Other);
     }
 
     /// A copy of it for packets that are only tried, which gets its memory of its own: it may count and remember, and is then thrown away. `None` where

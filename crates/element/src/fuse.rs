@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fusion: a known chain of elements, run as one pass over a batch.
+//! Fusion: a chain of elements, run as one pass over a batch.
 //!
 //! A router's packets go through a dozen small elements one after the other, and each loads the packet's descriptor and
-//! header again. A [`Fusion`] recognises such a chain when the router is built and offers a [`Pass`] that does the work of all
-//! its elements for a packet at once.
+//! header again. A [`Fusion`] looks at such a chain when the router is built, and offers a [`Pass`] that does the work of its elements for
+//! a packet at once, by what they publish ([`crate::program`]).
 //!
 //! A pass handles *ordinary* packets only: those that every element of the chain would send on by output 0. It stops at the
 //! first packet that needs more (an error, an option, a copy); that packet goes through the elements themselves, as if
@@ -203,6 +203,12 @@ impl<'a> Chain<'a> {
     #[inline]
     pub fn get<T: Element>(&self, at: usize) -> Option<&T> {
         member(self.slots.at(self.elements[at]).as_deref()?)
+    }
+
+    /// The element at this place of the chain, unless it runs.
+    #[inline]
+    pub fn element(&self, at: usize) -> Option<&dyn Element> {
+        self.slots.at(*self.elements.get(at)?).as_deref()
     }
 
     /// The worker that runs the pass.

@@ -29,6 +29,7 @@ mod names;
 mod place;
 mod policy;
 pub mod ports;
+pub mod program;
 mod registry;
 mod rehearsal;
 mod remote;

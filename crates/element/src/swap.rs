@@ -86,6 +86,12 @@ impl<'a> Sum<&'a Count> for u64 {
     }
 }
 
+impl<T: Carried> Carried for std::cell::Cell<T> {
+    fn carry(&mut self, now: Nanos, old: &mut Self) {
+        self.get_mut().carry(now, old.get_mut());
+    }
+}
+
 /// A value that goes on from where it was: the next identification, an average.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(transparent)]

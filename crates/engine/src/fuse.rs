@@ -305,7 +305,10 @@ pub(crate) fn longest(fused: impl IntoIterator<Item = FusedChain>) -> Vec<FusedC
         others.into_iter().flatten().any(|o| {
             let ends =
                 |elements: &[ElementId]| elements.len() > c.elements.len() && elements.ends_with(&c.elements);
-            ends(&o.elements) && o.branches == c.branches
+            let within = |(port, branch): &(usize, Vec<ElementId>)| {
+                o.branches.iter().any(|(at, longer)| at == port && longer.starts_with(branch))
+            };
+            ends(&o.elements) && c.branches.iter().all(within)
                 || c.branches.is_empty() && o.branches.iter().any(|(_, b)| ends(b) || *b == c.elements)
         })
     };

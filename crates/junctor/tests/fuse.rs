@@ -28,18 +28,26 @@ struct Seen {
     handlers: BTreeMap<String, String>,
 }
 
-const HANDLERS: [&str; 7] = ["drops", "count", "fragments", "table", "queries", "color", "joined"];
+const HANDLERS: [&str; 8] =
+    ["drops", "count", "byte_count", "fragments", "table", "queries", "color", "joined"];
 
 /// Makes a frame for a device.
 type Make<'a> = &'a dyn Fn(&mut fastrand::Rng, usize) -> Vec<u8>;
 
-/// Sends the traffic of `seed` through a router.
+/// Sends the traffic of `seed` through a router, of which chains are to be fused if and only if asked.
 fn run(text: &str, make: Make<'_>, seed: u64, burst: usize, fused: bool) -> Seen {
+    let (seen, chains) = run_any(text, make, seed, burst, fused);
+    assert_eq!(chains == 0, !fused, "chains are fused if and only if asked");
+    seen
+}
+
+/// Sends the traffic of `seed` through a router; says how many chains of it are fused.
+fn run_any(text: &str, make: Make<'_>, seed: u64, burst: usize, fused: bool) -> (Seen, usize) {
     let registry = elements::registry();
     let registry = if fused { registry } else { registry.without_fusions() };
     let time = TimeSource::Simulated(SIMULATION_EPOCH);
     let mut router = Accounted::of(&registry, text, burst, 1, time).unwrap_or_else(|why| panic!("{why}"));
-    assert_eq!(router.router().fused().is_empty(), !fused, "chains are fused if and only if asked");
+    let chains = router.router().fused().len();
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut seen = Seen::default();
     for _ in 0..ROUNDS {
@@ -74,7 +82,7 @@ fn run(text: &str, make: Make<'_>, seed: u64, burst: usize, fused: bool) -> Seen
             seen.handlers.insert(name, lines.join("\n"));
         }
     }
-    seen
+    (seen, chains)
 }
 
 /// The frames of each device between each pair of addresses, in order: what a host sees of a flow. What the router itself
@@ -110,24 +118,28 @@ fn check_with(text: &str, make: Make<'_>, seeds: u64) {
         assert_eq!(run(text, make, seed, 1, true), run(text, make, seed, 1, false), "seed {seed}");
         // With larger ones packets of different flows may leave in another order.
         let [with, without] = [true, false].map(|fused| run(text, make, seed, 32, fused));
-        assert_eq!((&with.drops, &with.sent), (&without.drops, &without.sent), "seed {seed}");
-        for (name, value) in &with.handlers {
-            assert_eq!(Some(value), without.handlers.get(name), "seed {seed}, {name}");
-        }
-        let (mine, theirs) = (flows(&with), flows(&without));
-        let differ = mine.iter().find(|(flow, frames)| theirs.get(flow) != Some(frames));
-        if let Some((flow, frames)) = differ {
-            let short = |frames: &[&[u8]]| -> Vec<String> {
-                frames.iter().map(|f| format!("{:02x?}", &f[14..f.len().min(60)])).collect()
-            };
-            panic!(
-                "seed {seed}: flow {flow:?}:\n{:#?}\nwithout fusion\n{:#?}",
-                short(frames),
-                theirs.get(flow).map(|f| short(f))
-            );
-        }
-        assert_eq!(mine.len(), theirs.len(), "seed {seed}: flows");
+        compare(&with, &without, seed);
     }
+}
+
+fn compare(with: &Seen, without: &Seen, seed: u64) {
+    assert_eq!((&with.drops, &with.sent), (&without.drops, &without.sent), "seed {seed}");
+    for (name, value) in &with.handlers {
+        assert_eq!(Some(value), without.handlers.get(name), "seed {seed}, {name}");
+    }
+    let (mine, theirs) = (flows(with), flows(without));
+    let differ = mine.iter().find(|(flow, frames)| theirs.get(flow) != Some(frames));
+    if let Some((flow, frames)) = differ {
+        let short = |frames: &[&[u8]]| -> Vec<String> {
+            frames.iter().map(|f| format!("{:02x?}", &f[14..f.len().min(60)])).collect()
+        };
+        panic!(
+            "seed {seed}: flow {flow:?}:\n{:#?}\nwithout fusion\n{:#?}",
+            short(frames),
+            theirs.get(flow).map(|f| short(f))
+        );
+    }
+    assert_eq!(mine.len(), theirs.len(), "seed {seed}: flows");
 }
 
 fn interfaces(ips: [[u8; 4]; 2], macs: [[u8; 6]; 2]) -> [Interface; 2] {
@@ -255,6 +267,114 @@ fn other_chains_of_ipv6_are_the_same_with_and_without_fusion() {
     }
 }
 
+/// What chains of any length may be made of, in any order; each as often as it stands here.
+const ANY: [&str; 26] = [
+    "Strip(14)",
+    "Strip(14)",
+    "Strip(2)",
+    "CheckIPHeader",
+    "CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24)",
+    "CheckIPHeader(OFFSET 14)",
+    "CheckIPHeader2",
+    "MarkIPHeader",
+    "MarkIPHeader(14)",
+    "CheckIPAddresses(INTERFACES 10.0.0.1/24 10.0.1.1/24)",
+    "GetIPAddress(16)",
+    "GetIPAddress(12)",
+    "DropBroadcasts",
+    "IPGWOptions(10.0.0.1)",
+    "FixIPSrc(10.0.0.1)",
+    "DecIPTTL",
+    "DecIPTTL(MULTICAST false)",
+    "IPFragmenter(300)",
+    "IPReassembler",
+    "IPFilter(allow tcp or dst port < 1024, deny ttl < 3, allow udp, deny all)",
+    "Paint(1)",
+    "Paint(2)",
+    "Paint(1, 20)",
+    "CheckPaint(1)",
+    "Counter",
+    "Null",
+];
+
+/// The same of IPv6.
+const ANY6: [&str; 20] = [
+    "Strip(14)",
+    "Strip(14)",
+    "Strip(2)",
+    "CheckIP6Header",
+    "CheckIP6Header(\"::1 2001:db8:1::1003\")",
+    "CheckIP6Header(OFFSET 14)",
+    "MarkIP6Header",
+    "GetIP6Address(24)",
+    "GetIP6Address(8)",
+    "DropBroadcasts",
+    "IP6HopByHop",
+    "CheckIP6Scope",
+    "DecIP6HLIM",
+    "DecIP6HLIM",
+    "IP6Fragmenter(1300)",
+    "Paint(1)",
+    "Paint(1, 20)",
+    "CheckPaint(1)",
+    "Counter",
+    "Null",
+];
+
+/// Sends traffic through routers made of any elements; `start` is how most chains begin, and `splits` send packets three ways.
+fn check_any(any: &[&str], start: &[&str], splits: &[&str], live: &str, encap: &str, make: Make<'_>) {
+    let mut rng = fastrand::Rng::with_seed(17);
+    let mut fused = 0;
+    for case in 0..60 {
+        let mut chain = |most: usize| -> String {
+            // Most begin as a router does, or nothing would get far.
+            let start = if rng.u8(..3) == 0 { &[] } else { start };
+            let rest = (0..rng.usize(1..=most)).map(|_| any[rng.usize(..any.len())]);
+            start.iter().copied().chain(rest).collect::<Vec<_>>().join(" -> ")
+        };
+        let [a, b, behind] = [chain(5), chain(5), chain(4)];
+        let (end, split) = (["Null", encap][case % 2], splits[case % splits.len()]);
+        let text = format!(
+            "FromDevice(m0) -> {a} -> s :: {split}; FromDevice(m1) -> {b} -> s;
+             s[0] -> {end} -> ToDevice(m0); s[1] -> {live} -> {behind} -> ToDevice(m1);
+             s[2] -> {behind} -> {end} -> d :: Queue -> Discard;"
+        );
+        println!("case {case}: {text}");
+        let of = |burst, fused| run_any(&text, make, case as u64, burst, fused);
+        let ((with, chains), (without, none)) = (of(1, true), of(1, false));
+        assert_eq!(none, 0);
+        compare(&with, &without, case as u64);
+        assert!(with == without, "case {case}: the order differs");
+        fused += usize::from(chains > 0);
+        let ((with, _), (without, _)) = (of(32, true), of(32, false));
+        compare(&with, &without, case as u64);
+    }
+    assert!(fused > 40, "only {fused} have chains that are fused");
+}
+
+/// What passes make of chains that nobody has thought of is what their elements do.
+#[test]
+fn chains_of_any_elements_are_the_same_with_and_without_fusion() {
+    let interfaces = plain();
+    let splits = [
+        "IPClassifier(tcp, dst net 10.0.0.0/24 or icmp, -)",
+        "StaticIPLookup(10.0.0.0/24 0, 10.0.1.0/25 1, 10.0.1.128/25 10.0.1.1 2)",
+        "IPFilter(1 udp, allow ttl > 9, 2 tcp, deny all)",
+        "StaticIPLookup(10.0.0.0/24 0, 10.0.1.0/25 1, 10.0.1.128/25 10.0.1.1 2)",
+    ];
+    let start = ["Counter", "Strip(14)", "CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24)"];
+    check_any(&ANY, &start, &splits, "DecIPTTL", ENCAP, &|rng, at| hostile::frame(rng, &interfaces, at));
+}
+
+#[test]
+fn chains_of_any_elements_of_ipv6_are_the_same_with_and_without_fusion() {
+    let interfaces = interfaces6([[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]);
+    let splits = ["LookupIP6Route(2001:db8:1::/64 0, 2001:db8:2::/65 1, 2001:db8:2:0:8000::/65 fe80::9 2)"];
+    let start = ["Counter", "Strip(14)", "CheckIP6Header(\"::1\")"];
+    let encap = "EtherEncap(0x86dd, 2:0:0:0:0:9, 2:0:0:0:0:8)";
+    check_any(&ANY6, &start, &splits, "DecIP6HLIM", encap, &|rng, at| hostile6::frame(rng, &interfaces, at));
+}
+
 /// Whole ways through a router: what a fork of chains must not confuse.
 #[test]
 fn forks_are_the_same_with_and_without_fusion() {
@@ -368,5 +488,54 @@ fn exceptions_cut_no_batches() {
         let want =
             |hosts: std::ops::Range<u8>| -> Vec<u8> { hosts.filter(|i| good(*i)).map(|i| i * 4).collect() };
         assert_eq!((hosts(0, &frames), hosts(1, &frames)), (want(0..32), want(32..64)), "one in {every}");
+    }
+}
+
+/// What is read of a router after some packets, and the frames that it sent.
+type Round = ([String; 6], Vec<(usize, Vec<u8>)>);
+
+/// A program is asked for at each batch, so what a handler writes holds for the next packet, whatever it does to the chain.
+#[test]
+fn what_handlers_write_holds_at_once() {
+    let text = format!(
+        "FromDevice(m0) -> p :: Paint(1) -> Strip(14) -> n :: Counter -> CheckIPHeader -> f :: IPFilter(allow all)
+           -> rt :: StaticIPLookup(10.0.1.0/24 1, 0.0.0.0/0 0);
+         rt[0] -> c :: CheckPaint(1) -> t :: DecIPTTL -> t2 :: DecIPTTL(ACTIVE false) -> {ENCAP} -> ToDevice(m0);
+         rt[1] -> t3 :: DecIPTTL(ACTIVE false) -> m :: Counter -> e :: {ENCAP} -> ToDevice(m1); c[1] -> other :: Counter -> Discard;"
+    );
+    let writes = [
+        ("p.color", "2"),
+        ("c.color", "2"),
+        ("t2.active", "true"),
+        ("t.active", "false"),
+        ("t3.active", "true"),
+        ("f.pattern0", "deny dst net 10.0.1.0/26"),
+        ("rt.add", "10.0.1.128/25 0"),
+        ("e.dst", "2:0:0:0:0:77"),
+        ("n.count_call", "700 f.pattern0 allow all"),
+        ("m.reset", ""),
+        ("rt.remove", "10.0.1.128/25"),
+    ];
+    let [with, without] = [true, false].map(|fused| {
+        let registry = elements::registry();
+        let registry = if fused { registry } else { registry.without_fusions() };
+        let time = TimeSource::Simulated(SIMULATION_EPOCH);
+        let mut router = Accounted::of(&registry, &text, 32, 1, time).unwrap_or_else(|why| panic!("{why}"));
+        assert_eq!(router.router().fused().is_empty(), !fused);
+        let mut seen: Vec<Round> = Vec::new();
+        for (handler, value) in writes {
+            for i in 0..96u8 {
+                router.inject(0, &datagram(i.wrapping_mul(3), i % 11 != 0));
+            }
+            router.run(Duration::from_millis(1));
+            let counts = ["n.count", "n.byte_count", "m.count", "m.byte_count", "other.count", "f.drops"];
+            seen.push((counts.map(|name| router.read(name)), router.collect()));
+            router.write(handler, value);
+        }
+        seen
+    });
+    for (at, (with, without)) in with.iter().zip(&without).enumerate() {
+        assert_eq!(with.0, without.0, "before {:?}", writes[at]);
+        assert!(with.1 == without.1, "frames before {:?}", writes[at]);
     }
 }

@@ -83,6 +83,11 @@ impl Headers {
         Survey { rows: if refused { first().unwrap_or(n) } else { n }, marks }
     }
 
+    /// The source addresses of the headers that were read last, in network order.
+    pub fn sources(&self) -> &[u32; ROWS] {
+        &self.words[3]
+    }
+
     /// Fills columns with the headers' words; returns for how many packets.
     #[allow(clippy::needless_range_loop)]
     #[inline]

@@ -27,6 +27,8 @@
 
 use super::paint::color;
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program};
 use element::{Class, Cx, Element, Reason, handlers};
 use packet::{Batch, anno};
 
@@ -47,21 +49,14 @@ pub(crate) struct CheckPaint {
     color: u8,
 }
 
-impl CheckPaint {
-    /// Whether it works on the ordinary paint annotation.
-    pub(crate) fn is_common(&self) -> bool {
-        self.anno == anno::PAINT
-    }
-
-    pub(crate) fn color(&self) -> u8 {
-        self.color
-    }
-}
-
 impl Element for CheckPaint {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.color = args.required("COLOR");
         self.anno = args.positional("ANNO", Anno::<1>(anno::PAINT)).0;
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(if self.anno == anno::PAINT { Op::DemandPaint(self.color) } else { Op::Other });
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -32,9 +32,12 @@
 //!
 //! See also: AverageCounter
 
+use std::cell::Cell;
+
 use crate::tools::words;
 use element::args::{Args, Raw};
 use element::clock::{Nanos, SECOND};
+use element::program::{Counted, Op, Program};
 use element::swap::{Carried, Count};
 use element::{Access, Class, Cx, Element, HandlerError, InitCx, Llrpc, carries, handlers};
 use packet::Batch;
@@ -42,8 +45,8 @@ use packet::Batch;
 /// The descriptor.
 pub const CLASS: Class = Class::new("Counter", "1/1", || Box::new(Counter::default()))
     .handlers(handlers! { Counter:
-        sum "count" => .packets;
-        sum "byte_count" => .bytes;
+        sum "count" => |counter| *counter.totals.get().packets;
+        sum "byte_count" => |counter| *counter.totals.get().bytes;
         sum "rate" => |counter, cx| Rate::text(counter.packets_per_second(cx.now()));
         sum "bit_rate" => |counter, cx| Rate::text(counter.bytes_per_second(cx.now()) * 8.0);
         sum "byte_rate" => |counter, cx| Rate::text(counter.bytes_per_second(cx.now()));
@@ -65,10 +68,37 @@ pub const CLASS: Class = Class::new("Counter", "1/1", || Box::new(Counter::defau
 struct Counter {
     count_call: Option<Call>,
     byte_count_call: Option<Call>,
+    totals: Cell<Totals>,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Default)]
+struct Totals {
     packets: Count,
     bytes: Count,
     packet_rate: Rate,
     byte_rate: Rate,
+}
+
+impl Carried for Totals {
+    fn carry(&mut self, now: Nanos, old: &mut Totals) {
+        self.packets.carry(now, &mut old.packets);
+        self.bytes.carry(now, &mut old.bytes);
+        self.packet_rate.carry(now, &mut old.packet_rate);
+        self.byte_rate.carry(now, &mut old.byte_rate);
+    }
+}
+
+impl Counted for Counter {
+    #[inline]
+    fn count(&self, now: Nanos, packets: usize, bytes: usize) {
+        let mut totals = self.totals.get();
+        totals.packets += packets as u64;
+        totals.bytes += bytes as u64;
+        totals.packet_rate.add(now, packets as u64);
+        totals.byte_rate.add(now, bytes as u64);
+        self.totals.set(totals);
+    }
 }
 
 /// A write handler to call when a count reaches a bound.
@@ -209,39 +239,31 @@ impl Counter {
         [&self.count_call, &self.byte_count_call].into_iter().flatten().any(|c| !c.done)
     }
 
-    fn count(&mut self, cx: &mut Cx<'_>, packets: usize, bytes: usize) {
-        self.packets += packets as u64;
-        self.bytes += bytes as u64;
-        let now = cx.now();
-        self.packet_rate.add(now, packets as u64);
-        self.byte_rate.add(now, bytes as u64);
-    }
-
     fn packets_per_second(&mut self, now: Nanos) -> f64 {
-        self.packet_rate.update(now);
-        self.packet_rate.per_second()
+        let totals = self.totals.get_mut();
+        totals.packet_rate.update(now);
+        totals.packet_rate.per_second()
     }
 
     fn bytes_per_second(&mut self, now: Nanos) -> f64 {
-        self.byte_rate.update(now);
-        self.byte_rate.per_second()
+        let totals = self.totals.get_mut();
+        totals.byte_rate.update(now);
+        totals.byte_rate.per_second()
     }
 
     fn reset(&mut self) {
         for call in [&mut self.count_call, &mut self.byte_count_call].into_iter().flatten() {
             call.done = false;
         }
-        self.packets.reset();
-        self.bytes.reset();
-        (self.packet_rate, self.byte_rate) = (Rate::default(), Rate::default());
+        self.totals.take();
     }
 
     fn packets_due(&self) -> bool {
-        self.count_call.as_ref().is_some_and(|c| c.due_at(*self.packets))
+        self.count_call.as_ref().is_some_and(|c| c.due_at(*self.totals.get().packets))
     }
 
     fn bytes_due(&self) -> bool {
-        self.byte_count_call.as_ref().is_some_and(|c| c.due_from(*self.bytes))
+        self.byte_count_call.as_ref().is_some_and(|c| c.due_from(*self.totals.get().bytes))
     }
 
     /// Makes the calls that the packet counted last makes due. The first may change what the second finds.
@@ -296,8 +318,12 @@ impl Element for Counter {
         Ok(())
     }
 
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(if self.calls() { Op::NotNow } else { Op::Count(self) });
+    }
+
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
-        self.count(cx, batch.len(), batch.iter().map(|p| p.len()).sum());
+        self.count(cx.now(), batch.len(), batch.iter().map(|p| p.len()).sum());
         batch
     }
 
@@ -309,7 +335,7 @@ impl Element for Counter {
         // What a call changes holds for the packet that caused it, and not for those before it.
         let mut before = Batch::new();
         for packet in batch.drain(..) {
-            self.count(cx, 1, packet.len());
+            self.count(cx.now(), 1, packet.len());
             if self.packets_due() || self.bytes_due() {
                 cx.push(0, std::mem::take(&mut before));
                 cx.settle();
@@ -331,7 +357,7 @@ impl Element for Counter {
         batch
     }
 
-    carries!(Counter: packets, bytes, packet_rate, byte_rate; anew count_call, byte_count_call);
+    carries!(Counter: totals; anew count_call, byte_count_call);
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@
 //! See also: Idle, Bypass
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::Program;
 use element::{Class, Element};
 
 /// The descriptor.
@@ -31,6 +33,8 @@ struct Null;
 
 impl Element for Null {
     fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn program<'a>(&'a self, _: Nanos, _: &mut dyn Program<'a>) {}
 }
 
 #[cfg(test)]

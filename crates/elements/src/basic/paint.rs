@@ -26,6 +26,8 @@
 
 use crate::tools::number;
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program};
 use element::{Class, Cx, Element, HandlerError, handlers};
 use packet::{Batch, anno};
 
@@ -47,21 +49,14 @@ pub(crate) struct Paint {
     color: u8,
 }
 
-impl Paint {
-    /// Whether it works on the ordinary paint annotation.
-    pub(crate) fn is_common(&self) -> bool {
-        self.anno == anno::PAINT
-    }
-
-    pub(crate) fn color(&self) -> u8 {
-        self.color
-    }
-}
-
 impl Element for Paint {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.color = args.required("COLOR");
         self.anno = args.positional("ANNO", Anno::<1>(anno::PAINT)).0;
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(if self.anno == anno::PAINT { Op::Paint(self.color) } else { Op::Other });
     }
 
     fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -21,6 +21,8 @@
 //! See also: Unstrip, StripToNetworkHeader, Truncate
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program};
 use element::{Class, Cx, Element, Reason};
 use packet::Batch;
 
@@ -32,15 +34,13 @@ pub(crate) struct Strip {
     length: usize,
 }
 
-impl Strip {
-    pub(crate) fn length(&self) -> usize {
-        self.length
-    }
-}
-
 impl Element for Strip {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.length = args.required("LENGTH");
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Strip(self.length));
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -39,6 +39,8 @@
 //! See also: IPFilter, Classifier, CheckIPHeader
 
 use element::args::{Args, Names};
+use element::clock::Nanos;
+use element::program::{Op, Version};
 use element::{Class, Cx, Element, HandlerError, Reason};
 use packet::Batch;
 
@@ -83,6 +85,10 @@ impl Element for IpClassifier {
             Err(errors) => return errors.into_iter().for_each(|e| args.error(e)),
         }
         self.patterns.check(args, self.rules.program());
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn element::program::Program<'a>) {
+        program.add(Op::Sort(Version::Four, &self.rules));
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {

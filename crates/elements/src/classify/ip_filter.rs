@@ -30,6 +30,8 @@
 //! See also: IPClassifier, Classifier, CheckIPHeader
 
 use element::args::{Args, Names};
+use element::clock::Nanos;
+use element::program::{HeaderCheck, Headers, Op, Rows, Sort, Version};
 use element::{Class, Cx, Element, HandlerError, Reason, parse_integer};
 use packet::Batch;
 
@@ -77,6 +79,23 @@ impl Rules {
                 p.transport().unwrap_or(none),
             ]) as usize
         });
+    }
+}
+
+impl Sort for Rules {
+    #[inline]
+    fn output(&self, link: &[u8], network: &[u8], transport: &[u8]) -> usize {
+        self.program.run(&[link, network, transport]) as usize
+    }
+}
+
+impl HeaderCheck for Rules {
+    /// Those that leave by output 0.
+    fn while_ordinary(&self, headers: &Headers<'_>, rows: Rows) -> Rows {
+        rows.while_all(|row| {
+            let parts = headers.parts4(row);
+            parts.is_some_and(|(link, network, transport)| self.output(link, network, transport) == 0)
+        })
     }
 }
 
@@ -130,6 +149,13 @@ impl Element for IpFilter {
             Ok(rules) => self.rules = rules,
             Err(errors) => errors.into_iter().for_each(|e| args.error(e)),
         }
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn element::program::Program<'a>) {
+        program.add(match self.noutputs {
+            1 => Op::Check(Version::Four, &self.rules),
+            _ => Op::Sort(Version::Four, &self.rules),
+        });
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {

@@ -60,6 +60,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Names, Raw};
 use element::clock::Nanos;
+use element::program::{Neighbours, Op, Program};
 use element::stats::Stat;
 use element::{
     Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Rehearsed, Rest, Sharing, declare,
@@ -363,6 +364,11 @@ impl Element for ArpQuerier {
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.addresses.initialize(cx, ADDRESSES)?;
         self.client.initialize(cx, "ARPTable", CACHED_ANSWERS)
+    }
+
+    fn program<'a>(&'a self, now: Nanos, program: &mut dyn Program<'a>) {
+        self.client.demand_types(program);
+        program.add(Op::Neighbours4(Neighbours { known: self.known(now), rest: self.header_rest() }));
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {

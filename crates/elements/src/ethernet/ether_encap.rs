@@ -26,6 +26,8 @@
 //! See also: EtherVLANEncap, ARPQuerier, EtherRewrite
 
 use element::args::{Args, FromArg};
+use element::clock::Nanos;
+use element::program::{Op, Program};
 use element::{Class, Cx, Element, HandlerError, Reason, handlers};
 use packet::Batch;
 use wire::MacAddr;
@@ -66,10 +68,6 @@ pub(crate) struct EtherEncap {
 }
 
 impl EtherEncap {
-    pub(crate) fn header(&self) -> [u8; HEADER_LEN] {
-        self.header
-    }
-
     fn set_header(&mut self) {
         let EtherEncap { ethertype, src, dst, .. } = *self;
         self.header = Repr { dst, src, ethertype: EtherType(ethertype) }.to_bytes();
@@ -88,6 +86,10 @@ impl Element for EtherEncap {
         self.src = args.required("SRC");
         self.dst = args.required("DST");
         self.set_header();
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Link(self.header));
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::clock::Nanos;
+use element::program::{Op, Program};
 use element::stats::Stat;
 use element::{Cx, HandlerError, InitCx, Reason, Rehearsed};
 use packet::{Batch, Packet, anno};
@@ -189,6 +190,13 @@ impl<A: Address> Client<A> {
     fn set_types(&self, batch: &mut Batch) {
         if self.ethertype.is_some() {
             batch.iter_mut().for_each(|packet| self.set_type(packet));
+        }
+    }
+
+    /// Packets that are to leave with another EtherType are not ordinary.
+    pub(crate) fn demand_types(&self, program: &mut dyn Program<'_>) {
+        if let Some(Anno(at)) = self.ethertype {
+            program.add(Op::DemandZero { at, bytes: 2 });
         }
     }
 

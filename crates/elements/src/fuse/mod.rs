@@ -1,32 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passes over known chains of elements, see [`element::fuse`].
+//! Passes composed from the [programs](element::program) of elements, see [`element::fuse`].
 //!
 //! | name | chain |
 //! |---|---|
-//! | IPv4 input | `Paint`, `Strip`, `CheckIPHeader`, `GetIPAddress` |
-//! | IPv4 output | `DropBroadcasts`, `PaintTee` or `CheckPaint`, `IPGWOptions`, `FixIPSrc`, `DecIPTTL`, `IPFragmenter`, and `ARPQuerier` or `EtherEncap` |
-//! | IPv6 input | `Paint`, `Strip`, `CheckIP6Header`, `IP6HopByHop`, `GetIP6Address` |
-//! | IPv6 output | `DropBroadcasts`, `CheckIP6Scope`, `PaintTee` or `CheckPaint`, `DecIP6HLIM`, `IP6Fragmenter`, and `IP6NDSolicitor` or `EtherEncap` |
-//! | IPv4 forwarding, IPv6 forwarding | the input, a lookup, and for each of its outputs the output: all in one pass |
+//! | IPv4 input, IPv6 input | any elements with programs, among them one with which a header begins |
+//! | IPv4 output, IPv6 output | the same behind it, where headers are marked |
+//! | IPv4 forwarding, IPv6 forwarding | a trunk of either form up to a lookup, or what sorts packets by their headers, and for each of its outputs a branch |
 //!
-//! Elements of a chain may be missing, those of the output also in another order. What a pass has no fast form for (an
-//! annotation elsewhere, say) ends the chain.
+//! [`Shape`](shape::Shape) is what a chain's operations come to. Up to [`ROWS`](element::program::ROWS) packets are looked at together: all headers
+//! are read and asked, all routes are looked up, and then each packet is changed, once. Nothing is written before, so a packet that
+//! turns out not to be ordinary is untouched.
 
 use element::fuse::{Fork, Fusion};
 
-mod forward;
-mod ipv4_forward;
-mod ipv4_input;
-mod ipv4_output;
-mod ipv6_forward;
-mod ipv6_input;
-mod ipv6_output;
-mod output;
-mod rows;
+mod fork;
+mod found;
+mod ipv4;
+mod ipv6;
+mod line;
+mod send;
+mod shape;
 
-/// All of them.
-pub(crate) const FUSIONS: [Fusion; 4] =
-    [ipv4_input::FUSION, ipv4_output::FUSION, ipv6_input::FUSION, ipv6_output::FUSION];
+use ipv4::Ipv4;
+use ipv6::Ipv6;
+
+/// All without branches.
+pub(crate) const FUSIONS: [Fusion; 4] = [
+    Fusion { name: "IPv4 input", find: line::find::<Ipv4, true> },
+    Fusion { name: "IPv4 output", find: line::find::<Ipv4, false> },
+    Fusion { name: "IPv6 input", find: line::find::<Ipv6, true> },
+    Fusion { name: "IPv6 output", find: line::find::<Ipv6, false> },
+];
 
 /// All those with branches.
-pub(crate) const FORKS: [Fork; 2] = [ipv4_forward::FORK, ipv6_forward::FORK];
+pub(crate) const FORKS: [Fork; 2] = [
+    Fork { name: "IPv4 forwarding", find: fork::find::<Ipv4> },
+    Fork { name: "IPv6 forwarding", find: fork::find::<Ipv6> },
+];

@@ -41,6 +41,8 @@ use std::cell::Cell;
 use std::net::Ipv4Addr;
 
 use element::args::{Args, Raw};
+use element::clock::Nanos;
+use element::program::{HeaderCheck, Headers, Op, Program, Rows, Version};
 use element::swap::Count;
 use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, Packet};
@@ -64,7 +66,7 @@ const PRINTED: u64 = 5;
 
 #[derive(Clone, Default)]
 pub(crate) struct CheckIpAddresses {
-    pub(crate) rules: Rules,
+    rules: Rules,
     addresses: LinkAddresses,
     bad: Count,
 }
@@ -115,12 +117,6 @@ impl Rules {
                 && port == Ok(bfd::PORT_ECHO)
                 && self.own.binary_search(&ip.dst().into()).is_ok()
         })
-    }
-
-    /// Whether a packet with this header passes.
-    #[inline]
-    pub(crate) fn pass(&self, header: &[u8; 20]) -> bool {
-        self.judge_header(header).is_ok()
     }
 
     #[inline]
@@ -182,6 +178,35 @@ impl Rules {
     }
 }
 
+impl Rules {
+    /// Whether it takes a closer look at these addresses, in network and in host order, to tell that they are good.
+    #[inline(always)]
+    fn may_be_bad(&self, source: u32, destination: u32) -> bool {
+        let (first, last) = (source as u8, (source >> 24) as usize);
+        // Network 127 is the last below 128, and network 0 the first.
+        let is_edge = |first: u8| first & 0x7f == 0x7f || first & 0x7f == 0;
+        let to = (destination >> 24) as u8;
+        is_edge(first)
+            | (first >= 224)
+            | is_edge(to)
+            | (to >= 240)
+            | self.listed.0[last]
+            | self.listed.0[usize::from(destination as u8)]
+    }
+}
+
+impl HeaderCheck for Rules {
+    fn while_ordinary(&self, headers: &Headers<'_>, rows: Rows) -> Rows {
+        if let (Some([sources, destinations]), Some(range)) = (headers.addresses(), rows.range()) {
+            let both = sources[range.clone()].iter().zip(&destinations[range]);
+            if !both.fold(false, |bad, (source, to)| bad | self.may_be_bad(*source, *to)) {
+                return rows;
+            }
+        }
+        headers.while_all(rows, |header| self.judge_header(header).is_ok())
+    }
+}
+
 #[cold]
 fn reject(bad: &mut u64, cx: &mut Cx<'_>, packet: Packet, reason: Reason) {
     if *bad < PRINTED
@@ -224,6 +249,10 @@ impl Element for CheckIpAddresses {
             all.four().for_each(|own| self.rules.add(own));
             self.rules.complete();
         }
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Check(Version::Four, &self.rules));
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {

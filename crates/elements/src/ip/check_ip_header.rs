@@ -41,6 +41,8 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Raw};
+use element::clock::Nanos;
+use element::program::{Header4, HeaderCheck, Headers, Op, Program, Rows};
 use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, carries, handlers};
 use packet::{Batch, Packet};
 
@@ -264,46 +266,30 @@ impl Rules {
 }
 
 impl Rules {
-    /// Looks for a header without options and without fault at byte `at`, its checksum included if `SUM`, as
-    /// [`checksum`](Self::checksum) says. `None` for any other packet; those are for [`Rules::check`].
-    #[inline(always)]
-    pub(crate) fn admit<const SUM: bool>(&self, packet: &Packet, at: usize) -> Option<Admitted> {
-        let header = packet.chunk_at::<20>(at)?;
-        // The first word is loaded once, and its fields are taken from it.
-        let first = u64::from_le_bytes(*header.first_chunk::<8>()?);
-        let ip_len = ((first >> 16) as u16).swap_bytes();
-        // Shorter than the header becomes longer than the packet.
-        let (behind, room) = (usize::from(ip_len).wrapping_sub(20), packet.len() - at - 20);
-        if first as u8 != 0x45
-            || behind > room
-            || (SUM && !wire::checksum::header20_ok(header))
-            || (self.may_be_bad_source(header[15]) && !self.is_good_source(header))
-        {
-            return None;
-        }
-        Some(Admitted { address: *header.last_chunk::<4>()?, ip_len })
+    /// What ordinary packets are asked for.
+    pub(super) fn program(&self) -> Header4<'_> {
+        let Rules { offset, checksum, bad_last_bytes: suspects, .. } = self;
+        Header4 { offset: *offset, checksum: *checksum, suspects, check: self }
     }
 
     /// Whether it takes a look at the list to tell whether a source address with this last byte may be one.
     #[inline(always)]
-    pub(crate) fn may_be_bad_source(&self, last: u8) -> bool {
+    fn may_be_bad_source(&self, last: u8) -> bool {
         self.bad_last_bytes[usize::from(last)]
     }
 
     /// Whether the source address may be one, or the destination excuses it.
     #[cold]
-    pub(crate) fn is_good_source(&self, header: &[u8; 20]) -> bool {
+    fn is_good_source(&self, header: &[u8; 20]) -> bool {
         let address = |at: usize| u32::from_be_bytes(std::array::from_fn(|i| header[at + i]));
         !self.bad_sources.contains(&address(12)) || self.good_destinations.contains(&address(16))
     }
 }
 
-/// What [`Rules::admit`] read.
-pub(crate) struct Admitted {
-    /// The destination address.
-    pub(crate) address: [u8; 4],
-    /// Length of the datagram in bytes.
-    pub(crate) ip_len: u16,
+impl HeaderCheck for Rules {
+    fn while_ordinary(&self, headers: &Headers<'_>, rows: Rows) -> Rows {
+        headers.while_all(rows, |header| self.is_good_source(header))
+    }
 }
 
 impl Faults {
@@ -358,6 +344,10 @@ impl Element for CheckIpHeader {
         if let Some(all) = self.addresses.look(cx, timer) {
             self.rules.set_interfaces(all.four());
         }
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Header4(self.rules.program()));
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {

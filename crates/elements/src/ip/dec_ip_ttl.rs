@@ -28,6 +28,8 @@
 //! See also: ICMPError, CheckIPHeader. RFC 791, RFC 1812 (5.3.1), RFC 1624
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program, Version};
 use element::swap::Count;
 use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
@@ -63,6 +65,12 @@ impl Element for DecIpTtl {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.active = args.keyword("ACTIVE", true);
         self.multicast = args.keyword("MULTICAST", true);
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        if self.active {
+            program.add(Op::TakeHop { version: Version::Four, unicast: !self.multicast });
+        }
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {

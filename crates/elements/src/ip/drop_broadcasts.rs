@@ -22,8 +22,10 @@
 //! See also: CheckIPHeader
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program};
 use element::{Class, Cx, Element, Reason, handlers};
-use packet::{Batch, PacketType};
+use packet::{Batch, Facts, PacketType};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("DropBroadcasts", "1/1", || Box::new(DropBroadcasts))
@@ -37,6 +39,10 @@ pub(crate) struct DropBroadcasts;
 
 impl Element for DropBroadcasts {
     fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Refuse(Facts::GROUP));
+    }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let unicast = |p: &mut packet::Packet| {

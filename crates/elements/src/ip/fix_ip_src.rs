@@ -27,6 +27,8 @@
 use std::net::Ipv4Addr;
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program};
 use element::{Class, Cx, Element, InitCx};
 use packet::{Batch, Packet, anno};
 
@@ -73,6 +75,10 @@ impl Element for FixIpSrc {
         if let Some(own) = self.addresses.look(cx, timer).and_then(|all| all.four().next()) {
             self.address = own.addr;
         }
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::DemandZero { at: anno::FIX_IP_SRC, bytes: 1 });
     }
 
     fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {

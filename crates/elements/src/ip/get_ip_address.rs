@@ -23,6 +23,8 @@
 //! See also: StaticIPLookup, CheckIPHeader
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program};
 use element::{Class, Cx, Element};
 use packet::{Batch, anno};
 
@@ -39,13 +41,6 @@ pub(crate) struct GetIpAddress {
     anno: usize,
 }
 
-impl GetIpAddress {
-    /// Whether it reads the destination of an IPv4 header at the packet's start into the destination annotation.
-    pub(crate) fn is_plain_destination(&self) -> bool {
-        self.offset == 16 && !self.from_header && self.anno == anno::DST_IP
-    }
-}
-
 impl Element for GetIpAddress {
     fn configure(&mut self, args: &mut Args<'_>) {
         let offset: Option<usize> = args.positional_opt("OFFSET");
@@ -60,6 +55,11 @@ impl Element for GetIpAddress {
             (None, None) => args.missing("OFFSET", "a whole number"),
             _ => args.error("expected OFFSET up to 65535, or IP src, or IP dst"),
         }
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        let from_data = !self.from_header && self.anno == anno::DST_IP;
+        program.add(if from_data { Op::Destination(self.offset) } else { Op::Other });
     }
 
     fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -36,6 +36,8 @@
 use std::net::Ipv4Addr;
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program, Version};
 use element::swap::Count;
 use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, HEADROOM, Packet};
@@ -209,6 +211,10 @@ impl Element for IpFragmenter {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
         self.follow.look(cx, timer);
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Longest(Version::Four, self.mtu()));
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {

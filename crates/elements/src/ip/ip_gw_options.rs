@@ -38,6 +38,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Names};
 use element::clock::Nanos;
+use element::program::{Op, Program, Version};
 use element::swap::Count;
 use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, Packet, anno};
@@ -121,6 +122,10 @@ impl Element for IpGwOptions {
             self.me = *first;
             self.all = [&self.others[..], &own].concat();
         }
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::NoOptions(Version::Four));
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {

@@ -29,6 +29,8 @@
 use std::cell::Cell;
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program};
 use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
 
@@ -61,6 +63,12 @@ impl Element for IpInputCombo {
                 rules.set_bad_sources(args, &sources);
             }
         });
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Paint(self.color));
+        program.add(Op::Strip(LINK));
+        program.add(Op::Header4(self.rules.program()));
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

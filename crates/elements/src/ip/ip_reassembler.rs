@@ -49,6 +49,7 @@ use std::time::Duration;
 
 use element::args::{Args, FromArg, Names};
 use element::clock::Nanos;
+use element::program::{HeaderCheck, Headers, Op, Program, Rows, Version};
 use element::swap::Count;
 use element::{Class, Cx, Element, Reason, Rehearsed, handlers, swap};
 use packet::{Batch, Packet};
@@ -369,7 +370,12 @@ impl IpReassembler {
 }
 
 fn is_fragment(packet: &Packet) -> bool {
-    header(packet).is_some_and(|h| h[6] & 0x3f != 0 || h[7] != 0)
+    header(packet).is_some_and(is_part)
+}
+
+/// Whether a header is that of a fragment.
+fn is_part(header: &[u8; 20]) -> bool {
+    header[6] & 0x3f != 0 || header[7] != 0
 }
 
 impl IpReassembler {
@@ -394,6 +400,15 @@ impl IpReassembler {
             self.bad,
             lines.concat()
         )
+    }
+}
+
+/// What passes untouched.
+struct Whole;
+
+impl HeaderCheck for Whole {
+    fn while_ordinary(&self, headers: &Headers<'_>, rows: Rows) -> Rows {
+        headers.while_all(rows, |header| !is_part(header))
     }
 }
 
@@ -423,6 +438,10 @@ impl Element for IpReassembler {
         if self.looks {
             cx.set_timer_after(0, self.timeout / LOOKS);
         }
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Check(Version::Four, &Whole));
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {

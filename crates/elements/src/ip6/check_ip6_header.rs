@@ -42,12 +42,13 @@ use std::cell::Cell;
 use std::net::Ipv6Addr;
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Header6, HeaderCheck, Headers, Op, Program, Rows};
 use element::swap::Count;
 use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, Packet, anno};
 use wire::{Protocol, bfd, udp};
 
-use super::check_ip6_scope::are_global;
 use super::{Addresses, HEADER_LEN, destination, source};
 use crate::io::addresses::LinkAddresses;
 
@@ -131,38 +132,12 @@ impl Rules {
             && port == Ok(bfd::PORT_ECHO)
             && self.own.binary_search(&destination(header)).is_ok()
     }
-
-    /// Looks for a header without fault `strip` bytes behind the place where it is to begin; `None` where [`Rules::check`] would
-    /// find one.
-    #[inline]
-    pub(crate) fn admit(&self, packet: &Packet, strip: usize) -> Option<Admitted> {
-        let ip = packet.data().get(strip + self.offset..)?;
-        let header = ip.first_chunk::<HEADER_LEN>()?;
-        let ip_len = HEADER_LEN + usize::from(u16::from_be_bytes([header[4], header[5]]));
-        if header[0] >> 4 != 6 || ip_len > ip.len() || self.fault_of_source(header).is_some() {
-            return None;
-        }
-        Some(Admitted {
-            destination: *header.last_chunk::<16>()?,
-            ip_len,
-            next_header: header[6],
-            hop_limit: header[7],
-            global: are_global(header),
-        })
-    }
 }
 
-/// What [`Rules::admit`] read.
-pub(crate) struct Admitted {
-    /// The destination address.
-    pub(crate) destination: [u8; 16],
-    /// Length of the packet from its header on, in bytes.
-    pub(crate) ip_len: usize,
-    /// The first header behind the fixed one.
-    pub(crate) next_header: u8,
-    pub(crate) hop_limit: u8,
-    /// Both addresses are [global](are_global) ones.
-    pub(crate) global: bool,
+impl HeaderCheck for Rules {
+    fn while_ordinary(&self, headers: &Headers<'_>, rows: Rows) -> Rows {
+        headers.while_all(rows, |header| self.fault_of_source(header).is_none())
+    }
 }
 
 impl CheckIp6Header {
@@ -195,6 +170,10 @@ impl Element for CheckIp6Header {
             self.rules.own = all.six().collect();
             self.rules.own.sort_unstable();
         }
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Header6(Header6 { offset: self.rules.offset, check: &self.rules }));
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {

@@ -30,6 +30,8 @@
 use std::cell::Cell;
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program};
 use element::swap::Count;
 use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
@@ -91,6 +93,10 @@ fn check(packet: &Packet) -> Result<(), Verdict> {
 
 impl Element for CheckIp6Scope {
     fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Global);
+    }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
         Some(Box::new(self.clone()))

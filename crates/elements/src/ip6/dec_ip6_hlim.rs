@@ -23,6 +23,8 @@
 //! See also: ICMP6Error, CheckIP6Header, DecIPTTL. RFC 8200 (3), RFC 4443 (3.3)
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program, Version};
 use element::swap::Count;
 use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
@@ -54,6 +56,10 @@ fn decrement(packet: &mut Packet) -> bool {
 
 impl Element for DecIp6Hlim {
     fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::TakeHop { version: Version::Six, unicast: false });
+    }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
         Some(Box::new(self.clone()))

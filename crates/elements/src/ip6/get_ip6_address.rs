@@ -21,6 +21,8 @@
 //! See also: CheckIP6Header, SetIP6Address, StoreIP6Address, GetIPAddress
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program};
 use element::{Class, Cx, Element};
 use packet::{Batch, anno};
 
@@ -33,16 +35,13 @@ pub(crate) struct GetIp6Address {
     offset: usize,
 }
 
-impl GetIp6Address {
-    /// Whether it reads the destination of a packet that begins with its IPv6 header.
-    pub(crate) fn is_destination(&self) -> bool {
-        self.offset == 24
-    }
-}
-
 impl Element for GetIp6Address {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.offset = args.required::<u16>("OFFSET").into();
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::Destination(self.offset));
     }
 
     fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {

@@ -35,6 +35,8 @@
 //! See also: IP6Reassembler, ICMP6Error, IPFragmenter. RFC 8200 (4.5, 5), RFC 4443 (3.2), RFC 8201
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program, Version};
 use element::swap::Count;
 use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
 use packet::{Batch, HEADROOM, Packet, anno};
@@ -204,6 +206,13 @@ impl Element for Ip6Fragmenter {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
         self.follow.look(cx, timer);
+    }
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        if self.by_anno {
+            program.add(Op::DemandZero { at: anno::PATH_MTU, bytes: 4 });
+        }
+        program.add(Op::Longest(Version::Six, self.mtu()));
     }
 
     fn copy(&self) -> Option<Box<dyn Element>> {

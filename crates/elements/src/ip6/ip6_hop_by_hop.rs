@@ -33,6 +33,8 @@
 use std::cell::Cell;
 
 use element::args::Args;
+use element::clock::Nanos;
+use element::program::{Op, Program, Version};
 use element::swap::Count;
 use element::{Class, Cx, Element, Reason, carries, handlers};
 use packet::{Batch, Packet};
@@ -68,6 +70,10 @@ fn examine(packet: &Packet) -> Result<(), Fault> {
 
 impl Element for Ip6HopByHop {
     fn configure(&mut self, _: &mut Args<'_>) {}
+
+    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
+        program.add(Op::NoOptions(Version::Six));
+    }
 
     fn copy(&self) -> Option<Box<dyn Element>> {
         Some(Box::new(self.clone()))

@@ -49,6 +49,7 @@ use std::net::Ipv6Addr;
 
 use element::args::{Args, FromArg, Raw};
 use element::clock::Nanos;
+use element::program::{Neighbours, Op, Program};
 use element::stats::Stat;
 use element::{
     Class, Cx, Element, Handler, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, Sharing, declare,
@@ -248,6 +249,11 @@ impl Element for Solicitor {
             vary_reachable_time(cx, &self.client.table);
         }
         Ok(())
+    }
+
+    fn program<'a>(&'a self, now: Nanos, program: &mut dyn Program<'a>) {
+        self.client.demand_types(program);
+        program.add(Op::Neighbours6(Neighbours { known: self.known(now), rest: self.header_rest() }));
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {

@@ -1,110 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the outputs of both families have in common: how their elements are found, and what those that know no family ask of
-//! packets.
+//! The last step: packets are changed, each once.
 
 use std::ops::Range;
 
-use element::Element;
-use element::fuse::{Chain, member};
-use packet::{Facts, Packet};
-use tables::neighbour::{Address, PaddedMac, View, pad};
+use element::program::{ROWS, Rows};
+use packet::Packet;
+use tables::neighbour::{Address, PaddedMac, View};
 
-use super::forward::{Found, STEP, is_alike};
-use super::rows::Rows;
-use crate::basic::check_paint::CheckPaint;
-use crate::basic::paint_tee::PaintTee;
-use crate::ethernet::ether_encap::EtherEncap;
-use crate::ip::drop_broadcasts::DropBroadcasts;
-
-/// Where the elements that know no family stand in the chain.
-#[derive(Default)]
-pub(super) struct Common {
-    broadcasts: Option<usize>,
-    paint_tee: Option<usize>,
-    check_paint: Option<usize>,
-    pub(super) ether: Option<usize>,
-}
-
-impl Common {
-    /// The place for an element of this kind, if it is one of these.
-    pub(super) fn place(&mut self, element: &dyn Element) -> Option<&mut Option<usize>> {
-        Some(if member::<DropBroadcasts>(element).is_some() {
-            &mut self.broadcasts
-        } else if member(element).is_some_and(PaintTee::is_common) {
-            &mut self.paint_tee
-        } else if member(element).is_some_and(CheckPaint::is_common) {
-            &mut self.check_paint
-        } else if member::<EtherEncap>(element).is_some() {
-            &mut self.ether
-        } else {
-            return None;
-        })
-    }
-
-    /// Reads the settings of the elements, the first of which stands at `first` in the chain.
-    pub(super) fn demands(&self, chain: &Chain<'_>, first: usize) -> Demands {
-        let refused = self.paint_tee.and_then(|at| chain.get(first + at)).map(PaintTee::color);
-        let painted = self.check_paint.and_then(|at| chain.get(first + at)).map(CheckPaint::color);
-        Demands {
-            facts: if self.broadcasts.is_some() { Facts::GROUP } else { Facts::NONE },
-            refused: refused.map_or(u32::MAX, u32::from),
-            painted: painted.unwrap_or(0),
-            painted_mask: if painted.is_some() { 0xff } else { 0 },
-        }
-    }
-}
-
-/// Notes where the elements of a chain stand, up to the first one of a kind that `place` has no free place for, or that `ends` says
-/// is the last. Returns how many there are.
-pub(super) fn place<T>(
-    chain: &[&dyn Element],
-    output: &mut T,
-    place: impl for<'a> Fn(&'a mut T, &dyn Element) -> Option<&'a mut Option<usize>>,
-    ends: impl Fn(&T) -> bool,
-) -> usize {
-    let mut n = 0;
-    for element in chain {
-        match place(output, *element) {
-            Some(place) if place.is_none() => *place = Some(n),
-            _ => break,
-        }
-        n += 1;
-        if ends(output) {
-            break;
-        }
-    }
-    n
-}
-
-/// What makes a packet ordinary to elements that know no family, read from them for each batch.
-#[derive(Clone, Copy)]
-pub(super) struct Demands {
-    /// What is refused: link-level broadcast and multicast, if anything.
-    facts: Facts,
-    /// The paint that is refused; beyond a byte for none.
-    refused: u32,
-    /// The paint that is asked for, in the bits of `painted_mask`.
-    painted: u8,
-    painted_mask: u8,
-}
-
-impl Demands {
-    #[inline(always)]
-    pub(super) fn refuse(&self, p: &Packet) -> bool {
-        p.is_any(self.facts) || self.refuse_paint(p.paint())
-    }
-
-    #[inline(always)]
-    fn refuse_paint(&self, paint: u8) -> bool {
-        u32::from(paint) == self.refused || (paint ^ self.painted) & self.painted_mask != 0
-    }
-
-    /// Whether packets that come with this paint, or with any if it is not known, may be refused for it.
-    pub(super) fn may_refuse(&self, paint: Option<u8>) -> bool {
-        let asks = self.refused != u32::MAX || self.painted_mask != 0;
-        paint.map_or(asks, |paint| self.refuse_paint(paint))
-    }
-}
+use super::found::{Found, Kind, Place, is_alike};
+use crate::ip::routing::Family;
 
 /// Where a packet's link header comes from: who has its address, and what follows it.
 #[derive(Clone, Copy)]
@@ -114,10 +18,10 @@ pub(super) enum Link<'a, A> {
     Known(View<'a, A>, [u8; 8]),
 }
 
-/// Plain packets, each with a header without options.
+/// Packets that go the same way.
 pub(super) struct Row<'a, A> {
-    /// Bytes before the header.
-    pub(super) strip: usize,
+    /// Where their headers are.
+    pub(super) place: Place,
     /// What is known of the packets of the step.
     pub(super) found: &'a Found<A>,
     /// Which ones these are among those.
@@ -126,16 +30,45 @@ pub(super) struct Row<'a, A> {
     pub(super) color: Option<u8>,
 }
 
-impl<'a, A: Address> Link<'a, A> {
-    /// The one that an [`EtherEncap`] puts in front, if there is one.
-    pub(super) fn fixed(ether: Option<&EtherEncap>) -> Link<'a, A> {
-        let Some([a, b, c, d, e, f, rest @ ..]) = ether.map(EtherEncap::header) else { return Link::None };
-        Link::Fixed(pad([a, b, c, d, e, f]), rest)
+/// Marks the header of a packet, if it begins in the chain, and notes where the packet goes and its paint.
+#[inline]
+pub(super) fn enter<K: Kind>(packet: &mut Packet, place: Place, behind: u16, to: K::Key, color: Option<u8>) {
+    if place.begins {
+        place.mark(packet, behind, K::HEADER);
+    }
+    K::Family::set_destination(packet, K::Family::show_key(to));
+    if let Some(color) = color {
+        packet.set_paint(color);
+    }
+}
+
+impl Place {
+    /// Marks the header, of `header` bytes, and removes what is before and behind the datagram.
+    #[inline(always)]
+    fn mark(&self, packet: &mut Packet, behind: u16, header: usize) {
+        let before = self.at - self.strip;
+        packet.enter_network(self.strip, before + header + usize::from(behind), before, header);
+    }
+}
+
+impl<A: Address> Row<'_, A> {
+    /// Lets packets go on as they are, but for what is noted with them. Returns how many they are.
+    pub(super) fn enter<K: Kind<Key = A>>(self, packets: &mut [Packet]) -> usize {
+        for row in self.rows.iter() {
+            enter::<K>(&mut packets[row], self.place, self.found.behind[row], self.found.to[row], self.color);
+        }
+        self.rows.len()
+    }
+}
+
+impl<A: Address> Link<'_, A> {
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self, Link::None)
     }
 
     /// Gives packets their link header, lets `change` change the `N` bytes of the header of each, whose number it gets, and notes where
     /// they go, up to the first that is longer than `mtu` or not ordinary, which is untouched. `packets` are all of which
-    /// something was found. Returns how many they are.
+    /// something was found. Returns how many packets they are.
     #[inline]
     pub(super) fn send<const N: usize>(
         self,
@@ -168,10 +101,11 @@ impl<'a, A: Address> Link<'a, A> {
         // All lengths of the step at once, which is a few comparisons; what rows had before may still stand in some.
         let long = |behind: u16| usize::from(behind) + N > mtu;
         if long(found.behind.iter().fold(0, |longest, behind| longest.max(*behind))) {
-            row.rows = row.rows.while_all(|row| !long(found.behind[row % STEP]));
+            row.rows = row.rows.while_all(|row| !long(found.behind[row % ROWS]));
         }
         // No packet is longer.
-        let strip = row.strip as u32;
+        let place = row.place;
+        let strip = place.strip as u32;
         match self {
             Link::Known(known, rest) => match common_neighbour(known, &row) {
                 Some(mac) => {
@@ -188,7 +122,9 @@ impl<'a, A: Address> Link<'a, A> {
                 if !p.is_sole() {
                     return None;
                 }
-                p.enter_network(strip as usize, usize::from(behind) + N, 0, N);
+                if place.begins {
+                    place.mark(p, behind, N);
+                }
                 Some(p.sole_network()?.0)
             }),
         }
@@ -202,8 +138,8 @@ fn common_neighbour<A: Address>(known: View<'_, A>, row: &Row<'_, A>) -> Option<
     let first = match row.rows.range() {
         Some(range) => is_alike(&to[range.clone()]).then_some(to[range.start])?,
         None => {
-            let first = to[row.rows.lowest()? % STEP];
-            row.rows.iter().all(|row| to[row % STEP] == first).then_some(first)?
+            let first = to[row.rows.lowest()? % ROWS];
+            row.rows.iter().all(|row| to[row % ROWS] == first).then_some(first)?
         }
     };
     known.get(first).copied()
@@ -237,7 +173,7 @@ fn each_in<A: Address, const N: usize>(
     note: impl Fn(&mut Packet, A),
     link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
 ) -> usize {
-    let end = range.end.min(packets.len()).min(STEP);
+    let end = range.end.min(packets.len()).min(ROWS);
     for i in range.start..end {
         let packet = &mut packets[i];
         let to = found.to[i];
@@ -259,7 +195,7 @@ fn each_of<A: Address, const N: usize>(
     link: impl for<'p> Fn(&'p mut Packet, u16, A) -> Option<&'p mut [u8; N]>,
 ) -> usize {
     for (done, i) in rows.iter().enumerate() {
-        let i = i % STEP;
+        let i = i % ROWS;
         let packet = &mut packets[i];
         let to = found.to[i];
         let Some(header) = link(packet, found.behind[i], to) else { return done };
@@ -267,10 +203,4 @@ fn each_of<A: Address, const N: usize>(
         note(packet, to);
     }
     rows.len()
-}
-
-/// How many packets `carry` takes before the first it does not.
-#[inline]
-pub(super) fn ordinary(batch: &mut [Packet], mut carry: impl FnMut(&mut Packet) -> Option<()>) -> usize {
-    batch.iter_mut().position(|p| carry(p).is_none()).unwrap_or(batch.len())
 }

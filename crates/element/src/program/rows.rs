@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which packets of a step something is true of.
+//! Which of some packets something is true of.
 
 use std::iter;
 use std::ops::Range;
 
-use super::forward::STEP;
+/// Packets that are looked at together at most.
+pub const ROWS: usize = packet::ipv4::ROWS;
 
-/// Some packets of a step, in their order: a bit for each.
+/// Some of up to [`ROWS`] packets, in their order: a bit for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rows(u64);
+pub struct Rows(u64);
 
-const _: () = assert!(STEP == u64::BITS as usize);
+const _: () = assert!(ROWS == u64::BITS as usize);
 
 impl Rows {
-    pub(super) const NONE: Rows = Rows(0);
+    /// None of them.
+    pub const NONE: Rows = Rows(0);
 
     /// The first `n`.
     #[inline]
-    pub(super) fn first(n: usize) -> Rows {
-        Rows(if n < STEP { (1 << n) - 1 } else { u64::MAX })
+    pub fn first(n: usize) -> Rows {
+        Rows(if n < ROWS { (1 << n) - 1 } else { u64::MAX })
     }
 
     /// Those whose byte has these bits of `mask` set, and of `mask` no others.
     // Eight bytes at a time, without a branch for any of them.
     #[inline(never)]
-    pub(super) fn with(bytes: &[u8; STEP], mask: u8, bits: u8) -> Rows {
+    pub fn with(bytes: &[u8; ROWS], mask: u8, bits: u8) -> Rows {
         const EACH: u64 = u64::from_le_bytes([1; 8]);
         const LOW: u64 = 0x7f * EACH;
         let (mask, bits) = (u64::from(mask) * EACH, u64::from(bits) * EACH);
@@ -41,19 +43,19 @@ impl Rows {
 
     /// Those that are also among `others`.
     #[inline]
-    pub(super) fn and(self, others: Rows) -> Rows {
+    pub fn and(self, others: Rows) -> Rows {
         Rows(self.0 & others.0)
     }
 
     /// Those that are not among `others`.
     #[inline]
-    pub(super) fn without(self, others: Rows) -> Rows {
+    pub fn without(self, others: Rows) -> Rows {
         Rows(self.0 & !others.0)
     }
 
     /// Those before the first one that is also among `others`.
     #[inline]
-    pub(super) fn before(self, others: Rows) -> Rows {
+    pub fn before(self, others: Rows) -> Rows {
         let both = self.0 & others.0;
         // All bits below the lowest one; all there are if there is none.
         Rows(self.0 & !both & both.wrapping_sub(1))
@@ -61,25 +63,35 @@ impl Rows {
 
     /// Those before the first for which `holds` does not hold.
     #[inline]
-    pub(super) fn while_all(self, holds: impl Fn(usize) -> bool) -> Rows {
-        self.iter().find(|row| !holds(*row)).map_or(self, |row| self.before(Rows(1 << row)))
+    pub fn while_all(self, holds: impl Fn(usize) -> bool) -> Rows {
+        let first = match self.range() {
+            Some(mut range) => range.find(|row| !holds(*row)),
+            None => self.iter().find(|row| !holds(*row)),
+        };
+        first.map_or(self, |row| Rows(self.0 & ((1 << row) - 1)))
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
     }
 
     /// How many they are.
     #[inline]
-    pub(super) fn len(self) -> usize {
+    pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
     /// The first of them.
     #[inline]
-    pub(super) fn lowest(self) -> Option<usize> {
+    pub fn lowest(self) -> Option<usize> {
         (self.0 != 0).then_some(self.0.trailing_zeros() as usize)
     }
 
     /// Their numbers.
     #[inline]
-    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
+    pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;
         iter::from_fn(move || {
             let row = Rows(rest).lowest()?;
@@ -88,9 +100,18 @@ impl Rows {
         })
     }
 
+    /// The first `n` of them.
+    #[inline]
+    pub fn first_of(self, n: usize) -> Rows {
+        match self.iter().nth(n) {
+            Some(next) => self.before(Rows(1 << next)),
+            None => self,
+        }
+    }
+
     /// Where they are, if no others are between them.
     #[inline]
-    pub(super) fn range(self) -> Option<Range<usize>> {
+    pub fn range(self) -> Option<Range<usize>> {
         let start = self.lowest()?;
         let from_start = self.0 >> start;
         (from_start & from_start.wrapping_add(1) == 0).then_some(start..start + self.len())
@@ -110,15 +131,15 @@ mod tests {
     proptest! {
         #[test]
         fn rows_are_those_that_a_filter_finds(
-            bytes in proptest::collection::vec(prop_oneof![Just(0), Just(128), Just(255), 0..4u8, any::<u8>()], STEP),
+            bytes in proptest::collection::vec(prop_oneof![Just(0), Just(128), Just(255), 0..4u8, any::<u8>()], ROWS),
             mask in prop_oneof![Just(127), Just(128), any::<u8>()],
-            of in 0..STEP,
-            n in 0..=STEP,
+            of in 0..ROWS,
+            n in 0..=ROWS,
             others in any::<u64>(),
         ) {
-            let bytes: [u8; STEP] = bytes.try_into().unwrap();
+            let bytes: [u8; ROWS] = bytes.try_into().unwrap();
             let bits = bytes[of] & mask;
-            let all: Vec<usize> = (0..STEP).filter(|row| bytes[*row] & mask == bits).collect();
+            let all: Vec<usize> = (0..ROWS).filter(|row| bytes[*row] & mask == bits).collect();
             let rows = Rows::with(&bytes, mask, bits);
             prop_assert_eq!(set(rows), &all[..]);
             prop_assert_eq!(set(Rows::first(n)), Vec::from_iter(0..n));
@@ -136,8 +157,8 @@ mod tests {
         }
 
         #[test]
-        fn rows_in_a_row_are_a_range(start in 0..STEP, n in 1..=STEP) {
-            let end = STEP.min(start + n);
+        fn rows_in_a_row_are_a_range(start in 0..ROWS, n in 1..=ROWS) {
+            let end = ROWS.min(start + n);
             prop_assert_eq!(Rows::first(end).without(Rows::first(start)).range(), Some(start..end));
         }
     }
@@ -145,6 +166,6 @@ mod tests {
     #[test]
     fn no_rows_have_neither_range_nor_first() {
         assert_eq!((Rows::NONE.range(), Rows::NONE.lowest(), Rows::NONE.len()), (None, None, 0));
-        assert_eq!(Rows::first(STEP).before(Rows::NONE), Rows::first(STEP));
+        assert_eq!(Rows::first(ROWS).before(Rows::NONE), Rows::first(ROWS));
     }
 }
