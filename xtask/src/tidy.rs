@@ -97,6 +97,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("deploy", &["conf", "elements"]),
     ("fib", &["harness", "sync", "tables", "wire"]),
     ("doctor", &["packet", "planes"]),
+    ("views", &["client", "engine"]),
     ("trace", &["client", "conf", "engine", "lang", "observe", "packet", "report", "routes", "wire"]),
     ("deployed", &["client", "conf", "planes", "report", "sync"]),
     (
@@ -214,6 +215,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "top",
             "trace",
             "trials",
+            "views",
             "wire",
         ],
     ),

@@ -11,6 +11,7 @@ extern crate report;
 
 mod beside;
 pub mod bridge;
+pub mod engine;
 pub mod feed;
 pub mod fib;
 pub mod flood;
@@ -21,6 +22,7 @@ pub mod live;
 pub mod locks;
 pub mod mac;
 pub mod nat;
+pub mod scaling;
 pub mod start;
 
 use report::measure::Measured;

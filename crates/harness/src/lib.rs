@@ -11,6 +11,7 @@
 #[macro_use]
 extern crate report;
 
+pub mod demo;
 pub mod files;
 pub mod handoff;
 pub mod routes;

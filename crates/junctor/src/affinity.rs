@@ -4,10 +4,10 @@
 
 use std::path::PathBuf;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{exit, outcome};
-use affinity::{Change, Item, Wish, saved, scan, spread, table};
+use affinity::{Change, Item, Made, Wish, saved, scan, spread, table};
 use planes::Cpus;
 use planes::machine::{Machine, Roots};
 
@@ -119,7 +119,12 @@ pub(crate) fn main(args: &Args) -> u8 {
                     "there is no '{what}'; 'junctor affinity list --all' names what there is"
                 ));
             }
-            make(&roots, &machine, found.into_iter().filter_map(|i| Change::of(i, &to)).collect(), how)
+            make(
+                &roots,
+                &machine,
+                &found.into_iter().filter_map(|i| Change::of(i, &to)).collect::<Vec<_>>(),
+                how,
+            )
         }
         Command::Spread { devices, cpus, keep_rps, keep_workers, how } => {
             if let Some(missing) = devices.iter().find(|d| items.iter().all(|i| i.device != **d)) {
@@ -143,7 +148,7 @@ pub(crate) fn main(args: &Args) -> u8 {
                 keep_rps: *keep_rps,
                 keep_workers: *keep_workers,
             };
-            make(&roots, &machine, spread(&machine, &items, &wish), how)
+            make(&roots, &machine, &spread(&machine, &items, &wish), how)
         }
         Command::Save { file } => {
             let text = saved::write(&items);
@@ -196,41 +201,28 @@ fn restore(roots: &Roots, machine: &Machine, items: &[Item], file: &std::path::P
             for missing in &wanted.missing {
                 errln!("junctor: {missing} is not here any more; passed over");
             }
-            make(roots, machine, wanted.changes, how)
+            make(roots, machine, &wanted.changes, how)
         }
     }
 }
 
-/// Makes changes, or prints them. One that fails does not keep the others from being made.
-fn make(roots: &Roots, machine: &Machine, changes: Vec<Change>, how: &How) -> u8 {
-    let wrong: Vec<String> = changes.iter().filter_map(|c| c.check(machine).err()).collect();
-    if let [first, rest @ ..] = &wrong[..] {
-        let more = if rest.is_empty() { String::new() } else { format!(" (and {} more alike)", rest.len()) };
-        return outcome::usage(format!("{first}{more}; nothing was changed"));
+/// Makes changes, or prints them.
+fn make(roots: &Roots, machine: &Machine, changes: &[Change], how: &How) -> u8 {
+    if let Some(why) = affinity::check(machine, changes) {
+        return outcome::usage(format!("{why}; nothing was changed"));
     }
-    let (mut status, mut text, mut list) = (exit::SUCCESS, String::new(), Vec::new());
-    for change in &changes {
-        let failed = if how.dry_run { None } else { change.apply(roots).err() };
-        if let Some(why) = &failed {
-            errln!("junctor: {why}");
-            status = exit::FAILURE;
+    let made = affinity::make(roots, changes, how.dry_run);
+    made.iter().filter_map(Made::failure).for_each(|why| errln!("junctor: {why}"));
+    let status = if made.iter().any(|made| made.failure().is_some()) { exit::FAILURE } else { exit::SUCCESS };
+    let text = match how.json {
+        true => {
+            let list: Value = made.iter().map(Made::json).collect();
+            let object = json!({ "command": "affinity", "version": env!("CARGO_PKG_VERSION"),
+                "dry_run": how.dry_run, "changes": list });
+            format!("{object}\n")
         }
-        let numbers = |cpus: &Cpus| cpus.iter().collect::<Vec<_>>();
-        list.push(json!({ "id": change.id, "from": numbers(&change.from), "to": numbers(&change.to),
-            "command": change.command(), "error": failed }));
-        text += &match (how.dry_run, failed) {
-            (true, _) => format!("{}  # {}: {} -> {}\n", change.command(), change.id, change.from, change.to),
-            (_, None) => format!("{}: {} -> {}\n", change.id, change.from, change.to),
-            _ => String::new(),
-        };
-    }
-    if changes.is_empty() {
-        text = "nothing to change\n".to_owned();
-    }
-    if how.json {
-        let object = json!({ "command": "affinity", "version": env!("CARGO_PKG_VERSION"), "dry_run": how.dry_run,
-            "changes": list });
-        text = format!("{object}\n");
-    }
+        false if made.is_empty() => "nothing to change\n".to_owned(),
+        false => made.iter().map(Made::text).collect(),
+    };
     status.max(outcome::print_or_fail(text.as_bytes()))
 }

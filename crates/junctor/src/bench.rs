@@ -4,9 +4,8 @@
 mod engine_path;
 mod parts;
 mod routers;
-mod scaling;
 
-use ::bench::{Failure, Findings};
+use ::bench::{Failure, Findings, bridge, feed, fib, handoff, icc, ipsec, locks, mac, nat};
 use clap::Subcommand;
 
 use crate::outcome;
@@ -38,20 +37,31 @@ enum What {
 /// Runs the command.
 pub(crate) fn main(args: Args) -> u8 {
     match args.what {
-        What::Bridge(args) => args.run(),
+        What::Bridge(args) => measured("bench bridge", args.json, args, bridge::measure),
         What::Engine(args) => engine_path::main(&args),
-        What::Feed(args) => args.run(),
-        What::Fib(args) => args.run(),
+        What::Feed(args) => measured("bench feed", args.json, args, feed::measure),
+        What::Fib(args) => measured("bench fib", args.json, args, fib::measure),
         What::Flood(args) => args.run(),
-        What::Handoff(args) => args.run(),
-        What::Icc(args) => args.run(),
-        What::Ipsec(args) => args.run(),
+        What::Handoff(args) => measured("bench handoff", args.json, args, handoff::measure),
+        What::Icc(args) => measured("bench icc", args.json, args, icc::measure),
+        What::Ipsec(args) => measured("bench ipsec", args.json, args, ipsec::measure),
         What::Live(args) => args.run(),
-        What::Locks(args) => args.run(),
-        What::Mac(args) => args.run(),
-        What::Nat(args) => args.run(),
+        What::Locks(args) => measured("bench locks", args.json, args, locks::measure),
+        What::Mac(args) => measured("bench mac", args.json, args, mac::measure),
+        What::Nat(args) => measured("bench nat", args.json, args, nat::measure),
         What::Start(args) => args.run(),
     }
+}
+
+/// Measures what options ask for, and prints what was found; returns the exit status.
+fn measured<A: TryInto<S, Error: std::fmt::Display>, S>(
+    command: &str,
+    as_json: bool,
+    args: A,
+    measure: fn(&S) -> Result<Findings, Failure>,
+) -> u8 {
+    let settings = args.try_into().map_err(|why| Failure::Usage(why.to_string()));
+    show(command, settings.and_then(|settings| measure(&settings)), as_json)
 }
 
 /// Prints what a benchmark found, or says why it found nothing; returns the exit status.

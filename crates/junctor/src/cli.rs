@@ -176,6 +176,23 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Options of a heading that a reader can survey.
+    const SURVEYED: usize = 16;
+
+    fn survey(command: &clap::Command) {
+        let mut groups = std::collections::BTreeMap::<&str, usize>::new();
+        for option in command.get_opts().filter(|option| !option.is_hide_set()) {
+            *groups.entry(option.get_help_heading().unwrap_or_default()).or_default() += 1;
+        }
+        assert!(groups.values().all(|size| *size <= SURVEYED), "{}: {groups:?}", command.get_name());
+        command.get_subcommands().for_each(survey);
+    }
+
+    #[test]
+    fn options_of_large_commands_have_headings() {
+        survey(&Cli::command());
+    }
+
     /// All examples in the help of a command and of those below it.
     fn examples(command: &clap::Command, into: &mut Vec<String>) {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();

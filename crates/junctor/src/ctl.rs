@@ -51,13 +51,13 @@ pub(crate) struct Args {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Which {
     /// The router's control socket; also a ControlSocket element's of kind UNIX.
-    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
+    #[arg(long, value_name = "PATH", conflicts_with = "pid", help_heading = "Router")]
     socket: Option<PathBuf>,
     /// The router's process.
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", help_heading = "Router")]
     pid: Option<u32>,
     /// The channel, in a deployment, that leads to the router: of calls, or for top of statistics. For programs that 'junctor up' has started.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["socket", "pid"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["socket", "pid"], help_heading = "Router")]
     channel: Option<String>,
 }
 

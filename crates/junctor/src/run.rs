@@ -35,6 +35,9 @@ use settings::Settings;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) source: Source,
+    /// Print help.
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
     #[command(flatten)]
     pub(crate) workers: Workers,
     #[command(flatten)]
@@ -51,9 +54,6 @@ pub(crate) struct Args {
     /// instead of CONF.
     #[arg(long, value_name = "DIR", help_heading = "Planes")]
     pub(crate) state: Option<std::path::PathBuf>,
-    /// Print help.
-    #[arg(long, action = clap::ArgAction::Help)]
-    help: Option<bool>,
 }
 
 /// Which threads do the work, and how.

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `junctor bench engine`: what a packet costs on its way through a configuration, on in-memory devices.
+//! `junctor bench engine`: the options of what a packet costs on its way through a configuration, on in-memory devices.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::process::Command;
 
-use engine::clock::TimeSource;
-use engine::{Options, Router};
+use bench::engine::{Error, Settings, measure};
+use bench::{Failure, scaling};
+use conf::Form;
 use serde_json::json;
 
+use super::{show, tell};
 use crate::config::Source;
 use crate::{exit, outcome};
-use conf::Form;
-use harness::{Bench, Pattern, Prepared};
-use report::measure::Measured;
 
 /// Measure what a packet costs in a configuration: processor time of the workers over packets sent, source and sink
 /// included, on in-memory devices that replay distinct packets.
@@ -36,13 +34,13 @@ pub(crate) struct Args {
     queues: Option<usize>,
     /// Packets handled at a time.
     #[arg(long, value_name = "PACKETS", default_value_t = engine::DEFAULT_BURST)]
-    pub(super) burst: usize,
+    burst: usize,
     /// Measured runs, after one to warm up.
     #[arg(long, value_name = "NUMBER", default_value_t = 5)]
-    pub(super) runs: usize,
+    runs: usize,
     /// Length of a run in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 400)]
-    pub(super) run_ms: u64,
+    run_ms: u64,
     /// Measure how much faster this many workers are than one, compared with as many programs of one worker each.
     #[arg(long, value_name = "WORKERS")]
     scaling: Option<usize>,
@@ -57,16 +55,37 @@ pub(crate) struct Args {
     big_lock: bool,
     /// Print the result as JSON.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
     /// Print also what each element sent and dropped, and its sampled cost.
     #[arg(long)]
     report: bool,
 }
 
+impl TryFrom<&Args> for Settings {
+    type Error = String;
+
+    fn try_from(args: &Args) -> Result<Settings, String> {
+        let workers = match conf::cores::parse(&args.threads)? {
+            (workers, cores) if cores.is_empty() => (workers, (0..workers).collect()),
+            listed => listed,
+        };
+        Ok(Settings {
+            workers,
+            queues: args.queues,
+            burst: args.burst,
+            runs: args.runs,
+            run_ms: args.run_ms,
+            writes: args.writes.clone(),
+            no_fuse: args.no_fuse,
+            big_lock: args.big_lock,
+        })
+    }
+}
+
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     if let Some(workers) = args.scaling {
-        return super::scaling::main(args, workers);
+        return scale(args, workers).unwrap_or_else(|why| tell(&why));
     }
     let mut loaded = match args.source.load() {
         Ok(loaded) => loaded,
@@ -74,61 +93,78 @@ pub(crate) fn main(args: &Args) -> u8 {
     };
     loaded.report(&loaded.diagnostics, Form::Full, true);
     let Some(graph) = loaded.graph.take() else { return exit::USAGE };
-    let patterns = match Pattern::gather(&loaded.text()) {
-        Ok(patterns) => patterns,
+    let settings = match Settings::try_from(args) {
+        Ok(settings) => settings,
         Err(why) => return outcome::usage(why),
     };
-    let (workers, cores) = match conf::cores::parse(&args.threads) {
-        Ok((workers, cores)) if cores.is_empty() => (workers, (0..workers).collect()),
-        Ok(listed) => listed,
-        Err(why) => return outcome::usage(why),
-    };
-    let bench = Arc::new(Bench::new(patterns, args.queues.unwrap_or(workers).max(1)));
-    let options = Options {
-        provider: bench.clone(),
-        workers,
-        reserve: 0,
-        cores,
-        burst: args.burst.clamp(1, 256),
-        time: TimeSource::Real,
-        seed: 1,
-        print: None,
-        placer: Some(reconfigure::placer()),
-    };
-    let mut router = match Router::build(&graph, &conf::registry(args.no_fuse), options) {
-        Ok(router) => router,
-        Err(errors) => {
+    let found = measure(&settings, (&graph, &loaded.text()), |prepared| {
+        if args.report {
+            err!("{}", services::answers::report(prepared.router()));
+            err!("{}", prepared.read("big_lock").unwrap_or_default());
+        }
+    });
+    match found {
+        Ok(found) => show("bench engine", Ok(found), args.json),
+        Err(Error::Failure(why)) => tell(&why),
+        Err(Error::Configuration(errors)) => {
             loaded.report(&errors, Form::Full, true);
-            return exit::USAGE;
-        }
-    };
-    for text in &args.writes {
-        let (handler, value) = text.split_once(' ').unwrap_or((text, ""));
-        if let Err(why) = router.write(handler, value.trim()) {
-            return outcome::usage(format!("--write {handler}: {why}"));
+            exit::USAGE
         }
     }
-    if args.big_lock {
-        router.lock_all_processing();
-    }
-    let mut prepared = Prepared::new(router, bench, Duration::from_millis(args.run_ms.max(1)));
-    prepared.warm_up();
-    let runs: Result<Vec<_>, _> = (0..args.runs.max(1)).map(|_| prepared.run_surely()).collect();
-    if args.report {
-        err!("{}", services::answers::report(prepared.router()));
-        err!("{}", prepared.read("big_lock").unwrap_or_default());
-    }
-    let Ok(runs) = runs else {
-        return outcome::fail("no packet came out of the configuration; --report shows where they end");
+}
+
+/// Compares several workers with one, by processes of this program.
+fn scale(args: &Args, workers: usize) -> Result<u8, Failure> {
+    let cores = match conf::cores::parse(&workers.to_string()).map_err(Failure::Usage)? {
+        (n, cores) if n > 1 && cores.len() >= n => cores[..n].to_vec(),
+        (_, cores) => {
+            return Err(Failure::Usage(format!(
+                "--scaling needs at least 2 workers and a core for each; there are {}",
+                cores.len()
+            )));
+        }
     };
-    let results = [
-        Measured::new("engine.ns_per_packet", "ns", runs.iter().map(|r| r.ns_per_packet()).collect()),
-        Measured::new(
-            "engine.mpps",
-            "Mpps",
-            runs.iter().map(|r| r.packets as f64 / r.wall_ns * 1e3).collect(),
-        ),
-    ];
-    let conditions = json!({ "workers": workers, "burst": args.burst, "run_ms": args.run_ms });
-    outcome::show("bench engine", &conditions, &results, args.json)
+    let unknown = |why| Failure::Failed(format!("cannot find this program: {why}"));
+    let program = std::env::current_exe().map_err(unknown)?;
+    let same = same_arguments(std::env::args().skip(1));
+    let mut found =
+        scaling::measure(&scaling::Settings { cores: cores.clone(), runs: args.runs }, |cores| {
+            let mut command = Command::new(&program);
+            command.args(&same).args(["--json", "--runs", "1", "--threads", cores]);
+            command
+        })?;
+    found.conditions =
+        json!({ "workers": workers, "burst": args.burst, "run_ms": args.run_ms, "cores": cores });
+    Ok(show("bench engine --scaling", Ok(found), args.json))
+}
+
+/// This process's arguments without those that say what is measured and how it is printed.
+fn same_arguments(args: impl Iterator<Item = String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut args = args;
+    while let Some(arg) = args.next() {
+        let name = arg.split('=').next().unwrap_or_default();
+        match name {
+            "--json" | "--report" => {}
+            "--scaling" | "--runs" | "--threads" | "-j" => {
+                if name == arg {
+                    args.next();
+                }
+            }
+            _ => kept.push(arg),
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_passed_on_but_for_the_question() {
+        let args = "bench engine --scaling 2 --runs=9 --json -j 4 --run-ms 50 -w x conf.click";
+        let kept = same_arguments(args.split(' ').map(str::to_owned));
+        assert_eq!(kept, ["bench", "engine", "--run-ms", "50", "-w", "x", "conf.click"]);
+    }
 }

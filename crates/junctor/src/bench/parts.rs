@@ -3,9 +3,7 @@
 
 use std::path::PathBuf;
 
-use bench::{Failure, bridge, fib, handoff, icc, locks, mac};
-
-use super::show;
+use bench::{bridge, fib, handoff, icc, locks, mac};
 
 /// Measure what a frame costs in a bridge: one worker, two ports, 10,000 stations and 65,536, untagged frames of 60 bytes, source and sink included, and a bare wire next to it.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,20 +24,12 @@ pub(super) struct Bridge {
     burst: usize,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl From<Bridge> for bridge::Settings {
     fn from(args: Bridge) -> bridge::Settings {
         bridge::Settings { runs: args.runs, run_ms: args.run_ms, burst: args.burst }
-    }
-}
-
-impl Bridge {
-    /// Measures, and prints what was found.
-    pub(super) fn run(self) -> u8 {
-        let json = self.json;
-        show("bench bridge", bridge::measure(&self.into()), json)
     }
 }
 
@@ -76,7 +66,7 @@ pub(super) struct Fib {
     run_ms: u64,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl From<Fib> for fib::Settings {
@@ -91,14 +81,6 @@ impl From<Fib> for fib::Settings {
             run_ms: args.run_ms,
             quiet: args.json,
         }
-    }
-}
-
-impl Fib {
-    /// Measures, and prints what was found.
-    pub(super) fn run(self) -> u8 {
-        let json = self.json;
-        show("bench fib", fib::measure(&self.into()), json)
     }
 }
 
@@ -145,7 +127,7 @@ pub(super) struct Handoff {
     run_ms: u64,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl TryFrom<Handoff> for handoff::Settings {
@@ -162,15 +144,6 @@ impl TryFrom<Handoff> for handoff::Settings {
             runs: args.runs,
             run_ms: args.run_ms,
         })
-    }
-}
-
-impl Handoff {
-    /// Measures, and prints what was found.
-    pub(super) fn run(self) -> u8 {
-        let json = self.json;
-        let settings = self.try_into().map_err(Failure::Usage);
-        show("bench handoff", settings.and_then(|settings| handoff::measure(&settings)), json)
     }
 }
 
@@ -226,7 +199,7 @@ pub(super) struct Icc {
     share_frames: bool,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl TryFrom<Icc> for icc::Settings {
@@ -246,15 +219,6 @@ impl TryFrom<Icc> for icc::Settings {
             exchanges: args.exchanges,
             share_frames: args.share_frames,
         })
-    }
-}
-
-impl Icc {
-    /// Measures, and prints what was found.
-    pub(super) fn run(self) -> u8 {
-        let json = self.json;
-        let settings = self.try_into().map_err(Failure::Usage);
-        show("bench icc", settings.and_then(|settings| icc::measure(&settings)), json)
     }
 }
 
@@ -305,7 +269,7 @@ pub(super) struct Locks {
     run_ms: u64,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl TryFrom<Locks> for locks::Settings {
@@ -327,15 +291,6 @@ impl TryFrom<Locks> for locks::Settings {
     }
 }
 
-impl Locks {
-    /// Measures, and prints what was found.
-    pub(super) fn run(self) -> u8 {
-        let json = self.json;
-        let settings = self.try_into().map_err(Failure::Usage);
-        show("bench locks", settings.and_then(|settings| locks::measure(&settings)), json)
-    }
-}
-
 /// Measure the table of Ethernet addresses: lookups, and reads while a million entries are flushed.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -353,20 +308,12 @@ pub(super) struct Mac {
     flushed: usize,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl From<Mac> for mac::Settings {
     fn from(args: Mac) -> mac::Settings {
         mac::Settings { runs: args.runs, run_ms: args.run_ms, flushed: args.flushed }
-    }
-}
-
-impl Mac {
-    /// Measures, and prints what was found.
-    pub(super) fn run(self) -> u8 {
-        let json = self.json;
-        show("bench mac", mac::measure(&self.into()), json)
     }
 }
 

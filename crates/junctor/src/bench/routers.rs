@@ -22,20 +22,12 @@ pub(super) struct Feed {
     runs: usize,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl From<Feed> for feed::Settings {
     fn from(args: Feed) -> feed::Settings {
         feed::Settings { routes: args.routes, runs: args.runs }
-    }
-}
-
-impl Feed {
-    /// Measures, and prints what was found.
-    pub(super) fn run(self) -> u8 {
-        let json = self.json;
-        show("bench feed", feed::measure(&self.into()), json)
     }
 }
 
@@ -150,7 +142,7 @@ pub(super) struct Ipsec {
     run_ms: u64,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl From<Ipsec> for ipsec::Settings {
@@ -163,14 +155,6 @@ impl From<Ipsec> for ipsec::Settings {
             runs: args.runs,
             run_ms: args.run_ms,
         }
-    }
-}
-
-impl Ipsec {
-    /// Measures, and prints what was found.
-    pub(super) fn run(self) -> u8 {
-        let json = self.json;
-        show("bench ipsec", ipsec::measure(&self.into()), json)
     }
 }
 
@@ -267,20 +251,12 @@ pub(super) struct Nat {
     only: String,
     /// Print the result as JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl From<Nat> for nat::Settings {
     fn from(args: Nat) -> nat::Settings {
         nat::Settings { load: args.load, runs: args.runs, run_ms: args.run_ms, only: args.only }
-    }
-}
-
-impl Nat {
-    /// Measures, and prints what was found.
-    pub(super) fn run(self) -> u8 {
-        let json = self.json;
-        show("bench nat", nat::measure(&self.into()), json)
     }
 }
 

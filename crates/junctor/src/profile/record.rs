@@ -37,20 +37,20 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// How long; a run that is recorded ends with it [default: until the run ends, of a running router 5s].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "End")]
     time: Option<String>,
     /// What threads record: waits (for locks), locks (all that are taken), tasks, batches, queues, drops, control (sleep, grace periods, calls of handlers, changes of routes, swaps, moves), all; several with commas.
-    #[arg(long, value_name = "KINDS", default_value_t = profile::record::USUAL)]
+    #[arg(long, value_name = "KINDS", default_value_t = profile::record::USUAL, help_heading = "Events")]
     events: Mask,
     /// Record one in so many runs of tasks, with all that follows from it. 1 records each, and follows packets from batch to batch.
-    #[arg(long, value_name = "N", default_value_t = Options::default().one_in)]
+    #[arg(long, value_name = "N", default_value_t = Options::default().one_in, help_heading = "Events")]
     one_in: u32,
     /// Events that each thread's ring holds, 32 bytes each; rounded up to a power of two
-    #[arg(long, value_name = "EVENTS", default_value_t = Options::default().ring_records)]
+    #[arg(long, value_name = "EVENTS", default_value_t = Options::default().ring_records, help_heading = "Events")]
     ring: usize,
     /// stream: write all the time; flight: what rings hold at the end, so what happened last; stop: until rings are full, so what happened first
     /// [default: stream, with --until flight].
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", help_heading = "Events")]
     mode: Option<Mode>,
     /// End when this happens; may be repeated. drop=REASON: a packet is dropped for this reason ('junctor drops --list' has them all). drop: the same for any reason but 'discarded'.
     /// 'stall>BOUND': a worker takes longer than this, say 5ms, until it looks at its tasks, timers and messages again. The element that took longest is named. Time in which others
@@ -59,13 +59,13 @@ pub(super) struct Args {
     /// concerned, 1000 at most (of a stall the first 128 bytes of the first 4 in hand, of a late packet the first 128), are written next to the recording
     /// (FILE with the suffix .pcapng). A run that is recorded ends
     /// with it, and a running router is recorded until it happens, unless --time ends it before. Exit status 1 if it did not happen.
-    #[arg(long, value_name = "CONDITION")]
+    #[arg(long, value_name = "CONDITION", help_heading = "End")]
     until: Vec<Condition>,
     /// How long the recording goes on then.
-    #[arg(long, value_name = "TIME", default_value = "10ms", requires = "until")]
+    #[arg(long, value_name = "TIME", default_value = "10ms", requires = "until", help_heading = "End")]
     after: String,
     /// Leave the kernel's events out.
-    #[arg(long)]
+    #[arg(long, help_heading = "Events")]
     no_kernel: bool,
     #[command(flatten)]
     router: Which,

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `junctor bfd`: sessions of a router's BFD element as a table or JSON, and FRR's bfdd as their owner.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use controller::bfdd::{self, Place};
-use serde_json::Value;
+use views::bfd::table;
 
 use crate::ctl::{self, Which};
 use crate::outcome;
@@ -42,37 +41,4 @@ pub(crate) fn main(args: &Args) -> u8 {
     };
     let text = if args.json { format!("{sessions:#}\n") } else { table(&sessions) };
     outcome::print_or_fail(text.as_bytes())
-}
-
-/// The link, or a dash and the VRF where that is not the main table.
-fn link(session: &Value) -> String {
-    match (session["interface"].as_str(), session["vrf"].as_str()) {
-        (Some(link), _) => link.to_owned(),
-        (None, None | Some("default")) => "-".to_owned(),
-        (None, Some(vrf)) => format!("- ({vrf})"),
-    }
-}
-
-fn table(sessions: &Value) -> String {
-    let mut text = format!(
-        "{:<28} {:<12} {:<9} {:>8} {:>10} {:>10}  {}\n",
-        "NEIGHBOUR", "LINK", "STATE", "SINCE", "TX ms", "DETECT ms", "DIAGNOSTIC"
-    );
-    for session in sessions.as_array().into_iter().flatten() {
-        let word = |name: &str| session[name].as_str().unwrap_or("-").to_owned();
-        let number = |name: &str| session[name].as_f64().unwrap_or(0.0);
-        let since = session["uptime"].as_u64().or(session["downtime"].as_u64()).unwrap_or(0);
-        let _ = writeln!(
-            text,
-            "{:<28} {:<12} {:<9} {:>6} s {:>10} {:>10}  {}",
-            word("peer"),
-            link(session),
-            word("status"),
-            since,
-            number("actual-transmit-interval"),
-            number("detection-time"),
-            word("diagnostic"),
-        );
-    }
-    text
 }

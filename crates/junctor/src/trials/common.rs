@@ -13,10 +13,11 @@ use super::stands_for;
 
 /// What all tests need to know.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Device")]
 pub(super) struct Common {
     /// The device under test: self:CONF, kernel-router[:PORTS], kernel-bridge[:PORTS], passthrough, command:LINE,
     /// ports:IF1,IF2, agents:AGENT/IF1,AGENT/IF2, cable or veth.
-    #[arg(value_name = "DEVICE", value_parser = Name::parse)]
+    #[arg(value_name = "DEVICE", value_parser = Name::parse, help_heading = None)]
     device: Name,
     /// What drives the tester's ports where they are network interfaces: bpf has the kernel generate the frames.
     #[arg(long, value_enum, default_value_t = Driver::Auto)]
@@ -118,9 +119,8 @@ stands_for!(Profile => search::Profile: Rfc, Quick);
 
 /// What all these commands need.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Measurement")]
 pub(super) struct Search {
-    #[command(flatten)]
-    common: Common,
     /// Frame sizes in bytes, with the 4 of the FCS [default: RFC 2544's with rfc, 64, 512 and 1518 with quick; with IPv6, for which 84
     /// is the least, 84 instead of 64 with rfc, 128 with quick]. What one size cannot do keeps no other from being measured.
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = values::frame_size)]
@@ -144,6 +144,8 @@ pub(super) struct Search {
     /// Print every trial on standard error, as is done on a terminal.
     #[arg(short, long)]
     verbose: bool,
+    #[command(flatten)]
+    common: Common,
 }
 
 impl From<Search> for search::Search {
@@ -178,6 +180,7 @@ stands_for!(Beside => modifiers::Beside: Broadcast, Management, Routing);
 
 /// How what is sent differs from one size, one frame after the other.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Frames")]
 pub(super) struct Modifiers {
     /// Frames of several sizes in this order, over and over, by the letters of RFC 6985: a 64, b 128, c 256, d 512, e 1024,
     /// f 1280, g 1518, h 2112, i 9000, j 16000 bytes, z the longest that the ports take. Capital letters are sizes of your own:
@@ -253,6 +256,7 @@ impl From<Modifiers> for modifiers::Modifiers {
 
 /// What is written, and where.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Results")]
 pub(super) struct Output {
     /// Print one JSON object (docs/json.md, docs/schema/test.json).
     #[arg(long, conflicts_with = "markdown")]

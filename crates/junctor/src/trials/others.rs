@@ -43,8 +43,6 @@ Examples:
   sudo junctor test trial ports:eth1,eth2 --rate 1M --driver af_xdp
   junctor test trial agents:gen=10.0.0.1:7001/eth1,sink=10.0.0.3:7001/eth1 --key agents.key --one-way --rate 1M"))]
 pub(super) struct Trial {
-    #[command(flatten)]
-    common: Common,
     /// Frame size in bytes, with the 4 of the FCS [default: 64, with --ipv6 84].
     #[arg(long, value_name = "BYTES", value_parser = values::frame_size)]
     size: Option<usize>,
@@ -60,6 +58,8 @@ pub(super) struct Trial {
     /// How often, for a comparison (junctor test compare).
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeat: u16,
+    #[command(flatten)]
+    common: Common,
 }
 
 impl From<Trial> for trial::Settings {

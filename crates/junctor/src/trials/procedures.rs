@@ -52,9 +52,9 @@ Examples:
   sudo junctor test rfc2544 kernel-bridge --size 64,1518 --only throughput"))]
 pub(super) struct Rfc2544 {
     #[command(flatten)]
-    search: Search,
-    #[command(flatten)]
     wanted: Wanted,
+    #[command(flatten)]
+    search: Search,
 }
 
 impl From<Rfc2544> for rfc2544::Rfc2544 {
@@ -65,6 +65,7 @@ impl From<Rfc2544> for rfc2544::Rfc2544 {
 
 /// Which of RFC 2544's procedures are done, and how.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Procedures")]
 pub(super) struct Wanted {
     /// Which procedures are done [default: throughput and latency; with --profile rfc all, a reset where it is known how].
     #[arg(long, value_enum, value_name = "PROCEDURE", value_delimiter = ',')]
@@ -120,6 +121,7 @@ stands_for!(What => reset::What: RouteProcessor, LineCard, OperatingSystem, Proc
 
 /// How the device is reset.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Resets")]
 pub(super) struct Reset {
     /// How a configuration in this process is reset.
     #[arg(long, value_enum, default_value_t = Way::Restart)]
@@ -176,8 +178,6 @@ Examples:
   junctor test rfc2889 self:conf/bridge-mesh.click --only addresses --addresses 65536 --json
   sudo junctor test rfc2889 kernel-bridge:4 --size 64,1518")]
 pub(super) struct Rfc2889 {
-    #[command(flatten)]
-    search: Search,
     /// Which procedures are done [default: all that the number of ports allows].
     #[arg(long, value_enum, value_name = "PROCEDURE", value_delimiter = ',')]
     only: Vec<OfBridge>,
@@ -193,6 +193,8 @@ pub(super) struct Rfc2889 {
     /// Seconds after which the bridge has forgotten, if there is no such command.
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     ageing: Option<Duration>,
+    #[command(flatten)]
+    search: Search,
 }
 
 impl From<Rfc2889> for rfc2889::Rfc2889 {
@@ -256,13 +258,13 @@ Examples:
   sudo junctor test rfc5180 kernel-router --size 128 --under plain,chain,ipv4-50
   sudo junctor test rfc5180 kernel-router --profile rfc --link 10G --json"))]
 pub(super) struct Rfc5180 {
-    #[command(flatten)]
-    search: Search,
     /// Under which conditions [default: all with --profile rfc, with quick plain, chain and hop-by-hop].
     #[arg(long, value_enum, value_name = "CONDITION", value_delimiter = ',')]
     under: Vec<Condition>,
     #[command(flatten)]
     wanted: Wanted,
+    #[command(flatten)]
+    search: Search,
 }
 
 impl From<Rfc5180> for rfc5180::Rfc5180 {
@@ -294,11 +296,11 @@ Examples:
   junctor test rfc8219 self:conf/ip6-router.click --ipv6 --profile rfc --at 1M --json"
 )]
 pub(super) struct Rfc8219 {
-    #[command(flatten)]
-    search: Search,
     /// Frames a second of each sending port [default: the throughput, which is searched for].
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     at: Option<f64>,
+    #[command(flatten)]
+    search: Search,
 }
 
 impl From<Rfc8219> for rfc8219::Rfc8219 {
@@ -309,6 +311,7 @@ impl From<Rfc8219> for rfc8219::Rfc8219 {
 
 /// How bursts are judged.
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Bursts")]
 pub(super) struct Bursts {
     /// A burst fails if it loses frames so many times in a row: what chance takes is forgiven (RFC 9004 5: binary search
     /// with loss verification, as ETSI GS NFV-TST 009 has it).
@@ -340,13 +343,13 @@ Examples:
   junctor test rfc9004 self:conf/ip-router.click --size 64 --link 10G --loss-verification 3"
 )]
 pub(super) struct Rfc9004 {
-    #[command(flatten)]
-    search: Search,
     /// The throughput in frames a second of each sending port, if it is known: it is not searched for.
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     at: Option<f64>,
     #[command(flatten)]
     bursts: Bursts,
+    #[command(flatten)]
+    search: Search,
 }
 
 impl From<Rfc9004> for rfc9004::Rfc9004 {
@@ -375,11 +378,11 @@ Examples:
   junctor test mlr self:conf/ip-router.click --goal 'ndr exceed=0 final=60 sum=60' --goal 'pdr1 loss=1 width=0.1'
   sudo junctor test mlr passthrough --size 64 --one-way"))]
 pub(super) struct Mlr {
-    #[command(flatten)]
-    search: Search,
     /// What is searched for, instead of ndr and pdr; may be repeated.
     #[arg(long, value_name = "'NAME KEY=VALUE ...'", value_parser = mlr::Named::parse)]
     goal: Vec<mlr::Named>,
+    #[command(flatten)]
+    search: Search,
 }
 
 impl From<Mlr> for mlr::Mlr {
@@ -403,8 +406,6 @@ Examples:
   junctor test soak self:conf/ip-router.click --rate 100k --time 3600
   junctor test soak self:conf/ip-router.click --rate 1M --time 60 --bin 0.1 --json"))]
 pub(super) struct Soak {
-    #[command(flatten)]
-    search: Search,
     /// Frames a second that each sending port offers; k and M may follow the number.
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     rate: f64,
@@ -414,6 +415,8 @@ pub(super) struct Soak {
     /// Width of an interval in seconds [default: 1 for an hour, 0.1 for a minute].
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     bin: Option<Duration>,
+    #[command(flatten)]
+    search: Search,
 }
 
 impl From<Soak> for search::Soak {
