@@ -452,6 +452,106 @@ fn datagram(host: u8, good: bool) -> Vec<u8> {
     [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7, 8, 0][..], &ip, &[0; 26]].concat()
 }
 
+/// A datagram to 10.0.1.1 with this time to live and so many bytes, numbered by its identification.
+fn numbered(n: u16, ttl: u8, len: u16) -> Vec<u8> {
+    let mut ip = [0x45, 0, 0, 0, 0, 0, 0, 0, ttl, 17, 0, 0, 192, 0, 2, 1, 10, 0, 1, 1];
+    ip[2..4].copy_from_slice(&len.to_be_bytes());
+    ip[4..6].copy_from_slice(&n.to_be_bytes());
+    let sum = wire::checksum::internet(&ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7, 8, 0][..], &ip, &vec![0; usize::from(len) - 20]].concat()
+}
+
+/// What a router sends of these frames in one batch, with fusion and without.
+fn both_send(text: &str, frames: &[Vec<u8>]) -> [Vec<(usize, Vec<u8>)>; 2] {
+    [true, false].map(|fused| {
+        let registry = elements::registry();
+        let registry = if fused { registry } else { registry.without_fusions() };
+        let time = TimeSource::Simulated(SIMULATION_EPOCH);
+        let mut router = Accounted::of(&registry, text, 256, 1, time).unwrap_or_else(|why| panic!("{why}"));
+        assert_eq!(router.router().fused().is_empty(), !fused);
+        frames.iter().for_each(|frame| assert!(router.inject(0, frame)));
+        router.run(Duration::from_millis(1));
+        router.collect()
+    })
+}
+
+/// Where one packet leaves by an output, none behind it overtakes it by the branch there: not in its step, nor in the next one.
+#[test]
+fn nobody_overtakes_an_exception() {
+    let text = format!(
+        "FromDevice(m0) -> Strip(14) -> CheckIPHeader -> rt :: StaticIPLookup(10.0.1.0/24 0);
+         rt[0] -> DecIPTTL -> IPFragmenter(300, HONOR_DF false) -> {ENCAP} -> Queue(1000) -> ToDevice(m1);"
+    );
+    for long in [0, 5, 63, 64, 130] {
+        let frames: Vec<_> = (0..200).map(|n| numbered(n, 64, if n == long { 400 } else { 60 })).collect();
+        let [with, without] = both_send(&text, &frames);
+        assert_eq!(without.len(), 201);
+        assert!(with == without, "packet {long} is overtaken, or overtakes");
+    }
+}
+
+/// What looks at headers behind an element that changes them sees the change.
+#[test]
+fn questions_behind_a_change_see_it() {
+    let frames: Vec<_> = (0..64).map(|n| numbered(n, (n % 8) as u8, 60)).collect();
+    let route = "rt :: StaticIPLookup(10.0.1.0/24 0) ->";
+    for (start, end) in [("", "Null"), ("", "DecIPTTL"), (route, ENCAP), (route, "DecIPTTL")] {
+        let text = format!(
+            "FromDevice(m0) -> Strip(14) -> CheckIPHeader -> {start} DecIPTTL -> IPFilter(deny ttl < 3, allow all)
+               -> {end} -> Queue(1000) -> ToDevice(m1);"
+        );
+        let [with, without] = both_send(&text, &frames);
+        assert_eq!(without.len(), 32, "those of 4 to 7");
+        assert!(with == without);
+    }
+}
+
+/// Packets of a batch may have their headers at different places, and bytes behind their datagrams.
+#[test]
+fn marks_are_those_of_each_packet() {
+    let mut frames: Vec<_> = (0..120u8).map(|i| datagram(i, true)).collect();
+    frames.iter_mut().step_by(3).for_each(|frame| frame.extend([7; 9]));
+    let mark = "c :: Classifier(33/00%03, 33/01%03, 33/02%03, -); q :: Queue(1000);
+        c[0] -> Strip(14) -> MarkIPHeader -> q; c[1] -> MarkIPHeader(14) -> q; c[2] -> q; c[3] -> Strip(14) -> CheckIPHeader -> q;";
+    for chain in [
+        "DecIPTTL -> IPFilter(allow ttl 63, deny all) -> Counter",
+        "IPFilter(allow src 192.0.2.1, deny all) -> n :: Counter -> DecIPTTL -> Null",
+        "DecIPTTL -> IPFragmenter(300) -> EtherEncap(0x0800, 2:0:0:0:0:9, 2:0:0:0:0:8)",
+        "IPFilter(allow all) -> DecIPTTL -> EtherEncap(0x0800, 2:0:0:0:0:9, 2:0:0:0:0:8)",
+        "rt :: StaticIPLookup(10.0.1.0/24 0, 0.0.0.0/0 0) -> DecIPTTL -> EtherEncap(0x0800, 2:0:0:0:0:9, 2:0:0:0:0:8)",
+    ] {
+        let text = format!(
+            "FromDevice(m0) -> {mark} q -> Unqueue(BURST 256) -> {chain} -> Queue(1000) -> ToDevice(m1);"
+        );
+        let [with, without] = both_send(&text, &frames);
+        assert!(!without.is_empty(), "{chain}");
+        assert!(with == without, "{chain}");
+    }
+}
+
+/// A header that is not the marked one is none, even if it looks like one: the outer one of a tunnel.
+#[test]
+fn only_marked_headers_count() {
+    let frames = (0..60).map(|n| {
+        let (mut frame, inner) = (numbered(n, 64, 80), numbered(n, 9, 60));
+        frame[34..].copy_from_slice(&inner[14..]);
+        frame
+    });
+    let frames: Vec<_> = frames.collect();
+    for chain in
+        ["IPFilter(allow all) -> DecIPTTL -> Null", "rt :: StaticIPLookup(10.0.1.0/24 0) -> DecIPTTL"]
+    {
+        let text = format!(
+            "FromDevice(m0) -> c :: Classifier(19/00%01, -); q :: Queue(1000); q -> Unqueue(BURST 256) -> {chain} -> Queue(1000) -> ToDevice(m1);
+             c[0] -> Strip(14) -> CheckIPHeader -> q; c[1] -> Strip(14) -> GetIPAddress(16) -> MarkIPHeader(20) -> q;"
+        );
+        let [with, without] = both_send(&text, &frames);
+        assert_eq!(without.len(), 60);
+        assert!(with == without, "{chain}");
+    }
+}
+
 /// What is not ordinary takes its own way, and the packets around it stay together: one batch for each way, or two where it is
 /// so frequent that others go with it.
 #[test]
