@@ -53,66 +53,25 @@
 //!
 //! See also: ARPQuerier
 
-use std::sync::Arc;
-
-use element::args::Args;
-use element::stats::Stat;
-use element::{Class, Cx, Element, Provided, Rest, Sharing, swap};
+use element::{Class, InitCx, Sharing};
 use tables::neighbour::Config;
 
-use super::neighbours::{self, OverTable, Table};
+use super::neighbours::{self, Listed, NeighbourTable, Table};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("ARPTable", "0/0", || Box::new(ArpTable::default()))
+pub const CLASS: Class = Class::new("ARPTable", "0/0", || Box::new(NeighbourTable::<u32>::default()))
     .sharing(Sharing::Shared)
-    .handlers(&neighbours::of_table::<u32, ArpTable>())
+    .handlers(&neighbours::of_table::<u32, NeighbourTable<u32>>())
     .file(file!());
 
-struct ArpTable {
-    table: Arc<Table>,
-    first: bool,
-}
+impl Listed for u32 {
+    const QUERIES: u32 = 0;
 
-impl Default for ArpTable {
-    fn default() -> Self {
-        ArpTable { table: Table::new(Config::default()), first: true }
-    }
-}
-
-impl OverTable<u32> for ArpTable {
-    fn table(&self) -> &Table<u32> {
-        &self.table
-    }
-}
-
-impl Element for ArpTable {
-    fn configure(&mut self, args: &mut Args<'_>) {
-        self.table = Table::new(neighbours::config(args, Config::default(), 0));
+    fn config() -> Config {
+        Config::default()
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(ArpTable { table: self.table.clone(), first: false }))
-    }
-
-    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
-        self.table.read_apart(cx.now(), name)
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        Some(self.table.clone())
-    }
-
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        swap::same::<ArpTable>(old).map(|old| self.table.take(&old.table)).is_some()
-    }
-
-    fn held(&self) -> usize {
-        if self.first { self.table.neighbours.lock().waiting() } else { 0 }
-    }
-
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        self.table.stats(put);
-    }
+    fn prepare(_: &mut InitCx<'_>, _: &Table) {}
 }
 
 #[cfg(test)]

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use element::args::Args;
 use element::clock::Nanos;
 use element::stats::{self, Stat};
-use element::{Cx, Element, Handler, HandlerError, LockUse, Reason, Rest, When, declare, handlers};
+use element::{
+    Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rest, When, declare, handlers,
+    swap,
+};
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, How};
 use tables::neighbour::{self, Admission, Config, Discipline, Fed, Loss, Neighbours, Retries, Share, State};
@@ -199,6 +202,73 @@ impl<A: Address> Table<A> {
         };
         let table = self.clone();
         Some(Box::new(move || Ok(table.text(now, states))))
+    }
+}
+
+/// An element that is a table.
+pub(crate) struct NeighbourTable<A: Listed> {
+    table: Arc<Table<A>>,
+    first: bool,
+}
+
+/// What tables of the address families differ in.
+pub(crate) trait Listed: Address {
+    /// Queries for a neighbour before it is given up, where the configuration does not say.
+    const QUERIES: u32;
+
+    /// Limits and times, where the configuration does not say.
+    fn config() -> Config;
+
+    /// Prepares a table when it is opened.
+    fn prepare(cx: &mut InitCx<'_>, table: &Table<Self>);
+}
+
+impl<A: Listed> Default for NeighbourTable<A> {
+    fn default() -> Self {
+        NeighbourTable { table: Table::new(A::config()), first: true }
+    }
+}
+
+impl<A: Listed> OverTable<A> for NeighbourTable<A> {
+    fn table(&self) -> &Table<A> {
+        &self.table
+    }
+}
+
+impl<A: Listed> Element for NeighbourTable<A> {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.table = Table::new(config(args, A::config(), A::QUERIES));
+    }
+
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(NeighbourTable { table: self.table.clone(), first: false }))
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        if self.first {
+            A::prepare(cx, &self.table);
+        }
+        Ok(())
+    }
+
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        self.table.read_apart(cx.now(), name)
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.table.clone())
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        swap::same::<Self>(old).map(|old| self.table.take(&old.table)).is_some()
+    }
+
+    fn held(&self) -> usize {
+        if self.first { self.table.neighbours.lock().waiting() } else { 0 }
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        self.table.stats(put);
     }
 }
 

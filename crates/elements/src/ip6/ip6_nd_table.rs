@@ -49,72 +49,27 @@
 //!
 //! See also: IP6NDSolicitor, IP6NDAdvertiser, ARPTable; RFC 4861 (7.3), RFC 6583
 
-use std::sync::Arc;
-
-use element::args::Args;
-use element::stats::Stat;
-use element::{Class, Cx, Element, InitCx, Provided, Rest, Sharing, swap};
+use element::{Class, InitCx, Sharing};
+use tables::neighbour::Config;
 
 use super::ip6_nd::{default_config, vary_reachable_time};
-use crate::ethernet::neighbours::{self, OverTable, Table};
+use crate::ethernet::neighbours::{self, Listed, NeighbourTable, Table};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("IP6NDTable", "0/0", || Box::new(NdTable::default()))
+pub const CLASS: Class = Class::new("IP6NDTable", "0/0", || Box::new(NeighbourTable::<u128>::default()))
     .sharing(Sharing::Shared)
-    .handlers(&neighbours::of_table::<u128, NdTable>())
+    .handlers(&neighbours::of_table::<u128, NeighbourTable<u128>>())
     .file(file!());
 
-struct NdTable {
-    table: Arc<Table<u128>>,
-    first: bool,
-}
+impl Listed for u128 {
+    const QUERIES: u32 = 3;
 
-impl Default for NdTable {
-    fn default() -> Self {
-        NdTable { table: Table::new(default_config()), first: true }
-    }
-}
-
-impl OverTable<u128> for NdTable {
-    fn table(&self) -> &Table<u128> {
-        &self.table
-    }
-}
-
-impl Element for NdTable {
-    fn configure(&mut self, args: &mut Args<'_>) {
-        self.table = Table::new(neighbours::config(args, default_config(), 3));
+    fn config() -> Config {
+        default_config()
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(NdTable { table: self.table.clone(), first: false }))
-    }
-
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        if self.first {
-            vary_reachable_time(cx, &self.table);
-        }
-        Ok(())
-    }
-
-    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
-        self.table.read_apart(cx.now(), name)
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        Some(self.table.clone())
-    }
-
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        swap::same::<NdTable>(old).map(|old| self.table.take(&old.table)).is_some()
-    }
-
-    fn held(&self) -> usize {
-        if self.first { self.table.neighbours.lock().waiting() } else { 0 }
-    }
-
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        self.table.stats(put);
+    fn prepare(cx: &mut InitCx<'_>, table: &Table<u128>) {
+        vary_reachable_time(cx, table);
     }
 }
 

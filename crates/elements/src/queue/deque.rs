@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the queues have in common that one worker may use at a time.
+//! Queues that one worker may use at a time. They differ in who gets in, and who makes room: see [`Discipline`].
 
+use std::any::Any;
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use element::args::Args;
 use element::stats::{self, Stat};
 use element::swap::Count;
-use element::{Cx, Handler, Provided, Reason, handlers};
+use element::{Cx, Element, Handler, Provided, Reason, handlers, swap};
 use packet::{Batch, Packet};
 
 use super::queue::{DEFAULT_CAPACITY, capacity_argument, capacity_value};
@@ -26,10 +28,65 @@ pub(super) const HANDLERS: &[Handler] = handlers! { Deque:
     };
 };
 
-pub(super) struct Deque {
-    pub(super) packets: VecDeque<Packet>,
-    pub(super) capacity: usize,
-    pub(super) drops: Count,
+/// Who gets in, and who makes room.
+pub(super) trait Discipline: Default + Send + 'static {
+    /// Takes a packet that came by input `port`, or not; returns the one that has no room.
+    fn enter(packets: &mut VecDeque<Packet>, is_full: bool, port: usize, packet: Packet) -> Option<Packet>;
+}
+
+/// The element.
+#[derive(Default)]
+pub(super) struct DequeQueue<D> {
+    deque: Deque,
+    discipline: PhantomData<D>,
+}
+
+impl<D: Discipline> Element for DequeQueue<D> {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.deque.configure(args);
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
+        let mut lost = None;
+        for packet in batch.drain(..) {
+            let is_full = self.deque.is_full();
+            if let Some(packet) = D::enter(&mut self.deque.packets, is_full, port, packet) {
+                lost.get_or_insert_with(Batch::new).push(packet);
+            }
+        }
+        self.deque.changed();
+        self.deque.overflow(cx, lost);
+    }
+
+    fn pull(&mut self, _: &mut Cx<'_>, _: usize, max: usize) -> Batch {
+        self.deque.pull(max)
+    }
+
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        swap::same::<Self>(old).map(|old| self.deque.take(&mut old.deque)).is_some()
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.deque.store.clone())
+    }
+
+    fn held(&self) -> usize {
+        self.deque.packets.len()
+    }
+
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        self.deque.stats(put);
+    }
+
+    fn part(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.deque)
+    }
+}
+
+struct Deque {
+    packets: VecDeque<Packet>,
+    capacity: usize,
+    drops: Count,
     highwater: usize,
     store: Arc<Store>,
 }
@@ -46,23 +103,23 @@ impl Deque {
         Deque { packets: VecDeque::new(), capacity, drops: Count::default(), highwater: 0, store }
     }
 
-    pub(super) fn configure(&mut self, args: &mut Args<'_>) {
+    fn configure(&mut self, args: &mut Args<'_>) {
         *self = Deque::new(capacity_argument(args));
         self.packets.reserve(self.capacity.min(1 << 12));
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.packets.len() >= self.capacity
     }
 
     /// Notes its length after a change.
-    pub(super) fn changed(&mut self) {
+    fn changed(&mut self) {
         let len = self.packets.len();
         self.highwater = self.highwater.max(len);
         self.store.set(len, self.capacity);
     }
 
-    pub(super) fn pull(&mut self, max: usize) -> Batch {
+    fn pull(&mut self, max: usize) -> Batch {
         let n = max.min(self.packets.len());
         let batch = self.packets.drain(..n).collect();
         self.changed();
@@ -70,7 +127,7 @@ impl Deque {
     }
 
     /// Sends packets without room to output 1, or drops them.
-    pub(super) fn overflow(&mut self, cx: &mut Cx<'_>, packets: Option<Batch>) {
+    fn overflow(&mut self, cx: &mut Cx<'_>, packets: Option<Batch>) {
         if let Some(packets) = packets {
             if self.drops == 0 {
                 cx.print_once(&format!("{}: overflow", cx.declaration()));
@@ -81,7 +138,7 @@ impl Deque {
         }
     }
 
-    pub(super) fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         put(&stats::QUEUE_LENGTH, self.packets.len() as u64);
         put(&stats::QUEUE_CAPACITY, self.capacity as u64);
         put(&stats::QUEUE_HIGHWATER, self.highwater as u64);
@@ -102,14 +159,10 @@ impl Deque {
     }
 
     /// Takes what another one held, behind what is here. Packets beyond the capacity stay until they are taken.
-    pub(super) fn take(&mut self, old: &mut Deque) {
+    fn take(&mut self, old: &mut Deque) {
         self.packets.append(&mut old.packets);
         self.drops.take(&mut old.drops);
         self.highwater = self.highwater.max(std::mem::take(&mut old.highwater));
         self.changed();
-    }
-
-    pub(super) fn provide(&self) -> Option<Provided> {
-        Some(self.store.clone())
     }
 }

@@ -26,64 +26,30 @@
 //!
 //! See also: Queue, MixedQueue
 
-use std::any::Any;
+use std::collections::VecDeque;
 
-use element::args::Args;
-use element::stats::Stat;
-use element::{Class, Cx, Element, Provided, swap};
-use packet::Batch;
+use element::Class;
+use packet::Packet;
 
-use super::deque::{Deque, HANDLERS};
+use super::deque::{DequeQueue, Discipline, HANDLERS};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("FrontDropQueue", "1/1-2", || Box::new(FrontDropQueue::default()))
-    .processing("h/lh")
-    .serial("packets leave in the order they came, and the oldest make room")
-    .handlers(HANDLERS)
-    .file(file!());
+pub const CLASS: Class =
+    Class::new("FrontDropQueue", "1/1-2", || Box::new(DequeQueue::<FrontDrop>::default()))
+        .processing("h/lh")
+        .serial("packets leave in the order they came, and the oldest make room")
+        .handlers(HANDLERS)
+        .file(file!());
 
+/// The oldest packet makes room.
 #[derive(Default)]
-struct FrontDropQueue(Deque);
+struct FrontDrop;
 
-impl Element for FrontDropQueue {
-    fn configure(&mut self, args: &mut Args<'_>) {
-        self.0.configure(args);
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let mut old = None;
-        for packet in batch.drain(..) {
-            if self.0.is_full() {
-                old.get_or_insert_with(Batch::new).extend(self.0.packets.pop_front());
-            }
-            self.0.packets.push_back(packet);
-        }
-        self.0.changed();
-        self.0.overflow(cx, old);
-    }
-
-    fn pull(&mut self, _: &mut Cx<'_>, _: usize, max: usize) -> Batch {
-        self.0.pull(max)
-    }
-
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        swap::same::<FrontDropQueue>(old).map(|old| self.0.take(&mut old.0)).is_some()
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        self.0.provide()
-    }
-
-    fn held(&self) -> usize {
-        self.0.packets.len()
-    }
-
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        self.0.stats(put);
-    }
-
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.0)
+impl Discipline for FrontDrop {
+    fn enter(packets: &mut VecDeque<Packet>, is_full: bool, _: usize, packet: Packet) -> Option<Packet> {
+        let oldest = if is_full { packets.pop_front() } else { None };
+        packets.push_back(packet);
+        oldest
     }
 }
 

@@ -27,70 +27,36 @@
 //!
 //! See also: Queue, FrontDropQueue
 
-use std::any::Any;
+use std::collections::VecDeque;
 
-use element::args::Args;
-use element::stats::Stat;
-use element::{Class, Cx, Element, Provided, swap};
-use packet::Batch;
+use element::Class;
+use packet::Packet;
 
-use super::deque::{Deque, HANDLERS};
+use super::deque::{DequeQueue, Discipline, HANDLERS};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("MixedQueue", "2/1-2", || Box::new(MixedQueue::default()))
+pub const CLASS: Class = Class::new("MixedQueue", "2/1-2", || Box::new(DequeQueue::<Mixed>::default()))
     .processing("h/lh")
     .serial("packets leave by one order of first and last come")
     .handlers(HANDLERS)
     .file(file!());
 
+/// What comes by input 0 goes behind the others, if there is room; anything else before them, and the last one makes room.
 #[derive(Default)]
-struct MixedQueue(Deque);
+struct Mixed;
 
-impl Element for MixedQueue {
-    fn configure(&mut self, args: &mut Args<'_>) {
-        self.0.configure(args);
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
-        let mut lost = None;
-        for packet in batch.drain(..) {
-            match (port, self.0.is_full()) {
-                (0, false) => self.0.packets.push_back(packet),
-                (0, true) => lost.get_or_insert_with(Batch::new).push(packet),
-                (_, full) => {
-                    if full {
-                        lost.get_or_insert_with(Batch::new).extend(self.0.packets.pop_back());
-                    }
-                    self.0.packets.push_front(packet);
-                }
+impl Discipline for Mixed {
+    fn enter(packets: &mut VecDeque<Packet>, is_full: bool, port: usize, packet: Packet) -> Option<Packet> {
+        if port == 0 {
+            if is_full {
+                return Some(packet);
             }
+            packets.push_back(packet);
+            return None;
         }
-        self.0.changed();
-        self.0.overflow(cx, lost);
-    }
-
-    fn pull(&mut self, _: &mut Cx<'_>, _: usize, max: usize) -> Batch {
-        self.0.pull(max)
-    }
-
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        swap::same::<MixedQueue>(old).map(|old| self.0.take(&mut old.0)).is_some()
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        self.0.provide()
-    }
-
-    fn held(&self) -> usize {
-        self.0.packets.len()
-    }
-
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        self.0.stats(put);
-    }
-
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.0)
+        let last = if is_full { packets.pop_back() } else { None };
+        packets.push_front(packet);
+        last
     }
 }
 
