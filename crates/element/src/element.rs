@@ -74,6 +74,8 @@ pub struct Class {
     pub forwards: bool,
     /// What the first argument of its elements names, if only one element may have it.
     pub sole: Option<&'static str>,
+    /// Its elements open a device, or one end of a channel, which DEVNAME or else their first argument names.
+    pub device: bool,
     /// Finds the secrets in an argument, which handlers, recordings and messages do not show.
     pub secrets: Option<Find>,
     /// Makes an unconfigured instance.
@@ -99,6 +101,7 @@ impl Class {
             consumes: false,
             forwards: false,
             sole: None,
+            device: false,
             secrets: None,
             make,
             file: "",
@@ -161,6 +164,12 @@ impl Class {
     /// do not show them.
     pub const fn secrets(mut self, find: fn(&str) -> Vec<std::ops::Range<usize>>) -> Class {
         self.secrets = Some(find);
+        self
+    }
+
+    /// See [`Class::device`].
+    pub const fn device(mut self) -> Class {
+        self.device = true;
         self
     }
 

@@ -5,7 +5,6 @@
 //! The timer lives in the router. A user who is cut off by the new configuration cannot confirm it, and is let in again.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -15,6 +14,8 @@ use crate::keeper::{APPLY, CONFIRM, ROLLBACK};
 use crate::{exit, outcome};
 use client::{Client, Failure, lost};
 use conf::Form;
+use engine::Registry;
+use reconfigure::diff::{Action, Connection, Outline, diff};
 
 /// Give a running router another configuration, without losing packets, tables or counters.
 ///
@@ -47,17 +48,17 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let (status, diff, said) = match execute(args) {
-        Ok((diff, said)) => (exit::SUCCESS, diff.map(Box::new), Ok(said)),
+    let (status, changes, said) = match execute(args) {
+        Ok((changes, said)) => (exit::SUCCESS, changes.map(Box::new), Ok(said)),
         Err(Trouble::Configuration) => return exit::USAGE,
         Err(Trouble::Usage(why)) => return outcome::usage(why),
-        Err(Trouble::Router(diff, failure)) => {
+        Err(Trouble::Router(changes, failure)) => {
             let (why, status) = (failure.to_string(), ctl::status(&failure));
-            (status, diff, Err(why))
+            (status, changes, Err(why))
         }
     };
     if args.json {
-        let mut object = diff.map_or_else(|| json!({}), |d| d.to_json());
+        let mut object = changes.map_or_else(|| json!({}), |d| d.to_json());
         match said {
             Ok(said) => object["message"] = json!(said),
             Err(why) => object["error"] = json!({ "message": why }),
@@ -80,7 +81,7 @@ enum Trouble {
     Configuration,
     Usage(String),
     /// The router refused, or there is none.
-    Router(Option<Box<Diff>>, Failure),
+    Router(Option<Box<Changes>>, Failure),
 }
 
 impl From<Failure> for Trouble {
@@ -89,7 +90,7 @@ impl From<Failure> for Trouble {
     }
 }
 
-fn execute(args: &Args) -> Result<(Option<Diff>, String), Trouble> {
+fn execute(args: &Args) -> Result<(Option<Changes>, String), Trouble> {
     let command = match args.source.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["confirm"] => Some((CONFIRM, true)),
         ["rollback"] => Some((ROLLBACK, true)),
@@ -116,10 +117,14 @@ fn execute(args: &Args) -> Result<(Option<Diff>, String), Trouble> {
     let mut client = connect()?;
     let flat = client.read("flatconfig")?;
     // The router shows no secrets, so nor does the comparison.
-    let shown = engine::without_secrets(&new, &conf::registry(false));
-    let diff = Diff::between(&conf::present(&flat), &shown);
+    let registry = conf::registry(false);
+    let shown = engine::without_secrets(&new, &registry);
+    let changes = Changes::between(&conf::present(&flat), &shown, &registry);
     if !args.json {
-        out!("{diff}");
+        out!("{changes}");
+        if args.dry_run {
+            outln!("{}", changes.successions());
+        }
         if matches!(shown, Cow::Owned(_)) {
             outln!("  secrets ({}) are not compared", engine::HIDDEN);
         }
@@ -130,8 +135,8 @@ fn execute(args: &Args) -> Result<(Option<Diff>, String), Trouble> {
         None => String::new(),
     };
     match client.write(APPLY, &format!("{options}\n{}", new.to_click())) {
-        Ok(said) => Ok((Some(diff), said)),
-        Err(why) => Err(Trouble::Router(Some(Box::new(diff)), why)),
+        Ok(said) => Ok((Some(changes), said)),
+        Err(why) => Err(Trouble::Router(Some(Box::new(changes)), why)),
     }
 }
 
@@ -155,9 +160,10 @@ fn load(args: &Args) -> Result<lang::Graph, Trouble> {
     }
 }
 
-/// What one configuration has and another has not.
+/// What a hot swap from one configuration to another does, with elements as they are declared.
 #[derive(Debug, Default)]
-struct Diff {
+struct Changes {
+    actions: Vec<Value>,
     added: Vec<String>,
     removed: Vec<String>,
     /// Before and after.
@@ -166,31 +172,67 @@ struct Diff {
     disconnected: Vec<String>,
     devices_opened: Vec<String>,
     devices_closed: Vec<String>,
+    /// Elements that go on with their counters and what they hold.
+    carried: usize,
+    /// Elements that begin anew under an old name, with their classes before and after.
+    replaced: Vec<String>,
 }
 
-/// Classes whose first argument names a device.
-const DEVICES: [&str; 8] =
-    ["FromDevice", "PollDevice", "ToDevice", "KernelTap", "KernelTun", "MemoryPort", "FromHost", "ToHost"];
-
-impl Diff {
-    fn between(old: &lang::Graph, new: &lang::Graph) -> Diff {
-        let mut diff = Diff::default();
-        let (before, after) = (declarations(old), declarations(new));
-        for (name, text) in &after {
-            match before.get(name) {
-                None => diff.added.push(text.clone()),
-                Some(was) if was != text => diff.changed.push((was.clone(), text.clone())),
-                Some(_) => {}
-            }
+impl Changes {
+    fn between(old: &lang::Graph, new: &lang::Graph, registry: &Registry) -> Changes {
+        let mut changes = Changes::default();
+        let (before, after) = (outline(old, registry), outline(new, registry));
+        for action in diff(&before, &after) {
+            changes.add(old, new, &action);
         }
-        let gone = before.iter().filter(|(name, _)| !after.contains_key(*name));
-        diff.removed = gone.map(|(_, text)| text.clone()).collect();
-        let only = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.difference(b).cloned().collect::<Vec<_>>();
-        let (before, after) = (connections(old), connections(new));
-        (diff.connected, diff.disconnected) = (only(&after, &before), only(&before, &after));
-        let (before, after) = (devices(old), devices(new));
-        (diff.devices_opened, diff.devices_closed) = (only(&after, &before), only(&before, &after));
-        diff
+        [&mut changes.added, &mut changes.removed].into_iter().for_each(|list| list.sort_unstable());
+        changes.changed.sort_unstable();
+        changes
+    }
+
+    fn add(&mut self, old: &lang::Graph, new: &lang::Graph, action: &Action<'_>) {
+        let (was, is) = (|n: usize| declaration(&old.elements[n]), |n: usize| declaration(&new.elements[n]));
+        let name = |n: usize| new.elements[n].name.as_str();
+        self.actions.push(match action {
+            Action::OpenDevice(device) => {
+                self.devices_opened.push(device.clone());
+                json!({ "action": "open-device", "device": device })
+            }
+            Action::CloseDevice(device) => {
+                self.devices_closed.push(device.clone());
+                json!({ "action": "close-device", "device": device })
+            }
+            Action::HandOverDevice(device) => json!({ "action": "hand-over-device", "device": device }),
+            Action::Create { new } => {
+                self.added.push(is(*new));
+                json!({ "action": "create", "element": name(*new) })
+            }
+            Action::Remove { old: number } => {
+                self.removed.push(was(*number));
+                json!({ "action": "remove", "element": old.elements[*number].name.as_str() })
+            }
+            Action::Replace { old: number, new } => {
+                self.changed.push((was(*number), is(*new)));
+                self.replaced.push(name(*new).to_owned());
+                json!({ "action": "replace", "element": name(*new) })
+            }
+            Action::Carry { old: number, new } => {
+                self.carried += 1;
+                let texts = (was(*number), is(*new));
+                if texts.0 != texts.1 {
+                    self.changed.push(texts);
+                }
+                json!({ "action": "carry", "element": name(*new) })
+            }
+            Action::Connect(connection) => {
+                self.connected.push(connection_text(connection));
+                json!({ "action": "connect", "connection": connection_text(connection) })
+            }
+            Action::Disconnect(connection) => {
+                self.disconnected.push(connection_text(connection));
+                json!({ "action": "disconnect", "connection": connection_text(connection) })
+            }
+        });
     }
 
     fn to_json(&self) -> Value {
@@ -200,6 +242,7 @@ impl Diff {
             "elements": { "added": self.added, "removed": self.removed, "changed": changed },
             "connections": { "added": self.connected, "removed": self.disconnected },
             "devices": { "opened": self.devices_opened, "closed": self.devices_closed },
+            "actions": self.actions,
         })
     }
 
@@ -207,9 +250,19 @@ impl Diff {
         let lists = [&self.added, &self.removed, &self.connected, &self.disconnected];
         self.changed.is_empty() && lists.iter().all(|l| l.is_empty())
     }
+
+    /// What becomes of elements that have the same name before and after.
+    fn successions(&self) -> String {
+        let elements = if self.carried == 1 { "element goes" } else { "elements go" };
+        let mut text = format!("  {} {elements} on with counters and state", self.carried);
+        if !self.replaced.is_empty() {
+            text += &format!("; begun anew, for the class is another one: {}", self.replaced.join(", "));
+        }
+        text
+    }
 }
 
-impl std::fmt::Display for Diff {
+impl std::fmt::Display for Changes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.is_empty() {
             return writeln!(f, "  no difference");
@@ -230,27 +283,36 @@ impl std::fmt::Display for Diff {
     }
 }
 
-/// Elements as they are declared, by name.
-fn declarations(graph: &lang::Graph) -> BTreeMap<String, String> {
-    let text = |e: &lang::Element| match e.config.trim() {
-        "" => format!("{} :: {}", e.name, e.class),
-        config => format!("{} :: {}({config})", e.name, e.class),
-    };
-    graph.elements.iter().map(|e| (e.name.to_string(), text(e))).collect()
+/// An element as it is declared.
+fn declaration(element: &lang::Element) -> String {
+    match element.config.trim() {
+        "" => format!("{} :: {}", element.name, element.class),
+        config => format!("{} :: {}({config})", element.name, element.class),
+    }
 }
 
-fn connections(graph: &lang::Graph) -> BTreeSet<String> {
+fn connection_text([(from, output), (to, input)]: &Connection<'_>) -> String {
+    format!("{from} [{output}] -> [{input}] {to}")
+}
+
+/// What a hot swap looks at.
+fn outline<'a>(graph: &'a lang::Graph, registry: &Registry) -> Outline<'a> {
     let name = |e: usize| graph.elements.get(e).map_or("?", |e| e.name.as_str());
-    let text = |c: &lang::Connection| {
-        format!("{} [{}] -> [{}] {}", name(c.from.element), c.from.port, c.to.port, name(c.to.element))
-    };
-    graph.connections.iter().map(text).collect()
+    let end = |port: &lang::PortRef| (name(port.element), port.port);
+    Outline {
+        elements: graph.elements.iter().map(|e| (e.name.as_str(), e.class.as_str())).collect(),
+        connections: graph.connections.iter().map(|c| [end(&c.from), end(&c.to)]).collect(),
+        devices: graph.elements.iter().filter_map(|e| device(e, registry)).collect(),
+    }
 }
 
-fn devices(graph: &lang::Graph) -> BTreeSet<String> {
-    let of = graph.elements.iter().filter(|e| DEVICES.contains(&e.class.as_str()));
-    let first = |e: &lang::Element| lang::config::split_args(&e.config).into_iter().next().map(|a| a.text);
-    of.filter_map(first).collect()
+/// The device that an element opens.
+fn device(element: &lang::Element, registry: &Registry) -> Option<String> {
+    registry.get(&element.class).filter(|class| class.device)?;
+    let args: Vec<String> =
+        lang::config::split_args(&element.config).into_iter().map(|arg| arg.text).collect();
+    let named = args.iter().find_map(|arg| arg.strip_prefix("DEVNAME ").map(str::trim));
+    named.map(str::to_owned).or_else(|| args.first().cloned())
 }
 
 #[cfg(test)]
@@ -261,19 +323,54 @@ mod tests {
         lang::load_str("test", text, &elements::options()).graph.expect("a configuration")
     }
 
+    fn between(old: &lang::Graph, new: &lang::Graph) -> Changes {
+        Changes::between(old, new, &conf::registry(false))
+    }
+
     #[test]
     fn the_diff_names_what_changes() {
         let old = graph("FromDevice(eth0) -> c :: Counter -> q :: Queue(10) -> Discard;");
         let new = graph("FromDevice(eth1) -> q :: Queue(20) -> d :: Discard;");
-        let diff = Diff::between(&old, &new);
+        let changes = between(&old, &new);
         assert_eq!(
-            diff.to_string(),
+            changes.to_string(),
             "- device eth0\n+ device eth1\n- Discard@4 :: Discard\n- c :: Counter\n+ d :: Discard\n\
              - FromDevice@1 :: FromDevice(eth0)\n+ FromDevice@1 :: FromDevice(eth1)\n- q :: Queue(10)\n+ q :: Queue(20)\n\
              - FromDevice@1 [0] -> [0] c\n- c [0] -> [0] q\n- q [0] -> [0] Discard@4\n+ FromDevice@1 [0] -> [0] q\n\
              + q [0] -> [0] d\n"
         );
-        assert_eq!(diff.to_json()["devices"]["opened"], json!(["eth1"]));
-        assert_eq!(Diff::between(&old, &graph(&old.to_click())).to_string(), "  no difference\n");
+        assert_eq!(changes.to_json()["devices"]["opened"], json!(["eth1"]));
+        assert_eq!(between(&old, &graph(&old.to_click())).to_string(), "  no difference\n");
+    }
+
+    #[test]
+    fn actions_say_what_goes_on_and_what_begins_anew() {
+        let old = graph(
+            "FromDevice(eth0) -> c :: Counter -> q :: Queue(10) -> Discard; KernelTap(10.0.0.1/24, DEVNAME tap7) -> Discard;",
+        );
+        let new = graph(
+            "FromDevice(eth0) -> c :: Queue -> q :: Unqueue -> d :: Discard; FromPlane(ch1) -> Discard;",
+        );
+        let changes = between(&old, &new);
+        assert_eq!(
+            changes.successions(),
+            "  1 element goes on with counters and state; begun anew, for the class is another one: c, q"
+        );
+        assert_eq!(
+            (&changes.devices_opened[..], &changes.devices_closed[..]),
+            (&["ch1".to_owned()][..], &["tap7".to_owned()][..])
+        );
+        let json = changes.to_json();
+        let of = |what: &str| -> Vec<&Value> {
+            let actions = json["actions"].as_array().expect("a list");
+            actions.iter().filter(|action| action["action"] == what).collect()
+        };
+        assert_eq!(of("hand-over-device"), [&json!({ "action": "hand-over-device", "device": "eth0" })]);
+        assert_eq!(of("carry"), [&json!({ "action": "carry", "element": "FromDevice@1" })]);
+        assert_eq!(of("replace").len(), 2);
+        assert_eq!(
+            between(&old, &old).successions(),
+            format!("  {} elements go on with counters and state", old.elements.len())
+        );
     }
 }

@@ -211,6 +211,36 @@ fn a_script_swaps_on_simulated_time() {
     }
 }
 
+/// What the dry run says of elements is what the swap does: who goes on keeps counting, who is replaced begins anew.
+#[test]
+fn the_actions_of_a_dry_run_are_those_of_the_swap() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = "src :: InfiniteSource(x, 5) -> c :: Counter -> d :: Counter -> e :: Discard; Idle -> gone :: Discard;";
+    let second = "src :: InfiniteSource(x, 5, ACTIVE false) -> c :: Counter -> d :: AverageCounter -> f :: Counter -> e :: Discard;";
+    let router = Running::start(dir.path(), &["-e", first]);
+    wait_for("five packets", || router.read("d.count") == "5");
+    let apply = |args: &[&str]| -> serde_json::Value {
+        let (said, why, status) = router.ask("apply", args);
+        assert_eq!(status, 0, "{said}{why}");
+        serde_json::from_str(&said).unwrap()
+    };
+    let before = apply(&["--dry-run", "--json", "-e", second]);
+    let actions = before["actions"].as_array().unwrap();
+    let of = |what: &str| -> Vec<&str> {
+        let of = actions.iter().filter(|action| action["action"] == what);
+        of.map(|action| action["element"].as_str().unwrap()).collect()
+    };
+    assert_eq!((of("replace"), of("create"), of("carry")), (vec!["d"], vec!["f"], vec!["src", "c", "e"]));
+    assert!(of("remove").contains(&"gone"));
+    assert_eq!(router.read("c.count"), "5");
+    let done = apply(&["--json", "-e", second]);
+    assert_eq!(done["actions"], before["actions"]);
+    assert_eq!(["c.count", "d.count", "e.count"].map(|name| router.read(name)), ["5", "0", "5"]);
+    let said = done["message"].as_str().unwrap();
+    let counted = format!("{} added, {} removed", of("create").len() + 1, of("remove").len() + 1);
+    assert!(said.contains(&counted), "{said}");
+}
+
 #[test]
 fn apply_shows_what_changes_and_comes_back_unless_confirmed() {
     let dir = tempfile::tempdir().unwrap();

@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use element::drops::Reason;
 use element::swap::{Depot, same};
-use element::{Element, ElementId, ElementInfo, IndexVec, Mode, Place};
+use element::{Element, ElementId, IndexVec, Mode, Place};
 use engine::{Locked, Runtime, Shared, Worker};
 
+use crate::diff::{Action, Outline, diff};
 use crate::outcome::Swapped;
 
 /// Moves everything from the `old` workers to the `new` ones. Returns what was done, and the device queues that nobody
 /// wants any more.
-pub(super) fn exchange(runtime: &Runtime, old: &mut [Worker], new: &mut [Worker]) -> (Swapped, Depot) {
+pub(super) fn exchange(
+    runtime: &Runtime,
+    Successions { pairs, added, removed }: Successions,
+    old: &mut [Worker],
+    new: &mut [Worker],
+) -> (Swapped, Depot) {
     let (was, is) = (old[0].shared().clone(), new[0].shared().clone());
-    let pairs = pairs(&was, &is);
-    let mut swapped = Swapped {
-        kept: pairs.len(),
-        added: is.elements.len() - pairs.len(),
-        removed: was.elements.len() - pairs.len(),
-        ..Swapped::default()
-    };
+    let mut swapped = Swapped { kept: pairs.len(), added, removed, ..Swapped::default() };
     for (old, new) in old.iter_mut().zip(&mut *new) {
         new.take_over(old);
         pairs.iter().for_each(|pair| new.add_counters(pair.new, old, pair.old));
@@ -43,17 +43,42 @@ pub(super) fn retire(mut old: Vec<Worker>, left: Depot) {
 
 /// An element and its successor, which have the same name and class.
 #[derive(Clone, Copy)]
-struct Pair {
+pub(super) struct Pair {
     old: ElementId,
     new: ElementId,
 }
 
-fn pairs(was: &Shared, is: &Shared) -> Vec<Pair> {
-    let successor = |(old, before): (ElementId, &ElementInfo)| {
-        let new = is.named(&before.name)?;
-        (is.elements[new].class.name == before.class.name).then_some(Pair { old, new })
-    };
-    was.elements.iter_enumerated().filter_map(successor).collect()
+/// Which elements go on in which, and how many have no part in that.
+pub(super) struct Successions {
+    pairs: Vec<Pair>,
+    added: usize,
+    removed: usize,
+}
+
+impl Successions {
+    /// What the [difference](crate::diff) of two configurations says of their elements.
+    pub(super) fn new(was: &Shared, is: &Shared) -> Successions {
+        let mut all = Successions { pairs: Vec::new(), added: 0, removed: 0 };
+        for action in diff(&outline(was), &outline(is)) {
+            match action {
+                Action::Carry { old, new } => {
+                    all.pairs.push(Pair { old: ElementId::new(old), new: ElementId::new(new) });
+                }
+                Action::Create { .. } => all.added += 1,
+                Action::Remove { .. } => all.removed += 1,
+                Action::Replace { .. } => (all.added, all.removed) = (all.added + 1, all.removed + 1),
+                _ => {}
+            }
+        }
+        all.pairs.sort_unstable_by_key(|pair| pair.old);
+        all
+    }
+}
+
+/// The elements of a configuration. Its connections and devices are the builder's and the depot's.
+fn outline(shared: &Shared) -> Outline<'_> {
+    let elements = shared.elements.iter().map(|info| (&*info.name, info.class.name)).collect();
+    Outline { elements, ..Outline::default() }
 }
 
 /// Workers that have an instance of their own.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes to a running router: another configuration, other homes for tasks, and threads that watch its workers.
 //!
+//! - [`diff`](diff::diff) says what makes one configuration of another, as data.
 //! - [`swap`] puts another configuration in place of the one that runs.
 //! - [`place`] gives tasks of the same configuration to other workers. The balancer decides which ([`adaptive`], [`balance`]).
 //! - [`watch_workers`] finds workers that stand still.
@@ -15,6 +16,7 @@ pub mod balance;
 mod binds;
 mod chaos;
 mod cpus;
+pub mod diff;
 mod events;
 mod exchange;
 #[cfg(test)]

@@ -24,20 +24,23 @@ use engine::clock::Clock;
 use engine::{Control, Router, Runtime, Shared, Worker};
 use lang::{Diagnostic, Graph};
 
+use crate::events;
+use crate::exchange::{self, Successions};
 use crate::outcome::{SwapError, Swapped};
 use crate::placer::with_wanted;
-use crate::{events, exchange};
 
 /// Another configuration than the one that runs, ready to take its place.
 struct Prepared {
     shared: Arc<Shared>,
     workers: Vec<Worker>,
+    successions: Successions,
 }
 
 impl Prepared {
     fn build(runtime: &Arc<Runtime>, graph: &Arc<Graph>, clock: &Clock) -> Result<Prepared, Vec<Diagnostic>> {
         let (shared, workers) = runtime.build_next(graph, clock)?;
-        Ok(Prepared { shared, workers })
+        let successions = Successions::new(&runtime.current(), &shared);
+        Ok(Prepared { shared, workers, successions })
     }
 
     /// Ends what was built in vain.
@@ -67,7 +70,7 @@ pub fn swap_shared(
     let runtime = control.runtime();
     let _turn = runtime.try_exclusive().ok_or(SwapError::Busy)?;
     let clock = control.clock().ok_or(SwapError::Stopped)?;
-    let mut prepared = Prepared::build(runtime, graph, &clock).map_err(SwapError::Refused)?;
+    let prepared = Prepared::build(runtime, graph, &clock).map_err(SwapError::Refused)?;
     let halted = match runtime.halt() {
         Ok(halted) => halted,
         Err(why) => {
@@ -83,10 +86,11 @@ pub fn swap_shared(
             return Err(why.into());
         }
     };
-    let (mut swapped, left) = exchange::exchange(runtime, &mut old, &mut prepared.workers);
-    runtime.set_current(&prepared.shared);
+    let Prepared { shared, mut workers, successions } = prepared;
+    let (mut swapped, left) = exchange::exchange(runtime, successions, &mut old, &mut workers);
+    runtime.set_current(&shared);
     with_wanted(runtime, std::mem::take);
-    let at = halted.resume(prepared.workers);
+    let at = halted.resume(workers);
     swapped.pause = since.elapsed();
     events::swap(at, &swapped);
     exchange::retire(old, left);
@@ -110,10 +114,11 @@ pub fn rehearse(control: &Control, graph: &Graph) -> Result<(), Vec<Diagnostic>>
 pub fn swap_stopped(router: &mut Router, graph: &Graph) -> Result<Swapped, Vec<Diagnostic>> {
     let since = Instant::now();
     router.change(|runtime, clock, workers| {
-        let mut prepared = Prepared::build(runtime, &Arc::new(graph.clone()), clock)?;
-        let (mut swapped, left) = exchange::exchange(runtime, workers, &mut prepared.workers);
-        runtime.set_current(&prepared.shared);
-        let old = std::mem::replace(workers, prepared.workers);
+        let prepared = Prepared::build(runtime, &Arc::new(graph.clone()), clock)?;
+        let Prepared { shared, workers: mut new, successions } = prepared;
+        let (mut swapped, left) = exchange::exchange(runtime, successions, workers, &mut new);
+        runtime.set_current(&shared);
+        let old = std::mem::replace(workers, new);
         swapped.pause = since.elapsed();
         exchange::retire(old, left);
         Ok(swapped)

@@ -79,6 +79,7 @@ use super::from_dump::Encap;
 const fn class(name: &'static str) -> Class {
     Class::new(name, "0/1", || Box::new(FromDevice::default()))
         .processing("h/h")
+        .device()
         .handlers(HANDLERS)
         .file(file!())
 }

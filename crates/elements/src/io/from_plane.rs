@@ -43,6 +43,7 @@ use super::from_device::{Config, FromDevice};
 /// The descriptor.
 pub const CLASS: Class = Class::new("FromPlane", "0/1", || Box::new(FromDevice::reading(read)))
     .processing("h/h")
+    .device()
     .handlers(handlers! { FromDevice:
         sum "count" => .count;
         sum "byte_count" => .bytes;

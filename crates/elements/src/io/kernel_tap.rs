@@ -73,6 +73,7 @@ const fn class(name: &'static str, ports: &'static str, make: fn() -> Box<dyn el
         .processing("a/h")
         .flow("x/y")
         .serial("one device, which one worker reads and writes")
+        .device()
         .handlers(HANDLERS)
         .file(file!())
 }

@@ -40,6 +40,7 @@ pub const CLASS: Class = Class::new("MemoryPort", "0-1/0-1", || Box::new(MemoryP
     .processing("a/h")
     .flow("x/y")
     .serial("one device, which one worker reads and writes")
+    .device()
     .handlers(HANDLERS)
     .file(file!());
 

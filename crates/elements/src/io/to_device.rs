@@ -70,6 +70,7 @@ pub(super) const HANDLERS: &[Handler; 11] = &declare::joined(&[
 /// The descriptor.
 pub const CLASS: Class = Class::new("ToDevice", "1/0-2", || Box::new(ToDevice::default()))
     .processing("a/h")
+    .device()
     .handlers(HANDLERS)
     .file(file!());
 

@@ -46,6 +46,7 @@ const HANDLERS: &[Handler] = {
 /// The descriptor.
 pub const CLASS: Class = Class::new("ToPlane", "1/0", || Box::new(ToDevice::reading(read)))
     .processing("a/h")
+    .device()
     .handlers(HANDLERS)
     .file(file!());
 
