@@ -104,7 +104,7 @@ fn move_thread(tid: i32, cpus: &Cpus) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(Some(tid), &set)?)
 }
 
-/// What a refusal means, and its mend.
+/// What a refusal means, and its fix.
 fn explain(change: &Change, why: &io::Error) -> String {
     // Numbers of errno.h: EIO, ESRCH, EINVAL, ENOSPC.
     let errno = why.raw_os_error().unwrap_or(0);

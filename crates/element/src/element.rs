@@ -316,7 +316,7 @@ pub trait Element: Send + Any {
     /// tasks there are. Not called by `check`.
     ///
     /// # Errors
-    /// What was missing and how to mend it, for the user.
+    /// What was missing and how to fix it, for the user.
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         Ok(Tasks::None)
     }

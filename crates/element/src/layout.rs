@@ -47,7 +47,7 @@ impl ElementInfo {
         self.wired.wiring.inputs.of(self.wired.element)
     }
 
-    /// Outputs likewise.
+    /// The same for outputs.
     pub fn outputs(&self) -> Ports<'_> {
         self.wired.wiring.outputs.of(self.wired.element)
     }

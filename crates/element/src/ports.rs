@@ -27,7 +27,7 @@ impl std::fmt::Display for Processing {
 pub struct PortCounts {
     /// The fewest and the most inputs.
     pub inputs: (usize, usize),
-    /// Outputs likewise.
+    /// The same for outputs.
     pub outputs: Outputs,
 }
 

@@ -77,7 +77,7 @@ impl From<NotPushed> for ChannelError {
     }
 }
 
-/// What is known of the other side. It comes from shared memory, so a hostile peer can make it wrong, but no more than that.
+/// What is known of the other side. It comes from shared memory, so an adversarial peer can make it wrong, but no more than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Whether somebody is attached there now.

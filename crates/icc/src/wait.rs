@@ -72,7 +72,7 @@ impl Sleeper {
 
 /// A bell that its owner rings: an eventfd.
 ///
-/// A hostile receiver must not be able to block the sender. Flags such as `O_NONBLOCK` belong to the open file, which all who have a descriptor of it share.
+/// An adversarial receiver must not be able to block the sender. Flags such as `O_NONBLOCK` belong to the open file, which all who have a descriptor of it share.
 /// So a receiver never gets the sender's eventfd, only an [`Ear`].
 #[derive(Debug)]
 pub(crate) struct Bell(pub(crate) OwnedFd);

@@ -47,7 +47,7 @@ fn action(policies: &[Policy], flow: &Flow) -> Action {
 }
 
 proptest! {
-    /// A fragment that is let through meets no other fate than it would with its ports, but for those that would pass as they are.
+    /// A fragment that is let through ends in no other way than it would with its ports, but for those that would pass as they are.
     #[test]
     fn no_fragment_goes_around_a_policy_for_ports(policies in policies()) {
         let mut kept: Vec<Policy> = Vec::new();

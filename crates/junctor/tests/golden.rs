@@ -107,7 +107,7 @@ fn difference(expected: &str, got: &str) -> Option<String> {
 /// Workers that each case runs with.
 const WORKERS: [usize; 4] = [1, 2, 3, 4];
 
-/// Runs a case with all numbers of workers and then restless, or once if it runs no router. Returns how many packets were accounted for.
+/// Runs a case with all numbers of workers and then with tasks moved at random, or once if it runs no router. Returns how many packets were accounted for.
 fn run_all(case: &Case, bins: &[PathBuf], seed: u64) -> Result<u64, String> {
     let mut moved = 0;
     for (workers, bin) in WORKERS.iter().zip(bins) {

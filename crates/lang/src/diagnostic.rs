@@ -46,7 +46,7 @@ pub struct Diagnostic {
     pub label: String,
     /// Further places and facts.
     pub notes: Vec<(Option<Span>, String)>,
-    /// How to mend it.
+    /// How to fix it.
     pub help: Option<String>,
     /// What was being done with which element, for Click's form: its place, `While configuring 'x :: Class'`, and the message
     /// without the element's name.
@@ -109,7 +109,7 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the way to mend it.
+    /// Sets the way to fix it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
@@ -126,7 +126,7 @@ impl Diagnostic {
     }
 }
 
-/// Findings past this many are dropped: nobody reads them, and hostile input could ask for millions.
+/// Findings past this many are dropped: nobody reads them, and adversarial input could ask for millions.
 const MAX_DIAGNOSTICS: usize = 1000;
 /// Near names are searched for the first errors only: the search looks at every known name.
 const MAX_SUGGESTIONS: usize = 64;

@@ -12,7 +12,7 @@ use crate::source::{SourceMap, Span};
 /// Lines longer than this are shown in part, around the place in question.
 const MAX_SHOWN_BYTES: usize = 4096;
 
-/// All findings in the style of a compiler: the source line, a caret, the cause, and what may mend it.
+/// All findings in the style of a compiler: the source line, a caret, the cause, and what may fix it.
 #[must_use]
 pub fn render(diags: &[Diagnostic], sources: &SourceMap, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };

@@ -38,7 +38,7 @@ pub struct Fault {
     pub argument: Option<usize>,
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: String,
 }
 

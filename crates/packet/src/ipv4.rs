@@ -38,7 +38,7 @@ pub struct Columns<'a> {
     pub to: &'a mut [u32; ROWS],
     /// Bytes of the datagrams behind their headers.
     pub behind: &'a mut [u16; ROWS],
-    /// Bytes 8 to 11 of the headers, as they lie in memory, with one taken from the time to live and the checksum mended.
+    /// Bytes 8 to 11 of the headers, as they lie in memory, with one taken from the time to live and the checksum updated.
     pub aged: &'a mut [u32; ROWS],
     /// [`DYING`] and [`MULTICAST`].
     pub marks: &'a mut [u8; ROWS],

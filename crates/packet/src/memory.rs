@@ -27,7 +27,7 @@ pub struct Config {
     pub frames: usize,
     /// Bytes of an ordinary frame: a power of two from 2048 to 16384.
     pub frame_size: usize,
-    /// Jumbo frames of 16 KiB, rounded up likewise. Untouched frames cost address space, not memory.
+    /// Jumbo frames of 16 KiB, rounded up too. Untouched frames cost address space, not memory.
     pub jumbo_frames: usize,
     /// The buffers lie in a memory file, which other processes can map for reading ([`Memory::file`]).
     pub shared: bool,

@@ -316,7 +316,7 @@ impl Packet {
             timestamp_ns: wall_ns,
             // SAFETY: as many numbers without padding as the word.
             extent: unsafe { std::mem::transmute::<[u32; 2], u64>([len as u32, off as u32]) },
-            // SAFETY: likewise.
+            // SAFETY: as above.
             positions: unsafe { std::mem::transmute::<[u16; 4], u64>([off as u16, UNSET, UNSET, 0]) },
             rest: rest.0,
             anno: [0; 2],
@@ -371,7 +371,7 @@ impl Packet {
         sync::prefetch::prefetch(self.meta());
     }
 
-    /// Asks for the first line of the bytes, likewise; reads the descriptor.
+    /// Asks for the first line of the bytes, too; reads the descriptor.
     #[inline]
     pub fn prefetch_data(&self) {
         if let Some(first) = self.data().first() {

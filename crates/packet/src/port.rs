@@ -294,7 +294,7 @@ pub trait Provider: Send + Sync {
     /// Opens the device, or returns the one already open under this name.
     ///
     /// # Errors
-    /// What was missing, and how to mend it.
+    /// What was missing, and how to fix it.
     fn open(&self, spec: &Spec) -> Result<Arc<dyn Device>, Error>;
 
     /// Compiles a filter expression for packets that begin as [`Device::link_type`] says.

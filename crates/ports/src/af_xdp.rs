@@ -291,7 +291,7 @@ fn bind_first(
     }
 }
 
-/// Errors that no other mode would mend.
+/// Errors that no other mode would fix.
 fn hopeless(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -78,7 +78,7 @@ pub(crate) fn attach_filter(fd: &impl AsRawFd, program: &[libc::sock_filter]) ->
 
 /// Lets a socket receive all again.
 pub(crate) fn detach_filter(fd: &impl AsRawFd) {
-    // There is nothing to mend if there was no filter.
+    // There is nothing to fix if there was no filter.
     let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32);
 }
 

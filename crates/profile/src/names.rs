@@ -37,7 +37,7 @@ pub struct Header {
     pub kernel_events: Vec<String>,
     /// What was counted of threads.
     pub counters: Vec<CounterName>,
-    /// What could not be recorded, why, and how to mend it.
+    /// What could not be recorded, why, and how to fix it.
     pub missing: Vec<Missing>,
 }
 

@@ -75,7 +75,7 @@ impl Successions {
     }
 }
 
-/// The elements of a configuration. Its connections and devices are the builder's and the depot's.
+/// The elements of a configuration. Connections are made when it is built, and device queues are handed over by themselves.
 fn outline(shared: &Shared) -> Outline<'_> {
     let elements = shared.elements.iter().map(|info| (&*info.name, info.class.name)).collect();
     Outline { elements, ..Outline::default() }

@@ -333,7 +333,7 @@ impl<T> Ring<T> {
         self.producers.reserve(&self.consumers.tail, self.capacity(), wanted)
     }
 
-    /// Reserves up to `wanted` of the oldest items, likewise.
+    /// Reserves up to `wanted` of the oldest items in the same way.
     #[inline(always)]
     fn claim_items(&self, wanted: usize) -> Option<(usize, usize)> {
         self.consumers.reserve(&self.producers.tail, 0, wanted)

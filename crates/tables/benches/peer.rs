@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! peer export DIRECTORY     writes tables, updates and addresses for all contestants
-//! peer fib4 DIRECTORY       measures what it is asked to on standard input; fib6 likewise
+//! peer fib4 DIRECTORY       measures what it is asked to on standard input; fib6 too
 //! ```
 //!
 //! The lines: `look WORKLOAD PASSES BATCH` is answered by `look MLPS CHECKSUM`, `update COUNT` by `update NS_EACH`; the first

@@ -184,7 +184,7 @@ pub struct Update {
 pub struct Routes {
     /// IPv4 routes in the order of the files; where a prefix comes in two files, the later one stands.
     pub v4: Vec<(Prefix4, NextHopId)>,
-    /// IPv6 routes likewise.
+    /// IPv6 routes.
     pub v6: Vec<(Prefix6, NextHopId)>,
     /// Changes to make after that.
     pub updates: Vec<Update>,

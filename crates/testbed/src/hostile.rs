@@ -205,7 +205,7 @@ pub fn arp_reply(frame: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Splits a fuzzer's bytes into frames with the numbers of their devices: a byte of flags, two of length, and the
-/// bytes. Flag 1 is the device, flag 2 puts an Ethernet header for IPv4 in front, flag 4 mends the checksum.
+/// bytes. Flag 1 is the device, flag 2 puts an Ethernet header for IPv4 in front, flag 4 updates the checksum.
 pub fn frames_of(mut data: &[u8], interfaces: &[Interface]) -> Vec<(usize, Vec<u8>)> {
     let mut frames = Vec::new();
     while let Some(([flags, high, low], rest)) = data.split_first_chunk() {

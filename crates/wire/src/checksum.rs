@@ -233,7 +233,7 @@ pub const fn never_zero(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
 }
 
-/// Takes one from the TTL of an IPv4 header and mends its checksum, without summing the header again.
+/// Takes one from the TTL of an IPv4 header and updates its checksum, without summing the header again.
 ///
 /// The word changed is `m = TTL, protocol`, so `m' = m - 0x100` and `~m + m' = 0xfeff` always: RFC 1624's equation 3
 /// becomes `HC' = ~(~HC + 0xfeff)`. The TTL must not be zero; if it is, it wraps to 255 and the checksum is wrong.

@@ -92,13 +92,13 @@ header! {
 }
 
 impl HeaderMut<'_> {
-    /// Takes one from the TTL and mends the checksum; see [`checksum::decrement_ttl`].
+    /// Takes one from the TTL and updates the checksum; see [`checksum::decrement_ttl`].
     #[inline]
     pub fn decrement_ttl(&mut self) {
         checksum::decrement_ttl(self.0);
     }
 
-    /// Sets the TTL and mends the header checksum.
+    /// Sets the TTL and updates the header checksum.
     #[inline]
     pub fn rewrite_ttl(&mut self, ttl: u8) {
         let header = self.as_header();
@@ -107,7 +107,7 @@ impl HeaderMut<'_> {
         self.set_ttl(ttl).set_checksum(mended);
     }
 
-    /// Sets the source address and mends the header checksum.
+    /// Sets the source address and updates the header checksum.
     #[inline]
     pub fn rewrite_src(&mut self, src: Ipv4Addr) {
         let header = self.as_header();
@@ -115,7 +115,7 @@ impl HeaderMut<'_> {
         self.set_src(src).set_checksum(mended);
     }
 
-    /// Sets the destination address and mends the header checksum.
+    /// Sets the destination address and updates the header checksum.
     #[inline]
     pub fn rewrite_dst(&mut self, dst: Ipv4Addr) {
         let header = self.as_header();
@@ -131,7 +131,7 @@ impl HeaderMut<'_> {
         self.set_fragment(fragment).set_checksum(sum);
     }
 
-    /// Sets the type of service byte and mends the header checksum.
+    /// Sets the type of service byte and updates the header checksum.
     #[inline]
     pub fn rewrite_tos(&mut self, tos: u8) {
         let header = self.as_header();

@@ -40,12 +40,12 @@ impl FromStr for Address {
     }
 }
 
-/// What is wrong with a request, and how to mend it.
+/// What is wrong with a request, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// What is wrong.
     pub what: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: String,
 }
 

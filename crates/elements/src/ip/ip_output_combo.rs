@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::testing::Rig;
 
-    /// Packets of every fate, painted in turn.
+    /// Packets of every kind of end, painted in turn.
     fn packets() -> Vec<Packet> {
         let bad: &[u8] = &[7, 7, 3, 0, 0, 0, 0, 0];
         let good: &[u8] = &[7, 7, 4, 0, 0, 0, 0, 0];

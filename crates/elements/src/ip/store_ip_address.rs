@@ -86,7 +86,7 @@ impl Element for StoreIpAddress {
     }
 }
 
-/// Writes an address field of the IP header and mends the checksums over it.
+/// Writes an address field of the IP header and updates the checksums over it.
 fn rewrite(packet: &mut Packet, at: usize, address: [u8; 4]) {
     let Some(ip) = packet.network_mut() else { return };
     let Some(header) = ip.first_chunk_mut::<20>() else { return };

@@ -144,7 +144,7 @@ impl Place {
         }
     }
 
-    /// Writes another end into the quotation of an error, and its address into the error itself. The sums of both are mended.
+    /// Writes another end into the quotation of an error, and its address into the error itself. The sums of both are updated.
     fn replace_quoted(&self, ip: &mut [u8], way: usize, (address, port): End) {
         let quoted_way = 1 - way;
         let sum_at = QUOTE + self.checksum_at();

@@ -394,7 +394,7 @@ fn commands(payload: &[u8]) -> (Vec<Command>, bool) {
     }
 }
 
-/// Puts texts in places of the payload and mends lengths and checksums; wrong checksums stay wrong. Returns whether there was
+/// Puts texts in places of the payload and updates lengths and checksums; wrong checksums stay wrong. Returns whether there was
 /// memory for it.
 fn substitute(packet: &mut Packet, segment: &Segment, texts: &[(Range<usize>, Vec<u8>)]) -> Option<()> {
     let start = usize::try_from(packet.network_offset()?).ok()?;

@@ -155,7 +155,7 @@ impl<'a> Error<'a> {
         }
     }
 
-    /// Writes a word of the ICMP message and mends the message's checksum.
+    /// Writes a word of the ICMP message and updates the message's checksum.
     fn set(&mut self, at: usize, new: u16) {
         let (Some(old), Some(sum)) = (half(self.icmp, at), half(self.icmp, 2)) else { return };
         self.icmp[at..at + 2].copy_from_slice(&new.to_be_bytes());

@@ -105,7 +105,7 @@ impl Kind {
         }
     }
 
-    /// Turns a packet of flow `from` into one of flow `to` and mends the checksums (RFC 1624); returns the TCP flags where
+    /// Turns a packet of flow `from` into one of flow `to` and updates the checksums (RFC 1624); returns the TCP flags where
     /// ports count. Changes nothing where the transport header is cut off.
     #[inline]
     pub fn apply(self, packet: &mut Packet, from: &FlowKey, to: &FlowKey) -> Option<u8> {

@@ -114,7 +114,7 @@ fn set_word(bytes: &mut [u8], at: usize, value: u32) {
     }
 }
 
-/// Moves the numbers in a segment of `streams[side]` and mends its checksum.
+/// Moves the numbers in a segment of `streams[side]` and updates its checksum.
 pub(super) fn shift(streams: &mut [Stream; 2], side: usize, segment: &mut [u8]) -> Option<()> {
     let header = usize::from(*segment.get(12)? >> 4) * 4;
     let header = segment.get_mut(..header).filter(|h| h.len() >= 20)?;

@@ -75,7 +75,7 @@ pub enum Error {
     Trial {
         /// What was tried.
         doing: String,
-        /// What happened, and how to mend it.
+        /// What happened, and how to fix it.
         cause: Invalid,
         /// What the trials before it say; nothing where they say nothing.
         so_far: String,
@@ -161,7 +161,7 @@ pub struct Clause {
     pub sizes: Option<Sizes>,
 }
 
-/// The demands on a procedure with their fate: its part of the conformance statement.
+/// The demands on a procedure with what became of them: its part of the conformance statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// All demands that the procedure itself can meet or miss.

@@ -33,7 +33,7 @@ impl In {
     }
 }
 
-/// A device in the tester's own thread: what goes into one of two ports comes out of the other, but for its fate.
+/// A device in the tester's own thread: what goes into one of two ports comes out of the other, but for its treatment.
 pub(super) struct Faulty {
     pub(super) clock: Arc<AtomicU64>,
     link: Link,
@@ -117,7 +117,7 @@ pub(super) fn flow(i: u8) -> Flow {
     }
 }
 
-/// A device of this fate.
+/// A device of this treatment.
 pub(super) fn device(ports: usize, fate: impl FnMut(In) -> Out + Send + 'static, link: Link) -> Arc<Faulty> {
     let waiting = (0..ports).map(|_| VecDeque::new()).collect();
     let state = Mutex::new(State { fate: Box::new(fate), has_room: Box::new(|_| true), number: 0, waiting });
@@ -148,7 +148,7 @@ pub(super) fn station_at(faulty: &Arc<Faulty>, ports: Vec<Port>, plan: &Plan) ->
     station
 }
 
-/// A station on a device of this fate and so many ports, which sends four flows into port 0.
+/// A station on a device of this treatment and so many ports, which sends four flows into port 0.
 pub(super) fn plugged(
     ports: usize,
     fate: impl FnMut(In) -> Out + Send + 'static,

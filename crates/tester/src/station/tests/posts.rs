@@ -8,7 +8,7 @@ use super::MILLISECOND;
 use super::faulty::*;
 use crate::search::stream::Step;
 
-/// A fate that each frame has by what it says of itself, whatever else comes between.
+/// A treatment that each frame has by what it says of itself, whatever else comes between.
 fn by_sequence() -> impl FnMut(In) -> Out + Send {
     let mut held = [None, None];
     move |mut frame: In| {
