@@ -32,12 +32,14 @@
 //! See also: ARPQuerier; RFC 826, RFC 1027, RFC 5227
 
 use element::args::{Args, FromArg, Names};
+use element::clock::SECOND;
 use element::{Class, Cx, Element, HandlerError, InitCx, Reason, handlers};
 use packet::{Batch, Packet};
 use wire::arp::{self, Operation};
 use wire::{EtherType, MacAddr, Prefix4, ethernet};
 
-use crate::tools::{self, words};
+use super::announcements::Announcements;
+use crate::tools::words;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ARPResponder", "1/1-2", || Box::new(ArpResponder::default()))
@@ -63,20 +65,11 @@ struct Entry {
     mac: MacAddr,
 }
 
-/// The timer for the next announcement.
-const ANNOUNCE: u32 = 0;
-
 #[derive(Clone, Default)]
 struct ArpResponder {
     /// A prefix stands before those that contain it.
     entries: Vec<Entry>,
-    /// How often to announce, and how often yet.
-    announce: u32,
-    left: u32,
-    interval_ns: u64,
-    /// The instance that announces.
-    home: bool,
-    pull: bool,
+    announcements: Announcements,
 }
 
 /// Reads `IP/MASK ... ETH`.
@@ -144,13 +137,8 @@ impl ArpResponder {
         let single = self.entries.iter().filter(|e| e.prefix.len() == 32);
         let own = |e: &Entry| arp::Repr::request(e.mac, e.prefix.addr(), e.prefix.addr());
         let mut batch: Batch = single.filter_map(|e| Packet::copy_of(&own(e).to_frame())).collect();
-        cx.made(batch.len());
         batch.iter_mut().for_each(|p| p.set_mac_offset(0));
-        cx.push(0, batch);
-        self.left = self.left.saturating_sub(1);
-        if self.left > 0 {
-            cx.set_timer_after(ANNOUNCE, self.interval_ns);
-        }
+        self.announcements.send(cx, batch);
     }
 
     fn answer(&self, request: &Packet) -> Option<arp::Repr> {
@@ -188,11 +176,7 @@ impl ArpResponder {
     }
 
     fn announce_anew(&mut self, cx: &mut Cx<'_>) -> Result<(), HandlerError> {
-        if self.pull {
-            return Err(HandlerError::failed("announcements need a push output"));
-        }
-        if self.home {
-            self.left = self.announce.max(1);
+        if self.announcements.begin_anew()? {
             self.announce_now(cx);
         }
         Ok(())
@@ -201,12 +185,7 @@ impl ArpResponder {
 
 impl Element for ArpResponder {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.announce = args.keyword("ANNOUNCE", 0);
-        self.interval_ns = tools::time_ns(args, "ANNOUNCE_INTERVAL", 2_000_000_000);
-        self.pull = args.output_is_pull(0);
-        if self.announce > 0 && self.pull {
-            args.error("ANNOUNCE needs a push output: put a Queue behind this element");
-        }
+        self.announcements.configure(args, 2 * SECOND);
         for (n, text) in args.rest().iter().enumerate() {
             match parse(text, args.names) {
                 Ok(entries) => {
@@ -221,11 +200,7 @@ impl Element for ArpResponder {
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        self.home = cx.is_home();
-        self.left = self.announce;
-        if self.home && self.left > 0 {
-            cx.set_timer_after(ANNOUNCE, 0);
-        }
+        self.announcements.initialize(cx);
         Ok(())
     }
 

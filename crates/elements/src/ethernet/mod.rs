@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elements for Ethernet frames and the Address Resolution Protocol.
 
+pub(crate) mod announcements;
 mod arp_faker;
 mod arp_print;
 pub(crate) mod arp_querier;

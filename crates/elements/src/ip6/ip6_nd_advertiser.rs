@@ -47,6 +47,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names, Raw};
+use element::clock::SECOND;
 use element::{Class, Cx, Element, HandlerError, InitCx, LockUse, Reason, handlers};
 use packet::{Batch, Packet};
 use tables::neighbour::Message;
@@ -54,9 +55,9 @@ use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
 use wire::{AddrPrefix6, EtherType, MacAddr, Prefix6, ethernet};
 
 use super::ip6_nd::{self, ALL_NODES, Heard};
+use crate::ethernet::announcements::Announcements;
 use crate::ethernet::neighbours::{Lost, Table};
 use crate::ethernet::prepend;
-use crate::tools;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IP6NDAdvertiser", "1/1-2", || Box::new(Advertiser::default()))
@@ -75,9 +76,6 @@ pub const CLASS: Class = Class::new("IP6NDAdvertiser", "1/1-2", || Box::new(Adve
         write "announce" => |advertiser, cx| advertiser.announce_anew(cx)?;
     })
     .file(file!());
-
-/// The timer for the next announcement.
-const ANNOUNCE: u32 = 0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
@@ -100,13 +98,7 @@ struct Advertiser {
     router: bool,
     table_name: Option<String>,
     table: Option<Arc<Table<u128>>>,
-    /// How often to announce, and how often yet.
-    announce: u32,
-    left: u32,
-    interval_ns: u64,
-    /// The instance that announces.
-    home: bool,
-    pull: bool,
+    announcements: Announcements,
 }
 
 /// An address or a prefix, which may come with the host's part of the address.
@@ -214,12 +206,7 @@ impl Advertiser {
     fn announce_now(&mut self, cx: &mut Cx<'_>) {
         let own = self.entries.iter().filter(|e| e.is_own());
         let batch: Batch = own.filter_map(|e| self.advertise(*e, e.prefix.addr(), None)).collect();
-        cx.made(batch.len());
-        cx.push(0, batch);
-        self.left = self.left.saturating_sub(1);
-        if self.left > 0 {
-            cx.set_timer_after(ANNOUNCE, self.interval_ns);
-        }
+        self.announcements.send(cx, batch);
     }
 }
 
@@ -238,11 +225,7 @@ impl Advertiser {
     }
 
     fn announce_anew(&mut self, cx: &mut Cx<'_>) -> Result<(), HandlerError> {
-        if self.pull {
-            return Err(HandlerError::failed("announcements need a push output"));
-        }
-        if self.home {
-            self.left = self.announce.max(1);
+        if self.announcements.begin_anew()? {
             self.announce_now(cx);
         }
         Ok(())
@@ -262,12 +245,7 @@ impl Element for Advertiser {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.table_name = args.keyword_opt("TABLE");
         self.router = args.keyword("ROUTER", true);
-        self.announce = args.keyword("ANNOUNCE", 0);
-        self.interval_ns = tools::time_ns(args, "ANNOUNCE_INTERVAL", 1_000_000_000);
-        self.pull = args.output_is_pull(0);
-        if self.announce > 0 && self.pull {
-            args.error("ANNOUNCE needs a push output: put a Queue behind this element");
-        }
+        self.announcements.configure(args, SECOND);
         for Raw(text) in args.keyword_all::<Raw>("ANYCAST") {
             match parse(&text, args.names) {
                 Ok(entries) if entries.iter().all(|e| e.prefix.len() == 128) => {
@@ -296,11 +274,7 @@ impl Element for Advertiser {
                 format!("TABLE {name}: there is no IP6NDTable or IP6NDSolicitor of this name")
             })?);
         }
-        self.home = cx.is_home();
-        self.left = self.announce;
-        if self.home && self.left > 0 {
-            cx.set_timer_after(ANNOUNCE, 0);
-        }
+        self.announcements.initialize(cx);
         Ok(())
     }
 
