@@ -13,7 +13,7 @@ use sync::rcu::Reader;
 use tables::neighbour::Address;
 use tables::next_hop::{NextHopId, NextHopReader, View};
 
-use super::found::{Found, Kind, NOT_PLAIN, Place, is_alike};
+use super::found::{Found, Ip, NOT_PLAIN, Place, is_alike};
 use super::send::{Link, Row, enter};
 use super::shape::Shape;
 use crate::ip::routing::{Family, Hop, Lookup, Session};
@@ -22,7 +22,7 @@ use crate::ip::routing::{Family, Hop, Lookup, Session};
 const BRANCHES_MAX: usize = 16;
 const _: () = assert!(WAYS_MAX < NOT_PLAIN as usize);
 
-struct Fork<K: Kind> {
+struct Fork<K: Ip> {
     /// Elements of the trunk, the last of which sends packets different ways.
     trunk: usize,
     /// It looks up routes; otherwise it sorts.
@@ -46,7 +46,7 @@ struct Branch {
 }
 
 /// The pass for a version, if what sends packets different ways is ahead, behind elements with programs.
-pub(super) fn find<K: Kind>(ahead: &Ahead<'_>) -> Option<ForkOffer> {
+pub(super) fn find<K: Ip>(ahead: &Ahead<'_>) -> Option<ForkOffer> {
     let mut shape = Shape::default();
     let before = shape.extend_while(ahead.trunk);
     let is_other = shape.version.is_some_and(|version| version != K::VERSION);
@@ -88,7 +88,7 @@ pub(super) fn find<K: Kind>(ahead: &Ahead<'_>) -> Option<ForkOffer> {
 }
 
 /// What sends packets different ways, during a batch.
-enum Sorter<'a, K: Kind> {
+enum Sorter<'a, K: Ip> {
     Routes {
         fib: &'a <K::Family as Family>::Reader,
         hops: &'a NextHopReader<Hop<<K::Family as Family>::Addr>>,
@@ -97,7 +97,7 @@ enum Sorter<'a, K: Kind> {
     Sort(&'a dyn Sort),
 }
 
-impl<'a, K: Kind> Sorter<'a, K> {
+impl<'a, K: Ip> Sorter<'a, K> {
     fn of(chain: &'a Chain<'_>, shape: &Shape<'a>, last: usize, now: Nanos) -> Option<Sorter<'a, K>> {
         if let Some(sort) = shape.sort {
             return Some(Sorter::Sort(sort));
@@ -136,20 +136,20 @@ impl<'a, K: Kind> Sorter<'a, K> {
 }
 
 /// The branches that packets of a batch go through.
-struct Exits<'a, K: Kind> {
+struct Exits<'a, K: Ip> {
     /// By output: the place of its branch among those that are open, or one of the other two.
     states: [u8; BRANCHES_MAX],
     open: ArrayVec<Exit<'a, K>, BRANCHES_MAX>,
 }
 
 /// A branch during a batch.
-struct Exit<'a, K: Kind> {
+struct Exit<'a, K: Ip> {
     shape: Shape<'a>,
     link: Link<'a, K::Key>,
     way: Way,
 }
 
-impl<'a, K: Kind> Exits<'a, K> {
+impl<'a, K: Ip> Exits<'a, K> {
     /// Nobody has asked for the output yet.
     const UNKNOWN: u8 = u8::MAX;
     /// All packets leave by the output.
@@ -190,7 +190,7 @@ impl<'a, K: Kind> Exits<'a, K> {
     }
 }
 
-impl<K: Kind> Exit<'_, K> {
+impl<K: Ip> Exit<'_, K> {
     /// Lets packets through, up to the first that is not ordinary; returns how many they are.
     #[inline]
     fn send(&self, packets: &mut [Packet], mut row: Row<'_, K::Key>, more: &K::More) -> usize {
@@ -213,7 +213,7 @@ impl<K: Kind> Exit<'_, K> {
     }
 }
 
-impl<K: Kind> ForkPass for Fork<K> {
+impl<K: Ip> ForkPass for Fork<K> {
     fn run(
         &mut self,
         chain: &Chain<'_>,
@@ -257,7 +257,7 @@ impl<K: Kind> ForkPass for Fork<K> {
 
 /// Prepares a branch for a batch.
 #[cold]
-fn prepare<'a, K: Kind>(
+fn prepare<'a, K: Ip>(
     trunk: &Shape<'_>,
     elements: impl Iterator<Item = Option<&'a dyn Element>>,
     at: usize,
@@ -273,7 +273,7 @@ fn prepare<'a, K: Kind>(
 
 impl<A: Address> Found<A> {
     /// Asks what sorts packets by their headers, up to the first packet that it sends nowhere; returns how many there are.
-    fn sort<K: Kind<Key = A>>(
+    fn sort<K: Ip<Key = A>>(
         &mut self,
         sort: &dyn Sort,
         at: usize,
@@ -299,7 +299,7 @@ impl<A: Address> Found<A> {
 
     /// Reads what the next hops say, up to the first packet without one; returns how many there are.
     #[inline(never)]
-    fn follow<K: Kind<Key = A>>(
+    fn follow<K: Ip<Key = A>>(
         &mut self,
         hops: &View<Hop<<K::Family as Family>::Addr>>,
         at: usize,
@@ -331,7 +331,7 @@ impl<A: Address> Found<A> {
 
     /// As [`follow`](Self::follow), and counts the packets.
     #[cold]
-    fn follow_counted<K: Kind<Key = A>>(
+    fn follow_counted<K: Ip<Key = A>>(
         &mut self,
         session: &Session<K::Family>,
         who: (usize, &Reader),
@@ -359,7 +359,7 @@ impl<A: Address> Found<A> {
 
     /// As [`follow`](Self::follow), for `n` packets with this next hop.
     #[inline]
-    fn follow_all<K: Kind<Key = A>>(
+    fn follow_all<K: Ip<Key = A>>(
         &mut self,
         hop: &Hop<<K::Family as Family>::Addr>,
         n: usize,
@@ -378,7 +378,7 @@ impl<A: Address> Found<A> {
 
     /// Sends packets on by their outputs: those by the same one together, in order.
     #[inline]
-    fn send<K: Kind<Key = A>>(
+    fn send<K: Ip<Key = A>>(
         &self,
         more: &K::More,
         (place, color, now): (Place, Option<u8>, Nanos),
@@ -429,7 +429,7 @@ impl<A: Address> Found<A> {
 
 /// The hash of the flow of a packet with a datagram behind the first `at` bytes that has `behind` bytes behind its header.
 #[inline(never)]
-fn hash_of<K: Kind>(packet: &Packet, at: usize, behind: u16, to: K::Key) -> u32 {
+fn hash_of<K: Ip>(packet: &Packet, at: usize, behind: u16, to: K::Key) -> u32 {
     let datagram = packet.data().get(at..).and_then(|d| d.get(..K::HEADER + usize::from(behind)));
     K::flow_hash(datagram.unwrap_or_default(), to)
 }

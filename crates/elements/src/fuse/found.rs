@@ -11,7 +11,7 @@ use super::shape::{Counter, Header, Shape};
 use crate::ip::routing::Family;
 
 /// What differs between the IP versions.
-pub(super) trait Kind: Sized + Send + 'static {
+pub(super) trait Ip: Sized + Send + 'static {
     /// How routes are looked up.
     type Family: Family<Key = Self::Key>;
     /// An address.
@@ -115,7 +115,7 @@ impl Place {
 impl<A: Address> Found<A> {
     /// Looks at packets, up to the first that is not ordinary up to the end of the shape's questions; returns how many are.
     #[inline]
-    pub(super) fn look<K: Kind<Key = A>>(
+    pub(super) fn look<K: Ip<Key = A>>(
         &mut self,
         shape: &Shape<'_>,
         place: Place,
@@ -148,7 +148,7 @@ impl<A: Address> Found<A> {
     }
 
     /// Asks for the sources of packets, or for their marks, up to the first that is not ordinary; returns how many are.
-    fn decide<K: Kind<Key = A>>(
+    fn decide<K: Ip<Key = A>>(
         &mut self,
         shape: &Shape<'_>,
         place: Place,
@@ -164,7 +164,7 @@ impl<A: Address> Found<A> {
     }
 
     /// Reads what packets are marked with, up to the first that is marked otherwise than by the element that checked its header.
-    fn take_marks<K: Kind<Key = A>>(&mut self, place: Place, packets: &[Packet]) -> usize {
+    fn take_marks<K: Ip<Key = A>>(&mut self, place: Place, packets: &[Packet]) -> usize {
         let (network, transport) = (place.at as i32, (place.at + K::HEADER) as i32);
         let mut n = 0;
         for (packet, (to, behind)) in packets.iter().zip(self.to.iter_mut().zip(&self.behind)) {
@@ -187,19 +187,13 @@ impl<A: Address> Found<A> {
 
     /// Lets all count who count the first `n` packets.
     #[cold]
-    pub(super) fn count<K: Kind<Key = A>>(
-        &self,
-        counters: &[Counter<'_>],
-        place: Place,
-        n: usize,
-        now: Nanos,
-    ) {
+    pub(super) fn count<K: Ip<Key = A>>(&self, counters: &[Counter<'_>], place: Place, n: usize, now: Nanos) {
         self.count_rows::<K>(counters, place, Rows::first(n), now);
     }
 
     /// The same for some packets.
     #[cold]
-    pub(super) fn count_rows<K: Kind<Key = A>>(
+    pub(super) fn count_rows<K: Ip<Key = A>>(
         &self,
         counters: &[Counter<'_>],
         place: Place,

@@ -5,7 +5,7 @@ use element::program::{Header4, Headers, ROWS, Rows, Version};
 use packet::{Facts, Packet, anno, ipv4};
 use wire::checksum::decrement_ttl;
 
-use super::found::{Found, Kind, NOT_PLAIN, Place};
+use super::found::{Found, Ip, NOT_PLAIN, Place};
 use super::send::{Link, Row};
 use super::shape::{self, Header, Shape};
 use crate::ip::lookup_ip_route::{V4, flow_hash};
@@ -31,7 +31,7 @@ impl Default for More {
     }
 }
 
-impl Kind for Ipv4 {
+impl Ip for Ipv4 {
     type Family = V4;
     type Key = u32;
     type More = More;
@@ -137,7 +137,7 @@ fn is_marked(packet: &Packet, at: usize, words: [u32; 5]) -> bool {
         && packet.dst_ip() == words[4].to_le_bytes()
 }
 
-/// [`Kind::admit`], with checksums or without; in doubt of packets that `is_suspect` holds of.
+/// [`Ip::admit`], with checksums or without; in doubt of packets that `is_suspect` holds of.
 // Apart, so that the loop has all registers to itself.
 #[inline(never)]
 fn admit<const SUM: bool>(

@@ -4,7 +4,7 @@
 use element::program::{Headers, Version};
 use packet::{Facts, Packet, anno};
 
-use super::found::{Found, Kind, NOT_PLAIN, Place};
+use super::found::{Found, Ip, NOT_PLAIN, Place};
 use super::send::{Link, Row};
 use super::shape::{self, Header, Shape};
 use crate::ip6::HEADER_LEN;
@@ -13,7 +13,7 @@ use crate::ip6::lookup_ip6_route::{V6, flow_hash};
 
 pub(super) struct Ipv6;
 
-impl Kind for Ipv6 {
+impl Ip for Ipv6 {
     type Family = V6;
     type Key = u128;
     type More = ();

@@ -10,12 +10,12 @@ use element::program::{ROWS, Rows};
 use packet::Packet;
 use wire::ethernet::HEADER_LEN;
 
-use super::found::{Found, Kind, Place};
+use super::found::{Found, Ip, Place};
 use super::send::{Link, Row};
 use super::shape::Shape;
 use crate::ip::routing::Family;
 
-struct Line<K: Kind> {
+struct Line<K: Ip> {
     elements: usize,
     found: Found<K::Key>,
     more: K::More,
@@ -23,7 +23,7 @@ struct Line<K: Kind> {
 }
 
 /// The pass over the first elements that have programs, if a header begins among them just as `BEGINS` says.
-pub(super) fn find<K: Kind, const BEGINS: bool>(chain: &[&dyn Element]) -> Option<Offer> {
+pub(super) fn find<K: Ip, const BEGINS: bool>(chain: &[&dyn Element]) -> Option<Offer> {
     let mut shape = Shape::default();
     let mut elements = shape.extend_while(chain);
     // What sorts packets has a pass with branches.
@@ -35,7 +35,7 @@ pub(super) fn find<K: Kind, const BEGINS: bool>(chain: &[&dyn Element]) -> Optio
     Some(Offer { elements, pass: Box::new(line) })
 }
 
-impl<K: Kind> Pass for Line<K> {
+impl<K: Ip> Pass for Line<K> {
     fn run(&mut self, chain: &Chain<'_>, batch: &mut [Packet], now: Nanos) -> usize {
         let Line { elements, found, more, .. } = self;
         let mut shape = Shape::default();
@@ -72,7 +72,7 @@ impl<K: Kind> Pass for Line<K> {
 
 /// Changes packets with marked headers of which only they themselves say whether they are ordinary, up to the first that is not; returns how
 /// many they are. Each is read and written once, which is less work than columns.
-fn one_by_one<K: Kind>(shape: &Shape<'_>, link: Link<'_, K::Key>, batch: &mut [Packet]) -> usize {
+fn one_by_one<K: Ip>(shape: &Shape<'_>, link: Link<'_, K::Key>, batch: &mut [Packet]) -> usize {
     let asks = shape.asks_annotations();
     let change = |p: &mut Packet, headroom: usize| match asks && shape.refuses_annotations(p) {
         true => None,

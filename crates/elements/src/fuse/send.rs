@@ -7,7 +7,7 @@ use element::program::{ROWS, Rows};
 use packet::Packet;
 use tables::neighbour::{Address, PaddedMac, View};
 
-use super::found::{Found, Kind, Place, is_alike};
+use super::found::{Found, Ip, Place, is_alike};
 use crate::ip::routing::Family;
 
 /// Where a packet's link header comes from: who has its address, and what follows it.
@@ -32,7 +32,7 @@ pub(super) struct Row<'a, A> {
 
 /// Marks the header of a packet, if it begins in the chain, and notes where the packet goes and its paint.
 #[inline]
-pub(super) fn enter<K: Kind>(packet: &mut Packet, place: Place, behind: u16, to: K::Key, color: Option<u8>) {
+pub(super) fn enter<K: Ip>(packet: &mut Packet, place: Place, behind: u16, to: K::Key, color: Option<u8>) {
     if place.begins {
         place.mark(packet, behind, K::HEADER);
     }
@@ -53,7 +53,7 @@ impl Place {
 
 impl<A: Address> Row<'_, A> {
     /// Lets packets go on as they are, but for what is noted with them. Returns how many they are.
-    pub(super) fn enter<K: Kind<Key = A>>(self, packets: &mut [Packet]) -> usize {
+    pub(super) fn enter<K: Ip<Key = A>>(self, packets: &mut [Packet]) -> usize {
         for row in self.rows.iter() {
             enter::<K>(&mut packets[row], self.place, self.found.behind[row], self.found.to[row], self.color);
         }
