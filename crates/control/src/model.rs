@@ -135,13 +135,13 @@ pub enum Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// What is to happen to packets.
-    pub kind: Kind,
+    pub kind: RouteKind,
     /// Linux's number of the protocol that made it (`/etc/iproute2/rt_protos`).
     pub protocol: u8,
     /// Of the routes of one prefix, the one with the lowest metric counts.
     pub metric: u32,
-    /// Where packets go; for [`Kind::Unicast`] alone.
-    pub way: Way,
+    /// Where packets go; for [`RouteKind::Unicast`] alone.
+    pub way: RouteWay,
 }
 
 /// What becomes of packets that arrive with an MPLS label. The label is always taken off.
@@ -166,7 +166,7 @@ pub struct Tree {
 
 /// What a route does to packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum RouteKind {
     /// Forwards them.
     Unicast,
     /// They are for this router. Broadcast and anycast addresses count, too, and routes that only the kernel can follow, such as
@@ -186,7 +186,7 @@ pub enum Kind {
 
 /// Where packets of a route go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum RouteWay {
     /// Nowhere.
     None,
     /// By a next-hop object of the same feed.

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use feed::Object as FedObject;
 
-use crate::model::{Hop, Kind, Object, Route, Source, Way};
+use crate::model::{Hop, Object, Route, RouteKind, RouteWay, Source};
 
 type Hasher = foldhash::fast::RandomState;
 
@@ -33,7 +33,7 @@ enum What {
     /// Of a feed, by its number; `None` until the feed defines it.
     Named(Source, u32, Option<Object>),
     /// As a route lists it.
-    Listed(Kind, Box<[Hop]>),
+    Listed(RouteKind, Box<[Hop]>),
     /// One object, and the one that steps in for it.
     Backed(ObjectId, ObjectId),
 }
@@ -67,7 +67,7 @@ pub(crate) struct Objects {
     parts: usize,
     last: ObjectId,
     named: HashMap<(Source, u32), ObjectId, Hasher>,
-    listed: HashMap<(Kind, Box<[Hop]>), ObjectId, Hasher>,
+    listed: HashMap<(RouteKind, Box<[Hop]>), ObjectId, Hasher>,
     backed: HashMap<(ObjectId, ObjectId), ObjectId, Hasher>,
     /// Objects by those that stand in them for the first or the second way.
     pairs: HashMap<ObjectId, BTreeSet<ObjectId>, Hasher>,
@@ -105,22 +105,24 @@ impl Objects {
             return true;
         }
         match &route.way {
-            Way::Object(number) => self.named.contains_key(&(source, *number)),
-            Way::One(hop) => self.listed.contains_key(&(route.kind, Box::from([hop.clone()]))),
-            Way::Many(hops) => self.listed.contains_key(&(route.kind, hops.clone())),
-            Way::None => true,
+            RouteWay::Object(number) => self.named.contains_key(&(source, *number)),
+            RouteWay::One(hop) => self.listed.contains_key(&(route.kind, Box::from([hop.clone()]))),
+            RouteWay::Many(hops) => self.listed.contains_key(&(route.kind, hops.clone())),
+            RouteWay::None => true,
         }
     }
 
     /// The object of a route, with one route more; `None` for a route that leads to no object.
     pub(crate) fn acquire(&mut self, source: Source, route: Route) -> Option<ObjectId> {
-        if route.kind == Kind::Throw {
+        if route.kind == RouteKind::Throw {
             return None;
         }
         let id = match route.way {
-            Way::Object(number) if route.kind == Kind::Unicast => self.named(source, number),
-            Way::One(hop) if route.kind == Kind::Unicast => self.listed(Kind::Unicast, Box::new([hop])),
-            Way::Many(hops) if route.kind == Kind::Unicast => self.listed(Kind::Unicast, hops),
+            RouteWay::Object(number) if route.kind == RouteKind::Unicast => self.named(source, number),
+            RouteWay::One(hop) if route.kind == RouteKind::Unicast => {
+                self.listed(RouteKind::Unicast, Box::new([hop]))
+            }
+            RouteWay::Many(hops) if route.kind == RouteKind::Unicast => self.listed(RouteKind::Unicast, hops),
             _ => self.listed(route.kind, Box::new([])),
         };
         self.entries.get_mut(&id).expect("just found").routes += 1;
@@ -242,7 +244,7 @@ impl Objects {
         id
     }
 
-    fn listed(&mut self, kind: Kind, hops: Box<[Hop]>) -> ObjectId {
+    fn listed(&mut self, kind: RouteKind, hops: Box<[Hop]>) -> ObjectId {
         let key = (kind, hops);
         if let Some(id) = self.listed.get(&key) {
             return *id;
@@ -284,7 +286,7 @@ impl Objects {
                 hops.into_iter().map(|(hop, share)| (hop.clone(), share)).collect();
             weigh(&mut shares, |hop, weight| hop.weight = weight);
             let hops = shares.into_iter().map(|(hop, _)| hop).collect();
-            self.redefine(id, What::Listed(Kind::Unicast, hops));
+            self.redefine(id, What::Listed(RouteKind::Unicast, hops));
         }
     }
 
@@ -406,14 +408,15 @@ impl Objects {
     pub(crate) fn meaning(&self, id: ObjectId, translate: &mut impl Translate) -> Option<FedObject> {
         match &self.entries.get(&id)?.what {
             What::Named(_, _, None) => return None,
-            What::Named(_, _, Some(Object::Blackhole)) | What::Listed(Kind::Blackhole, _) => {
+            What::Named(_, _, Some(Object::Blackhole)) | What::Listed(RouteKind::Blackhole, _) => {
                 return Some(FedObject::Blackhole);
             }
-            What::Named(_, _, Some(Object::Local)) | What::Listed(Kind::Local | Kind::Multicast, _) => {
+            What::Named(_, _, Some(Object::Local))
+            | What::Listed(RouteKind::Local | RouteKind::Multicast, _) => {
                 return Some(FedObject::Local);
             }
-            What::Listed(Kind::Unreachable, _) => return Some(FedObject::Unreachable),
-            What::Listed(Kind::Prohibit, _) => return Some(FedObject::Prohibit),
+            What::Listed(RouteKind::Unreachable, _) => return Some(FedObject::Unreachable),
+            What::Listed(RouteKind::Prohibit, _) => return Some(FedObject::Prohibit),
             What::Backed(first, second) => {
                 let first = self.meaning(*first, translate)?;
                 return Some(backed(first, self.meaning(*second, translate)));

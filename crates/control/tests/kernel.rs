@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::{Frr, PATIENCE, ZEBRA, namespace, notices};
 use junctor_control::Handle;
 use junctor_control::kernel::{Settings, spawn};
-use junctor_control::model::{Change, Kind, Object, Source, Way};
+use junctor_control::model::{Change, Object, RouteKind, RouteWay, Source};
 use serde_json::Value;
 use testbed::rig::{Namespace, skip, skip_without, wait_for};
 
@@ -44,10 +44,12 @@ impl State {
             }
             Change::Route { table, prefix, route } => {
                 let way = match &route.way {
-                    Way::None => String::new(),
-                    Way::Object(id) => format!("nhid {id}"),
-                    Way::One(hop) => text(hop, false),
-                    Way::Many(hops) => hops.iter().map(|hop| text(hop, true)).collect::<Vec<_>>().join(", "),
+                    RouteWay::None => String::new(),
+                    RouteWay::Object(id) => format!("nhid {id}"),
+                    RouteWay::One(hop) => text(hop, false),
+                    RouteWay::Many(hops) => {
+                        hops.iter().map(|hop| text(hop, true)).collect::<Vec<_>>().join(", ")
+                    }
                 };
                 let key = format!("route {table} {prefix} {}", route.metric);
                 self.put(key, format!("{:?} {way}", route.kind));
@@ -203,13 +205,13 @@ impl<'a> Shown<'a> {
                 table => table,
             };
             let kind = match field(&route, "type").parse::<u8>().unwrap_or(1) {
-                1 => Kind::Unicast,
-                2..=4 => Kind::Local,
-                5 => Kind::Multicast,
-                6 => Kind::Blackhole,
-                7 => Kind::Unreachable,
-                8 => Kind::Prohibit,
-                _ => Kind::Throw,
+                1 => RouteKind::Unicast,
+                2..=4 => RouteKind::Local,
+                5 => RouteKind::Multicast,
+                6 => RouteKind::Blackhole,
+                7 => RouteKind::Unreachable,
+                8 => RouteKind::Prohibit,
+                _ => RouteKind::Throw,
             };
             let all = if family == "-6" { "::/0" } else { "0.0.0.0/0" };
             let prefix = match field(&route, "dst") {
@@ -218,14 +220,14 @@ impl<'a> Shown<'a> {
                 prefix => prefix.to_owned(),
             };
             let is_everywhere = match kind {
-                Kind::Multicast => family == "-6",
-                _ => kind == Kind::Unicast && prefix.starts_with("fe80:"),
+                RouteKind::Multicast => family == "-6",
+                _ => kind == RouteKind::Unicast && prefix.starts_with("fe80:"),
             };
             if is_everywhere {
                 continue;
             }
             let way = match (&route["nhid"], &route["nexthops"]) {
-                _ if kind != Kind::Unicast => String::new(),
+                _ if kind != RouteKind::Unicast => String::new(),
                 (Value::Number(id), _) => format!("nhid {id}"),
                 (_, Value::Array(hops)) => {
                     hops.iter().map(|hop| self.hop(hop, true)).collect::<Vec<_>>().join(", ")

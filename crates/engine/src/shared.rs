@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use lang::Diagnostic;
-use sync::events::{self, Kind, Mask};
+use sync::events::{self, EventKind, Mask};
 use sync::heap::in_lines;
 use sync::lock::AdaptiveLock;
 use sync::padded::CachePadded;
@@ -195,7 +195,7 @@ impl Shared {
                 let at = events::begin_span(Mask::CONTROL);
                 mailbox.wake();
                 if let Some(at) = at {
-                    events::push(at, Kind::Wake, (*w as u32, element.number()), (0, by as u32));
+                    events::push(at, EventKind::Wake, (*w as u32, element.number()), (0, by as u32));
                 }
             }
         }

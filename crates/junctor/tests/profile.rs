@@ -11,7 +11,7 @@ use profile::kernel::counters::Reading;
 use profile::kernel::event::{KernelEvent, KernelKind};
 use profile::names::{CounterName, ElementName, End, Header, LockName, Names, ThreadName};
 use serde_json::{Value, json};
-use sync::events::{Event, Kind};
+use sync::events::{Event, EventKind};
 
 fn junctor(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_junctor")).args(args).output().expect("it runs")
@@ -204,14 +204,14 @@ fn strange_recording(place: &Place) -> PathBuf {
     let mut events = Vec::new();
     for i in 0..200_u64 {
         let at = i * 10_000;
-        events.push(event(at + 3000, Kind::Batch, 1, 0, 0, 1000, 32));
-        events.push(event(at + 4000, Kind::Enqueue, 1, 1, 0, 500, 32));
-        events.push(event(at + 5000, Kind::Task, 1, 0, 0, 4000, 0));
-        events.push(event(at + 7000, Kind::Dequeue, 2, 1, 0, 300, 32));
-        events.push(event(at + 8000, Kind::Drop, 2, 0, 0, 0, 3));
-        events.push(event(at + 8100, Kind::Task, 2, 1, 0, 2000, 1));
+        events.push(event(at + 3000, EventKind::Batch, 1, 0, 0, 1000, 32));
+        events.push(event(at + 4000, EventKind::Enqueue, 1, 1, 0, 500, 32));
+        events.push(event(at + 5000, EventKind::Task, 1, 0, 0, 4000, 0));
+        events.push(event(at + 7000, EventKind::Dequeue, 2, 1, 0, 300, 32));
+        events.push(event(at + 8000, EventKind::Drop, 2, 0, 0, 0, 3));
+        events.push(event(at + 8100, EventKind::Task, 2, 1, 0, 2000, 1));
         if i % 50 == 0 {
-            events.push(event(at + 4000, Kind::Lock, 2, 1, 1, 1500, 400));
+            events.push(event(at + 4000, EventKind::Lock, 2, 1, 1, 1500, 400));
         }
     }
     let path = place.path("strange.prof");

@@ -72,7 +72,7 @@ pub enum Placement {
 
 /// What a plane is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PlaneKind {
     /// It forwards packets.
     User,
     /// It computes routes.
@@ -89,7 +89,7 @@ pub struct Plane {
     /// The name of its table in the file, if that stands for several instances: `user` of `user.0` and `user.1`.
     pub of: Option<String>,
     /// What it is for.
-    pub kind: Kind,
+    pub kind: PlaneKind,
     /// What runs in it.
     pub program: Program,
     /// Its cores under [`Placement::Amp`]; none: all of the deployment's.
@@ -195,14 +195,14 @@ pub enum Ready {
     Listens(PathBuf),
 }
 
-impl Kind {
-    pub(crate) const ALL: &'static [(&'static str, Kind)] =
-        &[("user", Kind::User), ("control", Kind::Control), ("management", Kind::Management)];
+impl PlaneKind {
+    pub(crate) const ALL: &'static [(&'static str, PlaneKind)] =
+        &[("user", PlaneKind::User), ("control", PlaneKind::Control), ("management", PlaneKind::Management)];
 
     /// Its word in deployment files.
     #[must_use]
     pub fn word(self) -> &'static str {
-        word(Kind::ALL, self)
+        word(PlaneKind::ALL, self)
     }
 }
 

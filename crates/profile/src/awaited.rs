@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use sync::events::Kind;
+use sync::events::EventKind;
 
 use crate::file::Recording;
 use crate::kernel::event::{KernelEvent, KernelKind};
@@ -72,7 +72,7 @@ impl Reasons {
         let time = recording.timeline();
         let threads = recording.names.last().map_or(&[][..], |n| &n.threads);
         let mut sleeps: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
-        for event in recording.events.iter().filter(|e| e.kind == Kind::Sleep) {
+        for event in recording.events.iter().filter(|e| e.kind == EventKind::Sleep) {
             let Some(thread) = threads.get((event.thread as usize).wrapping_sub(1)) else { continue };
             let from = time.ns(event.at.saturating_sub(u64::from(event.first)));
             sleeps.entry(thread.kernel_id).or_default().push((from, time.ns(event.at)));

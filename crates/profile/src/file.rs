@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
-use sync::events::{EVENT_BYTES, Event, Kind, Mask};
+use sync::events::{EVENT_BYTES, Event, EventKind, Mask};
 
 use crate::clock::{Pair, Timeline};
 use crate::kernel::counters::{READING_BYTES, Reading};
@@ -336,7 +336,7 @@ impl Recording {
 
     /// Names are written a moment after another configuration has come; events say when that was.
     fn date_names(&mut self) {
-        let came = |e: &&Event| matches!(e.kind, Kind::Swap | Kind::Move);
+        let came = |e: &&Event| matches!(e.kind, EventKind::Swap | EventKind::Move);
         let times: Vec<u64> = self.events.iter().filter(came).map(|e| e.at).collect();
         for i in 1..self.names.len() {
             let (before, since) = (self.names[i - 1].since, self.names[i].since);

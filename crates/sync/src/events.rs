@@ -210,7 +210,7 @@ macro_rules! numbered_kinds {
 
 numbered_kinds! {
     /// What happened. Where nothing else is said, it is a span that has ended `at`, and has taken `first` cycles.
-    pub enum Kind: u32 {
+    pub enum EventKind: u32 {
         /// A lock was released: `subject` is its number ([`lock::all`](crate::lock::all)), `other` the thread that held it when this
         /// one asked (0 if it was free), `first` the cycles waited, `second` the cycles held.
         Lock = 1 "lock",
@@ -259,7 +259,7 @@ pub struct Event {
     /// When, in cycles.
     pub at: u64,
     /// What.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// The thread that recorded it ([`threads`]).
     pub thread: u32,
     /// What it is about.
@@ -294,7 +294,7 @@ impl Event {
         let [at, what, who, how] = words;
         let part = |word: u64| (word as u32, (word >> 32) as u32);
         let (((kind, thread), (subject, other)), (first, second)) = ((part(what), part(who)), part(how));
-        let kind = Kind::of_number(kind)?;
+        let kind = EventKind::of_number(kind)?;
         Some(Event { at, kind, thread, subject, other, first, second })
     }
 }
@@ -410,7 +410,7 @@ fn forget_old(known: &mut [Known]) {
 
 /// Adds a record to the calling thread's ring: at this time, about a subject and who else had to do with it, with two numbers.
 #[inline(always)]
-pub fn push(at: u64, kind: Kind, (subject, other): (u32, u32), (first, second): (u32, u32)) {
+pub fn push(at: u64, kind: EventKind, (subject, other): (u32, u32), (first, second): (u32, u32)) {
     let event = |thread| Event { at, kind, thread, subject, other, first, second };
     // SAFETY: the pointer is that of the ring which `OWN`, of this thread, keeps; it is reset before that is dropped (`Own`).
     match unsafe { RECORDS.get().as_ref() } {
@@ -427,7 +427,7 @@ pub fn begin_span(mask: Mask) -> Option<u64> {
 
 /// Adds a record of what has begun then, and ends now; nothing if it is not recorded.
 #[inline]
-pub fn end_span(begun: Option<u64>, kind: Kind, who: (u32, u32), second: u32) {
+pub fn end_span(begun: Option<u64>, kind: EventKind, who: (u32, u32), second: u32) {
     if let Some(begun) = begun {
         let at = crate::tsc();
         push(at, kind, who, (short(at.saturating_sub(begun)), second));
@@ -573,12 +573,12 @@ mod tests {
 
     #[test]
     fn events_are_what_their_words_say() {
-        for &kind in Kind::ALL {
+        for &kind in EventKind::ALL {
             let event =
                 Event { at: 1 << 40, kind, thread: 2, subject: 3, other: 4, first: 5, second: u32::MAX };
             assert_eq!(Event::from_words(event.words()), Some(event), "{}", kind.name());
         }
         assert_eq!(Event::from_words([1, 0, 0, 0]), None);
-        assert_eq!(Event::from_words([1, Kind::ALL.len() as u64 + 1, 0, 0]), None);
+        assert_eq!(Event::from_words([1, EventKind::ALL.len() as u64 + 1, 0, 0]), None);
     }
 }

@@ -21,7 +21,7 @@
 //! 1. *A holder sees what the former did.* Release store on unlocking, Acquire exchange on locking. *Only one holds*: the
 //!    exchange is one atomic step. Model: `one_at_a_time`.
 
-use crate::events::{self, Kind, Mask, short};
+use crate::events::{self, EventKind, Mask, short};
 use crate::prim::{AtomicUsize, Ordering, UnsafeCell, spin_until};
 use crate::tsc;
 use std::{
@@ -241,7 +241,7 @@ struct After<'a> {
 fn record(number: &u32, Stamps { taken, wait }: Stamps) {
     let at = tsc();
     let held = short(at.saturating_sub(taken));
-    events::push(at, Kind::Lock, (*number, (wait >> 32) as u32), (wait as u32, held));
+    events::push(at, EventKind::Lock, (*number, (wait >> 32) as u32), (wait as u32, held));
 }
 
 impl Drop for After<'_> {

@@ -48,7 +48,7 @@
 //!    only looks at it inherits 2. Model: `one_scan_serves_two_writers`.
 
 use crate::{
-    events::{self, Kind, Mask},
+    events::{self, EventKind, Mask},
     padded::CachePadded,
     prim::{AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, fence, yield_now},
 };
@@ -241,7 +241,7 @@ impl Domain {
         // Unlocked before the objects' own destructors run: these may publish or retire in turn.
         drop(retired);
         if let Some(Old { since, .. }) = free.first() {
-            events::end_span(*since, Kind::Grace, (1, 0), free.len() as u32);
+            events::end_span(*since, EventKind::Grace, (1, 0), free.len() as u32);
         }
         free.len()
     }
@@ -255,7 +255,7 @@ impl Domain {
             yield_now();
         }
         self.reclaim();
-        events::end_span(begun, Kind::Grace, (0, 0), 0);
+        events::end_span(begun, EventKind::Grace, (0, 0), 0);
     }
 
     /// Objects and declared bytes that wait for their grace period.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use control::counters::Tally;
 use control::fpm;
-use control::model::{Change, Object, Way};
+use control::model::{Change, Object, RouteWay};
 use feed::Destination;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use wire::Prefix4;
@@ -197,15 +197,15 @@ impl Heard {
     }
 
     /// The gateway of a route with a single one.
-    fn gateway(&self, way: &Way) -> Option<Ipv4Addr> {
+    fn gateway(&self, way: &RouteWay) -> Option<Ipv4Addr> {
         let hop = match way {
-            Way::One(hop) => hop,
-            Way::Object(id) => match self.objects.get(id)? {
+            RouteWay::One(hop) => hop,
+            RouteWay::Object(id) => match self.objects.get(id)? {
                 Object::Hop(hop) => hop,
-                Object::Group(members) => return self.gateway(&Way::Object(members.first()?.0)),
+                Object::Group(members) => return self.gateway(&RouteWay::Object(members.first()?.0)),
                 _ => return None,
             },
-            Way::Many(_) | Way::None => return None,
+            RouteWay::Many(_) | RouteWay::None => return None,
         };
         match hop.gateway? {
             std::net::IpAddr::V4(gateway) => Some(gateway),

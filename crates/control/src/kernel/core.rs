@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::request::{ALL, Stage};
 use crate::Change;
 use crate::counters::Tally;
-use crate::model::{Kind, Rule, Way};
+use crate::model::{RouteKind, RouteWay, Rule};
 use crate::netlink::{self, DumpEnd, Error, Message, kind};
 use feed::Destination;
 
@@ -227,7 +227,7 @@ impl Core {
             Some(Change::Route { table, prefix, route }) => {
                 let key = (*table, *prefix, route.metric);
                 let is_second = dump.last.replace(key) == Some(key);
-                if is_second || matches!((prefix, &route.way), (Destination::V6(_), Way::Many(_))) {
+                if is_second || matches!((prefix, &route.way), (Destination::V6(_), RouteWay::Many(_))) {
                     self.several.insert(key);
                 }
                 if is_second || is_everywhere(*prefix, route.kind) {
@@ -341,7 +341,7 @@ impl Core {
             }
             Change::Route { table, prefix, route } => {
                 let key = (*table, *prefix, route.metric);
-                let is_many = matches!((prefix, &route.way), (Destination::V6(_), Way::Many(_)));
+                let is_many = matches!((prefix, &route.way), (Destination::V6(_), RouteWay::Many(_)));
                 let is_behind = message.appends() && matches!(prefix, Destination::V4(_));
                 if is_many || is_behind {
                     self.several.insert(key);
@@ -369,8 +369,8 @@ impl Core {
         tally: &mut Tally,
     ) -> bool {
         let is_six = matches!(key.1, Destination::V6(_));
-        let is_link_local = is_everywhere(key.1, Kind::Unicast);
-        if is_link_local || (is_six && is_everywhere(key.1, Kind::Multicast)) {
+        let is_link_local = is_everywhere(key.1, RouteKind::Unicast);
+        if is_link_local || (is_six && is_everywhere(key.1, RouteKind::Multicast)) {
             return false;
         }
         let is_whole = is_six && netlink::names_hops(message);
@@ -388,12 +388,12 @@ impl Core {
 }
 
 /// Whether every interface has the same route of IPv6: link-local, or to groups.
-fn is_everywhere(prefix: Destination, kind: Kind) -> bool {
+fn is_everywhere(prefix: Destination, kind: RouteKind) -> bool {
     match prefix {
         Destination::V4(_) | Destination::Label(_) => false,
         Destination::V6(prefix) => match kind {
-            Kind::Unicast => prefix.addr().is_unicast_link_local() && prefix.len() >= 10,
-            Kind::Multicast => prefix.addr().is_multicast(),
+            RouteKind::Unicast => prefix.addr().is_unicast_link_local() && prefix.len() >= 10,
+            RouteKind::Multicast => prefix.addr().is_multicast(),
             _ => false,
         },
     }

@@ -9,7 +9,7 @@ use wire::addr::{Prefix4, Prefix6};
 use super::attributes::{Attribute, Attributes, u16_at, u32_at};
 use super::{AF_INET, AF_INET6, Error, Message, Outcome, kind};
 use crate::Change;
-use crate::model::{Hop, Kind, Route, Way};
+use crate::model::{Hop, Route, RouteKind, RouteWay};
 
 pub(super) const RTA_DST: u16 = 1;
 pub(super) const RTA_OIF: u16 = 4;
@@ -60,11 +60,11 @@ pub(super) fn decode(message: &Message<'_>, changes: &mut Vec<Change>) -> Result
     let Some(kind) = kind_of(kind_number) else { return Ok(Outcome::Unsupported) };
     let metric = read.metric.unwrap_or(0);
     let (kind, way) = match kind {
-        Kind::Unicast => read.way(flags)?,
-        other => (other, Way::None),
+        RouteKind::Unicast => read.way(flags)?,
+        other => (other, RouteWay::None),
     };
     changes.push(Change::Route { table, prefix, route: Route { kind, protocol, metric, way } });
-    Ok(if kind == Kind::Local && kind_number == 1 { Outcome::Unsupported } else { Outcome::Taken })
+    Ok(if kind == RouteKind::Local && kind_number == 1 { Outcome::Unsupported } else { Outcome::Taken })
 }
 
 /// Whether a message lists the hops of a route with several.
@@ -75,16 +75,16 @@ pub fn names_hops(message: &Message<'_>) -> bool {
 }
 
 /// What a route does, by `rtm_type`.
-fn kind_of(number: u8) -> Option<Kind> {
+fn kind_of(number: u8) -> Option<RouteKind> {
     Some(match number {
-        1 => Kind::Unicast,
+        1 => RouteKind::Unicast,
         // Local, broadcast, anycast.
-        2..=4 => Kind::Local,
-        5 => Kind::Multicast,
-        6 => Kind::Blackhole,
-        7 => Kind::Unreachable,
-        8 => Kind::Prohibit,
-        9 => Kind::Throw,
+        2..=4 => RouteKind::Local,
+        5 => RouteKind::Multicast,
+        6 => RouteKind::Blackhole,
+        7 => RouteKind::Unreachable,
+        8 => RouteKind::Prohibit,
+        9 => RouteKind::Throw,
         _ => return None,
     })
 }
@@ -146,20 +146,20 @@ impl<'a> Read<'a> {
 
     /// Where packets of a unicast route go. The kernel shows the hops of an object as well; they are passed over.
     #[inline]
-    fn way(&self, flags: u32) -> Result<(Kind, Way), Error> {
+    fn way(&self, flags: u32) -> Result<(RouteKind, RouteWay), Error> {
         if let Some(id) = self.object {
-            return Ok((Kind::Unicast, Way::Object(id)));
+            return Ok((RouteKind::Unicast, RouteWay::Object(id)));
         }
         let Some(many) = self.many else {
             return Ok(match self.hop.hop(flags, 1)? {
-                Some(hop) => (Kind::Unicast, Way::One(hop)),
-                None => (Kind::Local, Way::None),
+                Some(hop) => (RouteKind::Unicast, RouteWay::One(hop)),
+                None => (RouteKind::Local, RouteWay::None),
             });
         };
         let hops = hops(many)?;
         Ok(match hops.into_iter().collect::<Option<Box<[Hop]>>>() {
-            Some(hops) => (Kind::Unicast, Way::Many(hops)),
-            None => (Kind::Local, Way::None),
+            Some(hops) => (RouteKind::Unicast, RouteWay::Many(hops)),
+            None => (RouteKind::Local, RouteWay::None),
         })
     }
 }

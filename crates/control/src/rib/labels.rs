@@ -10,7 +10,7 @@ use feed::Destination;
 
 use super::{Layer, Rib};
 use crate::key::Key;
-use crate::model::{Hop, Kind, LabelRoute, MAIN, Route, Source, Way};
+use crate::model::{Hop, LabelRoute, MAIN, Route, RouteKind, RouteWay, Source};
 
 impl Rib {
     /// What becomes of packets with a label.
@@ -38,8 +38,8 @@ fn as_route(route: LabelRoute) -> Route {
     let LabelRoute { protocol, propagates_ttl, hops } = route;
     let hops: Box<[Hop]> = hops.into_iter().map(|hop| Hop { propagates_ttl, ..hop }).collect();
     let (kind, way) = match hops.is_empty() {
-        true => (Kind::Local, Way::None),
-        false => (Kind::Unicast, Way::Many(hops)),
+        true => (RouteKind::Local, RouteWay::None),
+        false => (RouteKind::Unicast, RouteWay::Many(hops)),
     };
     Route { kind, protocol, metric: 0, way }
 }

@@ -8,7 +8,7 @@ use feed::{Labels, Object as FedObject, Updates};
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Hop, Kind, Object, Way};
+use crate::model::{Hop, Object, RouteKind, RouteWay};
 
 mod aging;
 mod backups;
@@ -135,8 +135,8 @@ fn link(index: u32, name: &str, is_up: bool) -> Change {
     Change::Link { index, link: Some(link) }
 }
 
-fn route(to: &str, way: Way) -> Change {
-    let route = Route { kind: Kind::Unicast, protocol: 186, metric: 20, way };
+fn route(to: &str, way: RouteWay) -> Change {
+    let route = Route { kind: RouteKind::Unicast, protocol: 186, metric: 20, way };
     Change::Route { table: MAIN, prefix: prefix(to), route }
 }
 
@@ -176,11 +176,11 @@ fn check(user: &User, expected: &[(&str, &str)]) {
 fn a_route_that_is_deleted_and_added_is_one_change() {
     let (mut rib, mut user) = begin();
     let to = "198.51.100.0/24";
-    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::One(hop("10.0.0.2", 2)))], 0);
+    step(&mut rib, &mut user, Source::Fpm, [route(to, RouteWay::One(hop("10.0.0.2", 2)))], 0);
     check(&user, &[(to, "10.0.0.2 eth0 1")]);
     step(&mut rib, &mut user, Source::Fpm, [withdraw(to)], 1);
     check(&user, &[(to, "10.0.0.2 eth0 1")]);
-    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::One(hop("10.0.1.2", 3)))], 2);
+    step(&mut rib, &mut user, Source::Fpm, [route(to, RouteWay::One(hop("10.0.1.2", 3)))], 2);
     check(&user, &[(to, "10.0.1.2 eth1 1")]);
     assert_eq!((user.changes, rib.next_due()), (2, None));
     step(&mut rib, &mut user, Source::Fpm, [withdraw(to)], 3);
@@ -194,8 +194,8 @@ fn a_route_that_is_deleted_and_added_is_one_change() {
 fn a_route_waits_for_its_object() {
     let (mut rib, mut user) = begin();
     let to = "198.51.100.0/24";
-    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::One(hop("10.0.0.2", 2)))], 0);
-    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::Object(7))], 1);
+    step(&mut rib, &mut user, Source::Fpm, [route(to, RouteWay::One(hop("10.0.0.2", 2)))], 0);
+    step(&mut rib, &mut user, Source::Fpm, [route(to, RouteWay::Object(7))], 1);
     check(&user, &[(to, "10.0.0.2 eth0 1")]);
     assert_eq!(rib.counts().waiting, 1);
     let object = Object::Group(vec![(8, 3), (9, 1)]);
@@ -213,7 +213,7 @@ fn a_route_waits_for_its_object() {
 fn one_object_repairs_all_its_routes() {
     let (mut rib, mut user) = begin();
     let object = |gateway| Change::Object { id: 7, object: Object::Hop(hop(gateway, 2)) };
-    let many = (0..200).map(|at| route(&format!("10.{at}.0.0/16"), Way::Object(7)));
+    let many = (0..200).map(|at| route(&format!("10.{at}.0.0/16"), RouteWay::Object(7)));
     step(&mut rib, &mut user, Source::Fpm, [object("10.0.0.2")].into_iter().chain(many), 0);
     let before = user.changes;
     step(&mut rib, &mut user, Source::Fpm, [object("10.0.0.3")], 1);
@@ -226,10 +226,10 @@ fn a_replay_waits_for_objects_and_for_withdrawals_that_are_held() {
     let (mut rib, mut user) = begin();
     let (a, b) = ("198.51.100.0/24", "203.0.113.0/24");
     let both = [(a, "10.0.0.2 eth0 1"), (b, "10.0.0.2 eth0 1")];
-    let one = |to| route(to, Way::One(hop("10.0.0.2", 2)));
+    let one = |to| route(to, RouteWay::One(hop("10.0.0.2", 2)));
     step(&mut rib, &mut user, Source::Fpm, [one(a), one(b)], 0);
     // In the middle of a change of b, and of one of a whose new object is not known yet.
-    step(&mut rib, &mut user, Source::Fpm, [route(a, Way::Object(7)), withdraw(b)], 1);
+    step(&mut rib, &mut user, Source::Fpm, [route(a, RouteWay::Object(7)), withdraw(b)], 1);
     rib.replay();
     step(&mut rib, &mut user, Source::Fpm, [], 2);
     assert_eq!(user.routes.len(), 2);
@@ -241,7 +241,7 @@ fn a_replay_waits_for_objects_and_for_withdrawals_that_are_held() {
     check(&user, &both);
     assert!(user.named.is_none(), "the replay is over");
     // An object that never comes is awaited for the grace period.
-    step(&mut rib, &mut user, Source::Fpm, [route(a, Way::Object(8))], 2000);
+    step(&mut rib, &mut user, Source::Fpm, [route(a, RouteWay::Object(8))], 2000);
     rib.replay();
     step(&mut rib, &mut user, Source::Fpm, [], 2001);
     assert_eq!((user.routes.len(), rib.next_due()), (2, Some(Duration::from_millis(2001) + GRACE)));
@@ -253,7 +253,7 @@ fn a_replay_waits_for_objects_and_for_withdrawals_that_are_held() {
 fn a_replay_and_a_list_go_on_step_by_step() {
     let (mut rib, mut user) = begin();
     let to = |at: u32| format!("{}/24", std::net::Ipv4Addr::from(0x0a00_0000 + (at << 8)));
-    let many = (0..90_000).map(|at| route(&to(at), Way::One(hop("10.0.0.2", 2))));
+    let many = (0..90_000).map(|at| route(&to(at), RouteWay::One(hop("10.0.0.2", 2))));
     step(&mut rib, &mut user, Source::Fpm, many, 0);
     let changes = user.changes;
     rib.replay();
@@ -265,8 +265,8 @@ fn a_replay_and_a_list_go_on_step_by_step() {
         let change = match steps {
             0 => vec![withdraw(&to(89_999)), withdraw(&to(0))],
             1 => vec![
-                route(&to(89_998), Way::One(hop("10.0.1.2", 3))),
-                route(&to(1), Way::One(hop("10.0.1.2", 3))),
+                route(&to(89_998), RouteWay::One(hop("10.0.1.2", 3))),
+                route(&to(1), RouteWay::One(hop("10.0.1.2", 3))),
             ],
             _ => Vec::new(),
         };
@@ -300,7 +300,7 @@ fn a_feed_cannot_fill_the_memory_with_objects() {
     let wide = |id| Change::Object { id, object: Object::Group((0..4096).map(|at| (at, 1)).collect()) };
     (0..300).for_each(|id| rib.apply(Source::Fpm, wide(id), Duration::ZERO));
     assert_eq!((rib.counts().objects, rib.counts().left_out), (256, 44));
-    let hops = |id| route("198.51.100.0/24", Way::One(hop("10.0.0.2", id)));
+    let hops = |id| route("198.51.100.0/24", RouteWay::One(hop("10.0.0.2", id)));
     step(&mut rib, &mut user, Source::Fpm, [hops(2)], 0);
     assert_eq!((user.routes.len(), rib.counts().left_out), (0, 45));
     (0..10).for_each(|id| rib.apply(Source::Fpm, Change::DropObject { id }, Duration::ZERO));
@@ -309,7 +309,8 @@ fn a_feed_cannot_fill_the_memory_with_objects() {
     assert_eq!(user.routes.len(), 1);
     // Many metrics of one destination.
     for metric in 0..100 {
-        let route = Route { kind: Kind::Unicast, protocol: 4, metric, way: Way::One(hop("10.0.0.3", 2)) };
+        let route =
+            Route { kind: RouteKind::Unicast, protocol: 4, metric, way: RouteWay::One(hop("10.0.0.3", 2)) };
         rib.apply(
             Source::Kernel,
             Change::Route { table: MAIN, prefix: prefix("203.0.113.0/24"), route },
@@ -323,7 +324,7 @@ fn a_feed_cannot_fill_the_memory_with_objects() {
 fn a_daemon_that_names_nearly_all_again_is_believed() {
     let (mut rib, mut user) = begin();
     let to = |at: u32| format!("10.{}.{}.0/24", at / 256, at % 256);
-    let all = |count| (0..count).map(|at| route(&to(at), Way::One(hop("10.0.0.2", 2))));
+    let all = |count| (0..count).map(|at| route(&to(at), RouteWay::One(hop("10.0.0.2", 2))));
     let report = |count| [Change::Begin].into_iter().chain(all(count)).chain([Change::End]);
     step(&mut rib, &mut user, Source::Fpm, report(300), 0);
     step(&mut rib, &mut user, Source::Fpm, [Change::Lost], 10);
@@ -344,7 +345,7 @@ fn an_older_routers_routes_are_swept_when_all_feeds_have_reported() {
         &mut rib,
         &mut user,
         Source::Fpm,
-        [Change::Begin, route("10.0.0.0/8", Way::One(hop("10.0.0.2", 2)))],
+        [Change::Begin, route("10.0.0.0/8", RouteWay::One(hop("10.0.0.2", 2)))],
         1,
     );
     assert_eq!(user.routes.len(), 2);
@@ -372,7 +373,7 @@ fn groups_of_a_restarted_daemon_mean_what_they_meant() {
     };
     let both = [(to, "10.0.0.2 eth0 3 | 10.0.1.2 eth1 1")];
     let first =
-        [Change::Begin].into_iter().chain(objects(10)).chain([route(to, Way::Object(10)), Change::End]);
+        [Change::Begin].into_iter().chain(objects(10)).chain([route(to, RouteWay::Object(10)), Change::End]);
     step(&mut rib, &mut user, Source::Fpm, first, 0);
     check(&user, &both);
     step(&mut rib, &mut user, Source::Fpm, [Change::Lost], 10);
@@ -383,7 +384,7 @@ fn groups_of_a_restarted_daemon_mean_what_they_meant() {
     check(&user, &both);
     // Numbers that were others' before.
     step(&mut rib, &mut user, Source::Fpm, objects(11), 30);
-    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::Object(11)), Change::End], 31);
+    step(&mut rib, &mut user, Source::Fpm, [route(to, RouteWay::Object(11)), Change::End], 31);
     check(&user, &both);
     // A group that contains itself ends.
     let many = Change::Object { id: 11, object: Object::Group(vec![(11, 1); 1000]) };
@@ -397,7 +398,7 @@ fn a_withdrawal_without_metric_is_of_metric_0_in_the_kernel() {
     let kernel = |metric, gateway| Change::Route {
         table: MAIN,
         prefix: prefix("0.0.0.0/0"),
-        route: Route { kind: Kind::Unicast, protocol: 3, metric, way: Way::One(hop(gateway, 2)) },
+        route: Route { kind: RouteKind::Unicast, protocol: 3, metric, way: RouteWay::One(hop(gateway, 2)) },
     };
     step(&mut rib, &mut user, Source::Kernel, [kernel(0, "10.0.0.7"), kernel(100, "10.0.0.8")], 0);
     check(&user, &[("0.0.0.0/0", "10.0.0.7 eth0 1 | 10.0.0.8 eth0 1 backup")]);
@@ -409,7 +410,7 @@ fn a_withdrawal_without_metric_is_of_metric_0_in_the_kernel() {
 fn copies_count_until_fpm_has_reported() {
     let (mut rib, mut user) = begin();
     let to = "198.51.100.0/24";
-    step(&mut rib, &mut user, Source::Kernel, [route(to, Way::One(hop("10.0.0.2", 2)))], 0);
+    step(&mut rib, &mut user, Source::Kernel, [route(to, RouteWay::One(hop("10.0.0.2", 2)))], 0);
     step(&mut rib, &mut user, Source::Fpm, [Change::Begin], 1);
     let gone = Change::Withdraw { table: MAIN, prefix: prefix(to), metric: Some(20) };
     step(&mut rib, &mut user, Source::Kernel, [gone], 2);
@@ -421,9 +422,9 @@ fn copies_count_until_fpm_has_reported() {
 fn a_route_that_waits_does_not_stop_others_from_being_forgotten() {
     let (mut rib, mut user) = begin();
     let (a, b) = ("198.51.100.0/24", "203.0.113.0/24");
-    let way = |gateway| Way::One(hop(gateway, 2));
+    let way = |gateway| RouteWay::One(hop(gateway, 2));
     step(&mut rib, &mut user, Source::Fpm, [route(a, way("10.0.0.2")), route(b, way("10.0.0.3"))], 0);
-    step(&mut rib, &mut user, Source::Fpm, [route(a, Way::Object(99)), withdraw(b)], 1);
+    step(&mut rib, &mut user, Source::Fpm, [route(a, RouteWay::Object(99)), withdraw(b)], 1);
     step(&mut rib, &mut user, Source::Fpm, [], 20);
     check(&user, &[(a, "10.0.0.2 eth0 1")]);
     step(&mut rib, &mut user, Source::Fpm, [route(a, way("10.0.0.4"))], 30);
@@ -437,9 +438,9 @@ fn local_addresses_then_fpm_then_the_kernel() {
     let kernel = |protocol, metric, gateway| Change::Route {
         table: MAIN,
         prefix: prefix("10.0.0.1/32"),
-        route: Route { kind: Kind::Unicast, protocol, metric, way: Way::One(hop(gateway, 2)) },
+        route: Route { kind: RouteKind::Unicast, protocol, metric, way: RouteWay::One(hop(gateway, 2)) },
     };
-    let own = Route { kind: Kind::Local, protocol: 2, metric: 0, way: Way::None };
+    let own = Route { kind: RouteKind::Local, protocol: 2, metric: 0, way: RouteWay::None };
     let own = Change::Route { table: LOCAL, prefix: prefix("10.0.0.1/32"), route: own };
     let to = "10.0.0.1/32";
     step(&mut rib, &mut user, Source::Kernel, [kernel(3, 100, "10.0.0.7"), kernel(3, 50, "10.0.0.8")], 0);
@@ -456,7 +457,7 @@ fn local_addresses_then_fpm_then_the_kernel() {
         &mut rib,
         &mut user,
         Source::Fpm,
-        [Change::Begin, route(to, Way::One(hop("10.0.1.9", 3))), Change::End],
+        [Change::Begin, route(to, RouteWay::One(hop("10.0.1.9", 3))), Change::End],
         0,
     );
     check(&user, &[(to, "10.0.1.9 eth1 1")]);
@@ -482,7 +483,7 @@ fn links_by_name_and_state() {
     let (mut rib, mut user) = begin();
     let to = "198.51.100.0/24";
     // The kernel reports the link later than the daemon reports the route.
-    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::One(hop("10.0.0.2", 9)))], 0);
+    step(&mut rib, &mut user, Source::Fpm, [route(to, RouteWay::One(hop("10.0.0.2", 9)))], 0);
     check(&user, &[(to, "10.0.0.2 ? 1")]);
     step(&mut rib, &mut user, Source::Kernel, [link(9, "eth9", true)], 1);
     check(&user, &[(to, "10.0.0.2 eth9 1")]);
@@ -491,7 +492,7 @@ fn links_by_name_and_state() {
     step(&mut rib, &mut user, Source::Kernel, [Change::Link { index: 9, link: None }], 3);
     assert!(user.links.values().any(|link| *link == ("?".to_owned(), false)));
     // A route to the router's own loopback interface is for the router.
-    step(&mut rib, &mut user, Source::Fpm, [route(to, Way::One(hop("", 1)))], 4);
+    step(&mut rib, &mut user, Source::Fpm, [route(to, RouteWay::One(hop("", 1)))], 4);
     check(&user, &[(to, "Local")]);
 }
 
@@ -501,7 +502,7 @@ fn links_that_a_report_does_not_name_are_gone_and_numbers_are_used_again() {
     step(&mut rib, &mut user, Source::Kernel, [Change::Begin, link(2, "eth0", true), Change::End], 0);
     assert_eq!(rib.links().map(|(index, _)| index).collect::<Vec<_>>(), [2]);
     // A route that still names a link that has gone keeps its number from others.
-    let old = [link(9, "old", true), route("203.0.113.0/24", Way::One(hop("10.0.0.9", 9)))];
+    let old = [link(9, "old", true), route("203.0.113.0/24", RouteWay::One(hop("10.0.0.9", 9)))];
     step(&mut rib, &mut user, Source::Kernel, old, 1);
     step(&mut rib, &mut user, Source::Kernel, [Change::Link { index: 9, link: None }], 1);
     for index in 10..5_000 {
@@ -509,7 +510,7 @@ fn links_that_a_report_does_not_name_are_gone_and_numbers_are_used_again() {
         step(&mut rib, &mut user, Source::Kernel, [link(index, "tap0", true), gone], 1);
     }
     let to = "198.51.100.0/24";
-    let last = [link(10_000, "tap0", true), route(to, Way::One(hop("10.0.0.2", 10_000)))];
+    let last = [link(10_000, "tap0", true), route(to, RouteWay::One(hop("10.0.0.2", 10_000)))];
     step(&mut rib, &mut user, Source::Kernel, last, 2);
     check(&user, &[(to, "10.0.0.2 tap0 1"), ("203.0.113.0/24", "10.0.0.9 ? 1")]);
 }
@@ -589,9 +590,9 @@ fn expected_rows(rib: &mut Rib, pieces: u64) -> Vec<Row> {
 fn ranges_of_an_audit_have_a_steps_entries() {
     let (mut rib, mut user) = begin();
     let to = |at: u32| format!("{}/24", std::net::Ipv4Addr::from(0x0a00_0000 + (at << 8)));
-    let many = (0..10_000).map(|at| route(&to(at), Way::One(hop("10.0.0.2", 2))));
+    let many = (0..10_000).map(|at| route(&to(at), RouteWay::One(hop("10.0.0.2", 2))));
     let short = ["0.0.0.0/0", "10.0.0.0/8", "2001:db8::/32", "2001:db8::/48", "2001:db8:0:1::/64"];
-    let short = short.map(|to| route(to, Way::One(hop("10.0.0.2", 2))));
+    let short = short.map(|to| route(to, RouteWay::One(hop("10.0.0.2", 2))));
     step(&mut rib, &mut user, Source::Fpm, many.chain(short), 0);
     let mut rows = Vec::new();
     for (part, last) in [(Part::Four, u64::from(u32::MAX)), (Part::Six, u64::MAX)] {
@@ -613,7 +614,7 @@ fn ranges_of_an_audit_have_a_steps_entries() {
     });
     assert_eq!(routes.collect::<BTreeMap<Key, u32>>(), user.routes);
     // Nobody knows what becomes of a route that waits; one that is leaving is still there.
-    step(&mut rib, &mut user, Source::Fpm, [withdraw(&to(5)), route(&to(6), Way::Object(9))], 1);
+    step(&mut rib, &mut user, Source::Fpm, [withdraw(&to(5)), route(&to(6), RouteWay::Object(9))], 1);
     let expected = rib.ask(1, Part::Four, 0x0a00_0000, Some(0x0a00_ffff), true);
     assert_eq!((expected.rows.len(), expected.unsure.len()), (256, 1));
     user.take(rib.outbox());
@@ -624,7 +625,7 @@ fn ranges_of_an_audit_have_a_steps_entries() {
 fn frrs_routes_are_compared_with_the_kernels() {
     let (mut rib, mut user) = begin();
     let [a, b, c] = ["198.51.100.0/24", "203.0.113.0/24", "192.0.2.0/24"];
-    let one = |to, gateway| route(to, Way::One(hop(gateway, 2)));
+    let one = |to, gateway| route(to, RouteWay::One(hop(gateway, 2)));
     let fpm = [Change::Begin, one(a, "10.0.0.2"), one(b, "10.0.0.2"), Change::End];
     step(&mut rib, &mut user, Source::Fpm, fpm, 0);
     assert!(rib.has_both_feeds());
@@ -674,8 +675,8 @@ proptest! {
                         oracle.objects.retain(|(of, _), _| !*of);
                         oracle.has_fpm = true;
                     }
-                    let way = Way::Object(number(object, runs[usize::from(fpm)]));
-                    let route = Route { kind: Kind::Unicast, protocol, metric, way };
+                    let way = RouteWay::Object(number(object, runs[usize::from(fpm)]));
+                    let route = Route { kind: RouteKind::Unicast, protocol, metric, way };
                     let to_prefix = prefix(&format!("10.{to}.0.0/16"));
                     rib.apply(source(fpm), Change::Route { table: MAIN, prefix: to_prefix, route }, at);
                     oracle.routes.insert((fpm, to, metric), (protocol, object));
@@ -710,7 +711,7 @@ proptest! {
                         let next = hop(&format!("10.0.0.{object}"), 2);
                         rib.apply(source(fpm), Change::Object { id, object: Object::Hop(next) }, at);
                         oracle.objects.insert((fpm, object), object);
-                        let route = Route { kind: Kind::Unicast, protocol: 186, metric: 0, way: Way::Object(id) };
+                        let route = Route { kind: RouteKind::Unicast, protocol: 186, metric: 0, way: RouteWay::Object(id) };
                         let to_prefix = prefix(&format!("10.{to}.0.0/16"));
                         rib.apply(source(fpm), Change::Route { table: MAIN, prefix: to_prefix, route }, at);
                         oracle.routes.insert((fpm, to, 0), (186, object));

@@ -8,7 +8,7 @@ use feed::Update;
 
 use super::{LOCAL, Layer, MAIN, Rib, Source};
 use crate::key::Key;
-use crate::model::{DEFAULT, Kind, Route};
+use crate::model::{DEFAULT, Route, RouteKind};
 
 /// The protocol of routes that the kernel made itself.
 const KERNEL: u8 = 2;
@@ -88,7 +88,7 @@ impl Rib {
 
 /// The layer of a route. A VRF of the kernel has its local addresses among its other routes.
 pub(super) fn layer_of(source: Source, table: u32, route: &Route) -> Layer {
-    let is_local = route.kind == Kind::Local && route.protocol == KERNEL && table != MAIN;
+    let is_local = route.kind == RouteKind::Local && route.protocol == KERNEL && table != MAIN;
     match (source, is_local) {
         (Source::Kernel, true) => Layer::Local,
         _ => Layer::of(source, table),

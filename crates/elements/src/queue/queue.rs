@@ -274,7 +274,7 @@ fn drop_rest(rest: Batch, cx: &mut Cx<'_>, rings: &Rings) {
 
 #[cfg(test)]
 mod tests {
-    use sync::events::{self, Kind as EventKind, Mask, Reader};
+    use sync::events::{self, EventKind, Mask, Reader};
 
     use super::*;
     use crate::testing::Rig;

@@ -5,7 +5,7 @@
 //! So a worker adds up the drops of the same element for the same reason. It records them together: every so many rounds, and before it sleeps, ends,
 //! or stands still for a change.
 
-use sync::events::{self, Kind, short};
+use sync::events::{self, EventKind, short};
 
 use element::ElementId;
 use element::drops::Reason;
@@ -62,7 +62,7 @@ impl PendingDrops {
     #[inline(never)]
     pub(super) fn record(&mut self) {
         for (element, reason, n) in self.drops[..self.used].iter().copied() {
-            events::push(sync::tsc(), Kind::Drop, (element.number(), reason as u32), (0, short(n)));
+            events::push(sync::tsc(), EventKind::Drop, (element.number(), reason as u32), (0, short(n)));
         }
         (self.used, self.rounds) = (0, 0);
     }

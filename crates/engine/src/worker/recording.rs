@@ -5,7 +5,7 @@
 //! task and each fetched batch, and during a recording for each batch. It never does so for a packet. One read of the TSC ends one
 //! span and starts the next.
 
-use sync::events::{self, Kind, Mask, short};
+use sync::events::{self, EventKind, Mask, short};
 use sync::tsc;
 use sync::zeros::zeros;
 
@@ -93,7 +93,7 @@ fn way(doing: Doing, port: PortIndex) -> u32 {
 
 fn record_held_back(queue: ElementId, cycles: Option<u64>, now: u64) {
     if let Some(cycles) = cycles {
-        events::push(now, Kind::HeldBack, (queue.number(), 0), (short(cycles), 0));
+        events::push(now, EventKind::HeldBack, (queue.number(), 0), (short(cycles), 0));
     }
 }
 
@@ -155,7 +155,7 @@ impl Worker {
     #[inline(always)]
     pub(super) fn record_end(&mut self, element: ElementId, doing: Doing, begun: u64) {
         if begun != 0 && self.recorder.records(Mask::TASKS) {
-            let kind = if doing == Doing::Timer { Kind::Timer } else { Kind::Task };
+            let kind = if doing == Doing::Timer { EventKind::Timer } else { EventKind::Task };
             let at = self.recorder.mark;
             events::push(
                 at,
@@ -183,7 +183,8 @@ impl Worker {
         let recorder = &mut self.recorder;
         let took = at.saturating_sub(std::mem::replace(&mut recorder.mark, at));
         let queue = doing == Doing::Push && recorder.queues[element];
-        let (kind, of) = if queue { (Kind::Enqueue, Mask::QUEUES) } else { (Kind::Batch, Mask::BATCHES) };
+        let (kind, of) =
+            if queue { (EventKind::Enqueue, Mask::QUEUES) } else { (EventKind::Batch, Mask::BATCHES) };
         if queue && !std::mem::take(&mut recorder.refused) {
             recorder.full[element] = false;
         }
@@ -210,13 +211,14 @@ impl Worker {
         let Edge { element, port, .. } = from;
         let recorder = &mut self.recorder;
         let queue = recorder.queues[element];
-        let (kind, of) = if queue { (Kind::Dequeue, Mask::QUEUES) } else { (Kind::Batch, Mask::BATCHES) };
+        let (kind, of) =
+            if queue { (EventKind::Dequeue, Mask::QUEUES) } else { (EventKind::Batch, Mask::BATCHES) };
         let was_dry = std::mem::replace(&mut recorder.dry[element], packets == 0);
         if !recorder.records(of) || (packets == 0 && (was_dry || !queue)) {
             return;
         }
         let at = tsc();
-        let kind = if packets == 0 { Kind::Empty } else { kind };
+        let kind = if packets == 0 { EventKind::Empty } else { kind };
         let took = short(at.saturating_sub(begun));
         events::push(at, kind, (element.number(), way(Doing::Pull, port)), (took, short(packets as u64)));
     }
@@ -235,7 +237,7 @@ impl Worker {
         self.recorder.refused |= refused;
         let full = self.recorder.full.get_mut(queue);
         if full.is_some_and(|full| !std::mem::replace(full, true)) {
-            events::push(tsc(), Kind::Full, (queue.number(), 0), (0, 0));
+            events::push(tsc(), EventKind::Full, (queue.number(), 0), (0, 0));
         }
         if !refused {
             self.look_at(queue, true);
@@ -297,7 +299,7 @@ impl Worker {
     ) {
         if begun.is_some() {
             let name = events::word(target.name());
-            events::end_span(begun, Kind::Call, (element.number(), u32::from(written)), name);
+            events::end_span(begun, EventKind::Call, (element.number(), u32::from(written)), name);
         }
     }
 
@@ -313,7 +315,7 @@ impl Worker {
     /// It has slept since `begun`.
     pub(super) fn record_sleep(&self, begun: u64) {
         if events::recorded().meets(Mask::CONTROL) {
-            events::end_span(Some(begun), Kind::Sleep, (self.index as u32, 0), 0);
+            events::end_span(Some(begun), EventKind::Sleep, (self.index as u32, 0), 0);
         }
     }
 }

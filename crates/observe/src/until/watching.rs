@@ -9,7 +9,7 @@ use engine::observer::{Observation, Observer, What};
 use engine::stall::Stall;
 use engine::{ElementId, Reason};
 use packet::Packet;
-use sync::events::{self, Kind, short};
+use sync::events::{self, EventKind, short};
 use wire::fields::First;
 
 use super::late::{Follower, Lateness};
@@ -79,7 +79,7 @@ impl Sought {
 /// Writes into the thread's ring that a condition was met.
 pub(super) fn record(at: u64, element: ElementId, condition: usize, worker: usize) {
     let who = (element.number(), short(condition as u64));
-    events::push(at, Kind::Trigger, who, (0, short(worker as u64)));
+    events::push(at, EventKind::Trigger, who, (0, short(worker as u64)));
 }
 
 /// See the module.

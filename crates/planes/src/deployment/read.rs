@@ -8,7 +8,7 @@ use lang::{Diagnostic, SourceMap, Span};
 use toml::de::DeTable;
 
 use super::fields::{Fields, Findings, Placed};
-use super::{Deployment, Kind, Partition, Placement, Plane, Program, Ready, Restart};
+use super::{Deployment, Partition, Placement, Plane, PlaneKind, Program, Ready, Restart};
 use crate::Cpus;
 use sync::priority::Scheduling;
 
@@ -277,7 +277,7 @@ fn plane(
         found.list.push(bad_name(&name, "plane").at(at));
     }
     let mut fields = Fields::new(format!("plane `{name}`"), table, at);
-    let kind = fields.word(found, "kind", Kind::ALL).map(|(kind, _)| kind);
+    let kind = fields.word(found, "kind", PlaneKind::ALL).map(|(kind, _)| kind);
     if kind.is_none() && !table.contains_key("kind") {
         fields.missing(found, "kind", "add kind = \"user\", \"control\" or \"management\"");
     }
@@ -360,7 +360,7 @@ fn plane(
     };
     let plane = Plane {
         of: None,
-        kind: kind.unwrap_or(Kind::User),
+        kind: kind.unwrap_or(PlaneKind::User),
         program: program.as_ref().map_or(Program::Command(Vec::new()), |(program, _)| program.clone()),
         cores: cores.map(|(cores, _)| cores),
         partition: partition.map_or(Partition::Process, |(partition, _)| partition),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
-use sync::events::{Event, Kind};
+use sync::events::{Event, EventKind};
 
 use super::Trace;
 use super::absence::Absences;
@@ -169,38 +169,38 @@ pub(super) fn tables(trace: &Trace<'_>, absences: &Absences) -> (Vec<Element>, V
             f(queues.entry(trace.element(index, event.at).0).or_default());
         };
         match event.kind {
-            Kind::Batch | Kind::Enqueue | Kind::Dequeue => {
+            EventKind::Batch | EventKind::Enqueue | EventKind::Dequeue => {
                 let from = event.at.saturating_sub(event.first.into());
                 let away = absences.away(event.thread, from, event.at);
                 let own = nests.entry(event.thread).or_default().add(event, away);
                 busy += own;
                 let element = elements.entry(trace.element(event.subject, event.at)).or_default();
                 match event.kind {
-                    Kind::Dequeue => element.out.add(event, own),
+                    EventKind::Dequeue => element.out.add(event, own),
                     _ => element.sums.add(event, own),
                 }
                 match event.kind {
-                    Kind::Enqueue => queue(&mut queues, event.subject, &mut |q| {
+                    EventKind::Enqueue => queue(&mut queues, event.subject, &mut |q| {
                         q.into.add(event, own);
                         q.fillers.insert(event.thread);
                     }),
-                    Kind::Dequeue => queue(&mut queues, event.subject, &mut |q| {
+                    EventKind::Dequeue => queue(&mut queues, event.subject, &mut |q| {
                         q.out_of.add(event, own);
                         q.drainers.insert(event.thread);
                     }),
                     _ => {}
                 }
             }
-            Kind::Empty => queue(&mut queues, event.subject, &mut |q| q.empty += 1),
-            Kind::Full => queue(&mut queues, event.subject, &mut |q| q.filled += 1),
-            Kind::HeldBack => {
+            EventKind::Empty => queue(&mut queues, event.subject, &mut |q| q.empty += 1),
+            EventKind::Full => queue(&mut queues, event.subject, &mut |q| q.filled += 1),
+            EventKind::HeldBack => {
                 let held = trace.window.part(event, event.first.into());
                 queue(&mut queues, event.subject, &mut |q| {
                     *q.held_back.entry(event.thread).or_default() += held;
                 });
             }
-            Kind::Wake => queue(&mut queues, event.other, &mut |q| q.wakes += 1),
-            Kind::Drop if reason(trace, event) == "queue-full" => {
+            EventKind::Wake => queue(&mut queues, event.other, &mut |q| q.wakes += 1),
+            EventKind::Drop if reason(trace, event) == "queue-full" => {
                 queue(&mut queues, event.subject, &mut |q| q.full += u64::from(event.second));
             }
             _ => {}
@@ -262,7 +262,7 @@ fn reason<'a>(trace: &'a Trace<'_>, event: &Event) -> &'a str {
 /// Dropped packets, the most first.
 pub(super) fn drops(trace: &Trace<'_>) -> Vec<Drops> {
     let mut sums: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for event in trace.recording.events.iter().filter(|e| e.kind == Kind::Drop) {
+    for event in trace.recording.events.iter().filter(|e| e.kind == EventKind::Drop) {
         let key = (trace.element(event.subject, event.at).0, reason(trace, event).to_owned());
         *sums.entry(key).or_default() += u64::from(event.second);
     }
@@ -280,7 +280,7 @@ mod tests {
     fn what_lies_in_a_span_is_not_its_own() {
         let span = |from: u64, to: u64| Event {
             at: to,
-            kind: Kind::Batch,
+            kind: EventKind::Batch,
             thread: 1,
             subject: 0,
             other: 0,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use sync::events::{Event, Kind};
+use sync::events::{Event, EventKind};
 
 use super::Trace;
 use super::absence::Absences;
@@ -75,7 +75,7 @@ struct Sums {
 /// Locks that were told of, the one most waited for first.
 pub(super) fn table(trace: &Trace<'_>, absences: &Absences) -> Vec<Lock> {
     let mut sums: BTreeMap<u32, Sums> = BTreeMap::new();
-    for event in trace.recording.events.iter().filter(|e| e.kind == Kind::Lock) {
+    for event in trace.recording.events.iter().filter(|e| e.kind == EventKind::Lock) {
         let (wait, held) = (u64::from(event.first), u64::from(event.second));
         let lock = sums.entry(event.subject).or_default();
         lock.acquisitions += 1;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
-use sync::events::{Event, Kind, Mask};
+use sync::events::{Event, EventKind, Mask};
 
 use super::Trace;
 use super::absence::{Absence, Absences};
@@ -388,16 +388,16 @@ fn threads(trace: &Trace<'_>, follows: &HashMap<u32, Follow>) -> Vec<Thread> {
         let sums = sums.entry(event.thread).or_default();
         let took = trace.window.part(event, u64::from(event.first));
         match event.kind {
-            Kind::Task | Kind::Timer => {
+            EventKind::Task | EventKind::Timer => {
                 sums.worker = Some(event.second);
                 sums.working += took;
             }
             // It was released at this time, and waited for before it was held.
-            Kind::Lock => {
+            EventKind::Lock => {
                 let at = event.at.saturating_sub(u64::from(event.second));
                 sums.waiting += trace.window.part(&Event { at, ..*event }, u64::from(event.first));
             }
-            Kind::Sleep => {
+            EventKind::Sleep => {
                 sums.worker = Some(event.subject);
                 sums.sleeping += took;
             }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
-use sync::events::{Event, Kind};
+use sync::events::{Event, EventKind};
 
 use super::Trace;
 use crate::kernel::event::{KernelEvent, KernelKind};
@@ -88,13 +88,13 @@ fn engine(trace: &Trace<'_>, sums: &mut Sums, event: &Event) {
     // Of these, how many microseconds workers stood still.
     let stood = Some(f64::from(event.first));
     match event.kind {
-        Kind::Swap => sums.add(What::Swap, Some(event.second.into()), stood),
-        Kind::Move => sums.add(What::Move, None, stood),
-        Kind::Routes if event.other == 0 => sums.add(What::Routes, None, took),
-        Kind::Routes => sums.add(What::RoutesRefused, None, took),
-        Kind::Call => sums.add(What::Call, None, took),
-        Kind::Grace if event.subject == 0 => sums.add(What::Grace, None, took),
-        Kind::Grace => sums.add(What::GivenUp, None, None),
+        EventKind::Swap => sums.add(What::Swap, Some(event.second.into()), stood),
+        EventKind::Move => sums.add(What::Move, None, stood),
+        EventKind::Routes if event.other == 0 => sums.add(What::Routes, None, took),
+        EventKind::Routes => sums.add(What::RoutesRefused, None, took),
+        EventKind::Call => sums.add(What::Call, None, took),
+        EventKind::Grace if event.subject == 0 => sums.add(What::Grace, None, took),
+        EventKind::Grace => sums.add(What::GivenUp, None, None),
         _ => {}
     }
 }

@@ -2,7 +2,7 @@
 //! The longest that something took which should be short.
 
 use serde::Serialize;
-use sync::events::{Event, Kind};
+use sync::events::{Event, EventKind};
 
 use super::Trace;
 use super::absence::Absences;
@@ -30,8 +30,10 @@ pub(super) fn longest(trace: &Trace<'_>, absences: &Absences) -> Vec<Stall> {
     let mut all: Vec<(u32, &Event)> = Vec::new();
     for event in &trace.recording.events {
         let took = match event.kind {
-            Kind::Lock | Kind::Task | Kind::Timer | Kind::Call | Kind::Routes => event.first,
-            Kind::Grace if event.subject == 0 => event.first,
+            EventKind::Lock | EventKind::Task | EventKind::Timer | EventKind::Call | EventKind::Routes => {
+                event.first
+            }
+            EventKind::Grace if event.subject == 0 => event.first,
             _ => continue,
         };
         if took > 0 {
@@ -54,7 +56,7 @@ fn keep(all: &mut Vec<(u32, &Event)>) {
 fn stall(trace: &Trace<'_>, absences: &Absences, took: u32, event: &Event) -> Stall {
     let element = || trace.element(event.subject, event.at).0;
     let what = match event.kind {
-        Kind::Lock => {
+        EventKind::Lock => {
             let name = trace.recording.lock(event.subject).map(|l| l.name.as_str());
             let owner = if event.other == 0 {
                 String::new()
@@ -63,14 +65,14 @@ fn stall(trace: &Trace<'_>, absences: &Absences, took: u32, event: &Event) -> St
             };
             format!("wait for the lock of {}{owner}", name.unwrap_or("somebody"))
         }
-        Kind::Task => format!("task of {} with all that followed", element()),
-        Kind::Timer => format!("timer of {} with all that followed", element()),
-        Kind::Call => format!("handler {}.{}", element(), trace.recording.word(event.second)),
-        Kind::Routes => format!("change of the routes of {}", element()),
+        EventKind::Task => format!("task of {} with all that followed", element()),
+        EventKind::Timer => format!("timer of {} with all that followed", element()),
+        EventKind::Call => format!("handler {}.{}", element(), trace.recording.word(event.second)),
+        EventKind::Routes => format!("change of the routes of {}", element()),
         _ => "wait for a grace period".into(),
     };
     // A lock was released at this time, and waited for before it was held.
-    let held = if event.kind == Kind::Lock { event.second.into() } else { 0 };
+    let held = if event.kind == EventKind::Lock { event.second.into() } else { 0 };
     let to = event.at.saturating_sub(held);
     let away = absences.away(event.thread, to.saturating_sub(took.into()), to);
     Stall {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings made by hand, of which the answers are known.
 
-use sync::events::{Event, Kind};
+use sync::events::{Event, EventKind};
 
 use super::*;
 use crate::clock::Pair;
@@ -37,7 +37,7 @@ fn second() -> Recording {
 
 fn event(
     at: u64,
-    kind: Kind,
+    kind: EventKind,
     thread: u32,
     (subject, other): (u32, u32),
     (first, second): (u32, u32),
@@ -56,7 +56,7 @@ fn contention_is_found_and_named_with_its_share() {
     for i in 0..100u64 {
         for thread in [1, 2] {
             let at = i * 10_000_000 + 5_000_000;
-            recording.events.push(event(at, Kind::Lock, thread, (5, 3 - thread), (3_100_000, 500_000)));
+            recording.events.push(event(at, EventKind::Lock, thread, (5, 3 - thread), (3_100_000, 500_000)));
         }
     }
     let report = Report::new(&recording);
@@ -85,7 +85,13 @@ fn locks_without_a_name_and_threads_of_one_name_are_told_apart() {
     let mut recording = second();
     recording.names[0].threads.iter_mut().for_each(|thread| thread.name = "rx".into());
     for thread in [1, 2] {
-        recording.events.push(event(5_000_000, Kind::Lock, thread, (9, 3 - thread), (3_100_000, 500_000)));
+        recording.events.push(event(
+            5_000_000,
+            EventKind::Lock,
+            thread,
+            (9, 3 - thread),
+            (3_100_000, 500_000),
+        ));
     }
     let report = Report::new(&recording);
     assert_eq!(report.locks[0].name, "lock 9");
@@ -101,12 +107,12 @@ fn nothing_is_found_where_there_is_nothing() {
     for i in 1..1000u64 {
         let at = i * 1_000_000;
         // Taken by all, all the time, and never waited for; once in a while a wait of a microsecond.
-        recording.events.push(event(at, Kind::Lock, 1 + (i % 2) as u32, (5, 0), (0, 200)));
+        recording.events.push(event(at, EventKind::Lock, 1 + (i % 2) as u32, (5, 0), (0, 200)));
         if i % 100 == 0 {
-            recording.events.push(event(at + 10, Kind::Lock, 1, (5, 2), (1000, 200)));
+            recording.events.push(event(at + 10, EventKind::Lock, 1, (5, 2), (1000, 200)));
         }
-        recording.events.push(event(at + 900_000, Kind::Task, 1, (2, 0), (500_000, 0)));
-        recording.events.push(event(at + 900_000, Kind::Task, 2, (2, 0), (500_000, 1)));
+        recording.events.push(event(at + 900_000, EventKind::Task, 1, (2, 0), (500_000, 0)));
+        recording.events.push(event(at + 900_000, EventKind::Task, 2, (2, 0), (500_000, 1)));
     }
     let report = Report::new(&recording);
     assert_eq!(kinds(&report), Vec::<&str>::new(), "{report}");
@@ -120,15 +126,15 @@ fn what_elements_and_queues_cost_is_their_own_time() {
     let way = |doing: u32| doing << 16;
     recording.events = vec![
         // A task of 1000 cycles: 300 of them its own, 100 in the queue that it asked, 600 for the batch.
-        event(1100, Kind::Dequeue, 1, (1, way(2)), (100, 32)),
-        event(1400, Kind::Batch, 1, (2, way(3)), (400, 32)),
-        event(2000, Kind::Batch, 1, (0, way(0)), (600, 30)),
-        event(2000, Kind::Task, 1, (2, 0), (1000, 0)),
-        event(1500, Kind::Enqueue, 2, (1, way(0)), (200, 40)),
-        event(1500, Kind::Drop, 2, (1, 1), (0, 8)),
-        event(1700, Kind::Empty, 1, (1, way(2)), (10, 0)),
-        event(1500, Kind::Full, 2, (1, 0), (0, 0)),
-        event(1800, Kind::Wake, 2, (0, 1), (0, 1)),
+        event(1100, EventKind::Dequeue, 1, (1, way(2)), (100, 32)),
+        event(1400, EventKind::Batch, 1, (2, way(3)), (400, 32)),
+        event(2000, EventKind::Batch, 1, (0, way(0)), (600, 30)),
+        event(2000, EventKind::Task, 1, (2, 0), (1000, 0)),
+        event(1500, EventKind::Enqueue, 2, (1, way(0)), (200, 40)),
+        event(1500, EventKind::Drop, 2, (1, 1), (0, 8)),
+        event(1700, EventKind::Empty, 1, (1, way(2)), (10, 0)),
+        event(1500, EventKind::Full, 2, (1, 0), (0, 0)),
+        event(1800, EventKind::Wake, 2, (0, 1), (0, 1)),
     ];
     let report = Report::new(&recording);
     let element = |name: &str| report.elements.iter().find(|e| e.name == name).unwrap();
@@ -151,10 +157,10 @@ fn holding_back(working: f64) -> Report {
     let mut recording = second();
     for i in 0..1000u64 {
         let at = (i + 1) * 1_000_000;
-        recording.events.push(event(at, Kind::HeldBack, 1, (1, 0), (700_000, 0)));
-        recording.events.push(event(at, Kind::Task, 1, (2, 0), ((working * 1e6) as u32, 0)));
-        recording.events.push(event(at, Kind::Dequeue, 2, (1, 2 << 16), (100, 32)));
-        recording.events.push(event(at, Kind::Task, 2, (2, 0), (600_000, 1)));
+        recording.events.push(event(at, EventKind::HeldBack, 1, (1, 0), (700_000, 0)));
+        recording.events.push(event(at, EventKind::Task, 1, (2, 0), ((working * 1e6) as u32, 0)));
+        recording.events.push(event(at, EventKind::Dequeue, 2, (1, 2 << 16), (100, 32)));
+        recording.events.push(event(at, EventKind::Task, 2, (2, 0), (600_000, 1)));
     }
     Report::new(&recording)
 }
@@ -181,7 +187,7 @@ fn names_hold_from_the_exchange_on() {
     (other.since, other.elements[0].name) = (5000, "new".into());
     recording.names.push(other);
     for at in [4000, 6000] {
-        recording.events.push(event(at, Kind::Batch, 1, (0, 0), (100, 1)));
+        recording.events.push(event(at, EventKind::Batch, 1, (0, 0), (100, 1)));
     }
     let mut names: Vec<String> = Report::new(&recording).elements.into_iter().map(|e| e.name).collect();
     names.sort();
@@ -228,7 +234,7 @@ fn namesakes_are_told_apart() {
     let kernel = |at, thread, a, b| on_cpu_0(at, KernelKind::Switch, thread, a, b);
     recording.commands.insert(999, "worker-0".into());
     recording.kernel = vec![kernel(0, 0, 0, 100), kernel(500, 100, 0, 999), kernel(1000, 999, 0, 100)];
-    recording.events.push(event(10, Kind::Task, 1, (2, 0), (5, 0)));
+    recording.events.push(event(10, EventKind::Task, 1, (2, 0), (5, 0)));
     let report = Report::new(&recording);
     let told = "beside it ran another program's worker-0 (thread 999) (50 %)";
     assert!(report.findings[0].text.contains(told), "{report}");
@@ -245,7 +251,7 @@ fn a_thread_that_was_there_from_the_beginning_ran() {
         kernel(990, KernelKind::Switch, 100, 0, 999),
         kernel(1000, KernelKind::Switch, 999, 0, 100),
     ];
-    recording.events.push(event(10, Kind::Task, 1, (2, 0), (5, 0)));
+    recording.events.push(event(10, EventKind::Task, 1, (2, 0), (5, 0)));
     let report = Report::new(&recording);
     let worker = &report.threads[0];
     let near = |a: Option<f64>, b: f64| a.is_some_and(|a| (a - b).abs() < 1e-6);
@@ -277,7 +283,7 @@ fn the_kernel_tells_who_had_processors() {
         kernel(950, KernelKind::Wakeup, 0, 100, 0),
         kernel(1000, KernelKind::Switch, 0, 0, 100),
     ];
-    recording.events.push(event(10, Kind::Task, 1, (2, 0), (5, 0)));
+    recording.events.push(event(10, EventKind::Task, 1, (2, 0), (5, 0)));
     let report = Report::new(&recording);
     let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
     let cpu = &report.processors[0];
@@ -300,8 +306,8 @@ fn the_kernel_tells_who_had_processors() {
 fn one_works(alone: bool) -> Recording {
     let mut recording = second();
     for i in 1..=100u64 {
-        recording.events.push(event(i * 10_000_000, Kind::Task, 1, (2, 0), (10_000_000, 0)));
-        recording.events.push(event(i * 10_000_000, Kind::Task, 2, (2, 0), (2_000_000, 1)));
+        recording.events.push(event(i * 10_000_000, EventKind::Task, 1, (2, 0), (10_000_000, 0)));
+        recording.events.push(event(i * 10_000_000, EventKind::Task, 2, (2, 0), (2_000_000, 1)));
     }
     // Who leaves the processor, and who comes.
     let switch = |ms: u64, thread, b| KernelEvent {
@@ -360,7 +366,7 @@ fn what_blocks_a_thread_is_told() {
     kernel(19, KernelKind::Switch, 0, 0, 999);
     kernel(300, KernelKind::Switch, 999, 1, 0);
     // Its own word of the sleep, which began a little before it left its processor.
-    recording.events.push(event(628 * ms, Kind::Sleep, 1, (0, 0), (304_000_000, 0)));
+    recording.events.push(event(628 * ms, EventKind::Sleep, 1, (0, 0), (304_000_000, 0)));
     let report = Report::new(&recording);
     let worker = &report.threads[0];
     let all = 700.0;
@@ -396,11 +402,11 @@ fn time_without_a_processor_is_not_of_ones_own_doing() {
     switch(1, 1000, 101, 0, 999);
     let events = &mut recording.events;
     // 300 ms of work in 500, the first 100 of them in an element within; 5 packets in each.
-    events.push(event(150 * ms, Kind::Batch, 2, (2, 0), (100_000_000, 5)));
-    events.push(event(550 * ms, Kind::Batch, 2, (0, 0), (500_000_000, 5)));
-    events.push(event(550 * ms, Kind::Lock, 2, (5, 0), (0, 500_000_000)));
+    events.push(event(150 * ms, EventKind::Batch, 2, (2, 0), (100_000_000, 5)));
+    events.push(event(550 * ms, EventKind::Batch, 2, (0, 0), (500_000_000, 5)));
+    events.push(event(550 * ms, EventKind::Lock, 2, (5, 0), (0, 500_000_000)));
     // From 100 to 650 ms, of which it could not run for 100 ms; until 550 ms the other one held it.
-    events.push(event(651 * ms, Kind::Lock, 1, (5, 2), (550_000_000, 1_000_000)));
+    events.push(event(651 * ms, EventKind::Lock, 1, (5, 2), (550_000_000, 1_000_000)));
     let report = Report::new(&recording);
     let element = |name: &str| report.elements.iter().find(|e| e.name == name).unwrap();
     assert_eq!((element("in").cycles_per_packet, element("rt").cycles_per_packet), (20e6, 40e6));
@@ -439,7 +445,7 @@ fn a_lock_whose_holder_had_no_processor_is_told_as_such() {
     recording.kernel = vec![switch(0, 0, 101), KernelEvent { cpu: 0, ..switch(0, 0, 100) }];
     for i in 0..20 {
         recording.kernel.extend([switch(i * 50 + 10, 101, 999), switch(i * 50 + 20, 999, 101)]);
-        recording.events.push(event((i * 50 + 21) * ms, Kind::Lock, 1, (5, 2), (20_000_000, 1_000_000)));
+        recording.events.push(event((i * 50 + 21) * ms, EventKind::Lock, 1, (5, 2), (20_000_000, 1_000_000)));
     }
     recording.kernel.push(KernelEvent { cpu: 0, ..switch(1000, 100, 0) });
     let report = Report::new(&recording);
@@ -461,10 +467,10 @@ fn what_is_rare_is_counted() {
         kernel(9500, KernelKind::ContentionEnd, 999, 0),
     ];
     recording.events = vec![
-        event(10, Kind::Swap, 1, (0, 0), (150, 2)),
-        event(10, Kind::Routes, 1, (0, 0), (2000, 9)),
-        event(10, Kind::Routes, 1, (0, 1), (1000, 9)),
-        event(10, Kind::Grace, 1, (1, 0), (5000, 3)),
+        event(10, EventKind::Swap, 1, (0, 0), (150, 2)),
+        event(10, EventKind::Routes, 1, (0, 0), (2000, 9)),
+        event(10, EventKind::Routes, 1, (0, 1), (1000, 9)),
+        event(10, EventKind::Grace, 1, (1, 0), (5000, 3)),
     ];
     let rare = Report::new(&recording).rare;
     let told: Vec<_> = rare.iter().map(|r| (r.what.as_str(), r.times, r.packets, r.took_us)).collect();
@@ -525,7 +531,7 @@ fn what_was_counted_is_told_by_thread() {
 fn what_was_not_recorded_is_not_zero() {
     let mut recording = second();
     recording.header.events = "drops,waits".into();
-    recording.events.push(event(1500, Kind::Drop, 2, (1, 1), (0, 8)));
+    recording.events.push(event(1500, EventKind::Drop, 2, (1, 1), (0, 8)));
     let report = Report::new(&recording);
     let thread = &report.threads[0];
     assert_eq!((thread.working, thread.waiting_for_locks, thread.sleeping), (None, Some(0.0), None));
@@ -538,7 +544,7 @@ fn what_was_not_recorded_is_not_zero() {
     assert!(text.contains("none: nothing happened of what was recorded (waits,drops)"), "{text}");
     // A queue that nobody drains is no matter of placement.
     recording.header.events = "all".into();
-    recording.events.push(event(1500, Kind::Drop, 2, (1, 1), (0, 8)));
+    recording.events.push(event(1500, EventKind::Drop, 2, (1, 1), (0, 8)));
     let report = Report::new(&recording);
     assert_eq!(report.findings[0].text, "`q` had no room for 8 packets; nobody drains it");
     assert!(report.findings[0].mend.starts_with("look what its output leads to"), "{report}");
@@ -548,8 +554,8 @@ fn what_was_not_recorded_is_not_zero() {
 fn what_the_kernel_did_not_tell_is_not_zero() {
     let mut recording = second();
     for i in 1..=100u64 {
-        recording.events.push(event(i * 10_000_000, Kind::Task, 1, (2, 0), (10_000_000, 0)));
-        recording.events.push(event(i * 10_000_000, Kind::Task, 2, (2, 0), (2_000_000, 1)));
+        recording.events.push(event(i * 10_000_000, EventKind::Task, 1, (2, 0), (10_000_000, 0)));
+        recording.events.push(event(i * 10_000_000, EventKind::Task, 2, (2, 0), (2_000_000, 1)));
     }
     let report = Report::new(&recording);
     let json = serde_json::to_value(&report).unwrap();
@@ -589,7 +595,7 @@ fn what_was_waited_for_is_told_first() {
 #[test]
 fn a_recording_that_lost_much_or_was_cut_off_says_so() {
     let mut recording = second();
-    recording.events.push(event(10, Kind::Task, 1, (2, 0), (5, 0)));
+    recording.events.push(event(10, EventKind::Task, 1, (2, 0), (5, 0)));
     recording.end = Some(End { at: 1_000_000_000, lost: vec![7, 2], lost_kernel: 1, ..End::default() });
     let report = Report::new(&recording);
     assert_eq!((report.lost, kinds(&report)), (10, vec!["lost-events"]));
@@ -605,12 +611,12 @@ fn uneven(mode: &str, from: u64) -> Recording {
     recording.end.as_mut().unwrap().lost = vec![1_000_000, 0];
     for i in 0..10u64 {
         let at = from + i * 10_000_000;
-        recording.events.push(event(at + 1_000_000, Kind::Lock, 1, (5, 2), (0, 0)));
-        recording.events.push(event(at + 9_000_000, Kind::Lock, 1, (5, 2), (3_000_000, 1_000_000)));
-        recording.events.push(event(at + 10_000_000, Kind::Task, 1, (2, 0), (10_000_000, 0)));
+        recording.events.push(event(at + 1_000_000, EventKind::Lock, 1, (5, 2), (0, 0)));
+        recording.events.push(event(at + 9_000_000, EventKind::Lock, 1, (5, 2), (3_000_000, 1_000_000)));
+        recording.events.push(event(at + 10_000_000, EventKind::Task, 1, (2, 0), (10_000_000, 0)));
     }
     for i in 1..=100u64 {
-        recording.events.push(event(i * 10_000_000, Kind::Task, 2, (2, 0), (5_000_000, 1)));
+        recording.events.push(event(i * 10_000_000, EventKind::Task, 2, (2, 0), (5_000_000, 1)));
     }
     recording
 }

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use sync::events::{Event, Kind};
+use sync::events::{Event, EventKind};
 
 use crate::awaited::Left;
 use crate::clock::Timeline;
@@ -72,11 +72,13 @@ impl Log<'_> {
     fn engine(&self, at_ns: u64, event: &Event) -> [String; COLUMNS.len()] {
         let took_ns = match event.kind {
             // Workers stood still, for microseconds.
-            Kind::Swap | Kind::Move => u64::from(event.first) * 1000,
+            EventKind::Swap | EventKind::Move => u64::from(event.first) * 1000,
             _ => self.time.span_ns(event.first.into()).round() as u64,
         };
         let packets = match event.kind {
-            Kind::Batch | Kind::Enqueue | Kind::Dequeue | Kind::Drop => event.second.to_string(),
+            EventKind::Batch | EventKind::Enqueue | EventKind::Dequeue | EventKind::Drop => {
+                event.second.to_string()
+            }
             _ => String::new(),
         };
         [
@@ -136,60 +138,60 @@ impl Log<'_> {
     /// What an event is about.
     fn subject(&self, event: &Event) -> String {
         match event.kind {
-            Kind::Batch
-            | Kind::Enqueue
-            | Kind::Dequeue
-            | Kind::Drop
-            | Kind::Task
-            | Kind::Timer
-            | Kind::Call
-            | Kind::Empty
-            | Kind::Full
-            | Kind::HeldBack
-            | Kind::Move
-            | Kind::Trigger
-            | Kind::Routes => self.element(event.at, event.subject),
-            Kind::Lock => {
+            EventKind::Batch
+            | EventKind::Enqueue
+            | EventKind::Dequeue
+            | EventKind::Drop
+            | EventKind::Task
+            | EventKind::Timer
+            | EventKind::Call
+            | EventKind::Empty
+            | EventKind::Full
+            | EventKind::HeldBack
+            | EventKind::Move
+            | EventKind::Trigger
+            | EventKind::Routes => self.element(event.at, event.subject),
+            EventKind::Lock => {
                 let lock = self.recording.lock(event.subject);
                 lock.map_or_else(|| event.subject.to_string(), |l| l.name.clone())
             }
-            Kind::Sleep | Kind::Wake => format!("worker {}", event.subject),
-            Kind::Grace | Kind::Swap => String::new(),
+            EventKind::Sleep | EventKind::Wake => format!("worker {}", event.subject),
+            EventKind::Grace | EventKind::Swap => String::new(),
         }
     }
 
     /// The rest of it, in words.
     fn detail(&self, event: &Event) -> String {
         match event.kind {
-            Kind::Drop => {
+            EventKind::Drop => {
                 let reasons = self.recording.names_at(event.at).map_or(&[][..], |n| &n.reasons);
                 reasons.get(event.other as usize).cloned().unwrap_or_default()
             }
-            Kind::Lock if event.other != 0 => format!("held by {}", self.thread(event.other)),
-            Kind::Lock => format!("held for {:.0} ns", self.time.span_ns(event.second.into())),
-            Kind::Task | Kind::Timer => format!("worker {}", event.second),
-            Kind::Wake => format!("for {}", self.element(event.at, event.other)),
-            Kind::Grace if event.subject == 0 => "waited for".into(),
-            Kind::Grace => format!("{} old versions given up", event.second),
-            Kind::Call => {
+            EventKind::Lock if event.other != 0 => format!("held by {}", self.thread(event.other)),
+            EventKind::Lock => format!("held for {:.0} ns", self.time.span_ns(event.second.into())),
+            EventKind::Task | EventKind::Timer => format!("worker {}", event.second),
+            EventKind::Wake => format!("for {}", self.element(event.at, event.other)),
+            EventKind::Grace if event.subject == 0 => "waited for".into(),
+            EventKind::Grace => format!("{} old versions given up", event.second),
+            EventKind::Call => {
                 let how = if event.other == 0 { "read" } else { "write" };
                 format!("{how} {}", self.recording.word(event.second))
             }
-            Kind::Swap => format!("cost {} packets", event.second),
-            Kind::Move => format!("from worker {} to {}", event.other, event.second),
-            Kind::Trigger => {
+            EventKind::Swap => format!("cost {} packets", event.second),
+            EventKind::Move => format!("from worker {} to {}", event.other, event.second),
+            EventKind::Trigger => {
                 let until = self.recording.header.until.get(event.other as usize);
                 until.cloned().unwrap_or_default()
             }
-            Kind::Routes if event.other == 0 => format!("changed; {} routes now", event.second),
-            Kind::Routes => format!("refused; {} routes now", event.second),
-            Kind::Batch
-            | Kind::Enqueue
-            | Kind::Dequeue
-            | Kind::Empty
-            | Kind::Full
-            | Kind::HeldBack
-            | Kind::Sleep => String::new(),
+            EventKind::Routes if event.other == 0 => format!("changed; {} routes now", event.second),
+            EventKind::Routes => format!("refused; {} routes now", event.second),
+            EventKind::Batch
+            | EventKind::Enqueue
+            | EventKind::Dequeue
+            | EventKind::Empty
+            | EventKind::Full
+            | EventKind::HeldBack
+            | EventKind::Sleep => String::new(),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use sync::events::{Event, Kind};
+use sync::events::{Event, EventKind};
 
 use crate::clock::Timeline;
 use crate::file::Recording;
@@ -176,31 +176,33 @@ impl Lanes {
 impl Builder<'_> {
     fn add(&mut self, event: &Event) {
         let (kind, packets) = match event.kind {
-            Kind::Lock => return self.add_lock(event),
+            EventKind::Lock => return self.add_lock(event),
             // A sum, of which it is not known when each part was.
-            Kind::HeldBack => return,
-            Kind::Task | Kind::Timer => (SpanKind::Task, None),
-            Kind::Batch => (SpanKind::Batch, Some(event.second)),
-            Kind::Enqueue | Kind::Dequeue | Kind::Empty | Kind::Full => (SpanKind::Queue, Some(event.second)),
-            Kind::Sleep => (SpanKind::Sleep, None),
-            Kind::Drop => (SpanKind::Drop, Some(event.second)),
-            Kind::Wake
-            | Kind::Grace
-            | Kind::Call
-            | Kind::Swap
-            | Kind::Move
-            | Kind::Trigger
-            | Kind::Routes => (SpanKind::Control, None),
+            EventKind::HeldBack => return,
+            EventKind::Task | EventKind::Timer => (SpanKind::Task, None),
+            EventKind::Batch => (SpanKind::Batch, Some(event.second)),
+            EventKind::Enqueue | EventKind::Dequeue | EventKind::Empty | EventKind::Full => {
+                (SpanKind::Queue, Some(event.second))
+            }
+            EventKind::Sleep => (SpanKind::Sleep, None),
+            EventKind::Drop => (SpanKind::Drop, Some(event.second)),
+            EventKind::Wake
+            | EventKind::Grace
+            | EventKind::Call
+            | EventKind::Swap
+            | EventKind::Move
+            | EventKind::Trigger
+            | EventKind::Routes => (SpanKind::Control, None),
         };
         let name = self.name(event, 0);
         let mut span = match event.kind {
             // Workers stood still until then, for so many microseconds.
-            Kind::Swap | Kind::Move => {
+            EventKind::Swap | EventKind::Move => {
                 let span = self.span(event, event.at, event.at, name, kind);
                 Span { from_ns: span.to_ns.saturating_sub(u64::from(event.first) * 1000), ..span }
             }
             // Nobody waited: a moment.
-            Kind::Grace if event.subject != 0 => self.span(event, event.at, event.at, name, kind),
+            EventKind::Grace if event.subject != 0 => self.span(event, event.at, event.at, name, kind),
             _ => self.span(event, event.at.saturating_sub(u64::from(event.first)), event.at, name, kind),
         };
         span.packets = packets;
@@ -209,13 +211,13 @@ impl Builder<'_> {
             Place { thread: event.thread, index: lane.len(), from_ns: span.from_ns, to_ns: span.to_ns };
         lane.push(span);
         match event.kind {
-            Kind::Wake => drop(self.woken.insert(event.subject, place)),
-            Kind::Sleep => self.end_sleep(event, &span),
+            EventKind::Wake => drop(self.woken.insert(event.subject, place)),
+            EventKind::Sleep => self.end_sleep(event, &span),
             // Packets can be followed through a queue only if all of its batches were told of.
-            Kind::Enqueue if self.recording.header.one_in <= 1 => self.put_in(event, place),
-            Kind::Dequeue => self.take_out(event, place),
-            Kind::Empty => self.found_empty(event, place),
-            Kind::Drop => self.lose(event),
+            EventKind::Enqueue if self.recording.header.one_in <= 1 => self.put_in(event, place),
+            EventKind::Dequeue => self.take_out(event, place),
+            EventKind::Empty => self.found_empty(event, place),
+            EventKind::Drop => self.lose(event),
             _ => {}
         }
     }
@@ -322,7 +324,7 @@ impl Builder<'_> {
         if !(sleep.from_ns..=sleep.to_ns).contains(&given.from_ns) {
             return;
         }
-        let name = self.text((Kind::Sleep as u32, 0, usize::MAX), || "woken".into());
+        let name = self.text((EventKind::Sleep as u32, 0, usize::MAX), || "woken".into());
         let woken = Span { from_ns: sleep.to_ns, name, kind: SpanKind::Control, ..*sleep };
         let lane = self.lanes.entry(event.thread).or_default();
         let place =
@@ -360,11 +362,12 @@ impl Builder<'_> {
         let names = self.recording.names_at(event.at);
         let generation = names.map_or(0, |n| n.since);
         // Drops are told apart by their reason, too, triggers by their condition, and changes of routes by whether they were made; swaps have no subject.
-        let told_apart = matches!(event.kind, Kind::Drop | Kind::Trigger | Kind::Routes);
+        let told_apart = matches!(event.kind, EventKind::Drop | EventKind::Trigger | EventKind::Routes);
         let detail = if told_apart { event.other } else { 0 };
         let key = (event.kind as u32 | detail << 8, event.subject, part << 32 ^ generation as usize);
         // These are rare, and no two alike.
-        let is_unique = matches!(event.kind, Kind::Swap | Kind::Move | Kind::Call | Kind::Grace);
+        let is_unique =
+            matches!(event.kind, EventKind::Swap | EventKind::Move | EventKind::Call | EventKind::Grace);
         if let Some(known) = self.by_name.get(&key).filter(|_| !is_unique) {
             return *known;
         }
@@ -374,33 +377,33 @@ impl Builder<'_> {
             self.recording.lock(event.subject).map_or_else(|| event.subject.to_string(), |l| l.name.clone())
         };
         let text = match event.kind {
-            Kind::Lock if part == 0 => format!("wait for lock of {}", lock()),
-            Kind::Lock => format!("lock of {}", lock()),
-            Kind::Task => format!("task {element}"),
-            Kind::Timer => format!("timer {element}"),
-            Kind::Batch => element,
-            Kind::Enqueue => format!("into {element}"),
-            Kind::Dequeue => format!("out of {element}"),
-            Kind::Empty => format!("{element} is empty"),
-            Kind::Full => format!("{element} is full"),
-            Kind::HeldBack => format!("{element} holds back"),
-            Kind::Drop => {
+            EventKind::Lock if part == 0 => format!("wait for lock of {}", lock()),
+            EventKind::Lock => format!("lock of {}", lock()),
+            EventKind::Task => format!("task {element}"),
+            EventKind::Timer => format!("timer {element}"),
+            EventKind::Batch => element,
+            EventKind::Enqueue => format!("into {element}"),
+            EventKind::Dequeue => format!("out of {element}"),
+            EventKind::Empty => format!("{element} is empty"),
+            EventKind::Full => format!("{element} is full"),
+            EventKind::HeldBack => format!("{element} holds back"),
+            EventKind::Drop => {
                 let reason = names.and_then(|n| n.reasons.get(event.other as usize));
                 format!("{element} drops: {}", reason.map_or("unknown", String::as_str))
             }
-            Kind::Sleep => "sleep".into(),
-            Kind::Wake => format!("wake worker {}", event.subject),
-            Kind::Grace if event.subject == 0 => "wait for a grace period".into(),
-            Kind::Grace => format!("grace period over, {} old versions given up", event.second),
-            Kind::Call => {
+            EventKind::Sleep => "sleep".into(),
+            EventKind::Wake => format!("wake worker {}", event.subject),
+            EventKind::Grace if event.subject == 0 => "wait for a grace period".into(),
+            EventKind::Grace => format!("grace period over, {} old versions given up", event.second),
+            EventKind::Call => {
                 let how = if event.other == 0 { "read" } else { "write" };
                 format!("{how} {element}.{}", self.recording.word(event.second))
             }
-            Kind::Routes if event.other == 0 => format!("routes of {element} change"),
-            Kind::Routes => format!("routes of {element}: change refused"),
-            Kind::Swap => format!("swap to another configuration; it cost {} packets", event.second),
-            Kind::Move => format!("{element} moves from worker {} to {}", event.other, event.second),
-            Kind::Trigger => {
+            EventKind::Routes if event.other == 0 => format!("routes of {element} change"),
+            EventKind::Routes => format!("routes of {element}: change refused"),
+            EventKind::Swap => format!("swap to another configuration; it cost {} packets", event.second),
+            EventKind::Move => format!("{element} moves from worker {} to {}", event.other, event.second),
+            EventKind::Trigger => {
                 let until = self.recording.header.until.get(event.other as usize);
                 format!("{} at {element}", until.map_or("what was waited for", String::as_str))
             }
@@ -456,30 +459,30 @@ mod tests {
         let pairs = vec![Pair { cycles: 0, ns: 0 }, Pair { cycles: 1000, ns: 1000 }];
         let events = vec![
             // The worker sleeps from 100 to 300 and is woken at 250; a second time nobody wakes it, and a wake-up comes when it is awake.
-            event(250, Kind::Wake, 1, (1, 0), 0, 0),
-            event(300, Kind::Sleep, 2, (1, 0), 200, 0),
-            event(400, Kind::Wake, 1, (1, 0), 0, 0),
-            event(600, Kind::Sleep, 2, (1, 0), 100, 0),
+            event(250, EventKind::Wake, 1, (1, 0), 0, 0),
+            event(300, EventKind::Sleep, 2, (1, 0), 200, 0),
+            event(400, EventKind::Wake, 1, (1, 0), 0, 0),
+            event(600, EventKind::Sleep, 2, (1, 0), 100, 0),
             // Two batches in a queue, of which the first is taken in two halves, and the second by who has begun before it came.
-            event(620, Kind::Enqueue, 1, (3, 0), 10, 8),
-            event(640, Kind::Dequeue, 2, (3, 0), 10, 4),
-            event(650, Kind::Dequeue, 2, (3, 0), 10, 4),
-            event(720, Kind::Enqueue, 1, (3, 0), 10, 8),
-            event(730, Kind::Dequeue, 2, (3, 0), 60, 8),
+            event(620, EventKind::Enqueue, 1, (3, 0), 10, 8),
+            event(640, EventKind::Dequeue, 2, (3, 0), 10, 4),
+            event(650, EventKind::Dequeue, 2, (3, 0), 10, 4),
+            event(720, EventKind::Enqueue, 1, (3, 0), 10, 8),
+            event(730, EventKind::Dequeue, 2, (3, 0), 60, 8),
             // One that is taken before it is told of, and one of before the recording: what follows is not counted against them.
-            event(745, Kind::Dequeue, 2, (4, 0), 5, 1),
-            event(845, Kind::Dequeue, 2, (3, 0), 5, 4),
-            event(850, Kind::Enqueue, 1, (3, 0), 30, 8),
-            event(860, Kind::Dequeue, 2, (3, 0), 5, 4),
-            event(900, Kind::Enqueue, 1, (4, 0), 5, 1),
-            event(910, Kind::Dequeue, 2, (4, 0), 5, 1),
+            event(745, EventKind::Dequeue, 2, (4, 0), 5, 1),
+            event(845, EventKind::Dequeue, 2, (3, 0), 5, 4),
+            event(850, EventKind::Enqueue, 1, (3, 0), 30, 8),
+            event(860, EventKind::Dequeue, 2, (3, 0), 5, 4),
+            event(900, EventKind::Enqueue, 1, (4, 0), 5, 1),
+            event(910, EventKind::Dequeue, 2, (4, 0), 5, 1),
             // Two packets that find no room, of which the one is told as dropped, and the other only by the queue being empty.
-            event(920, Kind::Enqueue, 1, (5, 0), 5, 3),
-            event(925, Kind::Drop, 1, (5, 0), 0, 1),
-            event(930, Kind::Dequeue, 2, (5, 0), 5, 1),
-            event(940, Kind::Empty, 2, (5, 0), 5, 0),
-            event(950, Kind::Enqueue, 1, (5, 0), 5, 1),
-            event(960, Kind::Dequeue, 2, (5, 0), 5, 1),
+            event(920, EventKind::Enqueue, 1, (5, 0), 5, 3),
+            event(925, EventKind::Drop, 1, (5, 0), 0, 1),
+            event(930, EventKind::Dequeue, 2, (5, 0), 5, 1),
+            event(940, EventKind::Empty, 2, (5, 0), 5, 0),
+            event(950, EventKind::Enqueue, 1, (5, 0), 5, 1),
+            event(960, EventKind::Dequeue, 2, (5, 0), 5, 1),
         ];
         let recording = Recording { pairs, events, ..Recording::default() };
         let lanes = Lanes::new(&recording);

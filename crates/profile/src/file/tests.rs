@@ -3,14 +3,14 @@ use super::*;
 use crate::kernel::event::KernelKind;
 use crate::names::ElementName;
 use crate::trigger::Fired;
-use sync::events::Kind;
+use sync::events::EventKind;
 
 fn header() -> Header {
     Header { program: "junctor 0".into(), command: "test".into(), one_in: 1, ..Header::default() }
 }
 
 fn event(at: u64) -> Event {
-    Event { at, kind: Kind::Batch, thread: 1, subject: 0, other: 0, first: 10, second: 32 }
+    Event { at, kind: EventKind::Batch, thread: 1, subject: 0, other: 0, first: 10, second: 32 }
 }
 
 /// A file with something of everything.

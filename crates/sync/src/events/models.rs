@@ -16,7 +16,7 @@ fn bounded(model: impl Fn() + Sync + Send + 'static) {
 
 /// All of it says which one it is.
 fn event(n: u32) -> Event {
-    Event { at: u64::from(n), kind: Kind::Lock, thread: n, subject: n, other: n, first: n, second: n }
+    Event { at: u64::from(n), kind: EventKind::Lock, thread: n, subject: n, other: n, first: n, second: n }
 }
 
 /// Reads once; returns the number of the next record and how many were seen and lost.

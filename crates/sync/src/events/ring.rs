@@ -125,7 +125,7 @@ impl Ring {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{Kind, RING_RECORDS};
+    use super::super::{EventKind, RING_RECORDS};
     use super::*;
 
     /// Miri takes minutes for more.
@@ -134,7 +134,7 @@ mod tests {
     fn event(n: u32) -> Event {
         Event {
             at: u64::from(n) << 20,
-            kind: Kind::Lock,
+            kind: EventKind::Lock,
             thread: n,
             subject: n,
             other: n,

@@ -9,7 +9,7 @@ use super::{Error, Session};
 use crate::Change;
 use crate::counters::Tally;
 use crate::fpm::sample::{Stream, attribute};
-use crate::model::{Hop, Kind, LabelRoute, Object, Route, Way};
+use crate::model::{Hop, LabelRoute, Object, Route, RouteKind, RouteWay};
 use crate::netlink::kind;
 
 /// What FRR 8.4.4 sent with `fpm use-next-hop-groups`, and without: a replay of static routes, then three changes.
@@ -40,7 +40,7 @@ fn hop(gateway: Option<&str>, index: u32) -> Hop {
     }
 }
 
-fn route(text: &str, kind: Kind, way: Way) -> Change {
+fn route(text: &str, kind: RouteKind, way: RouteWay) -> Change {
     let protocol = if matches!(text, "10.0.0.0/24" | "2001:db8::/64") { 2 } else { 196 };
     Change::Route { table: 254, prefix: prefix(text), route: Route { kind, protocol, metric: 0, way } }
 }
@@ -62,11 +62,11 @@ fn groups_of_frr() {
         Change::Object { id: 21, object: Object::Hop(Hop { is_onlink: true, ..hop(Some("10.9.9.9"), 3) }) },
         Change::Object { id: 23, object: Object::Group(vec![(22, 1), (24, 1)]) },
         Change::Object { id: 25, object: Object::Hop(hop(Some("2001:db8::2"), 3)) },
-        route("198.51.100.0/24", Kind::Unicast, Way::Object(23)),
-        route("203.0.113.0/24", Kind::Blackhole, Way::None),
-        route("203.0.114.0/24", Kind::Unreachable, Way::None),
-        route("2001:db8:1::/48", Kind::Unicast, Way::Object(25)),
-        route("192.0.2.0/24", Kind::Unicast, Way::Object(24)),
+        route("198.51.100.0/24", RouteKind::Unicast, RouteWay::Object(23)),
+        route("203.0.113.0/24", RouteKind::Blackhole, RouteWay::None),
+        route("203.0.114.0/24", RouteKind::Unreachable, RouteWay::None),
+        route("2001:db8:1::/48", RouteKind::Unicast, RouteWay::Object(25)),
+        route("192.0.2.0/24", RouteKind::Unicast, RouteWay::Object(24)),
         Change::DropObject { id: 28 },
         Change::Withdraw { table: 254, prefix: prefix("203.0.113.0/24"), metric: None },
     ] {
@@ -83,10 +83,14 @@ fn hops_of_frr() {
     let (changes, tally) = taken(HOPS);
     let both = [hop(Some("10.0.0.2"), 3), hop(Some("10.0.1.2"), 5)];
     for wanted in [
-        route("10.0.0.0/24", Kind::Unicast, Way::One(hop(None, 3))),
-        route("198.51.100.0/24", Kind::Unicast, Way::Many(both.into())),
-        route("203.0.116.0/24", Kind::Unicast, Way::One(Hop { is_onlink: true, ..hop(Some("10.9.9.9"), 3) })),
-        route("192.0.2.0/24", Kind::Unicast, Way::One(hop(Some("10.0.1.2"), 5))),
+        route("10.0.0.0/24", RouteKind::Unicast, RouteWay::One(hop(None, 3))),
+        route("198.51.100.0/24", RouteKind::Unicast, RouteWay::Many(both.into())),
+        route(
+            "203.0.116.0/24",
+            RouteKind::Unicast,
+            RouteWay::One(Hop { is_onlink: true, ..hop(Some("10.9.9.9"), 3) }),
+        ),
+        route("192.0.2.0/24", RouteKind::Unicast, RouteWay::One(hop(Some("10.0.1.2"), 5))),
     ] {
         assert!(changes.contains(&wanted), "{wanted:?} is not in {changes:#?}");
     }
@@ -106,7 +110,7 @@ fn labels_of_frr() {
         label(500, &[600]),
         label(501, &[]),
         Change::Object { id: 8, object: Object::Hop(Hop { labels, ..hop(Some("10.0.0.3"), 3) }) },
-        route("203.0.115.0/24", Kind::Unicast, Way::Object(8)),
+        route("203.0.115.0/24", RouteKind::Unicast, RouteWay::Object(8)),
     ] {
         assert!(changes.contains(&wanted), "{wanted:?} is not in {changes:#?}");
     }
@@ -190,8 +194,8 @@ fn an_ipv4_route_may_have_an_ipv6_next_hop_and_labels() {
         attribute(body, 22 | 0x8000, &[8, 0, 1, 0, 0, 1, 0x01, 0]);
     })]);
     let labels = Labels::new(&[16]).unwrap();
-    let way = Way::One(Hop { labels, ..hop(Some("fe80::1"), 9) });
-    let route = Route { kind: Kind::Unicast, protocol: 196, metric: 0, way };
+    let way = RouteWay::One(Hop { labels, ..hop(Some("fe80::1"), 9) });
+    let route = Route { kind: RouteKind::Unicast, protocol: 196, metric: 0, way };
     assert_eq!(
         taken(&stream.bytes).0[1..],
         [Change::Route { table: 1000, prefix: prefix("192.0.2.0/24"), route }]

@@ -122,12 +122,12 @@ impl Bench {
     /// The gateways of the routes that were reported since the last call, 0 for a withdrawal; what else there was in between
     /// as -1 (begin) and -2 (end).
     fn told(&mut self) -> Vec<i32> {
-        let last = |way: &crate::model::Way| match way {
-            crate::model::Way::One(hop) => match hop.gateway {
+        let last = |way: &crate::model::RouteWay| match way {
+            crate::model::RouteWay::One(hop) => match hop.gateway {
                 Some(std::net::IpAddr::V4(four)) => i32::from(four.octets()[3]),
                 _ => 99,
             },
-            crate::model::Way::Many(hops) => 100 + hops.len() as i32,
+            crate::model::RouteWay::Many(hops) => 100 + hops.len() as i32,
             _ => 98,
         };
         let number = |change| match change {

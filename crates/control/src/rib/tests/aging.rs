@@ -11,8 +11,8 @@ fn a_lost_daemon_keeps_its_routes_until_the_grace_period_is_over() {
     let first = [
         Change::Begin,
         object(7, "10.0.0.2"),
-        route(a, Way::Object(7)),
-        route(b, Way::Object(7)),
+        route(a, RouteWay::Object(7)),
+        route(b, RouteWay::Object(7)),
         Change::End,
     ];
     step(&mut rib, &mut user, Source::Fpm, first, 0);
@@ -21,7 +21,7 @@ fn a_lost_daemon_keeps_its_routes_until_the_grace_period_is_over() {
     check(&user, &both);
     // The restarted daemon has other numbers; what means the same costs nothing.
     let changes = user.changes;
-    let again = [Change::Begin, object(70, "10.0.0.2"), route(a, Way::Object(70)), Change::End];
+    let again = [Change::Begin, object(70, "10.0.0.2"), route(a, RouteWay::Object(70)), Change::End];
     step(&mut rib, &mut user, Source::Fpm, again, 20);
     step(&mut rib, &mut user, Source::Fpm, [], 40);
     // It may learn the other route yet.
@@ -42,7 +42,7 @@ fn a_lost_daemon_keeps_its_routes_until_the_grace_period_is_over() {
 fn a_daemon_that_comes_and_goes_does_not_keep_its_stale_routes() {
     let (mut rib, mut user) = begin();
     let (a, b, c) = ("198.51.100.0/24", "203.0.113.0/24", "192.0.2.0/24");
-    let one = |to| route(to, Way::One(hop("10.0.0.2", 2)));
+    let one = |to| route(to, RouteWay::One(hop("10.0.0.2", 2)));
     step(&mut rib, &mut user, Source::Fpm, [Change::Begin, one(a), one(b), one(c), Change::End], 0);
     step(&mut rib, &mut user, Source::Fpm, [Change::Lost], 1000);
     let grace = GRACE.as_millis() as u64;
@@ -71,7 +71,7 @@ fn a_daemon_that_comes_and_goes_does_not_keep_its_stale_routes() {
 fn a_zebra_that_ends_with_its_daemons_has_time_to_name_the_last_route() {
     let (mut rib, mut user) = begin();
     let to = |at: u32| format!("10.{}.{}.0/24", at / 256, at % 256);
-    let all = |range: std::ops::Range<u32>| range.map(|at| route(&to(at), Way::One(hop("10.0.0.2", 2))));
+    let all = |range: std::ops::Range<u32>| range.map(|at| route(&to(at), RouteWay::One(hop("10.0.0.2", 2))));
     let bgpd = |is_there| Change::Daemon { daemon: Daemon::Bgp, is_there };
     step(
         &mut rib,
@@ -101,7 +101,7 @@ fn a_zebra_that_ends_with_its_daemons_has_time_to_name_the_last_route() {
 /// report. Returns how many routes there were at the worst until the last was named, and when the one that is never named went.
 fn named_slowly(count: u32, pauses: bool) -> (usize, u64) {
     let (mut rib, mut user) = begin();
-    let one = |at: u32| route(&format!("10.0.{at}.0/24"), Way::One(hop("10.0.0.2", 2)));
+    let one = |at: u32| route(&format!("10.0.{at}.0/24"), RouteWay::One(hop("10.0.0.2", 2)));
     let bgpd = |is_there| Change::Daemon { daemon: Daemon::Bgp, is_there };
     let all = [Change::Begin].into_iter().chain((0..count).map(one)).chain([Change::End]);
     step(&mut rib, &mut user, Source::Fpm, all, 0);

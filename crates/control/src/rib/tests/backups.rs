@@ -5,13 +5,13 @@ use super::*;
 
 const TO: &str = "198.51.100.0/24";
 
-fn of(protocol: u8, metric: u32, way: Way) -> Change {
-    let route = Route { kind: Kind::Unicast, protocol, metric, way };
+fn of(protocol: u8, metric: u32, way: RouteWay) -> Change {
+    let route = Route { kind: RouteKind::Unicast, protocol, metric, way };
     Change::Route { table: MAIN, prefix: prefix(TO), route }
 }
 
 fn kernel(metric: u32, gateway: &str, index: u32) -> Change {
-    of(4, metric, Way::One(hop(gateway, index)))
+    of(4, metric, RouteWay::One(hop(gateway, index)))
 }
 
 fn gone(metric: u32) -> Change {
@@ -45,7 +45,7 @@ fn an_object_behind_a_backup_changes() {
     let object = |id, gateway, index| Change::Object { id, object: Object::Hop(hop(gateway, index)) };
     let group = Change::Object { id: 9, object: Object::Group(vec![(7, 1), (8, 1)]) };
     let objects = [object(7, "10.0.0.2", 2), object(8, "10.0.0.3", 2), object(6, "10.0.1.2", 3), group];
-    let routes = [of(4, 100, Way::Object(9)), of(4, 200, Way::Object(6))];
+    let routes = [of(4, 100, RouteWay::Object(9)), of(4, 200, RouteWay::Object(6))];
     apply(&mut rib, &mut user, objects.into_iter().chain(routes), 0);
     check(&user, &[(TO, "10.0.0.2 eth0 1 | 10.0.0.3 eth0 1 | 10.0.1.2 eth1 1 backup")]);
     apply(&mut rib, &mut user, [object(6, "10.0.1.9", 3)], 1);
@@ -63,7 +63,7 @@ fn an_object_behind_a_backup_changes() {
 #[test]
 fn frrs_copies_are_no_backups_of_others() {
     let (mut rib, mut user) = begin();
-    let copy = of(186, 200, Way::One(hop("10.0.1.2", 3)));
+    let copy = of(186, 200, RouteWay::One(hop("10.0.1.2", 3)));
     apply(&mut rib, &mut user, [kernel(100, "10.0.0.2", 2), copy], 0);
     check(&user, &[(TO, "10.0.0.2 eth0 1 | 10.0.1.2 eth1 1 backup")]);
     step(&mut rib, &mut user, Source::Fpm, [Change::Begin, Change::End], 1);
@@ -78,7 +78,7 @@ fn frrs_copies_are_no_backups_of_others() {
 fn fpms_route_has_no_backup() {
     let (mut rib, mut user) = begin();
     apply(&mut rib, &mut user, [kernel(100, "10.0.0.2", 2), kernel(200, "10.0.1.2", 3)], 0);
-    step(&mut rib, &mut user, Source::Fpm, [route(TO, Way::One(hop("10.0.0.9", 2)))], 1);
+    step(&mut rib, &mut user, Source::Fpm, [route(TO, RouteWay::One(hop("10.0.0.9", 2)))], 1);
     check(&user, &[(TO, "10.0.0.9 eth0 1")]);
     step(&mut rib, &mut user, Source::Fpm, [withdraw(TO)], 2);
     step(&mut rib, &mut user, Source::Fpm, [], 7);

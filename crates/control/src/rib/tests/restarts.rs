@@ -10,8 +10,8 @@ const SECOND: u64 = 1000;
 
 /// A route of this protocol.
 fn of(protocol: u8, to: &str, gateway: &str) -> Change {
-    let way = Way::One(hop(gateway, 2));
-    let route = Route { kind: Kind::Unicast, protocol, metric: 20, way };
+    let way = RouteWay::One(hop(gateway, 2));
+    let route = Route { kind: RouteKind::Unicast, protocol, metric: 20, way };
     Change::Route { table: MAIN, prefix: prefix(to), route }
 }
 
@@ -144,7 +144,7 @@ fn a_mass_of_withdrawals_is_done_once() {
 
 /// What the kernel reports of a route of BIRD.
 fn of_bird(to: &str, gateway: &str, metric: u32) -> Change {
-    let route = Route { kind: Kind::Unicast, protocol: 12, metric, way: Way::One(hop(gateway, 2)) };
+    let route = Route { kind: RouteKind::Unicast, protocol: 12, metric, way: RouteWay::One(hop(gateway, 2)) };
     Change::Route { table: MAIN, prefix: prefix(to), route }
 }
 

@@ -18,7 +18,7 @@ fn with_vrfs() -> (Rib, User) {
 }
 
 fn route_in(table: u32, to: &str, hop: Hop) -> Change {
-    let route = Route { kind: Kind::Unicast, protocol: 186, metric: 20, way: Way::One(hop) };
+    let route = Route { kind: RouteKind::Unicast, protocol: 186, metric: 20, way: RouteWay::One(hop) };
     Change::Route { table, prefix: prefix(to), route }
 }
 
@@ -52,7 +52,8 @@ fn equal_prefixes_of_vrfs_are_apart() {
 
     // The kernel's copies count for nothing, each in its own table; a route of its own below them returns when FPM's goes.
     step(&mut rib, &mut user, Source::Kernel, [device(8, "red", RED), device(9, "blue", BLUE)], 29);
-    let own = Route { kind: Kind::Unicast, protocol: 4, metric: 5, way: Way::One(hop("192.0.2.9", 3)) };
+    let own =
+        Route { kind: RouteKind::Unicast, protocol: 4, metric: 5, way: RouteWay::One(hop("192.0.2.9", 3)) };
     let own = Change::Route { table: BLUE, prefix: prefix(to), route: own };
     step(&mut rib, &mut user, Source::Kernel, all.into_iter().chain([own]), 30);
     check(&user, &everything);
@@ -92,8 +93,8 @@ fn a_sweep_takes_what_its_vrf_lacks() {
 fn local_addresses_of_a_vrf_count_first() {
     let (mut rib, mut user) = with_vrfs();
     let to = "10.0.0.1/32";
-    let local = |kind, protocol| Route { kind, protocol, metric: 0, way: Way::None };
-    let own = Change::Route { table: RED, prefix: prefix(to), route: local(Kind::Local, 2) };
+    let local = |kind, protocol| Route { kind, protocol, metric: 0, way: RouteWay::None };
+    let own = Change::Route { table: RED, prefix: prefix(to), route: local(RouteKind::Local, 2) };
     step(&mut rib, &mut user, Source::Kernel, [own], 0);
     step(
         &mut rib,
@@ -123,7 +124,7 @@ fn copies_count_that_zebra_does_not_replay() {
         &mut rib,
         &mut user,
         Source::Fpm,
-        [Change::Begin, route("10.1.0.0/16", Way::One(hop("192.0.2.2", 2))), Change::End],
+        [Change::Begin, route("10.1.0.0/16", RouteWay::One(hop("192.0.2.2", 2))), Change::End],
         1,
     );
     step(&mut rib, &mut user, Source::Fpm, [], 10);

@@ -15,7 +15,7 @@ use element::{
     Cx, Element, ElementId, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Rest, Tasks, When, swap,
 };
 use packet::{Batch, Packet};
-use sync::events::{self, Kind, Mask};
+use sync::events::{self, EventKind, Mask};
 use sync::lock::How;
 use sync::pipes;
 use sync::rcu;
@@ -153,7 +153,7 @@ fn change<F: Family>(
     };
     if begun.is_some() {
         let routes = events::short(shared.read(Routes::len) as u64);
-        events::end_span(begun, Kind::Routes, (element.number(), done.is_err().into()), routes);
+        events::end_span(begun, EventKind::Routes, (element.number(), done.is_err().into()), routes);
     }
     done.map_err(HandlerError::Failed)
 }
