@@ -346,10 +346,10 @@ mod tests {
     #[test]
     fn actions_say_what_goes_on_and_what_begins_anew() {
         let old = graph(
-            "FromDevice(eth0) -> c :: Counter -> q :: Queue(10) -> Discard; KernelTap(10.0.0.1/24, DEVNAME tap7) -> Discard;",
+            "FromDevice(eth0) -> c :: Counter -> q :: Queue(10) -> a :: Discard; t :: KernelTap(10.0.0.1/24, DEVNAME tap7) -> b :: Discard;",
         );
         let new = graph(
-            "FromDevice(eth0) -> c :: Queue -> q :: Unqueue -> d :: Discard; FromPlane(ch1) -> Discard;",
+            "FromDevice(eth0) -> c :: Queue -> q :: Unqueue -> d :: Discard; p :: FromPlane(ch1) -> e :: Discard;",
         );
         let changes = between(&old, &new);
         assert_eq!(
