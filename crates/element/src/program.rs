@@ -155,21 +155,21 @@ impl<'p> Headers<'p> {
         self.packets.get(row)?.chunk_at(self.at)
     }
 
-    /// The packet.
-    #[inline]
-    pub fn packet(&self, row: usize) -> Option<&'p Packet> {
-        self.packets.get(row)
-    }
-
     /// The Ethernet header of a packet, if it has one, an IPv4 datagram and what lies behind its header of 20 bytes, without what follows
     /// the datagram.
     #[inline]
     pub fn parts4(&self, row: usize) -> Option<(&'p [u8], &'p [u8], &'p [u8])> {
-        let packet = self.packet(row)?;
+        let packet = self.packets.get(row)?;
         let header = packet.chunk_at::<20>(self.at)?;
         let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
         let datagram = packet.data().get(self.at..self.at + len)?;
         Some((packet.mac().unwrap_or_default(), datagram, datagram.get(20..)?))
+    }
+
+    /// Those among `rows` from the first on whose header `refuse` holds of.
+    #[inline]
+    pub fn refused<const N: usize>(&self, rows: Rows, refuse: impl Fn(&[u8; N]) -> bool) -> Rows {
+        rows.without(self.while_all(rows, |header| !refuse(header)))
     }
 
     /// Those among `rows` before the first whose header `holds` does not hold of.
@@ -193,6 +193,7 @@ pub trait Counted {
 
 /// What sends packets different ways by their headers.
 pub trait Sort {
-    /// The output for a packet with this Ethernet header, if it has one, and what begins with its network and its transport header.
-    fn output(&self, link: &[u8], network: &[u8], transport: &[u8]) -> usize;
+    /// Writes the output of each packet, from the first on, up to one that none of the first `outputs` outputs is for; returns how many
+    /// packets have one.
+    fn sort(&self, headers: &Headers<'_>, outputs: usize, found: &mut [u8]) -> usize;
 }

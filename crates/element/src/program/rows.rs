@@ -23,6 +23,17 @@ impl Rows {
         Rows(if n < ROWS { (1 << n) - 1 } else { u64::MAX })
     }
 
+    /// Those for which `holds` holds.
+    // Most often they are a range: then there is a branch for none of them.
+    #[inline]
+    pub fn filter(self, holds: impl Fn(usize) -> bool) -> Rows {
+        let add = |rows: u64, row: usize| rows | u64::from(holds(row % ROWS)) << (row % ROWS);
+        Rows(match self.range() {
+            Some(range) => range.fold(0, add),
+            None => self.iter().fold(0, add),
+        })
+    }
+
     /// Those whose byte has these bits of `mask` set, and of `mask` no others.
     // Eight bytes at a time, without a branch for any of them.
     #[inline(never)]
@@ -146,6 +157,7 @@ mod tests {
             let is_other = |row: &usize| others >> row & 1 == 1;
             let found: Vec<usize> = all.iter().copied().filter(|row| is_other(row)).collect();
             prop_assert_eq!(set(rows.and(Rows(others))), &found[..]);
+            prop_assert_eq!(set(rows.filter(|row| is_other(&row))), &found[..]);
             prop_assert_eq!(rows.and(Rows(others)).len(), found.len());
             let found: Vec<usize> = all.iter().copied().filter(|row| !is_other(row)).collect();
             prop_assert_eq!(set(rows.without(Rows(others))), found);

@@ -82,20 +82,33 @@ impl Rules {
     }
 }
 
-impl Sort for Rules {
+impl Rules {
+    /// The output for a packet, if there is a header.
     #[inline]
-    fn output(&self, link: &[u8], network: &[u8], transport: &[u8]) -> usize {
-        self.program.run(&[link, network, transport]) as usize
+    fn output(&self, headers: &Headers<'_>, row: usize) -> Option<usize> {
+        let (link, network, transport) = headers.parts4(row)?;
+        Some(self.program.run(&[link, network, transport]) as usize)
+    }
+}
+
+impl Sort for Rules {
+    fn sort(&self, headers: &Headers<'_>, outputs: usize, found: &mut [u8]) -> usize {
+        let mut n = 0;
+        for (row, found) in found.iter_mut().enumerate() {
+            match self.output(headers, row) {
+                Some(output) if output < outputs => *found = output as u8,
+                _ => break,
+            }
+            n += 1;
+        }
+        n
     }
 }
 
 impl HeaderCheck for Rules {
     /// Those that leave by output 0.
     fn while_ordinary(&self, headers: &Headers<'_>, rows: Rows) -> Rows {
-        rows.while_all(|row| {
-            let parts = headers.parts4(row);
-            parts.is_some_and(|(link, network, transport)| self.output(link, network, transport) == 0)
-        })
+        rows.while_all(|row| self.output(headers, row) == Some(0))
     }
 }
 

@@ -4,7 +4,6 @@
 //! A packet that is ordinary up to its route, but not behind it, goes as far as the route's output.
 
 use arrayvec::ArrayVec;
-use element::Element;
 use element::clock::Nanos;
 use element::fuse::{Ahead, Chain, ForkOffer, ForkPass, Outputs, WAYS_MAX, Way, member};
 use element::program::{Headers, ROWS, Rows, Sort};
@@ -118,7 +117,7 @@ impl<'a, K: Ip> Sorter<'a, K> {
         outputs: usize,
     ) -> usize {
         match self {
-            Sorter::Sort(sort) => found.sort::<K>(*sort, at, packets, outputs),
+            Sorter::Sort(sort) => found.sort(*sort, at, packets, outputs),
             Sorter::Routes { fib, hops, counting } => {
                 let n = packets.len();
                 K::Family::lookup(fib, chain.rcu(), &found.to[..n], &mut found.hops[..n]);
@@ -140,6 +139,12 @@ struct Exits<'a, K: Ip> {
     /// By output: the place of its branch among those that are open, or one of the other two.
     states: [u8; BRANCHES_MAX],
     open: ArrayVec<Exit<'a, K>, BRANCHES_MAX>,
+    chain: &'a Chain<'a>,
+    /// By output, what lies behind it.
+    branches: &'a [Option<Branch>],
+    /// Outputs by which packets have left before.
+    used: Outputs,
+    now: Nanos,
 }
 
 /// A branch during a batch.
@@ -155,24 +160,37 @@ impl<'a, K: Ip> Exits<'a, K> {
     /// All packets leave by the output.
     const OUTPUT: u8 = u8::MAX - 1;
 
-    fn new() -> Exits<'a, K> {
-        Exits { states: [Self::UNKNOWN; BRANCHES_MAX], open: ArrayVec::new() }
+    fn new(chain: &'a Chain<'a>, branches: &'a [Option<Branch>], used: Outputs, now: Nanos) -> Exits<'a, K> {
+        let states = [Self::UNKNOWN; BRANCHES_MAX];
+        Exits { states, open: ArrayVec::new(), chain, branches, used, now }
     }
 
     /// Prepares the branches behind outputs whose bits are in `seen`.
     #[inline]
-    fn prepare(&mut self, mut seen: u64, prepare: impl Fn(usize) -> Option<Exit<'a, K>>) {
-        while let Some(state) = self.states.get_mut(seen.trailing_zeros() as usize) {
+    fn prepare(&mut self, trunk: &Shape<'_>, mut seen: u64) {
+        while let Some(state) = self.states.get(seen.trailing_zeros() as usize) {
             let port = seen.trailing_zeros() as usize;
             seen &= seen - 1;
             if *state == Self::UNKNOWN {
-                *state = Self::OUTPUT;
-                if let Some(exit) = prepare(port) {
-                    *state = self.open.len() as u8;
-                    self.open.push(exit);
-                }
+                self.states[port] = self.open(trunk, port).unwrap_or(Self::OUTPUT);
             }
         }
+    }
+
+    /// Opens the branch behind an output, if packets can go through it; returns its place.
+    fn open(&mut self, trunk: &Shape<'_>, port: usize) -> Option<u8> {
+        let Branch { at, first, elements } = self.branches[port].filter(|_| !self.used.contains(port))?;
+        let place = self.open.len();
+        // Made in its place: it is large.
+        self.open.push(Exit { shape: Shape::behind(trunk), link: Link::None, way: Way::branch(at) });
+        let exit = self.open.last_mut()?;
+        let chain = self.chain;
+        if !exit.shape.extend((first..first + elements).map(|at| chain.element(at)), self.now) {
+            self.open.truncate(place);
+            return None;
+        }
+        exit.link = K::link(&exit.shape);
+        Some(place as u8)
     }
 
     /// The branch behind an output, unless packets leave there.
@@ -231,17 +249,13 @@ impl<K: Ip> ForkPass for Fork<K> {
             return 0;
         }
         let Some(sorter) = Sorter::<K>::of(chain, &shape, last, now) else { return 0 };
-        let mut exits = Exits::<K>::new();
-        let prepare = |port: usize| {
-            let Branch { at, first, elements } = branches[port].filter(|_| !used.contains(port))?;
-            prepare::<K>(&shape, (first..first + elements).map(|at| chain.element(at)), at, now)
-        };
+        let mut exits = Exits::<K>::new(chain, branches, used, now);
         let mut done = 0;
         for (packets, ways) in batch.chunks_mut(ROWS).zip(ways.chunks_mut(ROWS)) {
             let Some(place) = Place::of(&shape, packets) else { break };
             let n = found.look::<K>(&shape, place, packets, more);
             let n = sorter.sort(chain, found, place.at, &packets[..n], *outputs);
-            exits.prepare(found.seen, prepare);
+            exits.prepare(&shape, found.seen);
             if !shape.counters.is_empty() {
                 found.count::<K>(&shape.counters, place, n, now);
             }
@@ -255,45 +269,17 @@ impl<K: Ip> ForkPass for Fork<K> {
     }
 }
 
-/// Prepares a branch for a batch.
-#[cold]
-fn prepare<'a, K: Ip>(
-    trunk: &Shape<'_>,
-    elements: impl Iterator<Item = Option<&'a dyn Element>>,
-    at: usize,
-    now: Nanos,
-) -> Option<Exit<'a, K>> {
-    let mut exit = Exit { shape: Shape::behind(trunk), link: Link::None, way: Way::branch(at) };
-    if !exit.shape.extend(elements, now) {
-        return None;
-    }
-    exit.link = K::link(&exit.shape);
-    Some(exit)
-}
-
 impl<A: Address> Found<A> {
     /// Asks what sorts packets by their headers, up to the first packet that it sends nowhere; returns how many there are.
-    fn sort<K: Ip<Key = A>>(
-        &mut self,
-        sort: &dyn Sort,
-        at: usize,
-        packets: &[Packet],
-        outputs: usize,
-    ) -> usize {
-        let (mut n, mut seen) = (0, 0);
-        for (packet, (port, behind)) in packets.iter().zip(self.ports.iter_mut().zip(&self.behind)) {
-            let datagram = packet.data().get(at..at + K::HEADER + usize::from(*behind)).unwrap_or_default();
-            let behind = datagram.get(K::HEADER..).unwrap_or_default();
-            let output = sort.output(packet.mac().unwrap_or_default(), datagram, behind);
-            if output >= outputs {
-                break;
-            }
-            seen |= 1u64.wrapping_shl(output as u32);
+    fn sort(&mut self, sort: &dyn Sort, at: usize, packets: &[Packet], outputs: usize) -> usize {
+        let mut found = [0; ROWS];
+        let n = sort.sort(&Headers::new(packets, at), outputs, &mut found[..packets.len()]);
+        self.seen = 0;
+        for (port, output) in self.ports.iter_mut().zip(&found[..n]) {
+            self.seen |= 1u64.wrapping_shl((*output).into());
             // There are no more outputs than ways.
-            *port |= output as u8;
-            n += 1;
+            *port |= output;
         }
-        self.seen = seen;
         n
     }
 

@@ -82,17 +82,35 @@ pub(crate) struct Rules {
     ends: Vec<[u32; 2]>,
     /// The router's own addresses, sorted.
     own: Vec<u32>,
-    /// Whether an address with this last byte may be in either list, so that hardly any packet needs a look at them.
-    listed: Listed,
+    /// What addresses may be, so that hardly any packet needs a closer look.
+    doubts: Doubts,
 }
 
-/// Last bytes of addresses.
+/// By the value of a byte, what an address may be that has it.
 #[derive(Clone)]
-struct Listed([bool; 256]);
+struct Doubts([u8; 256]);
 
-impl Default for Listed {
-    fn default() -> Listed {
-        Listed([false; 256])
+/// It may be in either list, if this is the last byte.
+const LISTED: u8 = 1;
+/// No source has it as its first byte.
+const NO_SOURCE: u8 = 2;
+/// Hardly any destination has it as its first byte.
+const NO_DESTINATION: u8 = 4;
+
+impl Default for Doubts {
+    fn default() -> Doubts {
+        Doubts(std::array::from_fn(|byte| match byte {
+            0 | 127 | 240.. => NO_SOURCE | NO_DESTINATION,
+            224.. => NO_SOURCE,
+            _ => 0,
+        }))
+    }
+}
+
+impl Doubts {
+    #[inline(always)]
+    fn has(&self, byte: u8, doubt: u8) -> bool {
+        self.0[usize::from(byte)] & doubt != 0
     }
 }
 
@@ -127,7 +145,7 @@ impl Rules {
             if matches!(header[12], 0 | 127 | 224..) {
                 return Err(Reason::MartianSource);
             }
-            if self.listed.0[usize::from(header[15])] {
+            if self.doubts.has(header[15], LISTED) {
                 self.judge_source(source)?;
             }
         }
@@ -135,7 +153,7 @@ impl Rules {
         {
             return Err(Reason::MartianDestination);
         }
-        if self.listed.0[usize::from(header[19])] { self.judge_destination(destination) } else { Ok(()) }
+        if self.doubts.has(header[19], LISTED) { self.judge_destination(destination) } else { Ok(()) }
     }
 
     fn judge_source(&self, source: u32) -> Result<(), Reason> {
@@ -173,7 +191,7 @@ impl Rules {
         self.own.sort_unstable();
         self.own.dedup();
         for address in self.ends.iter().flatten().chain(&self.own) {
-            self.listed.0[*address as u8 as usize] = true;
+            self.doubts.0[usize::from(*address as u8)] |= LISTED;
         }
     }
 }
@@ -182,28 +200,20 @@ impl Rules {
     /// Whether it takes a closer look at these addresses, in network and in host order, to tell that they are good.
     #[inline(always)]
     fn may_be_bad(&self, source: u32, destination: u32) -> bool {
-        let (first, last) = (source as u8, (source >> 24) as usize);
-        // Network 127 is the last below 128, and network 0 the first.
-        let is_edge = |first: u8| first & 0x7f == 0x7f || first & 0x7f == 0;
-        let to = (destination >> 24) as u8;
-        is_edge(first)
-            | (first >= 224)
-            | is_edge(to)
-            | (to >= 240)
-            | self.listed.0[last]
-            | self.listed.0[usize::from(destination as u8)]
+        let [first, .., last] = source.to_le_bytes();
+        let [to_first, .., to_last] = destination.to_be_bytes();
+        let has = |byte, doubt| self.doubts.has(byte, doubt);
+        has(first, NO_SOURCE) | has(last, LISTED) | has(to_first, NO_DESTINATION) | has(to_last, LISTED)
     }
 }
 
 impl HeaderCheck for Rules {
     fn while_ordinary(&self, headers: &Headers<'_>, rows: Rows) -> Rows {
-        if let (Some([sources, destinations]), Some(range)) = (headers.addresses(), rows.range()) {
-            let both = sources[range.clone()].iter().zip(&destinations[range]);
-            if !both.fold(false, |bad, (source, to)| bad | self.may_be_bad(*source, *to)) {
-                return rows;
-            }
-        }
-        headers.while_all(rows, |header| self.judge_header(header).is_ok())
+        let doubtful = match headers.addresses() {
+            Some([sources, to]) => rows.filter(|row| self.may_be_bad(sources[row], to[row])),
+            None => rows,
+        };
+        rows.before(headers.refused(doubtful, |header| self.judge_header(header).is_err()))
     }
 }
 
