@@ -44,6 +44,15 @@ pub enum Sharing {
     Serial,
 }
 
+/// The argument that names an element's device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceArg {
+    /// The first one, which may be given by its keyword.
+    First(&'static str),
+    /// A keyword. Without it the kernel chooses a name.
+    Keyword(&'static str),
+}
+
 /// The descriptor of an element class.
 #[derive(Debug)]
 pub struct Class {
@@ -74,8 +83,8 @@ pub struct Class {
     pub forwards: bool,
     /// What the first argument of its elements names, if only one element may have it.
     pub sole: Option<&'static str>,
-    /// Its elements open a device, or one end of a channel, which DEVNAME or else their first argument names.
-    pub device: bool,
+    /// Which argument names the device, or the end of a channel, that its elements open.
+    pub device: Option<DeviceArg>,
     /// Finds the secrets in an argument, which handlers, recordings and messages do not show.
     pub secrets: Option<Find>,
     /// Makes an unconfigured instance.
@@ -101,7 +110,7 @@ impl Class {
             consumes: false,
             forwards: false,
             sole: None,
-            device: false,
+            device: None,
             secrets: None,
             make,
             file: "",
@@ -167,9 +176,9 @@ impl Class {
         self
     }
 
-    /// See [`Class::device`].
-    pub const fn device(mut self) -> Class {
-        self.device = true;
+    /// Says that its elements open a device, or one end of a channel, which this argument names.
+    pub const fn device(mut self, name: DeviceArg) -> Class {
+        self.device = Some(name);
         self
     }
 

@@ -43,7 +43,7 @@ pub mod wiring;
 
 pub use cx::{Cx, InitCx, OpenCx};
 pub use drops::{Reason, Reasons};
-pub use element::{Class, Element, Handler, Provided, Read, Rest, Sharing, Tasks, Write};
+pub use element::{Class, DeviceArg, Element, Handler, Provided, Read, Rest, Sharing, Tasks, Write};
 pub use error::HandlerError;
 pub use handler::{Access, Llrpc, Merge, Signature, glob_match, merge, split_name, with_argument};
 pub use hide::{Find, HIDDEN};

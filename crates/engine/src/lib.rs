@@ -56,10 +56,10 @@ pub use cost::{CycleStats, TaskStats};
 pub use element::account::Deeds;
 pub use element::wiring::{End as GraphEnd, Port as GraphPort, Ports};
 pub use element::{
-    Access, Class, Cx, Element, ElementId, ElementInfo, Foreign, HIDDEN, Handler, HandlerError, HandlerRef,
-    Handlers, Home, Id, IndexSlice, IndexVec, InitCx, Llrpc, LockUse, Merge, Mode, OpenCx, Place, Policy,
-    PortIndex, Processing, Provided, Reason, Reasons, Registry, Rehearsed, Rest, Sharing, Target, Tasks,
-    When, args, drops, first_ids, glob_match, message_without_secrets, parse_duration, parse_integer,
+    Access, Class, Cx, DeviceArg, Element, ElementId, ElementInfo, Foreign, HIDDEN, Handler, HandlerError,
+    HandlerRef, Handlers, Home, Id, IndexSlice, IndexVec, InitCx, Llrpc, LockUse, Merge, Mode, OpenCx, Place,
+    Policy, PortIndex, Processing, Provided, Reason, Reasons, Registry, Rehearsed, Rest, Sharing, Target,
+    Tasks, When, args, drops, first_ids, glob_match, message_without_secrets, parse_duration, parse_integer,
     without_secrets,
 };
 pub use homes::Wished;

@@ -14,7 +14,7 @@ use crate::keeper::{APPLY, CONFIRM, ROLLBACK};
 use crate::{exit, outcome};
 use client::{Client, Failure, lost};
 use conf::Form;
-use engine::Registry;
+use engine::{DeviceArg, Registry};
 use reconfigure::diff::{Action, Connection, Outline, diff};
 
 /// Give a running router another configuration, without losing packets, tables or counters.
@@ -36,12 +36,13 @@ pub(crate) struct Args {
     /// comes first.
     #[arg(long, value_name = "TIME")]
     confirm: Option<String>,
-    /// Show what would change and let the router build it while the present one runs, but change nothing.
+    /// Show what would change, which elements go on and which begin anew, and let the router build it while the present one runs, but
+    /// change nothing.
     #[arg(long, conflicts_with = "confirm")]
     dry_run: bool,
     #[command(flatten)]
     router: Which,
-    /// Print JSON.
+    /// Print JSON: what changes, and as "actions" what is done for it, step by step.
     #[arg(long)]
     json: bool,
 }
@@ -306,13 +307,26 @@ fn outline<'a>(graph: &'a lang::Graph, registry: &Registry) -> Outline<'a> {
     }
 }
 
-/// The device that an element opens.
+/// The device that an element opens, if the configuration names it.
 fn device(element: &lang::Element, registry: &Registry) -> Option<String> {
-    registry.get(&element.class).filter(|class| class.device)?;
+    let place = registry.get(&element.class)?.device?;
     let args: Vec<String> =
         lang::config::split_args(&element.config).into_iter().map(|arg| arg.text).collect();
-    let named = args.iter().find_map(|arg| arg.strip_prefix("DEVNAME ").map(str::trim));
-    named.map(str::to_owned).or_else(|| args.first().cloned())
+    let keyword = |keyword: &str| {
+        let value = |arg: &'_ String| {
+            let (name, value) = arg.split_once(char::is_whitespace)?;
+            (name == keyword).then(|| value.trim().to_owned())
+        };
+        args.iter().find_map(value)
+    };
+    let name = match place {
+        DeviceArg::First(name) => keyword(name).or_else(|| args.first().cloned())?,
+        DeviceArg::Keyword(name) => keyword(name)?,
+    };
+    Some(match keyword("NETNS") {
+        Some(namespace) => format!("{name} in namespace {namespace}"),
+        None => name,
+    })
 }
 
 #[cfg(test)]
@@ -341,6 +355,26 @@ mod tests {
         );
         assert_eq!(changes.to_json()["devices"]["opened"], json!(["eth1"]));
         assert_eq!(between(&old, &graph(&old.to_click())).to_string(), "  no difference\n");
+    }
+
+    #[test]
+    fn devices_are_those_that_arguments_name() {
+        let devices = |text: &str| -> Vec<String> {
+            outline(&graph(text), &conf::registry(false)).devices.into_iter().collect()
+        };
+        assert_eq!(devices("FromDevice(PROMISC true, DEVNAME eth0) -> ToDevice(eth1);"), ["eth0", "eth1"]);
+        assert_eq!(
+            devices("KernelTap(10.0.0.1/24) -> Discard; KernelTun(ADDR 10.1.0.1/24) -> Discard;"),
+            [""; 0]
+        );
+        assert_eq!(
+            devices("KernelTap(10.0.0.1/24, DEVNAME t0, NETNS blue) -> ToHost(t0);"),
+            ["t0", "t0 in namespace blue"]
+        );
+        assert_eq!(
+            devices("FromPlane(in) -> ToPlane(ENDPOINT out); MemoryPort(m) -> Discard;"),
+            ["in", "m", "out"]
+        );
     }
 
     #[test]

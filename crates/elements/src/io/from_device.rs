@@ -67,7 +67,8 @@ use element::clock::Nanos;
 use element::stats::{self, Stat};
 use element::swap::Count;
 use element::{
-    Class, Cx, Element, Handler, InitCx, OpenCx, Provided, Reason, Rehearsed, Tasks, declare, handlers, swap,
+    Class, Cx, DeviceArg, Element, Handler, InitCx, OpenCx, Provided, Reason, Rehearsed, Tasks, declare,
+    handlers, swap,
 };
 use packet::filter::Filter;
 use packet::port::{Link, QueueStats, RxQueue, Spec, link_type};
@@ -79,7 +80,7 @@ use super::from_dump::Encap;
 const fn class(name: &'static str) -> Class {
     Class::new(name, "0/1", || Box::new(FromDevice::default()))
         .processing("h/h")
-        .device()
+        .device(DeviceArg::First("DEVNAME"))
         .handlers(HANDLERS)
         .file(file!())
 }

@@ -35,7 +35,7 @@
 //! See also: ToPlane, FromDevice
 
 use element::args::Args;
-use element::{Class, handlers};
+use element::{Class, DeviceArg, handlers};
 use packet::port::{Spec, method};
 
 use super::from_device::{Config, FromDevice};
@@ -43,7 +43,7 @@ use super::from_device::{Config, FromDevice};
 /// The descriptor.
 pub const CLASS: Class = Class::new("FromPlane", "0/1", || Box::new(FromDevice::reading(read)))
     .processing("h/h")
-    .device()
+    .device(DeviceArg::First("ENDPOINT"))
     .handlers(handlers! { FromDevice:
         sum "count" => .count;
         sum "byte_count" => .bytes;

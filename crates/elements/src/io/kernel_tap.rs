@@ -61,31 +61,40 @@
 //!
 //! See also: FromDevice, ToDevice, MemoryPort
 
-use element::Class;
 use element::args::Args;
+use element::{Class, DeviceArg};
 use packet::port::{Spec, method};
 use wire::MacAddr;
 
 use super::duplex::{HANDLERS, duplex};
 
-const fn class(name: &'static str, ports: &'static str, make: fn() -> Box<dyn element::Element>) -> Class {
+const fn class(
+    name: &'static str,
+    ports: &'static str,
+    device: DeviceArg,
+    make: fn() -> Box<dyn element::Element>,
+) -> Class {
     Class::new(name, ports, make)
         .processing("a/h")
         .flow("x/y")
         .serial("one device, which one worker reads and writes")
-        .device()
+        .device(device)
         .handlers(HANDLERS)
         .file(file!())
 }
 
 /// The descriptor.
-pub const KERNEL_TAP: Class = class("KernelTap", "0-1/0-1", || Box::new(KernelTap::default()));
+pub const KERNEL_TAP: Class =
+    class("KernelTap", "0-1/0-1", DeviceArg::Keyword("DEVNAME"), || Box::new(KernelTap::default()));
 /// The descriptor.
-pub const KERNEL_TUN: Class = class("KernelTun", "0-1/0-2", || Box::new(KernelTun::default()));
+pub const KERNEL_TUN: Class =
+    class("KernelTun", "0-1/0-2", DeviceArg::Keyword("DEVNAME"), || Box::new(KernelTun::default()));
 /// The descriptor.
-pub const FROM_HOST: Class = class("FromHost", "0/1-2", || Box::new(FromHost::default()));
+pub const FROM_HOST: Class =
+    class("FromHost", "0/1-2", DeviceArg::First("DEVNAME"), || Box::new(FromHost::default()));
 /// The descriptor.
-pub const TO_HOST: Class = class("ToHost", "1/0", || Box::new(ToHost::default()));
+pub const TO_HOST: Class =
+    class("ToHost", "1/0", DeviceArg::First("DEVNAME"), || Box::new(ToHost::default()));
 
 /// The Ethernet address of a tap, unless configured.
 const ETHER: &str = "00:01:02:03:04:05";

@@ -30,7 +30,7 @@
 //!
 //! See also: FromDevice, ToDevice, KernelTap
 
-use element::Class;
+use element::{Class, DeviceArg};
 use packet::port::{Spec, method};
 
 use super::duplex::{HANDLERS, duplex};
@@ -40,7 +40,7 @@ pub const CLASS: Class = Class::new("MemoryPort", "0-1/0-1", || Box::new(MemoryP
     .processing("a/h")
     .flow("x/y")
     .serial("one device, which one worker reads and writes")
-    .device()
+    .device(DeviceArg::First("NAME"))
     .handlers(HANDLERS)
     .file(file!());
 

@@ -46,8 +46,8 @@ use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
 use element::swap::Count;
 use element::{
-    Class, Cx, Element, Handler, InitCx, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks, When, declare,
-    handlers, swap,
+    Class, Cx, DeviceArg, Element, Handler, InitCx, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks,
+    When, declare, handlers, swap,
 };
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
 use packet::{Batch, Packet};
@@ -70,7 +70,7 @@ pub(super) const HANDLERS: &[Handler; 11] = &declare::joined(&[
 /// The descriptor.
 pub const CLASS: Class = Class::new("ToDevice", "1/0-2", || Box::new(ToDevice::default()))
     .processing("a/h")
-    .device()
+    .device(DeviceArg::First("DEVNAME"))
     .handlers(HANDLERS)
     .file(file!());
 

@@ -33,7 +33,7 @@
 //! See also: FromPlane, Queue, Punt
 
 use element::args::Args;
-use element::{Class, Handler};
+use element::{Class, DeviceArg, Handler};
 use packet::port::{Spec, method};
 
 use super::to_device::{self, Config, ToDevice};
@@ -46,7 +46,7 @@ const HANDLERS: &[Handler] = {
 /// The descriptor.
 pub const CLASS: Class = Class::new("ToPlane", "1/0", || Box::new(ToDevice::reading(read)))
     .processing("a/h")
-    .device()
+    .device(DeviceArg::First("ENDPOINT"))
     .handlers(HANDLERS)
     .file(file!());
 
