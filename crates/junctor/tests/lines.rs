@@ -8,9 +8,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
+use std::io::{PipeWriter, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use engine::clock::TimeSource;
@@ -110,62 +111,50 @@ impl Memory {
     }
 }
 
-/// A thread that runs one worker when told, until the router is stopped; or does everything else, when told not to.
+/// A thread that runs one worker when asked, until the router is stopped; or does everything else, when asked not to.
 ///
-/// Told by a word and not by a channel, whose lists would change now and then for either.
+/// It waits in a system call: a thread that is awake meanwhile would go on to change its stack, and the kernel its `rseq` area, during the
+/// turn of the other one. A pipe keeps nothing in this process, unlike a channel, whose lists change now and then for either.
 struct Turns {
-    word: Arc<AtomicU32>,
+    asks: PipeWriter,
+    done: Arc<AtomicBool>,
 }
 
-const WAITS: u32 = 0;
-const RUN: u32 = 1;
-const DO_NOT: u32 = 2;
-const END: u32 = 3;
+const RUN: u8 = 1;
+const DO_NOT: u8 = 2;
 
 impl Turns {
     fn new(worker: usize, router: &Arc<Mutex<Router>>) -> Turns {
-        let word = Arc::new(AtomicU32::new(WAITS));
-        let (told, router) = (word.clone(), router.clone());
+        let (mut asked, asks) = std::io::pipe().expect("a pipe");
+        let done = Arc::new(AtomicBool::new(false));
+        let (is_done, router) = (done.clone(), router.clone());
         std::thread::spawn(move || {
-            loop {
-                let tell = told.load(Ordering::Acquire);
-                match tell {
-                    WAITS => {
-                        std::thread::yield_now();
-                        continue;
-                    }
-                    END => return,
-                    _ => {}
-                }
+            let mut ask = [0];
+            while asked.read(&mut ask).expect("a pipe") == 1 {
                 let mut router = router.lock().unwrap();
                 router.resume();
-                if tell == RUN {
+                if ask == [RUN] {
                     router.run_alone(worker);
                 }
                 drop(router);
-                told.store(WAITS, Ordering::Release);
+                is_done.store(true, Ordering::Release);
             }
         });
-        Turns { word }
+        Turns { asks, done }
     }
 
     /// Lets the worker send packets, or nothing.
     fn take(&self, packets: usize, devices: &Devices, control: &Control) {
         let goal = devices.sent() + packets;
-        self.word.store(if packets > 0 { RUN } else { DO_NOT }, Ordering::Release);
+        self.done.store(false, Ordering::Release);
+        (&self.asks).write_all(&[if packets > 0 { RUN } else { DO_NOT }]).expect("a thread");
         while devices.sent() < goal {
             std::thread::yield_now();
         }
         control.stop();
-        while self.word.load(Ordering::Acquire) != WAITS {
+        while !self.done.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
-    }
-}
-
-impl Drop for Turns {
-    fn drop(&mut self) {
-        self.word.store(END, Ordering::Release);
     }
 }
 
