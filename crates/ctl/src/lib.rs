@@ -56,8 +56,3 @@ pub fn group(name: &str) -> Result<u32, String> {
         Err(why) => Err(format!("group '{name}': {why}")),
     }
 }
-
-/// What a lock guards, also after a thread that held it has panicked.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}

@@ -19,9 +19,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
+use sync::mutex::lock;
 use zeroize::Zeroize as _;
 
-use crate::lock;
 use crate::places::{Listener, Peer, Stream};
 use crate::{Handlers, Policy, Session, Token};
 use element::{Access, HandlerError, Llrpc};

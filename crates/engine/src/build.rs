@@ -8,6 +8,7 @@ use lang::{Diagnostic, Graph};
 use packet::filter::Filter;
 use packet::port::{Device, Error, Provider, Spec};
 use sync::heap::in_lines;
+use sync::mutex::lock;
 
 use crate::blueprint::{Blueprint, hows};
 use crate::check::{Check, check_in, configured, is_error};
@@ -16,7 +17,6 @@ use crate::graph::Checked;
 use crate::holdings::{Holdings, Previous};
 use crate::homes;
 use crate::locked::Locked;
-use crate::mutex::lock;
 use crate::runtime::Runtime;
 use crate::shared::{Shared, Wish, share, writable};
 use crate::worker::{Slot, Worker};

@@ -16,10 +16,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use sync::mutex::lock;
+
 use crate::conductor;
 use crate::cpu_time::Used;
 use crate::location::{in_hand, place, seconds};
-use crate::mutex::lock;
 use crate::pulse::{Doing, Spot};
 use crate::runtime::Runtime;
 use crate::shared::Shared;

@@ -14,8 +14,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use sync::mutex::lock;
+
 use crate::mailbox::ASK_AGAIN;
-use crate::mutex::lock;
 use crate::runtime::Runtime;
 use crate::shared::Shared;
 use crate::worker::{Halt, Order, Worker};

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use lang::{Graph, Text};
 use packet::port::{Device, Error, Provider, RxQueue, Spec, TxQueue};
+use sync::mutex::lock;
 
-use crate::mutex::lock;
 use element::swap::{Direction, QueueKey};
 use element::{Class, ElementId, IndexVec, Layout, Provided};
 

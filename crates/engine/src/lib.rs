@@ -29,7 +29,6 @@ pub mod location;
 mod locked;
 mod locks;
 mod mailbox;
-pub mod mutex;
 pub mod observer;
 mod placer;
 mod plan;

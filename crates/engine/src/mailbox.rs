@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mio::{Token, Waker};
+use sync::mutex::lock;
 
 use crate::location::seconds;
-use crate::mutex::lock;
 use crate::pulse::Pulse;
 use crate::watch::Poll;
 

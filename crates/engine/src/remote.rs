@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use sync::mutex::lock;
+
 use crate::clock::Clock;
 use crate::mailbox::ASK_AGAIN;
-use crate::mutex::lock;
 use crate::observer::{Observer, Wants};
 use crate::report::Report;
 use crate::runtime::Runtime;

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use lang::{Diagnostic, Graph};
 use sync::heap::in_lines;
 use sync::lock::AdaptiveLock;
+use sync::mutex::lock;
 
 use crate::build::write;
 use crate::clock::Clock;
 use crate::ending;
 use crate::fuse::{self, FusedChain};
-use crate::mutex::lock;
 use crate::observer::{Observer, Wants};
 use crate::placer::AfterRound;
 use crate::remote::Control;

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use packet::port::Provider;
+use sync::mutex::lock;
 use sync::padded::CachePadded;
 
 use crate::clock::{Clock, TimeSource};
 use crate::mailbox::{Mailbox, Trouble};
-use crate::mutex::lock;
 use crate::placer::{BetweenRounds, Placer};
 use crate::pulse::Pulse;
 use crate::remote::Reconfigure;

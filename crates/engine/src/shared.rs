@@ -14,12 +14,12 @@ use lang::Diagnostic;
 use sync::events::{self, EventKind, Mask};
 use sync::heap::in_lines;
 use sync::lock::AdaptiveLock;
+use sync::mutex::lock;
 use sync::padded::CachePadded;
 
 use crate::blueprint::Blueprint;
 use crate::holdings::{AllProvided, Holdings};
 use crate::mailbox::Mailbox;
-use crate::mutex::lock;
 use crate::plan::Placed;
 use crate::ports::{PortTable, port_table};
 use crate::runtime::{Print, Runtime};

@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use engine::observer::{Observation, Observer, Wants, What};
 use engine::{Control, ElementId, Gone, Shared};
 use packet::Packet;
+use sync::mutex::lock;
 
 use super::capturing::Capturing;
 use super::following::{Following, Teller};
@@ -28,10 +29,6 @@ const MOST_SESSIONS: usize = 16;
 const MOST_LINES: usize = 1 << 16;
 /// Lines fetched at a time.
 const LINES_AT_ONCE: usize = 4096;
-
-pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A packet as it was seen.
 pub(super) enum Picture {

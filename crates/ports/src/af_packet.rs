@@ -21,10 +21,11 @@ mod tx;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use packet::HEADROOM;
 use packet::port::{Device, Error, Info, Link, RxQueue, Spec, TxQueue, link_type};
+use sync::mutex::lock;
 
 use crate::aliases::Aliases;
 use crate::bpf;
@@ -101,10 +102,6 @@ struct Sockets {
     /// Urgent packets have a ring of their own, so these sockets receive the rest.
     parted: bool,
     all: Vec<Weak<OwnedFd>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl PacketDevice {

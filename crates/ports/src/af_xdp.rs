@@ -30,9 +30,10 @@ mod umem;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use packet::port::{Device, Error, Info, Link, RxQueue, Spec, TxQueue};
+use sync::mutex::lock;
 
 use crate::af_packet::{self, Promiscuous};
 use crate::aliases::Aliases;
@@ -100,10 +101,6 @@ struct Slot {
     core: Weak<Core>,
     rx: Option<RxHalf>,
     tx: Option<TxHalf>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Hook {

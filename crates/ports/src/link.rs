@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use packet::port::{Error, Link};
+use sync::mutex::lock;
 
 use crate::netlink::{AddressEvents, LinkEvent, LinkEvents};
 use crate::sys::{self, check};
@@ -538,10 +539,6 @@ impl Watch {
         };
         Some(Error::new(&self.name, format!("{what} (seen {times})"), mend))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lets a queue look at its link now and then, without a system call or a division in between.

@@ -12,11 +12,12 @@
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 use crossbeam_utils::CachePadded;
 use packet::port::{Device, Error, Info, QueueStats, RxQueue, TxQueue};
 use packet::{Batch, HEADROOM, Packet};
+use sync::mutex::lock;
 use sync::ring::Ring;
 
 use crate::sys::Counters;
@@ -25,10 +26,6 @@ use crate::sys::Counters;
 pub const WIRE_CAPACITY: usize = 1024;
 /// Largest payload that in-process devices announce, unless asked otherwise.
 const MEMORY_MTU: usize = 1500;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A wire: all its ends.
 #[derive(Debug)]

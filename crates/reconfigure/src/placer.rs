@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use element::known::{HOME, THREADS};
 use element::{HandlerError, Target};
-use engine::mutex::lock;
 use engine::{Control, Placer, Runtime, Shared, Worker};
+use sync::mutex::lock;
 
 use crate::adaptive::Live;
 use crate::placement::Placement;

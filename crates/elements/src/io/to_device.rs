@@ -39,7 +39,7 @@
 //!
 //! See also: FromDevice, ToDump, Queue
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
@@ -52,6 +52,7 @@ use element::{
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, How};
+use sync::mutex::lock;
 
 use super::device::{self, Opened, OverDevice, Watch};
 use super::from_dump::Encap;
@@ -141,10 +142,6 @@ impl Tx {
             Tx::Common(queue) => f(&mut **queue.lock()),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The sending half of a device.

@@ -5,10 +5,11 @@
 //! parked. Where there is none, a new one goes on from the associations of all other databases of the running configuration, at that same moment: an element may have
 //! got another name, or an association may have moved.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use element::OpenCx;
 use ipsec::{Configured, Database};
+use sync::mutex::lock;
 
 /// A tunnel's database, which no other element may name.
 pub(super) struct Tunnel(pub Arc<Database>);
@@ -57,10 +58,6 @@ impl Following {
         before.into_iter().for_each(|before| *lock(&before.past) = Some(past.clone()));
         Ok(())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

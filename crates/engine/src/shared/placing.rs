@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use lang::Graph;
+use sync::mutex::lock;
 
 use super::Shared;
 use crate::check::configured;
 use crate::holdings::{Holdings, Previous};
 use crate::homes::Wished;
-use crate::mutex::lock;
 use crate::plan::{How, Placed, Reached};
 use crate::ports::port_table;
 use crate::runtime::Runtime;

@@ -5,8 +5,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use sync::mutex::lock;
+
 use super::Worker;
-use crate::mutex::lock;
 use crate::schedule::Common;
 
 /// The workers of a router on simulated time, those that run none of their code just now.

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use control::model::{Change, Source};
 use control::{Handle, Rib, fpm, kernel};
 use elements::ip::FeedSink;
 use feed::{Destination, Update, Updates};
+use sync::mutex::lock;
 use testbed::frr::{self, Frr};
 use testbed::rig::{self, Namespace, RigError, wait_for};
 
@@ -110,10 +111,6 @@ struct Seat {
     changes: [AtomicU64; 2],
     is_over: AtomicBool,
     trouble: Mutex<Option<String>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Daemons {

@@ -15,10 +15,11 @@ use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use icc::{Endpoint, FileRegion, Receiver, Sender};
+use sync::mutex::lock;
 
 /// The longest message.
 const LONGEST: usize = 4096;
@@ -48,10 +49,6 @@ pub(super) fn endpoints() -> [Endpoint; 2] {
 struct Relay {
     sender: Mutex<Sender>,
     ends: Mutex<HashMap<u32, UnixStream>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Relay {

@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use packet::filter::Filter;
 use packet::port::{Error, Link, QueueStats, RxQueue};
 use packet::{Batch, Packet, PacketType, anno};
+use sync::mutex::lock;
 
 use crate::aliases::Aliases;
 
-use super::{Options, Shared, bind, lock, orphaned};
+use super::{Options, Shared, bind, orphaned};
 use crate::expression;
 use crate::link::Pace;
 use crate::memory::Taken;

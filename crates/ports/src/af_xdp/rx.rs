@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use libc::xdp_statistics;
 use packet::port::{Error, QueueStats, RxQueue};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
+use sync::mutex::lock;
 
+use super::Shared;
 use super::socket::RxHalf;
-use super::{Shared, lock};
 use crate::aliases::Aliases;
 use crate::link::Pace;
 use crate::memory::Taken;

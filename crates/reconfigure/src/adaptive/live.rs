@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use element::ports::Processing;
 use element::{ElementId, HandlerError, parse_duration};
-use engine::mutex::lock;
 use engine::{Control, Handed, Report, Runtime, Shared, around_queue};
+use sync::mutex::lock;
 
 use super::{Balancer, Flow, Sample, TaskSample};
 use crate::balance::Handoff;
