@@ -13,6 +13,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
 use engine::{Control, Options, Router};
@@ -26,6 +27,8 @@ static HEAP: sync::heap::LineHeap = sync::heap::LineHeap;
 /// Packets that a worker sends in its turn.
 const PACKETS: usize = 20_000;
 const HOSTS: u8 = 16;
+/// No turn takes as long, on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A replaying device for each name.
 #[derive(Default)]
@@ -148,8 +151,15 @@ impl Turns {
         let goal = devices.sent() + packets;
         self.done.store(false, Ordering::Release);
         (&self.asks).write_all(&[if packets > 0 { RUN } else { DO_NOT }]).expect("a thread");
+        let begun = Instant::now();
         while devices.sent() < goal {
             std::thread::yield_now();
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "the worker stands still: {} of {goal} packets sent, {:?}",
+                devices.sent(),
+                packet::memory().usage()
+            );
         }
         control.stop();
         while !self.done.load(Ordering::Acquire) {
