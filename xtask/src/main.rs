@@ -5,6 +5,7 @@
 //! `cargo xtask instructions [DIRECTORY]`.
 
 mod book;
+mod capabilities;
 mod conformance;
 mod instructions;
 mod new_element;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules of the house that neither the compiler nor clippy knows. Here are import directions, one element to a file, licence lines and file
 //! lengths. Others have modules of their own: modules that depend on each other in circles ([`crate::structure`]), the requirements matrix
-//! ([`crate::conformance`]), links in Markdown ([`crate::book`]) and plain English ([`crate::prose`]).
+//! ([`crate::conformance`]), capabilities that no class declares ([`crate::capabilities`]), links in Markdown ([`crate::book`]) and plain English ([`crate::prose`]).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -250,6 +250,7 @@ pub(crate) fn main(root: &Path) -> ExitCode {
     crate::structure::check(root, &mut wrong);
     crate::conformance::check(root, &mut wrong);
     crate::book::check(root, &mut wrong);
+    crate::capabilities::check(root, &mut wrong);
     crate::prose::check(root, &mut wrong);
     for line in &wrong {
         eprintln!("tidy: {line}");
@@ -438,6 +439,7 @@ mod tests {
         crate::structure::check(&root, &mut wrong);
         crate::conformance::check(&root, &mut wrong);
         crate::book::check(&root, &mut wrong);
+        crate::capabilities::check(&root, &mut wrong);
         crate::prose::check(&root, &mut wrong);
         assert!(wrong.is_empty(), "{wrong:#?}");
     }

@@ -464,7 +464,7 @@ impl OpenCx<'_> {
     }
 
     /// Whether a running router has this very element, of the same configuration string, in whose place this one will
-    /// come: what is open there (a file, a socket) is then left to [`Element::take_state`](crate::Element::take_state).
+    /// come: what is open there (a file, a socket) is then left to [`HotSwap::take_state`](crate::HotSwap::take_state).
     pub fn inherits(&self) -> bool {
         self.opener.inherits(self.name, self.class, self.config)
     }

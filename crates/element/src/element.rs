@@ -18,6 +18,7 @@ use std::sync::Arc;
 use packet::{Batch, Packet};
 
 use crate::args::Args;
+use crate::capability::Capabilities;
 use crate::clock::Nanos;
 use crate::cx::{Cx, InitCx, OpenCx};
 use crate::depot::Depot;
@@ -87,6 +88,8 @@ pub struct Class {
     pub device: Option<DeviceArg>,
     /// Finds the secrets in an argument, which handlers, recordings and messages do not show.
     pub secrets: Option<Find>,
+    /// What its elements can do besides processing packets.
+    pub capabilities: Capabilities,
     /// Makes an unconfigured instance.
     pub make: fn() -> Box<dyn Element>,
     /// The file that implements the class and holds its manual: `file!()`.
@@ -112,6 +115,7 @@ impl Class {
             sole: None,
             device: None,
             secrets: None,
+            capabilities: Capabilities::NONE,
             make,
             file: "",
         }
@@ -484,15 +488,6 @@ pub trait Element: Send + Any {
     /// Tells what others should see of this instance all the time, by [`crate::stats`]: numbers that lie at hand, without waiting for anybody, for
     /// a worker asks in the midst of its work. Where instances share what they tell of ([`Sharing::Shared`]), each may tell the same, or only one.
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {}
-
-    /// Takes over, when a new configuration replaces one that runs, what `old` has gathered: counts, tables, packets.
-    /// `old` is an instance of the element of the same name and class ([`swap::same`](crate::swap::same) tells its
-    /// type); this instance has been initialised. Take, leaving nothing behind, and add to what is here: where workers and
-    /// instances are paired differently than before, either may be met more than once. What the new configuration
-    /// says wins over what was written to handlers. Returns whether there was something to take.
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        false
-    }
 
     /// Gives the queues of its devices to the configuration that replaces this one.
     fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {}

@@ -9,6 +9,7 @@
 
 pub mod account;
 pub mod args;
+pub mod capability;
 pub mod clock;
 mod cx;
 pub mod declare;
@@ -41,6 +42,7 @@ pub mod timers;
 mod values;
 pub mod wiring;
 
+pub use capability::HotSwap;
 pub use cx::{Cx, InitCx, OpenCx};
 pub use drops::{Reason, Reasons};
 pub use element::{Class, DeviceArg, Element, Handler, Provided, Read, Rest, Sharing, Tasks, Write};

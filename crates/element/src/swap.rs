@@ -204,12 +204,12 @@ impl Carried for wire::ipv4::Repr {
     }
 }
 
-/// Writes [`Element::take_state`](crate::Element::take_state) for a type: `carries!(TYPE: FIELDS; anew FIELDS)`. Fields in front are carried over as their
+/// Implements [`HotSwap`](crate::HotSwap) for a type: `carries!(TYPE: FIELDS; anew FIELDS)`. Fields in front are carried over as their
 /// types say, see [`Carried`], in this order. The others are as the new configuration makes them. A field that is in neither list is an error of the
 /// compiler. `then |element, cx| ...` is done last.
 ///
 /// ```
-/// # use junctor_element::{Element, args::Args, carries, swap::Count};
+/// # use junctor_element::{Class, Element, args::Args, carries, swap::Count};
 /// #[derive(Default)]
 /// struct Gate { active: bool, packets: Count }
 ///
@@ -217,9 +217,11 @@ impl Carried for wire::ipv4::Repr {
 ///     fn configure(&mut self, args: &mut Args<'_>) {
 ///         self.active = args.keyword("ACTIVE", true);
 ///     }
-///
-///     carries!(Gate: packets; anew active);
 /// }
+///
+/// carries!(Gate: packets; anew active);
+///
+/// const CLASS: Class = Class::new("Gate", "1/1", || Box::new(Gate::default())).hot_swap::<Gate>();
 /// ```
 ///
 /// ```compile_fail
@@ -228,22 +230,24 @@ impl Carried for wire::ipv4::Repr {
 /// # struct Gate { active: bool, packets: Count }
 /// # impl Element for Gate {
 /// #    fn configure(&mut self, _: &mut Args<'_>) {}
-/// carries!(Gate: packets); // error: pattern does not mention field `active`
 /// # }
+/// carries!(Gate: packets); // error: pattern does not mention field `active`
 /// ```
 #[macro_export]
 macro_rules! carries {
     ($type:ident: $($field:tt),+ $(; anew $($anew:tt),+)? $(; then |$element:ident, $cx:ident| $then:expr)?) => {
-        fn take_state(&mut self, cx: &mut $crate::Cx<'_>, old: &mut dyn $crate::Element) -> bool {
-            let Some(old) = $crate::swap::same::<$type>(old) else { return false };
-            let $type { $($field: _,)+ $($($anew: _,)+)? } = old;
-            let now = cx.now();
-            $($crate::swap::Carried::carry(&mut self.$field, now, &mut old.$field);)+
-            $(
-                let ($element, $cx) = (self, cx);
-                $then;
-            )?
-            true
+        impl $crate::HotSwap for $type {
+            fn take_state(&mut self, cx: &mut $crate::Cx<'_>, old: &mut dyn $crate::Element) -> bool {
+                let Some(old) = $crate::swap::same::<$type>(old) else { return false };
+                let $type { $($field: _,)+ $($($anew: _,)+)? } = old;
+                let now = cx.now();
+                $($crate::swap::Carried::carry(&mut self.$field, now, &mut old.$field);)+
+                $(
+                    let ($element, $cx) = (self, cx);
+                    $then;
+                )?
+                true
+            }
         }
     };
 }

@@ -10,6 +10,8 @@ use element::{Class, Foreign, Registry};
 pub mod analysis;
 pub mod basic;
 pub mod bridge;
+#[cfg(test)]
+mod capabilities;
 pub mod classify;
 pub mod compound;
 pub mod control;

@@ -181,8 +181,8 @@ fn slots(
             continue;
         }
         let mut make = || configured(graph, checked, &names, &shared.rcu, e, errors);
-        let sharing = checked.classes[e].sharing;
-        let instances = || in_lines(|| instances(primary, place, sharing, &mut make));
+        let class = checked.classes[e];
+        let instances = || in_lines(|| instances(primary, place, class, &mut make));
         let all = sync::lock::naming(&graph.elements[e.index()].name, instances);
         for (worker, instance) in all {
             slots[worker][e] = Some(instance);
@@ -249,7 +249,7 @@ fn fulfil_wishes(shared: &Shared, workers: &mut [Worker]) {
 fn instances(
     primary: Box<dyn Element>,
     place: &Place,
-    sharing: Sharing,
+    class: &'static Class,
     make: &mut dyn FnMut() -> Box<dyn Element>,
 ) -> Vec<(usize, Box<dyn Element>)> {
     let others = &place.workers[1..];
@@ -257,13 +257,13 @@ fn instances(
     match place.mode {
         Mode::Single => {}
         Mode::Locked => {
-            let locked = Locked::for_workers(primary, place.workers.len());
+            let locked = Locked::for_workers(primary, class, place.workers.len());
             all.extend(place.workers.iter().zip(locked).map(|(w, l)| (*w, Box::new(l) as Box<dyn Element>)));
             return all;
         }
         Mode::Shared => all.extend(others.iter().filter_map(|w| Some((*w, primary.share()?)))),
         Mode::PerCore => {
-            let share = |p: &dyn Element| if sharing == Sharing::PerCore { p.share() } else { None };
+            let share = |p: &dyn Element| if class.sharing == Sharing::PerCore { p.share() } else { None };
             all.extend(others.iter().map(|w| (*w, share(&*primary).unwrap_or_else(&mut *make))));
         }
     }

@@ -14,6 +14,7 @@
 mod account;
 mod blueprint;
 mod build;
+mod capability;
 mod check;
 pub mod clock;
 mod conductor;
@@ -50,6 +51,7 @@ pub mod watch;
 mod worker;
 
 pub use account::Unaccounted;
+pub use capability::OnWorker;
 pub use check::{Check, check};
 pub use cost::{CycleStats, TaskStats};
 pub use element::account::Deeds;

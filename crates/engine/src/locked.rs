@@ -16,7 +16,10 @@ use sync::lock::{AdaptiveGuard, AdaptiveLock};
 use element::args::Args;
 use element::stats::{self, Stat};
 use element::swap::Depot;
-use element::{Access, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Rehearsed, Rest, Tasks, declare};
+use element::{
+    Access, Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Provided, Rehearsed, Rest, Tasks,
+    declare,
+};
 
 /// How often, and how long each time, a lock is looked at that may never be free.
 const LOOKS: u32 = 1000;
@@ -30,15 +33,20 @@ type Guarded = Arc<AdaptiveLock<Box<dyn Element>>>;
 /// See the module.
 pub struct Locked {
     element: Guarded,
+    class: &'static Class,
     /// The one that answers for the element where each worker is asked: what it holds, and its end.
     first: bool,
 }
 
 impl Locked {
-    /// As many as there are workers.
-    pub fn for_workers(element: Box<dyn Element>, workers: usize) -> impl Iterator<Item = Locked> {
+    /// As many as there are workers, for an element of this class.
+    pub fn for_workers(
+        element: Box<dyn Element>,
+        class: &'static Class,
+        workers: usize,
+    ) -> impl Iterator<Item = Locked> {
         let element = Arc::new(AdaptiveLock::new(element));
-        (0..workers).map(move |i| Locked { element: element.clone(), first: i == 0 })
+        (0..workers).map(move |i| Locked { element: element.clone(), class, first: i == 0 })
     }
 
     /// The element itself, from all that there are of it.
@@ -71,7 +79,9 @@ impl Locked {
     fn wait_on(&self, cx: &mut Cx<'_>) -> AdaptiveGuard<'_, Box<dyn Element>> {
         let mut looks = 0;
         self.element.lock_meanwhile(sync::lock::now_ns, || {
-            cx.answer(|| Box::new(Locked { element: self.element.clone(), first: self.first }));
+            cx.answer(|| {
+                Box::new(Locked { element: self.element.clone(), class: self.class, first: self.first })
+            });
             // Most sections are over in less than it takes to give the processor away.
             looks += 1;
             if looks < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
@@ -180,10 +190,6 @@ impl Element for Locked {
         }
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        self.get().take_state(cx, old)
-    }
-
     fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
         if self.first {
             self.get().release(cx, depot);
@@ -201,5 +207,14 @@ impl Element for Locked {
         if let (true, Some(mut element)) = (self.first, self.get_at_end(cx)) {
             element.finish(cx);
         }
+    }
+}
+
+impl HotSwap for Locked {
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let mut element = self.get();
+        self.class
+            .capability_mut::<dyn HotSwap>(&mut **element)
+            .is_some_and(|element| element.take_state(cx, old))
     }
 }

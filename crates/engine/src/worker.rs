@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::capability::{self, OnWorker};
 use crate::clock::Clock;
 use crate::mailbox::Mailbox;
 use crate::pulse::{Doing, Pulse, Spot};
@@ -323,6 +324,16 @@ impl Worker {
         let result = self.with_doing(element, Doing::Call, f);
         self.carrier.free_dead();
         result
+    }
+
+    /// Runs `f` on a capability of an element's instance, as [`Worker::with`] does; not where the element lacks it.
+    pub fn with_capability<C: OnWorker + ?Sized, R>(
+        &mut self,
+        element: ElementId,
+        f: impl FnOnce(&mut C, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        let class = self.shared.elements[element].class;
+        self.with(element, |instance, cx| Some(f(capability::of_mut(class, instance)?, cx))).flatten()
     }
 
     /// As [`Worker::with`], saying what for.

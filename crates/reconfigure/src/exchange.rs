@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use element::drops::Reason;
 use element::swap::{Depot, same};
-use element::{Element, ElementId, IndexVec, Mode, Place};
+use element::{Element, ElementId, HotSwap, IndexVec, Mode, Place};
 use engine::{Locked, Runtime, Shared, Worker};
 
 use crate::diff::{Action, Outline, diff};
@@ -108,7 +108,7 @@ fn take_state(old: &mut [Worker], new: &mut [Worker], o: ElementId, n: ElementId
 }
 
 fn give_state(old: &mut dyn Element, worker: &mut Worker, n: ElementId) -> bool {
-    worker.with(n, |instance, cx| instance.take_state(cx, old)).unwrap_or(false)
+    worker.with_capability::<dyn HotSwap, _>(n, |heir, cx| heir.take_state(cx, old)).unwrap_or(false)
 }
 
 fn hand_over_queues(old: &mut [Worker], new: &mut [Worker], swapped: &mut Swapped) -> Depot {

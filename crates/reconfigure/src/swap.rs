@@ -13,7 +13,7 @@
 //! *Park.* The workers stop where no packet is on its way, and are taken ([`engine::halt`]).
 //!
 //! *Exchange.* One thread now owns both generations. It pairs elements of the same name and class, worker by worker. Their counters are
-//! added, [`Element::take_state`](element::Element::take_state) moves what they hold, and device queues go through a
+//! added, [`HotSwap::take_state`](element::HotSwap::take_state) moves what they hold, and device queues go through a
 //! [`Depot`](element::swap::Depot). Packets that find no successor are dropped and counted as `hot-swap`. Each worker then goes on with
 //! the new configuration.
 

@@ -53,7 +53,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use element::args::{Args, Raw};
-use element::{Class, Cx, Element, HandlerError, LockUse, Sharing, When, handlers, swap};
+use element::{Class, Cx, Element, HandlerError, HotSwap, LockUse, Sharing, When, handlers, swap};
 use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
 
@@ -88,7 +88,7 @@ pub const CLASS: Class = Class::new("AggregateCounter", "1-2/1-2", || Box::new(A
         both "count_call" => |counter, cx| bound_text(&counter.state.lock().count_bound, cx),
             |counter, text: &str| counter.state.lock().count_bound = Bound::parse(text).map_err(HandlerError::Failed)?;
     })
-    .file(file!());
+    .hot_swap::<AggregateCounter>().file(file!());
 
 const CAPACITY: usize = 1 << 22;
 const CAPACITY_MOST: usize = 1 << 24;
@@ -395,7 +395,9 @@ impl Element for AggregateCounter {
         let [batch, _] = self.count(cx, batch, port == 1, None);
         batch
     }
+}
 
+impl HotSwap for AggregateCounter {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<AggregateCounter>(old) else { return false };
         if Arc::ptr_eq(&old.state, &self.state) {

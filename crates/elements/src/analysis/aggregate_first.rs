@@ -42,6 +42,7 @@ pub const CLASS: Class = Class::new("AggregateFirst", "1/1-2", || Box::new(Aggre
     .handlers(handlers! { AggregateFirst:
         write "clear" => |element| element.seen.clear();
     })
+    .hot_swap::<AggregateFirst>()
     .file(file!());
 
 #[derive(Default)]
@@ -81,9 +82,9 @@ impl Element for AggregateFirst {
         cx.push_or_drop(1, others, Reason::NotMatched);
         batch
     }
-
-    carries!(AggregateFirst: seen; anew capacity, notifier, notices);
 }
+
+carries!(AggregateFirst: seen; anew capacity, notifier, notices);
 
 #[cfg(test)]
 mod tests {

@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::SECOND;
-use element::{Class, Cx, Element, Reason, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, Reason, Rehearsed, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 /// The descriptor.
@@ -45,6 +45,7 @@ pub const CLASS: Class =
         .handlers(handlers! { AggregateIpAddrPair:
             write "clear" => |element| element.pairs.clear();
         })
+        .hot_swap::<AggregateIpAddrPair>()
         .file(file!());
 
 const CAPACITY: usize = 1 << 20;
@@ -123,7 +124,9 @@ impl Element for AggregateIpAddrPair {
         cx.push_or_drop(1, without, Reason::NotMatched);
         batch
     }
+}
 
+impl HotSwap for AggregateIpAddrPair {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<AggregateIpAddrPair>(old) else { return false };
         self.pairs.extend(old.pairs.drain());

@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::SECOND;
-use element::{Class, Cx, Element, OpenCx, Provided, Reason, Rehearsed, Tasks, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, OpenCx, Provided, Reason, Rehearsed, Tasks, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 use super::flows::{Flows, Headers, Timeouts};
@@ -63,6 +63,7 @@ pub const CLASS: Class = Class::new("AggregateIPFlows", "1/1-2", || Box::new(Agg
     .handlers(handlers! { AggregateIpFlows:
         write "clear" => |element, cx| element.clear(cx);
     })
+    .hot_swap::<AggregateIpFlows>()
     .file(file!());
 
 const CAPACITY: usize = 1 << 20;
@@ -217,14 +218,6 @@ impl Element for AggregateIpFlows {
         out
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<AggregateIpFlows>(old) else { return false };
-        self.flows.follow(&mut old.flows);
-        self.reap_at = old.reap_at;
-        self.trace = self.trace.take().or(old.trace.take());
-        true
-    }
-
     fn provide(&self) -> Option<Provided> {
         Some(self.notices.clone())
     }
@@ -240,6 +233,16 @@ impl Element for AggregateIpFlows {
         if let Err(why) = trace.end() {
             cx.print(&format!("{}: {why}", cx.name()));
         }
+    }
+}
+
+impl HotSwap for AggregateIpFlows {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<AggregateIpFlows>(old) else { return false };
+        self.flows.follow(&mut old.flows);
+        self.reap_at = old.reap_at;
+        self.trace = self.trace.take().or(old.trace.take());
+        true
     }
 }
 

@@ -45,6 +45,7 @@ pub const CLASS: Class = Class::new("AggregateLast", "1/1-2", || Box::new(Aggreg
     .handlers(handlers! { AggregateLast:
         write "clear" => |element, cx| element.clear(cx);
     })
+    .hot_swap::<AggregateLast>()
     .file(file!());
 
 #[derive(Default)]
@@ -128,12 +129,12 @@ impl Element for AggregateLast {
         cx.drop_batch(Reason::NoMemory, beyond);
     }
 
-    carries!(AggregateLast: last; anew capacity, stop, notifier, notices);
-
     fn held(&self) -> usize {
         self.last.len()
     }
 }
+
+carries!(AggregateLast: last; anew capacity, stop, notifier, notices);
 
 #[cfg(test)]
 mod tests {

@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, HandlerError, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HandlerError, HotSwap, Rehearsed, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 use crate::tools::{Anno, number};
@@ -53,6 +53,7 @@ pub const CLASS: Class =
             read "undelivered" => |counter, text: &str| counter.undelivered(aggregate("undelivered", text)?)?;
             write "clear" => |counter| counter.counts.clear();
         })
+        .hot_swap::<AggregatePacketCounter>()
         .file(file!());
 
 const CAPACITY: usize = 1 << 20;
@@ -136,7 +137,9 @@ impl Element for AggregatePacketCounter {
         self.count(port, &batch);
         batch
     }
+}
 
+impl HotSwap for AggregatePacketCounter {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<AggregatePacketCounter>(old) else { return false };
         if old.ninputs == self.ninputs {

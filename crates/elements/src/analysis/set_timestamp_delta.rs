@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, Sharing, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, Sharing, handlers, swap};
 use packet::{Batch, anno};
 
 use crate::tools::seconds;
@@ -43,6 +43,7 @@ pub const CLASS: Class = Class::new("SetTimestampDelta", "1/1", || Box::new(SetT
         read "first" => |element| seconds(element.first.load(Ordering::Relaxed));
         write "reset" => |element| element.first.store(0, Ordering::Relaxed);
     })
+    .hot_swap::<SetTimestampDelta>()
     .file(file!());
 
 #[derive(Clone, Copy, Default)]
@@ -115,7 +116,9 @@ impl Element for SetTimestampDelta {
         }
         batch
     }
+}
 
+impl HotSwap for SetTimestampDelta {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<SetTimestampDelta>(old) else { return false };
         let first = old.first.swap(0, Ordering::Relaxed);

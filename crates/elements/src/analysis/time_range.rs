@@ -31,7 +31,7 @@
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, LockUse, Sharing, When, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, LockUse, Sharing, When, handlers, swap};
 use packet::Batch;
 use sync::lock::{AdaptiveLock, How};
 
@@ -53,6 +53,7 @@ pub const CLASS: Class = Class::new("TimeRange", "1/1", || Box::new(TimeRange::d
         };
         write "reset" => |element| *element.range.lock() = Range::default();
     })
+    .hot_swap::<TimeRange>()
     .file(file!());
 
 /// The earliest and the latest timestamp; both 0 before the first.
@@ -109,7 +110,9 @@ impl Element for TimeRange {
         drop(range);
         batch
     }
+}
 
+impl HotSwap for TimeRange {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<TimeRange>(old) else { return false };
         let old = std::mem::take(&mut *old.range.lock());

@@ -35,7 +35,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, InitCx, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, InitCx, Rehearsed, handlers, swap};
 use packet::{Batch, Packet};
 
 use crate::queue::Store;
@@ -48,6 +48,7 @@ pub const CLASS: Class = Class::new("TimeSortedSched", "-/1", || Box::new(TimeSo
     .handlers(handlers! { TimeSortedSched:
         read "well_ordered" => |sched| !sched.unordered;
     })
+    .hot_swap::<TimeSortedSched>()
     .file(file!());
 
 /// Empty attempts after which inputs behind queues have ended: when all tasks had a turn, or other workers time for one.
@@ -173,6 +174,12 @@ impl Element for TimeSortedSched {
         batch
     }
 
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+impl HotSwap for TimeSortedSched {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<TimeSortedSched>(old) else { return false };
         self.last = self.last.max(old.last);
@@ -187,10 +194,6 @@ impl Element for TimeSortedSched {
             }
         }
         true
-    }
-
-    fn held(&self) -> usize {
-        self.waiting.len()
     }
 }
 

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::clock::SECOND;
-use element::{Class, Cx, Element, LockUse, Sharing, When, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, LockUse, Sharing, When, handlers, swap};
 use packet::Batch;
 
 use crate::control::general;
@@ -46,6 +46,7 @@ pub const CLASS: Class = Class::new("TimestampAccum", "1/1", || Box::new(Timesta
         };
         write "reset_counts" => |element| *element.0.lock() = Sum::default();
     })
+    .hot_swap::<TimestampAccum>()
     .file(file!());
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,7 +91,9 @@ impl Element for TimestampAccum {
         drop(sum);
         batch
     }
+}
 
+impl HotSwap for TimestampAccum {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<TimestampAccum>(old) else { return false };
         let old = std::mem::take(&mut *old.0.lock());

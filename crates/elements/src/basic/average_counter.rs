@@ -47,7 +47,7 @@ pub const CLASS: Class = Class::new("AverageCounter", "1/1", || Box::new(Average
         write "reset" => |counter| *counter = AverageCounter { ignore: counter.ignore, ..AverageCounter::default() };
     })
     .forwards()
-    .file(file!());
+    .hot_swap::<AverageCounter>().file(file!());
 
 #[derive(Clone, Default)]
 struct AverageCounter {
@@ -97,9 +97,9 @@ impl Element for AverageCounter {
         }
         batch
     }
-
-    carries!(AverageCounter: packets, bytes, span; anew ignore);
 }
+
+carries!(AverageCounter: packets, bytes, span; anew ignore);
 
 #[cfg(test)]
 mod tests {

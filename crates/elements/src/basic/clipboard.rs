@@ -24,13 +24,14 @@
 //! See also: StoreData, Strip, Unstrip
 
 use element::args::Args;
-use element::{Class, Cx, Element, parse_integer, swap};
+use element::{Class, Cx, Element, HotSwap, parse_integer, swap};
 use packet::Batch;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Clipboard", "2/2", || Box::new(Clipboard::default()))
     .flow("#/#")
     .serial("packets get what the last packet of all workers left")
+    .hot_swap::<Clipboard>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -93,7 +94,9 @@ impl Element for Clipboard {
         let batch = cx.pull(port, max);
         self.handle(port, batch)
     }
+}
 
+impl HotSwap for Clipboard {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Clipboard>(old) else { return false };
         if old.ranges == self.ranges {

@@ -62,7 +62,7 @@ pub const CLASS: Class = Class::new("Counter", "1/1", || Box::new(Counter::defau
         Llrpc::read(0xc004_c003, "byte_count").with(1),
     ])
     .forwards()
-    .file(file!());
+    .hot_swap::<Counter>().file(file!());
 
 #[derive(Clone, Default)]
 struct Counter {
@@ -356,9 +356,9 @@ impl Element for Counter {
         self.make_calls(cx);
         batch
     }
-
-    carries!(Counter: totals; anew count_call, byte_count_call);
 }
+
+carries!(Counter: totals; anew count_call, byte_count_call);
 
 #[cfg(test)]
 mod tests {

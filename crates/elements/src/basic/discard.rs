@@ -43,12 +43,14 @@ pub const CLASS: Class = Class::new("Discard", "1/0", || Box::new(Discard::defau
             cx.schedule_if(active);
         };
     })
+    .hot_swap::<Discard>()
     .file(file!());
 
 /// The descriptor of what stands in for Click's element of this name.
 pub const SNIFFERS: Class =
     Class::new("ToHostSniffers", "1/0", || Box::new(Discard { sniffers: true, ..Discard::default() }))
         .handlers(CLASS.handlers)
+        .hot_swap::<Discard>()
         .file(file!());
 
 #[derive(Clone, Default)]
@@ -101,9 +103,9 @@ impl Element for Discard {
         self.push(cx, 0, batch);
         any
     }
-
-    carries!(Discard: count; anew sniffers, active, burst, pulls);
 }
+
+carries!(Discard: count; anew sniffers, active, burst, pulls);
 
 #[cfg(test)]
 mod tests {

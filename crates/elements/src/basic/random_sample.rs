@@ -44,6 +44,7 @@ pub const CLASS: Class = Class::new("RandomSample", "1/1-2", || Box::new(RandomS
         both "config" => |sample| format!("SAMPLE {}, ACTIVE {}", sample.pass, sample.active);
     })
     .reconfigurable()
+    .hot_swap::<RandomSample>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -97,9 +98,9 @@ impl Element for RandomSample {
         }
         batch
     }
-
-    carries!(RandomSample: drops; anew pass, active);
 }
+
+carries!(RandomSample: drops; anew pass, active);
 
 #[cfg(test)]
 mod tests {

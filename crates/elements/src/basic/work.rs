@@ -43,6 +43,7 @@ pub const CLASS: Class = Class::new("Work", "1/1", || Box::new(Work::default()))
         sum "digest" => .digest;
     })
     .forwards()
+    .hot_swap::<Work>()
     .file(file!());
 
 /// A multiplier whose powers do not repeat soon (Steele and Vigna, "Computationally easy, spectrally good multipliers", 2022).
@@ -88,9 +89,9 @@ impl Element for Work {
         }
         batch
     }
-
-    carries!(Work: digest; anew steps, byte_steps);
 }
+
+carries!(Work: digest; anew steps, byte_steps);
 
 #[cfg(test)]
 mod tests {

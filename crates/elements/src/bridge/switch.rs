@@ -69,7 +69,9 @@ use std::time::Duration;
 use element::args::{Args, FromArg, Names};
 use element::clock::SECOND;
 use element::stats::{self, Stat};
-use element::{Class, Cx, Element, HandlerError, InitCx, Provided, Reason, Rest, Sharing, handlers, swap};
+use element::{
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, Provided, Reason, Rest, Sharing, handlers, swap,
+};
 use packet::{Batch, Packet, anno};
 use sync::rcu;
 use tables::mac::fdb::{self, Config, Fdb};
@@ -104,6 +106,7 @@ pub const CLASS: Class = Class::new("Bridge", "-/-", || Box::new(Bridge::default
         tally "learning" => |bridge| bridge.mine.learned();
         read "groups" => |bridge, cx| bridge.common(cx)?.group_lines();
     })
+    .hot_swap::<Bridge>()
     .file(file!());
 
 /// No address: what a bridge without one has.
@@ -789,7 +792,9 @@ impl Element for Bridge {
         let common = self.common.as_ref()?;
         Some(common.control.clone())
     }
+}
 
+impl HotSwap for Bridge {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Bridge>(old) else { return false };
         let now = cx.now();

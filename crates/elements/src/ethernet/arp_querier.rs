@@ -63,8 +63,8 @@ use element::clock::Nanos;
 use element::program::{Neighbours, Op, Program};
 use element::stats::Stat;
 use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, Reason, Rehearsed, Rest, Sharing, declare,
-    handlers, swap,
+    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, Reason, Rehearsed, Rest, Sharing,
+    declare, handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
@@ -102,6 +102,7 @@ pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuer
     .flow("xy/x")
     .sharing(Sharing::Shared)
     .handlers(HANDLERS)
+    .hot_swap::<ArpQuerier>()
     .file(file!());
 
 /// Answers each worker keeps.
@@ -404,12 +405,6 @@ impl Element for ArpQuerier {
         self.client.table.read_apart(cx.now(), name)
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<ArpQuerier>(old) else { return false };
-        self.client.take_state(cx, &old.client);
-        true
-    }
-
     fn held(&self) -> usize {
         self.client.held()
     }
@@ -420,6 +415,14 @@ impl Element for ArpQuerier {
 
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         self.client.stats(put);
+    }
+}
+
+impl HotSwap for ArpQuerier {
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<ArpQuerier>(old) else { return false };
+        self.client.take_state(cx, &old.client);
+        true
     }
 }
 

@@ -59,10 +59,12 @@ use tables::neighbour::Config;
 use super::neighbours::{self, Listed, NeighbourTable, Table};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("ARPTable", "0/0", || Box::new(NeighbourTable::<u32>::default()))
-    .sharing(Sharing::Shared)
-    .handlers(&neighbours::of_table::<u32, NeighbourTable<u32>>())
-    .file(file!());
+pub const CLASS: Class = NeighbourTable::<u32>::with_capabilities(
+    Class::new("ARPTable", "0/0", || Box::new(NeighbourTable::<u32>::default()))
+        .sharing(Sharing::Shared)
+        .handlers(&neighbours::of_table::<u32, NeighbourTable<u32>>())
+        .file(file!()),
+);
 
 impl Listed for u32 {
     const QUERIES: u32 = 0;

@@ -41,6 +41,7 @@ pub const CLASS: Class = Class::new("CheckARPHeader", "1/1-2", || Box::new(Check
         sum "drops" => |check| check.bad.iter().sum::<u64>();
         tally "drop_details" => |check| check.drop_details()?;
     })
+    .hot_swap::<CheckArpHeader>()
     .file(file!());
 
 /// What can be wrong, in the order in which it is looked for.
@@ -135,9 +136,9 @@ impl Element for CheckArpHeader {
         batch.partition(good, |p| self.reject(cx, p, found.get()));
         batch
     }
-
-    carries!(CheckArpHeader: bad; anew offset, verbose, details);
 }
+
+carries!(CheckArpHeader: bad; anew offset, verbose, details);
 
 #[cfg(test)]
 mod tests {

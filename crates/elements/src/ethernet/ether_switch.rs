@@ -38,7 +38,9 @@ use std::time::Duration;
 
 use element::args::{Args, FromArg, Names};
 use element::stats::{self, Stat};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsed, Rest, handlers, swap};
+use element::{
+    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, Reason, Rehearsed, Rest, handlers, swap,
+};
 use packet::{Batch, Packet};
 use tables::mac::{DEFAULT_CAPACITY, MacTable};
 use wire::MacAddr;
@@ -64,12 +66,14 @@ pub(super) const HANDLERS: &[Handler] = handlers! { EtherSwitch:
 };
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("EtherSwitch", "-/=", || Box::new(EtherSwitch::new(false)))
-    .processing("h/h")
-    .flow("#/[^#]")
-    .serial("where each station was heard is one table, which every frame changes")
-    .handlers(HANDLERS)
-    .file(file!());
+pub const CLASS: Class = EtherSwitch::with_capabilities(
+    Class::new("EtherSwitch", "-/=", || Box::new(EtherSwitch::new(false)))
+        .processing("h/h")
+        .flow("#/[^#]")
+        .serial("where each station was heard is one table, which every frame changes")
+        .handlers(HANDLERS)
+        .file(file!()),
+);
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +106,11 @@ pub(super) struct EtherSwitch {
 const LINKS: u32 = 0;
 
 impl EtherSwitch {
+    /// Declares what elements of this type can do besides processing packets.
+    pub(super) const fn with_capabilities(class: Class) -> Class {
+        class.hot_swap::<Self>()
+    }
+
     pub(super) fn new(listen: bool) -> EtherSwitch {
         let timeout_ns = 300_000_000_000;
         let table = MacTable::new(timeout_ns, DEFAULT_CAPACITY, RandomState::new().hash_one(0));
@@ -259,7 +268,9 @@ impl Element for EtherSwitch {
         put(&stats::TABLE_ENTRIES, self.table.len() as u64);
         put(&stats::TABLE_CAPACITY, DEFAULT_CAPACITY as u64);
     }
+}
 
+impl HotSwap for EtherSwitch {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<EtherSwitch>(old) else { return false };
         let stations = cx.ninputs() as u16;

@@ -29,12 +29,14 @@ use element::Class;
 use super::ether_switch::{EtherSwitch, HANDLERS};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("ListenEtherSwitch", "-/=+", || Box::new(EtherSwitch::new(true)))
-    .processing("h/h")
-    .flow("#/[^#]")
-    .serial("where each station was heard is one table, which every frame changes")
-    .handlers(HANDLERS)
-    .file(file!());
+pub const CLASS: Class = EtherSwitch::with_capabilities(
+    Class::new("ListenEtherSwitch", "-/=+", || Box::new(EtherSwitch::new(true)))
+        .processing("h/h")
+        .flow("#/[^#]")
+        .serial("where each station was heard is one table, which every frame changes")
+        .handlers(HANDLERS)
+        .file(file!()),
+);
 
 #[cfg(test)]
 mod tests {

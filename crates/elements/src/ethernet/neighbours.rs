@@ -11,8 +11,8 @@ use element::args::Args;
 use element::clock::Nanos;
 use element::stats::{self, Stat};
 use element::{
-    Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rest, When, declare, handlers,
-    swap,
+    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, Provided, Reason, Rest, When,
+    declare, handlers, swap,
 };
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, How};
@@ -235,6 +235,13 @@ impl<A: Listed> OverTable<A> for NeighbourTable<A> {
     }
 }
 
+impl<A: Listed> NeighbourTable<A> {
+    /// Declares what elements of this type can do besides processing packets.
+    pub const fn with_capabilities(class: Class) -> Class {
+        class.hot_swap::<Self>()
+    }
+}
+
 impl<A: Listed> Element for NeighbourTable<A> {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.table = Table::new(config(args, A::config(), A::QUERIES));
@@ -259,16 +266,18 @@ impl<A: Listed> Element for NeighbourTable<A> {
         Some(self.table.clone())
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        swap::same::<Self>(old).map(|old| self.table.take(&old.table)).is_some()
-    }
-
     fn held(&self) -> usize {
         if self.first { self.table.neighbours.lock().waiting() } else { 0 }
     }
 
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         self.table.stats(put);
+    }
+}
+
+impl<A: Listed> HotSwap for NeighbourTable<A> {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        swap::same::<Self>(old).map(|old| self.table.take(&old.table)).is_some()
     }
 }
 

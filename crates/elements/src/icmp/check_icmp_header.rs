@@ -41,6 +41,7 @@ pub const CLASS: Class =
         .processing("a/ah")
         .handlers(HANDLERS)
         .pure()
+        .hot_swap::<CheckIcmpHeader>()
         .file(file!());
 
 struct CheckIcmpHeader(Faults);
@@ -70,12 +71,12 @@ impl Element for CheckIcmpHeader {
         self.0.filter(cx, batch, check)
     }
 
-    carries!(CheckIcmpHeader: 0);
-
     fn part(&mut self) -> Option<&mut dyn Any> {
         Some(&mut self.0)
     }
 }
+
+carries!(CheckIcmpHeader: 0);
 
 #[cfg(test)]
 mod tests {

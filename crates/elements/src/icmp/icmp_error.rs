@@ -87,6 +87,7 @@ pub const CLASS: Class = Class::new("ICMPError", "1/1", || Box::new(IcmpError::d
         };
         both "pmtu" => |error| error.pmtu(), |error, bytes: u16| error.pmtu = bytes;
     })
+    .hot_swap::<IcmpError>()
     .file(file!());
 
 /// The type of service of messages.
@@ -430,9 +431,9 @@ impl Element for IcmpError {
         }
         answers
     }
-
-    carries!(IcmpError: id, limits; anew src, kind, code, bad, mtu, pmtu, pmtu_anno, fix, local, tos, onlink, mpls, lsp, follow, addresses, step);
 }
+
+carries!(IcmpError: id, limits; anew src, kind, code, bad, mtu, pmtu, pmtu_anno, fix, local, tos, onlink, mpls, lsp, follow, addresses, step);
 
 #[cfg(test)]
 mod tests {

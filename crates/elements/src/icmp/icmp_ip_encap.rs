@@ -47,13 +47,16 @@ const HANDLERS: &[Handler] = handlers! { IcmpIpEncap:
 };
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("ICMPIPEncap", "1/1", || Box::<IcmpIpEncap>::default()).handlers(HANDLERS).file(file!());
+pub const CLASS: Class = Class::new("ICMPIPEncap", "1/1", || Box::<IcmpIpEncap>::default())
+    .handlers(HANDLERS)
+    .hot_swap::<IcmpIpEncap>()
+    .file(file!());
 
 /// The descriptor of the element that makes echo requests.
 pub const PING: Class =
     Class::new("ICMPPingEncap", "1/1", || Box::new(IcmpIpEncap { ping: true, ..IcmpIpEncap::default() }))
         .handlers(HANDLERS)
+        .hot_swap::<IcmpIpEncap>()
         .file(file!());
 
 #[derive(Clone, Default)]
@@ -155,9 +158,9 @@ impl Element for IcmpIpEncap {
         batch.partition(encap, |p| cx.drop(why.get(), p));
         batch
     }
-
-    carries!(IcmpIpEncap: header; anew ping, kind, code, identifier, step);
 }
+
+carries!(IcmpIpEncap: header; anew ping, kind, code, identifier, step);
 
 #[cfg(test)]
 mod tests {

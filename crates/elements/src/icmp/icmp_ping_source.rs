@@ -38,7 +38,9 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Tasks, handlers, swap};
+use element::{
+    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, OpenCx, Reason, Tasks, handlers, swap,
+};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::ip::Address;
@@ -86,6 +88,7 @@ const fn class(name: &'static str) -> Class {
         .processing("h/h")
         .serial("requests are numbered in one sequence, and answers looked up in it")
         .handlers(HANDLERS)
+        .hot_swap::<IcmpPingSource>()
         .file(file!())
 }
 
@@ -312,7 +315,9 @@ impl Element for IcmpPingSource {
         }
         cx.drop_batch(Reason::Discarded, batch);
     }
+}
 
+impl HotSwap for IcmpPingSource {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<IcmpPingSource>(old) else { return false };
         if self.count == 0 {

@@ -72,8 +72,8 @@ use element::Policy;
 use element::args::Args;
 use element::clock::SECOND;
 use element::{
-    Access, Class, Cx, Element, HandlerError, InitCx, Llrpc, OpenCx, Remote, Tasks, handlers, parse_integer,
-    swap,
+    Access, Class, Cx, Element, HandlerError, HotSwap, InitCx, Llrpc, OpenCx, Remote, Tasks, handlers,
+    parse_integer, swap,
 };
 use sync::os::reason;
 
@@ -87,6 +87,7 @@ pub const CLASS: Class = Class::new("ControlSocket", "0/0", || Box::new(ControlS
         };
         read "connections" => |socket| socket.served.as_ref().map_or(0, |(server, _)| server.connections());
     })
+    .hot_swap::<ControlSocket>()
     .file(file!());
 
 /// Ports tried from `PORT+` on.
@@ -379,6 +380,17 @@ impl Element for ControlSocket {
         }
     }
 
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        if let Some((pair, _)) = self.awake.take() {
+            cx.unwatch(pair.as_raw_fd());
+        }
+        if let Some((server, _)) = self.served.take() {
+            server.end();
+        }
+    }
+}
+
+impl HotSwap for ControlSocket {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<ControlSocket>(old) else { return false };
         if self.served.is_some() {
@@ -396,15 +408,6 @@ impl Element for ControlSocket {
             None => {}
         }
         true
-    }
-
-    fn finish(&mut self, cx: &mut Cx<'_>) {
-        if let Some((pair, _)) = self.awake.take() {
-            cx.unwatch(pair.as_raw_fd());
-        }
-        if let Some((server, _)) = self.served.take() {
-            server.end();
-        }
     }
 }
 

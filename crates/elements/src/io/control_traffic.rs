@@ -70,6 +70,7 @@ pub const CLASS: Class = Class::new("ControlTraffic", "1/3", || Box::new(Control
         sum "count" => |element, protocol: &str| count_of(&element.count, protocol)?;
         sum "limited" => |element, protocol: &str| count_of(&element.limited, protocol)?;
     })
+    .hot_swap::<ControlTraffic>()
     .file(file!());
 
 /// A protocol, as a place in [`PROTOCOLS`].
@@ -267,9 +268,9 @@ impl Element for ControlTraffic {
         batch.partition(passes, |packet| cx.drop(Reason::ControlRateLimited, packet));
         splitter.split(cx, batch, |packet| of_frame(packet.data()).output());
     }
-
-    carries!(ControlTraffic: limits, count, limited; anew splitter);
 }
+
+carries!(ControlTraffic: limits, count, limited; anew splitter);
 
 /// The count of a protocol, or of all.
 fn count_of(counts: &[Count], protocol: &str) -> Result<u64, HandlerError> {

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
-use element::swap::{self, Depot};
+use element::swap::Depot;
 use element::{
-    Cx, Element, Handler, HandlerError, InitCx, OpenCx, Provided, Rehearsed, Tasks, declare, handlers,
+    Cx, Element, Handler, HandlerError, HotSwap, InitCx, OpenCx, Provided, Rehearsed, Tasks, declare,
+    handlers,
 };
 use packet::port::{Device, Spec};
 use packet::{Batch, Packet};
@@ -199,6 +200,13 @@ impl Duplex {
         self.to.config =
             to_device::Config { spec, queue: None, burst, pad: false, active, pulls, half, plane: false };
     }
+
+    /// See [`HotSwap::take_state`].
+    pub fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut Duplex) -> bool {
+        self.virtual_routes.take(&mut old.virtual_routes);
+        let received = self.from.take_state(cx, &mut old.from);
+        self.to.take_state(cx, &mut old.to) || received
+    }
 }
 
 impl OverDevice for Duplex {
@@ -266,13 +274,6 @@ impl Element for Duplex {
         self.to.held()
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<Duplex>(old) else { return false };
-        self.virtual_routes.take(&mut old.virtual_routes);
-        let received = self.from.take_state(cx, &mut old.from);
-        self.to.take_state(cx, &mut old.to) || received
-    }
-
     fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
         self.to.release(cx, depot);
         self.from.release(cx, depot);
@@ -294,6 +295,13 @@ macro_rules! duplex {
     ($name:ident, |$this:ident, $args:ident| $configure:block) => {
         #[derive(Default)]
         struct $name($crate::io::duplex::Duplex);
+
+        impl $name {
+            /// Declares what elements of this type can do besides processing packets.
+            const fn with_capabilities(class: element::Class) -> element::Class {
+                class.hot_swap::<Self>()
+            }
+        }
 
         impl element::Element for $name {
             fn configure(&mut self, $args: &mut element::args::Args<'_>) {
@@ -333,10 +341,6 @@ macro_rules! duplex {
                 self.0.held()
             }
 
-            fn take_state(&mut self, cx: &mut element::Cx<'_>, old: &mut dyn element::Element) -> bool {
-                element::swap::same::<$name>(old).is_some_and(|old| self.0.take_state(cx, &mut old.0))
-            }
-
             fn release(&mut self, cx: &mut element::Cx<'_>, depot: &mut element::swap::Depot) {
                 self.0.release(cx, depot);
             }
@@ -347,6 +351,12 @@ macro_rules! duplex {
 
             fn finish(&mut self, cx: &mut element::Cx<'_>) {
                 self.0.finish(cx);
+            }
+        }
+
+        impl element::HotSwap for $name {
+            fn take_state(&mut self, cx: &mut element::Cx<'_>, old: &mut dyn element::Element) -> bool {
+                element::swap::same::<$name>(old).is_some_and(|old| self.0.take_state(cx, &mut old.0))
             }
         }
     };

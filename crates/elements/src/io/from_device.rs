@@ -67,8 +67,8 @@ use element::clock::Nanos;
 use element::stats::{self, Stat};
 use element::swap::Count;
 use element::{
-    Class, Cx, DeviceArg, Element, Handler, InitCx, OpenCx, Provided, Reason, Rehearsed, Tasks, declare,
-    handlers, swap,
+    Class, Cx, DeviceArg, Element, Handler, HotSwap, InitCx, OpenCx, Provided, Reason, Rehearsed, Tasks,
+    declare, handlers, swap,
 };
 use packet::filter::Filter;
 use packet::port::{Link, QueueStats, RxQueue, Spec, link_type};
@@ -78,11 +78,13 @@ use super::device::{self, Opened, OverDevice, Watch, mark_groups, mark_ip};
 use super::from_dump::Encap;
 
 const fn class(name: &'static str) -> Class {
-    Class::new(name, "0/1", || Box::new(FromDevice::default()))
-        .processing("h/h")
-        .device(DeviceArg::First("DEVNAME"))
-        .handlers(HANDLERS)
-        .file(file!())
+    FromDevice::with_capabilities(
+        Class::new(name, "0/1", || Box::new(FromDevice::default()))
+            .processing("h/h")
+            .device(DeviceArg::First("DEVNAME"))
+            .handlers(HANDLERS)
+            .file(file!()),
+    )
 }
 
 const HANDLERS: &[Handler] = &declare::joined::<14>(&[
@@ -155,6 +157,11 @@ pub(super) struct FromDevice {
 }
 
 impl FromDevice {
+    /// Declares what elements of this type can do besides processing packets.
+    pub(super) const fn with_capabilities(class: Class) -> Class {
+        class.hot_swap::<Self>()
+    }
+
     /// The element of another class, whose arguments this reads.
     pub(super) fn reading(read: fn(&mut Args<'_>) -> Config) -> FromDevice {
         FromDevice { reads: Some(read), ..FromDevice::default() }
@@ -441,21 +448,6 @@ impl Element for FromDevice {
         Some(self.encap.clone())
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<FromDevice>(old) else { return false };
-        self.count.take(&mut old.count);
-        self.bytes.take(&mut old.bytes);
-        let watch = std::mem::take(&mut old.watch);
-        let same = |a: &Opened, b: &Opened| Arc::ptr_eq(a.handle(), b.handle());
-        if self.home && self.opened.as_ref().zip(old.opened.as_ref()).is_some_and(|(a, b)| same(a, b)) {
-            self.watch = watch;
-            self.before.missed += old.before.missed;
-            self.before.no_memory += old.before.no_memory;
-            self.before.completed += old.before.completed;
-        }
-        true
-    }
-
     fn release(&mut self, _: &mut Cx<'_>, depot: &mut swap::Depot) {
         let Some(opened) = &self.opened else { return };
         for (queue, number) in self.queues.drain(..).zip(self.numbers.drain(..)) {
@@ -481,6 +473,23 @@ impl Element for FromDevice {
     fn finish(&mut self, _: &mut Cx<'_>) {
         self.queues.clear();
         self.numbers.clear();
+    }
+}
+
+impl HotSwap for FromDevice {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<FromDevice>(old) else { return false };
+        self.count.take(&mut old.count);
+        self.bytes.take(&mut old.bytes);
+        let watch = std::mem::take(&mut old.watch);
+        let same = |a: &Opened, b: &Opened| Arc::ptr_eq(a.handle(), b.handle());
+        if self.home && self.opened.as_ref().zip(old.opened.as_ref()).is_some_and(|(a, b)| same(a, b)) {
+            self.watch = watch;
+            self.before.missed += old.before.missed;
+            self.before.no_memory += old.before.no_memory;
+            self.before.completed += old.before.completed;
+        }
+        true
     }
 }
 

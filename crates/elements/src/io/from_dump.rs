@@ -53,8 +53,8 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::{
-    Class, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, handlers, parse_duration,
-    parse_integer, swap,
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Provided, Reason, Tasks, handlers,
+    parse_duration, parse_integer, swap,
 };
 use packet::port::{Device, Link, link_type};
 use packet::{Batch, Packet, anno};
@@ -104,6 +104,7 @@ pub const CLASS: Class = Class::new("FromDump", "0/1-2", || Box::new(FromDump::d
         };
         write "reset_timing" => |dump| dump.pace.reset();
     })
+    .hot_swap::<FromDump>()
     .file(file!());
 
 /// What others may know of where an element's packets come from, or go to.
@@ -507,6 +508,12 @@ impl Element for FromDump {
         Some(self.encap.clone())
     }
 
+    fn held(&self) -> usize {
+        usize::from(self.waiting.is_some())
+    }
+}
+
+impl HotSwap for FromDump {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<FromDump>(old).filter(|_| self.inherits) else { return false };
         let (encap, active) = (self.encap.clone(), self.active);
@@ -524,10 +531,6 @@ impl Element for FromDump {
         self.set_active(cx, active && !ended);
         self.ended = ended;
         true
-    }
-
-    fn held(&self) -> usize {
-        usize::from(self.waiting.is_some())
     }
 }
 

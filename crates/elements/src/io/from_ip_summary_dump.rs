@@ -51,7 +51,9 @@ use std::sync::Arc;
 
 use element::Policy;
 use element::args::{Args, Raw};
-use element::{Class, Cx, Element, InitCx, OpenCx, Provided, Reason, Tasks, handlers, parse_integer, swap};
+use element::{
+    Class, Cx, Element, HotSwap, InitCx, OpenCx, Provided, Reason, Tasks, handlers, parse_integer, swap,
+};
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
 use sync::os::reason;
@@ -84,6 +86,7 @@ pub const CLASS: Class = Class::new("FromIPSummaryDump", "0/1", || Box::new(From
         read "filesize" => |dump| dump.input.size.map_or("-".to_owned(), |size| size.to_string());
         read "filepos" => .input.at;
     })
+    .hot_swap::<FromIpSummaryDump>()
     .file(file!());
 
 /// The text, where we are in it, and the line last read.
@@ -661,7 +664,9 @@ impl Element for FromIpSummaryDump {
     fn held(&self) -> usize {
         usize::from(self.waiting.is_some()) + usize::from(self.group.is_some())
     }
+}
 
+impl HotSwap for FromIpSummaryDump {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<FromIpSummaryDump>(old).filter(|_| self.inherits) else { return false };
         let active = self.active;

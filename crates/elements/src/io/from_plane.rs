@@ -41,18 +41,20 @@ use packet::port::{Spec, method};
 use super::from_device::{Config, FromDevice};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("FromPlane", "0/1", || Box::new(FromDevice::reading(read)))
-    .processing("h/h")
-    .device(DeviceArg::First("ENDPOINT"))
-    .handlers(handlers! { FromDevice:
-        sum "count" => .count;
-        sum "byte_count" => .bytes;
-        sum "lost" => |from| from.missed();
-        sum "no_memory" => |from| from.no_memory();
-        write "reset_counts" => |from| from.reset_counts();
-        both "active" => .config.active |from, cx, active: bool| from.set_active(cx, active);
-    })
-    .file(file!());
+pub const CLASS: Class = FromDevice::with_capabilities(
+    Class::new("FromPlane", "0/1", || Box::new(FromDevice::reading(read)))
+        .processing("h/h")
+        .device(DeviceArg::First("ENDPOINT"))
+        .handlers(handlers! { FromDevice:
+            sum "count" => .count;
+            sum "byte_count" => .bytes;
+            sum "lost" => |from| from.missed();
+            sum "no_memory" => |from| from.no_memory();
+            write "reset_counts" => |from| from.reset_counts();
+            both "active" => .config.active |from, cx, active: bool| from.set_active(cx, active);
+        })
+        .file(file!()),
+);
 
 fn read(args: &mut Args<'_>) -> Config {
     let device: String = args.required("ENDPOINT");

@@ -66,7 +66,7 @@ pub const CLASS: Class = Class::new("InfiniteSource", "0/1", || Box::new(Infinit
         both "burstsize" => |source, cx| source.burst(cx), |source, cx, text: &str| source.set_burst(cx, "burstsize", text)?;
         both "datasize" => |source| source.length(), |source, cx, text: &str| source.set_length(cx, "datasize", text)?;
     })
-    .file(file!());
+    .hot_swap::<InfiniteSource>().file(file!());
 
 const DEFAULT_DATA: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
@@ -238,14 +238,14 @@ impl Element for InfiniteSource {
         }
         self.make(cx, max)
     }
-
-    // What happens at the end has happened.
-    carries!(InfiniteSource: count;
-    anew data, length, content, limit, burst, active, timestamp, stop, end_call, pushes, ended, filled;
-    then |source, cx| if source.left() == 0 {
-        cx.unschedule();
-    });
 }
+
+// What happens at the end has happened.
+carries!(InfiniteSource: count;
+anew data, length, content, limit, burst, active, timestamp, stop, end_call, pushes, ended, filled;
+then |source, cx| if source.left() == 0 {
+    cx.unschedule();
+});
 
 #[cfg(test)]
 mod tests {

@@ -85,16 +85,24 @@ const fn class(
 
 /// The descriptor.
 pub const KERNEL_TAP: Class =
-    class("KernelTap", "0-1/0-1", DeviceArg::Keyword("DEVNAME"), || Box::new(KernelTap::default()));
+    KernelTap::with_capabilities(class("KernelTap", "0-1/0-1", DeviceArg::Keyword("DEVNAME"), || {
+        Box::new(KernelTap::default())
+    }));
 /// The descriptor.
 pub const KERNEL_TUN: Class =
-    class("KernelTun", "0-1/0-2", DeviceArg::Keyword("DEVNAME"), || Box::new(KernelTun::default()));
+    KernelTun::with_capabilities(class("KernelTun", "0-1/0-2", DeviceArg::Keyword("DEVNAME"), || {
+        Box::new(KernelTun::default())
+    }));
 /// The descriptor.
 pub const FROM_HOST: Class =
-    class("FromHost", "0/1-2", DeviceArg::First("DEVNAME"), || Box::new(FromHost::default()));
+    FromHost::with_capabilities(class("FromHost", "0/1-2", DeviceArg::First("DEVNAME"), || {
+        Box::new(FromHost::default())
+    }));
 /// The descriptor.
 pub const TO_HOST: Class =
-    class("ToHost", "1/0", DeviceArg::First("DEVNAME"), || Box::new(ToHost::default()));
+    ToHost::with_capabilities(class("ToHost", "1/0", DeviceArg::First("DEVNAME"), || {
+        Box::new(ToHost::default())
+    }));
 
 /// The Ethernet address of a tap, unless configured.
 const ETHER: &str = "00:01:02:03:04:05";

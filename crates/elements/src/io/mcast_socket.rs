@@ -40,7 +40,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
 use element::args::{Args, Port};
-use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Reason, Tasks, handlers, swap};
 use packet::{Batch, Packet};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use sync::os::reason;
@@ -57,6 +57,7 @@ pub const CLASS: Class = Class::new("McastSocket", "0-1/0-1", || Box::new(McastS
         read "count" => |socket| socket.exchange.received();
         read "sent" => |socket| socket.exchange.sent();
     })
+    .hot_swap::<McastSocket>()
     .file(file!());
 
 /// Where packets are sent from, and where those of others arrive.
@@ -177,6 +178,17 @@ impl Element for McastSocket {
         self.receive(cx);
     }
 
+    fn held(&self) -> usize {
+        self.exchange.waiting.len()
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        self.end(cx);
+        self.sockets = None;
+    }
+}
+
+impl HotSwap for McastSocket {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<McastSocket>(old) else { return false };
         self.exchange.take_counts(&mut old.exchange);
@@ -186,15 +198,6 @@ impl Element for McastSocket {
             self.watch(cx);
         }
         true
-    }
-
-    fn held(&self) -> usize {
-        self.exchange.waiting.len()
-    }
-
-    fn finish(&mut self, cx: &mut Cx<'_>) {
-        self.end(cx);
-        self.sockets = None;
     }
 }
 

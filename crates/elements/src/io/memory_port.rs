@@ -36,13 +36,15 @@ use packet::port::{Spec, method};
 use super::duplex::{HANDLERS, duplex};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("MemoryPort", "0-1/0-1", || Box::new(MemoryPort::default()))
-    .processing("a/h")
-    .flow("x/y")
-    .serial("one device, which one worker reads and writes")
-    .device(DeviceArg::First("NAME"))
-    .handlers(HANDLERS)
-    .file(file!());
+pub const CLASS: Class = MemoryPort::with_capabilities(
+    Class::new("MemoryPort", "0-1/0-1", || Box::new(MemoryPort::default()))
+        .processing("a/h")
+        .flow("x/y")
+        .serial("one device, which one worker reads and writes")
+        .device(DeviceArg::First("NAME"))
+        .handlers(HANDLERS)
+        .file(file!()),
+);
 
 duplex!(MemoryPort, |this, args| {
     let mut device: String = args.required("NAME");

@@ -48,6 +48,7 @@ pub const CLASS: Class = Class::new("Punt", "1/1", || Box::new(Punt::default()))
         read "reason" => .reason;
         sum "count" => .count;
     })
+    .hot_swap::<Punt>()
     .file(file!());
 
 /// Packets per second unless told otherwise.
@@ -93,9 +94,9 @@ impl Element for Punt {
         }
         batch
     }
-
-    carries!(Punt: limit, count; anew reason, restore_ttl);
 }
+
+carries!(Punt: limit, count; anew reason, restore_ttl);
 
 /// Takes back what DecIPTTL or DecIP6HLIM did, the checksum with it (RFC 1624, equation 3).
 fn raise_ttl(packet: &mut Packet) {

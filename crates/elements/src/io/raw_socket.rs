@@ -49,12 +49,14 @@ use wire::Protocol;
 use super::duplex::{HANDLERS, duplex};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("RawSocket", "0-1/0-1", || Box::new(RawSocket::default()))
-    .processing("a/h")
-    .flow("x/y")
-    .serial("one device, which one worker reads and writes")
-    .handlers(HANDLERS)
-    .file(file!());
+pub const CLASS: Class = RawSocket::with_capabilities(
+    Class::new("RawSocket", "0-1/0-1", || Box::new(RawSocket::default()))
+        .processing("a/h")
+        .flow("x/y")
+        .serial("one device, which one worker reads and writes")
+        .handlers(HANDLERS)
+        .file(file!()),
+);
 
 /// Bytes of a packet received unless asked otherwise.
 const SNAPLEN: usize = 2048;

@@ -55,7 +55,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use element::args::{Args, Port};
-use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Reason, Tasks, handlers, swap};
 use packet::{Batch, Packet};
 use sync::os::reason;
 use sync::rcu;
@@ -75,6 +75,7 @@ pub const CLASS: Class = Class::new("Socket", "0-1/0-1", || Box::new(Socket::def
         read "port" => |socket| socket.port();
         read "connected" => |socket| socket.is_connected();
     })
+    .hot_swap::<Socket>()
     .file(file!());
 
 /// How long a connection may take.
@@ -424,6 +425,21 @@ impl Element for Socket {
         self.receive(cx);
     }
 
+    fn held(&self) -> usize {
+        self.exchange.waiting.len()
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        self.end(cx);
+        let serves = !self.client && !matches!(self.link, Link::Closed);
+        if let (true, Place::Unix(path) | Place::UnixDatagram(path, _)) = (serves, &self.place) {
+            let _ = std::fs::remove_file(path);
+        }
+        (self.link, self.peer) = (Link::Closed, None);
+    }
+}
+
+impl HotSwap for Socket {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Socket>(old) else { return false };
         self.exchange.take_counts(&mut old.exchange);
@@ -440,19 +456,6 @@ impl Element for Socket {
             cx.watch(peer.as_raw_fd(), true, true);
         }
         true
-    }
-
-    fn held(&self) -> usize {
-        self.exchange.waiting.len()
-    }
-
-    fn finish(&mut self, cx: &mut Cx<'_>) {
-        self.end(cx);
-        let serves = !self.client && !matches!(self.link, Link::Closed);
-        if let (true, Place::Unix(path) | Place::UnixDatagram(path, _)) = (serves, &self.place) {
-            let _ = std::fs::remove_file(path);
-        }
-        (self.link, self.peer) = (Link::Closed, None);
     }
 }
 

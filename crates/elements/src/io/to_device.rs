@@ -46,8 +46,8 @@ use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
 use element::swap::Count;
 use element::{
-    Class, Cx, DeviceArg, Element, Handler, InitCx, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks,
-    When, declare, handlers, swap,
+    Class, Cx, DeviceArg, Element, Handler, HotSwap, InitCx, LockUse, OpenCx, Provided, Reason, Rehearsed,
+    Tasks, When, declare, handlers, swap,
 };
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
 use packet::{Batch, Packet};
@@ -69,11 +69,13 @@ pub(super) const HANDLERS: &[Handler; 11] = &declare::joined(&[
 ]);
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("ToDevice", "1/0-2", || Box::new(ToDevice::default()))
-    .processing("a/h")
-    .device(DeviceArg::First("DEVNAME"))
-    .handlers(HANDLERS)
-    .file(file!());
+pub const CLASS: Class = ToDevice::with_capabilities(
+    Class::new("ToDevice", "1/0-2", || Box::new(ToDevice::default()))
+        .processing("a/h")
+        .device(DeviceArg::First("DEVNAME"))
+        .handlers(HANDLERS)
+        .file(file!()),
+);
 
 /// Shortest Ethernet frame without its check sequence (IEEE 802.3, 3.2.8).
 const SHORTEST: usize = 60;
@@ -187,6 +189,11 @@ struct Sent {
 }
 
 impl ToDevice {
+    /// Declares what elements of this type can do besides processing packets.
+    pub(super) const fn with_capabilities(class: Class) -> Class {
+        class.hot_swap::<Self>()
+    }
+
     /// The element of another class, whose arguments this reads.
     pub(super) fn reading(read: fn(&mut Args<'_>) -> Config) -> ToDevice {
         ToDevice { reads: Some(read), ..ToDevice::default() }
@@ -545,18 +552,6 @@ impl Element for ToDevice {
         put(&stats::DEVICE_BYTES, *self.bytes);
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<ToDevice>(old) else { return false };
-        self.count.take(&mut old.count);
-        self.bytes.take(&mut old.bytes);
-        self.watch = std::mem::take(&mut old.watch);
-        // An instance that fetches nothing would keep them for ever; `release` sends them.
-        if self.config.pulls && (self.tx.is_some() || self.awaits) {
-            self.unsent.append(&mut old.unsent);
-        }
-        true
-    }
-
     fn release(&mut self, _: &mut Cx<'_>, depot: &mut swap::Depot) {
         let mut batch = std::mem::take(&mut self.unsent);
         self.offer(&mut batch, OFFERS);
@@ -595,6 +590,20 @@ impl Element for ToDevice {
         cx.drop_batch(Reason::RouterStopped, batch);
         self.tx = None;
         lock(&self.common).clear();
+    }
+}
+
+impl HotSwap for ToDevice {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<ToDevice>(old) else { return false };
+        self.count.take(&mut old.count);
+        self.bytes.take(&mut old.bytes);
+        self.watch = std::mem::take(&mut old.watch);
+        // An instance that fetches nothing would keep them for ever; `release` sends them.
+        if self.config.pulls && (self.tx.is_some() || self.awaits) {
+            self.unsent.append(&mut old.unsent);
+        }
+        true
     }
 }
 

@@ -48,7 +48,8 @@ use std::sync::atomic::Ordering;
 use element::args::{Args, Raw};
 use element::swap::Count;
 use element::{
-    Class, Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Reason, Rehearsed, Tasks, When, handlers, swap,
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, OpenCx, Reason, Rehearsed, Tasks, When,
+    handlers, swap,
 };
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
@@ -70,6 +71,7 @@ pub const CLASS: Class = Class::new("ToDump", "1/0-1", || Box::new(ToDump::defau
         read "filename" => .filename;
         write "flush" => |dump| dump.flush()?;
     })
+    .hot_swap::<ToDump>()
     .file(file!());
 
 /// The output as the writer of the format sees it.
@@ -284,6 +286,14 @@ impl Element for ToDump {
         any
     }
 
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        let done = self.begin(self.link).and_then(|()| self.writer.as_mut().map_or(Ok(()), Writer::flush));
+        self.check(cx, done);
+        (self.writer, self.output) = (None, None);
+    }
+}
+
+impl HotSwap for ToDump {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<ToDump>(old) else { return false };
         self.count.take(&mut old.count);
@@ -292,12 +302,6 @@ impl Element for ToDump {
             (self.output, self.writer) = (old.output.take(), old.writer.take());
         }
         true
-    }
-
-    fn finish(&mut self, cx: &mut Cx<'_>) {
-        let done = self.begin(self.link).and_then(|()| self.writer.as_mut().map_or(Ok(()), Writer::flush));
-        self.check(cx, done);
-        (self.writer, self.output) = (None, None);
     }
 }
 

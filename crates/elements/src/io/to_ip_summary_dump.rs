@@ -55,7 +55,9 @@ use std::fmt::Write as _;
 use element::Policy;
 use element::args::{Args, Raw};
 use element::swap::Count;
-use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, handlers, swap};
+use element::{
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Reason, Rehearsed, Tasks, handlers, swap,
+};
 use packet::{Batch, Packet, anno};
 
 use super::files::Output;
@@ -72,6 +74,7 @@ pub const CLASS: Class = Class::new("ToIPSummaryDump", "1/0-1", || Box::new(ToIp
         read "filename" => .filename;
         write "flush" => |dump| dump.flush()?;
     })
+    .hot_swap::<ToIpSummaryDump>()
     .file(file!());
 
 #[derive(Default)]
@@ -284,6 +287,16 @@ impl Element for ToIpSummaryDump {
         any
     }
 
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        if let Some(output) = &mut self.output {
+            let done = output.flush();
+            self.check(cx, done);
+        }
+        self.output = None;
+    }
+}
+
+impl HotSwap for ToIpSummaryDump {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<ToIpSummaryDump>(old) else { return false };
         self.count.take(&mut old.count);
@@ -291,14 +304,6 @@ impl Element for ToIpSummaryDump {
             self.output = old.output.take();
         }
         true
-    }
-
-    fn finish(&mut self, cx: &mut Cx<'_>) {
-        if let Some(output) = &mut self.output {
-            let done = output.flush();
-            self.check(cx, done);
-        }
-        self.output = None;
     }
 }
 

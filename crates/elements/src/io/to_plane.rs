@@ -44,11 +44,13 @@ const HANDLERS: &[Handler] = {
 };
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("ToPlane", "1/0", || Box::new(ToDevice::reading(read)))
-    .processing("a/h")
-    .device(DeviceArg::First("ENDPOINT"))
-    .handlers(HANDLERS)
-    .file(file!());
+pub const CLASS: Class = ToDevice::with_capabilities(
+    Class::new("ToPlane", "1/0", || Box::new(ToDevice::reading(read)))
+        .processing("a/h")
+        .device(DeviceArg::First("ENDPOINT"))
+        .handlers(HANDLERS)
+        .file(file!()),
+);
 
 fn read(args: &mut Args<'_>) -> Config {
     let device: String = args.required("ENDPOINT");

@@ -84,7 +84,7 @@ use bfd::{
     State,
 };
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Tasks, handlers};
+use element::{Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Provided, Reason, Tasks, handlers};
 use packet::{Batch, Packet};
 
 use frame::{Path, Received};
@@ -114,6 +114,7 @@ pub const CLASS: Class = Class::new("BFD", "-/-", || Box::new(Bfd::default()))
             done.map_err(HandlerError::failed)?;
         };
     })
+    .hot_swap::<Bfd>()
     .file(file!());
 
 /// The only timer: when a session is due.
@@ -278,7 +279,9 @@ impl Element for Bfd {
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         self.run(cx);
     }
+}
 
+impl HotSwap for Bfd {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let old: &mut dyn std::any::Any = old;
         let Some(old) = old.downcast_mut::<Bfd>() else { return false };

@@ -57,6 +57,7 @@ pub const CLASS: Class = Class::new("CheckIPAddresses", "1/1-2", || Box::new(Che
     .handlers(handlers! { CheckIpAddresses:
         sum "drops" => .bad;
     })
+    .hot_swap::<CheckIpAddresses>()
     .file(file!());
 
 /// The timer for looks at addresses.
@@ -276,9 +277,9 @@ impl Element for CheckIpAddresses {
         batch.partition(good, |p| reject(bad, cx, p, found.get()));
         batch
     }
-
-    carries!(CheckIpAddresses: bad; anew rules, addresses);
 }
+
+carries!(CheckIpAddresses: bad; anew rules, addresses);
 
 #[cfg(test)]
 mod tests {

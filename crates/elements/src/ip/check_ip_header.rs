@@ -58,6 +58,7 @@ const HANDLERS: &[Handler] = handlers! { CheckIpHeader:
 pub const CLASS: Class = Class::new("CheckIPHeader", "1/1-2", || Box::new(CheckIpHeader::new(true)))
     .processing("a/ah")
     .handlers(HANDLERS)
+    .hot_swap::<CheckIpHeader>()
     .file(file!());
 
 /// The descriptor of the variant that does not look at the checksum.
@@ -65,6 +66,7 @@ pub const WITHOUT_CHECKSUM: Class =
     Class::new("CheckIPHeader2", "1/1-2", || Box::new(CheckIpHeader::new(false)))
         .processing("a/ah")
         .handlers(HANDLERS)
+        .hot_swap::<CheckIpHeader>()
         .file(file!());
 
 /// The descriptor of the variant that only marks.
@@ -361,9 +363,9 @@ impl Element for CheckIpHeader {
         batch.partition(good, |p| faults.reject(cx, p, found.get()));
         batch
     }
-
-    carries!(CheckIpHeader: faults; anew rules, details, addresses);
 }
+
+carries!(CheckIpHeader: faults; anew rules, details, addresses);
 
 /// The name of a fault in Click's messages.
 fn text(fault: Reason) -> &'static str {

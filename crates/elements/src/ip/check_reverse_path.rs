@@ -58,6 +58,7 @@ pub const CLASS: Class = Class::new("CheckReversePath", "1/1-2", || Box::new(Che
         sum "drops" => .bad;
         both "active" => .active;
     })
+    .hot_swap::<CheckReversePath>()
     .file(file!());
 
 /// What must be true of the way back.
@@ -193,9 +194,9 @@ impl Element for CheckReversePath {
         );
         batch
     }
-
-    carries!(CheckReversePath: bad; anew table, mode, output, anno, active, routes, verdicts);
 }
+
+carries!(CheckReversePath: bad; anew table, mode, output, anno, active, routes, verdicts);
 
 #[cfg(test)]
 mod tests {

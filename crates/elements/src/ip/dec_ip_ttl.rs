@@ -44,6 +44,7 @@ pub const CLASS: Class = Class::new("DecIPTTL", "1/1-2", || Box::new(DecIpTtl::d
         sum "drops" => .expired;
         both "active" => .active;
     })
+    .hot_swap::<DecIpTtl>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -93,9 +94,9 @@ impl Element for DecIpTtl {
         });
         batch
     }
-
-    carries!(DecIpTtl: expired; anew active, multicast);
 }
+
+carries!(DecIpTtl: expired; anew active, multicast);
 
 /// Decides about a packet, and takes one from its time to live if it lives on.
 #[inline]

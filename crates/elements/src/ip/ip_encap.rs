@@ -45,7 +45,7 @@ pub const CLASS: Class = Class::new("IPEncap", "1/1", || Box::<IpEncap>::default
         both "src".argument(Some(1), "SRC") => .header.src;
         both "dst".argument(Some(2), "DST") => |encap| encap.dst.text(), |encap, dst: Destination| encap.dst = dst;
     })
-    .file(file!());
+    .hot_swap::<IpEncap>().file(file!());
 
 /// Where encapsulated packets go.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -189,9 +189,9 @@ impl Element for IpEncap {
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         encapsulate_all(cx, batch, &mut self.header, self.step, |p| self.dst.of(p))
     }
-
-    carries!(IpEncap: header; anew dst, step);
 }
+
+carries!(IpEncap: header; anew dst, step);
 
 #[cfg(test)]
 mod tests {

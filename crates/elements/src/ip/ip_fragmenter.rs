@@ -52,6 +52,7 @@ pub const CLASS: Class = Class::new("IPFragmenter", "1/1-2", || Box::new(IpFragm
         sum "fragments" => .fragments;
         read "mtu" => |fragmenter| fragmenter.mtu();
     })
+    .hot_swap::<IpFragmenter>()
     .file(file!());
 
 /// Bounds of the MTU, in bytes: a fragment carries eight bytes at least, and no packet is longer than the last.
@@ -234,9 +235,9 @@ impl Element for IpFragmenter {
             }
         }
     }
-
-    carries!(IpFragmenter: refused, fragments; anew mtu, honor_df, verbose, headroom, follow);
 }
+
+carries!(IpFragmenter: refused, fragments; anew mtu, honor_df, verbose, headroom, follow);
 
 #[cfg(test)]
 mod tests {

@@ -53,6 +53,7 @@ pub const CLASS: Class = Class::new("IPGWOptions", "1/1-3", || Box::new(IpGwOpti
     .handlers(handlers! { IpGwOptions:
         sum "drops" => .bad;
     })
+    .hot_swap::<IpGwOptions>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -155,9 +156,9 @@ impl Element for IpGwOptions {
         });
         batch
     }
-
-    carries!(IpGwOptions: bad; anew me, all, others, source_routes, addresses);
 }
+
+carries!(IpGwOptions: bad; anew me, all, others, source_routes, addresses);
 
 /// What options are told about the router and the time.
 struct Router<'a> {

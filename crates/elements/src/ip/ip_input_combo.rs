@@ -44,6 +44,7 @@ pub const CLASS: Class = Class::new("IPInputCombo", "1/1", || {
     sum "drops" => |combo| combo.faults.count();
 })
 .pure()
+.hot_swap::<IpInputCombo>()
 .file(file!());
 
 /// Length of the link header.
@@ -86,9 +87,9 @@ impl Element for IpInputCombo {
         batch.partition(good, |p| faults.reject(cx, p, found.get()));
         batch
     }
-
-    carries!(IpInputCombo: faults; anew color, rules);
 }
+
+carries!(IpInputCombo: faults; anew color, rules);
 
 #[cfg(test)]
 mod tests {

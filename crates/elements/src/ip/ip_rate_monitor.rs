@@ -41,7 +41,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Names};
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, HandlerError, InitCx, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HandlerError, HotSwap, InitCx, Rehearsed, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 use super::header;
@@ -64,6 +64,7 @@ pub const CLASS: Class = Class::new("IPRateMonitor", "1-2/=", || Box::new(IpRate
         })?;
         write "reset" => |monitor, cx| monitor.reset(cx.now());
     })
+    .hot_swap::<IpRateMonitor>()
     .file(file!());
 
 /// How often averages move.
@@ -355,7 +356,9 @@ impl Element for IpRateMonitor {
         let batch = cx.pull(port, max);
         self.handle(cx, port, batch, false)
     }
+}
 
+impl HotSwap for IpRateMonitor {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<IpRateMonitor>(old) else { return false };
         if old.unit == self.unit {

@@ -51,7 +51,7 @@ use element::args::{Args, FromArg, Names};
 use element::clock::Nanos;
 use element::program::{HeaderCheck, Headers, Op, Program, Rows, Version};
 use element::swap::Count;
-use element::{Class, Cx, Element, Reason, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, Reason, Rehearsed, handlers, swap};
 use packet::{Batch, Packet};
 use tables::slab::{Id, List, Slab};
 
@@ -70,6 +70,7 @@ pub const CLASS: Class = Class::new("IPReassembler", "1/1-2", || Box::<IpReassem
         read "joined" => .joined;
     })
     .consumes()
+    .hot_swap::<IpReassembler>()
     .file(file!());
 
 /// Time without a fragment after which a packet is given up, unless told otherwise.
@@ -462,6 +463,12 @@ impl Element for IpReassembler {
         if is_fragment(&packet) { self.try_fragment(cx, packet) } else { Rehearsed::passes(packet) }
     }
 
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+impl HotSwap for IpReassembler {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<IpReassembler>(old) else { return false };
         self.seen.take(&mut old.seen);
@@ -484,10 +491,6 @@ impl Element for IpReassembler {
             }
         }
         true
-    }
-
-    fn held(&self) -> usize {
-        self.waiting.len()
     }
 }
 

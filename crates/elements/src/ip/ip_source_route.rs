@@ -45,6 +45,7 @@ pub const CLASS: Class = Class::new("IPSourceRoute", "1/1-2", || Box::new(IpSour
         sum "count" => .count;
         sum "drops" => .bad;
     })
+    .hot_swap::<IpSourceRoute>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -129,9 +130,9 @@ impl Element for IpSourceRoute {
         });
         batch
     }
-
-    carries!(IpSourceRoute: count, bad; anew mine);
 }
+
+carries!(IpSourceRoute: count, bad; anew mine);
 
 #[cfg(test)]
 mod tests {

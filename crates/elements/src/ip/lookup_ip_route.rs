@@ -85,12 +85,14 @@ use wire::{AddrMask4, FlowKey, Prefix4};
 use super::routing::{Family, HANDLERS, Like, Lookup, Unmade, chain};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
-    Class::new(name, "1/-", make)
-        .processing("h/h")
-        .sharing(Sharing::Shared)
-        .handlers(HANDLERS)
-        .pure()
-        .file(file!())
+    Lookup::<V4>::with_capabilities(
+        Class::new(name, "1/-", make)
+            .processing("h/h")
+            .sharing(Sharing::Shared)
+            .handlers(HANDLERS)
+            .pure()
+            .file(file!()),
+    )
 }
 
 /// The descriptor.

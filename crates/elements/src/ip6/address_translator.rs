@@ -37,7 +37,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::Ipv6Addr;
 
 use element::args::{Args, FromArg, parse_bool};
-use element::{Class, Cx, Element, Reason, Rehearsed, parse_integer, swap};
+use element::{Class, Cx, Element, HotSwap, Reason, Rehearsed, parse_integer, swap};
 use packet::{Batch, Packet};
 use wire::checksum::{self, Sum};
 
@@ -46,6 +46,7 @@ pub const CLASS: Class = Class::new("AddressTranslator", "2/2", || Box::new(Addr
     .processing("h/h")
     .flow("#/#")
     .serial("both directions use one table of mappings")
+    .hot_swap::<AddressTranslator>()
     .file(file!());
 
 const TCP: u8 = 6;
@@ -351,7 +352,9 @@ impl Element for AddressTranslator {
         batch.partition(translate, |p| cx.drop(why.get(), p));
         cx.push(port, batch);
     }
+}
 
+impl HotSwap for AddressTranslator {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<AddressTranslator>(old) else { return false };
         if old.text == self.text {

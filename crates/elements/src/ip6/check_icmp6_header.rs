@@ -44,6 +44,7 @@ pub const CLASS: Class =
         .processing("a/ah")
         .handlers(HANDLERS)
         .pure()
+        .hot_swap::<CheckIcmp6Header>()
         .file(file!());
 
 struct CheckIcmp6Header(Faults);
@@ -93,12 +94,12 @@ impl Element for CheckIcmp6Header {
         batch
     }
 
-    carries!(CheckIcmp6Header: 0);
-
     fn part(&mut self) -> Option<&mut dyn Any> {
         Some(&mut self.0)
     }
 }
+
+carries!(CheckIcmp6Header: 0);
 
 #[cfg(test)]
 mod tests {

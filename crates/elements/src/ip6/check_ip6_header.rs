@@ -58,6 +58,7 @@ pub const CLASS: Class = Class::new("CheckIP6Header", "1/1-2", || Box::new(Check
     .handlers(handlers! { CheckIp6Header:
         sum "drops" => .bad;
     })
+    .hot_swap::<CheckIp6Header>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -187,9 +188,9 @@ impl Element for CheckIp6Header {
         batch.partition(good, |p| Self::reject(bad, cx, p, found.get()));
         batch
     }
-
-    carries!(CheckIp6Header: bad; anew rules, addresses);
 }
+
+carries!(CheckIp6Header: bad; anew rules, addresses);
 
 #[cfg(test)]
 mod tests {

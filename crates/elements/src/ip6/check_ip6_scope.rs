@@ -44,6 +44,7 @@ pub const CLASS: Class = Class::new("CheckIP6Scope", "1/1-2", || Box::<CheckIp6S
     .handlers(handlers! { CheckIp6Scope:
         sum "drops" => .bad;
     })
+    .hot_swap::<CheckIp6Scope>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -115,9 +116,9 @@ impl Element for CheckIp6Scope {
         });
         batch
     }
-
-    carries!(CheckIp6Scope: bad);
 }
+
+carries!(CheckIp6Scope: bad);
 
 #[cfg(test)]
 mod tests {

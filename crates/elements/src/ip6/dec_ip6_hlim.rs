@@ -37,6 +37,7 @@ pub const CLASS: Class = Class::new("DecIP6HLIM", "1/1-2", || Box::<DecIp6Hlim>:
     .handlers(handlers! { DecIp6Hlim:
         sum "drops" => .expired;
     })
+    .hot_swap::<DecIp6Hlim>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -76,9 +77,9 @@ impl Element for DecIp6Hlim {
         });
         batch
     }
-
-    carries!(DecIp6Hlim: expired);
 }
+
+carries!(DecIp6Hlim: expired);
 
 #[cfg(test)]
 mod tests {

@@ -80,6 +80,7 @@ pub const CLASS: Class = Class::new("ICMP6Error", "1/1", || Box::<Icmp6Error>::d
                 .ok_or_else(|| HandlerError::bad_value("mtu", text, "1280 bytes or more"))?;
         };
     })
+    .hot_swap::<Icmp6Error>()
     .file(file!());
 
 /// Every link carries packets of this length (RFC 8200, 5), so no message is longer.
@@ -375,9 +376,9 @@ impl Element for Icmp6Error {
         }
         answers
     }
-
-    carries!(Icmp6Error: limits; anew src, kind, code, mtu, pmtu_anno, local, bad, onlink, mpls, lsp, follow, addresses);
 }
+
+carries!(Icmp6Error: limits; anew src, kind, code, mtu, pmtu_anno, local, bad, onlink, mpls, lsp, follow, addresses);
 
 #[cfg(test)]
 mod tests {

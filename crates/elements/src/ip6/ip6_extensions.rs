@@ -52,6 +52,7 @@ pub const CLASS: Class = Class::new("IP6Extensions", "1/1-4", || Box::<Ip6Extens
     .handlers(handlers! { Ip6Extensions:
         sum "drops" => .bad;
     })
+    .hot_swap::<Ip6Extensions>()
     .file(file!());
 
 /// A list of protocols.
@@ -149,9 +150,9 @@ impl Element for Ip6Extensions {
         self.bad += bad;
         batch
     }
-
-    carries!(Ip6Extensions: bad; anew protocols);
 }
+
+carries!(Ip6Extensions: bad; anew protocols);
 
 #[cfg(test)]
 mod tests {

@@ -53,6 +53,7 @@ pub const CLASS: Class = Class::new("IP6Fragmenter", "1/1-2", || Box::<Ip6Fragme
         sum "fragments" => .fragments;
         read "mtu" => |fragmenter| fragmenter.mtu();
     })
+    .hot_swap::<Ip6Fragmenter>()
     .file(file!());
 
 /// Every link carries packets of this length (RFC 8200, 5).
@@ -233,9 +234,9 @@ impl Element for Ip6Fragmenter {
             }
         }
     }
-
-    carries!(Ip6Fragmenter: refused, fragments; anew mtu, local, by_anno, follow);
 }
+
+carries!(Ip6Fragmenter: refused, fragments; anew mtu, local, by_anno, follow);
 
 #[cfg(test)]
 mod tests {

@@ -48,6 +48,7 @@ pub const CLASS: Class = Class::new("IP6HopByHop", "1/1-3", || Box::<Ip6HopByHop
     .handlers(handlers! { Ip6HopByHop:
         sum "drops" => .bad;
     })
+    .hot_swap::<Ip6HopByHop>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -98,9 +99,9 @@ impl Element for Ip6HopByHop {
         });
         batch
     }
-
-    carries!(Ip6HopByHop: bad);
 }
+
+carries!(Ip6HopByHop: bad);
 
 #[cfg(test)]
 mod tests {

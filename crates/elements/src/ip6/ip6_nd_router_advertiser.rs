@@ -73,6 +73,7 @@ pub const CLASS: Class =
                 advertiser.set_active(cx, active);
             };
         })
+        .hot_swap::<RouterAdvertiser>()
         .file(file!());
 
 const SECOND: Nanos = 1_000_000_000;
@@ -374,9 +375,9 @@ impl Element for RouterAdvertiser {
             self.schedule(cx);
         }
     }
-
-    carries!(RouterAdvertiser: sent, solicitations; anew ip, mac, message, options, mtu, follow, max_interval, min_interval, active, initial, last);
 }
+
+carries!(RouterAdvertiser: sent, solicitations; anew ip, mac, message, options, mtu, follow, max_interval, min_interval, active, initial, last);
 
 #[cfg(test)]
 mod tests {

@@ -51,6 +51,7 @@ pub const CLASS: Class = Class::new("IP6NDRouterCheck", "1/1-2", || Box::new(Rou
         read "count" => .sound;
         read "drops" => .bad;
     })
+    .hot_swap::<RouterCheck>()
     .file(file!());
 
 /// Routers that are remembered.
@@ -168,9 +169,9 @@ impl Element for RouterCheck {
         }
         sound
     }
-
-    carries!(RouterCheck: routers, sound, bad; anew label, print);
 }
+
+carries!(RouterCheck: routers, sound, bad; anew label, print);
 
 #[cfg(test)]
 mod tests {

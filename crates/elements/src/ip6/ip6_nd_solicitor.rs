@@ -52,8 +52,8 @@ use element::clock::Nanos;
 use element::program::{Neighbours, Op, Program};
 use element::stats::Stat;
 use element::{
-    Class, Cx, Element, Handler, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, Sharing, declare,
-    handlers, swap,
+    Class, Cx, Element, Handler, HotSwap, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, Sharing,
+    declare, handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
@@ -88,6 +88,7 @@ pub const CLASS: Class = Class::new("IP6NDSolicitor", "1-2/1-3", || Box::new(Sol
     .flow("xy/x")
     .sharing(Sharing::Shared)
     .handlers(HANDLERS)
+    .hot_swap::<Solicitor>()
     .file(file!());
 
 /// Answers each worker keeps.
@@ -280,12 +281,6 @@ impl Element for Solicitor {
         self.client.table_name.is_none().then(|| self.client.table.clone() as Provided)
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<Solicitor>(old) else { return false };
-        self.client.take_state(cx, &old.client);
-        true
-    }
-
     fn held(&self) -> usize {
         self.client.held()
     }
@@ -296,6 +291,14 @@ impl Element for Solicitor {
 
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         self.client.stats(put);
+    }
+}
+
+impl HotSwap for Solicitor {
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Solicitor>(old) else { return false };
+        self.client.take_state(cx, &old.client);
+        true
     }
 }
 

@@ -56,10 +56,12 @@ use super::ip6_nd::{default_config, vary_reachable_time};
 use crate::ethernet::neighbours::{self, Listed, NeighbourTable, Table};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("IP6NDTable", "0/0", || Box::new(NeighbourTable::<u128>::default()))
-    .sharing(Sharing::Shared)
-    .handlers(&neighbours::of_table::<u128, NeighbourTable<u128>>())
-    .file(file!());
+pub const CLASS: Class = NeighbourTable::<u128>::with_capabilities(
+    Class::new("IP6NDTable", "0/0", || Box::new(NeighbourTable::<u128>::default()))
+        .sharing(Sharing::Shared)
+        .handlers(&neighbours::of_table::<u128, NeighbourTable<u128>>())
+        .file(file!()),
+);
 
 impl Listed for u128 {
     const QUERIES: u32 = 3;

@@ -46,7 +46,7 @@ use std::net::Ipv6Addr;
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::swap::Count;
-use element::{Class, Cx, Element, Reason, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, Reason, Rehearsed, handlers, swap};
 use packet::{Batch, HEADROOM, Packet, anno};
 use tables::slab::{Id, List, Slab};
 use wire::{Protocol, ipv6};
@@ -64,6 +64,7 @@ pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reass
         read "joined" => .joined;
     })
     .consumes()
+    .hot_swap::<Ip6Reassembler>()
     .file(file!());
 
 /// What a waiting packet costs beside its bytes.
@@ -690,6 +691,12 @@ impl Element for Ip6Reassembler {
         self.look_again(cx);
     }
 
+    fn held(&self) -> usize {
+        self.waiting.list(0, self.order).filter(|id| self.waiting[*id].first.is_some()).count()
+    }
+}
+
+impl HotSwap for Ip6Reassembler {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Ip6Reassembler>(old) else { return false };
         self.seen.take(&mut old.seen);
@@ -703,10 +710,6 @@ impl Element for Ip6Reassembler {
             self.look_again(cx);
         }
         true
-    }
-
-    fn held(&self) -> usize {
-        self.waiting.list(0, self.order).filter(|id| self.waiting[*id].first.is_some()).count()
     }
 }
 

@@ -78,12 +78,14 @@ use super::{header, source};
 use crate::ip::routing::{Family, HANDLERS, Like, Lookup, Unmade};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("LookupIP6Route", "1/-", || Box::new(Lookup::<V6>::like(Like::Six)))
-    .processing("h/h")
-    .sharing(Sharing::Shared)
-    .handlers(HANDLERS)
-    .pure()
-    .file(file!());
+pub const CLASS: Class = Lookup::<V6>::with_capabilities(
+    Class::new("LookupIP6Route", "1/-", || Box::new(Lookup::<V6>::like(Like::Six)))
+        .processing("h/h")
+        .sharing(Sharing::Shared)
+        .handlers(HANDLERS)
+        .pure()
+        .file(file!()),
+);
 
 /// IPv6 over `tables::fib6`.
 pub(crate) struct V6;

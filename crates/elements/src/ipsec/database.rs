@@ -65,7 +65,9 @@ use std::time::Duration;
 
 use element::args::{Args, FromArg, Names};
 use element::swap::{self, Depot};
-use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Rest, Sharing, Tasks, handlers};
+use element::{
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Provided, Rest, Sharing, Tasks, handlers,
+};
 use ipsec::text::{self, Keys};
 use ipsec::{AssociationConfig, Configured, Database, Error, Policy};
 
@@ -133,7 +135,7 @@ pub const CLASS: Class = Class::new("IPsecDatabase", "0/0", || Box::new(IpsecDat
             element.tick(cx);
         };
     })
-    .file(file!());
+    .hot_swap::<IpsecDatabase>().file(file!());
 
 /// The timer of what ends by time.
 const ENDS: u32 = 0;
@@ -317,14 +319,6 @@ impl Element for IpsecDatabase {
         Some(self.database.clone())
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let before = swap::same::<IpsecDatabase>(old);
-        if let Some(before) = &before {
-            self.go_on(cx, Some(&before.following));
-        }
-        before.is_some()
-    }
-
     fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
         self.go_on(cx, None);
     }
@@ -341,6 +335,16 @@ impl Element for IpsecDatabase {
             }
             _ => None,
         }
+    }
+}
+
+impl HotSwap for IpsecDatabase {
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let before = swap::same::<IpsecDatabase>(old);
+        if let Some(before) = &before {
+            self.go_on(cx, Some(&before.following));
+        }
+        before.is_some()
     }
 }
 

@@ -70,6 +70,7 @@ pub const CLASS: Class = Class::new("IPsecDummies", "0/1", || Box::new(IpsecDumm
         sum "sent" => .sent;
         sum "keepalives" => .keep_alives;
     })
+    .hot_swap::<IpsecDummies>()
     .file(file!());
 
 /// Packets a second that RATE may say.
@@ -190,9 +191,9 @@ impl Element for IpsecDummies {
             _ => self.step(cx),
         }
     }
-
-    carries!(IpsecDummies: sent, keep_alives; anew name, database, rate, mtu, follow, filler, place, began_ns, highest);
 }
+
+carries!(IpsecDummies: sent, keep_alives; anew name, database, rate, mtu, follow, filler, place, began_ns, highest);
 
 #[cfg(test)]
 mod tests {

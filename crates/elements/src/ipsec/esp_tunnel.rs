@@ -52,7 +52,7 @@ use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names};
 use element::swap::{self, Depot};
-use element::{Class, Cx, Element, InitCx, OpenCx, Provided, Reason, Sharing, Tasks, handlers};
+use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Provided, Reason, Sharing, Tasks, handlers};
 use esp::sa::Rules;
 use fastrand::Rng;
 use ipsec::text::{self, Keys};
@@ -74,6 +74,7 @@ pub const CLASS: Class = Class::new("ESPTunnel", "2/2-3", || Box::new(EspTunnel:
     .handlers(handlers! { EspTunnel:
         read "sas" => |tunnel, cx| tunnel.associations(cx.now());
     })
+    .hot_swap::<EspTunnel>()
     .file(file!());
 
 /// The timer by which links are looked at.
@@ -331,14 +332,6 @@ impl Element for EspTunnel {
         Some(Arc::new(Tunnel(following.database.clone())))
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let before = swap::same::<EspTunnel>(old);
-        if let Some(before) = &before {
-            self.go_on(cx, before.following.as_ref());
-        }
-        before.is_some()
-    }
-
     fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
         self.go_on(cx, None);
     }
@@ -353,6 +346,16 @@ impl Element for EspTunnel {
             inward(cx, database, inner, batch)
         }
         database.tidy();
+    }
+}
+
+impl HotSwap for EspTunnel {
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let before = swap::same::<EspTunnel>(old);
+        if let Some(before) = &before {
+            self.go_on(cx, before.following.as_ref());
+        }
+        before.is_some()
     }
 }
 

@@ -51,6 +51,7 @@ pub const CLASS: Class = Class::new("IPsecPathMTU", "1/1", || Box::new(IpsecPath
         sum "learned" => .learned;
         sum "ignored" => .ignored;
     })
+    .hot_swap::<IpsecPathMtu>()
     .file(file!());
 
 /// The code of "fragmentation needed" (RFC 792).
@@ -194,9 +195,9 @@ impl Element for IpsecPathMtu {
         }
         batch
     }
-
-    carries!(IpsecPathMtu: learned, ignored; anew name, database);
 }
+
+carries!(IpsecPathMtu: learned, ignored; anew name, database);
 
 #[cfg(test)]
 mod tests {

@@ -64,7 +64,8 @@ use std::sync::Arc;
 use element::args::{Args, FromArg, Names};
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, HandlerError, LockUse, OpenCx, Provided, Reason, Sharing, Tasks, When, handlers, swap,
+    Class, Cx, Element, HandlerError, HotSwap, LockUse, OpenCx, Provided, Reason, Sharing, Tasks, When,
+    handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use sync::lock::How;
@@ -95,7 +96,7 @@ pub const CLASS: Class = Class::new("LookupMPLS", "1-2/-", || Box::new(LookupMpl
         };
     })
     .pure()
-    .file(file!());
+    .hot_swap::<LookupMpls>().file(file!());
 
 /// Labels that are looked at unless told otherwise.
 const DEPTH: usize = 16;
@@ -387,13 +388,6 @@ impl Element for LookupMpls {
         self.shared.clone().map(|shared| shared as Provided)
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let same = |old: &mut Self| {
-            self.shared.as_ref().zip(old.shared.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
-        };
-        swap::same::<Self>(old).is_some_and(same)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
         let LookupMpls { shared: Some(shared), settings, splitter, verdicts } = self else { return };
         let (rcu, depth) = (cx.rcu(), settings.depth);
@@ -438,6 +432,15 @@ impl Element for LookupMpls {
             put(&stats::TABLE_ENTRIES, labels as u64);
             put(&stats::TABLE_MEMORY, bytes as u64);
         }
+    }
+}
+
+impl HotSwap for LookupMpls {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let same = |old: &mut Self| {
+            self.shared.as_ref().zip(old.shared.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        swap::same::<Self>(old).is_some_and(same)
     }
 }
 

@@ -11,8 +11,8 @@ use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
 use element::{
-    Cx, Element, Handler, HandlerError, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks, When, handlers,
-    swap,
+    Class, Cx, Element, Handler, HandlerError, HotSwap, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks,
+    When, handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use sync::lock::How;
@@ -184,6 +184,11 @@ impl Settings {
 }
 
 impl<F: Family> Lookup<F> {
+    /// Declares what elements of this type can do besides processing packets.
+    pub(super) const fn with_capabilities(class: Class) -> Class {
+        class.hot_swap::<Self>()
+    }
+
     fn shared(&self) -> &MulticastForwarding {
         self.shared.as_ref().expect("configured before use")
     }
@@ -359,13 +364,6 @@ impl<F: Family> Element for Lookup<F> {
         self.shared.clone().map(|shared| shared as Provided)
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let same = |old: &mut Self| {
-            self.shared.as_ref().zip(old.shared.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
-        };
-        swap::same::<Self>(old).is_some_and(same)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         let now = cx.now();
         self.send(cx, Some(now), batch);
@@ -389,5 +387,14 @@ impl<F: Family> Element for Lookup<F> {
             put(&stats::TABLE_ENTRIES, entries as u64);
             put(&stats::TABLE_MEMORY, bytes as u64);
         }
+    }
+}
+
+impl<F: Family> HotSwap for Lookup<F> {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let same = |old: &mut Self| {
+            self.shared.as_ref().zip(old.shared.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        swap::same::<Self>(old).is_some_and(same)
     }
 }

@@ -34,11 +34,13 @@ use super::lookup::{Family, Header, Lookup};
 use crate::ip6::{destination, header, header_mut, source};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("LookupIP6Multicast", "1/-", || Box::new(Lookup::<V6>::default()))
-    .processing("h/h")
-    .sharing(Sharing::Shared)
-    .handlers(Lookup::<V6>::HANDLERS)
-    .file(file!());
+pub const CLASS: Class = Lookup::<V6>::with_capabilities(
+    Class::new("LookupIP6Multicast", "1/-", || Box::new(Lookup::<V6>::default()))
+        .processing("h/h")
+        .sharing(Sharing::Shared)
+        .handlers(Lookup::<V6>::HANDLERS)
+        .file(file!()),
+);
 
 const HOP_BY_HOP: u8 = 0;
 const ICMP6: u8 = 58;

@@ -63,11 +63,13 @@ use super::lookup::{Family, Header, Lookup};
 use crate::ip::{header, header_mut};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("LookupIPMulticast", "1/-", || Box::new(Lookup::<V4>::default()))
-    .processing("h/h")
-    .sharing(Sharing::Shared)
-    .handlers(Lookup::<V4>::HANDLERS)
-    .file(file!());
+pub const CLASS: Class = Lookup::<V4>::with_capabilities(
+    Class::new("LookupIPMulticast", "1/-", || Box::new(Lookup::<V4>::default()))
+        .processing("h/h")
+        .sharing(Sharing::Shared)
+        .handlers(Lookup::<V4>::HANDLERS)
+        .file(file!()),
+);
 
 /// The number of IGMP.
 const IGMP: u8 = 2;

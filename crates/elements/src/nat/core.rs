@@ -11,8 +11,8 @@ use element::args::{Args, FromArg, Names, Raw};
 use element::clock::Nanos;
 use element::stats::{self, Stat};
 use element::{
-    Access, Cx, Element, Handler, HandlerError, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, When,
-    handlers, parse_integer, swap,
+    Access, Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, Provided, Reason, Rehearsed,
+    Rest, When, handlers, parse_integer, swap,
 };
 use packet::{Batch, Packet};
 use tables::flow::{Direction, Flow, FlowId, FlowKey};
@@ -74,6 +74,11 @@ pub(super) struct Rewriter<F> {
 }
 
 impl<F: Family> Rewriter<F> {
+    /// Declares what elements of this type can do besides processing packets.
+    pub const fn with_capabilities(class: Class) -> Class {
+        class.hot_swap::<Self>()
+    }
+
     /// Handlers of all rewriters.
     pub const HANDLERS: &[Handler] = handlers! { Rewriter<F>:
         read "table" => |rewriter, cx| rewriter.list(None, cx.now());
@@ -517,6 +522,24 @@ impl<F: Family> Element for Rewriter<F> {
         }))
     }
 
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        // Mappings of another's table are told by that one.
+        if let (Capacity::Number(_), Some(all)) = (&self.handle.capacity, self.mappings.try_lock()) {
+            put(&stats::TABLE_ENTRIES, all.table().len() as u64);
+            put(&stats::TABLE_CAPACITY, all.table().capacity() as u64);
+        }
+    }
+
+    fn own_handlers(&self) -> Vec<(String, Access)> {
+        (0..self.failures.len()).map(|n| (format!("pattern{n}"), Access::ReadWrite)).collect()
+    }
+
+    fn provide(&self) -> Option<Provided> {
+        Some(self.handle.clone())
+    }
+}
+
+impl<F: Family> HotSwap for Rewriter<F> {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Rewriter<F>>(old) else { return false };
         if !Arc::ptr_eq(&self.mappings, &old.mappings) {
@@ -532,21 +555,5 @@ impl<F: Family> Element for Rewriter<F> {
             }
         }
         true
-    }
-
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        // Mappings of another's table are told by that one.
-        if let (Capacity::Number(_), Some(all)) = (&self.handle.capacity, self.mappings.try_lock()) {
-            put(&stats::TABLE_ENTRIES, all.table().len() as u64);
-            put(&stats::TABLE_CAPACITY, all.table().capacity() as u64);
-        }
-    }
-
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        (0..self.failures.len()).map(|n| (format!("pattern{n}"), Access::ReadWrite)).collect()
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        Some(self.handle.clone())
     }
 }

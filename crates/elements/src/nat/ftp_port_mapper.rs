@@ -67,6 +67,7 @@ pub const CLASS: Class = Class::new("FTPPortMapper", "1/1", || Box::new(FtpPortM
         sum "split" => .counts.split;
         sum "failures" => .counts.failures;
     })
+    .hot_swap::<FtpPortMapper>()
     .file(file!());
 
 /// How much longer an argument can become: from `0,0,0,0,0,0` to six numbers of three digits.
@@ -489,9 +490,9 @@ impl Element for FtpPortMapper {
         }
         batch
     }
-
-    carries!(FtpPortMapper: counts; anew control, data, way, names, link);
 }
+
+carries!(FtpPortMapper: counts; anew control, data, way, names, link);
 
 #[cfg(test)]
 mod tests {

@@ -47,13 +47,15 @@ use super::kind::{ECHO, ECHO_REPLY, ICMP, Kind};
 use super::mappings::{Mapping, Timing};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("ICMPPingRewriter", "1-/1-256", || {
-    Box::new(Rewriter::new(Pings(Timing { idle_ns: 0, guarantee_ns: 0 })))
-})
-.processing("h/h")
-.serial("identifiers are given out from one table, each once")
-.handlers(Rewriter::<Pings>::HANDLERS)
-.file(file!());
+pub const CLASS: Class = Rewriter::<Pings>::with_capabilities(
+    Class::new("ICMPPingRewriter", "1-/1-256", || {
+        Box::new(Rewriter::new(Pings(Timing { idle_ns: 0, guarantee_ns: 0 })))
+    })
+    .processing("h/h")
+    .serial("identifiers are given out from one table, each once")
+    .handlers(Rewriter::<Pings>::HANDLERS)
+    .file(file!()),
+);
 
 /// Seconds.
 const TIMEOUT_S: u64 = 300;

@@ -53,13 +53,15 @@ use super::kind::Kind;
 use super::mappings::{Mapping, Timing};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("IPAddrPairRewriter", "1-/1-256", || {
-    Box::new(Rewriter::new(Pair(Timing { idle_ns: 0, guarantee_ns: 0 })))
-})
-.processing("h/h")
-.serial("address pairs are given out from one table, each once")
-.handlers(Rewriter::<Pair>::HANDLERS)
-.file(file!());
+pub const CLASS: Class = Rewriter::<Pair>::with_capabilities(
+    Class::new("IPAddrPairRewriter", "1-/1-256", || {
+        Box::new(Rewriter::new(Pair(Timing { idle_ns: 0, guarantee_ns: 0 })))
+    })
+    .processing("h/h")
+    .serial("address pairs are given out from one table, each once")
+    .handlers(Rewriter::<Pair>::HANDLERS)
+    .file(file!()),
+);
 
 struct Pair(Timing);
 

@@ -50,13 +50,15 @@ use super::kind::Kind;
 use super::mappings::{Mapping, Timing};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("IPAddrRewriter", "1-/1-256", || {
-    Box::new(Rewriter::new(Address(Timing { idle_ns: 0, guarantee_ns: 0 })))
-})
-.processing("h/h")
-.serial("addresses are given out from one table, each once")
-.handlers(Rewriter::<Address>::HANDLERS)
-.file(file!());
+pub const CLASS: Class = Rewriter::<Address>::with_capabilities(
+    Class::new("IPAddrRewriter", "1-/1-256", || {
+        Box::new(Rewriter::new(Address(Timing { idle_ns: 0, guarantee_ns: 0 })))
+    })
+    .processing("h/h")
+    .serial("addresses are given out from one table, each once")
+    .handlers(Rewriter::<Address>::HANDLERS)
+    .file(file!()),
+);
 
 /// Seconds.
 pub(super) const TIMEOUT_S: u64 = 7200;

@@ -97,11 +97,13 @@ pub const TCP_REWRITER: Class =
     described(Class::new("TCPRewriter", "1-/1-256", || Box::new(Rewriter::new(Ports::new(&[TCP])))));
 
 const fn described(class: Class) -> Class {
-    class
-        .processing("h/h")
-        .serial("the packets of a flow meet in one table of mappings, whichever worker they come by")
-        .handlers(HANDLERS)
-        .file(file!())
+    Rewriter::<Ports>::with_capabilities(
+        class
+            .processing("h/h")
+            .serial("the packets of a flow meet in one table of mappings, whichever worker they come by")
+            .handlers(HANDLERS)
+            .file(file!()),
+    )
 }
 
 const SECOND: u64 = 1_000_000_000;

@@ -49,11 +49,13 @@ pub const SHAPER: Class = Class::new("DelayShaper", "1/1", || Box::new(DelayShap
     .processing("l/l")
     .serial("packets leave in the order they came, each after its time")
     .handlers(HANDLERS)
+    .hot_swap::<DelayShaper>()
     .file(file!());
 /// The descriptor of the element that pulls and pushes.
 pub const UNQUEUE: Class = Class::new("DelayUnqueue", "1/1", || Box::new(DelayUnqueue::default()))
     .processing("l/h")
     .handlers(HANDLERS)
+    .hot_swap::<DelayUnqueue>()
     .file(file!());
 
 #[derive(Default)]
@@ -126,8 +128,6 @@ impl Element for DelayShaper {
         batch
     }
 
-    carries!(DelayShaper: 0);
-
     fn held(&self) -> usize {
         usize::from(self.0.waiting.is_some())
     }
@@ -136,6 +136,8 @@ impl Element for DelayShaper {
         Some(&mut self.0)
     }
 }
+
+carries!(DelayShaper: 0);
 
 #[derive(Default)]
 struct DelayUnqueue(Delay);
@@ -173,8 +175,6 @@ impl Element for DelayUnqueue {
         cx.schedule();
     }
 
-    carries!(DelayUnqueue: 0);
-
     fn held(&self) -> usize {
         usize::from(self.0.waiting.is_some())
     }
@@ -183,6 +183,8 @@ impl Element for DelayUnqueue {
         Some(&mut self.0)
     }
 }
+
+carries!(DelayUnqueue: 0);
 
 #[cfg(test)]
 mod tests {

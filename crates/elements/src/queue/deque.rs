@@ -9,7 +9,7 @@ use std::sync::Arc;
 use element::args::Args;
 use element::stats::{self, Stat};
 use element::swap::Count;
-use element::{Cx, Element, Handler, Provided, Reason, handlers, swap};
+use element::{Class, Cx, Element, Handler, HotSwap, Provided, Reason, handlers, swap};
 use packet::{Batch, Packet};
 
 use super::queue::{DEFAULT_CAPACITY, capacity_argument, capacity_value};
@@ -41,6 +41,13 @@ pub(super) struct DequeQueue<D> {
     discipline: PhantomData<D>,
 }
 
+impl<D: Discipline> DequeQueue<D> {
+    /// Declares what elements of this type can do besides processing packets.
+    pub(super) const fn with_capabilities(class: Class) -> Class {
+        class.hot_swap::<Self>()
+    }
+}
+
 impl<D: Discipline> Element for DequeQueue<D> {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.deque.configure(args);
@@ -62,10 +69,6 @@ impl<D: Discipline> Element for DequeQueue<D> {
         self.deque.pull(max)
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        swap::same::<Self>(old).map(|old| self.deque.take(&mut old.deque)).is_some()
-    }
-
     fn provide(&self) -> Option<Provided> {
         Some(self.deque.store.clone())
     }
@@ -80,6 +83,12 @@ impl<D: Discipline> Element for DequeQueue<D> {
 
     fn part(&mut self) -> Option<&mut dyn Any> {
         Some(&mut self.deque)
+    }
+}
+
+impl<D: Discipline> HotSwap for DequeQueue<D> {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        swap::same::<Self>(old).map(|old| self.deque.take(&mut old.deque)).is_some()
     }
 }
 

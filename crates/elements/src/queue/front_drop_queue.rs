@@ -34,12 +34,13 @@ use packet::Packet;
 use super::deque::{DequeQueue, Discipline, HANDLERS};
 
 /// The descriptor.
-pub const CLASS: Class =
+pub const CLASS: Class = DequeQueue::<FrontDrop>::with_capabilities(
     Class::new("FrontDropQueue", "1/1-2", || Box::new(DequeQueue::<FrontDrop>::default()))
         .processing("h/lh")
         .serial("packets leave in the order they came, and the oldest make room")
         .handlers(HANDLERS)
-        .file(file!());
+        .file(file!()),
+);
 
 /// The oldest packet makes room.
 #[derive(Default)]

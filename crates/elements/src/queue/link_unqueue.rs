@@ -34,7 +34,9 @@ use std::time::Duration;
 
 use element::args::{Args, Bandwidth};
 use element::clock::Nanos;
-use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Reason, Rehearsed, Tasks, handlers, swap};
+use element::{
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Reason, Rehearsed, Tasks, handlers, swap,
+};
 use packet::{Batch, Packet, anno};
 
 use crate::tools::{interval, look_again_at, nanos, rest_until, value};
@@ -56,6 +58,7 @@ pub const CLASS: Class = Class::new("LinkUnqueue", "1/1", || Box::new(LinkUnqueu
         sum "size" => |link| link.link.len();
         write "reset" => |link, cx| link.reset(cx);
     })
+    .hot_swap::<LinkUnqueue>()
     .file(file!());
 
 /// Bytes per second of the slowest link.
@@ -170,16 +173,18 @@ impl Element for LinkUnqueue {
         cx.schedule();
     }
 
+    fn held(&self) -> usize {
+        self.link.len()
+    }
+}
+
+impl HotSwap for LinkUnqueue {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<LinkUnqueue>(old) else { return false };
         self.link.append(&mut old.link);
         self.link.make_contiguous().sort_by_key(Packet::timestamp_ns);
         self.busy |= old.busy;
         true
-    }
-
-    fn held(&self) -> usize {
-        self.link.len()
     }
 }
 

@@ -35,11 +35,13 @@ use packet::Packet;
 use super::deque::{DequeQueue, Discipline, HANDLERS};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("MixedQueue", "2/1-2", || Box::new(DequeQueue::<Mixed>::default()))
-    .processing("h/lh")
-    .serial("packets leave by one order of first and last come")
-    .handlers(HANDLERS)
-    .file(file!());
+pub const CLASS: Class = DequeQueue::<Mixed>::with_capabilities(
+    Class::new("MixedQueue", "2/1-2", || Box::new(DequeQueue::<Mixed>::default()))
+        .processing("h/lh")
+        .serial("packets leave by one order of first and last come")
+        .handlers(HANDLERS)
+        .file(file!()),
+);
 
 /// What comes by input 0 goes behind the others, if there is room; anything else before them, and the last one makes room.
 #[derive(Default)]

@@ -44,8 +44,8 @@ use element::Policy;
 use element::args::Args;
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, Handler, HandlerError, LockUse, Provided, Reason, Rehearsed, Sharing, When, handlers,
-    swap,
+    Class, Cx, Element, Handler, HandlerError, HotSwap, LockUse, Provided, Reason, Rehearsed, Sharing, When,
+    handlers, swap,
 };
 use packet::{Batch, Packet};
 use sync::lock::How;
@@ -58,6 +58,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .processing("h/lh")
         .sharing(Sharing::Queue)
         .handlers(HANDLERS)
+        .hot_swap::<Queue>()
         .file(file!())
 }
 
@@ -226,16 +227,6 @@ impl Element for Queue {
         Some(self.store.clone())
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<Queue>(old) else { return false };
-        let (mine, theirs) = (&*self.rings, &*old.rings);
-        mine.append(theirs);
-        let highwater = theirs.highwater.swap(0, Ordering::Relaxed).max(mine.len());
-        mine.highwater.fetch_max(highwater, Ordering::Relaxed);
-        mine.drops.fetch_add(theirs.drops.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-        true
-    }
-
     fn held(&self) -> usize {
         if self.first { self.rings.len() } else { 0 }
     }
@@ -246,6 +237,18 @@ impl Element for Queue {
             put(&stats::QUEUE_CAPACITY, self.rings.capacity() as u64);
             put(&stats::QUEUE_HIGHWATER, self.rings.highwater.load(Ordering::Relaxed) as u64);
         }
+    }
+}
+
+impl HotSwap for Queue {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Queue>(old) else { return false };
+        let (mine, theirs) = (&*self.rings, &*old.rings);
+        mine.append(theirs);
+        let highwater = theirs.highwater.swap(0, Ordering::Relaxed).max(mine.len());
+        mine.highwater.fetch_max(highwater, Ordering::Relaxed);
+        mine.drops.fetch_add(theirs.drops.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        true
     }
 }
 

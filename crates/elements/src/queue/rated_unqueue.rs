@@ -39,7 +39,11 @@ use packet::Packet;
 use crate::tools::{Limit, rest_until};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
-    Class::new(name, "1/1", make).processing("l/h").handlers(HANDLERS).file(file!())
+    Class::new(name, "1/1", make)
+        .processing("l/h")
+        .handlers(HANDLERS)
+        .hot_swap::<RatedUnqueue>()
+        .file(file!())
 }
 
 const HANDLERS: &[Handler] = handlers! { RatedUnqueue:
@@ -122,9 +126,9 @@ impl Element for RatedUnqueue {
             cx.schedule();
         }
     }
-
-    carries!(RatedUnqueue: limit, runs, empty_runs, pushes, failed_pulls; anew bytes, active);
 }
+
+carries!(RatedUnqueue: limit, runs, empty_runs, pushes, failed_pulls; anew bytes, active);
 
 #[cfg(test)]
 mod tests {

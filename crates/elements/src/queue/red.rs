@@ -60,7 +60,7 @@ pub const CLASS: Class = Class::new("RED", "1/1-2", || Box::new(Red::default()))
         read "stats" => |red| format!("{} current queue\n{} avg queue\n{} drops\n", red.len(), red.average.packets, red.drops);
         read "config" => |red| red.arguments();
     })
-    .file(file!());
+    .hot_swap::<Red>().file(file!());
 
 /// While the queue is empty the average decays once in so long, as if that many packets had come.
 const IDLE_STEP: Nanos = SECOND / 50;
@@ -261,9 +261,9 @@ impl Element for Red {
             }
         }
     }
-
-    carries!(Red: average, drops; anew min, max, max_p, gentle, stability, weight, queue_names, queues, pulls);
 }
+
+carries!(Red: average, drops; anew min, max, max_p, gentle, stability, weight, queue_names, queues, pulls);
 
 #[cfg(test)]
 mod tests {

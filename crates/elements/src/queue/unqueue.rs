@@ -53,7 +53,7 @@ pub const CLASS: Class = Class::new("Unqueue", "1/1", || Box::new(Unqueue::defau
                 unqueue.reschedule(cx);
             };
     })
-    .file(file!());
+    .hot_swap::<Unqueue>().file(file!());
 
 /// The most packets in one run of the task.
 const BURST_MAX: usize = 4096;
@@ -138,9 +138,9 @@ impl Element for Unqueue {
         }
         any
     }
-
-    carries!(Unqueue: count; anew burst, active, limit; then |unqueue, cx| unqueue.reschedule(cx));
 }
+
+carries!(Unqueue: count; anew burst, active, limit; then |unqueue, cx| unqueue.reschedule(cx));
 
 /// The whole number written to handler `name`.
 fn whole(name: &str, text: &str) -> Result<i128, HandlerError> {

@@ -25,13 +25,14 @@
 //! 1996.
 
 use element::args::Args;
-use element::{Class, Cx, Element, Rehearsed, swap};
+use element::{Class, Cx, Element, HotSwap, Rehearsed, swap};
 use packet::{Batch, Packet};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("DRRSched", "1-/1", || Box::new(DrrSched::default()))
     .processing("l/l")
     .serial("inputs take turns in one order, with one account each")
+    .hot_swap::<DrrSched>()
     .file(file!());
 
 #[derive(Default)]
@@ -96,6 +97,12 @@ impl Element for DrrSched {
         batch
     }
 
+    fn held(&self) -> usize {
+        self.accounts.iter().filter(|a| a.head.is_some()).count()
+    }
+}
+
+impl HotSwap for DrrSched {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<DrrSched>(old) else { return false };
         for (mine, theirs) in self.accounts.iter_mut().zip(&mut old.accounts) {
@@ -104,10 +111,6 @@ impl Element for DrrSched {
             }
         }
         true
-    }
-
-    fn held(&self) -> usize {
-        self.accounts.iter().filter(|a| a.head.is_some()).count()
     }
 }
 

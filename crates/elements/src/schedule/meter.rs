@@ -29,7 +29,7 @@
 
 use element::args::{Args, Bandwidth, FromArg};
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, Handler, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, Handler, HotSwap, Rehearsed, handlers, swap};
 use packet::{Batch, Packet};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
@@ -37,6 +37,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .processing("h/h")
         .serial("its rate is that of all packets together")
         .handlers(HANDLERS)
+        .hot_swap::<Meter>()
         .file(file!())
 }
 
@@ -130,7 +131,9 @@ impl Element for Meter {
         cx.push(self.port(), Batch::of(packet));
         Rehearsed::Done
     }
+}
 
+impl HotSwap for Meter {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Meter>(old) else { return false };
         (self.average, self.current, self.epoch) = (old.average, old.current, old.epoch);

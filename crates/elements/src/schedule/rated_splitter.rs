@@ -39,6 +39,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .processing("h/h")
         .serial("its rate holds for all packets together")
         .handlers(HANDLERS)
+        .hot_swap::<RatedSplitter>()
         .file(file!())
 }
 
@@ -79,9 +80,9 @@ impl Element for RatedSplitter {
             cx.push_or_drop(1, batch, Reason::RateExceeded);
         }
     }
-
-    carries!(RatedSplitter: limit; anew bytes);
 }
+
+carries!(RatedSplitter: limit; anew bytes);
 
 #[cfg(test)]
 mod tests {

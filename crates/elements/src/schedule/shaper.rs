@@ -41,6 +41,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .serial("its rate holds for all packets together")
         .handlers(HANDLERS)
         .reconfigurable()
+        .hot_swap::<Shaper>()
         .file(file!())
 }
 
@@ -94,9 +95,9 @@ impl Element for Shaper {
         }
         self.limit.pull(cx, max)
     }
-
-    carries!(Shaper: limit; anew bytes, rate);
 }
+
+carries!(Shaper: limit; anew bytes, rate);
 
 #[cfg(test)]
 mod tests {

@@ -59,7 +59,7 @@ use element::args::Args;
 use element::clock::SECOND;
 use element::stats::{self, Stat};
 use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Reason, Tasks, handlers, swap};
 use packet::{Batch, Packet, anno};
 use wire::ethernet::HEADER_LEN;
 use wire::membership::{self, Message, Wish};
@@ -90,6 +90,7 @@ pub const CLASS: Class = Class::new("MulticastSnooping", "1/1", || Box::<Multica
             snooping.publish(cx);
         };
     })
+    .hot_swap::<MulticastSnooping>()
     .file(file!());
 
 /// The timers: what is due, and looks at the bridge's topology.
@@ -442,7 +443,9 @@ impl Element for MulticastSnooping {
             put(&stats::TABLE_ENTRIES, table.len() as u64);
         }
     }
+}
 
+impl HotSwap for MulticastSnooping {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<MulticastSnooping>(old) else { return false };
         let (Some(table), Some(before), Some(control)) = (&mut self.table, &mut old.table, &self.control)

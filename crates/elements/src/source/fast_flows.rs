@@ -43,7 +43,7 @@ use std::net::Ipv4Addr;
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::swap::Count;
-use element::{Class, Cx, Element, Handler, InitCx, handlers, swap};
+use element::{Class, Cx, Element, Handler, HotSwap, InitCx, handlers, swap};
 use packet::{Batch, HEADROOM, Packet};
 use wire::{MacAddr, Protocol, checksum, ethernet, ipv4};
 
@@ -74,6 +74,7 @@ pub const UDP: Class = Class::new("FastUDPFlows", "0/1", || Box::new(FastFlows::
     .processing("l/l")
     .serial(ORDER)
     .handlers(HANDLERS)
+    .hot_swap::<FastFlows>()
     .file(file!());
 
 /// The descriptor for TCP.
@@ -82,6 +83,7 @@ pub const TCP: Class =
         .processing("l/l")
         .serial(ORDER)
         .handlers(HANDLERS)
+        .hot_swap::<FastFlows>()
         .file(file!());
 
 const ETHERNET: usize = ethernet::HEADER_LEN;
@@ -328,7 +330,9 @@ impl Element for FastFlows {
         }
         batch
     }
+}
 
+impl HotSwap for FastFlows {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<FastFlows>(old) else { return false };
         self.count.take(&mut old.count);

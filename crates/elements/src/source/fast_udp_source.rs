@@ -35,7 +35,7 @@ use std::net::Ipv4Addr;
 use element::args::{Args, Port};
 use element::clock::{Nanos, SECOND};
 use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, OpenCx, Tasks, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Tasks, handlers, swap};
 use packet::{Batch, HEADROOM, Packet};
 use wire::{MacAddr, Protocol, checksum};
 
@@ -56,6 +56,7 @@ pub const CLASS: Class = Class::new("FastUDPSource", "0/1", || Box::new(FastUdpS
             source.begin_anew(cx);
         };
     })
+    .hot_swap::<FastUdpSource>()
     .file(file!());
 
 const ETHERNET: usize = 14;
@@ -260,7 +261,9 @@ impl Element for FastUdpSource {
         }
         batch
     }
+}
 
+impl HotSwap for FastUdpSource {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<FastUdpSource>(old) else { return false };
         self.count.take(&mut old.count);

@@ -62,6 +62,7 @@ pub const CLASS: Class = Class::new("RandomSource", "0/1", || Box::new(RandomSou
         both "burstsize" => .burst |source, cx, burst: usize| source.set_burst(cx, burst);
         both "datasize" => .length |source, cx, text: &str| source.set_length(cx, number("datasize", text)?);
     })
+    .hot_swap::<RandomSource>()
     .file(file!());
 
 #[derive(Default)]
@@ -188,14 +189,14 @@ impl Element for RandomSource {
         }
         self.make(cx, max)
     }
-
-    // What happens at the end has happened.
-    carries!(RandomSource: count;
-    anew length, limit, burst, active, timestamp, stop, end_call, pushes, ended, filled;
-    then |source, cx| if left(source.limit, *source.count) == 0 {
-        cx.unschedule();
-    });
 }
+
+// What happens at the end has happened.
+carries!(RandomSource: count;
+anew length, limit, burst, active, timestamp, stop, end_call, pushes, ended, filled;
+then |source, cx| if left(source.limit, *source.count) == 0 {
+    cx.unschedule();
+});
 
 #[cfg(test)]
 mod tests {

@@ -76,7 +76,7 @@ pub const CLASS: Class = Class::new("RatedSource", "0/1", || Box::new(RatedSourc
         both "length" => |source| source.length(), |source, cx, text: &str| source.set_length(cx, "length", text)?;
         both "datasize" => |source| source.length(), |source, cx, text: &str| source.set_length(cx, "datasize", text)?;
     })
-    .file(file!());
+    .hot_swap::<RatedSource>().file(file!());
 
 #[derive(Default)]
 struct RatedSource {
@@ -219,14 +219,14 @@ impl Element for RatedSource {
         }
         batch
     }
-
-    // What happens at the end has happened.
-    carries!(RatedSource: count, bucket;
-    anew data, length, content, limit, active, stop, pushes;
-    then |source, cx| if left(source.limit, *source.count) == 0 {
-        cx.unschedule();
-    });
 }
+
+// What happens at the end has happened.
+carries!(RatedSource: count, bucket;
+anew data, length, content, limit, active, stop, pushes;
+then |source, cx| if left(source.limit, *source.count) == 0 {
+    cx.unschedule();
+});
 
 #[cfg(test)]
 mod tests {

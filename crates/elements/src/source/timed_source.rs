@@ -34,7 +34,7 @@ use std::time::Duration;
 use element::args::Args;
 use element::clock::Nanos;
 use element::swap::Count;
-use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, handlers, swap};
+use element::{Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Tasks, handlers, swap};
 use packet::{HEADROOM, Packet};
 
 use super::DEFAULT_DATA;
@@ -73,6 +73,7 @@ pub const CLASS: Class = Class::new("TimedSource", "0/1", || Box::new(TimedSourc
             source.changed(cx);
         };
     })
+    .hot_swap::<TimedSource>()
     .file(file!());
 
 #[derive(Default)]
@@ -160,7 +161,9 @@ impl Element for TimedSource {
             cx.push_one(0, packet);
         }
     }
+}
 
+impl HotSwap for TimedSource {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<TimedSource>(old) else { return false };
         self.count.take(&mut old.count);

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use element::args::Args;
 use element::clock::SECOND;
-use element::{Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks, handlers, swap};
+use element::{Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, OpenCx, Tasks, handlers, swap};
 use packet::{Batch, Packet};
 
 use super::rstp::{BridgeConfig, PortConfig};
@@ -96,6 +96,11 @@ pub(super) struct SpanningTree<C> {
 }
 
 impl<C: Controlled> SpanningTree<C> {
+    /// Declares what elements of this type can do besides processing packets.
+    pub(super) const fn with_capabilities(class: Class) -> Class {
+        class.hot_swap::<Self>()
+    }
+
     /// The handlers of every element that runs the protocol.
     pub(super) const HANDLERS: &[Handler] = handlers! { SpanningTree<C>:
         read "ports" => |element| element.tree()?.lines(tree::show_port);
@@ -195,7 +200,9 @@ impl<C: Controlled> Element for SpanningTree<C> {
         }
         self.carry_out(cx);
     }
+}
 
+impl<C: Controlled> HotSwap for SpanningTree<C> {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Self>(old) else { return false };
         let (Some(tree), Some(before)) = (&mut self.tree, &mut old.tree) else { return false };

@@ -62,11 +62,13 @@ const HANDLERS: &[Handler] = &declare::joined::<19>(&[
 ]);
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("EtherSpanTree", "-/=", || Box::<SpanningTree<SwitchPorts>>::default())
-    .processing("h/h")
-    .serial("the tree is one, and each message may change it")
-    .handlers(HANDLERS)
-    .file(file!());
+pub const CLASS: Class = SpanningTree::<SwitchPorts>::with_capabilities(
+    Class::new("EtherSpanTree", "-/=", || Box::<SpanningTree<SwitchPorts>>::default())
+        .processing("h/h")
+        .serial("the tree is one, and each message may change it")
+        .handlers(HANDLERS)
+        .file(file!()),
+);
 
 /// Priority of a bridge that should not become the root.
 const UNLIKELY_ROOT: u16 = 0xdead;

@@ -72,11 +72,13 @@ use crate::bridge::Control;
 use crate::bridge::control::port_list;
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("RSTP", "1/1", || Box::<SpanningTree<BridgePorts>>::default())
-    .processing("h/h")
-    .serial("the tree is one, and each message may change it")
-    .handlers(SpanningTree::<BridgePorts>::HANDLERS)
-    .file(file!());
+pub const CLASS: Class = SpanningTree::<BridgePorts>::with_capabilities(
+    Class::new("RSTP", "1/1", || Box::<SpanningTree<BridgePorts>>::default())
+        .processing("h/h")
+        .serial("the tree is one, and each message may change it")
+        .handlers(SpanningTree::<BridgePorts>::HANDLERS)
+        .file(file!()),
+);
 
 /// The ports of a Bridge.
 #[derive(Default)]

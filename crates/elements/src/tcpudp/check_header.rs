@@ -41,6 +41,7 @@ pub const UDP: Class =
         .processing("a/ah")
         .handlers(HANDLERS)
         .pure()
+        .hot_swap::<CheckHeader>()
         .file(file!());
 
 /// The descriptor of the check of TCP.
@@ -50,6 +51,7 @@ pub const TCP: Class = Class::new("CheckTCPHeader", "1/1-2", || {
 .processing("a/ah")
 .handlers(HANDLERS)
 .pure()
+.hot_swap::<CheckHeader>()
 .file(file!());
 
 struct CheckHeader {
@@ -94,12 +96,12 @@ impl Element for CheckHeader {
         }
     }
 
-    carries!(CheckHeader: faults; anew udp);
-
     fn part(&mut self) -> Option<&mut dyn Any> {
         Some(&mut self.faults)
     }
 }
+
+carries!(CheckHeader: faults; anew udp);
 
 #[cfg(test)]
 mod tests {

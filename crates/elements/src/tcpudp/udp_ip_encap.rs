@@ -45,7 +45,7 @@ pub const CLASS: Class = Class::new("UDPIPEncap", "1/1", || Box::<UdpIpEncap>::d
         both "dst".argument(Some(2), "DST") => |encap| encap.dst.text(), |encap, dst: Destination| encap.dst = dst;
         both "dport".argument(Some(3), "DPORT") => .dst_port.0 |encap, port: Port| encap.dst_port = port;
     })
-    .file(file!());
+    .hot_swap::<UdpIpEncap>().file(file!());
 
 #[derive(Clone, Default)]
 struct UdpIpEncap {
@@ -101,9 +101,9 @@ impl Element for UdpIpEncap {
         batch.partition(encap, |p| cx.drop(why.get(), p));
         batch
     }
-
-    carries!(UdpIpEncap: header; anew dst, src_port, dst_port, checksum, step);
 }
+
+carries!(UdpIpEncap: header; anew dst, src_port, dst_port, checksum, step);
 
 #[cfg(test)]
 mod tests {

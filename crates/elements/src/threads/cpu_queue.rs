@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::args::Args;
-use element::{Class, Cx, Element, OpenCx, Reason, Rehearsed, Sharing, Tasks, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, OpenCx, Reason, Rehearsed, Sharing, Tasks, handlers, swap};
 use packet::{Batch, Packet};
 use sync::ring::Ring;
 
@@ -46,6 +46,7 @@ pub const CLASS: Class = Class::new("CPUQueue", "1/1-", || Box::new(CpuQueue::de
         read "drops" => |queue| queue.rings.drops.load(Ordering::Relaxed);
         write "reset_counts" => |queue| queue.rings.drops.store(0, Ordering::Relaxed);
     })
+    .hot_swap::<CpuQueue>()
     .file(file!());
 
 const DEFAULT_CAPACITY: usize = 128;
@@ -141,7 +142,9 @@ impl Element for CpuQueue {
     fn held(&self) -> usize {
         if self.first { self.rings.len() } else { 0 }
     }
+}
 
+impl HotSwap for CpuQueue {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<CpuQueue>(old) else { return false };
         // Whoever comes first takes all; nobody fills or drains while configurations change.

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use element::args::Args;
-use element::{Class, Cx, Element, InitCx, LockUse, Provided, When, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, InitCx, LockUse, Provided, When, handlers, swap};
 use packet::Batch;
 use sync::lock::How;
 
@@ -45,6 +45,7 @@ pub const INFO: Class = Class::new("SpinlockInfo", "0/0", || Box::new(Info::defa
     .handlers(handlers! { Info:
         read "contention" => |info| info.contention();
     })
+    .hot_swap::<Info>()
     .file(file!());
 /// The descriptor of the way in.
 pub const ACQUIRE: Class = user("SpinlockAcquire", || Box::new(User::new(Way::In)));
@@ -213,7 +214,9 @@ impl Element for Info {
     fn provide(&self) -> Option<Provided> {
         Some(self.0.clone())
     }
+}
 
+impl HotSwap for Info {
     fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<Info>(old) else { return false };
         for theirs in &old.0.0 {

@@ -53,7 +53,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use element::args::Args;
 use element::{
-    Class, Cx, Element, HandlerError, InitCx, LockUse, OpenCx, Provided, Sharing, Tasks, When, handlers, swap,
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, OpenCx, Provided, Sharing, Tasks, When,
+    handlers, swap,
 };
 use packet::Batch;
 use sync::lock::How;
@@ -82,7 +83,7 @@ pub const CLASS: Class = Class::new("WireGuard", "2/2-3", || Box::new(WireGuard:
         write "remove_peer" => |wireguard, cx, key: &str| wireguard
             .change(cx, |device| device.remove_peer(&key.trim().parse().map_err(failed)?).map_err(failed))?;
     })
-    .file(file!());
+    .hot_swap::<WireGuard>().file(file!());
 
 /// The timer by which links are looked at.
 const LOOK: u32 = 0;
@@ -236,6 +237,16 @@ impl Element for WireGuard {
         self.device.clone().map(|device| device as Provided)
     }
 
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
+        let Some(device) = &self.device else { return };
+        match port {
+            0 => outward(cx, device, self.follow.or(self.mtu), batch),
+            _ => inward(cx, device, self.follow.or(self.mtu), batch),
+        }
+    }
+}
+
+impl HotSwap for WireGuard {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let Some(old) = swap::same::<WireGuard>(old) else { return false };
         if let (Some(mine), Some(theirs)) = (&self.device, &old.device)
@@ -250,14 +261,6 @@ impl Element for WireGuard {
         }
         self.follow_late(cx);
         true
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
-        let Some(device) = &self.device else { return };
-        match port {
-            0 => outward(cx, device, self.follow.or(self.mtu), batch),
-            _ => inward(cx, device, self.follow.or(self.mtu), batch),
-        }
     }
 }
 

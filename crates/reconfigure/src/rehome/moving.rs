@@ -7,7 +7,7 @@ use std::time::Duration;
 use element::ports::Processing;
 use element::swap::{Depot, same};
 use element::timers::CommonTimers;
-use element::{Element, ElementId, Mode, Sharing, Target};
+use element::{Element, ElementId, HotSwap, Mode, Sharing, Target};
 use engine::clock::Nanos;
 use engine::halt::LOOK_EVERY;
 use engine::schedule::{Armed, Timer};
@@ -196,7 +196,8 @@ fn move_one(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker]) {
         new[place.workers[0]].set_instance(e, Some(element));
         return;
     }
-    for (w, handle) in place.workers.iter().zip(Locked::for_workers(element, place.workers.len())) {
+    let class = plan.was.elements[e].class;
+    for (w, handle) in place.workers.iter().zip(Locked::for_workers(element, class, place.workers.len())) {
         new[*w].set_instance(e, Some(Box::new(handle)));
     }
 }
@@ -219,7 +220,7 @@ fn move_instances(
         let Some(mut instance) = old[*w].take_instance(e) else { continue };
         // Those over common state hold nothing that the first one does not.
         if !were_shared {
-            new[first].with(e, |heir, cx| heir.take_state(cx, &mut *instance));
+            new[first].with_capability::<dyn HotSwap, _>(e, |heir, cx| heir.take_state(cx, &mut *instance));
             old[*w].set_instance(e, Some(instance));
         }
     }
@@ -246,7 +247,7 @@ fn remake(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker], dep
     for from in &before.workers {
         let to = if place.workers.contains(from) { *from } else { place.home() };
         let Some(mut instance) = old[*from].take_instance(e) else { continue };
-        new[to].with(e, |heir, cx| heir.take_state(cx, &mut *instance));
+        new[to].with_capability::<dyn HotSwap, _>(e, |heir, cx| heir.take_state(cx, &mut *instance));
         old[*from].set_instance(e, Some(instance));
         old[*from].with(e, |instance, cx| instance.release(cx, depot));
     }

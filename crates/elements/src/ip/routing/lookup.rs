@@ -12,7 +12,8 @@ use element::clock::Nanos;
 use element::stats::{self, Stat};
 
 use element::{
-    Cx, Element, ElementId, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Rest, Tasks, When, swap,
+    Class, Cx, Element, ElementId, HandlerError, HotSwap, InitCx, LockUse, OpenCx, Provided, Reason, Rest,
+    Tasks, When, swap,
 };
 use packet::{Batch, Packet};
 use sync::events::{self, EventKind, Mask};
@@ -179,6 +180,11 @@ fn caller(cx: &mut Cx<'_>) -> Caller {
 }
 
 impl<F: Family> Lookup<F> {
+    /// Declares what elements of this type can do besides processing packets.
+    pub const fn with_capabilities(class: Class) -> Class {
+        class.hot_swap::<Self>()
+    }
+
     /// A table of a class that is named after one of Click's.
     pub(crate) fn like(like: Like) -> Self {
         Self { like, ..Self::default() }
@@ -416,13 +422,6 @@ impl<F: Family> Element for Lookup<F> {
         Some(Arc::new(ReverseRoutes { path: shared.path(), vrf: self.vrf, shared }))
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let same = |old: &mut Self| {
-            self.shared.as_ref().zip(old.shared.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
-        };
-        swap::same::<Self>(old).is_some_and(same)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let Lookup { path: Some(path), vrf, like, complaints, splitter, keys, found, .. } = self else {
             return;
@@ -512,5 +511,14 @@ impl<F: Family> Element for Lookup<F> {
             let said = change(&shared, caller, &name, &value)?;
             Ok(said.map(|said| format!("{element}: {said}")))
         }))
+    }
+}
+
+impl<F: Family> HotSwap for Lookup<F> {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let same = |old: &mut Self| {
+            self.shared.as_ref().zip(old.shared.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        swap::same::<Self>(old).is_some_and(same)
     }
 }

@@ -48,7 +48,11 @@ const HANDLERS: &[Handler] = handlers! { IpsecAuth:
 };
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
-    Class::new(name, "1/1-2", make).processing("a/ah").handlers(HANDLERS).file(file!())
+    Class::new(name, "1/1-2", make)
+        .processing("a/ah")
+        .handlers(HANDLERS)
+        .hot_swap::<IpsecAuth>()
+        .file(file!())
 }
 
 /// The descriptor.
@@ -117,9 +121,9 @@ impl Element for IpsecAuth {
             _ => cx.drop(why, packet),
         })
     }
-
-    carries!(IpsecAuth: drops; anew has_key, verify, finder);
 }
+
+carries!(IpsecAuth: drops; anew has_key, verify, finder);
 
 #[cfg(test)]
 mod tests {

@@ -32,7 +32,8 @@ use wire::{Protocol, ipv4};
 use crate::ip::ip_encap::{ProtocolArg, Step, encapsulate_all};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("IPsecEncap", "1/1", || Box::<IpsecEncap>::default()).file(file!());
+pub const CLASS: Class =
+    Class::new("IPsecEncap", "1/1", || Box::<IpsecEncap>::default()).hot_swap::<IpsecEncap>().file(file!());
 
 #[derive(Clone, Default)]
 struct IpsecEncap {
@@ -62,9 +63,9 @@ impl Element for IpsecEncap {
             packet.dst_ip().into()
         })
     }
-
-    carries!(IpsecEncap: header; anew step);
 }
+
+carries!(IpsecEncap: header; anew step);
 
 #[cfg(test)]
 mod tests {

@@ -39,7 +39,7 @@
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, InitCx, OpenCx, Provided, Reason, Sharing, Tasks, swap};
+use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Provided, Reason, Sharing, Tasks, swap};
 use esp::click::{Chaining, checksum};
 use packet::{Batch, Packet};
 
@@ -49,6 +49,7 @@ use super::finder::Finder;
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPsecESPEncap", "1/1", || Box::<IpsecEspEncap>::default())
     .sharing(Sharing::Shared)
+    .hot_swap::<IpsecEspEncap>()
     .file(file!());
 
 /// Bytes of SPI and sequence number.
@@ -185,13 +186,6 @@ impl Element for IpsecEspEncap {
         Some(own)
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let same = |old: &mut Self| {
-            self.own.as_ref().zip(old.own.as_ref()).is_some_and(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
-        };
-        swap::same::<Self>(old).is_some_and(same)
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.finder.find(cx);
         Ok(())
@@ -213,6 +207,15 @@ impl Element for IpsecEspEncap {
             }
         };
         finder.each_run(cx, batch, work, |cx, why, packet| cx.drop(why, packet))
+    }
+}
+
+impl HotSwap for IpsecEspEncap {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let same = |old: &mut Self| {
+            self.own.as_ref().zip(old.own.as_ref()).is_some_and(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
+        };
+        swap::same::<Self>(old).is_some_and(same)
     }
 }
 

@@ -63,8 +63,8 @@ use element::Policy;
 use element::args::Args;
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, LockUse, OpenCx, Provided, Reason, Rest, Sharing,
-    Tasks, When, swap,
+    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, OpenCx, Provided, Reason, Rest,
+    Sharing, Tasks, When, swap,
 };
 use packet::{Batch, Packet};
 use sync::lock::How;
@@ -94,6 +94,7 @@ const fn class(name: &'static str) -> Class {
         .handlers(HANDLERS)
         .secrets(secrets)
         .pure()
+        .hot_swap::<RadixIpsecLookup>()
         .file(file!())
 }
 
@@ -260,11 +261,6 @@ impl Element for RadixIpsecLookup {
         Some(tunnels)
     }
 
-    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let same = |old: &mut Self| Arc::ptr_eq(self.tunnels(), old.tunnels());
-        swap::same::<Self>(old).is_some_and(same)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let RadixIpsecLookup { tunnels: Some(tunnels), readers: Some((fib, ways)), .. } = self else {
             return cx.drop_batch(Reason::NoRoute, batch);
@@ -320,6 +316,13 @@ impl Element for RadixIpsecLookup {
     fn write_apart(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
         let (tunnels, name, value) = (self.tunnels.clone()?, name.to_owned(), value.to_owned());
         Some(Box::new(move || change(&tunnels, &name, &value).map(|()| None)))
+    }
+}
+
+impl HotSwap for RadixIpsecLookup {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let same = |old: &mut Self| Arc::ptr_eq(self.tunnels(), old.tunnels());
+        swap::same::<Self>(old).is_some_and(same)
     }
 }
 
