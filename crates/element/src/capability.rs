@@ -7,14 +7,38 @@
 //! The engine asks the class for a capability, with an instance at hand ([`Class::capability`]). Nothing on the way of packets is a
 //! capability: those methods are in [`Element`].
 
+mod device_queues;
+mod handler_part;
 mod hot_swap;
+mod locking;
+mod long_handlers;
+mod own_handlers;
+mod packet_holder;
+mod placement_rules;
+mod process_events;
+mod provide;
+mod rehearsal;
+mod shared_state;
+mod statistics;
 
 use std::any::Any;
 use std::fmt;
 
 use crate::element::{Class, Element, same};
 
+pub use device_queues::DeviceQueues;
+pub use handler_part::HandlerPart;
 pub use hot_swap::HotSwap;
+pub use locking::Locking;
+pub use long_handlers::LongHandlers;
+pub use own_handlers::OwnHandlers;
+pub use packet_holder::PacketHolder;
+pub use placement_rules::PlacementRules;
+pub use process_events::ProcessEvents;
+pub use provide::Provide;
+pub use rehearsal::Rehearsal;
+pub use shared_state::SharedState;
+pub use statistics::Statistics;
 
 /// How to reach the capability `C` of the elements of a class.
 pub struct Reach<C: ?Sized + 'static> {
@@ -108,4 +132,28 @@ macro_rules! capabilities {
 capabilities! {
     /// Declares that elements take over what those of the previous configuration gathered.
     hot_swap: HotSwap;
+    /// Declares that elements hand over queues of devices.
+    device_queues: DeviceQueues;
+    /// Declares that an element can have several instances over common state.
+    shared_state: SharedState;
+    /// Declares that elements take locks.
+    locking: Locking;
+    /// Declares that elements restrict which workers run what.
+    placement_rules: PlacementRules;
+    /// Declares that elements show what they would do with a packet.
+    rehearsal: Rehearsal;
+    /// Declares that handlers are declared for a part of an element.
+    handler_part: HandlerPart;
+    /// Declares that elements answer handlers by themselves.
+    own_handlers: OwnHandlers;
+    /// Declares that other threads do the long part of a handler's call.
+    long_handlers: LongHandlers;
+    /// Declares that elements wait for events of the process.
+    process_events: ProcessEvents;
+    /// Declares that elements hold packets.
+    packet_holder: PacketHolder;
+    /// Declares that elements report numbers all the time.
+    statistics: Statistics;
+    /// Declares that elements offer state to others that name them.
+    provide: Provide;
 }

@@ -143,7 +143,7 @@ impl Cx<'_> {
         self.host.show_absorbed(self.element, packet);
     }
 
-    /// Says that the packet that has come is held from now on, in the place of another, so that [`Element::held`] does not tell.
+    /// Says that the packet that has come is held from now on, in the place of another, so that [`PacketHolder::held`](crate::PacketHolder::held) does not tell.
     #[inline]
     pub fn holds(&mut self, packet: &Packet) {
         self.host.show_held(packet);
@@ -235,7 +235,7 @@ impl Cx<'_> {
         self.host.watch(self.element, fd, (true, false), false);
     }
 
-    /// Calls [`Element::run_fd`](crate::Element::run_fd) when `fd` is readable (or writable), until
+    /// Calls [`ProcessEvents::run_fd`](crate::ProcessEvents::run_fd) when `fd` is readable (or writable), until
     /// [`Cx::unwatch`]. Readiness is reported once per change: read (or write) until the descriptor would block.
     pub fn watch(&mut self, fd: RawFd, read: bool, write: bool) {
         self.host.watch(self.element, fd, (read, write), true);
@@ -392,7 +392,7 @@ impl Cx<'_> {
         self.host.answer(self.element, &mut deputy);
     }
 
-    /// Calls [`Element::signal`] when the process receives `signal`, in place of what would happen otherwise.
+    /// Calls [`ProcessEvents::signal`](crate::ProcessEvents::signal) when the process receives `signal`, in place of what would happen otherwise.
     pub fn on_signal(&mut self, signal: i32) {
         self.host.set_signal(self.element, signal, true);
     }
@@ -520,7 +520,7 @@ impl InitCx<'_> {
     }
 
     /// Takes receive queue `queue` of a device. `None` when the configuration that this one is to replace still uses it:
-    /// then it comes by [`Element::acquire`](crate::Element::acquire).
+    /// then it comes by [`DeviceQueues::acquire`](crate::DeviceQueues::acquire).
     ///
     /// # Errors
     /// As [`Device::rx`](port::Device::rx).
@@ -556,7 +556,7 @@ impl InitCx<'_> {
     }
 
     /// Makes this element the driver's manager: [`Cx::please_stop`] calls its
-    /// [`driver_stopped`](crate::Element::driver_stopped).
+    /// [`driver_stopped`](crate::ProcessEvents::driver_stopped).
     pub fn manage_driver(&mut self) {
         self.cx.host.manage_driver(self.cx.element);
     }

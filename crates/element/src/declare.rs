@@ -2,12 +2,13 @@
 //! Handlers with what they do: each is declared once, by [`handlers!`](crate::handlers).
 //!
 //! A declared handler carries its functions, so the list is all there is: no other handler can answer for it. What it reads and writes is
-//! of the type that the list names: the element itself, or a part that the element returns from [`Element::part`].
+//! of the type that the list names: the element itself, or a part that the element returns from [`HandlerPart::part`].
 
 use std::any::Any;
 
+use crate::capability::{HandlerPart, OwnHandlers};
 use crate::cx::Cx;
-use crate::element::{Element, Handler};
+use crate::element::{Class, Element, Handler};
 use crate::error::HandlerError;
 use crate::values::FromArg;
 
@@ -34,11 +35,46 @@ impl<T: FromArg> FromValue<'_> for T {
 
 /// What a handler declared for a `T` is about: the element or its part.
 #[doc(hidden)]
-pub fn subject<T: Any>(element: &mut dyn Element) -> Option<&mut T> {
+pub fn subject<'a, T: Any>(element: &'a mut dyn Element, cx: &Cx<'_>) -> Option<&'a mut T> {
     if (&*element as &dyn Any).is::<T>() {
         return (element as &mut dyn Any).downcast_mut();
     }
-    element.part()?.downcast_mut()
+    class(cx).capability_mut::<dyn HandlerPart>(element)?.part().downcast_mut()
+}
+
+/// The class of the element that `cx` is about.
+fn class(cx: &Cx<'_>) -> &'static Class {
+    cx.router().elements[cx.index()].class
+}
+
+/// Handlers that elements answer themselves.
+#[doc(hidden)]
+pub mod own {
+    use super::{Cx, Element, HandlerError, OwnHandlers, class};
+
+    pub fn read(
+        element: &mut dyn Element,
+        cx: &mut Cx<'_>,
+        name: &str,
+        param: &str,
+    ) -> Result<String, HandlerError> {
+        match class(cx).capability_mut::<dyn OwnHandlers>(element) {
+            Some(element) => element.read(cx, name, param),
+            None => Err(HandlerError::unknown(name)),
+        }
+    }
+
+    pub fn write(
+        element: &mut dyn Element,
+        cx: &mut Cx<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HandlerError> {
+        match class(cx).capability_mut::<dyn OwnHandlers>(element) {
+            Some(element) => element.write(cx, name, value),
+            None => Err(HandlerError::unknown(name)),
+        }
+    }
 }
 
 /// One list of several. Its length is `N`.
@@ -66,10 +102,9 @@ pub fn read(
     name: &str,
     param: &str,
 ) -> Result<String, HandlerError> {
-    let class = &cx.router().elements[cx.index()].class;
-    match class.handlers.iter().find(|h| h.name == name).and_then(|h| h.read) {
+    match class(cx).handlers.iter().find(|h| h.name == name).and_then(|h| h.read) {
         Some(read) => read(element, cx, param),
-        None => element.read(cx, name, param),
+        None => own::read(element, cx, name, param),
     }
 }
 
@@ -83,10 +118,9 @@ pub fn write(
     name: &str,
     value: &str,
 ) -> Result<(), HandlerError> {
-    let class = &cx.router().elements[cx.index()].class;
-    match class.handlers.iter().find(|h| h.name == name).and_then(|h| h.write) {
+    match class(cx).handlers.iter().find(|h| h.name == name).and_then(|h| h.write) {
         Some(write) => write(element, cx, value),
-        None => element.write(cx, name, value),
+        None => own::write(element, cx, name, value),
     }
 }
 
@@ -164,12 +198,12 @@ macro_rules! handlers {
         $crate::handlers!(@call $type, $name, $way, [$element, _cx, $value: $of] $body)
     };
     (@call $type:ty, $name:literal, $way:ident, [$element:ident, $cx:ident, $value:ident: $of:ty] $body:expr) => {
-        |element, $cx, text| match $crate::declare::subject::<$type>(element) {
+        |element, $cx, text| match $crate::declare::subject::<$type>(element, $cx) {
             Some($element) => {
                 let $value = <$of as $crate::declare::FromValue<'_>>::from_value($name, text)?;
                 $crate::handlers!(@answer $way $body)
             }
-            None => element.$way($cx, $name, text),
+            None => $crate::declare::own::$way(element, $cx, $name, text),
         }
     };
     (@answer read $body:expr) => { Ok(::std::string::ToString::to_string(&$body)) };

@@ -12,31 +12,25 @@
 //! `&mut self` is always exclusive.
 
 use std::any::Any;
-use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use packet::{Batch, Packet};
+use packet::Batch;
 
 use crate::args::Args;
 use crate::capability::Capabilities;
 use crate::clock::Nanos;
 use crate::cx::{Cx, InitCx, OpenCx};
-use crate::depot::Depot;
 use crate::error::HandlerError;
-use crate::handler::{Access, Llrpc, Merge, Signature};
+use crate::handler::{Llrpc, Merge, Signature};
 use crate::hide::Find;
-use crate::locks::LockUse;
-use crate::place::Home;
 use crate::program::{Op, Program};
-use crate::rehearsal::Rehearsed;
-use crate::stats::Stat;
 
 /// How the instances of a class behave when several workers reach an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// One independent instance per worker; handlers read the sum and write to all.
     PerCore,
-    /// One instance per worker over common, internally concurrent state ([`Element::share`]).
+    /// One instance per worker over common, internally concurrent state ([`SharedState`](crate::SharedState)).
     Shared,
     /// Like [`Sharing::Shared`], but independent per worker whenever every worker that fills the element also
     /// drains it, so that packets stay on their core: a queue before a device with a transmit queue per core.
@@ -222,9 +216,9 @@ pub type Write = fn(&mut dyn Element, &mut Cx<'_>, &str) -> Result<(), HandlerEr
 pub struct Handler {
     /// What callers know of it.
     pub signature: Signature,
-    /// What reading it does; [`Element::read`] where there is none.
+    /// What reading it does; [`OwnHandlers::read`](crate::OwnHandlers::read) where there is none.
     pub read: Option<Read>,
-    /// What writing it does; [`Element::write`] where there is none.
+    /// What writing it does; [`OwnHandlers::write`](crate::OwnHandlers::write) where there is none.
     pub write: Option<Write>,
 }
 
@@ -310,7 +304,7 @@ pub enum Tasks {
     Many(usize),
 }
 
-/// State that an element offers to others that name it, see [`Element::provide`].
+/// State that an element offers to others that name it, see [`Provide`](crate::Provide).
 pub type Provided = Arc<dyn Any + Send + Sync>;
 
 /// What is left of a handler's call when a worker has done its part. The thread that called does it, and workers go on.
@@ -319,7 +313,8 @@ pub type Rest<T> = Box<dyn FnOnce() -> Result<T, HandlerError> + Send>;
 /// An instance of an element class.
 ///
 /// The engine calls [`configure`](Element::configure), on the first instance [`open`](Element::open), then for each
-/// instance [`initialize`](Element::initialize), and after that any of the processing methods.
+/// instance [`initialize`](Element::initialize), and after that any of the processing methods. What only some elements can do has a
+/// trait of its own, which their class declares: see [`capability`](crate::capability).
 #[allow(unused_variables)]
 pub trait Element: Send + Any {
     /// Reads the configuration string. Errors are gathered in `args`; the engine reports all of them.
@@ -332,35 +327,6 @@ pub trait Element: Send + Any {
     /// What was missing and how to fix it, for the user.
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         Ok(Tasks::None)
-    }
-
-    /// A further instance over the same shared state, for another worker. Classes with [`Sharing::Shared`] or
-    /// [`Sharing::Queue`], and those whose `open` acquired something that the instances share, must answer.
-    fn share(&self) -> Option<Box<dyn Element>> {
-        None
-    }
-
-    /// Where the tasks of other elements are to run, if this one is there to say so. Asked when all elements are open, with
-    /// the number of workers.
-    fn homes(&self, workers: usize) -> Vec<Home> {
-        Vec::new()
-    }
-
-    /// Whether it does different things with packets of different workers (sends them different ways, say), so that moving a
-    /// task that reaches it would change what happens to a flow. Such tasks are moved only by hand.
-    fn tells_workers_apart(&self) -> bool {
-        false
-    }
-
-    /// Why this element, as it is configured, must see all packets in one order, and so stay one instance whatever its class
-    /// allows ([`Sharing::Serial`]); `None` if copies of it do the same. Asked after [`Element::configure`].
-    fn one_order(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// The locks that it takes while it runs, as it is configured, so that a plan can tell of them. Asked after [`Element::open`].
-    fn locks(&self) -> Vec<LockUse> {
-        Vec::new()
     }
 
     /// Prepares this instance on its worker: sets first timers, schedules its task, finds other elements.
@@ -395,20 +361,6 @@ pub trait Element: Send + Any {
         program.add(Op::Other);
     }
 
-    /// A copy of it for packets that are only tried, which gets its memory of its own: it may count and remember, and is then thrown away. `None` where
-    /// a packet changes what copies would share.
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        None
-    }
-
-    /// What it would do with a packet at input `port`, pushed or pulled, without remembering, counting or learning anything: for
-    /// packets that are only tried, see [`Rehearsed`]. An element without inputs is asked what it would do with a packet that comes
-    /// from outside. Not asked of classes that are [pure](Class::pure), nor of those that
-    /// can be [copied](Element::copy).
-    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::Unknown("what it does depends on state that it would change".into())
-    }
-
     /// Runs the element's task once; returns whether it found work. A task runs again and again until
     /// [`Cx::unschedule`]; tasks that find no work for a while let the worker sleep.
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -417,83 +369,6 @@ pub trait Element: Send + Any {
 
     /// A timer set by [`Cx::set_timer`] has expired.
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {}
-
-    /// A descriptor given to [`Cx::watch`] is ready.
-    fn run_fd(&mut self, cx: &mut Cx<'_>, fd: RawFd) {}
-
-    /// Somebody asked the driver to stop, and this element manages it ([`InitCx::manage_driver`]).
-    fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
-        cx.stop();
-    }
-
-    /// The part of it that its handlers are declared for, where that is not the element itself ([`handlers!`](crate::handlers)).
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        None
-    }
-
-    /// Answers read handler `name` that is not declared with what it does, such as one of [its own](Element::own_handlers); `param` is empty
-    /// unless the caller gave one.
-    ///
-    /// # Errors
-    /// [`HandlerError`], shown to the caller.
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        Err(HandlerError::unknown(name))
-    }
-
-    /// Executes write handler `name` that is not declared with what it does.
-    ///
-    /// # Errors
-    /// [`HandlerError`], shown to the caller; the element is unchanged.
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        Err(HandlerError::unknown(name))
-    }
-
-    /// Begins a read whose answer takes long, for a thread that is not a worker: takes out what the answer is made of, and returns the
-    /// rest. `None` leaves all of it to [`Element::read`].
-    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
-        None
-    }
-
-    /// The same for a write. The rest may return a text for the user, such as a warning.
-    fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
-        None
-    }
-
-    /// Handlers that only this element's configuration gives it, beyond those of its class: their names and what they
-    /// allow. The name `*` stands for every name that is not taken.
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        Vec::new()
-    }
-
-    /// A signal that this element asked for ([`Cx::on_signal`]) reached the process.
-    fn signal(&mut self, cx: &mut Cx<'_>, signal: i32) {}
-
-    /// State for other elements that name this one (a queue's length, a rewriter's patterns), found by
-    /// [`InitCx::find`]. It must exist after [`Element::configure`].
-    fn provide(&self) -> Option<Provided> {
-        None
-    }
-
-    /// Packets this instance holds, for the [account](crate::account) of packets.
-    fn held(&self) -> usize {
-        0
-    }
-
-    /// The name of the element that holds packets that came to this one, where they wait in a table that several share: who sends them on may be another
-    /// of these, so they have one account together.
-    fn held_by(&self) -> Option<&str> {
-        None
-    }
-
-    /// Tells what others should see of this instance all the time, by [`crate::stats`]: numbers that lie at hand, without waiting for anybody, for
-    /// a worker asks in the midst of its work. Where instances share what they tell of ([`Sharing::Shared`]), each may tell the same, or only one.
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {}
-
-    /// Gives the queues of its devices to the configuration that replaces this one.
-    fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {}
-
-    /// Takes the device queues that [`InitCx::rx`] and [`InitCx::tx`] promised.
-    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {}
 
     /// Ends the instance on its worker: flushes files, closes devices. The router has stopped.
     fn finish(&mut self, cx: &mut Cx<'_>) {}

@@ -31,7 +31,7 @@ pub struct ElementInfo {
     pub wired: Wired,
     /// Where it runs. Elements that run alike share one.
     pub place: Arc<Place>,
-    /// Handlers that its class does not know, see [`Element::own_handlers`](crate::Element::own_handlers).
+    /// Handlers that its class does not know, see [`OwnHandlers::own_handlers`](crate::OwnHandlers::own_handlers).
     pub own_handlers: Vec<(Arc<str>, Access)>,
     /// Its timers, if it is one instance for several workers.
     pub timers: Option<CommonTimers>,

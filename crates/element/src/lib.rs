@@ -42,7 +42,10 @@ pub mod timers;
 mod values;
 pub mod wiring;
 
-pub use capability::HotSwap;
+pub use capability::{
+    DeviceQueues, HandlerPart, HotSwap, Locking, LongHandlers, OwnHandlers, PacketHolder, PlacementRules,
+    ProcessEvents, Provide, Rehearsal, SharedState, Statistics,
+};
 pub use cx::{Cx, InitCx, OpenCx};
 pub use drops::{Reason, Reasons};
 pub use element::{Class, DeviceArg, Element, Handler, Provided, Read, Rest, Sharing, Tasks, Write};

@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// A wish of one element for where the tasks of another run, see [`Element::homes`](crate::Element::homes).
+/// A wish of one element for where the tasks of another run, see [`PlacementRules::homes`](crate::PlacementRules::homes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     /// The element's name, as the one that wishes sees it: its own compound's first, then outwards.

@@ -23,6 +23,11 @@ pub enum Rehearsed {
 }
 
 impl Rehearsed {
+    /// The answer of elements that have no other.
+    pub fn unknown() -> Rehearsed {
+        Rehearsed::Unknown("what it does depends on state that it would change".into())
+    }
+
     /// The packet would go on by output 0.
     pub fn passes(packet: Packet) -> Rehearsed {
         Rehearsed::Passes(Batch::of(packet))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers that elements show all the time, by [`Element::stats`](crate::Element::stats).
+//! Numbers that elements show all the time, by [`Statistics::stats`](crate::Statistics::stats).
 
 /// How a number behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex};
 
 use element::args::Args;
-use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Provided, Reason, Registry, Tasks};
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Provide, Provided, Reason, Registry, Tasks};
 use engine::clock::{SIMULATION_EPOCH, TimeSource};
 use engine::{Options, Router};
 use packet::port::{Device, Error, Provider, Spec};
@@ -283,8 +283,10 @@ impl Provider for NoDevices {
     }
 }
 
-static IN: Class = Class::new("TestIn", "0/1", || Box::<TestIn>::default()).processing("h/h");
-static OUT: Class = Class::new("TestOut", "1/0", || Box::<TestOut>::default()).processing("h/h");
+static IN: Class =
+    Class::new("TestIn", "0/1", || Box::<TestIn>::default()).provide::<TestIn>().processing("h/h");
+static OUT: Class =
+    Class::new("TestOut", "1/0", || Box::<TestOut>::default()).provide::<TestOut>().processing("h/h");
 
 #[derive(Default)]
 struct Input(Mutex<std::collections::VecDeque<Packet>>);
@@ -313,7 +315,9 @@ impl Element for TestIn {
         cx.push(0, batch);
         n > 0
     }
+}
 
+impl Provide for TestIn {
     fn provide(&self) -> Option<Provided> {
         Some(self.0.clone())
     }
@@ -332,7 +336,9 @@ impl Element for TestOut {
         cx.took(batch.len());
         self.0.0.lock().unwrap().extend(batch.drain(..));
     }
+}
 
+impl Provide for TestOut {
     fn provide(&self) -> Option<Provided> {
         Some(self.0.clone())
     }

@@ -10,7 +10,7 @@
 //! What came in and went out the engine counts itself, drops are counted where packets are dropped. What elements [make](element::Cx::made) (sources,
 //! copies, requests, fragments) and [take](element::Cx::took) (what devices have sent, fragments that were joined) they say where they do it. An answer
 //! that leaves in the place of its request is neither. Elements whose packets wait in a common table have one account
-//! ([`Element::held_by`](element::Element::held_by)). What all of them hold must [explain](Report::explains) what is gone from packet memory.
+//! ([`PacketHolder::held_by`](element::PacketHolder::held_by)). What all of them hold must [explain](Report::explains) what is gone from packet memory.
 
 use std::collections::BTreeMap;
 

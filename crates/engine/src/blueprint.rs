@@ -18,7 +18,7 @@ pub(crate) struct Blueprint {
     pub(crate) hows: IndexVec<ElementId, How>,
     /// Workers that the configuration asks for.
     pub(crate) wished: Wished,
-    /// Elements that treat packets by the worker that brings them ([`Element::tells_workers_apart`]).
+    /// Elements that treat packets by the worker that brings them ([`PlacementRules::tells_workers_apart`](element::PlacementRules::tells_workers_apart)).
     pub(crate) by_worker: IndexVec<ElementId, bool>,
 }
 

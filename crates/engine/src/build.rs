@@ -11,6 +11,7 @@ use sync::heap::in_lines;
 use sync::mutex::lock;
 
 use crate::blueprint::{Blueprint, hows};
+use crate::capability;
 use crate::check::{Check, check_in, configured, is_error};
 use crate::clock::Clock;
 use crate::graph::Checked;
@@ -22,8 +23,8 @@ use crate::shared::{Shared, Wish, share, writable};
 use crate::worker::{Slot, Worker};
 use element::args::Names;
 use element::{
-    Class, Cx, Element, ElementId, HandlerError, IndexVec, InitCx, Mode, OpenCx, Place, Policy, Provided,
-    Sharing, Tasks,
+    Class, Cx, Element, ElementId, HandlerError, IndexVec, InitCx, Mode, OpenCx, Place, PlacementRules,
+    Policy, Provided, Sharing, Tasks,
 };
 
 impl Runtime {
@@ -58,9 +59,12 @@ impl Runtime {
             dry: false,
         };
         let tasks = open_all(graph, &checked, &mut primaries, &opening)?;
-        let wished = homes::gather(graph, &primaries, &tasks, self.begun())?;
+        let wished = homes::gather(graph, &checked, &primaries, &tasks, self.begun())?;
         let hows = hows(&checked, &primaries);
-        let by_worker = primaries.iter().map(|p| p.tells_workers_apart()).collect();
+        let by_worker = primaries
+            .iter_enumerated()
+            .map(|(e, primary)| tells_workers_apart(checked.classes[e], &**primary))
+            .collect();
         let blueprint = Arc::new(Blueprint { graph: graph.clone(), checked, tasks, hows, wished, by_worker });
         let places = blueprint.places(&blueprint.wished, self.active());
         let mut shared = share(&blueprint, &primaries, places, self, holdings);
@@ -245,6 +249,10 @@ fn fulfil_wishes(shared: &Shared, workers: &mut [Worker]) {
     }
 }
 
+fn tells_workers_apart(class: &Class, element: &dyn Element) -> bool {
+    class.capability::<dyn PlacementRules>(element).is_some_and(|rules| rules.tells_workers_apart())
+}
+
 /// The instances of an element on its workers.
 fn instances(
     primary: Box<dyn Element>,
@@ -261,10 +269,12 @@ fn instances(
             all.extend(place.workers.iter().zip(locked).map(|(w, l)| (*w, Box::new(l) as Box<dyn Element>)));
             return all;
         }
-        Mode::Shared => all.extend(others.iter().filter_map(|w| Some((*w, primary.share()?)))),
+        Mode::Shared => {
+            all.extend(others.iter().filter_map(|w| Some((*w, capability::share(class, &*primary)?))))
+        }
         Mode::PerCore => {
-            let share = |p: &dyn Element| if class.sharing == Sharing::PerCore { p.share() } else { None };
-            all.extend(others.iter().map(|w| (*w, share(&*primary).unwrap_or_else(&mut *make))));
+            let share = || capability::share(class, &*primary).filter(|_| class.sharing == Sharing::PerCore);
+            all.extend(others.iter().map(|w| (*w, share().unwrap_or_else(&mut *make))));
         }
     }
     all.push((place.workers[0], primary));

@@ -5,7 +5,10 @@ use std::any::Any;
 
 use element::capability::Capability;
 use element::swap::same;
-use element::{Class, Element, HotSwap};
+use element::{
+    Class, DeviceQueues, Element, HotSwap, LongHandlers, PacketHolder, PlacementRules, ProcessEvents,
+    Provide, SharedState, Statistics,
+};
 
 use crate::locked::Locked;
 
@@ -32,9 +35,27 @@ macro_rules! on_workers {
     };
 }
 
-on_workers!(HotSwap);
+on_workers!(DeviceQueues, HotSwap, LongHandlers, PacketHolder, ProcessEvents, Provide, Statistics);
+
+/// A further instance over the state of an element of this class.
+pub(crate) fn share(class: &Class, element: &dyn Element) -> Option<Box<dyn Element>> {
+    class.capability::<dyn SharedState>(element)?.share()
+}
+
+/// Why an element of this class must stay one instance, as it is configured.
+pub(crate) fn one_order(class: &Class, element: &dyn Element) -> Option<&'static str> {
+    class.capability::<dyn PlacementRules>(element)?.one_order()
+}
 
 /// A capability of an instance of this class.
+pub(crate) fn of<'a, C: OnWorker + ?Sized>(class: &Class, instance: &'a dyn Element) -> Option<&'a C> {
+    match (instance as &dyn Any).downcast_ref::<Locked>() {
+        Some(locked) => Some(C::behind_lock(locked)),
+        None => class.capability(instance),
+    }
+}
+
+/// The same, to change the element by it.
 pub(crate) fn of_mut<'a, C: OnWorker + ?Sized>(
     class: &Class,
     instance: &'a mut dyn Element,

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use lang::{Diagnostic, Graph};
 
-use element::{Element, ElementId, Home, IndexVec, Tasks, first_ids};
+use crate::graph::Checked;
+use element::{Element, ElementId, Home, IndexVec, PlacementRules, Tasks, first_ids};
 
 /// By element, workers for its tasks if somebody asked for some.
 pub type Wished = IndexVec<ElementId, Option<Vec<usize>>>;
@@ -13,6 +14,7 @@ pub type Wished = IndexVec<ElementId, Option<Vec<usize>>>;
 /// The workers that are wished for each element's tasks; where several speak of one, the last.
 pub(crate) fn gather(
     graph: &Graph,
+    checked: &Checked,
     elements: &IndexVec<ElementId, Box<dyn Element>>,
     tasks: &IndexVec<ElementId, Tasks>,
     workers: usize,
@@ -27,8 +29,9 @@ pub(crate) fn gather(
             .collect()
     });
     let (mut homes, mut errors) = (IndexVec::filled(None, elements.len()), Vec::new());
-    for (who, element) in graph.elements.iter().zip(elements) {
-        for home in element.homes(workers) {
+    for (who, (e, element)) in graph.elements.iter().zip(elements.iter_enumerated()) {
+        let rules = checked.classes[e].capability::<dyn PlacementRules>(&**element);
+        for home in rules.map_or(Vec::new(), |rules| rules.homes(workers)) {
             let meant = match lookup(&index, &home.element, &who.name) {
                 Some(e) => vec![e],
                 None => members(graph, &tasks_of(tasks), &home.element, &who.name),

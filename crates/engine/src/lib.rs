@@ -55,6 +55,10 @@ pub use capability::OnWorker;
 pub use check::{Check, check};
 pub use cost::{CycleStats, TaskStats};
 pub use element::account::Deeds;
+pub use element::capability::{
+    DeviceQueues, HandlerPart, HotSwap, Locking, LongHandlers, OwnHandlers, PacketHolder, PlacementRules,
+    ProcessEvents, Provide, Rehearsal, SharedState, Statistics,
+};
 pub use element::wiring::{End as GraphEnd, Port as GraphPort, Ports};
 pub use element::{
     Access, Class, Cx, DeviceArg, Element, ElementId, ElementInfo, Foreign, HIDDEN, Handler, HandlerError,

@@ -15,10 +15,10 @@ use sync::lock::{AdaptiveGuard, AdaptiveLock};
 
 use element::args::Args;
 use element::stats::{self, Stat};
-use element::swap::Depot;
+use element::swap::{Depot, same};
 use element::{
-    Access, Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Provided, Rehearsed, Rest, Tasks,
-    declare,
+    Class, Cx, DeviceQueues, Element, HandlerError, HotSwap, InitCx, LongHandlers, OpenCx, PacketHolder,
+    ProcessEvents, Provide, Provided, Rehearsed, Rest, Statistics, Tasks, declare,
 };
 
 /// How often, and how long each time, a lock is looked at that may never be free.
@@ -75,6 +75,15 @@ impl Locked {
         }
     }
 
+    /// Lets the element tell what it would do with a packet.
+    pub(crate) fn rehearse(&self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
+        crate::rehearsal::rehearse(&mut **self.get_on(cx), cx, port, packet)
+    }
+
+    fn held_by_element(&self, element: &dyn Element) -> usize {
+        self.class.capability::<dyn PacketHolder>(element).map_or(0, |element| element.held())
+    }
+
     #[cold]
     fn wait_on(&self, cx: &mut Cx<'_>) -> AdaptiveGuard<'_, Box<dyn Element>> {
         let mut looks = 0;
@@ -115,92 +124,12 @@ impl Element for Locked {
         self.get_on(cx).process(cx, batch)
     }
 
-    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
-        crate::rehearsal::rehearse(&mut **self.get_on(cx), cx, port, packet)
-    }
-
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         self.get_on(cx).run_task(cx)
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
         self.get_on(cx).run_timer(cx, timer);
-    }
-
-    fn run_fd(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
-        self.get_on(cx).run_fd(cx, fd);
-    }
-
-    fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
-        self.get_on(cx).driver_stopped(cx);
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        let held = || HandlerError::failed("a worker that was left behind is in it");
-        declare::read(&mut **self.get_at_end(cx).ok_or_else(held)?, cx, name, param)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        declare::write(&mut **self.get_on(cx), cx, name, value)
-    }
-
-    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
-        self.get_at_end(cx)?.read_apart(cx, name, param)
-    }
-
-    fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
-        self.get_on(cx).write_apart(cx, name, value)
-    }
-
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        self.get().own_handlers()
-    }
-
-    fn signal(&mut self, cx: &mut Cx<'_>, signal: i32) {
-        self.get_on(cx).signal(cx, signal);
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        self.get().provide()
-    }
-
-    fn held(&self) -> usize {
-        // The others would count the same packets again.
-        if !self.first {
-            return 0;
-        }
-        // This is asked, too, when whoever is in it will never return.
-        for _ in 0..LOOKS {
-            match self.element.try_lock() {
-                Some(element) => return element.held(),
-                None => std::thread::sleep(LOOK_EVERY),
-            }
-        }
-        0
-    }
-
-    /// Nothing while another worker is in it: this one does not wait.
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        if !self.first {
-            return;
-        }
-        if let Some(element) = self.element.try_lock() {
-            put(&stats::HELD, element.held() as u64);
-            element.stats(put);
-        }
-    }
-
-    fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
-        if self.first {
-            self.get().release(cx, depot);
-        }
-    }
-
-    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
-        // On the worker that has initialised the element.
-        if cx.router().home(cx.index()) == cx.worker() {
-            self.get().acquire(cx, depot);
-        }
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
@@ -213,8 +142,125 @@ impl Element for Locked {
 impl HotSwap for Locked {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
         let mut element = self.get();
-        self.class
-            .capability_mut::<dyn HotSwap>(&mut **element)
-            .is_some_and(|element| element.take_state(cx, old))
+        let element = self.class.capability_mut::<dyn HotSwap>(&mut **element);
+        element.is_some_and(|element| element.take_state(cx, old))
+    }
+}
+
+impl DeviceQueues for Locked {
+    fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
+        if !self.first {
+            return;
+        }
+        if let Some(element) = self.class.capability_mut::<dyn DeviceQueues>(&mut **self.get()) {
+            element.release(cx, depot);
+        }
+    }
+
+    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
+        // On the worker that has initialised the element.
+        if cx.router().home(cx.index()) != cx.worker() {
+            return;
+        }
+        if let Some(element) = self.class.capability_mut::<dyn DeviceQueues>(&mut **self.get()) {
+            element.acquire(cx, depot);
+        }
+    }
+}
+
+impl LongHandlers for Locked {
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
+        let mut element = self.get_at_end(cx)?;
+        self.class.capability_mut::<dyn LongHandlers>(&mut **element)?.read_apart(cx, name, param)
+    }
+
+    fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
+        let mut element = self.get_on(cx);
+        self.class.capability_mut::<dyn LongHandlers>(&mut **element)?.write_apart(cx, name, value)
+    }
+}
+
+impl ProcessEvents for Locked {
+    fn run_fd(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
+        let mut element = self.get_on(cx);
+        if let Some(element) = self.class.capability_mut::<dyn ProcessEvents>(&mut **element) {
+            element.run_fd(cx, fd);
+        }
+    }
+
+    fn signal(&mut self, cx: &mut Cx<'_>, signal: i32) {
+        let mut element = self.get_on(cx);
+        if let Some(element) = self.class.capability_mut::<dyn ProcessEvents>(&mut **element) {
+            element.signal(cx, signal);
+        }
+    }
+
+    fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
+        let mut element = self.get_on(cx);
+        if let Some(element) = self.class.capability_mut::<dyn ProcessEvents>(&mut **element) {
+            element.driver_stopped(cx);
+        }
+    }
+}
+
+impl Provide for Locked {
+    fn provide(&self) -> Option<Provided> {
+        self.class.capability::<dyn Provide>(&**self.get())?.provide()
+    }
+}
+
+impl PacketHolder for Locked {
+    fn held(&self) -> usize {
+        // The others would count the same packets again.
+        if !self.first {
+            return 0;
+        }
+        // This is asked, too, when whoever is in it will never return.
+        for _ in 0..LOOKS {
+            match self.element.try_lock() {
+                Some(element) => return self.held_by_element(&**element),
+                None => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+        0
+    }
+}
+
+impl Statistics for Locked {
+    /// Nothing while another worker is in it: this one does not wait.
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        if !self.first {
+            return;
+        }
+        let Some(element) = self.element.try_lock() else { return };
+        put(&stats::HELD, self.held_by_element(&**element) as u64);
+        if let Some(element) = self.class.capability::<dyn Statistics>(&**element) {
+            element.stats(put);
+        }
+    }
+}
+
+/// Reads a handler of an instance, which may be behind a lock.
+pub(crate) fn read(
+    instance: &mut dyn Element,
+    cx: &mut Cx<'_>,
+    name: &str,
+    param: &str,
+) -> Result<String, HandlerError> {
+    let Some(locked) = same::<Locked>(instance) else { return declare::read(instance, cx, name, param) };
+    let held = || HandlerError::failed("a worker that was left behind is in it");
+    declare::read(&mut **locked.get_at_end(cx).ok_or_else(held)?, cx, name, param)
+}
+
+/// Writes a handler of an instance, which may be behind a lock.
+pub(crate) fn write(
+    instance: &mut dyn Element,
+    cx: &mut Cx<'_>,
+    name: &str,
+    value: &str,
+) -> Result<(), HandlerError> {
+    match same::<Locked>(instance) {
+        Some(locked) => declare::write(&mut **locked.get_on(cx), cx, name, value),
+        None => declare::write(instance, cx, name, value),
     }
 }

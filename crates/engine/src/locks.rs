@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which locks a configuration will take: what elements say of theirs ([`Element::locks`]), and the one that the engine puts around an
+//! Which locks a configuration will take: what elements say of theirs ([`Locking`]), and the one that the engine puts around an
 //! element of which several workers need the only instance. They are known before anything runs, so that a plan can name who will wait for whom.
 //! What they have then cost, `junctor ctl locks` says under the same names.
 
@@ -9,7 +9,7 @@ use sync::lock::How;
 
 use crate::homes;
 use crate::planned::Planned;
-use element::{Element, ElementId, IndexVec, LockUse, Mode, Place, When};
+use element::{Class, Element, ElementId, IndexVec, LockUse, Locking, Mode, Place, When};
 
 /// A lock in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +30,9 @@ impl PlannedLock {
 }
 
 /// What is said of the locks of an element that is placed so.
-pub(crate) fn of(element: &dyn Element, place: &Place, why_one: &'static str) -> Vec<LockUse> {
-    let mut locks = element.locks();
+pub(crate) fn of(class: &Class, element: &dyn Element, place: &Place, why_one: &'static str) -> Vec<LockUse> {
+    let locking = class.capability::<dyn Locking>(element);
+    let mut locks = locking.map_or(Vec::new(), |element| element.locks());
     if place.mode == Mode::Locked {
         let why = if why_one.is_empty() { "its class allows one instance" } else { why_one };
         locks.push(LockUse::new(How::Adaptive, "the element itself", When::EachBatch, why));

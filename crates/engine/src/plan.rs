@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use sync::heap::in_lines;
 
+use crate::capability;
 use crate::graph::Checked;
 use crate::homes::Wished;
 use element::ports::Processing;
@@ -26,11 +27,12 @@ pub struct How {
 
 impl How {
     pub(crate) fn of(checked: &Checked, e: ElementId, primary: &dyn Element) -> How {
-        let sharing = match primary.one_order() {
+        let class = checked.classes[e];
+        let sharing = match capability::one_order(class, primary) {
             Some(_) => Sharing::Serial,
-            None => checked.classes[e].sharing,
+            None => class.sharing,
         };
-        How { sharing, shares: primary.share().is_some() }
+        How { sharing, shares: capability::share(class, primary).is_some() }
     }
 }
 

@@ -9,6 +9,7 @@ use packet::port::{Device, Error, Info, Provider, RxQueue, Spec, TxQueue};
 
 use crate::blueprint::hows;
 use crate::build::{Opening, open_all};
+use crate::capability;
 use crate::check::{self, Check, configured};
 use crate::holdings::Holdings;
 use crate::homes;
@@ -64,7 +65,7 @@ impl Check {
                 Planned {
                     class,
                     sharing: hows[e].sharing,
-                    why_one: primaries[e].one_order().unwrap_or(class.why_one),
+                    why_one: capability::one_order(class, &*primaries[e]).unwrap_or(class.why_one),
                     place,
                     outputs: ports.map(|p| (p.processing, p.peers.to_vec())).collect(),
                     reached_from: Vec::new(),
@@ -83,7 +84,7 @@ impl Check {
             }
         }
         let locks = all.iter().zip(primaries);
-        let locks = locks.map(|(p, primary)| locks::of(&**primary, &p.place, p.why_one)).collect();
+        let locks = locks.map(|(p, primary)| locks::of(p.class, &**primary, &p.place, p.why_one)).collect();
         let names: IndexVec<ElementId, &str> = graph.elements.iter().map(|e| e.name.as_str()).collect();
         locks::join(&mut all, &names, locks);
         Ok(all)
@@ -106,7 +107,7 @@ impl Check {
         };
         let tasks = open_all(graph, &self.checked, &mut self.primaries, &opening)?;
         let hows = hows(&self.checked, &self.primaries);
-        let homes = homes::gather(graph, &self.primaries, &tasks, workers)?;
+        let homes = homes::gather(graph, &self.checked, &self.primaries, &tasks, workers)?;
         let places = plan::plan(&self.checked, &tasks, &homes, &hows, workers);
         Ok((places, self))
     }
@@ -131,7 +132,11 @@ pub fn trial(
     let mut instances = Vec::new();
     for ((e, place), primary) in places.iter_enumerated().zip(&check.primaries) {
         for _ in 1..place.instances() {
-            let shared = if place.mode == Mode::PerCore { None } else { primary.share() };
+            let shared = if place.mode == Mode::PerCore {
+                None
+            } else {
+                capability::share(check.checked.classes[e], &**primary)
+            };
             let further = || configured(graph, &check.checked, &names, &rcu, e, &mut errors);
             instances.push(shared.unwrap_or_else(further));
         }

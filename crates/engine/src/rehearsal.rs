@@ -3,13 +3,16 @@
 //!
 //! It is a worker that does it, between two batches, so an element meets the packet as it meets any other. Most classes
 //! are [pure](element::Class::pure): what they do to a packet leaves nothing behind, so they simply do it. The others say by
-//! [`Element::rehearse`](element::Element::rehearse) what they would do, and where a class has no answer the path ends, with these words. What the
+//! [`Rehearsal::rehearse`](element::Rehearsal::rehearse) what they would do, and where a class has no answer the path ends, with these words. What the
 //! engine counts meanwhile is taken back, and its random numbers come again.
 
 use packet::{Batch, Packet};
 
 use element::ports::Processing;
-use element::{Cx, Element, ElementId, PortIndex, Rehearsed};
+use element::swap::same;
+use element::{Cx, Element, ElementId, PortIndex, Rehearsal, Rehearsed};
+
+use crate::locked::Locked;
 
 /// Inputs that a packet and what is made of it may come to. More, and it is likely to go in a circle.
 pub(crate) const MOST_STEPS: usize = 500;
@@ -23,15 +26,24 @@ pub(crate) struct Stop {
 
 /// Lets an element do what it would.
 pub(crate) fn rehearse(element: &mut dyn Element, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
-    let shared = cx.router().clone();
-    let info = &shared.elements[cx.index()];
-    let mut copy = if info.class.pure { None } else { element.copy() };
-    let element = match &mut copy {
-        Some(copy) => &mut **copy,
-        None if info.class.pure => element,
-        None => return element.rehearse(cx, port, packet),
-    };
-    if info.inputs().get(port).is_none_or(|input| input.processing == Processing::Push) {
+    if let Some(locked) = same::<Locked>(element) {
+        return locked.rehearse(cx, port, packet);
+    }
+    let class = cx.router().elements[cx.index()].class;
+    if class.pure {
+        return pass(element, cx, port, packet);
+    }
+    let Some(element) = class.capability_mut::<dyn Rehearsal>(element) else { return Rehearsed::unknown() };
+    match element.copy() {
+        Some(mut copy) => pass(&mut *copy, cx, port, packet),
+        None => element.rehearse(cx, port, packet),
+    }
+}
+
+/// Lets a packet pass an element, of which nothing is left.
+fn pass(element: &mut dyn Element, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
+    let inputs = cx.router().elements[cx.index()].inputs();
+    if inputs.get(port).is_none_or(|input| input.processing == Processing::Push) {
         element.push(cx, port, Batch::of(packet));
         Rehearsed::Done
     } else {

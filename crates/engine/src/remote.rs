@@ -22,7 +22,7 @@ use crate::runtime::Runtime;
 use crate::shared::{Shared, not_reconfigurable, readable, writable};
 use crate::worker::{Begun, Worker};
 use element::known::HOTCONFIG;
-use element::{Access, ElementId, HandlerError, HandlerRef, Handlers, Llrpc, Remote};
+use element::{Access, ElementId, HandlerError, HandlerRef, Handlers, Llrpc, ProcessEvents, Remote};
 
 /// What a write to `hotconfig` does: takes the text of a configuration and swaps it in. It calls its last argument once when
 /// all that can go wrong has gone well and only the exchange itself is left, and answers what was done, or why nothing was.
@@ -80,7 +80,7 @@ fn deliver(shared: &Arc<Shared>, signal: i32, (element, worker): (ElementId, usi
     let meant = shared.clone();
     shared.mailboxes[worker].post_unhurried(Box::new(move |w: &mut Worker| {
         if Arc::ptr_eq(&meant, w.shared()) {
-            w.with(element, |instance, cx| instance.signal(cx, signal));
+            w.with_capability::<dyn ProcessEvents, _>(element, |instance, cx| instance.signal(cx, signal));
         } else if Arc::ptr_eq(&meant.lineage, &w.shared().lineage) {
             let now = w.shared().clone();
             let takers = now.signals.takers(signal);

@@ -28,8 +28,8 @@ use crate::worker::Worker;
 use element::timers::CommonTimers;
 use element::wiring::Wired;
 use element::{
-    Access, Element, ElementId, ElementInfo, HandlerError, HandlerRef, IndexVec, Layout, Merge, Mode,
-    Provided, Target,
+    Access, Class, Element, ElementId, ElementInfo, HandlerError, HandlerRef, IndexVec, Layout, Merge, Mode,
+    OwnHandlers, Provide, Provided, Target,
 };
 
 pub(crate) use known::not_reconfigurable;
@@ -238,7 +238,10 @@ pub(crate) fn share(
             class: checked.classes[e],
             config: element.config.clone(),
             wired: Wired { wiring: checked.wiring.clone(), element: e },
-            own_handlers: primaries[e].own_handlers().into_iter().map(|(n, a)| (n.into(), a)).collect(),
+            own_handlers: own_handlers(checked.classes[e], &*primaries[e])
+                .into_iter()
+                .map(|(n, a)| (n.into(), a))
+                .collect(),
             timers: (place.mode == Mode::Locked).then(|| in_lines(CommonTimers::default)),
             place,
             told: AtomicBool::new(false),
@@ -262,7 +265,12 @@ pub(crate) fn share(
         rcu: runtime.rcu.clone(),
         mailboxes: runtime.mailboxes.clone(),
         runtime: Arc::downgrade(runtime),
-        provided: Arc::new(primaries.iter().map(|p| p.provide()).collect()),
+        provided: Arc::new(
+            primaries
+                .iter_enumerated()
+                .map(|(e, primary)| provided(checked.classes[e], &**primary))
+                .collect(),
+        ),
         stopped: runtime.stopped.clone(),
         big_lock: OnceLock::new(),
         driver: Mutex::new(None),
@@ -274,6 +282,14 @@ pub(crate) fn share(
         written_configs: Mutex::default(),
         requirements: graph.requirements.iter().flat_map(|r| [r.kind.clone(), r.value.clone()]).collect(),
     }
+}
+
+fn own_handlers(class: &Class, element: &dyn Element) -> Vec<(String, Access)> {
+    class.capability::<dyn OwnHandlers>(element).map_or(Vec::new(), |element| element.own_handlers())
+}
+
+fn provided(class: &Class, element: &dyn Element) -> Option<Provided> {
+    class.capability::<dyn Provide>(element)?.provide()
 }
 
 pub(crate) fn readable(target: &HandlerRef) -> Result<(), HandlerError> {

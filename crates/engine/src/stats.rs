@@ -6,7 +6,7 @@
 //! the worker allocates nothing. Reading the counters from outside would see them half changed, and take their cache lines away from
 //! the worker.
 //!
-//! Elements add values of their own at the same moment, such as the length of a queue ([`Element::stats`](element::Element::stats)).
+//! Elements add values of their own at the same moment, such as the length of a queue ([`Statistics::stats`](element::Statistics::stats)).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::remote::{Control, Missed};
 use crate::shared::Shared;
 use crate::worker::Worker;
 use element::drops::Reason;
-use element::{ElementId, IndexVec, Mode, first_ids};
+use element::{ElementId, IndexVec, Mode, Statistics, first_ids};
 
 /// The counters of one worker at one moment.
 #[derive(Clone, Debug, Default)]
@@ -152,13 +152,17 @@ fn copy_counters(worker: &mut Worker, into: &mut WorkerSample) {
         let ports = first_ids(info.outputs().len());
         into.outputs.extend(ports.map(|port| worker.output_stats(element, port)));
         into.drops.extend(worker.drops(element).iter().map(|(reason, n)| (element, reason, n)));
-        let Some(instance) = worker.instance(element) else { continue };
+        if worker.instance(element).is_none() {
+            continue;
+        }
         let mut put = |stat: &'static Stat, value| into.stats.push((element, stat, value));
         // What is behind a lock reports all it has to report itself, if it is free.
         if info.place.mode != Mode::Locked {
-            put(&HELD, instance.held() as u64);
+            put(&HELD, worker.held(element) as u64);
         }
-        instance.stats(&mut put);
+        if let Some(instance) = worker.capability::<dyn Statistics>(element) {
+            instance.stats(&mut put);
+        }
     }
     into.took_cycles = sync::tsc().saturating_sub(into.cycles_at);
 }

@@ -6,7 +6,7 @@ mod common;
 mod source;
 
 use junctor_engine::args::Args;
-use junctor_engine::{Class, Cx, Element, Reason};
+use junctor_engine::{Class, Cx, Element, PacketHolder, Reason};
 use packet::{Batch, Packet};
 
 use source::SOURCE;
@@ -41,7 +41,9 @@ impl Element for Doer {
         cx.made(self.0.made);
         cx.push(0, batch);
     }
+}
 
+impl PacketHolder for Doer {
     fn held(&self) -> usize {
         self.0.says
     }
@@ -71,17 +73,20 @@ impl Element for Gives {
         drop(batch.split_front(3));
         cx.push(0, batch);
     }
+}
 
+impl PacketHolder for Gives {
     fn held_by(&self) -> Option<&str> {
         self.0.as_deref()
     }
 }
 
-static GIVES: Class = Class::new("Gives", "1/1", || Box::new(Gives(None))).processing("h/h");
+static GIVES: Class =
+    Class::new("Gives", "1/1", || Box::new(Gives(None))).packet_holder::<Gives>().processing("h/h");
 
 macro_rules! doers {
     ($($class:ident $name:literal $deeds:expr;)*) => {
-        $(static $class: Class = Class::new($name, "1/1", || Box::new(Doer($deeds, Vec::new()))).processing("h/h");)*
+        $(static $class: Class = Class::new($name, "1/1", || Box::new(Doer($deeds, Vec::new()))).packet_holder::<Doer>().processing("h/h");)*
         static ALL: &[&Class] = &[$(&$class),*];
     };
 }

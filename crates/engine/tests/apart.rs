@@ -11,7 +11,7 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use junctor_engine::args::Args;
-use junctor_engine::{Class, Cx, Element, Handler, HandlerError, Rest};
+use junctor_engine::{Class, Cx, Element, Handler, HandlerError, LongHandlers, OwnHandlers, Rest};
 use packet::Batch;
 
 use common::router;
@@ -42,11 +42,9 @@ impl Element for Slow {
     fn push(&mut self, _: &mut Cx<'_>, _: usize, _: Batch) {
         self.0 += 1;
     }
+}
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name == "count" { Ok(self.0.to_string()) } else { Err(HandlerError::unknown(name)) }
-    }
-
+impl LongHandlers for Slow {
     fn read_apart(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
         (name == "table").then(|| rest(format!("the table of {param}")))
     }
@@ -60,11 +58,17 @@ impl Element for Slow {
     }
 }
 
-static SLOW: Class = Class::new("Slow", "1/0", || Box::<Slow>::default()).processing("h/h").handlers(&[
-    Handler::read("count"),
-    Handler::read("table"),
-    Handler::write("load"),
-]);
+impl OwnHandlers for Slow {
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if name == "count" { Ok(self.0.to_string()) } else { Err(HandlerError::unknown(name)) }
+    }
+}
+
+static SLOW: Class = Class::new("Slow", "1/0", || Box::<Slow>::default())
+    .long_handlers::<Slow>()
+    .own_handlers::<Slow>()
+    .processing("h/h")
+    .handlers(&[Handler::read("count"), Handler::read("table"), Handler::write("load")]);
 
 #[test]
 fn workers_forward_while_a_handler_takes_long() {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use junctor_engine::args::Args;
 use junctor_engine::stats::{Samples, Stat, TABLE_ENTRIES};
-use junctor_engine::{Class, Control, Cx, Element, InitCx, OpenCx, Reason, Tasks};
+use junctor_engine::{Class, Control, Cx, Element, InitCx, OpenCx, Reason, Statistics, Tasks};
 use packet::{Batch, Packet};
 
 use common::router;
@@ -30,7 +30,9 @@ impl Element for Sink {
         CAME.fetch_add(batch.len() as u64, SeqCst);
         cx.drop_batch(Reason::Discarded, batch);
     }
+}
 
+impl Statistics for Sink {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         put(&TABLE_ENTRIES, self.0);
     }
@@ -121,9 +123,12 @@ impl Element for Slow {
 static SPRING: Class = Class::new("Spring", "0/1", || Box::<Spring>::default()).processing("l/l");
 static BUCKET: Class = Class::new("Bucket", "1/1", || Box::<Bucket>::default()).processing("l/h");
 static SLOW: Class = Class::new("Slow", "1/0", || Box::<Slow>::default()).processing("h/h");
-static SINK: Class = Class::new("Sink", "-/0", || Box::<Sink>::default()).processing("h/h");
-static ONE: Class =
-    Class::new("One", "-/0", || Box::<Sink>::default()).processing("h/h").serial("there is one");
+static SINK: Class =
+    Class::new("Sink", "-/0", || Box::<Sink>::default()).statistics::<Sink>().processing("h/h");
+static ONE: Class = Class::new("One", "-/0", || Box::<Sink>::default())
+    .statistics::<Sink>()
+    .processing("h/h")
+    .serial("there is one");
 
 /// Takes samples until packets have gone on for `rounds` of them.
 fn sampled(text: &str, rounds: u32, check: impl Fn(&Samples)) {

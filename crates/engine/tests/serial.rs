@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use junctor_engine::args::Args;
-use junctor_engine::{Class, Cx, Element, Handler, HandlerError};
+use junctor_engine::{Class, Cx, Element, Handler, HandlerError, OwnHandlers};
 use packet::Batch;
 
 use common::router;
@@ -40,13 +40,16 @@ impl Element for Asker {
             };
         }
     }
+}
 
+impl OwnHandlers for Asker {
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         Ok(ANSWERED.load(SeqCst).to_string())
     }
 }
 
 static ASKER: Class = Class::new("Asker", "-/0", || Box::<Asker>::default())
+    .own_handlers::<Asker>()
     .processing("h/h")
     .serial("who has it asks others")
     .handlers(&[Handler::read("count")]);

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use engine::args::Args as Arguments;
 use engine::clock::TimeSource;
-use engine::{Class, Cx, Element, InitCx, OpenCx, Options, Provided, Registry, Router, Tasks};
+use engine::{
+    Class, Cx, Element, InitCx, OpenCx, Options, Provide, Provided, Registry, Router, SharedState, Tasks,
+};
 use packet::port::{Device, Error, Provider, Spec};
 use packet::{Batch, HEADROOM, Packet};
 use sync::padded::CachePadded;
@@ -86,7 +88,10 @@ impl Counts {
     }
 }
 
-const SOURCE: Class = Class::new("HandoffSource", "0/1", || Box::new(Source::default())).processing("h/h");
+const SOURCE: Class = Class::new("HandoffSource", "0/1", || Box::new(Source::default()))
+    .provide::<Source>()
+    .shared_state::<Source>()
+    .processing("h/h");
 const RETURN: Class = Class::new("HandoffReturn", "1/0", || Box::new(Return::default())).processing("h/h");
 const SINK: Class = Class::new("HandoffSink", "1/0", || Box::new(Sink::default())).processing("l/h");
 
@@ -107,10 +112,6 @@ impl Element for Source {
     /// the last does the source's work.
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         Ok(Tasks::Many(cx.workers))
-    }
-
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(Source { counts: self.counts.clone() }))
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
@@ -142,9 +143,17 @@ impl Element for Source {
         }
         true
     }
+}
 
+impl Provide for Source {
     fn provide(&self) -> Option<Provided> {
         Some(self.counts.clone())
+    }
+}
+
+impl SharedState for Source {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(Source { counts: self.counts.clone() }))
     }
 }
 

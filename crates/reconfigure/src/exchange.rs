@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use element::drops::Reason;
 use element::swap::{Depot, same};
-use element::{Element, ElementId, HotSwap, IndexVec, Mode, Place};
+use element::{DeviceQueues, Element, ElementId, HotSwap, IndexVec, Mode, Place};
 use engine::{Locked, Runtime, Shared, Worker};
 
 use crate::diff::{Action, Outline, diff};
@@ -115,14 +115,18 @@ fn hand_over_queues(old: &mut [Worker], new: &mut [Worker], swapped: &mut Swappe
     let mut depot = Depot::default();
     for worker in old {
         for e in worker.elements() {
-            worker.with(e, |instance, cx| instance.release(cx, &mut depot));
+            worker.with_capability::<dyn DeviceQueues, _>(e, |instance, cx| instance.release(cx, &mut depot));
         }
     }
     let released = depot.queues();
     for worker in new {
         for e in worker.elements() {
             let shared = worker.shared().clone();
-            let mut acquire = || worker.with(e, |instance, cx| instance.acquire(cx, &mut depot));
+            let mut acquire = || {
+                worker.with_capability::<dyn DeviceQueues, _>(e, |instance, cx| {
+                    instance.acquire(cx, &mut depot)
+                })
+            };
             sync::lock::naming(&shared.elements[e].name, &mut acquire);
         }
     }
@@ -144,7 +148,7 @@ fn count_lost(
     for ((o, info), successor) in was.elements.iter_enumerated().zip(successors) {
         let mut lost = 0;
         for (old, new) in old.iter_mut().zip(&mut *new) {
-            let held = old.instance(o).map_or(0, Element::held) as u64;
+            let held = old.held(o) as u64;
             lost += held;
             match successor {
                 Some(n) if held > 0 => new.add_drops(n, Reason::HotSwap, held),

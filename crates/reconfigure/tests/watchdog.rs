@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use engine::args::Args;
 use engine::observer::{Observation, Observer, Wants};
 use engine::stall::Stall;
-use engine::{Class, Control, Cx, Element, Handler, HandlerError, InitCx, Merge, OpenCx, Router, Tasks};
+use engine::{
+    Class, Control, Cx, Element, Handler, HandlerError, InitCx, Merge, OpenCx, OwnHandlers, Router, Tasks,
+};
 use junctor_reconfigure::{SwapError, swap, watch_workers};
 use packet::{Batch, Packet};
 
@@ -88,7 +90,9 @@ impl Element for Gated {
         GATE.pass();
         batch
     }
+}
 
+impl OwnHandlers for Gated {
     fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _value: &str) -> Result<(), HandlerError> {
         match name {
             "wait" => {
@@ -117,7 +121,9 @@ impl Element for Sink {
     fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, batch: Batch) {
         self.0 += batch.len() as u64;
     }
+}
 
+impl OwnHandlers for Sink {
     fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, HandlerError> {
         Ok(self.0.to_string())
     }
@@ -125,8 +131,10 @@ impl Element for Sink {
 
 static SOURCE: Class = Class::new("Source", "0/1", || Box::<Source>::default()).processing("h/h");
 static GATED: Class = Class::new("Gated", "1/1", || Box::<Gated>::default())
+    .own_handlers::<Gated>()
     .handlers(&[Handler::write("wait"), Handler::write("note")]);
 static SINK: Class = Class::new("Sink", "1/0", || Box::<Sink>::default())
+    .own_handlers::<Sink>()
     .processing("h/h")
     .handlers(&[Handler::read("count").merge(Merge::Sum)]);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What elements keep over a hot swap.
+//! State that elements keep over a hot swap.
 
 use crate::cx::Cx;
 use crate::element::Element;

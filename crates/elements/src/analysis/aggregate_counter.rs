@@ -53,7 +53,10 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use element::args::{Args, Raw};
-use element::{Class, Cx, Element, HandlerError, HotSwap, LockUse, Sharing, When, handlers, swap};
+use element::{
+    Class, Cx, Element, HandlerError, HotSwap, LockUse, Locking, Rehearsal, SharedState, Sharing, When,
+    handlers, swap,
+};
 use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
 
@@ -88,7 +91,7 @@ pub const CLASS: Class = Class::new("AggregateCounter", "1-2/1-2", || Box::new(A
         both "count_call" => |counter, cx| bound_text(&counter.state.lock().count_bound, cx),
             |counter, text: &str| counter.state.lock().count_bound = Bound::parse(text).map_err(HandlerError::Failed)?;
     })
-    .hot_swap::<AggregateCounter>().file(file!());
+    .hot_swap::<AggregateCounter>().shared_state::<AggregateCounter>().locking::<AggregateCounter>().rehearsal::<AggregateCounter>().file(file!());
 
 const CAPACITY: usize = 1 << 22;
 const CAPACITY_MOST: usize = 1 << 24;
@@ -367,19 +370,6 @@ impl Element for AggregateCounter {
         state.banner = args.keyword("BANNER", String::new());
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        // The whole table for one packet would be too much, and its calls would be real.
-        None
-    }
-
-    fn locks(&self) -> Vec<LockUse> {
-        vec![LockUse::new(How::Adaptive, "the counts", When::EachBatch, "every packet is counted")]
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
         let noutputs = cx.noutputs();
         let [counted, others] = self.count(cx, batch, port == 1, Some(noutputs));
@@ -394,6 +384,25 @@ impl Element for AggregateCounter {
         let batch = cx.pull(input, max);
         let [batch, _] = self.count(cx, batch, port == 1, None);
         batch
+    }
+}
+
+impl Rehearsal for AggregateCounter {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        // The whole table for one packet would be too much, and its calls would be real.
+        None
+    }
+}
+
+impl Locking for AggregateCounter {
+    fn locks(&self) -> Vec<LockUse> {
+        vec![LockUse::new(How::Adaptive, "the counts", When::EachBatch, "every packet is counted")]
+    }
+}
+
+impl SharedState for AggregateCounter {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -30,7 +30,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, InitCx, Reason, Rehearsed, carries, handlers};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, Rehearsed, carries, handlers};
 use packet::{Batch, Packet, anno};
 
 use super::notices::{Notices, listen};
@@ -43,6 +43,7 @@ pub const CLASS: Class = Class::new("AggregateFirst", "1/1-2", || Box::new(Aggre
         write "clear" => |element| element.seen.clear();
     })
     .hot_swap::<AggregateFirst>()
+    .rehearsal::<AggregateFirst>()
     .file(file!());
 
 #[derive(Default)]
@@ -64,10 +65,6 @@ impl Element for AggregateFirst {
         Ok(())
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         for ended in self.notices.iter().flat_map(|n| n.fetch()) {
             self.seen.remove(&ended);
@@ -81,6 +78,12 @@ impl Element for AggregateFirst {
         batch.partition(first, |p| others.push(p));
         cx.push_or_drop(1, others, Reason::NotMatched);
         batch
+    }
+}
+
+impl Rehearsal for AggregateFirst {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

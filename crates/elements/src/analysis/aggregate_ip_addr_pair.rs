@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::SECOND;
-use element::{Class, Cx, Element, HotSwap, Reason, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, Reason, Rehearsal, Rehearsed, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 /// The descriptor.
@@ -46,6 +46,7 @@ pub const CLASS: Class =
             write "clear" => |element| element.pairs.clear();
         })
         .hot_swap::<AggregateIpAddrPair>()
+        .rehearsal::<AggregateIpAddrPair>()
         .file(file!());
 
 const CAPACITY: usize = 1 << 20;
@@ -114,15 +115,17 @@ impl Element for AggregateIpAddrPair {
         self.capacity = args.keyword_in("CAPACITY", CAPACITY, 1..=CAPACITY_MOST);
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let (wall, mut without) = (cx.wall(), Batch::new());
         batch.partition(|p| self.annotate(p, wall).is_some(), |p| without.push(p));
         cx.push_or_drop(1, without, Reason::NotMatched);
         batch
+    }
+}
+
+impl Rehearsal for AggregateIpAddrPair {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -48,7 +48,10 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::SECOND;
-use element::{Class, Cx, Element, HotSwap, OpenCx, Provided, Reason, Rehearsed, Tasks, handlers, swap};
+use element::{
+    Class, Cx, Element, HotSwap, OpenCx, PacketHolder, Provide, Provided, Reason, Rehearsal, Rehearsed,
+    Tasks, handlers, swap,
+};
 use packet::{Batch, Packet, anno};
 
 use super::flows::{Flows, Headers, Timeouts};
@@ -64,6 +67,9 @@ pub const CLASS: Class = Class::new("AggregateIPFlows", "1/1-2", || Box::new(Agg
         write "clear" => |element, cx| element.clear(cx);
     })
     .hot_swap::<AggregateIpFlows>()
+    .rehearsal::<AggregateIpFlows>()
+    .packet_holder::<AggregateIpFlows>()
+    .provide::<AggregateIpFlows>()
     .file(file!());
 
 const CAPACITY: usize = 1 << 20;
@@ -202,10 +208,6 @@ impl Element for AggregateIpFlows {
         Ok(Tasks::None)
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         let [out, others] = self.handle_all(cx, batch);
         cx.push(0, out);
@@ -218,14 +220,6 @@ impl Element for AggregateIpFlows {
         out
     }
 
-    fn provide(&self) -> Option<Provided> {
-        Some(self.notices.clone())
-    }
-
-    fn held(&self) -> usize {
-        self.flows.held()
-    }
-
     fn finish(&mut self, cx: &mut Cx<'_>) {
         let Some(mut trace) = self.trace.take() else { return };
         trace.begin(cx);
@@ -233,6 +227,24 @@ impl Element for AggregateIpFlows {
         if let Err(why) = trace.end() {
             cx.print(&format!("{}: {why}", cx.name()));
         }
+    }
+}
+
+impl Provide for AggregateIpFlows {
+    fn provide(&self) -> Option<Provided> {
+        Some(self.notices.clone())
+    }
+}
+
+impl PacketHolder for AggregateIpFlows {
+    fn held(&self) -> usize {
+        self.flows.held()
+    }
+}
+
+impl Rehearsal for AggregateIpFlows {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, InitCx, Reason, Rehearsed, carries, handlers};
+use element::{Class, Cx, Element, InitCx, PacketHolder, Reason, Rehearsal, Rehearsed, carries, handlers};
 use packet::{Batch, Packet, anno};
 
 use super::notices::{Notices, listen};
@@ -46,6 +46,8 @@ pub const CLASS: Class = Class::new("AggregateLast", "1/1-2", || Box::new(Aggreg
         write "clear" => |element, cx| element.clear(cx);
     })
     .hot_swap::<AggregateLast>()
+    .rehearsal::<AggregateLast>()
+    .packet_holder::<AggregateLast>()
     .file(file!());
 
 #[derive(Default)]
@@ -107,10 +109,6 @@ impl Element for AggregateLast {
         Ok(())
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         self.end(cx);
         let (mut followed, mut beyond) = (Batch::new(), Batch::new());
@@ -128,9 +126,17 @@ impl Element for AggregateLast {
         cx.push_or_drop(1, followed, Reason::NotMatched);
         cx.drop_batch(Reason::NoMemory, beyond);
     }
+}
 
+impl PacketHolder for AggregateLast {
     fn held(&self) -> usize {
         self.last.len()
+    }
+}
+
+impl Rehearsal for AggregateLast {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, HandlerError, HotSwap, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HandlerError, HotSwap, Rehearsal, Rehearsed, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 use crate::tools::{Anno, number};
@@ -54,6 +54,7 @@ pub const CLASS: Class =
             write "clear" => |counter| counter.counts.clear();
         })
         .hot_swap::<AggregatePacketCounter>()
+        .rehearsal::<AggregatePacketCounter>()
         .file(file!());
 
 const CAPACITY: usize = 1 << 20;
@@ -123,10 +124,6 @@ impl Element for AggregatePacketCounter {
         self.ninputs = args.ninputs;
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
         self.count(port, &batch);
         cx.push(port, batch);
@@ -136,6 +133,12 @@ impl Element for AggregatePacketCounter {
         let batch = cx.pull(port, max);
         self.count(port, &batch);
         batch
+    }
+}
+
+impl Rehearsal for AggregatePacketCounter {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, HotSwap, Sharing, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, Rehearsal, SharedState, Sharing, handlers, swap};
 use packet::{Batch, anno};
 
 use crate::tools::seconds;
@@ -44,6 +44,8 @@ pub const CLASS: Class = Class::new("SetTimestampDelta", "1/1", || Box::new(SetT
         write "reset" => |element| element.first.store(0, Ordering::Relaxed);
     })
     .hot_swap::<SetTimestampDelta>()
+    .shared_state::<SetTimestampDelta>()
+    .rehearsal::<SetTimestampDelta>()
     .file(file!());
 
 #[derive(Clone, Copy, Default)]
@@ -92,15 +94,6 @@ impl Element for SetTimestampDelta {
         self.kind = args.keyword("TYPE", Type::Range);
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        let first = AtomicU64::new(self.first.load(Ordering::Relaxed));
-        Some(Box::new(SetTimestampDelta { first: Arc::new(first), ..*self }))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         for packet in batch.iter_mut() {
             let time = packet.timestamp_ns();
@@ -115,6 +108,19 @@ impl Element for SetTimestampDelta {
             packet.set_timestamp_ns(to.saturating_sub(from));
         }
         batch
+    }
+}
+
+impl Rehearsal for SetTimestampDelta {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        let first = AtomicU64::new(self.first.load(Ordering::Relaxed));
+        Some(Box::new(SetTimestampDelta { first: Arc::new(first), ..*self }))
+    }
+}
+
+impl SharedState for SetTimestampDelta {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

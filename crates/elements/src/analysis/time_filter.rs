@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::Nanos;
-use element::{Class, Cx, Element, InitCx, LockUse, Reason, Sharing, When, handlers};
+use element::{Class, Cx, Element, InitCx, LockUse, Locking, Reason, SharedState, Sharing, When, handlers};
 use packet::Batch;
 use sync::lock::{AdaptiveLock, How};
 
@@ -69,6 +69,8 @@ pub const CLASS: Class = Class::new("TimeFilter", "1/1-2", || Box::new(TimeFilte
             window.armed = true;
         };
     })
+    .shared_state::<TimeFilter>()
+    .locking::<TimeFilter>()
     .file(file!());
 
 /// What a time counts from.
@@ -270,14 +272,6 @@ impl Element for TimeFilter {
         Ok(())
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
-    fn locks(&self) -> Vec<LockUse> {
-        vec![LockUse::new(How::Adaptive, "the times", When::EachBatch, "the first packet may set them")]
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         let [pass, outside] = self.filter(cx, batch, true);
         cx.push(0, pass);
@@ -288,6 +282,18 @@ impl Element for TimeFilter {
         let [pass, outside] = self.filter(cx, batch, false);
         cx.push_or_drop(1, outside, Reason::NoOutput);
         pass
+    }
+}
+
+impl Locking for TimeFilter {
+    fn locks(&self) -> Vec<LockUse> {
+        vec![LockUse::new(How::Adaptive, "the times", When::EachBatch, "the first packet may set them")]
+    }
+}
+
+impl SharedState for TimeFilter {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

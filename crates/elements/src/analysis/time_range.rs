@@ -31,7 +31,9 @@
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, HotSwap, LockUse, Sharing, When, handlers, swap};
+use element::{
+    Class, Cx, Element, HotSwap, LockUse, Locking, Rehearsal, SharedState, Sharing, When, handlers, swap,
+};
 use packet::Batch;
 use sync::lock::{AdaptiveLock, How};
 
@@ -54,6 +56,9 @@ pub const CLASS: Class = Class::new("TimeRange", "1/1", || Box::new(TimeRange::d
         write "reset" => |element| *element.range.lock() = Range::default();
     })
     .hot_swap::<TimeRange>()
+    .shared_state::<TimeRange>()
+    .locking::<TimeRange>()
+    .rehearsal::<TimeRange>()
     .file(file!());
 
 /// The earliest and the latest timestamp; both 0 before the first.
@@ -91,24 +96,30 @@ impl Element for TimeRange {
         self.simple = args.keyword("SIMPLE", false);
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(TimeRange { simple: self.simple, range: self.range.clone() }))
-    }
-
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        let range = AdaptiveLock::new(*self.range.lock());
-        Some(Box::new(TimeRange { simple: self.simple, range: Arc::new(range) }))
-    }
-
-    fn locks(&self) -> Vec<LockUse> {
-        vec![LockUse::new(How::Adaptive, "the range", When::EachBatch, "every packet may widen it")]
-    }
-
     fn process(&mut self, _: &mut Cx<'_>, batch: Batch) -> Batch {
         let mut range = self.range.lock();
         batch.iter().for_each(|p| range.add(p.timestamp_ns(), self.simple));
         drop(range);
         batch
+    }
+}
+
+impl Rehearsal for TimeRange {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        let range = AdaptiveLock::new(*self.range.lock());
+        Some(Box::new(TimeRange { simple: self.simple, range: Arc::new(range) }))
+    }
+}
+
+impl Locking for TimeRange {
+    fn locks(&self) -> Vec<LockUse> {
+        vec![LockUse::new(How::Adaptive, "the range", When::EachBatch, "every packet may widen it")]
+    }
+}
+
+impl SharedState for TimeRange {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(TimeRange { simple: self.simple, range: self.range.clone() }))
     }
 }
 

@@ -35,7 +35,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, HotSwap, InitCx, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, InitCx, PacketHolder, Rehearsal, Rehearsed, handlers, swap};
 use packet::{Batch, Packet};
 
 use crate::queue::Store;
@@ -49,6 +49,8 @@ pub const CLASS: Class = Class::new("TimeSortedSched", "-/1", || Box::new(TimeSo
         read "well_ordered" => |sched| !sched.unordered;
     })
     .hot_swap::<TimeSortedSched>()
+    .rehearsal::<TimeSortedSched>()
+    .packet_holder::<TimeSortedSched>()
     .file(file!());
 
 /// Empty attempts after which inputs behind queues have ended: when all tasks had a turn, or other workers time for one.
@@ -156,10 +158,6 @@ impl Element for TimeSortedSched {
         Ok(())
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         let mut batch = Batch::new();
         while batch.len() < max {
@@ -173,9 +171,17 @@ impl Element for TimeSortedSched {
         }
         batch
     }
+}
 
+impl PacketHolder for TimeSortedSched {
     fn held(&self) -> usize {
         self.waiting.len()
+    }
+}
+
+impl Rehearsal for TimeSortedSched {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -28,7 +28,9 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::clock::SECOND;
-use element::{Class, Cx, Element, HotSwap, LockUse, Sharing, When, handlers, swap};
+use element::{
+    Class, Cx, Element, HotSwap, LockUse, Locking, Rehearsal, SharedState, Sharing, When, handlers, swap,
+};
 use packet::Batch;
 
 use crate::control::general;
@@ -47,6 +49,9 @@ pub const CLASS: Class = Class::new("TimestampAccum", "1/1", || Box::new(Timesta
         write "reset_counts" => |element| *element.0.lock() = Sum::default();
     })
     .hot_swap::<TimestampAccum>()
+    .shared_state::<TimestampAccum>()
+    .locking::<TimestampAccum>()
+    .rehearsal::<TimestampAccum>()
     .file(file!());
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,18 +75,6 @@ fn seconds(ns: f64) -> String {
 impl Element for TimestampAccum {
     fn configure(&mut self, _: &mut Args<'_>) {}
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(TimestampAccum(self.0.clone())))
-    }
-
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(TimestampAccum(Arc::new(AdaptiveLock::new(*self.0.lock())))))
-    }
-
-    fn locks(&self) -> Vec<LockUse> {
-        vec![LockUse::new(How::Adaptive, "the sum", When::EachBatch, "every packet adds to it")]
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         let now = cx.wall();
         let ns: u128 = batch.iter().map(|p| u128::from(now.saturating_sub(p.timestamp_ns()))).sum();
@@ -90,6 +83,24 @@ impl Element for TimestampAccum {
         sum.ns += ns;
         drop(sum);
         batch
+    }
+}
+
+impl Rehearsal for TimestampAccum {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(TimestampAccum(Arc::new(AdaptiveLock::new(*self.0.lock())))))
+    }
+}
+
+impl Locking for TimestampAccum {
+    fn locks(&self) -> Vec<LockUse> {
+        vec![LockUse::new(How::Adaptive, "the sum", When::EachBatch, "every packet adds to it")]
+    }
+}
+
+impl SharedState for TimestampAccum {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(TimestampAccum(self.0.clone())))
     }
 }
 

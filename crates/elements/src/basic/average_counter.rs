@@ -31,7 +31,7 @@ use std::time::Duration;
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::swap::{Carried, Count};
-use element::{Class, Cx, Element, carries, handlers};
+use element::{Class, Cx, Element, Rehearsal, carries, handlers};
 use packet::Batch;
 
 use crate::control::general;
@@ -47,7 +47,7 @@ pub const CLASS: Class = Class::new("AverageCounter", "1/1", || Box::new(Average
         write "reset" => |counter| *counter = AverageCounter { ignore: counter.ignore, ..AverageCounter::default() };
     })
     .forwards()
-    .hot_swap::<AverageCounter>().file(file!());
+    .hot_swap::<AverageCounter>().rehearsal::<AverageCounter>().file(file!());
 
 #[derive(Clone, Default)]
 struct AverageCounter {
@@ -83,10 +83,6 @@ impl Element for AverageCounter {
         self.ignore = args.positional("IGNORE", Duration::ZERO).as_nanos() as Nanos;
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         let now = cx.now();
         let (first, _) = self.span.0.unwrap_or((now, now));
@@ -96,6 +92,12 @@ impl Element for AverageCounter {
             self.bytes += batch.iter().map(|p| p.len() as u64).sum::<u64>();
         }
         batch
+    }
+}
+
+impl Rehearsal for AverageCounter {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -24,7 +24,7 @@
 //! See also: StoreData, Strip, Unstrip
 
 use element::args::Args;
-use element::{Class, Cx, Element, HotSwap, parse_integer, swap};
+use element::{Class, Cx, Element, HotSwap, Rehearsal, parse_integer, swap};
 use packet::Batch;
 
 /// The descriptor.
@@ -32,6 +32,7 @@ pub const CLASS: Class = Class::new("Clipboard", "2/2", || Box::new(Clipboard::d
     .flow("#/#")
     .serial("packets get what the last packet of all workers left")
     .hot_swap::<Clipboard>()
+    .rehearsal::<Clipboard>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -81,10 +82,6 @@ impl Element for Clipboard {
         self.needed = self.ranges.iter().map(|(offset, length)| offset + length).max().unwrap_or(0);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
         let batch = self.handle(port, batch);
         cx.push(port, batch);
@@ -93,6 +90,12 @@ impl Element for Clipboard {
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
         let batch = cx.pull(port, max);
         self.handle(port, batch)
+    }
+}
+
+impl Rehearsal for Clipboard {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

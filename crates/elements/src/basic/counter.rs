@@ -39,7 +39,9 @@ use element::args::{Args, Raw};
 use element::clock::{Nanos, SECOND};
 use element::program::{Counted, Op, Program};
 use element::swap::{Carried, Count};
-use element::{Access, Class, Cx, Element, HandlerError, InitCx, Llrpc, carries, handlers};
+use element::{
+    Access, Class, Cx, Element, HandlerError, InitCx, Llrpc, PlacementRules, Rehearsal, carries, handlers,
+};
 use packet::Batch;
 
 /// The descriptor.
@@ -62,7 +64,7 @@ pub const CLASS: Class = Class::new("Counter", "1/1", || Box::new(Counter::defau
         Llrpc::read(0xc004_c003, "byte_count").with(1),
     ])
     .forwards()
-    .hot_swap::<Counter>().file(file!());
+    .hot_swap::<Counter>().placement_rules::<Counter>().rehearsal::<Counter>().file(file!());
 
 #[derive(Clone, Default)]
 struct Counter {
@@ -302,15 +304,6 @@ impl Element for Counter {
         }
     }
 
-    fn one_order(&self) -> Option<&'static str> {
-        let calls = self.count_call.is_some() || self.byte_count_call.is_some();
-        calls.then_some("it calls a handler when the count of all workers together reaches a bound")
-    }
-
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         for call in [&self.count_call, &self.byte_count_call].into_iter().flatten() {
             call.check(cx).map_err(|why| format!("{}: {why}", call.handler))?;
@@ -355,6 +348,19 @@ impl Element for Counter {
         let batch = self.process(cx, batch);
         self.make_calls(cx);
         batch
+    }
+}
+
+impl Rehearsal for Counter {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+impl PlacementRules for Counter {
+    fn one_order(&self) -> Option<&'static str> {
+        let calls = self.count_call.is_some() || self.byte_count_call.is_some();
+        calls.then_some("it calls a handler when the count of all workers together reaches a bound")
     }
 }
 

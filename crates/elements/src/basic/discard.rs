@@ -30,7 +30,7 @@
 
 use element::args::{Args, Raw};
 use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Tasks, carries, handlers};
+use element::{Class, Cx, Element, InitCx, OpenCx, Reason, Rehearsal, Tasks, carries, handlers};
 use packet::Batch;
 
 /// The descriptor.
@@ -44,6 +44,7 @@ pub const CLASS: Class = Class::new("Discard", "1/0", || Box::new(Discard::defau
         };
     })
     .hot_swap::<Discard>()
+    .rehearsal::<Discard>()
     .file(file!());
 
 /// The descriptor of what stands in for Click's element of this name.
@@ -51,6 +52,7 @@ pub const SNIFFERS: Class =
     Class::new("ToHostSniffers", "1/0", || Box::new(Discard { sniffers: true, ..Discard::default() }))
         .handlers(CLASS.handlers)
         .hot_swap::<Discard>()
+        .rehearsal::<Discard>()
         .file(file!());
 
 #[derive(Clone, Default)]
@@ -88,10 +90,6 @@ impl Element for Discard {
         Ok(())
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         self.count += batch.len() as u64;
         cx.drop_batch(Reason::Discarded, batch);
@@ -102,6 +100,12 @@ impl Element for Discard {
         let any = !batch.is_empty();
         self.push(cx, 0, batch);
         any
+    }
+}
+
+impl Rehearsal for Discard {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

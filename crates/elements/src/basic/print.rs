@@ -30,7 +30,7 @@
 use std::fmt::Write as _;
 
 use element::args::Args;
-use element::{Class, Cx, Element, handlers};
+use element::{Class, Cx, Element, Rehearsal, handlers};
 use packet::{ANNO_SIZE, Batch, Packet};
 
 use crate::tools::seconds;
@@ -41,6 +41,7 @@ pub const CLASS: Class = Class::new("Print", "1/1", || Box::new(Print::default()
         both "active" => .active;
     })
     .forwards()
+    .rehearsal::<Print>()
     .file(file!());
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,10 +152,6 @@ impl Element for Print {
         self.active = args.keyword("ACTIVE", true);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         if self.active {
             for packet in batch.iter() {
@@ -162,6 +159,12 @@ impl Element for Print {
             }
         }
         batch
+    }
+}
+
+impl Rehearsal for Print {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

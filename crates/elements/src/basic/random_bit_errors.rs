@@ -24,7 +24,7 @@
 //! See also: RandomSample
 
 use element::args::Args;
-use element::{Class, Cx, Element, HandlerError, handlers};
+use element::{Class, Cx, Element, HandlerError, Rehearsal, handlers};
 use packet::Batch;
 
 use crate::tools::Probability;
@@ -41,7 +41,7 @@ pub const CLASS: Class = Class::new("RandomBitErrors", "1/1", || Box::new(Random
     })
     .reconfigurable()
     .forwards()
-    .file(file!());
+    .rehearsal::<RandomBitErrors>().file(file!());
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
@@ -105,10 +105,6 @@ impl Element for RandomBitErrors {
         self.active = args.positional("ACTIVE", true);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         if self.active && self.p > 0.0 {
             let random = cx.random();
@@ -117,6 +113,12 @@ impl Element for RandomBitErrors {
             }
         }
         batch
+    }
+}
+
+impl Rehearsal for RandomBitErrors {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

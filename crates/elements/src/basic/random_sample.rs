@@ -27,7 +27,7 @@
 use element::Policy;
 use element::args::Args;
 use element::swap::Count;
-use element::{Class, Cx, Element, HandlerError, Reason, carries, handlers};
+use element::{Class, Cx, Element, HandlerError, Reason, Rehearsal, carries, handlers};
 use packet::Batch;
 
 use crate::tools::{Probability, value};
@@ -45,6 +45,7 @@ pub const CLASS: Class = Class::new("RandomSample", "1/1-2", || Box::new(RandomS
     })
     .reconfigurable()
     .hot_swap::<RandomSample>()
+    .rehearsal::<RandomSample>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -80,10 +81,6 @@ impl Element for RandomSample {
         self.active = args.keyword("ACTIVE", true);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         if !self.active || self.pass >= 1.0 {
             return batch;
@@ -97,6 +94,12 @@ impl Element for RandomSample {
             cx.push_or_drop(1, rest, Reason::Impaired);
         }
         batch
+    }
+}
+
+impl Rehearsal for RandomSample {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

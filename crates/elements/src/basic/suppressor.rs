@@ -28,7 +28,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use element::args::Args;
-use element::{Access, Class, Cx, Element, HandlerError, Provided, Reason, Sharing, handlers};
+use element::{
+    Access, Class, Cx, Element, HandlerError, OwnHandlers, Provide, Provided, Reason, SharedState, Sharing,
+    handlers,
+};
 use packet::Batch;
 
 use crate::tools::boolean;
@@ -40,7 +43,7 @@ pub const CLASS: Class = Class::new("Suppressor", "-/=", || Box::new(Suppressor:
     .handlers(handlers! { Suppressor:
         write "reset" => |suppressor| (0..suppressor.0.ports()).for_each(|port| suppressor.0.suppress(port, false));
     })
-    .file(file!());
+    .shared_state::<Suppressor>().own_handlers::<Suppressor>().provide::<Suppressor>().file(file!());
 
 /// Which ports of a Suppressor are suppressed, for all workers and for elements that name it.
 #[derive(Debug, Default)]
@@ -81,14 +84,6 @@ impl Element for Suppressor {
         self.0 = Arc::new(Gates((0..args.ninputs).map(|_| AtomicBool::new(false)).collect()));
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(Suppressor(self.0.clone())))
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        Some(self.0.clone())
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
         if self.0.is_suppressed(port) {
             cx.drop_batch(Reason::Inactive, batch);
@@ -100,7 +95,15 @@ impl Element for Suppressor {
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
         if self.0.is_suppressed(port) { Batch::new() } else { cx.pull(port, max) }
     }
+}
 
+impl Provide for Suppressor {
+    fn provide(&self) -> Option<Provided> {
+        Some(self.0.clone())
+    }
+}
+
+impl OwnHandlers for Suppressor {
     fn own_handlers(&self) -> Vec<(String, Access)> {
         (0..self.0.ports()).map(|port| (format!("active{port}"), Access::ReadWrite)).collect()
     }
@@ -114,6 +117,12 @@ impl Element for Suppressor {
         let port = self.port(name)?;
         self.0.suppress(port, !boolean(name, value)?);
         Ok(())
+    }
+}
+
+impl SharedState for Suppressor {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(Suppressor(self.0.clone())))
     }
 }
 

@@ -29,7 +29,7 @@
 
 use element::args::Args;
 use element::swap::Count;
-use element::{Class, Cx, Element, carries, handlers};
+use element::{Class, Cx, Element, Rehearsal, carries, handlers};
 use packet::Batch;
 
 use crate::tools::number_in;
@@ -44,6 +44,7 @@ pub const CLASS: Class = Class::new("Work", "1/1", || Box::new(Work::default()))
     })
     .forwards()
     .hot_swap::<Work>()
+    .rehearsal::<Work>()
     .file(file!());
 
 /// A multiplier whose powers do not repeat soon (Steele and Vigna, "Computationally easy, spectrally good multipliers", 2022).
@@ -78,16 +79,18 @@ impl Element for Work {
         self.byte_steps = args.positional_in("BYTE_STEPS", 0, 0..=MAX_BYTE_STEPS);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, _: &mut Cx<'_>, batch: Batch) -> Batch {
         for packet in batch.iter() {
             let steps = u64::from(self.steps) + u64::from(self.byte_steps) * packet.len() as u64;
             self.digest += work(packet.data(), steps) >> 40;
         }
         batch
+    }
+}
+
+impl Rehearsal for Work {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

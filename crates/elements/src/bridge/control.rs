@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The handle by which control elements act on a bridge.
 //!
-//! A bridge provides ([`Element::provide`](element::Element::provide)) an [`Arc<Control>`](Control). A control element takes the
+//! A bridge provides ([`Provide`](element::Provide)) an [`Arc<Control>`](Control). A control element takes the
 //! bridge's name as an argument and looks for it when it is initialised, by [`Control::find`].
 //!
 //! Everything here may be called on any worker, at any time, while others forward. Nothing waits for them: a change counts

@@ -70,7 +70,8 @@ use element::args::{Args, FromArg, Names};
 use element::clock::SECOND;
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, HandlerError, HotSwap, InitCx, Provided, Reason, Rest, Sharing, handlers, swap,
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, LongHandlers, Provide, Provided, Reason, Rest,
+    SharedState, Sharing, Statistics, handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use sync::rcu;
@@ -107,6 +108,10 @@ pub const CLASS: Class = Class::new("Bridge", "-/-", || Box::new(Bridge::default
         read "groups" => |bridge, cx| bridge.common(cx)?.group_lines();
     })
     .hot_swap::<Bridge>()
+    .shared_state::<Bridge>()
+    .long_handlers::<Bridge>()
+    .statistics::<Bridge>()
+    .provide::<Bridge>()
     .file(file!());
 
 /// No address: what a bridge without one has.
@@ -747,12 +752,6 @@ impl Element for Bridge {
         }
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        let common = self.common.clone();
-        let mine = Mine::new(self.mine.received.len(), self.mine.out.sent.len(), self.learn);
-        Some(Box::new(Bridge { common, learn: self.learn, mine, links: Links::default() }))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if let (Some(common), true) = (&self.common, cx.is_home()) {
             self.links = Links::behind_inputs(cx, common.ports);
@@ -773,13 +772,16 @@ impl Element for Bridge {
             common.push_down(cx, &mut self.mine, batch);
         }
     }
+}
 
-    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
-        let common = self.common.clone().filter(|_| name == "table")?;
-        common.fdb.advance(cx.now());
-        Some(Box::new(move || Ok(common.table())))
+impl Provide for Bridge {
+    fn provide(&self) -> Option<Provided> {
+        let common = self.common.as_ref()?;
+        Some(common.control.clone())
     }
+}
 
+impl Statistics for Bridge {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         if let Some(common) = &self.common {
             let stations: usize = (0..common.ports).map(|port| common.fdb.stations(port)).sum();
@@ -787,10 +789,21 @@ impl Element for Bridge {
             put(&stats::TABLE_CAPACITY, common.capacity as u64);
         }
     }
+}
 
-    fn provide(&self) -> Option<Provided> {
-        let common = self.common.as_ref()?;
-        Some(common.control.clone())
+impl LongHandlers for Bridge {
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        let common = self.common.clone().filter(|_| name == "table")?;
+        common.fdb.advance(cx.now());
+        Some(Box::new(move || Ok(common.table())))
+    }
+}
+
+impl SharedState for Bridge {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        let common = self.common.clone();
+        let mine = Mine::new(self.mine.received.len(), self.mine.out.sent.len(), self.learn);
+        Some(Box::new(Bridge { common, learn: self.learn, mine, links: Links::default() }))
     }
 }
 

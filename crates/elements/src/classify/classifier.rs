@@ -30,7 +30,7 @@
 //! See also: IPClassifier, IPFilter
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason};
+use element::{Class, Cx, Element, Handler, HandlerError, OwnHandlers, Reason};
 use packet::{Batch, Packet};
 
 use super::program::{Base, Expr, Program, Test};
@@ -42,6 +42,7 @@ pub const CLASS: Class = Class::new("Classifier", "1/-", || Box::new(Classifier:
     .handlers(&PATTERN_HANDLERS)
     .pure()
     .reconfigurable()
+    .own_handlers::<Classifier>()
     .file(file!());
 
 /// Names of the handlers for single patterns.
@@ -306,7 +307,9 @@ impl Element for Classifier {
             data => program.run(&[data, &[], &[]]) as usize,
         });
     }
+}
 
+impl OwnHandlers for Classifier {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         if name == "program" { Ok(self.program.text()) } else { self.patterns.read(name) }
     }

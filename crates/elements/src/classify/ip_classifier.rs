@@ -41,7 +41,7 @@
 use element::args::{Args, Names};
 use element::clock::Nanos;
 use element::program::{Op, Version};
-use element::{Class, Cx, Element, HandlerError, Reason};
+use element::{Class, Cx, Element, HandlerError, OwnHandlers, Reason};
 use packet::Batch;
 
 use super::classifier::{PATTERN_HANDLERS, Patterns};
@@ -54,6 +54,7 @@ pub const CLASS: Class = Class::new("IPClassifier", "1/-", || Box::new(IpClassif
     .handlers(&PATTERN_HANDLERS)
     .pure()
     .reconfigurable()
+    .own_handlers::<IpClassifier>()
     .file(file!());
 
 #[derive(Default)]
@@ -94,7 +95,9 @@ impl Element for IpClassifier {
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         self.rules.send(cx, batch, Reason::NotMatched);
     }
+}
 
+impl OwnHandlers for IpClassifier {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         if name == "program" { Ok(self.rules.program().text()) } else { self.patterns.read(name) }
     }

@@ -32,7 +32,7 @@
 use element::args::{Args, Names};
 use element::clock::Nanos;
 use element::program::{HeaderCheck, Headers, Op, Rows, Sort, Version};
-use element::{Class, Cx, Element, HandlerError, Reason, parse_integer};
+use element::{Class, Cx, Element, HandlerError, OwnHandlers, Reason, parse_integer};
 use packet::Batch;
 
 use super::classifier::{PATTERN_HANDLERS, Patterns};
@@ -46,6 +46,7 @@ pub const CLASS: Class = Class::new("IPFilter", "1/-", || Box::new(IpFilter::def
     .handlers(&PATTERN_HANDLERS)
     .pure()
     .reconfigurable()
+    .own_handlers::<IpFilter>()
     .file(file!());
 
 /// Which packets go where, compiled.
@@ -174,7 +175,9 @@ impl Element for IpFilter {
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         self.rules.send(cx, batch, Reason::Filtered);
     }
+}
 
+impl OwnHandlers for IpFilter {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         if name == "program" { Ok(self.rules.program().text()) } else { self.patterns.read(name) }
     }

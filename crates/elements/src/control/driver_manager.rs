@@ -34,4 +34,7 @@ use super::script::{HANDLERS, Script};
 pub const CLASS: Class = Class::new("DriverManager", "0/0", || Box::new(Script::new(Some(Kind::Driver))))
     .sharing(Sharing::Shared)
     .handlers(HANDLERS)
+    .shared_state::<Script>()
+    .own_handlers::<Script>()
+    .process_events::<Script>()
     .file(file!());

@@ -51,7 +51,10 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use element::args::{Args, Raw};
-use element::{Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Reason, Sharing, Tasks};
+use element::{
+    Access, Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, OwnHandlers, ProcessEvents, Reason,
+    SharedState, Sharing, Tasks,
+};
 use lang::config::{quote_bytes, split_words, unquote_string};
 use packet::Batch;
 use sync::os::reason;
@@ -66,6 +69,9 @@ pub const CLASS: Class = Class::new("Script", "-/-", || Box::new(Script::new(Non
     .processing("ah/ah")
     .sharing(Sharing::Shared)
     .handlers(HANDLERS)
+    .shared_state::<Script>()
+    .own_handlers::<Script>()
+    .process_events::<Script>()
     .file(file!());
 
 /// Handlers of all scripts.
@@ -281,19 +287,6 @@ impl Element for Script {
         Ok(if self.kind == Kind::Packet { Tasks::None } else { Tasks::One })
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        let exported = self.program.iter().filter_map(|i| match i {
-            Instruction::Init { name, export: true, .. } => Some((name.clone(), Access::Read)),
-            _ => None,
-        });
-        let proxy = (self.kind == Kind::Proxy).then(|| ("*".to_owned(), Access::ReadWrite));
-        exported.chain(proxy).collect()
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if !cx.is_home() {
             return Ok(());
@@ -360,7 +353,9 @@ impl Element for Script {
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         self.resume(cx, false);
     }
+}
 
+impl ProcessEvents for Script {
     fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
         self.resume(cx, true);
     }
@@ -371,6 +366,17 @@ impl Element for Script {
         drop(runner);
         self.rearm(cx, &outcome);
     }
+}
+
+impl OwnHandlers for Script {
+    fn own_handlers(&self) -> Vec<(String, Access)> {
+        let exported = self.program.iter().filter_map(|i| match i {
+            Instruction::Init { name, export: true, .. } => Some((name.clone(), Access::Read)),
+            _ => None,
+        });
+        let proxy = (self.kind == Kind::Proxy).then(|| ("*".to_owned(), Access::ReadWrite));
+        exported.chain(proxy).collect()
+    }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
         self.answer_read(cx, name, param)
@@ -378,6 +384,12 @@ impl Element for Script {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.answer_write(cx, name, value)
+    }
+}
+
+impl SharedState for Script {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -36,7 +36,7 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use element::args::Args;
-use element::{Class, Cx, Element, OpenCx, Sharing, Tasks, handlers};
+use element::{Class, Cx, Element, OpenCx, Rehearsal, SharedState, Sharing, Tasks, handlers};
 use packet::{Batch, Packet};
 use wire::{EtherType, MacAddr};
 
@@ -49,6 +49,8 @@ pub const CLASS: Class = Class::new("ARPPrint", "1/1", || Box::new(ArpPrint::def
         both "active".everywhere() => .active;
     })
     .forwards()
+    .shared_state::<ArpPrint>()
+    .rehearsal::<ArpPrint>()
     .file(file!());
 
 /// Trailer encapsulation (RFC 893), announced by ARP in its time.
@@ -181,19 +183,23 @@ impl Element for ArpPrint {
         Ok(Tasks::None)
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         if self.active {
             batch.iter().filter_map(|p| self.line(p)).for_each(|line| self.lines.print(cx, &line));
         }
         batch
+    }
+}
+
+impl Rehearsal for ArpPrint {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+impl SharedState for ArpPrint {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

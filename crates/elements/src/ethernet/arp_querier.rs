@@ -63,8 +63,8 @@ use element::clock::Nanos;
 use element::program::{Neighbours, Op, Program};
 use element::stats::Stat;
 use element::{
-    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, Reason, Rehearsed, Rest, Sharing,
-    declare, handlers, swap,
+    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, PacketHolder,
+    Reason, Rehearsal, Rehearsed, Rest, SharedState, Sharing, Statistics, declare, handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
@@ -103,6 +103,12 @@ pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuer
     .sharing(Sharing::Shared)
     .handlers(HANDLERS)
     .hot_swap::<ArpQuerier>()
+    .shared_state::<ArpQuerier>()
+    .locking::<ArpQuerier>()
+    .rehearsal::<ArpQuerier>()
+    .long_handlers::<ArpQuerier>()
+    .packet_holder::<ArpQuerier>()
+    .statistics::<ArpQuerier>()
     .file(file!());
 
 /// Answers each worker keeps.
@@ -324,10 +330,6 @@ impl OverTable<u32> for ArpQuerier {
 }
 
 impl Element for ArpQuerier {
-    fn locks(&self) -> Vec<LockUse> {
-        neighbours::locks(self.client.table_name.as_deref(), true)
-    }
-
     fn configure(&mut self, args: &mut Args<'_>) {
         // Who wants to report unreachable neighbours wants a verdict.
         let tries = if args.noutputs > UNREACHABLE { 3 } else { 0 };
@@ -357,11 +359,6 @@ impl Element for ArpQuerier {
         self.client.ethertype = args.keyword_opt("ETHERTYPE_ANNO");
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        let (own, addresses) = (self.own.clone(), self.addresses.clone());
-        Some(Box::new(ArpQuerier { own, addresses, client: self.client.share() }))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.addresses.initialize(cx, ADDRESSES)?;
         self.client.initialize(cx, "ARPTable", CACHED_ANSWERS)
@@ -383,6 +380,37 @@ impl Element for ArpQuerier {
         self.send(cx, batch);
     }
 
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        if timer == ADDRESSES {
+            return self.addresses.look(cx, timer).into_iter().for_each(|all| self.own.set(all));
+        }
+        self.look_after(cx, timer);
+    }
+}
+
+impl Statistics for ArpQuerier {
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        self.client.stats(put);
+    }
+}
+
+impl PacketHolder for ArpQuerier {
+    fn held(&self) -> usize {
+        self.client.held()
+    }
+
+    fn held_by(&self) -> Option<&str> {
+        self.client.held_by()
+    }
+}
+
+impl LongHandlers for ArpQuerier {
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        self.client.table.read_apart(cx.now(), name)
+    }
+}
+
+impl Rehearsal for ArpQuerier {
     fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
         match port {
             0 if self.own.ip.is_unspecified() => {
@@ -393,28 +421,18 @@ impl Element for ArpQuerier {
             _ => Rehearsed::Leaves("it would be read for what it says about neighbours".into()),
         }
     }
+}
 
-    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
-        if timer == ADDRESSES {
-            return self.addresses.look(cx, timer).into_iter().for_each(|all| self.own.set(all));
-        }
-        self.look_after(cx, timer);
+impl Locking for ArpQuerier {
+    fn locks(&self) -> Vec<LockUse> {
+        neighbours::locks(self.client.table_name.as_deref(), true)
     }
+}
 
-    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
-        self.client.table.read_apart(cx.now(), name)
-    }
-
-    fn held(&self) -> usize {
-        self.client.held()
-    }
-
-    fn held_by(&self) -> Option<&str> {
-        self.client.held_by()
-    }
-
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        self.client.stats(put);
+impl SharedState for ArpQuerier {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        let (own, addresses) = (self.own.clone(), self.addresses.clone());
+        Some(Box::new(ArpQuerier { own, addresses, client: self.client.share() }))
     }
 }
 

@@ -33,7 +33,7 @@
 
 use element::args::{Args, FromArg, Names};
 use element::clock::SECOND;
-use element::{Class, Cx, Element, HandlerError, InitCx, Reason, handlers};
+use element::{Class, Cx, Element, HandlerError, InitCx, Reason, Rehearsal, handlers};
 use packet::{Batch, Packet};
 use wire::arp::{self, Operation};
 use wire::{EtherType, MacAddr, Prefix4, ethernet};
@@ -57,6 +57,7 @@ pub const CLASS: Class = Class::new("ARPResponder", "1/1-2", || Box::new(ArpResp
         write "remove" => |responder, prefix: &str| responder.remove(prefix.trim())?;
         write "announce" => |responder, cx| responder.announce_anew(cx)?;
     })
+    .rehearsal::<ArpResponder>()
     .file(file!());
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,10 +209,6 @@ impl Element for ArpResponder {
         self.announce_now(cx);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let mut answers = Batch::new();
         for request in batch.drain(..) {
@@ -228,6 +225,12 @@ impl Element for ArpResponder {
             }
         }
         answers
+    }
+}
+
+impl Rehearsal for ArpResponder {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

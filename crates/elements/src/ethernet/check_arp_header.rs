@@ -31,7 +31,7 @@ use std::cell::Cell;
 
 use element::args::Args;
 use element::swap::Count;
-use element::{Class, Cx, Element, HandlerError, Reason, carries, handlers};
+use element::{Class, Cx, Element, HandlerError, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet};
 
 /// The descriptor.
@@ -42,6 +42,7 @@ pub const CLASS: Class = Class::new("CheckARPHeader", "1/1-2", || Box::new(Check
         tally "drop_details" => |check| check.drop_details()?;
     })
     .hot_swap::<CheckArpHeader>()
+    .rehearsal::<CheckArpHeader>()
     .file(file!());
 
 /// What can be wrong, in the order in which it is looked for.
@@ -117,10 +118,6 @@ impl Element for CheckArpHeader {
         self.details = args.keyword("DETAILS", false);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let (offset, found) = (self.offset, Cell::new(Fault::Tiny));
         let good = |p: &mut Packet| match check(p.data().get(offset..).unwrap_or(&[])) {
@@ -135,6 +132,12 @@ impl Element for CheckArpHeader {
         };
         batch.partition(good, |p| self.reject(cx, p, found.get()));
         batch
+    }
+}
+
+impl Rehearsal for CheckArpHeader {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -39,7 +39,8 @@ use std::time::Duration;
 use element::args::{Args, FromArg, Names};
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, Reason, Rehearsed, Rest, handlers, swap,
+    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LongHandlers, Reason, Rehearsal, Rehearsed,
+    Rest, Statistics, handlers, swap,
 };
 use packet::{Batch, Packet};
 use tables::mac::{DEFAULT_CAPACITY, MacTable};
@@ -108,7 +109,7 @@ const LINKS: u32 = 0;
 impl EtherSwitch {
     /// Declares what elements of this type can do besides processing packets.
     pub(super) const fn with_capabilities(class: Class) -> Class {
-        class.hot_swap::<Self>()
+        class.statistics::<Self>().long_handlers::<Self>().rehearsal::<Self>().hot_swap::<Self>()
     }
 
     pub(super) fn new(listen: bool) -> EtherSwitch {
@@ -250,23 +251,29 @@ impl Element for EtherSwitch {
         }
         self.ways = ways;
     }
+}
 
+impl Statistics for EtherSwitch {
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        put(&stats::TABLE_ENTRIES, self.table.len() as u64);
+        put(&stats::TABLE_CAPACITY, DEFAULT_CAPACITY as u64);
+    }
+}
+
+impl LongHandlers for EtherSwitch {
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        let stations = (name == "table").then(|| self.table.stations(cx.now()))?;
+        Some(Box::new(move || Ok(lines(&stations))))
+    }
+}
+
+impl Rehearsal for EtherSwitch {
     fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
         let now_ns = cx.now();
         let header = packet.data().first_chunk();
         let way = header.map_or(Way::Short, |header| self.known_way(port, header, now_ns));
         self.deliver(cx, port, way, Batch::of(packet), true);
         Rehearsed::Done
-    }
-
-    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
-        let stations = (name == "table").then(|| self.table.stations(cx.now()))?;
-        Some(Box::new(move || Ok(lines(&stations))))
-    }
-
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        put(&stats::TABLE_ENTRIES, self.table.len() as u64);
-        put(&stats::TABLE_CAPACITY, DEFAULT_CAPACITY as u64);
     }
 }
 

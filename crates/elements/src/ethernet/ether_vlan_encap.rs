@@ -30,7 +30,7 @@
 use std::any::Any;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, Reason, declare, handlers};
+use element::{Class, Cx, Element, Handler, HandlerPart, Reason, declare, handlers};
 use packet::{Batch, Packet};
 use wire::MacAddr;
 
@@ -54,6 +54,7 @@ const fn class(name: &'static str) -> Class {
         .handlers(HANDLERS)
         .pure()
         .reconfigurable()
+        .handler_part::<EtherVlanEncap>()
         .file(file!())
 }
 
@@ -107,9 +108,11 @@ impl Element for EtherVlanEncap {
         batch.partition(|p| self.encapsulate(p), |p| cx.drop(Reason::NoMemory, p));
         batch
     }
+}
 
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.tag)
+impl HandlerPart for EtherVlanEncap {
+    fn part(&mut self) -> &mut dyn Any {
+        &mut self.tag
     }
 }
 

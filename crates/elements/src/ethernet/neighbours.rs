@@ -11,8 +11,8 @@ use element::args::Args;
 use element::clock::Nanos;
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, Provided, Reason, Rest, When,
-    declare, handlers, swap,
+    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, LongHandlers, PacketHolder, Provide,
+    Provided, Reason, Rest, SharedState, Statistics, When, declare, handlers, swap,
 };
 use packet::{Batch, Packet};
 use sync::lock::{AdaptiveLock, How};
@@ -193,7 +193,7 @@ impl<A: Address> Table<A> {
         Ok(())
     }
 
-    /// Begins those of these handlers that list the table, see [`element::Element::read_apart`].
+    /// Begins those of these handlers that list the table, see [`element::LongHandlers::read_apart`].
     pub fn read_apart(self: &Arc<Self>, now: Nanos, name: &str) -> Option<Rest<String>> {
         let states = match name {
             "table" => false,
@@ -238,7 +238,13 @@ impl<A: Listed> OverTable<A> for NeighbourTable<A> {
 impl<A: Listed> NeighbourTable<A> {
     /// Declares what elements of this type can do besides processing packets.
     pub const fn with_capabilities(class: Class) -> Class {
-        class.hot_swap::<Self>()
+        class
+            .provide::<Self>()
+            .statistics::<Self>()
+            .packet_holder::<Self>()
+            .long_handlers::<Self>()
+            .shared_state::<Self>()
+            .hot_swap::<Self>()
     }
 }
 
@@ -247,31 +253,41 @@ impl<A: Listed> Element for NeighbourTable<A> {
         self.table = Table::new(config(args, A::config(), A::QUERIES));
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(NeighbourTable { table: self.table.clone(), first: false }))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if self.first {
             A::prepare(cx, &self.table);
         }
         Ok(())
     }
+}
 
-    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
-        self.table.read_apart(cx.now(), name)
-    }
-
+impl<A: Listed> Provide for NeighbourTable<A> {
     fn provide(&self) -> Option<Provided> {
         Some(self.table.clone())
     }
+}
 
+impl<A: Listed> Statistics for NeighbourTable<A> {
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        self.table.stats(put);
+    }
+}
+
+impl<A: Listed> PacketHolder for NeighbourTable<A> {
     fn held(&self) -> usize {
         if self.first { self.table.neighbours.lock().waiting() } else { 0 }
     }
+}
 
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        self.table.stats(put);
+impl<A: Listed> LongHandlers for NeighbourTable<A> {
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        self.table.read_apart(cx.now(), name)
+    }
+}
+
+impl<A: Listed> SharedState for NeighbourTable<A> {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(NeighbourTable { table: self.table.clone(), first: false }))
     }
 }
 

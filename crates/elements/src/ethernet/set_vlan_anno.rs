@@ -27,7 +27,7 @@
 use std::any::Any;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler};
+use element::{Class, Cx, Element, Handler, HandlerPart};
 use packet::{Batch, anno};
 
 use super::vlan::{TAG, TagSource};
@@ -40,6 +40,7 @@ const fn class(name: &'static str) -> Class {
         .pure()
         .reconfigurable()
         .forwards()
+        .handler_part::<SetVlanAnno>()
         .file(file!())
 }
 
@@ -63,9 +64,11 @@ impl Element for SetVlanAnno {
         batch.iter_mut().for_each(|p| p.set_anno(anno::VLAN_TCI, tci));
         batch
     }
+}
 
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.tag)
+impl HandlerPart for SetVlanAnno {
+    fn part(&mut self) -> &mut dyn Any {
+        &mut self.tag
     }
 }
 

@@ -30,7 +30,7 @@
 use std::any::Any;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, Reason, declare, handlers};
+use element::{Class, Cx, Element, Handler, HandlerPart, Reason, declare, handlers};
 use packet::{Batch, Packet};
 
 use super::vlan::{TAG, TAGGED, TagSource};
@@ -48,6 +48,7 @@ pub const CLASS: Class = Class::new("VLANEncap", "1/1", || Box::new(VlanEncap::d
     .handlers(HANDLERS)
     .pure()
     .reconfigurable()
+    .handler_part::<VlanEncap>()
     .file(file!());
 
 #[derive(Default)]
@@ -97,9 +98,11 @@ impl Element for VlanEncap {
         );
         batch
     }
+}
 
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.tag)
+impl HandlerPart for VlanEncap {
+    fn part(&mut self) -> &mut dyn Any {
+        &mut self.tag
     }
 }
 

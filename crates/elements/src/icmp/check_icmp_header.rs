@@ -29,7 +29,7 @@
 use std::any::Any;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Reason, carries};
+use element::{Class, Cx, Element, HandlerPart, Reason, carries};
 use packet::{Batch, Packet};
 use wire::icmpv4::Type;
 
@@ -42,6 +42,7 @@ pub const CLASS: Class =
         .handlers(HANDLERS)
         .pure()
         .hot_swap::<CheckIcmpHeader>()
+        .handler_part::<CheckIcmpHeader>()
         .file(file!());
 
 struct CheckIcmpHeader(Faults);
@@ -70,9 +71,11 @@ impl Element for CheckIcmpHeader {
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         self.0.filter(cx, batch, check)
     }
+}
 
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.0)
+impl HandlerPart for CheckIcmpHeader {
+    fn part(&mut self) -> &mut dyn Any {
+        &mut self.0
     }
 }
 

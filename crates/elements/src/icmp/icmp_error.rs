@@ -62,7 +62,10 @@ use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Names};
 use element::swap::Continued;
-use element::{Class, Cx, Element, HandlerError, InitCx, LockUse, Reason, carries, handlers};
+use element::{
+    Class, Cx, Element, HandlerError, InitCx, LockUse, Locking, Reason, Rehearsal, SharedState, carries,
+    handlers,
+};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv4::Type;
 use wire::ipv4::options::kind;
@@ -88,6 +91,9 @@ pub const CLASS: Class = Class::new("ICMPError", "1/1", || Box::new(IcmpError::d
         both "pmtu" => |error| error.pmtu(), |error, bytes: u16| error.pmtu = bytes;
     })
     .hot_swap::<IcmpError>()
+    .shared_state::<IcmpError>()
+    .locking::<IcmpError>()
+    .rehearsal::<IcmpError>()
     .file(file!());
 
 /// The type of service of messages.
@@ -348,10 +354,6 @@ fn about_icmp_error(packet: &Packet) -> bool {
 }
 
 impl Element for IcmpError {
-    fn locks(&self) -> Vec<LockUse> {
-        self.limits.locks()
-    }
-
     fn configure(&mut self, args: &mut Args<'_>) {
         self.src = args.required::<Address>("SRC").0;
         let kind: String = args.required("TYPE");
@@ -393,10 +395,6 @@ impl Element for IcmpError {
         }
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.step = Step::begin(cx, &mut self.id);
         self.addresses.initialize(cx, ADDRESSES)?;
@@ -414,11 +412,6 @@ impl Element for IcmpError {
         self.follow.look(cx, timer);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        // Its messages are as if within the limits, which the copy would share.
-        Some(Box::new(Self { limits: Limits::default(), ..self.clone() }))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let mut answers = Batch::new();
         for packet in batch.drain(..) {
@@ -430,6 +423,25 @@ impl Element for IcmpError {
             }
         }
         answers
+    }
+}
+
+impl Rehearsal for IcmpError {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        // Its messages are as if within the limits, which the copy would share.
+        Some(Box::new(Self { limits: Limits::default(), ..self.clone() }))
+    }
+}
+
+impl Locking for IcmpError {
+    fn locks(&self) -> Vec<LockUse> {
+        self.limits.locks()
+    }
+}
+
+impl SharedState for IcmpError {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -33,7 +33,7 @@
 //! See also: ICMPPingSource, ICMPPingResponder, ICMPError, IPEncap. RFC 792
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, InitCx, Reason, carries, handlers};
+use element::{Class, Cx, Element, Handler, InitCx, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet};
 use wire::icmpv4::Type;
 use wire::{Protocol, checksum, ipv4};
@@ -50,6 +50,7 @@ const HANDLERS: &[Handler] = handlers! { IcmpIpEncap:
 pub const CLASS: Class = Class::new("ICMPIPEncap", "1/1", || Box::<IcmpIpEncap>::default())
     .handlers(HANDLERS)
     .hot_swap::<IcmpIpEncap>()
+    .rehearsal::<IcmpIpEncap>()
     .file(file!());
 
 /// The descriptor of the element that makes echo requests.
@@ -57,6 +58,7 @@ pub const PING: Class =
     Class::new("ICMPPingEncap", "1/1", || Box::new(IcmpIpEncap { ping: true, ..IcmpIpEncap::default() }))
         .handlers(HANDLERS)
         .hot_swap::<IcmpIpEncap>()
+        .rehearsal::<IcmpIpEncap>()
         .file(file!());
 
 #[derive(Clone, Default)]
@@ -148,15 +150,17 @@ impl Element for IcmpIpEncap {
         Ok(())
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let why = std::cell::Cell::new(Reason::TooLong);
         let encap = |p: &mut Packet| self.encapsulate(p).map_err(|reason| why.set(reason)).is_ok();
         batch.partition(encap, |p| cx.drop(why.get(), p));
         batch
+    }
+}
+
+impl Rehearsal for IcmpIpEncap {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -25,7 +25,7 @@ use std::cell::Cell;
 use std::net::Ipv4Addr;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Reason};
+use element::{Class, Cx, Element, Reason, Rehearsal};
 use packet::{Batch, Packet};
 use wire::checksum::update16;
 use wire::ipv4::options::kind;
@@ -34,8 +34,10 @@ use crate::ip::ip_gw_options::fill_in_answer;
 use crate::ip::source_route::{reversed, source_routes};
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("ICMPPingResponder", "1/1-2", || Box::new(IcmpPingResponder)).processing("a/ah").file(file!());
+pub const CLASS: Class = Class::new("ICMPPingResponder", "1/1-2", || Box::new(IcmpPingResponder))
+    .processing("a/ah")
+    .rehearsal::<IcmpPingResponder>()
+    .file(file!());
 
 #[derive(Clone)]
 struct IcmpPingResponder;
@@ -105,10 +107,6 @@ fn answer_options(header: &mut [u8], now_ns: u64) -> Option<[u8; 4]> {
 impl Element for IcmpPingResponder {
     fn configure(&mut self, _: &mut Args<'_>) {}
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let now_ns = cx.wall();
         let why = Cell::new(Reason::BadProtocol);
@@ -122,6 +120,12 @@ impl Element for IcmpPingResponder {
             };
         batch.partition(answer, |p| cx.push_one_or_drop(1, p, why.get()));
         batch
+    }
+}
+
+impl Rehearsal for IcmpPingResponder {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

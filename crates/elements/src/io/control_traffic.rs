@@ -54,7 +54,7 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::swap::Count;
-use element::{Class, Cx, Element, HandlerError, Reason, Sharing, carries, handlers};
+use element::{Class, Cx, Element, HandlerError, Reason, Rehearsal, SharedState, Sharing, carries, handlers};
 use packet::{Batch, Packet};
 use wire::ethernet::{self, EtherType};
 use wire::{Protocol, ipv4, ipv6};
@@ -71,6 +71,8 @@ pub const CLASS: Class = Class::new("ControlTraffic", "1/3", || Box::new(Control
         sum "limited" => |element, protocol: &str| count_of(&element.limited, protocol)?;
     })
     .hot_swap::<ControlTraffic>()
+    .shared_state::<ControlTraffic>()
+    .rehearsal::<ControlTraffic>()
     .file(file!());
 
 /// A protocol, as a place in [`PROTOCOLS`].
@@ -245,16 +247,6 @@ impl Element for ControlTraffic {
         self.limits = rates.map(|rate| (rate > 0).then(|| made(rate)));
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(ControlTraffic { limits: self.limits.clone(), ..ControlTraffic::default() }))
-    }
-
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        // As if within the limits, which the copy would share.
-        let (count, limited) = (self.count, self.limited);
-        Some(Box::new(ControlTraffic { count, limited, ..ControlTraffic::default() }))
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let now = cx.now();
         let ControlTraffic { limits, count, limited, splitter } = self;
@@ -267,6 +259,20 @@ impl Element for ControlTraffic {
         };
         batch.partition(passes, |packet| cx.drop(Reason::ControlRateLimited, packet));
         splitter.split(cx, batch, |packet| of_frame(packet.data()).output());
+    }
+}
+
+impl Rehearsal for ControlTraffic {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        // As if within the limits, which the copy would share.
+        let (count, limited) = (self.count, self.limited);
+        Some(Box::new(ControlTraffic { count, limited, ..ControlTraffic::default() }))
+    }
+}
+
+impl SharedState for ControlTraffic {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(ControlTraffic { limits: self.limits.clone(), ..ControlTraffic::default() }))
     }
 }
 

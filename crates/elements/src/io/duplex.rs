@@ -8,11 +8,11 @@ use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::swap::Depot;
 use element::{
-    Cx, Element, Handler, HandlerError, HotSwap, InitCx, OpenCx, Provided, Rehearsed, Tasks, declare,
-    handlers,
+    Cx, DeviceQueues, Element, Handler, HandlerError, HotSwap, InitCx, OpenCx, PacketHolder, Provide,
+    Provided, Tasks, declare, handlers,
 };
+use packet::Batch;
 use packet::port::{Device, Spec};
-use packet::{Batch, Packet};
 
 use super::device::{self, Opened, OverDevice, Watch};
 use super::from_device::{self, FromDevice};
@@ -207,6 +207,28 @@ impl Duplex {
         let received = self.from.take_state(cx, &mut old.from);
         self.to.take_state(cx, &mut old.to) || received
     }
+
+    /// See [`DeviceQueues::release`].
+    pub fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
+        self.to.release(cx, depot);
+        self.from.release(cx, depot);
+    }
+
+    /// See [`DeviceQueues::acquire`].
+    pub fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
+        self.to.acquire(cx, depot);
+        self.from.acquire(cx, depot);
+    }
+
+    /// See [`PacketHolder::held`].
+    pub fn held(&self) -> usize {
+        self.to.held()
+    }
+
+    /// See [`Provide::provide`].
+    pub fn provide(&self) -> Option<Provided> {
+        if self.receives { self.from.provide() } else { self.to.provide() }
+    }
 }
 
 impl OverDevice for Duplex {
@@ -227,10 +249,6 @@ impl Element for Duplex {
         }
         // One task for both directions: a worker owns the whole device.
         Ok(Tasks::One)
-    }
-
-    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
-        self.to.rehearse(cx, port, packet)
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
@@ -266,24 +284,6 @@ impl Element for Duplex {
         received || sent
     }
 
-    fn provide(&self) -> Option<Provided> {
-        if self.receives { self.from.provide() } else { self.to.provide() }
-    }
-
-    fn held(&self) -> usize {
-        self.to.held()
-    }
-
-    fn release(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
-        self.to.release(cx, depot);
-        self.from.release(cx, depot);
-    }
-
-    fn acquire(&mut self, cx: &mut Cx<'_>, depot: &mut Depot) {
-        self.to.acquire(cx, depot);
-        self.from.acquire(cx, depot);
-    }
-
     fn finish(&mut self, cx: &mut Cx<'_>) {
         self.to.finish(cx);
         self.from.finish(cx);
@@ -299,7 +299,12 @@ macro_rules! duplex {
         impl $name {
             /// Declares what elements of this type can do besides processing packets.
             const fn with_capabilities(class: element::Class) -> element::Class {
-                class.hot_swap::<Self>()
+                class
+                    .hot_swap::<Self>()
+                    .device_queues::<Self>()
+                    .handler_part::<Self>()
+                    .packet_holder::<Self>()
+                    .provide::<Self>()
             }
         }
 
@@ -329,28 +334,36 @@ macro_rules! duplex {
                 self.0.run_timer(cx, timer);
             }
 
-            fn part(&mut self) -> Option<&mut dyn std::any::Any> {
-                Some(&mut self.0)
+            fn finish(&mut self, cx: &mut element::Cx<'_>) {
+                self.0.finish(cx);
             }
+        }
 
+        impl element::HandlerPart for $name {
+            fn part(&mut self) -> &mut dyn std::any::Any {
+                &mut self.0
+            }
+        }
+
+        impl element::Provide for $name {
             fn provide(&self) -> Option<element::Provided> {
                 self.0.provide()
             }
+        }
 
+        impl element::PacketHolder for $name {
             fn held(&self) -> usize {
                 self.0.held()
             }
+        }
 
+        impl element::DeviceQueues for $name {
             fn release(&mut self, cx: &mut element::Cx<'_>, depot: &mut element::swap::Depot) {
                 self.0.release(cx, depot);
             }
 
             fn acquire(&mut self, cx: &mut element::Cx<'_>, depot: &mut element::swap::Depot) {
                 self.0.acquire(cx, depot);
-            }
-
-            fn finish(&mut self, cx: &mut element::Cx<'_>) {
-                self.0.finish(cx);
             }
         }
 

@@ -67,8 +67,8 @@ use element::clock::Nanos;
 use element::stats::{self, Stat};
 use element::swap::Count;
 use element::{
-    Class, Cx, DeviceArg, Element, Handler, HotSwap, InitCx, OpenCx, Provided, Reason, Rehearsed, Tasks,
-    declare, handlers, swap,
+    Class, Cx, DeviceArg, DeviceQueues, Element, Handler, HotSwap, InitCx, OpenCx, Provide, Provided, Reason,
+    Rehearsal, Rehearsed, SharedState, Statistics, Tasks, declare, handlers, swap,
 };
 use packet::filter::Filter;
 use packet::port::{Link, QueueStats, RxQueue, Spec, link_type};
@@ -159,7 +159,13 @@ pub(super) struct FromDevice {
 impl FromDevice {
     /// Declares what elements of this type can do besides processing packets.
     pub(super) const fn with_capabilities(class: Class) -> Class {
-        class.hot_swap::<Self>()
+        class
+            .provide::<Self>()
+            .statistics::<Self>()
+            .rehearsal::<Self>()
+            .shared_state::<Self>()
+            .device_queues::<Self>()
+            .hot_swap::<Self>()
     }
 
     /// The element of another class, whose arguments this reads.
@@ -319,26 +325,6 @@ impl Element for FromDevice {
         };
     }
 
-    /// What it would do with a packet that came from the wire.
-    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, mut packet: Packet) -> Rehearsed {
-        let first = packet.data().first().copied().unwrap_or(0);
-        let own = self.opened.as_ref().and_then(|opened| opened.device().info().mac);
-        if let (link_type::ETHERNET, Some(own), Some(to)) = (self.link, own, packet.data().first_chunk::<6>())
-            && first & 1 == 0
-            && *to != own
-        {
-            packet.set_packet_type(PacketType::OtherHost);
-        }
-        // The kernel may be who applies it to those that come.
-        if self.filter.as_ref().is_some_and(|filter| !filter.accepts(packet.data(), packet.len())) {
-            cx.drop(Reason::Filtered, packet);
-            return Rehearsed::Done;
-        }
-        let mut batch = Batch::of(packet);
-        self.prepare(cx, &mut batch, first);
-        Rehearsed::Passes(batch)
-    }
-
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         let opened = Opened::open(cx, &self.config.spec, self.config.queue, |info| info.rx_queues)?;
         if self.config.spec.filtered {
@@ -349,12 +335,6 @@ impl Element for FromDevice {
         self.encap = Arc::new(Encap::of(opened.handle()));
         self.opened = Some(opened);
         Ok(tasks)
-    }
-
-    fn share(&self) -> Option<Box<dyn Element>> {
-        let (config, opened, filter) = (self.config.clone(), self.opened.clone(), self.filter.clone());
-        let encap = self.encap.clone();
-        Some(Box::new(FromDevice { config, opened, filter, encap, ..FromDevice::default() }))
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
@@ -435,6 +415,19 @@ impl Element for FromDevice {
         any
     }
 
+    fn finish(&mut self, _: &mut Cx<'_>) {
+        self.queues.clear();
+        self.numbers.clear();
+    }
+}
+
+impl Provide for FromDevice {
+    fn provide(&self) -> Option<Provided> {
+        Some(self.encap.clone())
+    }
+}
+
+impl Statistics for FromDevice {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         let of_queues = self.queue_stats();
         put(&stats::DEVICE_PACKETS, *self.count);
@@ -443,11 +436,39 @@ impl Element for FromDevice {
         put(&stats::DEVICE_COMPLETED, of_queues.completed.saturating_sub(self.before.completed));
         put(&stats::DEVICE_NO_MEMORY, of_queues.no_memory.saturating_sub(self.before.no_memory));
     }
+}
 
-    fn provide(&self) -> Option<Provided> {
-        Some(self.encap.clone())
+impl Rehearsal for FromDevice {
+    /// What it would do with a packet that came from the wire.
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, mut packet: Packet) -> Rehearsed {
+        let first = packet.data().first().copied().unwrap_or(0);
+        let own = self.opened.as_ref().and_then(|opened| opened.device().info().mac);
+        if let (link_type::ETHERNET, Some(own), Some(to)) = (self.link, own, packet.data().first_chunk::<6>())
+            && first & 1 == 0
+            && *to != own
+        {
+            packet.set_packet_type(PacketType::OtherHost);
+        }
+        // The kernel may be who applies it to those that come.
+        if self.filter.as_ref().is_some_and(|filter| !filter.accepts(packet.data(), packet.len())) {
+            cx.drop(Reason::Filtered, packet);
+            return Rehearsed::Done;
+        }
+        let mut batch = Batch::of(packet);
+        self.prepare(cx, &mut batch, first);
+        Rehearsed::Passes(batch)
     }
+}
 
+impl SharedState for FromDevice {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        let (config, opened, filter) = (self.config.clone(), self.opened.clone(), self.filter.clone());
+        let encap = self.encap.clone();
+        Some(Box::new(FromDevice { config, opened, filter, encap, ..FromDevice::default() }))
+    }
+}
+
+impl DeviceQueues for FromDevice {
     fn release(&mut self, _: &mut Cx<'_>, depot: &mut swap::Depot) {
         let Some(opened) = &self.opened else { return };
         for (queue, number) in self.queues.drain(..).zip(self.numbers.drain(..)) {
@@ -468,11 +489,6 @@ impl Element for FromDevice {
                 Err(why) => cx.print(&format!("{}: {why}", cx.name())),
             }
         }
-    }
-
-    fn finish(&mut self, _: &mut Cx<'_>) {
-        self.queues.clear();
-        self.numbers.clear();
     }
 }
 

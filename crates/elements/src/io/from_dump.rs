@@ -53,8 +53,8 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::{
-    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Provided, Reason, Tasks, handlers,
-    parse_duration, parse_integer, swap,
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, PacketHolder, Provide, Provided, Reason,
+    Tasks, handlers, parse_duration, parse_integer, swap,
 };
 use packet::port::{Device, Link, link_type};
 use packet::{Batch, Packet, anno};
@@ -105,6 +105,8 @@ pub const CLASS: Class = Class::new("FromDump", "0/1-2", || Box::new(FromDump::d
         write "reset_timing" => |dump| dump.pace.reset();
     })
     .hot_swap::<FromDump>()
+    .packet_holder::<FromDump>()
+    .provide::<FromDump>()
     .file(file!());
 
 /// What others may know of where an element's packets come from, or go to.
@@ -503,11 +505,15 @@ impl Element for FromDump {
             cx.schedule();
         }
     }
+}
 
+impl Provide for FromDump {
     fn provide(&self) -> Option<Provided> {
         Some(self.encap.clone())
     }
+}
 
+impl PacketHolder for FromDump {
     fn held(&self) -> usize {
         usize::from(self.waiting.is_some())
     }

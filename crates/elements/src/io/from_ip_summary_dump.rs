@@ -52,7 +52,8 @@ use std::sync::Arc;
 use element::Policy;
 use element::args::{Args, Raw};
 use element::{
-    Class, Cx, Element, HotSwap, InitCx, OpenCx, Provided, Reason, Tasks, handlers, parse_integer, swap,
+    Class, Cx, Element, HotSwap, InitCx, OpenCx, PacketHolder, Provide, Provided, Reason, Tasks, handlers,
+    parse_integer, swap,
 };
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
@@ -87,6 +88,8 @@ pub const CLASS: Class = Class::new("FromIPSummaryDump", "0/1", || Box::new(From
         read "filepos" => .input.at;
     })
     .hot_swap::<FromIpSummaryDump>()
+    .packet_holder::<FromIpSummaryDump>()
+    .provide::<FromIpSummaryDump>()
     .file(file!());
 
 /// The text, where we are in it, and the line last read.
@@ -656,11 +659,15 @@ impl Element for FromIpSummaryDump {
             cx.schedule();
         }
     }
+}
 
+impl Provide for FromIpSummaryDump {
     fn provide(&self) -> Option<Provided> {
         Some(Arc::new(Encap::new(link_type::RAW)))
     }
+}
 
+impl PacketHolder for FromIpSummaryDump {
     fn held(&self) -> usize {
         usize::from(self.waiting.is_some()) + usize::from(self.group.is_some())
     }

@@ -35,7 +35,7 @@
 use element::Policy;
 use element::args::Args;
 use element::swap::Count;
-use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, carries, handlers};
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, PlacementRules, Tasks, carries, handlers};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::source::{PULLED, left};
@@ -66,7 +66,7 @@ pub const CLASS: Class = Class::new("InfiniteSource", "0/1", || Box::new(Infinit
         both "burstsize" => |source, cx| source.burst(cx), |source, cx, text: &str| source.set_burst(cx, "burstsize", text)?;
         both "datasize" => |source| source.length(), |source, cx, text: &str| source.set_length(cx, "datasize", text)?;
     })
-    .hot_swap::<InfiniteSource>().file(file!());
+    .hot_swap::<InfiniteSource>().placement_rules::<InfiniteSource>().file(file!());
 
 const DEFAULT_DATA: &str = "Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
@@ -191,10 +191,6 @@ impl Element for InfiniteSource {
         Ok(if self.pushes { Tasks::One } else { Tasks::None })
     }
 
-    fn one_order(&self) -> Option<&'static str> {
-        (!self.pushes).then_some(PULLED)
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.filled = Filled::find(cx);
         if self.pushes && self.active && cx.task().is_some() {
@@ -237,6 +233,12 @@ impl Element for InfiniteSource {
             return Batch::new();
         }
         self.make(cx, max)
+    }
+}
+
+impl PlacementRules for InfiniteSource {
+    fn one_order(&self) -> Option<&'static str> {
+        (!self.pushes).then_some(PULLED)
     }
 }
 

@@ -40,7 +40,9 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
 use element::args::{Args, Port};
-use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Reason, Tasks, handlers, swap};
+use element::{
+    Class, Cx, Element, HotSwap, InitCx, OpenCx, PacketHolder, ProcessEvents, Reason, Tasks, handlers, swap,
+};
 use packet::{Batch, Packet};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use sync::os::reason;
@@ -58,6 +60,8 @@ pub const CLASS: Class = Class::new("McastSocket", "0-1/0-1", || Box::new(McastS
         read "sent" => |socket| socket.exchange.sent();
     })
     .hot_swap::<McastSocket>()
+    .process_events::<McastSocket>()
+    .packet_holder::<McastSocket>()
     .file(file!());
 
 /// Where packets are sent from, and where those of others arrive.
@@ -173,18 +177,22 @@ impl Element for McastSocket {
         self.turn(cx)
     }
 
-    fn run_fd(&mut self, cx: &mut Cx<'_>, _: RawFd) {
-        self.flush(cx);
-        self.receive(cx);
-    }
-
-    fn held(&self) -> usize {
-        self.exchange.waiting.len()
-    }
-
     fn finish(&mut self, cx: &mut Cx<'_>) {
         self.end(cx);
         self.sockets = None;
+    }
+}
+
+impl PacketHolder for McastSocket {
+    fn held(&self) -> usize {
+        self.exchange.waiting.len()
+    }
+}
+
+impl ProcessEvents for McastSocket {
+    fn run_fd(&mut self, cx: &mut Cx<'_>, _: RawFd) {
+        self.flush(cx);
+        self.receive(cx);
     }
 }
 

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::swap::Count;
-use element::{Class, Cx, Element, Reason, Sharing, carries, handlers};
+use element::{Class, Cx, Element, Reason, Rehearsal, SharedState, Sharing, carries, handlers};
 use packet::{Batch, Packet};
 
 use crate::ip::{header, header_mut};
@@ -49,6 +49,8 @@ pub const CLASS: Class = Class::new("Punt", "1/1", || Box::new(Punt::default()))
         sum "count" => .count;
     })
     .hot_swap::<Punt>()
+    .shared_state::<Punt>()
+    .rehearsal::<Punt>()
     .file(file!());
 
 /// Packets per second unless told otherwise.
@@ -74,15 +76,6 @@ impl Element for Punt {
         self.restore_ttl = args.keyword("RESTORE_TTL", false);
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        // As if within the limit, which the copy would share.
-        Some(Box::new(Punt { limit: None, ..self.clone() }))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         if let Some(limit) = &self.limit {
             let now = cx.now();
@@ -93,6 +86,19 @@ impl Element for Punt {
             batch.iter_mut().for_each(raise_ttl);
         }
         batch
+    }
+}
+
+impl Rehearsal for Punt {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        // As if within the limit, which the copy would share.
+        Some(Box::new(Punt { limit: None, ..self.clone() }))
+    }
+}
+
+impl SharedState for Punt {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

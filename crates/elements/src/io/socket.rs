@@ -55,7 +55,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use element::args::{Args, Port};
-use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Reason, Tasks, handlers, swap};
+use element::{
+    Class, Cx, Element, HotSwap, InitCx, OpenCx, PacketHolder, ProcessEvents, Reason, Tasks, handlers, swap,
+};
 use packet::{Batch, Packet};
 use sync::os::reason;
 use sync::rcu;
@@ -76,6 +78,8 @@ pub const CLASS: Class = Class::new("Socket", "0-1/0-1", || Box::new(Socket::def
         read "connected" => |socket| socket.is_connected();
     })
     .hot_swap::<Socket>()
+    .process_events::<Socket>()
+    .packet_holder::<Socket>()
     .file(file!());
 
 /// How long a connection may take.
@@ -419,16 +423,6 @@ impl Element for Socket {
         self.turn(cx)
     }
 
-    fn run_fd(&mut self, cx: &mut Cx<'_>, _: RawFd) {
-        self.accept(cx);
-        self.flush(cx);
-        self.receive(cx);
-    }
-
-    fn held(&self) -> usize {
-        self.exchange.waiting.len()
-    }
-
     fn finish(&mut self, cx: &mut Cx<'_>) {
         self.end(cx);
         let serves = !self.client && !matches!(self.link, Link::Closed);
@@ -436,6 +430,20 @@ impl Element for Socket {
             let _ = std::fs::remove_file(path);
         }
         (self.link, self.peer) = (Link::Closed, None);
+    }
+}
+
+impl PacketHolder for Socket {
+    fn held(&self) -> usize {
+        self.exchange.waiting.len()
+    }
+}
+
+impl ProcessEvents for Socket {
+    fn run_fd(&mut self, cx: &mut Cx<'_>, _: RawFd) {
+        self.accept(cx);
+        self.flush(cx);
+        self.receive(cx);
     }
 }
 

@@ -46,8 +46,9 @@ use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
 use element::swap::Count;
 use element::{
-    Class, Cx, DeviceArg, Element, Handler, HotSwap, InitCx, LockUse, OpenCx, Provided, Reason, Rehearsed,
-    Tasks, When, declare, handlers, swap,
+    Class, Cx, DeviceArg, DeviceQueues, Element, Handler, HotSwap, InitCx, LockUse, Locking, OpenCx,
+    PacketHolder, Provide, Provided, Reason, Rehearsal, Rehearsed, SharedState, Statistics, Tasks, When,
+    declare, handlers, swap,
 };
 use packet::port::{Error, Link, QueueStats, Spec, TxQueue};
 use packet::{Batch, Packet};
@@ -191,7 +192,15 @@ struct Sent {
 impl ToDevice {
     /// Declares what elements of this type can do besides processing packets.
     pub(super) const fn with_capabilities(class: Class) -> Class {
-        class.hot_swap::<Self>()
+        class
+            .provide::<Self>()
+            .statistics::<Self>()
+            .packet_holder::<Self>()
+            .rehearsal::<Self>()
+            .locking::<Self>()
+            .shared_state::<Self>()
+            .device_queues::<Self>()
+            .hot_swap::<Self>()
     }
 
     /// The element of another class, whose arguments this reads.
@@ -444,31 +453,6 @@ impl Element for ToDevice {
         Ok(tasks)
     }
 
-    fn locks(&self) -> Vec<LockUse> {
-        let queues = self.opened.as_ref().map_or(0, |o| o.queues.len());
-        if self.config.pulls || queues >= self.workers {
-            return Vec::new();
-        }
-        let (guards, why) = match queues {
-            1 => ("the transmit queue", "all workers that push send by it"),
-            _ => (
-                "each transmit queue",
-                "there are fewer than workers: each sends by the one that its number modulo theirs tells",
-            ),
-        };
-        vec![LockUse::new(How::Adaptive, guards, When::EachBatch, why)]
-    }
-
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(ToDevice {
-            config: self.config.clone(),
-            opened: self.opened.clone(),
-            encap: self.encap.clone(),
-            common: self.common.clone(),
-            ..ToDevice::default()
-        }))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let Some(opened) = self.opened.clone() else { return Ok(()) };
         let n = opened.queues.len();
@@ -506,10 +490,6 @@ impl Element for ToDevice {
         }
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, _: Packet) -> Rehearsed {
-        Rehearsed::Leaves(format!("it would be sent by device {}", self.config.spec.device))
-    }
-
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut burst = self.send_burst(cx);
         let worked = burst != Burst::None;
@@ -539,19 +519,70 @@ impl Element for ToDevice {
         }
     }
 
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        let mut batch = std::mem::take(&mut self.unsent);
+        self.offer(&mut batch, OFFERS);
+        cx.drop_batch(Reason::RouterStopped, batch);
+        self.tx = None;
+        lock(&self.common).clear();
+    }
+}
+
+impl Provide for ToDevice {
     fn provide(&self) -> Option<Provided> {
         Some(self.encap.clone()?)
     }
+}
 
-    fn held(&self) -> usize {
-        self.unsent.len()
-    }
-
+impl Statistics for ToDevice {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         put(&stats::DEVICE_PACKETS, *self.count);
         put(&stats::DEVICE_BYTES, *self.bytes);
     }
+}
 
+impl PacketHolder for ToDevice {
+    fn held(&self) -> usize {
+        self.unsent.len()
+    }
+}
+
+impl Rehearsal for ToDevice {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, _: Packet) -> Rehearsed {
+        Rehearsed::Leaves(format!("it would be sent by device {}", self.config.spec.device))
+    }
+}
+
+impl Locking for ToDevice {
+    fn locks(&self) -> Vec<LockUse> {
+        let queues = self.opened.as_ref().map_or(0, |o| o.queues.len());
+        if self.config.pulls || queues >= self.workers {
+            return Vec::new();
+        }
+        let (guards, why) = match queues {
+            1 => ("the transmit queue", "all workers that push send by it"),
+            _ => (
+                "each transmit queue",
+                "there are fewer than workers: each sends by the one that its number modulo theirs tells",
+            ),
+        };
+        vec![LockUse::new(How::Adaptive, guards, When::EachBatch, why)]
+    }
+}
+
+impl SharedState for ToDevice {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(ToDevice {
+            config: self.config.clone(),
+            opened: self.opened.clone(),
+            encap: self.encap.clone(),
+            common: self.common.clone(),
+            ..ToDevice::default()
+        }))
+    }
+}
+
+impl DeviceQueues for ToDevice {
     fn release(&mut self, _: &mut Cx<'_>, depot: &mut swap::Depot) {
         let mut batch = std::mem::take(&mut self.unsent);
         self.offer(&mut batch, OFFERS);
@@ -582,14 +613,6 @@ impl Element for ToDevice {
         }
         // It may have lagged behind when the former configuration gave it up.
         self.urge(cx);
-    }
-
-    fn finish(&mut self, cx: &mut Cx<'_>) {
-        let mut batch = std::mem::take(&mut self.unsent);
-        self.offer(&mut batch, OFFERS);
-        cx.drop_batch(Reason::RouterStopped, batch);
-        self.tx = None;
-        lock(&self.common).clear();
     }
 }
 

@@ -48,8 +48,8 @@ use std::sync::atomic::Ordering;
 use element::args::{Args, Raw};
 use element::swap::Count;
 use element::{
-    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, OpenCx, Reason, Rehearsed, Tasks, When,
-    handlers, swap,
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, OpenCx, Reason, Rehearsal,
+    Rehearsed, Tasks, When, handlers, swap,
 };
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
@@ -72,6 +72,8 @@ pub const CLASS: Class = Class::new("ToDump", "1/0-1", || Box::new(ToDump::defau
         write "flush" => |dump| dump.flush()?;
     })
     .hot_swap::<ToDump>()
+    .locking::<ToDump>()
+    .rehearsal::<ToDump>()
     .file(file!());
 
 /// The output as the writer of the format sees it.
@@ -207,15 +209,6 @@ impl ToDump {
 }
 
 impl Element for ToDump {
-    fn locks(&self) -> Vec<LockUse> {
-        vec![LockUse::new(
-            How::Adaptive,
-            "the file",
-            When::EachBatch,
-            "records are written one after the other",
-        )]
-    }
-
     fn configure(&mut self, args: &mut Args<'_>) {
         self.filename = args.required("FILENAME");
         self.snaplen = args.keyword("SNAPLEN", 2000);
@@ -269,14 +262,6 @@ impl Element for ToDump {
         cx.push_or_drop(0, batch, Reason::Discarded);
     }
 
-    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        if cx.noutputs() > 0 {
-            Rehearsed::passes(packet)
-        } else {
-            Rehearsed::Leaves(format!("it would be written to {}", self.filename))
-        }
-    }
-
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         let batch = cx.pull(0, cx.burst());
         let any = !batch.is_empty();
@@ -290,6 +275,27 @@ impl Element for ToDump {
         let done = self.begin(self.link).and_then(|()| self.writer.as_mut().map_or(Ok(()), Writer::flush));
         self.check(cx, done);
         (self.writer, self.output) = (None, None);
+    }
+}
+
+impl Rehearsal for ToDump {
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        if cx.noutputs() > 0 {
+            Rehearsed::passes(packet)
+        } else {
+            Rehearsed::Leaves(format!("it would be written to {}", self.filename))
+        }
+    }
+}
+
+impl Locking for ToDump {
+    fn locks(&self) -> Vec<LockUse> {
+        vec![LockUse::new(
+            How::Adaptive,
+            "the file",
+            When::EachBatch,
+            "records are written one after the other",
+        )]
     }
 }
 

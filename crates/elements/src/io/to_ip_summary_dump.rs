@@ -56,7 +56,8 @@ use element::Policy;
 use element::args::{Args, Raw};
 use element::swap::Count;
 use element::{
-    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Reason, Rehearsed, Tasks, handlers, swap,
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Reason, Rehearsal, Rehearsed, Tasks, handlers,
+    swap,
 };
 use packet::{Batch, Packet, anno};
 
@@ -75,6 +76,7 @@ pub const CLASS: Class = Class::new("ToIPSummaryDump", "1/0-1", || Box::new(ToIp
         write "flush" => |dump| dump.flush()?;
     })
     .hot_swap::<ToIpSummaryDump>()
+    .rehearsal::<ToIpSummaryDump>()
     .file(file!());
 
 #[derive(Default)]
@@ -270,14 +272,6 @@ impl Element for ToIpSummaryDump {
         cx.push_or_drop(0, batch, Reason::Discarded);
     }
 
-    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        if cx.noutputs() > 0 {
-            Rehearsed::passes(packet)
-        } else {
-            Rehearsed::Leaves(format!("it would be written to {}", self.filename))
-        }
-    }
-
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         let batch = cx.pull(0, cx.burst());
         let any = !batch.is_empty();
@@ -293,6 +287,16 @@ impl Element for ToIpSummaryDump {
             self.check(cx, done);
         }
         self.output = None;
+    }
+}
+
+impl Rehearsal for ToIpSummaryDump {
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        if cx.noutputs() > 0 {
+            Rehearsed::passes(packet)
+        } else {
+            Rehearsed::Leaves(format!("it would be written to {}", self.filename))
+        }
     }
 }
 

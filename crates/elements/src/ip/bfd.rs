@@ -84,7 +84,9 @@ use bfd::{
     State,
 };
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Provided, Reason, Tasks, handlers};
+use element::{
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Provide, Provided, Reason, Tasks, handlers,
+};
 use packet::{Batch, Packet};
 
 use frame::{Path, Received};
@@ -115,6 +117,7 @@ pub const CLASS: Class = Class::new("BFD", "-/-", || Box::new(Bfd::default()))
         };
     })
     .hot_swap::<Bfd>()
+    .provide::<Bfd>()
     .file(file!());
 
 /// The only timer: when a session is due.
@@ -261,10 +264,6 @@ impl Element for Bfd {
         Ok(())
     }
 
-    fn provide(&self) -> Option<Provided> {
-        Some(self.liveness.clone())
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
         let now = Duration::from_nanos(cx.now());
         for packet in batch.drain(..) {
@@ -278,6 +277,12 @@ impl Element for Bfd {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         self.run(cx);
+    }
+}
+
+impl Provide for Bfd {
+    fn provide(&self) -> Option<Provided> {
+        Some(self.liveness.clone())
     }
 }
 

@@ -44,7 +44,7 @@ use element::args::{Args, Raw};
 use element::clock::Nanos;
 use element::program::{HeaderCheck, Headers, Op, Program, Rows, Version};
 use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet};
 use wire::{Protocol, bfd, ipv4, udp};
 
@@ -58,6 +58,7 @@ pub const CLASS: Class = Class::new("CheckIPAddresses", "1/1-2", || Box::new(Che
         sum "drops" => .bad;
     })
     .hot_swap::<CheckIpAddresses>()
+    .rehearsal::<CheckIpAddresses>()
     .file(file!());
 
 /// The timer for looks at addresses.
@@ -266,16 +267,18 @@ impl Element for CheckIpAddresses {
         program.add(Op::Check(Version::Four, &self.rules));
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let CheckIpAddresses { rules, bad, .. } = self;
         let found = Cell::new(Reason::MartianSource);
         let good = |p: &mut Packet| rules.judge(p).map_err(|reason| found.set(reason)).is_ok();
         batch.partition(good, |p| reject(bad, cx, p, found.get()));
         batch
+    }
+}
+
+impl Rehearsal for CheckIpAddresses {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

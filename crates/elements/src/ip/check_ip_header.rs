@@ -43,7 +43,7 @@ use std::net::Ipv4Addr;
 use element::args::{Args, FromArg, Raw};
 use element::clock::Nanos;
 use element::program::{Header4, HeaderCheck, Headers, Op, Program, Rows};
-use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, carries, handlers};
+use element::{Class, Cx, Element, Handler, HandlerError, InitCx, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet};
 
 use crate::io::addresses::LinkAddresses;
@@ -59,6 +59,7 @@ pub const CLASS: Class = Class::new("CheckIPHeader", "1/1-2", || Box::new(CheckI
     .processing("a/ah")
     .handlers(HANDLERS)
     .hot_swap::<CheckIpHeader>()
+    .rehearsal::<CheckIpHeader>()
     .file(file!());
 
 /// The descriptor of the variant that does not look at the checksum.
@@ -67,10 +68,13 @@ pub const WITHOUT_CHECKSUM: Class =
         .processing("a/ah")
         .handlers(HANDLERS)
         .hot_swap::<CheckIpHeader>()
+        .rehearsal::<CheckIpHeader>()
         .file(file!());
 
 /// The descriptor of the variant that only marks.
-pub const MARK: Class = Class::new("MarkIPHeader", "1/1", || Box::new(MarkIpHeader::default())).file(file!());
+pub const MARK: Class = Class::new("MarkIPHeader", "1/1", || Box::new(MarkIpHeader::default()))
+    .rehearsal::<MarkIpHeader>()
+    .file(file!());
 
 #[derive(Clone)]
 pub(crate) struct CheckIpHeader {
@@ -352,16 +356,18 @@ impl Element for CheckIpHeader {
         program.add(Op::Header4(self.rules.program()));
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let (rules, faults) = (&self.rules, &mut self.faults);
         let found = std::cell::Cell::new(Reason::TooShort);
         let good = |p: &mut Packet| rules.check(p).map_err(|reason| found.set(reason)).is_ok();
         batch.partition(good, |p| faults.reject(cx, p, found.get()));
         batch
+    }
+}
+
+impl Rehearsal for CheckIpHeader {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 
@@ -407,16 +413,18 @@ impl Element for MarkIpHeader {
         self.offset = args.positional("OFFSET", 0);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, _: &mut Cx<'_>, mut batch: Batch) -> Batch {
         for packet in batch.iter_mut() {
             let header_len = packet.data().get(self.offset).map_or(20, |first| usize::from(first & 15) * 4);
             packet.set_network(self.offset, header_len);
         }
         batch
+    }
+}
+
+impl Rehearsal for MarkIpHeader {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

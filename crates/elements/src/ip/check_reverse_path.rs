@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names};
 use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, anno};
 use sync::rcu;
 
@@ -59,6 +59,7 @@ pub const CLASS: Class = Class::new("CheckReversePath", "1/1-2", || Box::new(Che
         both "active" => .active;
     })
     .hot_swap::<CheckReversePath>()
+    .rehearsal::<CheckReversePath>()
     .file(file!());
 
 /// What must be true of the way back.
@@ -163,10 +164,6 @@ impl Element for CheckReversePath {
         }
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let (true, Some(routes)) = (self.active, &mut self.routes) else { return batch };
         let CheckReversePath { verdicts, bad, .. } = self;
@@ -193,6 +190,12 @@ impl Element for CheckReversePath {
             },
         );
         batch
+    }
+}
+
+impl Rehearsal for CheckReversePath {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -31,7 +31,7 @@ use element::args::Args;
 use element::clock::Nanos;
 use element::program::{Op, Program, Version};
 use element::swap::Count;
-use element::{Class, Cx, Element, Reason, carries, handlers};
+use element::{Class, Cx, Element, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet};
 use wire::checksum::decrement_ttl;
 
@@ -45,6 +45,7 @@ pub const CLASS: Class = Class::new("DecIPTTL", "1/1-2", || Box::new(DecIpTtl::d
         both "active" => .active;
     })
     .hot_swap::<DecIpTtl>()
+    .rehearsal::<DecIpTtl>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -74,10 +75,6 @@ impl Element for DecIpTtl {
         }
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         if !self.active {
             return batch;
@@ -93,6 +90,12 @@ impl Element for DecIpTtl {
             }
         });
         batch
+    }
+}
+
+impl Rehearsal for DecIpTtl {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -33,7 +33,7 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet};
 use wire::{Protocol, ipv4};
 
@@ -45,7 +45,7 @@ pub const CLASS: Class = Class::new("IPEncap", "1/1", || Box::<IpEncap>::default
         both "src".argument(Some(1), "SRC") => .header.src;
         both "dst".argument(Some(2), "DST") => |encap| encap.dst.text(), |encap, dst: Destination| encap.dst = dst;
     })
-    .hot_swap::<IpEncap>().file(file!());
+    .hot_swap::<IpEncap>().rehearsal::<IpEncap>().file(file!());
 
 /// Where encapsulated packets go.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -182,12 +182,14 @@ impl Element for IpEncap {
         Ok(())
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         encapsulate_all(cx, batch, &mut self.header, self.step, |p| self.dst.of(p))
+    }
+}
+
+impl Rehearsal for IpEncap {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -39,7 +39,7 @@ use element::args::Args;
 use element::clock::Nanos;
 use element::program::{Op, Program, Version};
 use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, HEADROOM, Packet};
 
 use crate::io::mtu::LinkMtu;
@@ -53,6 +53,7 @@ pub const CLASS: Class = Class::new("IPFragmenter", "1/1-2", || Box::new(IpFragm
         read "mtu" => |fragmenter| fragmenter.mtu();
     })
     .hot_swap::<IpFragmenter>()
+    .rehearsal::<IpFragmenter>()
     .file(file!());
 
 /// Bounds of the MTU, in bytes: a fragment carries eight bytes at least, and no packet is longer than the last.
@@ -218,10 +219,6 @@ impl Element for IpFragmenter {
         program.add(Op::Longest(Version::Four, self.mtu()));
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let mtu = self.mtu();
         if batch.iter().all(|p| ip_length(p) <= mtu) {
@@ -234,6 +231,12 @@ impl Element for IpFragmenter {
                 false => self.handle_long(cx, packet, mtu),
             }
         }
+    }
+}
+
+impl Rehearsal for IpFragmenter {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

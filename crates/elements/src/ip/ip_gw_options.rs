@@ -40,7 +40,7 @@ use element::args::{Args, FromArg, Names};
 use element::clock::Nanos;
 use element::program::{Op, Program, Version};
 use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet, anno};
 use wire::ipv4::options::kind;
 
@@ -54,6 +54,7 @@ pub const CLASS: Class = Class::new("IPGWOptions", "1/1-3", || Box::new(IpGwOpti
         sum "drops" => .bad;
     })
     .hot_swap::<IpGwOptions>()
+    .rehearsal::<IpGwOptions>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -129,10 +130,6 @@ impl Element for IpGwOptions {
         program.add(Op::NoOptions(Version::Four));
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         // Options are rare: one look at each header's first byte decides for nearly every batch.
         if batch.iter().all(|p| header(p).is_none_or(|h| h[0] & 15 <= 5)) {
@@ -155,6 +152,12 @@ impl Element for IpGwOptions {
             }
         });
         batch
+    }
+}
+
+impl Rehearsal for IpGwOptions {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

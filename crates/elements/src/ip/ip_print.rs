@@ -37,7 +37,7 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use element::args::{Args, parse_bool};
-use element::{Class, Cx, Element, OpenCx, Tasks, handlers};
+use element::{Class, Cx, Element, OpenCx, Rehearsal, SharedState, Tasks, handlers};
 use packet::{Batch, Packet, anno};
 use wire::icmpv4::Type;
 
@@ -50,6 +50,8 @@ pub const CLASS: Class = Class::new("IPPrint", "1/1", || Box::new(IpPrint::defau
         both "active".everywhere() => .active;
     })
     .forwards()
+    .shared_state::<IpPrint>()
+    .rehearsal::<IpPrint>()
     .file(file!());
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -387,19 +389,23 @@ impl Element for IpPrint {
         Ok(Tasks::None)
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         if self.active {
             batch.iter().filter_map(|p| self.line(p)).for_each(|line| self.lines.print(cx, &line));
         }
         batch
+    }
+}
+
+impl Rehearsal for IpPrint {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+impl SharedState for IpPrint {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

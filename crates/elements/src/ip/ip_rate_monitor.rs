@@ -41,7 +41,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Names};
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, HandlerError, HotSwap, InitCx, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HandlerError, HotSwap, InitCx, Rehearsal, Rehearsed, handlers, swap};
 use packet::{Batch, Packet, anno};
 
 use super::header;
@@ -65,6 +65,7 @@ pub const CLASS: Class = Class::new("IPRateMonitor", "1-2/=", || Box::new(IpRate
         write "reset" => |monitor, cx| monitor.reset(cx.now());
     })
     .hot_swap::<IpRateMonitor>()
+    .rehearsal::<IpRateMonitor>()
     .file(file!());
 
 /// How often averages move.
@@ -343,10 +344,6 @@ impl Element for IpRateMonitor {
         Ok(())
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
         let batch = self.handle(cx, port, batch, true);
         cx.push(port, batch);
@@ -355,6 +352,12 @@ impl Element for IpRateMonitor {
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
         let batch = cx.pull(port, max);
         self.handle(cx, port, batch, false)
+    }
+}
+
+impl Rehearsal for IpRateMonitor {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

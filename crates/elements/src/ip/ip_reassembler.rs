@@ -51,7 +51,7 @@ use element::args::{Args, FromArg, Names};
 use element::clock::Nanos;
 use element::program::{HeaderCheck, Headers, Op, Program, Rows, Version};
 use element::swap::Count;
-use element::{Class, Cx, Element, HotSwap, Reason, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, PacketHolder, Reason, Rehearsal, Rehearsed, handlers, swap};
 use packet::{Batch, Packet};
 use tables::slab::{Id, List, Slab};
 
@@ -71,6 +71,8 @@ pub const CLASS: Class = Class::new("IPReassembler", "1/1-2", || Box::<IpReassem
     })
     .consumes()
     .hot_swap::<IpReassembler>()
+    .rehearsal::<IpReassembler>()
+    .packet_holder::<IpReassembler>()
     .file(file!());
 
 /// Time without a fragment after which a packet is given up, unless told otherwise.
@@ -458,13 +460,17 @@ impl Element for IpReassembler {
         }
         out
     }
+}
 
-    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        if is_fragment(&packet) { self.try_fragment(cx, packet) } else { Rehearsed::passes(packet) }
-    }
-
+impl PacketHolder for IpReassembler {
     fn held(&self) -> usize {
         self.waiting.len()
+    }
+}
+
+impl Rehearsal for IpReassembler {
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        if is_fragment(&packet) { self.try_fragment(cx, packet) } else { Rehearsed::passes(packet) }
     }
 }
 

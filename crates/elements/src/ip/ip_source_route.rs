@@ -32,7 +32,7 @@
 
 use element::args::{Args, FromArg};
 use element::swap::Count;
-use element::{Class, Cx, Element, Reason, carries, handlers};
+use element::{Class, Cx, Element, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet, anno};
 
 use super::header;
@@ -46,6 +46,7 @@ pub const CLASS: Class = Class::new("IPSourceRoute", "1/1-2", || Box::new(IpSour
         sum "drops" => .bad;
     })
     .hot_swap::<IpSourceRoute>()
+    .rehearsal::<IpSourceRoute>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -105,10 +106,6 @@ impl Element for IpSourceRoute {
         }
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         if batch.iter().all(|p| header(p).is_none_or(|h| h[0] & 15 <= 5)) {
             return batch;
@@ -129,6 +126,12 @@ impl Element for IpSourceRoute {
             cx.push_one_or_drop(1, p, Reason::BadOption);
         });
         batch
+    }
+}
+
+impl Rehearsal for IpSourceRoute {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

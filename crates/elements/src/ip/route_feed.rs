@@ -59,7 +59,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Element, HandlerError, InitCx, OpenCx, Provided, Sharing, Tasks, handlers};
+use element::{
+    Class, Element, HandlerError, InitCx, OpenCx, Provide, Provided, SharedState, Sharing, Tasks, handlers,
+};
 
 use super::bfd::{Follow, Liveness};
 use super::routing::{Family, FeedSink, Groups, Mpls, Outputs, ReverseRoutes, Side, Sides, Vrfs, by_hand};
@@ -81,6 +83,8 @@ pub const CLASS: Class = Class::new("RouteFeed", "0/0", || Box::new(RouteFeed::d
             by_hand::set(sink, text).map_err(HandlerError::Failed)?;
         };
     })
+    .shared_state::<RouteFeed>()
+    .provide::<RouteFeed>()
     .file(file!());
 
 /// An output of each family's table.
@@ -265,10 +269,6 @@ impl Element for RouteFeed {
         Ok(Tasks::None)
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let Some(sink) = self.sink.clone().filter(|sink| !sink.has_started()) else { return Ok(()) };
         let mpls = self.find_mpls(cx)?;
@@ -288,8 +288,16 @@ impl Element for RouteFeed {
         }
         Ok(())
     }
+}
 
+impl Provide for RouteFeed {
     fn provide(&self) -> Option<Provided> {
         self.sink.clone().map(|sink| sink as Provided)
+    }
+}
+
+impl SharedState for RouteFeed {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }

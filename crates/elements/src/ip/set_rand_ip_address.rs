@@ -28,7 +28,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, InitCx, Sharing};
+use element::{Class, Cx, Element, InitCx, SharedState, Sharing};
 use packet::Batch;
 use wire::Prefix4;
 
@@ -36,6 +36,7 @@ use wire::Prefix4;
 pub const CLASS: Class = Class::new("SetRandIPAddress", "1/1", || Box::new(SetRandIpAddress::default()))
     .sharing(Sharing::Shared)
     .forwards()
+    .shared_state::<SetRandIpAddress>()
     .file(file!());
 
 /// Most addresses drawn beforehand.
@@ -83,10 +84,6 @@ impl Element for SetRandIpAddress {
         self.limit = limit.clamp(0, MOST) as usize;
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let (range, limit) = (self.range, self.limit);
         let random = cx.random();
@@ -101,6 +98,12 @@ impl Element for SetRandIpAddress {
             drawn => batch.iter_mut().for_each(|p| p.set_dst_ip(drawn[random.usize(..drawn.len())])),
         }
         batch
+    }
+}
+
+impl SharedState for SetRandIpAddress {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -37,7 +37,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::Ipv6Addr;
 
 use element::args::{Args, FromArg, parse_bool};
-use element::{Class, Cx, Element, HotSwap, Reason, Rehearsed, parse_integer, swap};
+use element::{Class, Cx, Element, HotSwap, Reason, Rehearsal, Rehearsed, parse_integer, swap};
 use packet::{Batch, Packet};
 use wire::checksum::{self, Sum};
 
@@ -47,6 +47,7 @@ pub const CLASS: Class = Class::new("AddressTranslator", "2/2", || Box::new(Addr
     .flow("#/#")
     .serial("both directions use one table of mappings")
     .hot_swap::<AddressTranslator>()
+    .rehearsal::<AddressTranslator>()
     .file(file!());
 
 const TCP: u8 = 6;
@@ -342,15 +343,17 @@ impl Element for AddressTranslator {
         self.set_pool(args, ports, &rest);
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
         let why = std::cell::Cell::new(Reason::NoMapping);
         let translate = |p: &mut Packet| self.translate(p, port).map_err(|reason| why.set(reason)).is_ok();
         batch.partition(translate, |p| cx.drop(why.get(), p));
         cx.push(port, batch);
+    }
+}
+
+impl Rehearsal for AddressTranslator {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -30,7 +30,7 @@
 use std::any::Any;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Reason, carries};
+use element::{Class, Cx, Element, HandlerPart, Reason, carries};
 use packet::{Batch, Packet};
 use wire::icmpv6::Type;
 use wire::{Protocol, ipv6};
@@ -45,6 +45,7 @@ pub const CLASS: Class =
         .handlers(HANDLERS)
         .pure()
         .hot_swap::<CheckIcmp6Header>()
+        .handler_part::<CheckIcmp6Header>()
         .file(file!());
 
 struct CheckIcmp6Header(Faults);
@@ -93,9 +94,11 @@ impl Element for CheckIcmp6Header {
         }
         batch
     }
+}
 
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.0)
+impl HandlerPart for CheckIcmp6Header {
+    fn part(&mut self) -> &mut dyn Any {
+        &mut self.0
     }
 }
 

@@ -45,7 +45,7 @@ use element::args::Args;
 use element::clock::Nanos;
 use element::program::{Header6, HeaderCheck, Headers, Op, Program, Rows};
 use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet, anno};
 use wire::{Protocol, bfd, udp};
 
@@ -59,6 +59,7 @@ pub const CLASS: Class = Class::new("CheckIP6Header", "1/1-2", || Box::new(Check
         sum "drops" => .bad;
     })
     .hot_swap::<CheckIp6Header>()
+    .rehearsal::<CheckIp6Header>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -177,16 +178,18 @@ impl Element for CheckIp6Header {
         program.add(Op::Header6(Header6 { offset: self.rules.offset, check: &self.rules }));
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let (rules, bad) = (&self.rules, &mut self.bad);
         let found = Cell::new(Reason::TooShort);
         let good = |p: &mut Packet| rules.check(p).map_err(|reason| found.set(reason)).is_ok();
         batch.partition(good, |p| Self::reject(bad, cx, p, found.get()));
         batch
+    }
+}
+
+impl Rehearsal for CheckIp6Header {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -33,7 +33,7 @@ use element::args::Args;
 use element::clock::Nanos;
 use element::program::{Op, Program};
 use element::swap::Count;
-use element::{Class, Cx, Element, Reason, carries, handlers};
+use element::{Class, Cx, Element, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet};
 
 use super::{HEADER_LEN, header};
@@ -45,6 +45,7 @@ pub const CLASS: Class = Class::new("CheckIP6Scope", "1/1-2", || Box::<CheckIp6S
         sum "drops" => .bad;
     })
     .hot_swap::<CheckIp6Scope>()
+    .rehearsal::<CheckIp6Scope>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -99,10 +100,6 @@ impl Element for CheckIp6Scope {
         program.add(Op::Global);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let found = Cell::new(Verdict::BeyondScope);
         let good = |p: &mut Packet| check(p).map_err(|verdict| found.set(verdict)).is_ok();
@@ -115,6 +112,12 @@ impl Element for CheckIp6Scope {
             }
         });
         batch
+    }
+}
+
+impl Rehearsal for CheckIp6Scope {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

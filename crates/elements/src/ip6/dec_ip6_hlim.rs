@@ -26,7 +26,7 @@ use element::args::Args;
 use element::clock::Nanos;
 use element::program::{Op, Program, Version};
 use element::swap::Count;
-use element::{Class, Cx, Element, Reason, carries, handlers};
+use element::{Class, Cx, Element, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet};
 
 use super::{header, header_mut};
@@ -38,6 +38,7 @@ pub const CLASS: Class = Class::new("DecIP6HLIM", "1/1-2", || Box::<DecIp6Hlim>:
         sum "drops" => .expired;
     })
     .hot_swap::<DecIp6Hlim>()
+    .rehearsal::<DecIp6Hlim>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -62,10 +63,6 @@ impl Element for DecIp6Hlim {
         program.add(Op::TakeHop { version: Version::Six, unicast: false });
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let expired = &mut self.expired;
         batch.partition(decrement, |p| match header(&p) {
@@ -76,6 +73,12 @@ impl Element for DecIp6Hlim {
             }
         });
         batch
+    }
+}
+
+impl Rehearsal for DecIp6Hlim {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

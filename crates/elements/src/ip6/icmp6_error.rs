@@ -57,7 +57,10 @@
 use std::net::Ipv6Addr;
 
 use element::args::{Args, FromArg, Names};
-use element::{Class, Cx, Element, HandlerError, InitCx, LockUse, Reason, Sharing, carries, handlers};
+use element::{
+    Class, Cx, Element, HandlerError, InitCx, LockUse, Locking, Reason, Rehearsal, SharedState, Sharing,
+    carries, handlers,
+};
 use packet::{Batch, HEADROOM, Packet, PacketType, anno};
 use wire::icmpv6::Type;
 use wire::{Prefix6, Protocol, ipv6};
@@ -81,6 +84,9 @@ pub const CLASS: Class = Class::new("ICMP6Error", "1/1", || Box::<Icmp6Error>::d
         };
     })
     .hot_swap::<Icmp6Error>()
+    .shared_state::<Icmp6Error>()
+    .locking::<Icmp6Error>()
+    .rehearsal::<Icmp6Error>()
     .file(file!());
 
 /// Every link carries packets of this length (RFC 8200, 5), so no message is longer.
@@ -297,10 +303,6 @@ fn check_mtu(mtu: u32) -> bool {
 }
 
 impl Element for Icmp6Error {
-    fn locks(&self) -> Vec<LockUse> {
-        self.limits.locks()
-    }
-
     fn configure(&mut self, args: &mut Args<'_>) {
         self.src = args.required::<Address>("SRC").0;
         let kind: String = args.required("TYPE");
@@ -339,10 +341,6 @@ impl Element for Icmp6Error {
         }
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.addresses.initialize(cx, ADDRESSES)?;
         self.follow.initialize(cx, LOOK)
@@ -361,11 +359,6 @@ impl Element for Icmp6Error {
         self.follow.look(cx, timer);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        // Its messages are as if within the limits, which the copy would share.
-        Some(Box::new(Self { limits: Limits::default(), ..self.clone() }))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let mut answers = Batch::new();
         for packet in batch.drain(..) {
@@ -375,6 +368,25 @@ impl Element for Icmp6Error {
             }
         }
         answers
+    }
+}
+
+impl Rehearsal for Icmp6Error {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        // Its messages are as if within the limits, which the copy would share.
+        Some(Box::new(Self { limits: Limits::default(), ..self.clone() }))
+    }
+}
+
+impl Locking for Icmp6Error {
+    fn locks(&self) -> Vec<LockUse> {
+        self.limits.locks()
+    }
+}
+
+impl SharedState for Icmp6Error {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -32,7 +32,7 @@
 use std::net::Ipv6Addr;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Reason};
+use element::{Class, Cx, Element, Reason, Rehearsal};
 use packet::{Batch, Packet, anno};
 use wire::checksum::{update16, update32};
 use wire::icmpv6::Type;
@@ -43,6 +43,7 @@ use super::{HEADER_LEN, destination, header, source};
 /// The descriptor.
 pub const CLASS: Class = Class::new("ICMP6PingResponder", "1/1-2", || Box::<Icmp6PingResponder>::default())
     .processing("a/ah")
+    .rehearsal::<Icmp6PingResponder>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -130,15 +131,17 @@ impl Element for Icmp6PingResponder {
         }
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let now_ns = cx.wall();
         let answer = |p: &mut Packet| self.reply(p, now_ns).is_some();
         batch.partition(answer, |p| cx.push_one_or_drop(1, p, Reason::BadProtocol));
         batch
+    }
+}
+
+impl Rehearsal for Icmp6PingResponder {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -38,7 +38,7 @@ use std::cell::Cell;
 
 use element::args::{Args, FromArg, Names};
 use element::swap::Count;
-use element::{Class, Cx, Element, Reason, carries, handlers};
+use element::{Class, Cx, Element, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet};
 use wire::Protocol;
 use wire::ipv6::MAX_EXTENSIONS;
@@ -53,6 +53,7 @@ pub const CLASS: Class = Class::new("IP6Extensions", "1/1-4", || Box::<Ip6Extens
         sum "drops" => .bad;
     })
     .hot_swap::<Ip6Extensions>()
+    .rehearsal::<Ip6Extensions>()
     .file(file!());
 
 /// A list of protocols.
@@ -128,10 +129,6 @@ impl Element for Ip6Extensions {
         self.protocols = args.keyword("PROTOCOLS", Protocols::default()).0;
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let found = Cell::new(Fault::Header(0));
         let mut bad = 0;
@@ -149,6 +146,12 @@ impl Element for Ip6Extensions {
         });
         self.bad += bad;
         batch
+    }
+}
+
+impl Rehearsal for Ip6Extensions {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

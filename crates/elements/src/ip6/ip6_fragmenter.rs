@@ -38,7 +38,7 @@ use element::args::Args;
 use element::clock::Nanos;
 use element::program::{Op, Program, Version};
 use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, HEADROOM, Packet, anno};
 use wire::{Protocol, ipv6};
 
@@ -54,6 +54,7 @@ pub const CLASS: Class = Class::new("IP6Fragmenter", "1/1-2", || Box::<Ip6Fragme
         read "mtu" => |fragmenter| fragmenter.mtu();
     })
     .hot_swap::<Ip6Fragmenter>()
+    .rehearsal::<Ip6Fragmenter>()
     .file(file!());
 
 /// Every link carries packets of this length (RFC 8200, 5).
@@ -216,10 +217,6 @@ impl Element for Ip6Fragmenter {
         program.add(Op::Longest(Version::Six, self.mtu()));
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let mtu = self.mtu();
         if batch.iter().all(|p| ip_length(p) <= self.mtu_of(p, mtu)) {
@@ -233,6 +230,12 @@ impl Element for Ip6Fragmenter {
                 false => self.handle_long(cx, packet, mtu),
             }
         }
+    }
+}
+
+impl Rehearsal for Ip6Fragmenter {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -36,7 +36,7 @@ use element::args::Args;
 use element::clock::Nanos;
 use element::program::{Op, Program, Version};
 use element::swap::Count;
-use element::{Class, Cx, Element, Reason, carries, handlers};
+use element::{Class, Cx, Element, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet};
 
 use super::options::{self, Fault};
@@ -49,6 +49,7 @@ pub const CLASS: Class = Class::new("IP6HopByHop", "1/1-3", || Box::<Ip6HopByHop
         sum "drops" => .bad;
     })
     .hot_swap::<Ip6HopByHop>()
+    .rehearsal::<Ip6HopByHop>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -76,10 +77,6 @@ impl Element for Ip6HopByHop {
         program.add(Op::NoOptions(Version::Six));
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         if !batch.iter().any(has_options) {
             return batch;
@@ -98,6 +95,12 @@ impl Element for Ip6HopByHop {
             }
         });
         batch
+    }
+}
+
+impl Rehearsal for Ip6HopByHop {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

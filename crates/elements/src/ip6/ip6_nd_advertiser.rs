@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names, Raw};
 use element::clock::SECOND;
-use element::{Class, Cx, Element, HandlerError, InitCx, LockUse, Reason, handlers};
+use element::{Class, Cx, Element, HandlerError, InitCx, LockUse, Locking, PacketHolder, Reason, handlers};
 use packet::{Batch, Packet};
 use tables::neighbour::Message;
 use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
@@ -75,7 +75,7 @@ pub const CLASS: Class = Class::new("IP6NDAdvertiser", "1/1-2", || Box::new(Adve
         write "remove" => |advertiser, text: &str| advertiser.remove(text.trim())?;
         write "announce" => |advertiser, cx| advertiser.announce_anew(cx)?;
     })
-    .file(file!());
+    .locking::<Advertiser>().packet_holder::<Advertiser>().file(file!());
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
@@ -233,15 +233,6 @@ impl Advertiser {
 }
 
 impl Element for Advertiser {
-    fn locks(&self) -> Vec<LockUse> {
-        let learns = self.table_name.is_some();
-        if learns {
-            crate::ethernet::neighbours::locks(self.table_name.as_deref(), false)
-        } else {
-            Vec::new()
-        }
-    }
-
     fn configure(&mut self, args: &mut Args<'_>) {
         self.table_name = args.keyword_opt("TABLE");
         self.router = args.keyword("ROUTER", true);
@@ -278,10 +269,6 @@ impl Element for Advertiser {
         Ok(())
     }
 
-    fn held_by(&self) -> Option<&str> {
-        self.table_name.as_deref()
-    }
-
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         self.announce_now(cx);
     }
@@ -310,6 +297,23 @@ impl Element for Advertiser {
             }
         }
         answers
+    }
+}
+
+impl PacketHolder for Advertiser {
+    fn held_by(&self) -> Option<&str> {
+        self.table_name.as_deref()
+    }
+}
+
+impl Locking for Advertiser {
+    fn locks(&self) -> Vec<LockUse> {
+        let learns = self.table_name.is_some();
+        if learns {
+            crate::ethernet::neighbours::locks(self.table_name.as_deref(), false)
+        } else {
+            Vec::new()
+        }
     }
 }
 

@@ -52,8 +52,8 @@ use element::clock::Nanos;
 use element::program::{Neighbours, Op, Program};
 use element::stats::Stat;
 use element::{
-    Class, Cx, Element, Handler, HotSwap, InitCx, LockUse, Provided, Reason, Rehearsed, Rest, Sharing,
-    declare, handlers, swap,
+    Class, Cx, Element, Handler, HotSwap, InitCx, LockUse, Locking, LongHandlers, PacketHolder, Provide,
+    Provided, Reason, Rehearsal, Rehearsed, Rest, SharedState, Sharing, Statistics, declare, handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
@@ -89,6 +89,13 @@ pub const CLASS: Class = Class::new("IP6NDSolicitor", "1-2/1-3", || Box::new(Sol
     .sharing(Sharing::Shared)
     .handlers(HANDLERS)
     .hot_swap::<Solicitor>()
+    .shared_state::<Solicitor>()
+    .locking::<Solicitor>()
+    .rehearsal::<Solicitor>()
+    .long_handlers::<Solicitor>()
+    .packet_holder::<Solicitor>()
+    .statistics::<Solicitor>()
+    .provide::<Solicitor>()
     .file(file!());
 
 /// Answers each worker keeps.
@@ -217,10 +224,6 @@ impl OverTable<u128> for Solicitor {
 }
 
 impl Element for Solicitor {
-    fn locks(&self) -> Vec<LockUse> {
-        neighbours::locks(self.client.table_name.as_deref(), true)
-    }
-
     fn configure(&mut self, args: &mut Args<'_>) {
         let config = neighbours::config(args, default_config(), 3);
         let table_name = args.keyword_opt("TABLE");
@@ -240,10 +243,6 @@ impl Element for Solicitor {
         self.client.ethertype = args.keyword_opt("ETHERTYPE_ANNO");
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(Solicitor { ip: self.ip, mac: self.mac, client: self.client.share() }))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.client.initialize(cx, "IP6NDTable", CACHED_ANSWERS)?;
         if self.client.table_name.is_none() && self.client.first {
@@ -261,26 +260,25 @@ impl Element for Solicitor {
         if port == 0 { self.send(cx, batch) } else { self.learn(cx, batch) }
     }
 
-    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
-        match port {
-            0 => self.rehearse_sending(cx, packet),
-            _ => Rehearsed::Leaves("it would be read for what it says about neighbours".into()),
-        }
-    }
-
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
         self.look_after(cx, timer);
     }
+}
 
-    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
-        self.client.table.read_apart(cx.now(), name)
-    }
-
+impl Provide for Solicitor {
     fn provide(&self) -> Option<Provided> {
         // Not one that is another's: that is found by its own name.
         self.client.table_name.is_none().then(|| self.client.table.clone() as Provided)
     }
+}
 
+impl Statistics for Solicitor {
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        self.client.stats(put);
+    }
+}
+
+impl PacketHolder for Solicitor {
     fn held(&self) -> usize {
         self.client.held()
     }
@@ -288,9 +286,32 @@ impl Element for Solicitor {
     fn held_by(&self) -> Option<&str> {
         self.client.held_by()
     }
+}
 
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        self.client.stats(put);
+impl LongHandlers for Solicitor {
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        self.client.table.read_apart(cx.now(), name)
+    }
+}
+
+impl Rehearsal for Solicitor {
+    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
+        match port {
+            0 => self.rehearse_sending(cx, packet),
+            _ => Rehearsed::Leaves("it would be read for what it says about neighbours".into()),
+        }
+    }
+}
+
+impl Locking for Solicitor {
+    fn locks(&self) -> Vec<LockUse> {
+        neighbours::locks(self.client.table_name.as_deref(), true)
+    }
+}
+
+impl SharedState for Solicitor {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(Solicitor { ip: self.ip, mac: self.mac, client: self.client.share() }))
     }
 }
 

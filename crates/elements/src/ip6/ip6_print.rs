@@ -25,14 +25,16 @@
 use std::fmt::Write;
 
 use element::args::Args;
-use element::{Class, Cx, Element};
+use element::{Class, Cx, Element, Rehearsal};
 use packet::{Batch, Packet};
 
 use super::{destination, header, source};
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("IP6Print", "1/1", || Box::<Ip6Print>::default()).forwards().file(file!());
+pub const CLASS: Class = Class::new("IP6Print", "1/1", || Box::<Ip6Print>::default())
+    .forwards()
+    .rehearsal::<Ip6Print>()
+    .file(file!());
 
 #[derive(Clone, Default)]
 struct Ip6Print {
@@ -73,13 +75,15 @@ impl Element for Ip6Print {
         self.max_bytes = args.keyword("NBYTES", 1500);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         batch.iter().for_each(|p| cx.print(&self.text(p)));
         batch
+    }
+}
+
+impl Rehearsal for Ip6Print {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -46,7 +46,7 @@ use std::net::Ipv6Addr;
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::swap::Count;
-use element::{Class, Cx, Element, HotSwap, Reason, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, PacketHolder, Reason, Rehearsal, Rehearsed, handlers, swap};
 use packet::{Batch, HEADROOM, Packet, anno};
 use tables::slab::{Id, List, Slab};
 use wire::{Protocol, ipv6};
@@ -65,6 +65,8 @@ pub const CLASS: Class = Class::new("IP6Reassembler", "1/1-4", || Box::<Ip6Reass
     })
     .consumes()
     .hot_swap::<Ip6Reassembler>()
+    .rehearsal::<Ip6Reassembler>()
+    .packet_holder::<Ip6Reassembler>()
     .file(file!());
 
 /// What a waiting packet costs beside its bytes.
@@ -681,18 +683,22 @@ impl Element for Ip6Reassembler {
         out
     }
 
-    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        if may_be_fragment(&packet) { self.try_fragment(cx, packet) } else { Rehearsed::passes(packet) }
-    }
-
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         let now = cx.now();
         self.expire(cx, now);
         self.look_again(cx);
     }
+}
 
+impl PacketHolder for Ip6Reassembler {
     fn held(&self) -> usize {
         self.waiting.list(0, self.order).filter(|id| self.waiting[*id].first.is_some()).count()
+    }
+}
+
+impl Rehearsal for Ip6Reassembler {
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        if may_be_fragment(&packet) { self.try_fragment(cx, packet) } else { Rehearsed::passes(packet) }
     }
 }
 

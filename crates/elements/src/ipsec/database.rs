@@ -66,7 +66,8 @@ use std::time::Duration;
 use element::args::{Args, FromArg, Names};
 use element::swap::{self, Depot};
 use element::{
-    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Provided, Rest, Sharing, Tasks, handlers,
+    Class, Cx, DeviceQueues, Element, HandlerError, HotSwap, InitCx, LongHandlers, OpenCx, Provide, Provided,
+    Rest, SharedState, Sharing, Tasks, handlers,
 };
 use ipsec::text::{self, Keys};
 use ipsec::{AssociationConfig, Configured, Database, Error, Policy};
@@ -135,7 +136,7 @@ pub const CLASS: Class = Class::new("IPsecDatabase", "0/0", || Box::new(IpsecDat
             element.tick(cx);
         };
     })
-    .hot_swap::<IpsecDatabase>().file(file!());
+    .hot_swap::<IpsecDatabase>().device_queues::<IpsecDatabase>().shared_state::<IpsecDatabase>().long_handlers::<IpsecDatabase>().provide::<IpsecDatabase>().file(file!());
 
 /// The timer of what ends by time.
 const ENDS: u32 = 0;
@@ -300,10 +301,6 @@ impl Element for IpsecDatabase {
         Ok(Tasks::None)
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if cx.is_home() {
             self.tick(cx);
@@ -314,15 +311,15 @@ impl Element for IpsecDatabase {
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         self.tick(cx);
     }
+}
 
+impl Provide for IpsecDatabase {
     fn provide(&self) -> Option<Provided> {
         Some(self.database.clone())
     }
+}
 
-    fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
-        self.go_on(cx, None);
-    }
-
+impl LongHandlers for IpsecDatabase {
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
         let (element, now, param) = (self.clone(), cx.now(), param.to_owned());
         match name {
@@ -335,6 +332,18 @@ impl Element for IpsecDatabase {
             }
             _ => None,
         }
+    }
+}
+
+impl SharedState for IpsecDatabase {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+impl DeviceQueues for IpsecDatabase {
+    fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
+        self.go_on(cx, None);
     }
 }
 

@@ -52,7 +52,10 @@ use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names};
 use element::swap::{self, Depot};
-use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Provided, Reason, Sharing, Tasks, handlers};
+use element::{
+    Class, Cx, DeviceQueues, Element, HotSwap, InitCx, OpenCx, Provide, Provided, Reason, SharedState,
+    Sharing, Tasks, handlers,
+};
 use esp::sa::Rules;
 use fastrand::Rng;
 use ipsec::text::{self, Keys};
@@ -75,6 +78,9 @@ pub const CLASS: Class = Class::new("ESPTunnel", "2/2-3", || Box::new(EspTunnel:
         read "sas" => |tunnel, cx| tunnel.associations(cx.now());
     })
     .hot_swap::<EspTunnel>()
+    .device_queues::<EspTunnel>()
+    .shared_state::<EspTunnel>()
+    .provide::<EspTunnel>()
     .file(file!());
 
 /// The timer by which links are looked at.
@@ -305,10 +311,6 @@ impl Element for EspTunnel {
         Ok(Tasks::None)
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if cx.is_home() {
             self.tick(cx);
@@ -327,15 +329,6 @@ impl Element for EspTunnel {
         }
     }
 
-    fn provide(&self) -> Option<Provided> {
-        let following = self.following.as_ref()?;
-        Some(Arc::new(Tunnel(following.database.clone())))
-    }
-
-    fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
-        self.go_on(cx, None);
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
         let (Some(Following { database, .. }), Some([out, inner])) = (&self.following, self.ids) else {
             return;
@@ -346,6 +339,25 @@ impl Element for EspTunnel {
             inward(cx, database, inner, batch)
         }
         database.tidy();
+    }
+}
+
+impl Provide for EspTunnel {
+    fn provide(&self) -> Option<Provided> {
+        let following = self.following.as_ref()?;
+        Some(Arc::new(Tunnel(following.database.clone())))
+    }
+}
+
+impl SharedState for EspTunnel {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+impl DeviceQueues for EspTunnel {
+    fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
+        self.go_on(cx, None);
     }
 }
 

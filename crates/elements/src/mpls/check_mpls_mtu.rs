@@ -32,7 +32,7 @@
 //! See also: LookupMPLS, IPFragmenter, ICMPError. RFC 3032 (3)
 
 use element::args::Args;
-use element::{Class, Cx, Element, InitCx, Reason, handlers};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, handlers};
 use packet::{Batch, Packet, anno};
 use wire::EtherType;
 
@@ -46,6 +46,7 @@ pub const CLASS: Class = Class::new("CheckMPLSMTU", "1/1-3", || Box::new(CheckMp
     .handlers(handlers! { CheckMplsMtu:
         read "mtu" => |check| check.follow.or(check.mtu);
     })
+    .rehearsal::<CheckMplsMtu>()
     .file(file!());
 
 #[derive(Clone, Default)]
@@ -82,10 +83,6 @@ impl Element for CheckMplsMtu {
         self.follow.look(cx, timer);
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let (mtu, depth) = (self.follow.or(self.mtu), self.depth);
         batch.partition(
@@ -102,6 +99,12 @@ impl Element for CheckMplsMtu {
             },
         );
         batch
+    }
+}
+
+impl Rehearsal for CheckMplsMtu {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

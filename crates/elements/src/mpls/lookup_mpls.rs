@@ -64,8 +64,8 @@ use std::sync::Arc;
 use element::args::{Args, FromArg, Names};
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, HandlerError, HotSwap, LockUse, OpenCx, Provided, Reason, Sharing, Tasks, When,
-    handlers, swap,
+    Class, Cx, Element, HandlerError, HotSwap, LockUse, Locking, OpenCx, Provide, Provided, Reason,
+    SharedState, Sharing, Statistics, Tasks, When, handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use sync::lock::How;
@@ -96,7 +96,7 @@ pub const CLASS: Class = Class::new("LookupMPLS", "1-2/-", || Box::new(LookupMpl
         };
     })
     .pure()
-    .hot_swap::<LookupMpls>().file(file!());
+    .hot_swap::<LookupMpls>().shared_state::<LookupMpls>().locking::<LookupMpls>().statistics::<LookupMpls>().provide::<LookupMpls>().file(file!());
 
 /// Labels that are looked at unless told otherwise.
 const DEPTH: usize = 16;
@@ -374,20 +374,6 @@ impl Element for LookupMpls {
         Ok(Tasks::None)
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        let (shared, settings) = (self.shared.clone(), self.settings);
-        Some(Box::new(LookupMpls { shared, settings, ..LookupMpls::default() }))
-    }
-
-    fn locks(&self) -> Vec<LockUse> {
-        let why = "changes of labels are made one after the other; lookups read without it";
-        vec![LockUse::new(How::Adaptive, "the labels", When::Control, why)]
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        self.shared.clone().map(|shared| shared as Provided)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
         let LookupMpls { shared: Some(shared), settings, splitter, verdicts } = self else { return };
         let (rcu, depth) = (cx.rcu(), settings.depth);
@@ -426,12 +412,34 @@ impl Element for LookupMpls {
         });
         splitter.split(cx, batch, |_| outputs.next().unwrap_or(usize::MAX));
     }
+}
 
+impl Provide for LookupMpls {
+    fn provide(&self) -> Option<Provided> {
+        self.shared.clone().map(|shared| shared as Provided)
+    }
+}
+
+impl Statistics for LookupMpls {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         if let Some((labels, bytes)) = self.shared().size() {
             put(&stats::TABLE_ENTRIES, labels as u64);
             put(&stats::TABLE_MEMORY, bytes as u64);
         }
+    }
+}
+
+impl Locking for LookupMpls {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "changes of labels are made one after the other; lookups read without it";
+        vec![LockUse::new(How::Adaptive, "the labels", When::Control, why)]
+    }
+}
+
+impl SharedState for LookupMpls {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        let (shared, settings) = (self.shared.clone(), self.settings);
+        Some(Box::new(LookupMpls { shared, settings, ..LookupMpls::default() }))
     }
 }
 

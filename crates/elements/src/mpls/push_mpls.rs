@@ -29,7 +29,7 @@
 use std::net::IpAddr;
 
 use element::args::{Args, FromArg, Names, Raw};
-use element::{Class, Cx, Element, Reason};
+use element::{Class, Cx, Element, Reason, Rehearsal};
 use feed::Labels;
 use packet::{Batch, Packet};
 use wire::EtherType;
@@ -39,7 +39,10 @@ use super::adjacency::read_labels;
 use super::stack::{self, Class as TrafficClass, Model};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("PushMPLS", "1/1", || Box::new(PushMpls::default())).pure().file(file!());
+pub const CLASS: Class = Class::new("PushMPLS", "1/1", || Box::new(PushMpls::default()))
+    .pure()
+    .rehearsal::<PushMpls>()
+    .file(file!());
 
 /// An address of either family.
 #[derive(Clone, Copy)]
@@ -94,10 +97,6 @@ impl Element for PushMpls {
         }
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         batch.partition(
             |packet| self.encapsulate(packet).is_ok(),
@@ -106,6 +105,12 @@ impl Element for PushMpls {
             },
         );
         batch
+    }
+}
+
+impl Rehearsal for PushMpls {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -11,8 +11,8 @@ use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, Handler, HandlerError, HotSwap, LockUse, OpenCx, Provided, Reason, Rehearsed, Tasks,
-    When, handlers, swap,
+    Class, Cx, Element, Handler, HandlerError, HotSwap, LockUse, Locking, OpenCx, Provide, Provided, Reason,
+    Rehearsal, Rehearsed, SharedState, Statistics, Tasks, When, handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 use sync::lock::How;
@@ -186,7 +186,13 @@ impl Settings {
 impl<F: Family> Lookup<F> {
     /// Declares what elements of this type can do besides processing packets.
     pub(super) const fn with_capabilities(class: Class) -> Class {
-        class.hot_swap::<Self>()
+        class
+            .provide::<Self>()
+            .statistics::<Self>()
+            .rehearsal::<Self>()
+            .locking::<Self>()
+            .shared_state::<Self>()
+            .hot_swap::<Self>()
     }
 
     fn shared(&self) -> &MulticastForwarding {
@@ -350,25 +356,28 @@ impl<F: Family> Element for Lookup<F> {
         Ok(Tasks::None)
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        let (shared, settings) = (self.shared.clone(), self.settings.clone());
-        Some(Box::new(Lookup::<F> { shared, settings, ..Lookup::default() }))
-    }
-
-    fn locks(&self) -> Vec<LockUse> {
-        let why = "changes of entries are made one after the other; lookups read without it";
-        vec![LockUse::new(How::Adaptive, "the entries", When::Control, why)]
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        self.shared.clone().map(|shared| shared as Provided)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         let now = cx.now();
         self.send(cx, Some(now), batch);
     }
+}
 
+impl<F: Family> Provide for Lookup<F> {
+    fn provide(&self) -> Option<Provided> {
+        self.shared.clone().map(|shared| shared as Provided)
+    }
+}
+
+impl<F: Family> Statistics for Lookup<F> {
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        if let Some((entries, bytes)) = self.shared().size() {
+            put(&stats::TABLE_ENTRIES, entries as u64);
+            put(&stats::TABLE_MEMORY, bytes as u64);
+        }
+    }
+}
+
+impl<F: Family> Rehearsal for Lookup<F> {
     fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
         let scope = self.scope();
         let found = match (F::read(&packet), &self.shared) {
@@ -381,12 +390,19 @@ impl<F: Family> Element for Lookup<F> {
         self.send(cx, None, Batch::of(packet));
         found.map_or(Rehearsed::Done, |entry| Rehearsed::Noted(format!("multicast entry {entry}")))
     }
+}
 
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        if let Some((entries, bytes)) = self.shared().size() {
-            put(&stats::TABLE_ENTRIES, entries as u64);
-            put(&stats::TABLE_MEMORY, bytes as u64);
-        }
+impl<F: Family> Locking for Lookup<F> {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "changes of entries are made one after the other; lookups read without it";
+        vec![LockUse::new(How::Adaptive, "the entries", When::Control, why)]
+    }
+}
+
+impl<F: Family> SharedState for Lookup<F> {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        let (shared, settings) = (self.shared.clone(), self.settings.clone());
+        Some(Box::new(Lookup::<F> { shared, settings, ..Lookup::default() }))
     }
 }
 

@@ -11,8 +11,9 @@ use element::args::{Args, FromArg, Names, Raw};
 use element::clock::Nanos;
 use element::stats::{self, Stat};
 use element::{
-    Access, Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, Provided, Reason, Rehearsed,
-    Rest, When, handlers, parse_integer, swap,
+    Access, Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers,
+    OwnHandlers, Provide, Provided, Reason, Rehearsal, Rehearsed, Rest, Statistics, When, handlers,
+    parse_integer, swap,
 };
 use packet::{Batch, Packet};
 use tables::flow::{Direction, Flow, FlowId, FlowKey};
@@ -76,7 +77,14 @@ pub(super) struct Rewriter<F> {
 impl<F: Family> Rewriter<F> {
     /// Declares what elements of this type can do besides processing packets.
     pub const fn with_capabilities(class: Class) -> Class {
-        class.hot_swap::<Self>()
+        class
+            .provide::<Self>()
+            .statistics::<Self>()
+            .long_handlers::<Self>()
+            .own_handlers::<Self>()
+            .rehearsal::<Self>()
+            .locking::<Self>()
+            .hot_swap::<Self>()
     }
 
     /// Handlers of all rewriters.
@@ -403,15 +411,6 @@ fn capacity(args: &mut Args<'_>) -> Capacity {
 }
 
 impl<F: Family> Element for Rewriter<F> {
-    fn locks(&self) -> Vec<LockUse> {
-        let why = "every packet may make a mapping, and writes when it was last used";
-        let owner = match &self.handle.capacity {
-            Capacity::Number(_) => None,
-            Capacity::Of(other) => Some(other.clone()),
-        };
-        vec![LockUse { owner, ..LockUse::new(How::Adaptive, MAPPINGS, When::EachBatch, why) }]
-    }
-
     fn configure(&mut self, args: &mut Args<'_>) {
         self.family.configure(args);
         let capacity = capacity(args);
@@ -479,33 +478,25 @@ impl<F: Family> Element for Rewriter<F> {
             cx.push_joined(output, out);
         }
     }
+}
 
-    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, mut packet: Packet) -> Rehearsed {
-        let mut all = lock(&self.mappings);
-        // What has ended is gone for whoever looks.
-        all.expire(cx.now());
-        match self.rewrite_tried(&mut all, cx, port, &mut packet) {
-            Ok((output, note)) => {
-                cx.push(output, Batch::of(packet));
-                Rehearsed::Noted(note)
-            }
-            Err(reason) => {
-                cx.drop(reason, packet);
-                Rehearsed::Done
-            }
+impl<F: Family> Provide for Rewriter<F> {
+    fn provide(&self) -> Option<Provided> {
+        Some(self.handle.clone())
+    }
+}
+
+impl<F: Family> Statistics for Rewriter<F> {
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        // Mappings of another's table are told by that one.
+        if let (Capacity::Number(_), Some(all)) = (&self.handle.capacity, self.mappings.try_lock()) {
+            put(&stats::TABLE_ENTRIES, all.table().len() as u64);
+            put(&stats::TABLE_CAPACITY, all.table().capacity() as u64);
         }
     }
+}
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let input = pattern_input(name).ok_or_else(|| HandlerError::unknown(name))?;
-        Ok(self.pattern(&self.mappings(cx.now()), input))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let input = pattern_input(name).filter(|input| *input < self.rules.len());
-        self.set_pattern(cx, input.ok_or_else(|| HandlerError::unknown(name))?, value)
-    }
-
+impl<F: Family> LongHandlers for Rewriter<F> {
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
         let (mappings, zone, now) = (self.mappings.clone(), self.zone, cx.now());
         if let Some(listing) = self.listing(name, now) {
@@ -521,21 +512,50 @@ impl<F: Family> Element for Rewriter<F> {
             Ok(number(&lock(&mappings), zone).to_string())
         }))
     }
+}
 
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        // Mappings of another's table are told by that one.
-        if let (Capacity::Number(_), Some(all)) = (&self.handle.capacity, self.mappings.try_lock()) {
-            put(&stats::TABLE_ENTRIES, all.table().len() as u64);
-            put(&stats::TABLE_CAPACITY, all.table().capacity() as u64);
-        }
+impl<F: Family> OwnHandlers for Rewriter<F> {
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let input = pattern_input(name).ok_or_else(|| HandlerError::unknown(name))?;
+        Ok(self.pattern(&self.mappings(cx.now()), input))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let input = pattern_input(name).filter(|input| *input < self.rules.len());
+        self.set_pattern(cx, input.ok_or_else(|| HandlerError::unknown(name))?, value)
     }
 
     fn own_handlers(&self) -> Vec<(String, Access)> {
         (0..self.failures.len()).map(|n| (format!("pattern{n}"), Access::ReadWrite)).collect()
     }
+}
 
-    fn provide(&self) -> Option<Provided> {
-        Some(self.handle.clone())
+impl<F: Family> Rehearsal for Rewriter<F> {
+    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, mut packet: Packet) -> Rehearsed {
+        let mut all = lock(&self.mappings);
+        // What has ended is gone for whoever looks.
+        all.expire(cx.now());
+        match self.rewrite_tried(&mut all, cx, port, &mut packet) {
+            Ok((output, note)) => {
+                cx.push(output, Batch::of(packet));
+                Rehearsed::Noted(note)
+            }
+            Err(reason) => {
+                cx.drop(reason, packet);
+                Rehearsed::Done
+            }
+        }
+    }
+}
+
+impl<F: Family> Locking for Rewriter<F> {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "every packet may make a mapping, and writes when it was last used";
+        let owner = match &self.handle.capacity {
+            Capacity::Number(_) => None,
+            Capacity::Of(other) => Some(other.clone()),
+        };
+        vec![LockUse { owner, ..LockUse::new(How::Adaptive, MAPPINGS, When::EachBatch, why) }]
     }
 }
 

@@ -49,7 +49,7 @@ use std::sync::Arc;
 use element::args::{Args, Names, Raw};
 use element::clock::Nanos;
 use element::swap::{Carried, Count};
-use element::{Class, Cx, Element, InitCx, LockUse, When, carries, handlers, parse_integer};
+use element::{Class, Cx, Element, InitCx, LockUse, Locking, When, carries, handlers, parse_integer};
 use packet::{Batch, Packet};
 use sync::lock::How;
 use tables::flow::{Direction, FlowKey};
@@ -68,6 +68,7 @@ pub const CLASS: Class = Class::new("FTPPortMapper", "1/1", || Box::new(FtpPortM
         sum "failures" => .counts.failures;
     })
     .hot_swap::<FtpPortMapper>()
+    .locking::<FtpPortMapper>()
     .file(file!());
 
 /// How much longer an argument can become: from `0,0,0,0,0,0` to six numbers of three digits.
@@ -462,16 +463,6 @@ impl FtpPortMapper {
 }
 
 impl Element for FtpPortMapper {
-    fn locks(&self) -> Vec<LockUse> {
-        let why = "commands that open data connections make mappings and look into those of their own";
-        let lock = |name: &String| LockUse {
-            owner: Some(name.clone()),
-            ..LockUse::new(How::Adaptive, MAPPINGS, When::Exceptions, why)
-        };
-        let same = self.control == self.data;
-        [&self.control, &self.data].into_iter().take(if same { 1 } else { 2 }).map(lock).collect()
-    }
-
     fn configure(&mut self, args: &mut Args<'_>) {
         self.control = args.required::<Raw>("CONTROL_REWRITER").0;
         self.data = args.required::<Raw>("DATA_REWRITER").0;
@@ -489,6 +480,18 @@ impl Element for FtpPortMapper {
             self.look(cx, packet);
         }
         batch
+    }
+}
+
+impl Locking for FtpPortMapper {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "commands that open data connections make mappings and look into those of their own";
+        let lock = |name: &String| LockUse {
+            owner: Some(name.clone()),
+            ..LockUse::new(How::Adaptive, MAPPINGS, When::Exceptions, why)
+        };
+        let same = self.control == self.data;
+        [&self.control, &self.data].into_iter().take(if same { 1 } else { 2 }).map(lock).collect()
     }
 }
 

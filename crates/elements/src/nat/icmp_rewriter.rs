@@ -44,7 +44,7 @@ use std::sync::Arc;
 
 use element::args::{Args, Raw};
 use element::clock::Nanos;
-use element::{Class, Cx, Element, InitCx, LockUse, Reason, When, parse_integer};
+use element::{Class, Cx, Element, InitCx, LockUse, Locking, Reason, When, parse_integer};
 use packet::{Batch, Packet};
 use sync::lock::How;
 use tables::flow::{Direction, FlowKey};
@@ -57,8 +57,10 @@ use super::spec::Handle;
 use crate::tools::Anno;
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("ICMPRewriter", "1/1-", || Box::new(IcmpRewriter::default())).processing("h/h").file(file!());
+pub const CLASS: Class = Class::new("ICMPRewriter", "1/1-", || Box::new(IcmpRewriter::default()))
+    .processing("h/h")
+    .locking::<IcmpRewriter>()
+    .file(file!());
 
 /// The ICMP header before a quotation.
 const HEADER: usize = 8;
@@ -246,15 +248,6 @@ impl IcmpRewriter {
 }
 
 impl Element for IcmpRewriter {
-    fn locks(&self) -> Vec<LockUse> {
-        let why = "errors are rewritten by the mappings of rewriters";
-        let lock = |name: &String| LockUse {
-            owner: Some(name.clone()),
-            ..LockUse::new(How::Adaptive, MAPPINGS, When::EachBatch, why)
-        };
-        self.names.iter().map(|(name, _)| lock(name)).collect()
-    }
-
     fn configure(&mut self, args: &mut Args<'_>) {
         let Raw(text) = args.required("MAPS");
         self.dst_anno = args.keyword("DST_ANNO", true);
@@ -305,5 +298,16 @@ impl Element for IcmpRewriter {
                 (None, _) => cx.drop(Reason::NoMapping, packet),
             }
         }
+    }
+}
+
+impl Locking for IcmpRewriter {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "errors are rewritten by the mappings of rewriters";
+        let lock = |name: &String| LockUse {
+            owner: Some(name.clone()),
+            ..LockUse::new(How::Adaptive, MAPPINGS, When::EachBatch, why)
+        };
+        self.names.iter().map(|(name, _)| lock(name)).collect()
     }
 }

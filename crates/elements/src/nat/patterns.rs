@@ -23,13 +23,14 @@
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Element, Provided};
+use element::{Class, Element, Provide, Provided};
 
 use super::pattern::Pattern;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPRewriterPatterns", "0/0", || Box::new(Patterns::default()))
     .serial("rewriters take ports from one pattern, each once")
+    .provide::<Patterns>()
     .file(file!());
 
 /// Named patterns.
@@ -62,7 +63,9 @@ impl Element for Patterns {
         }
         self.0 = Arc::new(set);
     }
+}
 
+impl Provide for Patterns {
     fn provide(&self) -> Option<Provided> {
         Some(self.0.clone())
     }

@@ -25,7 +25,7 @@
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Element, Provided};
+use element::{Class, Element, Provide, Provided};
 
 use super::mapper::Mapper;
 use super::spec::Target;
@@ -34,6 +34,7 @@ use super::spec::Target;
 pub const CLASS: Class =
     Class::new("RoundRobinIPMapper", "0/0", || Box::new(RoundRobin(Arc::new(Mapper::turns(Vec::new())))))
         .serial("new flows take patterns in one order")
+        .provide::<RoundRobin>()
         .file(file!());
 
 struct RoundRobin(Arc<Mapper>);
@@ -56,7 +57,9 @@ impl Element for RoundRobin {
         }
         self.0 = Arc::new(Mapper::turns(targets));
     }
+}
 
+impl Provide for RoundRobin {
     fn provide(&self) -> Option<Provided> {
         Some(self.0.clone())
     }

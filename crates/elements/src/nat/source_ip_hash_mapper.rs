@@ -30,7 +30,7 @@
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Element, Provided, parse_integer};
+use element::{Class, Element, Provide, Provided, parse_integer};
 
 use super::mapper::Mapper;
 use super::spec::Target;
@@ -39,6 +39,7 @@ use super::spec::Target;
 pub const CLASS: Class =
     Class::new("SourceIPHashMapper", "0/0", || Box::new(SourceHash(Arc::new(Mapper::turns(Vec::new())))))
         .serial("rewriters take their patterns from one list")
+        .provide::<SourceHash>()
         .file(file!());
 
 /// Points on all of a mapper's ring.
@@ -99,7 +100,9 @@ impl Element for SourceHash {
             self.0 = Arc::new(Mapper::by_source(targets, &ids, nodes, seed));
         }
     }
+}
 
+impl Provide for SourceHash {
     fn provide(&self) -> Option<Provided> {
         Some(self.0.clone())
     }

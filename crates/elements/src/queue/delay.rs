@@ -34,7 +34,8 @@ use element::args::Args;
 use element::clock::Nanos;
 use element::swap::{Carried, Held};
 use element::{
-    Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, carries, handlers,
+    Class, Cx, Element, Handler, HandlerError, HandlerPart, InitCx, OpenCx, PacketHolder, Rehearsal,
+    Rehearsed, Tasks, carries, handlers,
 };
 use packet::{Batch, Packet};
 
@@ -50,12 +51,18 @@ pub const SHAPER: Class = Class::new("DelayShaper", "1/1", || Box::new(DelayShap
     .serial("packets leave in the order they came, each after its time")
     .handlers(HANDLERS)
     .hot_swap::<DelayShaper>()
+    .rehearsal::<DelayShaper>()
+    .handler_part::<DelayShaper>()
+    .packet_holder::<DelayShaper>()
     .file(file!());
 /// The descriptor of the element that pulls and pushes.
 pub const UNQUEUE: Class = Class::new("DelayUnqueue", "1/1", || Box::new(DelayUnqueue::default()))
     .processing("l/h")
     .handlers(HANDLERS)
     .hot_swap::<DelayUnqueue>()
+    .rehearsal::<DelayUnqueue>()
+    .handler_part::<DelayUnqueue>()
+    .packet_holder::<DelayUnqueue>()
     .file(file!());
 
 #[derive(Default)]
@@ -114,10 +121,6 @@ impl Element for DelayShaper {
         self.0.configure(args);
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         let (mut batch, until) = self.0.ready(cx, max);
         look_again_at(cx, until);
@@ -127,13 +130,23 @@ impl Element for DelayShaper {
         }
         batch
     }
+}
 
+impl PacketHolder for DelayShaper {
     fn held(&self) -> usize {
         usize::from(self.0.waiting.is_some())
     }
+}
 
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.0)
+impl HandlerPart for DelayShaper {
+    fn part(&mut self) -> &mut dyn Any {
+        &mut self.0
+    }
+}
+
+impl Rehearsal for DelayShaper {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 
@@ -156,10 +169,6 @@ impl Element for DelayUnqueue {
         Ok(())
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         let burst = cx.burst();
         let (batch, until) = self.0.ready(cx, burst);
@@ -174,13 +183,23 @@ impl Element for DelayUnqueue {
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         cx.schedule();
     }
+}
 
+impl PacketHolder for DelayUnqueue {
     fn held(&self) -> usize {
         usize::from(self.0.waiting.is_some())
     }
+}
 
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.0)
+impl HandlerPart for DelayUnqueue {
+    fn part(&mut self) -> &mut dyn Any {
+        &mut self.0
+    }
+}
+
+impl Rehearsal for DelayUnqueue {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

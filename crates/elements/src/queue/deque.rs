@@ -9,7 +9,10 @@ use std::sync::Arc;
 use element::args::Args;
 use element::stats::{self, Stat};
 use element::swap::Count;
-use element::{Class, Cx, Element, Handler, HotSwap, Provided, Reason, handlers, swap};
+use element::{
+    Class, Cx, Element, Handler, HandlerPart, HotSwap, PacketHolder, Provide, Provided, Reason, Statistics,
+    handlers, swap,
+};
 use packet::{Batch, Packet};
 
 use super::queue::{DEFAULT_CAPACITY, capacity_argument, capacity_value};
@@ -44,7 +47,12 @@ pub(super) struct DequeQueue<D> {
 impl<D: Discipline> DequeQueue<D> {
     /// Declares what elements of this type can do besides processing packets.
     pub(super) const fn with_capabilities(class: Class) -> Class {
-        class.hot_swap::<Self>()
+        class
+            .provide::<Self>()
+            .statistics::<Self>()
+            .packet_holder::<Self>()
+            .handler_part::<Self>()
+            .hot_swap::<Self>()
     }
 }
 
@@ -68,21 +76,29 @@ impl<D: Discipline> Element for DequeQueue<D> {
     fn pull(&mut self, _: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         self.deque.pull(max)
     }
+}
 
+impl<D: Discipline> Provide for DequeQueue<D> {
     fn provide(&self) -> Option<Provided> {
         Some(self.deque.store.clone())
     }
+}
 
-    fn held(&self) -> usize {
-        self.deque.packets.len()
-    }
-
+impl<D: Discipline> Statistics for DequeQueue<D> {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         self.deque.stats(put);
     }
+}
 
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.deque)
+impl<D: Discipline> PacketHolder for DequeQueue<D> {
+    fn held(&self) -> usize {
+        self.deque.packets.len()
+    }
+}
+
+impl<D: Discipline> HandlerPart for DequeQueue<D> {
+    fn part(&mut self) -> &mut dyn Any {
+        &mut self.deque
     }
 }
 

@@ -35,7 +35,8 @@ use std::time::Duration;
 use element::args::{Args, Bandwidth};
 use element::clock::Nanos;
 use element::{
-    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, Reason, Rehearsed, Tasks, handlers, swap,
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, OpenCx, PacketHolder, Reason, Rehearsal, Rehearsed,
+    Tasks, handlers, swap,
 };
 use packet::{Batch, Packet, anno};
 
@@ -59,6 +60,8 @@ pub const CLASS: Class = Class::new("LinkUnqueue", "1/1", || Box::new(LinkUnqueu
         write "reset" => |link, cx| link.reset(cx);
     })
     .hot_swap::<LinkUnqueue>()
+    .rehearsal::<LinkUnqueue>()
+    .packet_holder::<LinkUnqueue>()
     .file(file!());
 
 /// Bytes per second of the slowest link.
@@ -144,10 +147,6 @@ impl Element for LinkUnqueue {
         Ok(())
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         let (now, wall) = (cx.now(), cx.wall());
         let mut worked = self.fetch(cx, wall);
@@ -172,9 +171,17 @@ impl Element for LinkUnqueue {
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         cx.schedule();
     }
+}
 
+impl PacketHolder for LinkUnqueue {
     fn held(&self) -> usize {
         self.link.len()
+    }
+}
+
+impl Rehearsal for LinkUnqueue {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -44,8 +44,8 @@ use element::Policy;
 use element::args::Args;
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, Handler, HandlerError, HotSwap, LockUse, Provided, Reason, Rehearsed, Sharing, When,
-    handlers, swap,
+    Class, Cx, Element, Handler, HandlerError, HotSwap, LockUse, Locking, PacketHolder, Provide, Provided,
+    Reason, Rehearsal, Rehearsed, SharedState, Sharing, Statistics, When, handlers, swap,
 };
 use packet::{Batch, Packet};
 use sync::lock::How;
@@ -59,6 +59,12 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .sharing(Sharing::Queue)
         .handlers(HANDLERS)
         .hot_swap::<Queue>()
+        .shared_state::<Queue>()
+        .locking::<Queue>()
+        .rehearsal::<Queue>()
+        .packet_holder::<Queue>()
+        .statistics::<Queue>()
+        .provide::<Queue>()
         .file(file!())
 }
 
@@ -190,21 +196,6 @@ impl Element for Queue {
         *self = Queue::new(capacity, args.keyword("SYNC", Way::LockFree), holds_back);
     }
 
-    fn locks(&self) -> Vec<LockUse> {
-        let how = match self.rings.way() {
-            Way::LockFree => return Vec::new(),
-            Way::Spin => How::Spin,
-            Way::Adaptive => How::Adaptive,
-        };
-        let why = "who fills it and who drains it write the same list (SYNC; lockfree takes none)";
-        vec![LockUse::new(how, "the list of packets", When::EachBatch, why)]
-    }
-
-    fn share(&self) -> Option<Box<dyn Element>> {
-        let (rings, store, instances) = (self.rings.clone(), self.store.clone(), self.instances.clone());
-        Some(Box::new(Queue { rings, store, instances, first: false }))
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         let rings = &*self.rings;
         rings.push(&mut batch);
@@ -215,28 +206,55 @@ impl Element for Queue {
         rings.note_length();
     }
 
-    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        rehearse(cx, packet, self.rings.len(), self.rings.capacity())
-    }
-
     fn pull(&mut self, _: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         self.rings.pull(max)
     }
+}
 
+impl Provide for Queue {
     fn provide(&self) -> Option<Provided> {
         Some(self.store.clone())
     }
+}
 
-    fn held(&self) -> usize {
-        if self.first { self.rings.len() } else { 0 }
-    }
-
+impl Statistics for Queue {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         if self.first {
             put(&stats::QUEUE_LENGTH, self.rings.len() as u64);
             put(&stats::QUEUE_CAPACITY, self.rings.capacity() as u64);
             put(&stats::QUEUE_HIGHWATER, self.rings.highwater.load(Ordering::Relaxed) as u64);
         }
+    }
+}
+
+impl PacketHolder for Queue {
+    fn held(&self) -> usize {
+        if self.first { self.rings.len() } else { 0 }
+    }
+}
+
+impl Rehearsal for Queue {
+    fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        rehearse(cx, packet, self.rings.len(), self.rings.capacity())
+    }
+}
+
+impl Locking for Queue {
+    fn locks(&self) -> Vec<LockUse> {
+        let how = match self.rings.way() {
+            Way::LockFree => return Vec::new(),
+            Way::Spin => How::Spin,
+            Way::Adaptive => How::Adaptive,
+        };
+        let why = "who fills it and who drains it write the same list (SYNC; lockfree takes none)";
+        vec![LockUse::new(how, "the list of packets", When::EachBatch, why)]
+    }
+}
+
+impl SharedState for Queue {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        let (rings, store, instances) = (self.rings.clone(), self.store.clone(), self.instances.clone());
+        Some(Box::new(Queue { rings, store, instances, first: false }))
     }
 }
 

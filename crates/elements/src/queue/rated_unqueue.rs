@@ -33,7 +33,7 @@
 
 use element::args::Args;
 use element::swap::Count;
-use element::{Class, Cx, Element, Handler, InitCx, OpenCx, Rehearsed, Tasks, carries, handlers};
+use element::{Class, Cx, Element, Handler, InitCx, OpenCx, Rehearsal, Rehearsed, Tasks, carries, handlers};
 use packet::Packet;
 
 use crate::tools::{Limit, rest_until};
@@ -43,6 +43,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .processing("l/h")
         .handlers(HANDLERS)
         .hot_swap::<RatedUnqueue>()
+        .rehearsal::<RatedUnqueue>()
         .file(file!())
 }
 
@@ -96,10 +97,6 @@ impl Element for RatedUnqueue {
         Ok(())
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         self.runs += 1;
         let now = cx.now();
@@ -125,6 +122,12 @@ impl Element for RatedUnqueue {
         if self.active {
             cx.schedule();
         }
+    }
+}
+
+impl Rehearsal for RatedUnqueue {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use element::args::Args;
 use element::clock::{Nanos, SECOND};
 use element::swap::{Continued, Count};
-use element::{Class, Cx, Element, HandlerError, InitCx, Reason, Rehearsed, carries, handlers};
+use element::{Class, Cx, Element, HandlerError, InitCx, Reason, Rehearsal, Rehearsed, carries, handlers};
 use packet::Batch;
 
 use super::Store;
@@ -60,7 +60,7 @@ pub const CLASS: Class = Class::new("RED", "1/1-2", || Box::new(Red::default()))
         read "stats" => |red| format!("{} current queue\n{} avg queue\n{} drops\n", red.len(), red.average.packets, red.drops);
         read "config" => |red| red.arguments();
     })
-    .hot_swap::<Red>().file(file!());
+    .hot_swap::<Red>().rehearsal::<Red>().file(file!());
 
 /// While the queue is empty the average decays once in so long, as if that many packets had come.
 const IDLE_STEP: Nanos = SECOND / 50;
@@ -230,6 +230,21 @@ impl Element for Red {
         batch
     }
 
+    fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
+        loop {
+            let batch = cx.pull(0, max);
+            if batch.is_empty() {
+                return batch;
+            }
+            let batch = self.process(cx, batch);
+            if !batch.is_empty() {
+                return batch;
+            }
+        }
+    }
+}
+
+impl Rehearsal for Red {
     fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: packet::Packet) -> Rehearsed {
         let before = (
             self.average.packets,
@@ -247,19 +262,6 @@ impl Element for Red {
             self.drops,
         ) = before;
         if kept.is_empty() { Rehearsed::Done } else { Rehearsed::Passes(kept) }
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
-        loop {
-            let batch = cx.pull(0, max);
-            if batch.is_empty() {
-                return batch;
-            }
-            let batch = self.process(cx, batch);
-            if !batch.is_empty() {
-                return batch;
-            }
-        }
     }
 }
 

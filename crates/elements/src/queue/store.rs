@@ -18,7 +18,7 @@ use sync::lock::{AdaptiveLock, LockStats, SpinLock};
 use sync::padded::CachePadded;
 use sync::ring::Ring;
 
-/// What a queue lets other elements see ([`element::Element::provide`]): RED and sources ask for lengths.
+/// What a queue lets other elements see ([`element::Provide`]): RED and sources ask for lengths.
 #[derive(Debug)]
 pub struct Store {
     kind: Kind,

@@ -25,18 +25,20 @@ use std::time::Duration;
 
 use element::args::Args;
 use element::clock::Nanos;
-use element::{Class, Cx, Element, InitCx, OpenCx, Rehearsed, Tasks};
+use element::{Class, Cx, Element, InitCx, OpenCx, Rehearsal, Rehearsed, Tasks};
 use packet::{Batch, Packet};
 
 /// The descriptor.
 pub const TIMED_UNQUEUE: Class =
     Class::new("TimedUnqueue", "1/1", || Box::new(TimedUnqueue { burst: 1, interval: 0, due: 0 }))
         .processing("l/h")
+        .rehearsal::<TimedUnqueue>()
         .file(file!());
 /// The descriptor with another default.
 pub const BURSTER: Class =
     Class::new("Burster", "1/1", || Box::new(TimedUnqueue { burst: 8, interval: 0, due: 0 }))
         .processing("l/h")
+        .rehearsal::<TimedUnqueue>()
         .file(file!());
 
 struct TimedUnqueue {
@@ -64,10 +66,6 @@ impl Element for TimedUnqueue {
         Ok(())
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut batch = Batch::new();
         while batch.len() < self.burst {
@@ -92,6 +90,12 @@ impl Element for TimedUnqueue {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
         cx.schedule();
+    }
+}
+
+impl Rehearsal for TimedUnqueue {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -28,7 +28,8 @@ use crate::tools::boolean;
 use element::args::Args;
 use element::swap::Count;
 use element::{
-    Class, Cx, Element, HandlerError, InitCx, OpenCx, Rehearsed, Tasks, carries, handlers, parse_integer,
+    Class, Cx, Element, HandlerError, InitCx, OpenCx, Rehearsal, Rehearsed, Tasks, carries, handlers,
+    parse_integer,
 };
 use packet::Packet;
 
@@ -53,7 +54,7 @@ pub const CLASS: Class = Class::new("Unqueue", "1/1", || Box::new(Unqueue::defau
                 unqueue.reschedule(cx);
             };
     })
-    .hot_swap::<Unqueue>().file(file!());
+    .hot_swap::<Unqueue>().rehearsal::<Unqueue>().file(file!());
 
 /// The most packets in one run of the task.
 const BURST_MAX: usize = 4096;
@@ -110,10 +111,6 @@ impl Element for Unqueue {
         Ok(())
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
         let burst = self.burst.map_or(cx.burst(), |b| usize::try_from(b).unwrap_or(BURST_MAX));
         let mut wanted = burst.min(BURST_MAX).min(self.left());
@@ -137,6 +134,12 @@ impl Element for Unqueue {
             cx.unschedule();
         }
         any
+    }
+}
+
+impl Rehearsal for Unqueue {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -25,7 +25,7 @@
 //! 1996.
 
 use element::args::Args;
-use element::{Class, Cx, Element, HotSwap, Rehearsed, swap};
+use element::{Class, Cx, Element, HotSwap, PacketHolder, Rehearsal, Rehearsed, swap};
 use packet::{Batch, Packet};
 
 /// The descriptor.
@@ -33,6 +33,8 @@ pub const CLASS: Class = Class::new("DRRSched", "1-/1", || Box::new(DrrSched::de
     .processing("l/l")
     .serial("inputs take turns in one order, with one account each")
     .hot_swap::<DrrSched>()
+    .rehearsal::<DrrSched>()
+    .packet_holder::<DrrSched>()
     .file(file!());
 
 #[derive(Default)]
@@ -80,10 +82,6 @@ impl Element for DrrSched {
         self.accounts.resize_with(args.ninputs, Account::default);
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         let mut batch = Batch::new();
         while batch.len() < max {
@@ -96,9 +94,17 @@ impl Element for DrrSched {
         }
         batch
     }
+}
 
+impl PacketHolder for DrrSched {
     fn held(&self) -> usize {
         self.accounts.iter().filter(|a| a.head.is_some()).count()
+    }
+}
+
+impl Rehearsal for DrrSched {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -29,7 +29,7 @@
 
 use element::args::{Args, Bandwidth, FromArg};
 use element::clock::{Nanos, SECOND};
-use element::{Class, Cx, Element, Handler, HotSwap, Rehearsed, handlers, swap};
+use element::{Class, Cx, Element, Handler, HotSwap, Rehearsal, Rehearsed, handlers, swap};
 use packet::{Batch, Packet};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
@@ -38,6 +38,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .serial("its rate is that of all packets together")
         .handlers(HANDLERS)
         .hot_swap::<Meter>()
+        .rehearsal::<Meter>()
         .file(file!())
 }
 
@@ -124,7 +125,9 @@ impl Element for Meter {
         self.update(now, n as u64);
         cx.push(self.port(), batch);
     }
+}
 
+impl Rehearsal for Meter {
     fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
         // Also without it, time goes on.
         self.update(cx.now(), 0);

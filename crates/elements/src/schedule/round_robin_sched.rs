@@ -19,13 +19,14 @@
 //! See also: PrioSched, StrideSched, DRRSched, RoundRobinSwitch
 
 use element::args::Args;
-use element::{Class, Cx, Element, Rehearsed};
+use element::{Class, Cx, Element, Rehearsal, Rehearsed};
 use packet::{Batch, Packet};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("RoundRobinSched", "1-/1", || Box::new(RoundRobinSched::default()))
     .processing("l/l")
     .serial("inputs take turns in one order")
+    .rehearsal::<RoundRobinSched>()
     .file(file!());
 
 #[derive(Default)]
@@ -35,10 +36,6 @@ struct RoundRobinSched {
 
 impl Element for RoundRobinSched {
     fn configure(&mut self, _: &mut Args<'_>) {}
-
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         let n = cx.ninputs();
@@ -56,6 +53,12 @@ impl Element for RoundRobinSched {
             }
         }
         batch
+    }
+}
+
+impl Rehearsal for RoundRobinSched {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

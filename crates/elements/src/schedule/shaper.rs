@@ -30,7 +30,7 @@
 
 use element::args::Args;
 use element::clock::Nanos;
-use element::{Class, Cx, Element, Handler, Rehearsed, carries, handlers};
+use element::{Class, Cx, Element, Handler, Rehearsal, Rehearsed, carries, handlers};
 use packet::{Batch, Packet};
 
 use crate::tools::{Limit, look_again_at, rate_argument};
@@ -42,6 +42,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
         .handlers(HANDLERS)
         .reconfigurable()
         .hot_swap::<Shaper>()
+        .rehearsal::<Shaper>()
         .file(file!())
 }
 
@@ -79,10 +80,6 @@ impl Element for Shaper {
         self.reset(0);
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
         let now = cx.now();
         self.limit.refill(now);
@@ -94,6 +91,12 @@ impl Element for Shaper {
             return Batch::new();
         }
         self.limit.pull(cx, max)
+    }
+}
+
+impl Rehearsal for Shaper {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 

@@ -28,7 +28,9 @@
 //! Waldspurger and Weihl, "Stride Scheduling: Deterministic Proportional-Share Resource Management", MIT/LCS/TM-528, 1995.
 
 use element::args::Args;
-use element::{Class, Cx, Element, Handler, HandlerError, Reason, Rehearsed, parse_integer};
+use element::{
+    Class, Cx, Element, Handler, HandlerError, OwnHandlers, Reason, Rehearsal, Rehearsed, parse_integer,
+};
 use packet::{Batch, Packet};
 
 use crate::tools::{Splitter, number};
@@ -38,12 +40,15 @@ pub const SCHED: Class = Class::new("StrideSched", "1-/1", || Box::new(StrideSch
     .processing("l/l")
     .serial("inputs are asked in one order, by one account of their shares")
     .handlers(HANDLERS)
+    .rehearsal::<StrideSched>()
+    .own_handlers::<StrideSched>()
     .file(file!());
 /// The descriptor of the element that sends.
 pub const SWITCH: Class = Class::new("StrideSwitch", "1/1-", || Box::new(StrideSwitch::default()))
     .processing("h/h")
     .serial("packets are shared out in one order, by one account of the shares")
     .handlers(HANDLERS)
+    .own_handlers::<StrideSwitch>()
     .file(file!());
 
 const HANDLERS: &[Handler] = &[
@@ -191,10 +196,6 @@ impl Element for StrideSched {
         self.0.configure(args, ports);
     }
 
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::passes(packet)
-    }
-
     fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
         let mut batch = Batch::new();
         let mut fetch = |port: usize| {
@@ -210,13 +211,21 @@ impl Element for StrideSched {
         }
         batch
     }
+}
 
+impl OwnHandlers for StrideSched {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         self.0.read(name)
     }
 
     fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.0.write(name, value)
+    }
+}
+
+impl Rehearsal for StrideSched {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::passes(packet)
     }
 }
 
@@ -240,7 +249,9 @@ impl Element for StrideSwitch {
         let strides = &mut self.strides;
         self.splitter.split(cx, batch, |_| strides.next().unwrap_or(0));
     }
+}
 
+impl OwnHandlers for StrideSwitch {
     fn read(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         self.strides.read(name)
     }

@@ -59,7 +59,7 @@ use element::args::Args;
 use element::clock::SECOND;
 use element::stats::{self, Stat};
 use element::swap::Count;
-use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Reason, Tasks, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Reason, Statistics, Tasks, handlers, swap};
 use packet::{Batch, Packet, anno};
 use wire::ethernet::HEADER_LEN;
 use wire::membership::{self, Message, Wish};
@@ -91,6 +91,7 @@ pub const CLASS: Class = Class::new("MulticastSnooping", "1/1", || Box::<Multica
         };
     })
     .hot_swap::<MulticastSnooping>()
+    .statistics::<MulticastSnooping>()
     .file(file!());
 
 /// The timers: what is due, and looks at the bridge's topology.
@@ -437,7 +438,9 @@ impl Element for MulticastSnooping {
             self.relearn(cx);
         }
     }
+}
 
+impl Statistics for MulticastSnooping {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         if let Some(table) = &self.table {
             put(&stats::TABLE_ENTRIES, table.len() as u64);

@@ -35,7 +35,7 @@ use std::net::Ipv4Addr;
 use element::args::{Args, Port};
 use element::clock::{Nanos, SECOND};
 use element::swap::Count;
-use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Tasks, handlers, swap};
+use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, PlacementRules, Tasks, handlers, swap};
 use packet::{Batch, HEADROOM, Packet};
 use wire::{MacAddr, Protocol, checksum};
 
@@ -57,6 +57,7 @@ pub const CLASS: Class = Class::new("FastUDPSource", "0/1", || Box::new(FastUdpS
         };
     })
     .hot_swap::<FastUdpSource>()
+    .placement_rules::<FastUdpSource>()
     .file(file!());
 
 const ETHERNET: usize = 14;
@@ -211,10 +212,6 @@ impl Element for FastUdpSource {
         Ok(if self.pushes { Tasks::One } else { Tasks::None })
     }
 
-    fn one_order(&self) -> Option<&'static str> {
-        (!self.pushes).then_some(PULLED)
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.filled = Filled::find(cx);
         self.restart(cx);
@@ -260,6 +257,12 @@ impl Element for FastUdpSource {
             look_again_at(cx, self.next_at());
         }
         batch
+    }
+}
+
+impl PlacementRules for FastUdpSource {
+    fn one_order(&self) -> Option<&'static str> {
+        (!self.pushes).then_some(PULLED)
     }
 }
 

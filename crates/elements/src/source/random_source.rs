@@ -35,7 +35,7 @@
 
 use element::args::Args;
 use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, OpenCx, Tasks, carries, handlers};
+use element::{Class, Cx, Element, InitCx, OpenCx, PlacementRules, Tasks, carries, handlers};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::{PULLED, left};
@@ -63,6 +63,7 @@ pub const CLASS: Class = Class::new("RandomSource", "0/1", || Box::new(RandomSou
         both "datasize" => .length |source, cx, text: &str| source.set_length(cx, number("datasize", text)?);
     })
     .hot_swap::<RandomSource>()
+    .placement_rules::<RandomSource>()
     .file(file!());
 
 #[derive(Default)]
@@ -145,10 +146,6 @@ impl Element for RandomSource {
         Ok(if self.pushes { Tasks::One } else { Tasks::None })
     }
 
-    fn one_order(&self) -> Option<&'static str> {
-        (!self.pushes).then_some(PULLED)
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.filled = Filled::find(cx);
         if self.pushes && self.active && cx.task().is_some() {
@@ -188,6 +185,12 @@ impl Element for RandomSource {
             return Batch::new();
         }
         self.make(cx, max)
+    }
+}
+
+impl PlacementRules for RandomSource {
+    fn one_order(&self) -> Option<&'static str> {
+        (!self.pushes).then_some(PULLED)
     }
 }
 

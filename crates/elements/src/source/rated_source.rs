@@ -35,7 +35,7 @@
 
 use element::args::{Args, Bandwidth};
 use element::swap::Count;
-use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, Tasks, carries, handlers};
+use element::{Class, Cx, Element, HandlerError, InitCx, OpenCx, PlacementRules, Tasks, carries, handlers};
 use packet::{Batch, HEADROOM, Packet};
 
 use super::{DEFAULT_DATA, PULLED, fitted, left};
@@ -76,7 +76,7 @@ pub const CLASS: Class = Class::new("RatedSource", "0/1", || Box::new(RatedSourc
         both "length" => |source| source.length(), |source, cx, text: &str| source.set_length(cx, "length", text)?;
         both "datasize" => |source| source.length(), |source, cx, text: &str| source.set_length(cx, "datasize", text)?;
     })
-    .hot_swap::<RatedSource>().file(file!());
+    .hot_swap::<RatedSource>().placement_rules::<RatedSource>().file(file!());
 
 #[derive(Default)]
 struct RatedSource {
@@ -168,10 +168,6 @@ impl Element for RatedSource {
         Ok(if self.pushes { Tasks::One } else { Tasks::None })
     }
 
-    fn one_order(&self) -> Option<&'static str> {
-        (!self.pushes).then_some(PULLED)
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         self.restart(cx);
         if self.pushes && self.active && cx.task().is_some() {
@@ -218,6 +214,12 @@ impl Element for RatedSource {
             look_again_at(cx, self.bucket.when(1));
         }
         batch
+    }
+}
+
+impl PlacementRules for RatedSource {
+    fn one_order(&self) -> Option<&'static str> {
+        (!self.pushes).then_some(PULLED)
     }
 }
 

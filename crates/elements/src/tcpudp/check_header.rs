@@ -29,7 +29,7 @@
 use std::any::Any;
 
 use element::args::Args;
-use element::{Class, Cx, Element, Reason, carries};
+use element::{Class, Cx, Element, HandlerPart, Reason, carries};
 use packet::{Batch, Packet};
 use wire::{Protocol, checksum};
 
@@ -42,6 +42,7 @@ pub const UDP: Class =
         .handlers(HANDLERS)
         .pure()
         .hot_swap::<CheckHeader>()
+        .handler_part::<CheckHeader>()
         .file(file!());
 
 /// The descriptor of the check of TCP.
@@ -52,6 +53,7 @@ pub const TCP: Class = Class::new("CheckTCPHeader", "1/1-2", || {
 .handlers(HANDLERS)
 .pure()
 .hot_swap::<CheckHeader>()
+.handler_part::<CheckHeader>()
 .file(file!());
 
 struct CheckHeader {
@@ -95,9 +97,11 @@ impl Element for CheckHeader {
             false => self.faults.filter(cx, batch, check_tcp),
         }
     }
+}
 
-    fn part(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.faults)
+impl HandlerPart for CheckHeader {
+    fn part(&mut self) -> &mut dyn Any {
+        &mut self.faults
     }
 }
 

@@ -25,15 +25,17 @@
 //! See also: IPFragmenter; RFC 9293
 
 use element::args::Args;
-use element::{Class, Cx, Element, Reason};
+use element::{Class, Cx, Element, Reason, Rehearsal};
 use packet::{Batch, HEADROOM, Packet};
 use wire::{Protocol, checksum};
 
 use crate::tools::Anno;
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("TCPFragmenter", "1/1", || Box::new(TcpFragmenter::default())).processing("h/h").file(file!());
+pub const CLASS: Class = Class::new("TCPFragmenter", "1/1", || Box::new(TcpFragmenter::default()))
+    .processing("h/h")
+    .rehearsal::<TcpFragmenter>()
+    .file(file!());
 
 /// FIN and PSH: they say something of the end of the data.
 const LAST_FLAGS: u8 = 0x09;
@@ -117,10 +119,6 @@ impl Element for TcpFragmenter {
         }
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         if batch.iter().all(|p| self.cut(p).is_none()) {
             return cx.push(0, batch);
@@ -142,6 +140,12 @@ impl Element for TcpFragmenter {
             }
         }
         cx.push(0, out);
+    }
+}
+
+impl Rehearsal for TcpFragmenter {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -30,7 +30,7 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Args, Port};
-use element::{Class, Cx, Element, InitCx, Reason, carries, handlers};
+use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, carries, handlers};
 use packet::{Batch, Packet};
 use wire::{Protocol, checksum, ipv4};
 
@@ -45,7 +45,7 @@ pub const CLASS: Class = Class::new("UDPIPEncap", "1/1", || Box::<UdpIpEncap>::d
         both "dst".argument(Some(2), "DST") => |encap| encap.dst.text(), |encap, dst: Destination| encap.dst = dst;
         both "dport".argument(Some(3), "DPORT") => .dst_port.0 |encap, port: Port| encap.dst_port = port;
     })
-    .hot_swap::<UdpIpEncap>().file(file!());
+    .hot_swap::<UdpIpEncap>().rehearsal::<UdpIpEncap>().file(file!());
 
 #[derive(Clone, Default)]
 struct UdpIpEncap {
@@ -91,15 +91,17 @@ impl Element for UdpIpEncap {
         Ok(())
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
         let why = std::cell::Cell::new(Reason::TooLong);
         let encap = |p: &mut Packet| self.encapsulate(p).map_err(|reason| why.set(reason)).is_ok();
         batch.partition(encap, |p| cx.drop(why.get(), p));
         batch
+    }
+}
+
+impl Rehearsal for UdpIpEncap {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -32,7 +32,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::args::Args;
-use element::{Class, Cx, Element, HotSwap, OpenCx, Reason, Rehearsed, Sharing, Tasks, handlers, swap};
+use element::{
+    Class, Cx, Element, HotSwap, OpenCx, PacketHolder, PlacementRules, Reason, Rehearsal, Rehearsed,
+    SharedState, Sharing, Tasks, handlers, swap,
+};
 use packet::{Batch, Packet};
 use sync::ring::Ring;
 
@@ -47,6 +50,10 @@ pub const CLASS: Class = Class::new("CPUQueue", "1/1-", || Box::new(CpuQueue::de
         write "reset_counts" => |queue| queue.rings.drops.store(0, Ordering::Relaxed);
     })
     .hot_swap::<CpuQueue>()
+    .shared_state::<CpuQueue>()
+    .placement_rules::<CpuQueue>()
+    .rehearsal::<CpuQueue>()
+    .packet_holder::<CpuQueue>()
     .file(file!());
 
 const DEFAULT_CAPACITY: usize = 128;
@@ -99,15 +106,6 @@ impl Element for CpuQueue {
         Ok(Tasks::None)
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        let (rings, capacity) = (self.rings.clone(), self.capacity);
-        Some(Box::new(CpuQueue { rings, capacity, next: 0, first: false }))
-    }
-
-    fn tells_workers_apart(&self) -> bool {
-        true
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
         self.rings.by_worker[cx.worker()].push_from(&mut batch);
         if !batch.is_empty() {
@@ -115,10 +113,6 @@ impl Element for CpuQueue {
             cx.found_full(cx.index());
             cx.drop_batch(Reason::QueueFull, batch);
         }
-    }
-
-    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        Rehearsed::Waits(packet, format!("behind {} packets of all workers' queues", self.rings.len()))
     }
 
     fn pull(&mut self, _: &mut Cx<'_>, _: usize, max: usize) -> Batch {
@@ -138,9 +132,30 @@ impl Element for CpuQueue {
         batch.iter().for_each(Packet::prefetch_data);
         batch
     }
+}
 
+impl PacketHolder for CpuQueue {
     fn held(&self) -> usize {
         if self.first { self.rings.len() } else { 0 }
+    }
+}
+
+impl Rehearsal for CpuQueue {
+    fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
+        Rehearsed::Waits(packet, format!("behind {} packets of all workers' queues", self.rings.len()))
+    }
+}
+
+impl PlacementRules for CpuQueue {
+    fn tells_workers_apart(&self) -> bool {
+        true
+    }
+}
+
+impl SharedState for CpuQueue {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        let (rings, capacity) = (self.rings.clone(), self.capacity);
+        Some(Box::new(CpuQueue { rings, capacity, next: 0, first: false }))
     }
 }
 

@@ -19,24 +19,29 @@
 //! See also: HashDemux, Spread, StaticThreadSched, RoundRobinSwitch
 
 use element::args::Args;
-use element::{Class, Cx, Element};
+use element::{Class, Cx, Element, PlacementRules};
 use packet::Batch;
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("CPUSwitch", "1/1-", || Box::new(CpuSwitch)).processing("h/h").pure().file(file!());
+pub const CLASS: Class = Class::new("CPUSwitch", "1/1-", || Box::new(CpuSwitch))
+    .processing("h/h")
+    .pure()
+    .placement_rules::<CpuSwitch>()
+    .file(file!());
 
 struct CpuSwitch;
 
 impl Element for CpuSwitch {
     fn configure(&mut self, _: &mut Args<'_>) {}
 
-    fn tells_workers_apart(&self) -> bool {
-        true
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, batch: Batch) {
         cx.push(cx.worker() % cx.noutputs(), batch);
+    }
+}
+
+impl PlacementRules for CpuSwitch {
+    fn tells_workers_apart(&self) -> bool {
+        true
     }
 }
 

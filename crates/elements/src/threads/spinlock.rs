@@ -36,7 +36,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use element::args::Args;
-use element::{Class, Cx, Element, HotSwap, InitCx, LockUse, Provided, When, handlers, swap};
+use element::{
+    Class, Cx, Element, HotSwap, InitCx, LockUse, Locking, Provide, Provided, When, handlers, swap,
+};
 use packet::Batch;
 use sync::lock::How;
 
@@ -46,6 +48,7 @@ pub const INFO: Class = Class::new("SpinlockInfo", "0/0", || Box::new(Info::defa
         read "contention" => |info| info.contention();
     })
     .hot_swap::<Info>()
+    .provide::<Info>()
     .file(file!());
 /// The descriptor of the way in.
 pub const ACQUIRE: Class = user("SpinlockAcquire", || Box::new(User::new(Way::In)));
@@ -55,7 +58,7 @@ pub const RELEASE: Class = user("SpinlockRelease", || Box::new(User::new(Way::Ou
 pub const PUSH: Class = user("SpinlockPush", || Box::new(User::new(Way::Behind))).processing("h/h");
 
 const fn user(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
-    Class::new(name, "1/1", make).file(file!())
+    Class::new(name, "1/1", make).locking::<User>().file(file!())
 }
 
 /// How long a worker waits for a lock.
@@ -210,7 +213,9 @@ impl Element for Info {
         }
         self.0 = Arc::new(Locks(locks));
     }
+}
 
+impl Provide for Info {
     fn provide(&self) -> Option<Provided> {
         Some(self.0.clone())
     }
@@ -262,15 +267,6 @@ impl Element for User {
         self.name = args.required("LOCK");
     }
 
-    fn locks(&self) -> Vec<LockUse> {
-        let why = "the configuration says so; SpinlockInfo's handler 'contention' tells what it cost";
-        let lock = LockUse::new(How::Spin, "the packets between its elements", When::EachBatch, why);
-        match self.way {
-            Way::Out => Vec::new(),
-            Way::In | Way::Behind => vec![LockUse { owner: Some(self.name.clone()), ..lock }],
-        }
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         let elements = cx.router().elements.ids();
         let all: Vec<Arc<Locks>> = elements.filter_map(|e| cx.provided(e)).collect();
@@ -298,6 +294,17 @@ impl Element for User {
     fn run_timer(&mut self, _: &mut Cx<'_>, _: u32) {
         if self.taker != Holder::NOBODY && self.lock.give_back(self.taker) && self.way == Way::In {
             count(&self.lock.left);
+        }
+    }
+}
+
+impl Locking for User {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "the configuration says so; SpinlockInfo's handler 'contention' tells what it cost";
+        let lock = LockUse::new(How::Spin, "the packets between its elements", When::EachBatch, why);
+        match self.way {
+            Way::Out => Vec::new(),
+            Way::In | Way::Behind => vec![LockUse { owner: Some(self.name.clone()), ..lock }],
         }
     }
 }

@@ -33,11 +33,12 @@
 //! See also: BalancedThreadSched, Spread, HashDemux, CPUSwitch, ScheduleInfo
 
 use element::args::Args;
-use element::{Class, Element, Home, InitCx};
+use element::{Class, Element, Home, InitCx, PlacementRules};
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("StaticThreadSched", "0/0", || Box::new(StaticThreadSched::default())).file(file!());
+pub const CLASS: Class = Class::new("StaticThreadSched", "0/0", || Box::new(StaticThreadSched::default()))
+    .placement_rules::<StaticThreadSched>()
+    .file(file!());
 
 #[derive(Default)]
 struct StaticThreadSched {
@@ -73,6 +74,21 @@ impl Element for StaticThreadSched {
         }
     }
 
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        let workers = cx.router().first_workers();
+        for (element, threads) in self.homes.iter().filter(|_| !self.wrap) {
+            if let Some(thread) = threads.iter().find(|t| **t >= workers) {
+                let (name, last) = (cx.name(), workers - 1);
+                cx.print(&format!(
+                    "{name}: there is no thread {thread} for '{element}', the last is {last}; it runs on 0"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PlacementRules for StaticThreadSched {
     fn homes(&self, workers: usize) -> Vec<Home> {
         let home = |(element, threads): &(String, Vec<usize>)| {
             let mut seen = Vec::new();
@@ -85,19 +101,6 @@ impl Element for StaticThreadSched {
             Home { element: element.clone(), workers: seen, strict: self.strict }
         };
         self.homes.iter().map(home).collect()
-    }
-
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        let workers = cx.router().first_workers();
-        for (element, threads) in self.homes.iter().filter(|_| !self.wrap) {
-            if let Some(thread) = threads.iter().find(|t| **t >= workers) {
-                let (name, last) = (cx.name(), workers - 1);
-                cx.print(&format!(
-                    "{name}: there is no thread {thread} for '{element}', the last is {last}; it runs on 0"
-                ));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -53,8 +53,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use element::args::Args;
 use element::{
-    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, OpenCx, Provided, Sharing, Tasks, When,
-    handlers, swap,
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, OpenCx, PacketHolder, Provide,
+    Provided, SharedState, Sharing, Tasks, When, handlers, swap,
 };
 use packet::Batch;
 use sync::lock::How;
@@ -83,7 +83,7 @@ pub const CLASS: Class = Class::new("WireGuard", "2/2-3", || Box::new(WireGuard:
         write "remove_peer" => |wireguard, cx, key: &str| wireguard
             .change(cx, |device| device.remove_peer(&key.trim().parse().map_err(failed)?).map_err(failed))?;
     })
-    .hot_swap::<WireGuard>().file(file!());
+    .hot_swap::<WireGuard>().shared_state::<WireGuard>().locking::<WireGuard>().packet_holder::<WireGuard>().provide::<WireGuard>().file(file!());
 
 /// The timer by which links are looked at.
 const LOOK: u32 = 0;
@@ -201,10 +201,6 @@ impl Element for WireGuard {
         Ok(Tasks::None)
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(WireGuard { counts: false, ..self.clone() }))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if cx.is_home()
             && let Some(device) = &self.device
@@ -224,25 +220,37 @@ impl Element for WireGuard {
         }
     }
 
-    fn held(&self) -> usize {
-        self.device.as_ref().filter(|_| self.counts).map_or(0, |device| device.held())
-    }
-
-    fn locks(&self) -> Vec<LockUse> {
-        let why = "packets whose peer has no session wait behind it, and handshakes and timers take them out; others pass without it";
-        vec![LockUse::new(How::Adaptive, "the packets that wait for handshakes", When::Exceptions, why)]
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        self.device.clone().map(|device| device as Provided)
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
         let Some(device) = &self.device else { return };
         match port {
             0 => outward(cx, device, self.follow.or(self.mtu), batch),
             _ => inward(cx, device, self.follow.or(self.mtu), batch),
         }
+    }
+}
+
+impl Provide for WireGuard {
+    fn provide(&self) -> Option<Provided> {
+        self.device.clone().map(|device| device as Provided)
+    }
+}
+
+impl PacketHolder for WireGuard {
+    fn held(&self) -> usize {
+        self.device.as_ref().filter(|_| self.counts).map_or(0, |device| device.held())
+    }
+}
+
+impl Locking for WireGuard {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "packets whose peer has no session wait behind it, and handshakes and timers take them out; others pass without it";
+        vec![LockUse::new(How::Adaptive, "the packets that wait for handshakes", When::Exceptions, why)]
+    }
+}
+
+impl SharedState for WireGuard {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(WireGuard { counts: false, ..self.clone() }))
     }
 }
 

@@ -12,8 +12,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Worker;
+use crate::capability;
 use crate::pulse::Doing;
-use element::{HandlerError, HandlerRef, Rest};
+use element::{HandlerError, HandlerRef, LongHandlers, Rest};
 
 /// A read that a worker has begun.
 pub(crate) enum Begun {
@@ -37,8 +38,9 @@ impl Worker {
     /// Begins a read on this worker.
     pub(crate) fn begin_read(&mut self, target: &HandlerRef, param: &str) -> Result<Begun, HandlerError> {
         if let Some(element) = target.own() {
+            let class = self.shared.elements[element].class;
             let rest = self.with_doing(element, Doing::Read, |instance, cx| {
-                instance.read_apart(cx, target.name(), param)
+                capability::of_mut::<dyn LongHandlers>(class, instance)?.read_apart(cx, target.name(), param)
             });
             if let Some(rest) = rest.flatten() {
                 return Ok(Begun::Rest(rest));
@@ -55,8 +57,9 @@ impl Worker {
     ) -> Result<Option<Rest<Option<String>>>, HandlerError> {
         // What stands for an argument is noted by the worker, for this configuration.
         if let Some(element) = target.own().filter(|_| target.handler().argument.is_none()) {
+            let class = self.shared.elements[element].class;
             let rest = self.with_doing(element, Doing::Write, |instance, cx| {
-                instance.write_apart(cx, target.name(), value)
+                capability::of_mut::<dyn LongHandlers>(class, instance)?.write_apart(cx, target.name(), value)
             });
             if let Some(rest) = rest.flatten() {
                 self.shared.elements[element].touched.store(true, Relaxed);

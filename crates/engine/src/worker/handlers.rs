@@ -11,7 +11,10 @@ use element::args::{Args, Names};
 use element::known::{HOME, HOTCONFIG};
 use element::ports::{self, Processing};
 use element::wiring::End;
-use element::{Element, ElementId, HandlerError, HandlerRef, MAX_TICKETS, Merge, Policy, PortIndex, Target};
+use element::{
+    Element, ElementId, HandlerError, HandlerRef, MAX_TICKETS, Merge, Policy, PortIndex, ProcessEvents,
+    Target,
+};
 
 impl Worker {
     /// Reads a handler wherever its element's instances are.
@@ -197,7 +200,9 @@ impl Worker {
         let shared = self.shared.clone();
         let message = Box::new(move |w: &mut Worker| {
             if Arc::ptr_eq(&shared, &w.shared) {
-                w.with(element, |instance, cx| instance.driver_stopped(cx));
+                w.with_capability::<dyn ProcessEvents, _>(element, |instance, cx| {
+                    instance.driver_stopped(cx)
+                });
             } else {
                 // Another configuration has come meanwhile, with a driver of its own.
                 w.please_stop();

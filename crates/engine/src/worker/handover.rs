@@ -5,9 +5,10 @@
 
 use element::drops::{DropCounts, Reason};
 use element::ports::Processing;
-use element::{Cx, Element, ElementId, InitCx, Registry, Target, first_ids};
+use element::{Cx, Element, ElementId, InitCx, PacketHolder, Registry, Target, first_ids};
 
 use super::Worker;
+use crate::capability::{self, OnWorker};
 use crate::clock::Nanos;
 use crate::ports::PortStats;
 use crate::schedule::Armed;
@@ -67,6 +68,21 @@ impl Worker {
     /// Its instance of an element.
     pub fn instance(&self, element: ElementId) -> Option<&dyn Element> {
         self.instances.get(element)
+    }
+
+    /// A capability of its instance of an element.
+    pub fn capability<C: OnWorker + ?Sized>(&self, element: ElementId) -> Option<&C> {
+        capability::of(self.shared.elements[element].class, self.instance(element)?)
+    }
+
+    /// Packets that an element holds here.
+    pub fn held(&self, element: ElementId) -> usize {
+        self.capability::<dyn PacketHolder>(element).map_or(0, |instance| instance.held())
+    }
+
+    /// A further instance over the state of its instance of an element.
+    pub fn share(&self, element: ElementId) -> Option<Box<dyn Element>> {
+        capability::share(self.shared.elements[element].class, self.instance(element)?)
     }
 
     /// Takes its instance of an element away.

@@ -7,11 +7,14 @@ use std::sync::Arc;
 use element::account::Deeds;
 use element::clock::Nanos;
 use element::host::Host;
-use element::{Element, ElementId, HandlerError, HandlerRef, Layout, PortIndex, Provided, Reason, Remote};
+use element::{
+    Element, ElementId, HandlerError, HandlerRef, Layout, PortIndex, Provide, Provided, Reason, Remote,
+};
 use packet::port::{Device, Error, RxQueue, TxQueue};
 use packet::{Batch, Packet};
 
 use super::Worker;
+use crate::capability;
 use crate::remote::Control;
 use crate::shared::Wish;
 use crate::watch::Watch;
@@ -201,7 +204,9 @@ impl Host for Worker {
 
     fn provided(&self, of: ElementId) -> Option<Provided> {
         match self.instances.get(of) {
-            Some(instance) => instance.provide(),
+            Some(instance) => {
+                capability::of::<dyn Provide>(self.shared.elements[of].class, instance)?.provide()
+            }
             None => self.shared.provided(of),
         }
     }

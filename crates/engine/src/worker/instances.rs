@@ -75,11 +75,6 @@ impl Instances {
         std::mem::replace(&mut self.slots[element], instance)
     }
 
-    /// Packets that an element holds here.
-    pub(super) fn held(&self, element: ElementId) -> usize {
-        self.get(element).map_or(0, |instance| instance.held())
-    }
-
     /// Whether a pass runs the chain that begins here.
     #[inline(always)]
     pub(super) fn is_fused(&self, element: ElementId) -> bool {

@@ -4,9 +4,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Worker;
+use crate::locked;
 use crate::mailbox::{Mailbox, Message};
 use crate::pulse::Doing;
-use element::{Cx, Element, ElementId, HandlerError, HandlerRef, declare};
+use element::{Cx, Element, ElementId, HandlerError, HandlerRef};
 
 impl Worker {
     /// Executes the messages of other threads; returns whether they were work, for which one stays awake.
@@ -43,7 +44,7 @@ impl Worker {
         let running = || HandlerError::failed("the element is running this very call");
         let begun = self.begin_call();
         let read =
-            |instance: &mut dyn Element, cx: &mut Cx<'_>| declare::read(instance, cx, target.name(), param);
+            |instance: &mut dyn Element, cx: &mut Cx<'_>| locked::read(instance, cx, target.name(), param);
         let value = self.with_doing(element, Doing::Read, read);
         self.record_call(begun, (element, target), false);
         value.ok_or_else(running)?
@@ -63,7 +64,7 @@ impl Worker {
         let running = || HandlerError::failed("the element is running this very call");
         let begun = self.begin_call();
         let write =
-            |instance: &mut dyn Element, cx: &mut Cx<'_>| declare::write(instance, cx, target.name(), value);
+            |instance: &mut dyn Element, cx: &mut Cx<'_>| locked::write(instance, cx, target.name(), value);
         let written = self.with_doing(element, Doing::Write, write);
         self.record_call(begun, (element, target), true);
         written.ok_or_else(running)?

@@ -245,8 +245,7 @@ impl Worker {
             show_sent(&mut all, moment, (element, wanted), job, false);
         }
         for Fetched { number, id, by, held } in std::mem::take(&mut all.fetched) {
-            let what =
-                if by == element && self.instances.held(by) <= held { What::Taken } else { What::Held };
+            let what = if by == element && self.held(by) <= held { What::Taken } else { What::Held };
             all.report(moment, by, what, (number, id), None);
         }
         all.report_absorbed(moment);
@@ -308,7 +307,7 @@ impl Worker {
         let Some(packet) = batch.first() else { return };
         let (number, id) = (packet.followed(), packet.id());
         let stores = self.shared.elements[element].stores();
-        let (held, drops) = (self.instances.held(element), self.accounts.drops(element).clone());
+        let (held, drops) = (self.held(element), self.accounts.drops(element).clone());
         if let Some(all) = &mut self.observers {
             all.show(moment, element, What::Input { port: port.index() }, packet);
             all.alone = Some(id);
@@ -339,7 +338,7 @@ impl Worker {
         if all.alone.take().is_some() && !same && !absorbed {
             let dropped = self.accounts.drops(element).since(&drops);
             let what = match dropped {
-                _ if stores || kept || self.instances.held(element) > held => What::Held,
+                _ if stores || kept || self.held(element) > held => What::Held,
                 _ if any => What::Replaced,
                 Some(reason) => What::Dropped(reason),
                 None => What::Taken,
@@ -376,7 +375,7 @@ impl Worker {
             pulled: true,
             made: false,
         };
-        let held = self.instances.held(element);
+        let held = self.held(element);
         for packet in batch.iter().filter(|p| wanted || p.followed() != 0) {
             let what = made_of_absorbed(&mut all, what, packet);
             all.show(moment, from.element, what, packet);

@@ -4,7 +4,7 @@
 use super::{Costs, Worker};
 use crate::ports::PortStats;
 use crate::report::{ElementReport, Report};
-use element::{ElementId, PortIndex, first_ids};
+use element::{ElementId, PacketHolder, PortIndex, first_ids};
 
 impl Worker {
     /// What left by output `port` of `element`, pushed or pulled.
@@ -19,7 +19,7 @@ impl Worker {
 
     /// The element that holds packets in the place of `element`.
     fn holder(&self, element: ElementId) -> Option<ElementId> {
-        let name = self.instances.get(element)?.held_by()?;
+        let name = self.capability::<dyn PacketHolder>(element)?.held_by()?;
         self.shared.lookup(name, Some(element))
     }
 
@@ -36,7 +36,7 @@ impl Worker {
             cycles: self.costs.cycles()[e],
             tasks: self.costs.tasks()[e],
             handed: self.costs.traffic().of(e),
-            held: self.instances.held(e),
+            held: self.held(e),
             held_by: self.holder(e),
         };
         Report { elements: self.instances.ids().map(element).collect(), gone: Vec::new() }

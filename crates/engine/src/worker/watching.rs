@@ -8,8 +8,10 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Token};
 
 use super::Worker;
+use crate::capability;
 use crate::pulse::Doing;
 use crate::watch::{Poll, Watch};
+use element::ProcessEvents;
 
 /// See the module.
 #[derive(Default)]
@@ -130,8 +132,11 @@ impl Worker {
         for event in &events {
             let fd = event.token().0 as RawFd;
             if let Some(watch) = self.watches.calling(fd) {
+                let class = self.shared.elements[watch.element].class;
                 self.run_element(watch.element, Doing::Descriptor, |instance, cx| {
-                    instance.run_fd(cx, fd);
+                    if let Some(element) = capability::of_mut::<dyn ProcessEvents>(class, instance) {
+                        element.run_fd(cx, fd);
+                    }
                     true
                 });
                 worked = true;

@@ -2,7 +2,7 @@
 //! An element that sends packets without devices.
 
 use junctor_engine::args::Args;
-use junctor_engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, Tasks};
+use junctor_engine::{Class, Cx, Element, Handler, HandlerError, InitCx, OpenCx, OwnHandlers, Tasks};
 use packet::{Batch, Packet};
 
 /// Packets of a batch.
@@ -39,12 +39,15 @@ impl Element for Source {
         }
         true
     }
+}
 
+impl OwnHandlers for Source {
     fn read(&mut self, _: &mut Cx<'_>, _: &str, _: &str) -> Result<String, HandlerError> {
         Ok("here".to_owned())
     }
 }
 
 pub static SOURCE: Class = Class::new("Source", "0/1", || Box::<Source>::default())
+    .own_handlers::<Source>()
     .processing("h/h")
     .handlers(&[Handler::read("where")]);

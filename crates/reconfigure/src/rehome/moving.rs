@@ -7,7 +7,7 @@ use std::time::Duration;
 use element::ports::Processing;
 use element::swap::{Depot, same};
 use element::timers::CommonTimers;
-use element::{Element, ElementId, HotSwap, Mode, Sharing, Target};
+use element::{DeviceQueues, ElementId, HotSwap, Mode, Sharing, Target};
 use engine::clock::Nanos;
 use engine::halt::LOOK_EVERY;
 use engine::schedule::{Armed, Timer};
@@ -90,7 +90,7 @@ fn empty_queues(plan: &Plan, old: &mut [Worker]) {
         let own = place.mode == Mode::PerCore || step.place.mode == Mode::PerCore;
         let apart = was.how(e).sharing == Sharing::Queue && own;
         let moves = place.pushed_by != step.place.pushed_by || place.pulled_by != step.place.pulled_by;
-        let held = |old: &[Worker]| old.iter().any(|w| w.instance(e).is_some_and(|i| i.held() > 0));
+        let held = |old: &[Worker]| old.iter().any(|w| w.held(e) > 0);
         if !moves || !(apart || was.tells_workers_apart(e)) || !held(old) {
             continue;
         }
@@ -228,7 +228,7 @@ fn move_instances(
     let mut spares = plan.spares.remove(&e).unwrap_or_default();
     let mut done = Vec::new();
     for w in made {
-        let shared = new[first].instance(e).filter(|_| shares).and_then(Element::share);
+        let shared = shares.then(|| new[first].share(e)).flatten();
         new[*w].set_instance(e, shared.or_else(|| spares.pop()));
         done.push((e, *w));
     }
@@ -241,7 +241,7 @@ fn remake(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker], dep
     let place = &plan.steps[e].place;
     let first = before.workers[0];
     for w in &place.workers {
-        new[*w].set_instance(e, old[first].instance(e).and_then(Element::share));
+        new[*w].set_instance(e, old[first].share(e));
         initialize(&mut new[*w], e);
     }
     for from in &before.workers {
@@ -249,7 +249,7 @@ fn remake(plan: &Plan, e: ElementId, old: &mut [Worker], new: &mut [Worker], dep
         let Some(mut instance) = old[*from].take_instance(e) else { continue };
         new[to].with_capability::<dyn HotSwap, _>(e, |heir, cx| heir.take_state(cx, &mut *instance));
         old[*from].set_instance(e, Some(instance));
-        old[*from].with(e, |instance, cx| instance.release(cx, depot));
+        old[*from].with_capability::<dyn DeviceQueues, _>(e, |instance, cx| instance.release(cx, depot));
     }
 }
 
@@ -258,7 +258,9 @@ fn acquire(plan: &Plan, new: &mut [Worker], depot: &mut Depot) {
     for (e, step) in plan.steps.iter_enumerated().filter(|(_, s)| matches!(s.conveyance, Conveyance::Device))
     {
         for w in &step.place.workers {
-            let mut acquire = || new[*w].with(e, |instance, cx| instance.acquire(cx, depot));
+            let mut acquire = || {
+                new[*w].with_capability::<dyn DeviceQueues, _>(e, |instance, cx| instance.acquire(cx, depot))
+            };
             sync::lock::naming(&plan.was.elements[e].name, &mut acquire);
         }
     }

@@ -12,8 +12,8 @@ use element::clock::Nanos;
 use element::stats::{self, Stat};
 
 use element::{
-    Class, Cx, Element, ElementId, HandlerError, HotSwap, InitCx, LockUse, OpenCx, Provided, Reason, Rest,
-    Tasks, When, swap,
+    Class, Cx, Element, ElementId, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, OpenCx,
+    OwnHandlers, Provide, Provided, Reason, Rest, SharedState, Statistics, Tasks, When, swap,
 };
 use packet::{Batch, Packet};
 use sync::events::{self, EventKind, Mask};
@@ -182,7 +182,14 @@ fn caller(cx: &mut Cx<'_>) -> Caller {
 impl<F: Family> Lookup<F> {
     /// Declares what elements of this type can do besides processing packets.
     pub const fn with_capabilities(class: Class) -> Class {
-        class.hot_swap::<Self>()
+        class
+            .provide::<Self>()
+            .statistics::<Self>()
+            .long_handlers::<Self>()
+            .own_handlers::<Self>()
+            .locking::<Self>()
+            .shared_state::<Self>()
+            .hot_swap::<Self>()
     }
 
     /// A table of a class that is named after one of Click's.
@@ -367,42 +374,6 @@ impl<F: Family> Element for Lookup<F> {
         Ok(Tasks::None)
     }
 
-    fn locks(&self) -> Vec<LockUse> {
-        let lock = match self.shared.as_ref().map(|s| s.strategy()) {
-            None => return Vec::new(),
-            Some(Strategy::Rcu) => {
-                let why = "changes of routes are made one after the other; lookups read without it";
-                LockUse::new(How::Adaptive, "the routes", When::Control, why)
-            }
-            Some(Strategy::Lock) => {
-                let why = "lookups read, and changes write, under one lock (SYNC lock; rcu reads without)";
-                LockUse::new(How::Spin, "the routes", When::EachBatch, why)
-            }
-            Some(Strategy::PerCore) => LockUse {
-                per_worker: true,
-                ..LockUse::new(
-                    How::Spin,
-                    "a worker's copy of the routes",
-                    When::EachBatch,
-                    "lookups read their worker's copy; a change writes all, one after the other (SYNC percore)",
-                )
-            },
-        };
-        vec![LockUse { owner: self.table.clone(), ..lock }]
-    }
-
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(Lookup::<F> {
-            shared: self.shared.clone(),
-            table: self.table.clone(),
-            noutputs: self.noutputs,
-            vrf: self.vrf,
-            like: self.like,
-            complaints: self.complaints.clone(),
-            ..Default::default()
-        }))
-    }
-
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if let Some(owner) = &self.table {
             self.shared = Some(self.find_table(cx, owner)?);
@@ -414,12 +385,6 @@ impl<F: Family> Element for Lookup<F> {
             self.path = Some(self.shared().further_path()?);
         }
         Ok(())
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        // A borrower is known as such only by name: what it has depends on who is initialized first.
-        let shared = self.shared.clone().filter(|_| self.table.is_none())?;
-        Some(Arc::new(ReverseRoutes { path: shared.path(), vrf: self.vrf, shared }))
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
@@ -478,26 +443,26 @@ impl<F: Family> Element for Lookup<F> {
         let mut outputs = found.iter();
         splitter.split(cx, batch, |_| outputs.next().map_or(0, |o| *o as usize));
     }
+}
 
+impl<F: Family> Provide for Lookup<F> {
+    fn provide(&self) -> Option<Provided> {
+        // A borrower is known as such only by name: what it has depends on who is initialized first.
+        let shared = self.shared.clone().filter(|_| self.table.is_none())?;
+        Some(Arc::new(ReverseRoutes { path: shared.path(), vrf: self.vrf, shared }))
+    }
+}
+
+impl<F: Family> Statistics for Lookup<F> {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         if let Some((routes, bytes)) = self.shared().size() {
             put(&stats::TABLE_ENTRIES, routes as u64);
             put(&stats::TABLE_MEMORY, bytes as u64);
         }
     }
+}
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        answer(self.shared(), cx.now(), name, param)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let caller = (cx.index(), caller(cx));
-        if let Some(said) = change(self.shared(), caller, name, value)? {
-            cx.print(&format!("{}: {said}", cx.name()));
-        }
-        Ok(())
-    }
-
+impl<F: Family> LongHandlers for Lookup<F> {
     fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
         let (shared, now, name, param) = (self.shared.clone()?, cx.now(), name.to_owned(), param.to_owned());
         Some(Box::new(move || answer(&shared, now, &name, &param)))
@@ -510,6 +475,60 @@ impl<F: Family> Element for Lookup<F> {
         Some(Box::new(move || {
             let said = change(&shared, caller, &name, &value)?;
             Ok(said.map(|said| format!("{element}: {said}")))
+        }))
+    }
+}
+
+impl<F: Family> OwnHandlers for Lookup<F> {
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
+        answer(self.shared(), cx.now(), name, param)
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let caller = (cx.index(), caller(cx));
+        if let Some(said) = change(self.shared(), caller, name, value)? {
+            cx.print(&format!("{}: {said}", cx.name()));
+        }
+        Ok(())
+    }
+}
+
+impl<F: Family> Locking for Lookup<F> {
+    fn locks(&self) -> Vec<LockUse> {
+        let lock = match self.shared.as_ref().map(|s| s.strategy()) {
+            None => return Vec::new(),
+            Some(Strategy::Rcu) => {
+                let why = "changes of routes are made one after the other; lookups read without it";
+                LockUse::new(How::Adaptive, "the routes", When::Control, why)
+            }
+            Some(Strategy::Lock) => {
+                let why = "lookups read, and changes write, under one lock (SYNC lock; rcu reads without)";
+                LockUse::new(How::Spin, "the routes", When::EachBatch, why)
+            }
+            Some(Strategy::PerCore) => LockUse {
+                per_worker: true,
+                ..LockUse::new(
+                    How::Spin,
+                    "a worker's copy of the routes",
+                    When::EachBatch,
+                    "lookups read their worker's copy; a change writes all, one after the other (SYNC percore)",
+                )
+            },
+        };
+        vec![LockUse { owner: self.table.clone(), ..lock }]
+    }
+}
+
+impl<F: Family> SharedState for Lookup<F> {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(Lookup::<F> {
+            shared: self.shared.clone(),
+            table: self.table.clone(),
+            noutputs: self.noutputs,
+            vrf: self.vrf,
+            like: self.like,
+            complaints: self.complaints.clone(),
+            ..Default::default()
         }))
     }
 }

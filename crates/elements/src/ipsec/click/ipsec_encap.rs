@@ -25,15 +25,17 @@
 //! See also: IPEncap, FixIPSrc, RadixIPsecLookup. RFC 791
 
 use element::args::Args;
-use element::{Class, Cx, Element, InitCx, carries};
+use element::{Class, Cx, Element, InitCx, Rehearsal, carries};
 use packet::{Batch, anno};
 use wire::{Protocol, ipv4};
 
 use crate::ip::ip_encap::{ProtocolArg, Step, encapsulate_all};
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("IPsecEncap", "1/1", || Box::<IpsecEncap>::default()).hot_swap::<IpsecEncap>().file(file!());
+pub const CLASS: Class = Class::new("IPsecEncap", "1/1", || Box::<IpsecEncap>::default())
+    .hot_swap::<IpsecEncap>()
+    .rehearsal::<IpsecEncap>()
+    .file(file!());
 
 #[derive(Clone, Default)]
 struct IpsecEncap {
@@ -53,15 +55,17 @@ impl Element for IpsecEncap {
         Ok(())
     }
 
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-
     fn process(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Batch {
         encapsulate_all(cx, batch, &mut self.header, self.step, |packet| {
             packet.set_anno_u8(anno::FIX_IP_SRC, 1);
             packet.dst_ip().into()
         })
+    }
+}
+
+impl Rehearsal for IpsecEncap {
+    fn copy(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(self.clone()))
     }
 }
 

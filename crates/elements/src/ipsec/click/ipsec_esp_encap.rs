@@ -39,7 +39,9 @@
 use std::sync::Arc;
 
 use element::args::Args;
-use element::{Class, Cx, Element, HotSwap, InitCx, OpenCx, Provided, Reason, Sharing, Tasks, swap};
+use element::{
+    Class, Cx, Element, HotSwap, InitCx, OpenCx, Provide, Provided, Reason, SharedState, Sharing, Tasks, swap,
+};
 use esp::click::{Chaining, checksum};
 use packet::{Batch, Packet};
 
@@ -50,6 +52,8 @@ use super::finder::Finder;
 pub const CLASS: Class = Class::new("IPsecESPEncap", "1/1", || Box::<IpsecEspEncap>::default())
     .sharing(Sharing::Shared)
     .hot_swap::<IpsecEspEncap>()
+    .shared_state::<IpsecEspEncap>()
+    .provide::<IpsecEspEncap>()
     .file(file!());
 
 /// Bytes of SPI and sequence number.
@@ -162,14 +166,6 @@ impl Element for IpsecEspEncap {
         }
     }
 
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(IpsecEspEncap {
-            layout: self.layout,
-            own: self.own.clone(),
-            finder: Finder::default(),
-        }))
-    }
-
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         // Numbers go on through a hot swap.
         let live = cx.predecessor::<Own>();
@@ -179,11 +175,6 @@ impl Element for IpsecEspEncap {
             *own = live;
         }
         Ok(Tasks::None)
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        let own: Arc<Own> = self.own.clone()?;
-        Some(own)
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
@@ -207,6 +198,23 @@ impl Element for IpsecEspEncap {
             }
         };
         finder.each_run(cx, batch, work, |cx, why, packet| cx.drop(why, packet))
+    }
+}
+
+impl Provide for IpsecEspEncap {
+    fn provide(&self) -> Option<Provided> {
+        let own: Arc<Own> = self.own.clone()?;
+        Some(own)
+    }
+}
+
+impl SharedState for IpsecEspEncap {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(IpsecEspEncap {
+            layout: self.layout,
+            own: self.own.clone(),
+            finder: Finder::default(),
+        }))
     }
 }
 

@@ -63,8 +63,8 @@ use element::Policy;
 use element::args::Args;
 use element::stats::{self, Stat};
 use element::{
-    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, OpenCx, Provided, Reason, Rest,
-    Sharing, Tasks, When, swap,
+    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, OpenCx,
+    OwnHandlers, Provide, Provided, Reason, Rest, SharedState, Sharing, Statistics, Tasks, When, swap,
 };
 use packet::{Batch, Packet};
 use sync::lock::How;
@@ -95,6 +95,12 @@ const fn class(name: &'static str) -> Class {
         .secrets(secrets)
         .pure()
         .hot_swap::<RadixIpsecLookup>()
+        .shared_state::<RadixIpsecLookup>()
+        .locking::<RadixIpsecLookup>()
+        .own_handlers::<RadixIpsecLookup>()
+        .long_handlers::<RadixIpsecLookup>()
+        .statistics::<RadixIpsecLookup>()
+        .provide::<RadixIpsecLookup>()
         .file(file!())
 }
 
@@ -237,28 +243,10 @@ impl Element for RadixIpsecLookup {
         Ok(Tasks::None)
     }
 
-    fn locks(&self) -> Vec<LockUse> {
-        let why = "changes of routes are made one after the other; lookups read without it";
-        vec![LockUse::new(How::Adaptive, "the routes", When::Control, why)]
-    }
-
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(RadixIpsecLookup {
-            tunnels: self.tunnels.clone(),
-            complaints: self.complaints.clone(),
-            ..Default::default()
-        }))
-    }
-
     fn initialize(&mut self, _: &mut InitCx<'_>) -> Result<(), String> {
         let readers = self.tunnels().table.lock().readers();
         self.readers = Some(readers);
         Ok(())
-    }
-
-    fn provide(&self) -> Option<Provided> {
-        let tunnels: Arc<Tunnels> = self.tunnels.clone()?;
-        Some(tunnels)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
@@ -292,22 +280,25 @@ impl Element for RadixIpsecLookup {
         let mut outputs = fates.iter().flatten();
         self.splitter.split(cx, batch, |_| outputs.next().map_or(0, |output| *output as usize));
     }
+}
 
+impl Provide for RadixIpsecLookup {
+    fn provide(&self) -> Option<Provided> {
+        let tunnels: Arc<Tunnels> = self.tunnels.clone()?;
+        Some(tunnels)
+    }
+}
+
+impl Statistics for RadixIpsecLookup {
     fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
         if let Some(table) = self.tunnels().table.try_lock() {
             put(&stats::TABLE_ENTRIES, table.len() as u64);
             put(&stats::TABLE_MEMORY, table.bytes() as u64);
         }
     }
+}
 
-    fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
-        answer(self.tunnels(), name, param)
-    }
-
-    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        change(self.tunnels(), name, value)
-    }
-
+impl LongHandlers for RadixIpsecLookup {
     fn read_apart(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
         let (tunnels, name, param) = (self.tunnels.clone()?, name.to_owned(), param.to_owned());
         Some(Box::new(move || answer(&tunnels, &name, &param)))
@@ -316,6 +307,33 @@ impl Element for RadixIpsecLookup {
     fn write_apart(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
         let (tunnels, name, value) = (self.tunnels.clone()?, name.to_owned(), value.to_owned());
         Some(Box::new(move || change(&tunnels, &name, &value).map(|()| None)))
+    }
+}
+
+impl OwnHandlers for RadixIpsecLookup {
+    fn read(&mut self, _: &mut Cx<'_>, name: &str, param: &str) -> Result<String, HandlerError> {
+        answer(self.tunnels(), name, param)
+    }
+
+    fn write(&mut self, _: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        change(self.tunnels(), name, value)
+    }
+}
+
+impl Locking for RadixIpsecLookup {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "changes of routes are made one after the other; lookups read without it";
+        vec![LockUse::new(How::Adaptive, "the routes", When::Control, why)]
+    }
+}
+
+impl SharedState for RadixIpsecLookup {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(RadixIpsecLookup {
+            tunnels: self.tunnels.clone(),
+            complaints: self.complaints.clone(),
+            ..Default::default()
+        }))
     }
 }
 
