@@ -10,7 +10,7 @@
 //! * [`heap::LineHeap`]: a heap that gives what workers own whole cache lines.
 //! * [`lines::Lines`]: zeroed cache lines of atomic words, for tables that readers walk while a writer edits.
 //! * [`lock`]: locks that count their contention, for what must be serial, and [`events`], which they record for a profiler.
-//! * [`mutex::lock`]: locks a mutex, whoever has panicked with it.
+//! * [`mutex::lock`]: locks a mutex, even one whose holder panicked.
 //! * [`os`]: errors of the operating system in words.
 //! * [`percore::PerCore`]: a cell for each core, and counters summed by their readers.
 //! * [`pipes`]: files of given names, which may be pipes without another end.
