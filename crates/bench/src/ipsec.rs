@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use lang::Graph;
 use serde_json::json;
 
-use harness::{Failed, Prepared, Subject, run_together};
+use harness::{Prepared, Subject, run_together};
 use report::measure::Measured;
 
 use crate::{Failure, Findings};
@@ -193,13 +193,13 @@ fn graph(text: &str) -> Result<Graph, String> {
     parsed.graph.ok_or_else(|| format!("{:?}", parsed.diagnostics.first()))
 }
 
-fn failed(why: Failed) -> String {
+fn failed(why: harness::Error) -> String {
     match why {
-        Failed::Configuration(errors) => {
+        harness::Error::Configuration(errors) => {
             errors.first().map_or_else(String::new, |error| error.message.clone())
         }
-        Failed::Silent => "no packet came out".to_owned(),
-        Failed::Traffic(why) => why,
+        harness::Error::Silent => "no packet came out".to_owned(),
+        harness::Error::Traffic(why) => why,
     }
 }
 

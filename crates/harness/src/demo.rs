@@ -22,8 +22,8 @@ pub enum Error {
     #[error("{0}")]
     Configuration(String),
     /// Its traffic is not well put.
-    #[error("{0}")]
-    Traffic(String),
+    #[error(transparent)]
+    Traffic(#[from] crate::Error),
 }
 
 /// Shows so many workers on these cores for a time, on a terminal of so many columns. `run` runs the router.
@@ -57,8 +57,7 @@ fn build(workers: usize, cores: Vec<usize>) -> Result<(Router, Arc<Bench>), Erro
     let graph = parsed
         .graph
         .ok_or_else(|| Error::Configuration("the built-in configuration does not parse".into()))?;
-    let devices =
-        Arc::new(Bench::new(Pattern::gather(ROUTER).map_err(Error::Traffic)?, workers).with_misfits());
+    let devices = Arc::new(Bench::new(Pattern::gather(ROUTER)?, workers).with_misfits());
     let options = Options {
         provider: devices.clone(),
         workers,

@@ -11,18 +11,19 @@ use std::time::{Duration, Instant};
 
 use tables::routes::{Options, Routes};
 
+use crate::Error;
+
 /// Reads all `files`, by their beginnings where `options` do not say their form.
 ///
 /// # Errors
 /// Which file cannot be read, and why, for people.
-pub fn read(files: &[PathBuf], options: &Options) -> Result<Routes, String> {
+pub fn read(files: &[PathBuf], options: &Options) -> Result<Routes, Error> {
     let mut routes = Routes::default();
     for file in files {
         let name = shown(file);
         let progress = Progress::start(&name, size(file));
-        let mut input =
-            open(file, &progress).map_err(|error| format!("{name}: cannot be opened: {error}"))?;
-        routes.read(&name, &mut input, options).map_err(|error| error.to_string())?;
+        let mut input = open(file, &progress).map_err(|why| Error::File { file: name.clone(), why })?;
+        routes.read(&name, &mut input, options)?;
     }
     Ok(routes)
 }

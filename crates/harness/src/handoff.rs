@@ -239,14 +239,12 @@ impl Moving {
     ///
     /// # Errors
     /// There is no such way of synchronisation.
-    pub fn new(capacity: usize, way: &str, burst: usize, cores: Vec<usize>) -> Result<Moving, String> {
+    pub fn new(capacity: usize, way: &str, burst: usize, cores: Vec<usize>) -> Result<Moving, crate::Error> {
         let text = format!(
             "source :: HandoffSource -> q :: Queue({capacity}, SYNC {way}) -> HandoffSink; q[1] -> HandoffReturn"
         );
-        let messages =
-            |all: &[lang::Diagnostic]| all.iter().map(|d| d.message.clone()).collect::<Vec<_>>().join("; ");
         let parsed = lang::load_str("bench handoff", &text, &elements::options());
-        let graph = parsed.graph.ok_or_else(|| messages(&parsed.diagnostics))?;
+        let graph = parsed.graph.ok_or(crate::Error::Configuration(parsed.diagnostics))?;
         let registry = Registry::new(elements::registry().iter().chain([&SOURCE, &RETURN, &SINK]));
         let options = Options {
             provider: Arc::new(NoDevices),
@@ -260,8 +258,8 @@ impl Moving {
             print: Some(Box::new(|_| ())),
             placer: None,
         };
-        let router = Router::build(&graph, &registry, options).map_err(|e| messages(&e))?;
-        let counts = router.provided("source").ok_or("the source has no counts")?;
+        let router = Router::build(&graph, &registry, options).map_err(crate::Error::Configuration)?;
+        let counts = router.provided("source").ok_or(crate::Error::Lacks("the source has no counts"))?;
         Ok(Moving { router, counts })
     }
 
@@ -341,14 +339,16 @@ impl Distance {
     ///
     /// # Errors
     /// The processor has no clock that programs can read.
-    pub fn new(cores: [usize; 2], length: Duration) -> Result<Distance, String> {
+    pub fn new(cores: [usize; 2], length: Duration) -> Result<Distance, crate::Error> {
         if sync::tsc() == 0 {
-            return Err("this processor has no time stamp counter that programs can read".to_owned());
+            return Err(crate::Error::Lacks(
+                "this processor has no time stamp counter that programs can read",
+            ));
         }
         let [small, large] = Distance::BATCHES;
         let moving = |cores: &[usize]| {
             let moving = |burst| Moving::new(1000, "lockfree", burst, cores.to_vec());
-            Ok::<_, String>([moving(small)?, moving(large)?])
+            Ok::<_, crate::Error>([moving(small)?, moving(large)?])
         };
         Ok(Distance { two: moving(&cores)?, one: moving(&cores[..1])?, length })
     }

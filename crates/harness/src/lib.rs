@@ -12,6 +12,7 @@
 extern crate report;
 
 pub mod demo;
+mod error;
 pub mod files;
 pub mod handoff;
 pub mod routes;
@@ -19,5 +20,6 @@ mod shares;
 mod subject;
 mod traffic;
 
-pub use subject::{Failed, Prepared, Run, Subject, lengths, run_together};
+pub use error::Error;
+pub use subject::{Prepared, Run, Subject, lengths, run_together};
 pub use traffic::{Bench, Pattern};

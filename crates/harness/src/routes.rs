@@ -9,6 +9,8 @@ use control::session::{Next, Session};
 use elements::ip::FeedSink;
 use feed::Reply;
 
+use crate::Error;
+
 /// A RIB's way to one router.
 pub struct Inside {
     sink: Arc<FeedSink>,
@@ -29,10 +31,10 @@ impl Inside {
         &mut self,
         rib: &mut Rib,
         mut apply: impl FnMut(&FeedSink, &[u8]) -> Option<Reply>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         loop {
             while let Some(batch) = self.session.next(rib.outbox()) {
-                let reply = apply(&self.sink, &batch).ok_or("the router takes no routes")?;
+                let reply = apply(&self.sink, &batch).ok_or(Error::NoTables)?;
                 if let Next::Replay(_) = self.session.receive(reply) {
                     rib.replay();
                 }
@@ -45,7 +47,7 @@ impl Inside {
         }
         match self.session.refused() {
             (0, _) => Ok(()),
-            (n, why) => Err(format!("{n} updates were refused: {why}")),
+            (updates, why) => Err(Error::Refused { updates, why: why.to_owned() }),
         }
     }
 }

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use engine::clock::TimeSource;
 use engine::{ElementId, IndexVec, Options, Report, Router, Turn};
-use lang::{Diagnostic, Graph};
+use lang::Graph;
 
+use crate::error::Error;
 use crate::traffic::{Bench, Pattern};
 
 /// How often a run that says nothing is repeated.
@@ -22,16 +23,6 @@ pub fn lengths(first: Duration) -> impl Iterator<Item = Duration> {
     std::iter::successors(Some(first), move |length| Some((*length * 2).min(LONGEST.max(first)))).take(TRIES)
 }
 
-/// Why a configuration cannot be measured.
-pub enum Failed {
-    /// It is wrong.
-    Configuration(Vec<Diagnostic>),
-    /// No packet came out of it.
-    Silent,
-    /// What it says of its traffic is wrong.
-    Traffic(String),
-}
-
 /// A configuration with its traffic.
 pub struct Subject<'a> {
     graph: &'a Graph,
@@ -43,7 +34,7 @@ pub struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     /// A configuration, whose text says what its devices receive.
-    pub fn new(graph: &'a Graph, text: &str) -> Result<Subject<'a>, String> {
+    pub fn new(graph: &'a Graph, text: &str) -> Result<Subject<'a>, Error> {
         let patterns = Pattern::gather(text)?;
         Ok(Subject { graph, patterns, queues: None, run: Duration::from_millis(60) })
     }
@@ -59,18 +50,18 @@ impl<'a> Subject<'a> {
     }
 
     /// A router on this number of workers, not started.
-    pub fn build(&self, workers: usize) -> Result<Router, Failed> {
+    pub fn build(&self, workers: usize) -> Result<Router, Error> {
         self.on_cores(workers, (0..workers).collect()).map(|prepared| prepared.router)
     }
 
     /// A router on this number of workers, pinned to the first cores, that has run once.
-    pub fn prepare(&self, workers: usize) -> Result<Prepared, Failed> {
+    pub fn prepare(&self, workers: usize) -> Result<Prepared, Error> {
         let mut prepared = self.on_cores(workers, (0..workers).collect())?;
         prepared.warm_up();
         Ok(prepared)
     }
 
-    fn on_cores(&self, workers: usize, cores: Vec<usize>) -> Result<Prepared, Failed> {
+    fn on_cores(&self, workers: usize, cores: Vec<usize>) -> Result<Prepared, Error> {
         let bench = Arc::new(Bench::new(self.patterns.clone(), self.queues.unwrap_or(workers)));
         let options = Options {
             provider: bench.clone(),
@@ -86,25 +77,25 @@ impl<'a> Subject<'a> {
         };
         let router = Router::build(self.graph, &elements::registry(), options);
         let length = self.run;
-        router.map(|router| Prepared { router, bench, length }).map_err(Failed::Configuration)
+        router.map(|router| Prepared { router, bench, length }).map_err(Error::Configuration)
     }
 
     /// Two copies of it, each on one worker, pinned to the first two cores, that have run once.
-    pub fn prepare_pair(&self) -> Result<[Prepared; 2], Failed> {
+    pub fn prepare_pair(&self) -> Result<[Prepared; 2], Error> {
         let mut copies = [self.on_cores(1, vec![0])?, self.on_cores(1, vec![1])?];
         copies.iter_mut().for_each(Prepared::warm_up);
         Ok(copies)
     }
 
     /// A router on two workers, pinned to the first two cores, that go round by round in turn, and that has run once.
-    pub fn prepare_in_turn(&self) -> Result<Prepared, Failed> {
+    pub fn prepare_in_turn(&self) -> Result<Prepared, Error> {
         let mut prepared = self.prepare(2)?;
         prepared.router.take_turns(&Turn::default(), 0, 2);
         Ok(prepared)
     }
 
     /// Two copies as those of [`Subject::prepare_pair`] that do so with each other.
-    pub fn prepare_pair_in_turn(&self) -> Result<[Prepared; 2], Failed> {
+    pub fn prepare_pair_in_turn(&self) -> Result<[Prepared; 2], Error> {
         let (mut pair, turn) = (self.prepare_pair()?, Turn::default());
         pair.iter_mut().enumerate().for_each(|(i, copy)| copy.router.take_turns(&turn, i, 2));
         Ok(pair)
@@ -164,8 +155,8 @@ impl Prepared {
     }
 
     /// Writes a handler.
-    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), String> {
-        self.router.write(handler, value).map_err(|why| why.to_string())
+    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), Error> {
+        Ok(self.router.write(handler, value)?)
     }
 
     /// Runs once, for so long.
@@ -206,17 +197,17 @@ impl Prepared {
     }
 
     /// Runs until packets come out.
-    pub fn run_surely(&mut self) -> Result<Run, Failed> {
+    pub fn run_surely(&mut self) -> Result<Run, Error> {
         self.run_until(|run| run.packets > 0)
     }
 
     /// Runs until packets come out and tasks were timed, which only some of their turns are.
-    pub fn run_timed(&mut self) -> Result<Run, Failed> {
+    pub fn run_timed(&mut self) -> Result<Run, Error> {
         self.run_until(|run| run.packets > 0 && run.busiest_ns() > 0.0)
     }
 
-    fn run_until(&mut self, tells: impl Fn(&Run) -> bool) -> Result<Run, Failed> {
-        lengths(self.length).map(|length| self.run_for(length)).find(tells).ok_or(Failed::Silent)
+    fn run_until(&mut self, tells: impl Fn(&Run) -> bool) -> Result<Run, Error> {
+        lengths(self.length).map(|length| self.run_for(length)).find(tells).ok_or(Error::Silent)
     }
 
     /// Packets that left it, those of the warm-up too.
@@ -250,11 +241,11 @@ fn own_cycles(now: &Report, then: &Report) -> Vec<f64> {
 }
 
 /// Runs several routers at once, until packets come out of each and tasks of each were timed.
-pub fn run_together<const N: usize>(routers: &mut [Prepared; N]) -> Result<[Run; N], Failed> {
+pub fn run_together<const N: usize>(routers: &mut [Prepared; N]) -> Result<[Run; N], Error> {
     let length = routers.first().map_or(LONGEST, |router| router.length);
     let tell = |runs: &[Run; N]| runs.iter().all(|run| run.packets > 0 && run.busiest_ns() > 0.0);
     let mut tries = lengths(length).map(|length| <[Run; N]>::try_from(all_at_once(routers, length)));
-    tries.find_map(|runs| runs.ok().filter(tell)).ok_or(Failed::Silent)
+    tries.find_map(|runs| runs.ok().filter(tell)).ok_or(Error::Silent)
 }
 
 fn all_at_once(routers: &mut [Prepared], length: Duration) -> Vec<Run> {

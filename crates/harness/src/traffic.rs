@@ -99,19 +99,22 @@ impl Default for Pattern {
 
 impl Pattern {
     /// The patterns that a configuration's text asks for, by device.
-    pub fn gather(text: &str) -> Result<HashMap<String, Pattern>, String> {
+    pub fn gather(text: &str) -> Result<HashMap<String, Pattern>, crate::Error> {
         let mut patterns = HashMap::new();
         for line in text.lines().filter_map(|l| l.trim().strip_prefix("// bench:")) {
             let mut words = line.split_ascii_whitespace();
-            let device = words.next().ok_or_else(|| format!("no device in '// bench:{line}'"))?;
+            let device = words
+                .next()
+                .ok_or_else(|| crate::Error::Traffic(format!("no device in '// bench:{line}'")))?;
             let mut pattern = Pattern::default();
             for word in words {
-                pattern.set(word).ok_or_else(|| format!("cannot use '{word}' in '// bench:{line}'"))?;
+                let unknown = || crate::Error::Traffic(format!("cannot use '{word}' in '// bench:{line}'"));
+                pattern.set(word).ok_or_else(unknown)?;
             }
             if !pattern.is_sound() {
-                return Err(format!(
+                return Err(crate::Error::Traffic(format!(
                     "both prefixes must be of one family, and IPv6 needs length=62, in '// bench:{line}'"
-                ));
+                )));
             }
             patterns.insert(device.to_owned(), pattern);
         }

@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 
 use conf::{Form, Loaded, Origin};
-use harness::Failed;
 
 use crate::{exit, outcome};
 
@@ -97,14 +96,14 @@ fn assignment(word: &str) -> Option<(String, String)> {
 }
 
 /// Says why a configuration could not be measured; returns the exit status.
-pub(crate) fn not_measured(loaded: &Loaded, why: Failed) -> u8 {
+pub(crate) fn not_measured(loaded: &Loaded, why: harness::Error) -> u8 {
     match why {
-        Failed::Configuration(errors) => {
+        harness::Error::Configuration(errors) => {
             loaded.report(&errors, Form::Full, true);
             exit::USAGE
         }
-        Failed::Traffic(why) => outcome::usage(why),
-        Failed::Silent => outcome::fail(
+        harness::Error::Traffic(why) => outcome::usage(why),
+        harness::Error::Silent => outcome::fail(
             "no packet came out of the configuration; 'junctor bench engine --report' shows where they end",
         ),
     }

@@ -100,7 +100,7 @@ fn tell(failure: &Failure) -> u8 {
     }
     match failure {
         Failure::Usage(_) => exit::USAGE,
-        Failure::Failed(_) | Failure::NotBetter => exit::FAILURE,
+        Failure::Error(_) | Failure::Failed(_) | Failure::NotBetter => exit::FAILURE,
         // As shells have it.
         Failure::Interrupted { signal, .. } => u8::try_from(128 + signal).unwrap_or(u8::MAX),
     }

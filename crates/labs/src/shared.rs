@@ -7,7 +7,6 @@ use super::study::Cell;
 use report::progress::Progress;
 
 use super::{Common, Wrong};
-use harness::Failed;
 use reconfigure::balance::Handoff;
 use report::measure::{self, Measured};
 
@@ -116,21 +115,23 @@ impl<'a> Setting<'a> {
 }
 
 /// What a configuration of a lab cannot do.
-pub(super) fn explain(failed: Failed) -> String {
+pub(super) fn explain(failed: harness::Error) -> String {
     match failed {
-        Failed::Configuration(all) => {
+        harness::Error::Configuration(all) => {
             let all: Vec<String> = all.into_iter().map(|d| d.message).collect();
             format!("a configuration of the lab is wrong here: {}", all.join("; "))
         }
-        Failed::Silent => "no packet came out of a configuration in a run; try a longer --time".to_owned(),
-        Failed::Traffic(why) => why,
+        harness::Error::Silent => {
+            "no packet came out of a configuration in a run; try a longer --time".to_owned()
+        }
+        harness::Error::Traffic(why) => why,
     }
 }
 
 /// The graph of a configuration of a lab.
 pub(super) fn graph(lab: &str, text: &str) -> Result<lang::Graph, String> {
     let parsed = lang::load_str(lab, text, &elements::options());
-    parsed.graph.ok_or_else(|| explain(Failed::Configuration(parsed.diagnostics)))
+    parsed.graph.ok_or_else(|| explain(harness::Error::Configuration(parsed.diagnostics)))
 }
 
 /// How many cores to measure on, if so many are asked for, and how many there are.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use engine::Shared;
-use harness::{Failed, Subject};
+use harness::{Error, Subject};
 use reconfigure::balance::{Handoff, Problem};
 use report::measure;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ pub struct Forecast {
 ///
 /// # Errors
 /// The configuration cannot be measured.
-pub fn plan(subject: &Subject<'_>, question: &Question) -> Result<Forecast, Failed> {
+pub fn plan(subject: &Subject<'_>, question: &Question) -> Result<Forecast, Error> {
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     let checks: Vec<usize> = [1, 2].into_iter().filter(|w| *w <= here).collect();
     let trial = Trial::new(subject, here, &checks)?

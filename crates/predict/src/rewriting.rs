@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use engine::{ElementId, Processing, Shared, Sharing};
-use harness::{Failed, Subject};
+use harness::{Error, Subject};
 use lang::Graph;
 use reconfigure::balance::Handoff;
 use report::measure;
@@ -162,11 +162,11 @@ impl Outcome {
 ///
 /// # Errors
 /// The configuration cannot be measured.
-pub fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome, Failed> {
+pub fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome, Error> {
     let cores = goal.cores;
     let subject = |graph| {
-        let subject = Subject::new(graph, notes).map_err(Failed::Traffic)?;
-        Ok::<_, Failed>(subject.with_queues(goal.queues).with_run_ms(goal.runs.1))
+        let subject = Subject::new(graph, notes).map_err(Error::Traffic)?;
+        Ok::<_, Error>(subject.with_queues(goal.queues).with_run_ms(goal.runs.1))
     };
     let before = subject(graph)?;
     let router = before.build(cores)?;
@@ -191,7 +191,7 @@ pub fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome, Faile
     }
     let text = with_spreads(graph, &steps);
     let parsed = lang::load_str("parallelized", &text, &elements::options());
-    let new_graph = parsed.graph.ok_or(Failed::Configuration(parsed.diagnostics))?;
+    let new_graph = parsed.graph.ok_or(Error::Configuration(parsed.diagnostics))?;
     let after = subject(&new_graph)?;
     // Both in turn, so that a slow phase of the machine does not look like a loss or a gain.
     let mut after_trial = Trial::new(&after, here, &checks)?.with_distance(&after, goal.handoff);

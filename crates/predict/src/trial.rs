@@ -5,7 +5,7 @@
 //! predicts nothing of another. So a round measures everything once, and rounds follow each other.
 
 use harness::handoff::Distance;
-use harness::{Failed, Prepared, Run, Subject, run_together};
+use harness::{Error, Prepared, Run, Subject, run_together};
 
 use engine::{Shared, first_ids};
 use reconfigure::balance::Handoff;
@@ -60,12 +60,12 @@ struct Round {
 
 impl Trial {
     /// Routers of this configuration on a machine with so many cores, to be held against rates with these numbers of workers.
-    pub fn new(subject: &Subject<'_>, cores: usize, checks: &[usize]) -> Result<Trial, Failed> {
+    pub fn new(subject: &Subject<'_>, cores: usize, checks: &[usize]) -> Result<Trial, Error> {
         let checks = checks.iter().map(|workers| Ok((*workers, subject.prepare(*workers)?)));
         Ok(Trial {
             one: subject.prepare(1)?,
             two: if cores > 1 { Some(Two::new(subject)?) } else { None },
-            checks: checks.collect::<Result<_, Failed>>()?,
+            checks: checks.collect::<Result<_, Error>>()?,
             distance: None,
             given: None,
             in_proportion: subject.in_proportion(),
@@ -82,7 +82,7 @@ impl Trial {
     }
 
     /// Measures everything once.
-    pub fn round(&mut self) -> Result<(), Failed> {
+    pub fn round(&mut self) -> Result<(), Error> {
         let one = self.one.run_timed()?;
         let two = self.two.as_mut().map(Two::run).transpose()?;
         let checked =
@@ -96,7 +96,7 @@ impl Trial {
     }
 
     /// So many rounds.
-    pub fn rounds(mut self, rounds: usize) -> Result<Trial, Failed> {
+    pub fn rounds(mut self, rounds: usize) -> Result<Trial, Error> {
         for _ in 0..rounds.max(1) {
             self.round()?;
         }
@@ -195,12 +195,12 @@ impl Against {
 }
 
 impl Two {
-    fn new(subject: &Subject<'_>) -> Result<Two, Failed> {
+    fn new(subject: &Subject<'_>) -> Result<Two, Error> {
         let (pair, pair_in_turn) = (subject.prepare_pair()?, subject.prepare_pair_in_turn()?);
         Ok(Two { pair, pair_in_turn, in_turn: subject.prepare_in_turn()? })
     }
 
-    fn run(&mut self) -> Result<TwoRuns, Failed> {
+    fn run(&mut self) -> Result<TwoRuns, Error> {
         let pair_in_turn = run_together(&mut self.pair_in_turn)?;
         Ok(TwoRuns { pair_in_turn, in_turn: self.in_turn.run_timed()?, pair: run_together(&mut self.pair)? })
     }

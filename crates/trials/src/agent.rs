@@ -23,12 +23,13 @@ use serde::Serialize;
 use tester::station::Member as _;
 use tester::trial::Invalid;
 
-use super::Failure;
+use super::{Error, Failure};
 use channel::Channel;
 use counters::{Counters, Ticks};
 use driven::{Driven, Wheel};
 use places::{Place, Places, Stranger};
 
+pub use channel::ChannelError;
 pub(super) use channel::Key;
 pub(super) use gather::run as gather;
 pub use gather::{Agent, Gather};
@@ -74,13 +75,14 @@ pub(super) fn run(args: &Duty) -> Result<(), Failure> {
     done.map_err(Failure::from)
 }
 
-fn serve_all(key: &Key, at: &str) -> Result<(), String> {
-    let listen = |why: io::Error| format!("cannot listen on {at}: {why}; --listen names address and port");
-    let listener = TcpListener::bind(at).map_err(listen)?;
-    let address = listener.local_addr().map_err(listen)?;
+fn serve_all(key: &Key, at: &str) -> Result<(), Error> {
+    let cannot = format!("cannot listen on {at}");
+    let listen = Error::advised(cannot, "; --listen names address and port");
+    let listener = TcpListener::bind(at).map_err(&listen)?;
+    let address = listener.local_addr().map_err(&listen)?;
     // Whoever starts an agent on a free port waits for this line.
     outln!("listening on {address}");
-    io::stdout().flush().map_err(|why| why.to_string())?;
+    io::stdout().flush()?;
     let began = Instant::now();
     let (places, wheel) = (Places::default(), Wheel::default());
     std::thread::scope(|scope| {
@@ -124,24 +126,24 @@ fn introduce<'a>(
     places: &'a Places,
     stranger: Stranger<'a>,
     key: &Key,
-) -> Result<Option<Known<'a>>, channel::Error> {
+) -> Result<Option<Known<'a>>, ChannelError> {
     let mut channel = Channel::accept(stream, key, INTRODUCTION, || !places.are_taken())?;
     let Some(first) = hear(&mut channel)? else { return Ok(None) };
-    let place = stranger.seat().ok_or(channel::Error::Busy)?;
+    let place = stranger.seat().ok_or(ChannelError::Busy)?;
     Ok(Some(Known { channel, first, place }))
 }
 
 /// What a controller asks; nothing if it has hung up.
-fn hear(channel: &mut Channel) -> Result<Option<Ask>, channel::Error> {
+fn hear(channel: &mut Channel) -> Result<Option<Ask>, ChannelError> {
     match channel.hear() {
         Ok(asked) => Ok(Some(asked)),
-        Err(channel::Error::Io(why)) if why.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(ChannelError::Io(why)) if why.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(why) => Err(why),
     }
 }
 
 /// Serves one controller until it hangs up. What it had the agent drive ends with that.
-fn serve(known: Known<'_>, who: SocketAddr, began: Instant, wheel: &Wheel) -> Result<(), channel::Error> {
+fn serve(known: Known<'_>, who: SocketAddr, began: Instant, wheel: &Wheel) -> Result<(), ChannelError> {
     let Known { mut channel, first, place: _place } = known;
     let mut driven: Option<Driven> = None;
     let mut silence = IDLE;
@@ -154,11 +156,11 @@ fn serve(known: Known<'_>, who: SocketAddr, began: Instant, wheel: &Wheel) -> Re
                 machine: report::measure::machine(),
                 clock: clock(),
             })?,
-            Ask::Counters => channel.say(&Counters::read(began))?,
+            Ask::Counters => answer(&mut channel, Counters::read(began))?,
             Ask::Open(ports, driver) => {
                 driven = None;
                 let opened = Driven::open(wheel, who, ports, driver).map(|new| driven.insert(new).opened());
-                channel.say(&opened)?;
+                answer(&mut channel, opened)?;
             }
             Ask::Close => {
                 driven = None;
@@ -196,14 +198,19 @@ fn silence_after(ask: &Ask) -> Option<Duration> {
     }
 }
 
+/// Answers with what was found, or with words that say why not.
+fn answer<T: Serialize>(channel: &mut Channel, found: Result<T, Error>) -> Result<(), ChannelError> {
+    channel.say(&found.map_err(|why| why.to_string()))
+}
+
 /// Does what is asked of one who has interfaces.
-fn drive(channel: &mut Channel, driven: &mut Driven<'_>, asked: Ask) -> Result<(), channel::Error> {
-    fn told<T: Serialize>(channel: &mut Channel, told: &Result<T, Invalid>) -> Result<(), channel::Error> {
+fn drive(channel: &mut Channel, driven: &mut Driven<'_>, asked: Ask) -> Result<(), ChannelError> {
+    fn told<T: Serialize>(channel: &mut Channel, told: &Result<T, Invalid>) -> Result<(), ChannelError> {
         channel.say(told)
     }
     match asked {
-        Ask::Calibrate(size) => channel.say(&driven.calibrate(size)),
-        Ask::Resolve(question) => channel.say(&driven.resolve(&question)),
+        Ask::Calibrate(size) => answer(channel, driven.calibrate(size)),
+        Ask::Resolve(question) => answer(channel, driven.resolve(&question)),
         Ask::Plan(plan) => told(channel, &driven.plan(&plan)),
         Ask::Prepare(order) => told(channel, &driven.post().and_then(|post| post.prepare(&order))),
         Ask::Go(start_ns) => told(channel, &driven.post().and_then(|post| post.go(start_ns))),

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::failure::print;
 use super::output::csv;
 use super::record::{All, FORM, Record, by_cause, join, named};
-use super::{Failure, interrupt, summary};
+use super::{Error, Failure, interrupt, summary};
 use plan::Run;
 use report::progress::Progress;
 use report::{Document, markdown, page, text};
@@ -74,14 +74,14 @@ enum Stop {
     /// A signal.
     Signal(i32),
     /// A result could not be kept.
-    NoPlace(String),
+    NoPlace(Error),
 }
 
 impl Stop {
     fn cause(&self) -> String {
         match self {
             Stop::Signal(signal) => interrupt::cause(*signal),
-            Stop::NoPlace(why) => why.clone(),
+            Stop::NoPlace(why) => why.to_string(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Stop {
     fn failure(&self, mut causes: Vec<String>, args: &Campaign, all: &All) -> Failure {
         match self {
             Stop::NoPlace(why) => {
-                causes.push(why.clone());
+                causes.push(why.to_string());
                 Failure::Failed(causes)
             }
             Stop::Signal(signal) => {
@@ -191,7 +191,7 @@ struct Came {
 }
 
 /// Puts what came of a run where it stays. Where it failed again, the greater of both parts does. What cannot be kept is told all the same.
-fn keep(came: Came, before: Option<Record>, place: Place) -> (Came, Result<(), String>) {
+fn keep(came: Came, before: Option<Record>, place: Place) -> (Came, Result<(), Error>) {
     let size = |record: &Option<Record>| record.as_ref().map(Record::found);
     let kept = match (&came.record, &came.cause) {
         (Some(record), None) => place.keep(record.json().as_bytes()),
@@ -328,7 +328,7 @@ fn finish(args: &Campaign, all: &All, is_whole: bool) -> Vec<String> {
     }
     let unwritten = !causes.is_empty();
     let printed = if args.json { json } else { text::render(&document) };
-    causes.extend(print(&printed).err());
+    causes.extend(print(&printed).err().map(|why| why.to_string()));
     if unwritten {
         causes.push(format!(
             "the results of all runs are in {}, and --resume writes the report",

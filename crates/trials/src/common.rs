@@ -11,6 +11,7 @@ use tester::management::Answers;
 use tester::search::{Ledger, contents, setup};
 use tester::station::Station;
 
+use crate::Error;
 use crate::agent::{Agent, Key, Machines, Remote};
 use crate::device::{self, Driver, FlowLine, Name, Plugged, Setup, Traffic};
 use crate::filters::Case;
@@ -70,35 +71,39 @@ impl Common {
     }
 
     /// Sees that the device can have the cores that are asked for, before anything is measured.
-    pub(crate) fn check_workers(&self) -> Result<(), String> {
+    pub(crate) fn check_workers(&self) -> Result<(), Error> {
         let Some(workers) = self.workers else { return Ok(()) };
         self.device.check_workers(workers)
     }
 
     /// Starts the device, and lets it learn who is where.
-    pub(crate) fn plug(&self, size: usize) -> Result<Plugged, String> {
+    pub(crate) fn plug(&self, size: usize) -> Result<Plugged, Error> {
         let mut plugged = device::plug(&self.device, &self.setup(), &self.traffic(size))?;
-        plugged.station.warm_up(self.warm_up).map_err(|why| why.to_string())?;
+        plugged.station.warm_up(self.warm_up)?;
         if self.modifiers.are_any() {
             self.modifiers.apply(&mut plugged.station, self.seed)?;
-            plugged.station.warm_up(self.warm_up).map_err(|why| why.to_string())?;
+            plugged.station.warm_up(self.warm_up)?;
         }
         Ok(plugged)
     }
 
     /// Keeps all trials from now on, and what the machines whose agents are known do in each.
-    pub(crate) fn keep(&self, station: &mut Station, size: usize, show: bool) -> Result<Log, String> {
+    pub(crate) fn keep(&self, station: &mut Station, size: usize, show: bool) -> Result<Log, Error> {
         let log = Log::of(station, size, show);
         let mut agents = self.device.agents();
         agents.extend(self.agent.iter().map(|agent| (agent.name.clone(), agent.address.clone())));
         if agents.is_empty() {
             return Ok(log);
         }
-        let key = Key::read(self.key.as_ref().ok_or("--key names the file of the agents' key")?)?;
+        let key = Key::read(
+            self.key.as_ref().ok_or_else(|| Error::setting("--key names the file of the agents' key"))?,
+        )?;
         let mut connected: Vec<(String, Remote)> = Vec::new();
         for (name, address) in agents {
             if connected.iter().any(|(known, _)| *known == name) {
-                return Err(format!("two agents are called {name}; --agent NAME=ADDRESS:PORT names one"));
+                return Err(Error::setting(format!(
+                    "two agents are called {name}; --agent NAME=ADDRESS:PORT names one"
+                )));
             }
             let agent = Remote::connect(format!("{name} ({address})"), &address, &key)?;
             connected.push((name, agent));
@@ -373,7 +378,7 @@ impl Cable {
 
 /// Measures the tester on a cable of the device's kind, with frames of this size: what is faster than this is the tester's limit and
 /// not the device's.
-pub(crate) fn calibrate(common: &Common, size: usize) -> Result<Cable, String> {
+pub(crate) fn calibrate(common: &Common, size: usize) -> Result<Cable, Error> {
     let traffic = Traffic { stragglers: device::CALIBRATED, ..common.traffic(size) };
     let (reach, what) = device::loopback(&common.device, &common.setup(), &traffic)?;
     Ok(Cable { rate: reach.rate, latency_ns: reach.latency_ns, what })

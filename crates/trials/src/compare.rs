@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::failure::print;
 use super::record::{All, FORM, Failed, Record, by_cause, with_modifier};
 use super::{Failure, mlr};
+use crate::Error;
 use pair::{Compared, Lacking, Pair, Verdict};
 use report::{Cell, Document, Note, Origin, Section, Table, digits, text};
 
@@ -32,7 +33,8 @@ pub struct Comparison {
 
 /// Prints the comparison.
 pub(super) fn run(args: &Comparison) -> Result<(), Failure> {
-    let (a, b) = read(&args.a).and_then(|a| Ok((a, read(&args.b)?))).map_err(Failure::Usage)?;
+    let (a, b) =
+        read(&args.a).and_then(|a| Ok((a, read(&args.b)?))).map_err(|why| Failure::Usage(why.to_string()))?;
     let pairs = pairs(&a.records, &b.records).map_err(|why| {
         let failed = failed("A", &a).chain(failed("B", &b)).map(|failed| format!("; {failed}"));
         let failed: String = failed.collect();
@@ -66,23 +68,21 @@ fn failed<'a>(name: &'a str, side: &'a Side) -> impl Iterator<Item = String> + '
 }
 
 /// The records of a test or a campaign.
-fn read(path: &Path) -> Result<Side, String> {
+fn read(path: &Path) -> Result<Side, Error> {
     let name = path.display();
-    let bytes = std::fs::read(path).map_err(|why| {
-        format!("{name}: {why}; name what a test printed with --json, or a campaign's campaign.json")
-    })?;
-    let value: Value = serde_json::from_slice(&bytes).map_err(|why| {
-        let said = why.to_string();
-        let said = said.split(" at line ").next().unwrap_or_default();
-        format!("{name}, line {}: this is no JSON: {said}; name what a test printed with --json", why.line())
-    })?;
+    let bytes = std::fs::read(path).map_err(Error::advised(
+        &name,
+        "; name what a test printed with --json, or a campaign's campaign.json",
+    ))?;
+    let value: Value =
+        serde_json::from_slice(&bytes).map_err(|why| Error::NoJson { file: name.to_string(), why })?;
     if value["form"] != FORM {
         let form = value["form"].as_str().unwrap_or("none");
-        return Err(format!(
+        return Err(Error::Incomparable(format!(
             "{name}: its form is {form:?} and not {FORM:?}; make it with 'junctor test ... --json' of this version"
-        ));
+        )));
     }
-    let broken = |why: serde_json::Error| format!("{name}: a part is missing or wrong: {why}");
+    let broken = |why| Error::Part { file: name.to_string(), why };
     let (records, mut failed) = if value["command"] == "test campaign" {
         let all = serde_json::from_value::<All>(value).map_err(broken)?;
         (all.records, all.invalid)
@@ -93,7 +93,10 @@ fn read(path: &Path) -> Result<Side, String> {
     failed.retain(|failed| !failed.part);
     if records.iter().all(|record| record.results.is_empty()) {
         let causes = by_cause(&failed).into_iter().map(|(runs, cause)| format!("; {runs}: {cause}"));
-        return Err(format!("{name}: there is no result in it{}", causes.collect::<String>()));
+        return Err(Error::Incomparable(format!(
+            "{name}: there is no result in it{}",
+            causes.collect::<String>()
+        )));
     }
     Ok(Side { records, failed })
 }
@@ -102,7 +105,7 @@ fn read(path: &Path) -> Result<Side, String> {
 type Key = ((String, String), String, usize, Vec<usize>);
 
 /// Which record of A stands beside which of B.
-fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, String> {
+fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, Error> {
     if let ([a], [b]) = (a, b) {
         alike(a, b)?;
         return Ok(vec![Pair { a, b, nth: 0 }]);
@@ -131,10 +134,10 @@ fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, String> 
         })
     };
     if let Some(run) = only(&of_a, &of_b) {
-        return Err(format!("the second has no {run}"));
+        return Err(Error::Incomparable(format!("the second has no {run}")));
     }
     if let Some(run) = only(&of_b, &of_a) {
-        return Err(format!("the first has no {run}"));
+        return Err(Error::Incomparable(format!("the first has no {run}")));
     }
     let pair = |(key, a): (_, &'a Record)| Some(Pair { a, b: of_b.get(&key)?, nth: key.1 });
     let pairs: Vec<_> = of_a.into_iter().filter_map(pair).collect();
@@ -143,13 +146,13 @@ fn pairs<'a>(a: &'a [Record], b: &'a [Record]) -> Result<Vec<Pair<'a>>, String> 
 }
 
 /// Refuses to compare what is not alike.
-fn alike(a: &Record, b: &Record) -> Result<(), String> {
+fn alike(a: &Record, b: &Record) -> Result<(), Error> {
     if a.command != b.command {
-        return Err(format!("the procedures differ: {} and {}", a.command, b.command));
+        return Err(Error::Incomparable(format!("the procedures differ: {} and {}", a.command, b.command)));
     }
     let (left, right) = (a.sizes_asked(), b.sizes_asked());
     if left != right {
-        return Err(format!("the frame sizes differ: {left:?} and {right:?} bytes"));
+        return Err(Error::Incomparable(format!("the frame sizes differ: {left:?} and {right:?} bytes")));
     }
     for (name, what, unsaid) in [
         ("profile", "the profiles", Value::Null),
@@ -170,20 +173,20 @@ fn alike(a: &Record, b: &Record) -> Result<(), String> {
         };
         let (left, right) = (of(a), of(b));
         if left != right {
-            return Err(format!("{what} differ: {left} and {right}"));
+            return Err(Error::Incomparable(format!("{what} differ: {left} and {right}")));
         }
     }
     let (left, right) = (asked(a), asked(b));
     if left != right {
-        return Err(format!("the demands on the procedure differ: {left} and {right}"));
+        return Err(Error::Incomparable(format!("the demands on the procedure differ: {left} and {right}")));
     }
     let (left, right) = (modifiers(a), modifiers(b));
     if left != right {
-        return Err(format!(
+        return Err(Error::Incomparable(format!(
             "what is changed about the frames differs: {} and {}",
             json!(left),
             json!(right)
-        ));
+        )));
     }
     Ok(())
 }
@@ -393,7 +396,9 @@ mod tests {
                 better("y, 1 worker, 64 bytes, run 2 of these: test.received_mpps"),
             ]
         );
-        let missing = |left: &[Record], right: &[Record]| pairs(left, right).err().unwrap_or_default();
+        let missing = |left: &[Record], right: &[Record]| {
+            pairs(left, right).err().map(|why| why.to_string()).unwrap_or_default()
+        };
         let last = "test trial of y with 1 workers and frames of [64] bytes (run 2 of these)";
         assert_eq!(missing(&a, &b[..5]), format!("the second has no {last}"));
         assert_eq!(missing(&a[..5], &b), format!("the first has no {last}"));

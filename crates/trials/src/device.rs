@@ -18,6 +18,7 @@ use super::agent::Reach;
 use super::filters::Filters;
 use super::interrupt;
 use super::networks::{Route, covering};
+use crate::Error;
 use conf::Source;
 use flows::Flows;
 use harness::Pattern;
@@ -77,7 +78,7 @@ pub(crate) struct Traffic {
 }
 
 /// Puts routes on a device.
-type Put = dyn Fn(&[Route]) -> Result<(), String> + Send;
+type Put = dyn Fn(&[Route]) -> Result<(), Error> + Send;
 
 /// How a device gets routes to networks behind its neighbours.
 pub(crate) enum Routing {
@@ -100,7 +101,7 @@ impl Routing {
     }
 
     /// Sees that the device has these. Returns what its owner must have done.
-    pub(crate) fn put(&self, routes: &[Route]) -> Result<Option<String>, String> {
+    pub(crate) fn put(&self, routes: &[Route]) -> Result<Option<String>, Error> {
         match self {
             Routing::Needless => Ok(None),
             Routing::Ours(_, put) => put(routes).map(|()| None),
@@ -118,10 +119,10 @@ impl Routing {
 }
 
 /// Takes the filters off a device, or puts these on it. Returns what it was told.
-type Filter = dyn Fn(Option<&Filters>) -> Result<String, String> + Send;
+type Filter = dyn Fn(Option<&Filters>) -> Result<String, Error> + Send;
 
 /// Makes a bridge forget the addresses that it has learnt.
-pub(crate) type Forget = dyn FnMut() -> Result<(), String> + Send;
+pub(crate) type Forget = dyn FnMut() -> Result<(), Error> + Send;
 
 /// How a device gets filters.
 pub(crate) enum Filtering {
@@ -172,10 +173,10 @@ pub(crate) struct Plugged {
 
 impl Plugged {
     /// A tester's ports and their flows, with nothing beside it yet.
-    fn new(ports: Vec<Port>, patterns: &Flows, traffic: &Traffic) -> Result<Plugged, String> {
+    fn new(ports: Vec<Port>, patterns: &Flows, traffic: &Traffic) -> Result<Plugged, Error> {
         let plan = plan(patterns, traffic);
         let senders = plan.streams.iter().filter(|s| !s.flows.is_empty()).count();
-        let mut station = Station::new(ports, &plan, traffic.seed).map_err(|why| why.to_string())?;
+        let mut station = Station::new(ports, &plan, traffic.seed)?;
         interrupt::given_up().into_iter().for_each(|given_up| station.heed(given_up));
         let (own_core, in_memory, notes) = (true, true, Vec::new());
         let (link_bits, agents, running, beside) = (None, Value::Null, None, None);
@@ -208,7 +209,7 @@ impl Plugged {
         setup: &Setup,
         traffic: &Traffic,
         known: impl Fn(bool) -> Vec<(String, String)>,
-    ) -> Result<Plugged, String> {
+    ) -> Result<Plugged, Error> {
         if setup.both && setup.flows.is_empty() {
             self.other = Some(plan(&flows::of_ports(&known(!setup.ipv6), &[])?, traffic));
         }
@@ -233,7 +234,7 @@ fn plan(patterns: &Flows, traffic: &Traffic) -> Plan {
 }
 
 /// Starts a device and plugs the tester in.
-pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
     let plugged = match name {
         Name::Own(conf) => own::plug(conf, setup, traffic),
         Name::Cable => cable::plug(setup, traffic),
@@ -259,12 +260,12 @@ pub(crate) fn plug(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<Plug
 }
 
 /// Starts a configuration of this text in this process, and plugs the tester in.
-pub(super) fn plug_text(name: &str, text: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn plug_text(name: &str, text: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
     own::plug_source(name, &Source::text(text), setup, traffic)
 }
 
 /// Two interfaces joined by a virtual cable.
-pub(super) fn virtual_cable(driver: Driver, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn virtual_cable(driver: Driver, traffic: &Traffic) -> Result<Plugged, Error> {
     let (flows, key) = (Vec::new(), None);
     let setup = Setup { workers: None, driver, flows, bridged: true, ipv6: false, both: false, key };
     cable::plug_virtual(driver, &setup, traffic)
@@ -272,7 +273,7 @@ pub(super) fn virtual_cable(driver: Driver, traffic: &Traffic) -> Result<Plugged
 
 /// What the tester reaches on two ports joined as directly as ports of the device's kind can be: that is its own limit. Returns also
 /// what joins them.
-pub(super) fn loopback(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<(Reach, String), String> {
+pub(super) fn loopback(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<(Reach, String), Error> {
     let (mut plugged, what) = match name {
         Name::Agents(places) => return agents::loopback(places, setup, traffic),
         Name::Own(_) | Name::Cable => (cable::plug(setup, traffic)?, "a cable in memory"),
@@ -290,10 +291,10 @@ pub(super) fn loopback(name: &Name, setup: &Setup, traffic: &Traffic) -> Result<
 pub(crate) const CALIBRATED: Duration = Duration::from_millis(10);
 
 /// What the tester reaches on a cable.
-pub(crate) fn reach(cable: &mut Plugged) -> Result<Reach, String> {
+pub(crate) fn reach(cable: &mut Plugged) -> Result<Reach, Error> {
     let mut run = |rate| {
         let trial = Trial::new(rate, Duration::from_millis(100));
-        cable.station.run(trial).map_err(|why| why.to_string())
+        cable.station.run(trial)
     };
     run(1e4)?;
     let outcome = run(1e9)?.outcome;

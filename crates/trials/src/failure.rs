@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a test did not succeed.
 
-use std::fmt;
-
 use report::say;
 
+use crate::Error;
+
 /// Why a test did not succeed. What it found nevertheless has been printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// What was asked for cannot be done that way.
+    #[error("{0}")]
     Usage(String),
-    /// These are the causes, in order.
+    /// It did not come to a result.
+    #[error(transparent)]
+    Error(#[from] Error),
+    /// These are the causes, in order, why parts have no result.
+    #[error("{}", .0.join("; "))]
     Failed(Vec<String>),
     /// A signal ended it; the causes, in order.
+    #[error("{}", .causes.join("; "))]
     Interrupted {
         /// The signal's number.
         signal: i32,
@@ -20,16 +26,18 @@ pub enum Failure {
         causes: Vec<String>,
     },
     /// The results that were compared are not alike or better; the verdict has been printed.
+    #[error("")]
     NotBetter,
 }
 
 impl Failure {
     /// The causes, each for a line of its own.
-    pub fn causes(&self) -> &[String] {
+    pub fn causes(&self) -> Vec<String> {
         match self {
-            Failure::Usage(why) => std::slice::from_ref(why),
-            Failure::Failed(causes) | Failure::Interrupted { causes, .. } => causes,
-            Failure::NotBetter => &[],
+            Failure::Usage(why) => vec![why.clone()],
+            Failure::Error(why) => vec![why.to_string()],
+            Failure::Failed(causes) | Failure::Interrupted { causes, .. } => causes.clone(),
+            Failure::NotBetter => Vec::new(),
         }
     }
 
@@ -39,24 +47,10 @@ impl Failure {
     }
 }
 
-impl From<String> for Failure {
-    fn from(why: String) -> Failure {
-        Failure::Failed(vec![why])
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.causes().join("; "))
-    }
-}
-
-impl std::error::Error for Failure {}
-
 /// Prints on standard output.
 ///
 /// # Errors
 /// It takes no more, though somebody reads it.
-pub(crate) fn print(text: &str) -> Result<(), String> {
-    say::deliver(text.as_bytes()).map_err(|why| format!("standard output: {why}"))
+pub(crate) fn print(text: &str) -> Result<(), Error> {
+    say::deliver(text.as_bytes()).map_err(Error::system("standard output"))
 }

@@ -9,6 +9,7 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::Error;
 use tester::frame::Flow;
 use tester::station::{Plan, Stream};
 use wire::{MacAddr, Prefix};
@@ -143,19 +144,19 @@ pub(super) struct Filters {
 
 impl Filters {
     /// Those of this case, for what this plan sends.
-    pub(super) fn new(case: Case, plan: &Plan, bridged: bool) -> Result<Filters, String> {
+    pub(super) fn new(case: Case, plan: &Plan, bridged: bool) -> Result<Filters, Error> {
         let sent = || plan.streams.iter().flat_map(|stream| &stream.flows).map(|(flow, _)| flow);
         let six = sent().any(|flow| flow.src.is_ipv6());
         if sent().any(|flow| flow.src.is_ipv6() != six) {
-            return Err("--filters: flows of one family only".to_owned());
+            return Err(Error::setting("--filters: flows of one family only"));
         }
         let (before, count) = case.blocks();
         let blocks: Vec<(IpAddr, IpAddr)> = (1..=count).map(|number| blocked(number, six)).collect();
         if let Some(flow) = sent().find(|flow| blocks.contains(&(flow.src, flow.dst))) {
-            return Err(format!(
+            return Err(Error::setting(format!(
                 "--filters: the filters of RFC 2544 block {} to {}, which is a flow of the test; --flow gives others",
                 flow.src, flow.dst
-            ));
+            )));
         }
         let permit = |(port, stream): (usize, &Stream)| {
             let flows = || stream.flows.iter().map(|(flow, _)| flow);
@@ -412,6 +413,6 @@ mod tests {
         let clash = plan(&[&[("198.18.3.3", "198.19.103.3")]]);
         assert!(Filters::new(Case::One, &clash, false).is_ok());
         let refused = Filters::new(Case::Last, &clash, false);
-        assert!(refused.is_err_and(|why| why.contains("which is a flow of the test")));
+        assert!(refused.is_err_and(|why| why.to_string().contains("which is a flow of the test")));
     }
 }

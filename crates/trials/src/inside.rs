@@ -10,6 +10,7 @@ use tester::station::{Plan, Port, Station, Stream};
 
 use super::device::{self, Driver, Name, Setup, Traffic};
 pub use super::quantiles::QUANTILES;
+use crate::Error;
 
 /// A device that takes longer to forward its first frames does not forward.
 const WARM_UP: Duration = Duration::from_secs(10);
@@ -52,7 +53,7 @@ fn traffic(size: usize) -> Traffic {
 }
 
 /// Frames of so many bytes with FCS that the tester sends and receives each second at each of two ports, with no device between.
-pub fn tester_alone(size: usize) -> Result<f64, String> {
+pub fn tester_alone(size: usize) -> Result<f64, Error> {
     apart(|| {
         let (reach, _) = device::loopback(&Name::Cable, &setup(1), &traffic(size))?;
         Ok(reach.rate / 2.0)
@@ -67,10 +68,10 @@ pub fn throughput(
     workers: usize,
     size: usize,
     search: &Search,
-) -> Result<Throughput, String> {
+) -> Result<Throughput, Error> {
     apart(|| {
         let mut plugged = device::plug_text(name, text, &setup(workers), &traffic(size))?;
-        plugged.station.warm_up(WARM_UP).map_err(|why| why.to_string())?;
+        plugged.station.warm_up(WARM_UP)?;
         let parameters = Parameters {
             rate_min: search.rate_max * NOTHING,
             resolution: search.resolution,
@@ -78,31 +79,31 @@ pub fn throughput(
             final_trial: search.trial * 5,
             ..Parameters::rfc(search.rate_max)
         };
-        let report = throughput::run(&mut plugged.station, &parameters).map_err(|why| why.to_string())?;
+        let report = throughput::run(&mut plugged.station, &parameters)?;
         Ok(Throughput { report, own_core: plugged.own_core })
     })
 }
 
 /// A tester with a port in each of two namespaces, which sends these flows from the first to the second, in frames of `size` bytes with
 /// FCS. Ports are interfaces, driven as well as they can be.
-pub fn between(ends: [(&Namespace, &str); 2], flows: Vec<Flow>, size: usize) -> Result<Station, String> {
+pub fn between(ends: [(&Namespace, &str); 2], flows: Vec<Flow>, size: usize) -> Result<Station, Error> {
     let port = |(home, end): (&Namespace, &str)| {
         let open = || {
             let device = device::open(end, Driver::Auto, None)?;
-            Port::new(end, device).map_err(|why| why.to_string())
+            Ok::<_, Error>(Port::new(end, device)?)
         };
-        home.enter(open).map_err(|why| why.to_string())?
+        home.enter(open)?
     };
     let [first, second] = ends.map(port);
     let plan = from_first_to_second(flows, size);
-    Station::new(vec![first?, second?], &plan, 1).map_err(|why| why.to_string())
+    Ok(Station::new(vec![first?, second?], &plan, 1)?)
 }
 
 /// Has such a tester send frames of another size.
-pub fn resize(station: &mut Station, size: usize) -> Result<(), String> {
+pub fn resize(station: &mut Station, size: usize) -> Result<(), Error> {
     let flows = station.plan().streams.iter().flat_map(|stream| &stream.flows);
     let plan = from_first_to_second(flows.map(|(flow, _)| *flow).collect(), size);
-    station.replan(&plan).map_err(|why| why.to_string())
+    Ok(station.replan(&plan)?)
 }
 
 fn from_first_to_second(flows: Vec<Flow>, size: usize) -> Plan {
@@ -112,7 +113,7 @@ fn from_first_to_second(flows: Vec<Flow>, size: usize) -> Plan {
 }
 
 /// In a thread of its own: the tester takes a core, which is none of its caller's business.
-fn apart<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+fn apart<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(work);
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

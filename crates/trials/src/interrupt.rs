@@ -18,6 +18,8 @@ use rustix::process::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::signal_name;
 
+use crate::Error;
+
 /// Names the process that attends to this one. Commands that a test starts do not get it ([`leave_alone`]).
 const ATTENDANT: &str = "JUNCTOR_TEST_ATTENDANT";
 
@@ -71,18 +73,18 @@ pub(super) fn given_up() -> Option<Arc<AtomicBool>> {
 }
 
 /// From now on, the first signal only gives up the trial that runs.
-pub(super) fn heed() -> Result<(), String> {
+pub(super) fn heed() -> Result<(), Error> {
     GIVEN_UP.get_or_init(Arc::default);
     watch()
 }
 
 /// From now on, signals end what devices have started.
-pub(super) fn watch() -> Result<(), String> {
+pub(super) fn watch() -> Result<(), Error> {
     static ONCE: Once = Once::new();
     let mut result = Ok(());
     ONCE.call_once(|| {
         let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]);
-        result = signals.map_err(|why| format!("cannot watch for signals: {why}")).map(|mut signals| {
+        result = signals.map_err(Error::system("cannot watch for signals")).map(|mut signals| {
             std::thread::spawn(move || signals.forever().for_each(take));
         });
     });

@@ -18,6 +18,7 @@ pub mod campaign;
 pub mod common;
 pub mod compare;
 pub mod device;
+mod error;
 mod failure;
 mod filters;
 pub mod inside;
@@ -43,6 +44,7 @@ pub mod trial;
 pub mod values;
 mod variant;
 
+pub use error::Error;
 pub use failure::Failure;
 
 /// What is done.
@@ -79,9 +81,9 @@ pub enum Test {
 /// # Errors
 /// See [`Failure`].
 pub fn run(test: &Test) -> Result<(), Failure> {
-    interrupt::be_attended().map_err(|why| why.to_string())?;
+    interrupt::be_attended().map_err(Error::from)?;
     if !matches!(test, Test::Compare(_) | Test::Campaign(_) | Test::Gather(_)) {
-        packet::Memory::reserve(memory()).map_err(|why| why.to_string())?;
+        packet::Memory::reserve(memory()).map_err(Error::from)?;
     }
     match test {
         Test::Rfc2544(test) => rfc2544::run(test),

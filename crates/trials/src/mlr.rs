@@ -161,12 +161,12 @@ pub(super) fn run(args: &Mlr) -> Result<(), Failure> {
             }
         }
         site.begin("search");
-        let report = mlr::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
+        let report = mlr::run(&mut site.station, &parameters)?;
         for (named, result) in goals.iter().zip(&report.results) {
             tell(site, &named.name, result, args.search.link.is_some(), found);
         }
         found.deviate(&report.ledger);
-        report.ended.map_or(Ok(()), |why| Err(why.to_string()))
+        report.ended.map_or(Ok(()), |why| Err(why.into()))
     })
 }
 

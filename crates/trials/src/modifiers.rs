@@ -15,6 +15,7 @@ use wire::MacAddr;
 
 use super::filters::Case;
 use super::variant::Variant;
+use crate::Error;
 
 /// Frames beside the test's (RFC 2544, section 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,14 +74,14 @@ impl Beside {
     }
 
     /// Has it sent by every port that sends, or says why it cannot be.
-    pub(super) fn add(self, plan: &mut Plan, own: &[IpAddr]) -> Result<(), String> {
+    pub(super) fn add(self, plan: &mut Plan, own: &[IpAddr]) -> Result<(), Error> {
         let mut any = false;
         for stream in &mut plan.streams {
             let extra = stream.flows.first().and_then(|(flow, _)| self.extra(flow, own));
             any |= extra.is_some();
             stream.extras.extend(extra);
         }
-        if any { Ok(()) } else { Err(self.why_not().to_owned()) }
+        if any { Ok(()) } else { Err(Error::setting(self.why_not())) }
     }
 }
 
@@ -234,7 +235,7 @@ impl Modifiers {
     }
 
     /// Changes what a station sends. Only a station that has talked to its device knows whom to ask.
-    pub(super) fn apply(&self, station: &mut Station, seed: u64) -> Result<(), String> {
+    pub(super) fn apply(&self, station: &mut Station, seed: u64) -> Result<(), Error> {
         let mut plan = station.plan().clone();
         forwarded(&mut plan, &station.own_addresses());
         if self.mesh {
@@ -256,7 +257,7 @@ impl Modifiers {
             stream.extras = self.extras(stream.flows.first().map(|(flow, _)| flow), &station.own_addresses());
         }
         plan.burst = self.burst.unwrap_or(1);
-        station.replan(&plan).map_err(|why| why.to_string())
+        Ok(station.replan(&plan)?)
     }
 
     /// Draws the UDP ports of a stream's flows, if that is asked for.
@@ -299,12 +300,12 @@ pub(super) fn forwarded(plan: &mut Plan, own: &[IpAddr]) {
 }
 
 /// Every port's hosts talk to every other port's. Where hosts' Ethernet addresses are sent to, as before a bridge, they still are.
-fn mesh(plan: &mut Plan) -> Result<(), String> {
+fn mesh(plan: &mut Plan) -> Result<(), Error> {
     let hosts: Vec<Vec<_>> =
         plan.streams.iter().map(|stream| stream.flows.iter().map(|(flow, _)| *flow).collect()).collect();
     let ports: Vec<usize> = (0..hosts.len()).filter(|port| !hosts[*port].is_empty()).collect();
     if ports.len() < 2 {
-        return Err("a mesh takes two ports that send at least".to_owned());
+        return Err(Error::setting("a mesh takes two ports that send at least"));
     }
     let is_host = |mac| hosts.iter().flatten().any(|flow| flow.src_mac == mac);
     for (place, port) in ports.iter().enumerate() {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::failure::print;
 use super::record::{Cause, Failed, Quantity, Record};
 use super::summary;
+use crate::Error;
 use report::files;
 use report::{markdown, page};
 
@@ -26,9 +27,9 @@ pub struct Output {
 
 impl Output {
     /// Sees that the files can be written, before anything is measured in vain.
-    pub(super) fn prepare(&self) -> Result<(), String> {
+    pub(super) fn prepare(&self) -> Result<(), Error> {
         for path in self.report.iter().chain(&self.csv) {
-            files::try_to_replace(path).map_err(|why| cannot(path, &why))?;
+            files::try_to_replace(path).map_err(cannot(path))?;
         }
         Ok(())
     }
@@ -43,7 +44,7 @@ impl Output {
             () => print(text),
         };
         let all_is_printed = self.json && printed.is_ok();
-        let mut causes: Vec<String> = printed.err().into_iter().collect();
+        let mut causes: Vec<String> = printed.err().iter().map(Error::to_string).collect();
         if (!causes.is_empty() || !failed.is_empty()) && !all_is_printed {
             causes.extend(rescue(json));
         }
@@ -57,15 +58,16 @@ impl Output {
         let table = self.csv.iter().map(|path| (path, csv(records, &[])));
         let write = |(path, text): (&PathBuf, String)| {
             files::replace(path, |file| file.write_all(text.as_bytes()))
-                .map_err(|why| cannot(path, &why))
+                .map_err(cannot(path))
                 .err()
+                .map(|why| why.to_string())
         };
         page.chain(table).filter_map(write).collect()
     }
 }
 
-fn cannot(path: &Path, why: &io::Error) -> String {
-    format!("cannot write {}: {why}", path.display())
+fn cannot(path: &Path) -> impl Fn(io::Error) -> Error {
+    Error::system(format!("cannot write {}", path.display()))
 }
 
 /// Puts results somewhere else: here, or where temporary files go, or on standard error. Says where, if it is a file.

@@ -16,6 +16,7 @@ use super::quantiles::{QUANTILES, Quantile, TOO_FEW, cell};
 use super::record::{Curve, Found};
 use super::rfc9004::Bursts;
 use super::search::{Profile, Search, Site};
+use crate::Error;
 use report::measure::Measured;
 use report::{Axis, Scale};
 
@@ -169,7 +170,7 @@ pub(super) fn is_untimed(site: &Site, section: &'static str, found: &mut Found) 
 }
 
 /// Latency at a rate: of tagged frames, and of every frame (RFC 2544 26.2).
-pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
+pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), Error> {
     let trials = trials(args, Look::Tagged);
     let (mut every, mut paced) = (Runs::default(), Paced::default());
     let (mut averages, mut all) = (Vec::new(), None);
@@ -182,7 +183,7 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
         load.carried.add(&detail.outcome);
         gather(&mut all, detail.latency);
     };
-    let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
+    let fewest = trials.run(&mut site.station, rate, each)?;
     if let Some(all) = all {
         found.draw(latency_curve(&site.titled("Latency at the throughput"), site.size, &all));
     }
@@ -222,7 +223,7 @@ pub(super) fn latency(site: &mut Site, args: &Search, rate: f64, found: &mut Fou
 
 /// Latency of tagged frames that go each to a network to which nothing else is sent in its trial, while all others go to one
 /// destination (RFC 2544 26.2).
-fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
+fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), Error> {
     let generated = args.is_generated();
     let Some((plan, networks)) = networks::apart(site.station.plan()).filter(|_| !generated) else {
         let why = match generated {
@@ -235,7 +236,7 @@ fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -
     let trials = trials(args, Look::TaggedApart { networks });
     let usual = site.station.plan().clone();
     site.begin("latency to new networks");
-    site.station.replan(&plan).map_err(|why| why.to_string())?;
+    site.station.replan(&plan)?;
     let (mut averages, mut greatest) = (Vec::new(), 0);
     let mut load = Load::new(site.origin);
     let each = |detail: Detail, tagged: Delays| {
@@ -244,8 +245,8 @@ fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -
         averages.extend(delay::average_ns(&tagged).map(|ns| ns / 1e3));
         greatest = greatest.max(tagged.into_iter().max().unwrap_or(0));
     };
-    trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
-    site.station.replan(&usual).map_err(|why| why.to_string())?;
+    trials.run(&mut site.station, rate, each)?;
+    site.station.replan(&usual)?;
     let Some(average) = tagged_average(found, "latency to new networks", &averages, trials.count) else {
         found.deviate(&delay::apart_ledger(Some("no tagged frame arrived")));
         return Ok(());
@@ -261,14 +262,14 @@ fn latency_apart(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -
 }
 
 /// Loss at falling rates (RFC 2544 26.3).
-pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) -> Result<(), String> {
+pub(super) fn loss_by_load(site: &mut Site, args: &Search, found: &mut Found) -> Result<(), Error> {
     let mut parameters = match args.profile {
         Profile::Rfc => loss::Parameters::rfc(site.rate_max),
         Profile::Quick => loss::Parameters::quick(site.rate_max),
     };
     parameters.trial = args.trial.unwrap_or(parameters.trial);
     site.begin("loss");
-    let report = loss::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
+    let report = loss::run(&mut site.station, &parameters)?;
     let mut points = Vec::new();
     for point in &report.points {
         let percent = (100.0 * point.share).round();
@@ -302,7 +303,7 @@ pub(super) fn back_to_back(
     (throughput, judged): (f64, Bursts),
     document: &str,
     found: &mut Found,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let line = site.rate_max;
     let throughput = throughput.min(line);
     let corrected = document == "RFC 9004";
@@ -344,7 +345,7 @@ pub(super) fn back_to_back(
     );
     site.begin("bursts");
     let mut bursts = site.station.bursts(line, site.is_medium);
-    let report = back_to_back::run(&mut bursts, &parameters).map_err(|why| why.to_string())?;
+    let report = back_to_back::run(&mut bursts, &parameters)?;
     let whose = match () {
         () if report.limited_by_tester => ", the tester's limit: the device may hold more",
         () if report.at_longest > 0 => ", the longest that was tried: the device may hold more",
@@ -390,7 +391,7 @@ pub(super) fn tagged_latency(
     args: &Search,
     rate: f64,
     found: &mut Found,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let trials = trials(args, Look::Tagged);
     site.begin("latency");
     let (mut latencies, mut load) = (Vec::new(), Load::new(site.origin));
@@ -400,7 +401,7 @@ pub(super) fn tagged_latency(
         latencies.push(delay::latency(&tagged.received()));
         load.carried.add(&detail.outcome);
     };
-    let fewest = trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
+    let fewest = trials.run(&mut site.station, rate, each)?;
     let latencies: Vec<Latency> = latencies.into_iter().flatten().collect();
     let how = How { trials: latencies.len(), ..how(site, trials.how(rate, fewest)) };
     let typical: Vec<f64> = latencies.iter().map(|latency| latency.typical_ns / 1e3).collect();
@@ -421,7 +422,7 @@ pub(super) fn tagged_latency(
 }
 
 /// Delay variation as RFC 8219 7.3 has it: PDV and IPDV, from every frame.
-pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), String> {
+pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut Found) -> Result<(), Error> {
     let trials = trials(args, Look::All { senders: site.senders });
     let mut pdvs = Vec::new();
     let mut ipdvs: [(&str, Vec<f64>); 4] = ["min", "median", "max", "mean_absolute"].map(|n| (n, Vec::new()));
@@ -431,7 +432,7 @@ pub(super) fn variation(site: &mut Site, args: &Search, rate: f64, found: &mut F
         let pdv = delay::pdv_ns(&delays.received(), delays.lost());
         variations.push((pdv, delay::ipdv(&delays.in_order())));
     };
-    trials.run(&mut site.station, rate, each).map_err(|why| why.to_string())?;
+    trials.run(&mut site.station, rate, each)?;
     let is_finite = |variation: &(Option<f64>, Option<delay::Ipdv>)| variation.0.is_some_and(f64::is_finite);
     let ipdv = variations.iter().all(|(pdv, ipdv)| pdv.is_some() && ipdv.is_some());
     let pdv = ipdv && variations.iter().all(is_finite);

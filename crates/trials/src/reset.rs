@@ -9,6 +9,7 @@ use tester::trial::Invalid;
 
 use super::device::{ANOTHER_WORKER, Name, Running};
 use super::interrupt;
+use crate::Error;
 
 /// What is done to a configuration in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,17 +72,17 @@ impl Method {
     }
 
     /// Sees that this device, with so many workers, can be reset so: asked before anything is measured.
-    pub(super) fn check(&self, device: &Name, workers: usize) -> Result<(), String> {
+    pub(super) fn check(&self, device: &Name, workers: usize) -> Result<(), Error> {
         match device {
             _ if self.reset_command.is_some() => Ok(()),
-            Name::Own(_) if self.reset == Way::Worker && workers < 2 => Err(ANOTHER_WORKER.to_owned()),
+            Name::Own(_) if self.reset == Way::Worker && workers < 2 => Err(Error::setting(ANOTHER_WORKER)),
             Name::Own(_) => Ok(()),
-            other => Err(format!("{other}: {UNKNOWN}")),
+            other => Err(Error::setting(format!("{other}: {UNKNOWN}"))),
         }
     }
 
     /// Resets this device.
-    pub(super) fn of<'a>(&self, running: Option<&'a mut Running>) -> Result<Box<Reset<'a>>, String> {
+    pub(super) fn of<'a>(&self, running: Option<&'a mut Running>) -> Result<Box<Reset<'a>>, Error> {
         let way = self.reset;
         match (&self.reset_command, running) {
             (Some(command), _) => {
@@ -96,7 +97,7 @@ impl Method {
                 };
                 done.map_err(|why| Invalid::new(format!("the device could not be reset: {why}"), ""))
             })),
-            (None, None) => Err(UNKNOWN.to_owned()),
+            (None, None) => Err(Error::setting(UNKNOWN)),
         }
     }
 }

@@ -8,6 +8,7 @@ use super::record::Found;
 use super::rfc9004::Bursts;
 use super::search::{Document, Profile, Search, Site, each_size, throughput};
 use super::{Failure, procedures, reset, streams};
+use crate::Error;
 
 /// A procedure of RFC 2544, section 26.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,16 +101,19 @@ impl Wanted {
     }
 
     /// Sees that what is asked for can be done to the device, before anything is measured.
-    pub(super) fn check(&self, search: &Search) -> Result<(), String> {
+    pub(super) fn check(&self, search: &Search) -> Result<(), Error> {
         match self.no_reset(search) {
-            Some(why) if self.procedures(search).contains(&Procedure::Reset) => Err(why),
+            Some(why) if self.procedures(search).contains(&Procedure::Reset) => Err(Error::Setting(why)),
             _ => Ok(()),
         }
     }
 
     /// Why the device cannot be reset, if it cannot.
     fn no_reset(&self, search: &Search) -> Option<String> {
-        self.reset.check(&search.common.device, search.common.workers.unwrap_or(1)).err()
+        self.reset
+            .check(&search.common.device, search.common.workers.unwrap_or(1))
+            .err()
+            .map(|why| why.to_string())
     }
 
     /// The names of those that are not done. All but loss take the throughput, which is measured unless it is known.
@@ -130,7 +134,7 @@ impl Wanted {
         search: &Search,
         least: usize,
         found: &mut Found,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         if self.only == [Procedure::Latency] {
             site.timed()?;
         }

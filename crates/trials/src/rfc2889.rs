@@ -18,6 +18,7 @@ use super::record::Found;
 use super::reset::shell;
 use super::search::{Document, Profile, Search, Site, each_size, greatest_rate};
 use super::{Failure, procedures};
+use crate::Error;
 
 /// A procedure of RFC 2889, section 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +65,11 @@ impl Rfc2889 {
     }
 
     /// Refuses what cannot be before anything is measured.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Error> {
         if self.search.networks().is_some() {
-            return Err("--networks is for routers: a bridge's test has addresses of its own".to_owned());
+            return Err(Error::setting(
+                "--networks is for routers: a bridge's test has addresses of its own",
+            ));
         }
         self.search.without_filters("RFC 2889")?;
         if !self.only.contains(&Procedure::Addresses) {
@@ -74,8 +77,8 @@ impl Rfc2889 {
         }
         let is_few = |ports: usize| ports < PORTS_FOR_ADDRESSES;
         match self.search.common.device.ports() {
-            Some(ports) if is_few(ports) => Err(format!("--only addresses: {TOO_FEW_PORTS}")),
-            _ if !self.forgets() => Err(format!("--only addresses: {NO_WAY_TO_FORGET}")),
+            Some(ports) if is_few(ports) => Err(Error::setting(format!("--only addresses: {TOO_FEW_PORTS}"))),
+            _ if !self.forgets() => Err(Error::setting(format!("--only addresses: {NO_WAY_TO_FORGET}"))),
             _ => Ok(()),
         }
     }
@@ -96,7 +99,7 @@ pub(super) fn run(args: &Rfc2889) -> Result<(), Failure> {
             only => only.to_vec(),
         };
         if let (Some(why), true) = (why_not, args.only.contains(&Addresses)) {
-            return Err(format!("--only addresses: {why}"));
+            return Err(Error::setting(format!("--only addresses: {why}")));
         }
         for procedure in wanted {
             match procedure {
@@ -119,7 +122,7 @@ pub(super) fn run(args: &Rfc2889) -> Result<(), Failure> {
 }
 
 /// Sends other flows, and lets the bridge know the hosts.
-fn replan(site: &mut Site, streams: Vec<Vec<tester::frame::Flow>>, everywhere: bool) -> Result<(), String> {
+fn replan(site: &mut Site, streams: Vec<Vec<tester::frame::Flow>>, everywhere: bool) -> Result<(), Error> {
     let port_of = |mac: MacAddr| hosts::port_of(mac).filter(|_| !everywhere);
     let stream = |flows: Vec<tester::frame::Flow>| Stream {
         flows: flows.into_iter().map(|flow| (flow, port_of(flow.dst_mac))).collect(),
@@ -134,12 +137,13 @@ fn replan(site: &mut Site, streams: Vec<Vec<tester::frame::Flow>>, everywhere: b
         stragglers: site.stragglers,
         ..Plan::default()
     };
-    site.station.replan(&plan).map_err(|why| why.to_string())?;
-    site.station.warm_up(Duration::from_secs(5)).map_err(|why| why.to_string())
+    site.station.replan(&plan)?;
+    site.station.warm_up(Duration::from_secs(5))?;
+    Ok(())
 }
 
 /// All ports talk to all (RFC 2889 5.1).
-fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
+fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), Error> {
     let ports = site.station.port_count();
     // Each port begins with its neighbour, so that no port is sent to by all at once.
     let seed = args.search.common.seed;
@@ -152,7 +156,7 @@ fn forwarding(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), 
     let mut rates: Vec<(f64, f64)> = Vec::new();
     let mut kept_up = true;
     for load in bridge::loads(site.rate_max, throughput) {
-        let outcome = site.station.measure(Trial::new(load, time)).map_err(|why| why.to_string())?;
+        let outcome = site.station.measure(Trial::new(load, time))?;
         kept_up &= outcome.is_of_device() || !rates.is_empty();
         let mpps = |frames: u64| frames as f64 / outcome.duration.as_secs_f64() / 1e6;
         rates.push((mpps(outcome.received), mpps(outcome.sent)));
@@ -189,7 +193,7 @@ fn load<'a>(site: &Site, args: &Rfc2889, sizes: &'a [usize]) -> bridged::Load<'a
 }
 
 /// How many addresses, and how fast (RFC 2889 5.7 and 5.8).
-fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
+fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), Error> {
     let greatest = site.rate_max.max(args.learning_rate);
     let usual = match args.search.profile {
         Profile::Rfc => bridge::Parameters::rfc(args.learning_rate, greatest),
@@ -208,10 +212,9 @@ fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
         }),
         (None, None, Some(forget), _) => Box::new(move || forget().map_err(invalid)),
         (None, None, None, Some(running)) => Box::new(move || running.restart().map_err(invalid)),
-        (None, None, None, None) => return Err(NO_WAY_TO_FORGET.to_owned()),
+        (None, None, None, None) => return Err(Error::setting(NO_WAY_TO_FORGET)),
     };
-    let report =
-        bridge::run(&mut station.teaches(*size, &mut *forget), &parameters).map_err(|why| why.to_string())?;
+    let report = bridge::run(&mut station.teaches(*size, &mut *forget), &parameters)?;
     found.note(format!("test.rfc2889.caching_capacity.{size}"), "addresses", report.capacity as f64);
     if report.at_most || report.capacity_limited_by_tester {
         found.bound(&format!("test.rfc2889.caching_capacity.{size}"));
@@ -236,7 +239,7 @@ fn addresses(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
 }
 
 /// Frames that ought not to pass (RFC 2889 5.9), as far as they can be sent.
-fn errored(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
+fn errored(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), Error> {
     let hosts = host_flow(args.search.common.seed, (0, 0), (1, 0));
     let frame = |len: usize| {
         let mut frame = [&hosts.dst_mac.0[..], &hosts.src_mac.0[..]].concat();
@@ -248,8 +251,7 @@ fn errored(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), Str
     // Sizes without FCS: one byte beyond 1518, and one below 64.
     let kinds = [("oversize", frame(1515)), ("undersize", frame(59))];
     let frames = kinds.clone().map(|(_, frame)| frame);
-    let exchanged =
-        site.station.exchange(0, &frames, 100, Duration::from_millis(200)).map_err(|why| why.to_string())?;
+    let exchanged = site.station.exchange(0, &frames, 100, Duration::from_millis(200))?;
     let ports = site.station.port_count() as u64 - 1;
     let mut sent = Vec::new();
     for ((kind, _), exchanged) in kinds.iter().zip(exchanged) {
@@ -272,7 +274,7 @@ fn errored(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), Str
 }
 
 /// One port to all others (RFC 2889 5.10).
-fn broadcast(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), String> {
+fn broadcast(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), Error> {
     let mut flow = host_flow(args.search.common.seed, (0, 0), (1, 0));
     flow.dst_mac = MacAddr([0xff; 6]);
     replan(site, vec![vec![flow]], true)?;
@@ -282,7 +284,7 @@ fn broadcast(site: &mut Site, args: &Rfc2889, found: &mut Found) -> Result<(), S
         return Ok(());
     }
     let time = trial_time(args);
-    let detail = site.station.run(Trial::new(rate, time)).map_err(|why| why.to_string())?;
+    let detail = site.station.run(Trial::new(rate, time))?;
     if procedures::is_untimed(site, "RFC 2889 5.10", found) {
         return Ok(());
     }

@@ -14,6 +14,7 @@ use super::record::Found;
 use super::rfc2544::Wanted;
 use super::search::{Document, Profile, Search, Site, each_size_and};
 use super::{Failure, agent};
+use crate::Error;
 
 /// Under what the procedures are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,9 +144,9 @@ pub(super) fn run(args: &Rfc5180) -> Result<(), Failure> {
         found.ask(args.wanted.asked(&search));
         let base = site.station.plan().clone();
         if base.streams.iter().flat_map(|s| &s.flows).any(|(flow, _)| flow.src.is_ipv4()) {
-            return Err(
-                "the device's flows are IPv4; --flow 'PORT src=PREFIX dst=PREFIX' gives others".to_owned()
-            );
+            return Err(Error::setting(
+                "the device's flows are IPv4; --flow 'PORT src=PREFIX dst=PREFIX' gives others",
+            ));
         }
         (done.senders, done.random) = (site.senders, search.networks().is_some());
         (done.ports, done.medium) = (site.station.port_count(), site.is_medium);
@@ -155,7 +156,7 @@ pub(super) fn run(args: &Rfc5180) -> Result<(), Failure> {
             under(site, args, &search, condition, (&base, least), &mut done, found)?;
         }
         site.begin_series("");
-        site.station.replan(&base).map_err(|why| why.to_string())
+        Ok(site.station.replan(&base)?)
     };
     each_size_and(&search, Document::Rfc5180, procedure, |tried, found| {
         let done = Done { sizes: tried.to_vec(), ..done.take() };
@@ -173,7 +174,7 @@ fn under(
     (base, least): (&Plan, usize),
     done: &mut Done,
     found: &mut Found,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let name = condition.name();
     let headers = match condition.kind() {
         Kind::Headers(headers) => headers,
@@ -185,9 +186,9 @@ fn under(
                 return Ok(());
             };
             let plan = mixed(base, &search.with_ports(other), tenths);
-            site.station.replan(&plan).map_err(|why| why.to_string())?;
+            site.station.replan(&plan)?;
             site.begin("warm-up");
-            site.station.warm_up(search.warm_up()).map_err(|why| why.to_string())?;
+            site.station.warm_up(search.warm_up())?;
             args.wanted.run(site, search, least, found)?;
             done.ipv4_tenths.push(tenths);
             return Ok(());
@@ -207,7 +208,7 @@ fn under(
     let mut plan = base.clone();
     plan.streams.iter_mut().for_each(|stream| stream.headers.clone_from(&headers));
     // The neighbours are those that the device knows already.
-    site.station.replan(&plan).map_err(|why| why.to_string())?;
+    site.station.replan(&plan)?;
     if condition == Condition::HopByHop {
         return hop_by_hop(site, search, done, found);
     }
@@ -239,14 +240,14 @@ fn mixed(six: &Plan, four: &Plan, tenths: u32) -> Plan {
 }
 
 /// Loss, latency and the device's load with frames that every router may look into (RFC 5180 5.3).
-fn hop_by_hop(site: &mut Site, search: &Search, done: &mut Done, found: &mut Found) -> Result<(), String> {
+fn hop_by_hop(site: &mut Site, search: &Search, done: &mut Done, found: &mut Found) -> Result<(), Error> {
     let usual = if search.profile == Profile::Rfc { Duration::from_secs(60) } else { Duration::from_secs(1) };
     let time = search.trial.unwrap_or(usual);
     site.begin("impact");
     for percent in HOP_BY_HOP_PERCENT {
         let before = agent::processor_ticks(&site.device_cores);
         let trial = Trial::new(site.rate_max * f64::from(percent) / 100.0, time);
-        let detail = site.station.run(trial).map_err(|why| why.to_string())?;
+        let detail = site.station.run(trial)?;
         let after = agent::processor_ticks(&site.device_cores);
         let name = |what: &str| format!("{}.{percent}", site.name(what));
         if detail.outcome.sent == 0 || !detail.outcome.tester_kept_up() {

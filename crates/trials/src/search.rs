@@ -18,6 +18,7 @@ use super::log::Log;
 use super::record::{Cause, Found, Record};
 use super::variant::{Scene, Variant};
 use super::{Common, Facts, Failure, SHARED_CORE, calibrate, interrupt, left_out, streams};
+use crate::Error;
 
 /// Whose procedures are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,11 +86,11 @@ impl Search {
     }
 
     /// Refuses what only a test with one set of flows can do.
-    pub(super) fn without_filters(&self, document: &str) -> Result<(), String> {
+    pub(super) fn without_filters(&self, document: &str) -> Result<(), Error> {
         match self.common.modifiers.filters() {
-            true => Err(format!(
+            true => Err(Error::setting(format!(
                 "--filters and --each-modifier are RFC 2544's; {document} has no tests with filters"
-            )),
+            ))),
             false => Ok(()),
         }
     }
@@ -182,17 +183,17 @@ pub(super) fn throughput(
     args: &Search,
     known: Option<f64>,
     found: &mut Found,
-) -> Result<f64, String> {
+) -> Result<f64, Error> {
     if let Some(rate) = site.throughput {
         return Ok(rate);
     }
     if let Some(rate) = known {
         // People name whole frames.
         if site.is_medium && rate > site.rate_max.ceil() {
-            return Err(format!(
+            return Err(Error::setting(format!(
                 "--at {rate}: the link carries {:.0} frames of {} bytes a second at most",
                 site.rate_max, site.size
-            ));
+            )));
         }
         let rate = if site.is_medium { rate.min(site.rate_max) } else { rate };
         site.origin = Origin::Named;
@@ -216,7 +217,7 @@ pub(super) fn greatest_rate(
     args: &Search,
     document: &str,
     found: &mut Found,
-) -> Result<f64, String> {
+) -> Result<f64, Error> {
     let mut parameters = match args.profile {
         Profile::Rfc => throughput::Parameters::rfc(site.rate_max),
         Profile::Quick => throughput::Parameters::quick(site.rate_max),
@@ -229,7 +230,7 @@ pub(super) fn greatest_rate(
         if let Some(so_far) = why.so_far() {
             found.text += &format!("{:>6} bytes  {so_far}\n", site.size);
         }
-        why.to_string()
+        why
     })?;
     let (size, rate) = (site.size, report.rate());
     let (name, whose) = match report.limit() {
@@ -352,12 +353,13 @@ impl Site {
     }
 
     /// Refuses a test of nothing but latency where that cannot be measured.
-    pub(super) fn timed(&self) -> Result<(), String> {
+    pub(super) fn timed(&self) -> Result<(), Error> {
         if self.station.is_timed() {
             return Ok(());
         }
-        Err("generator and sink have clocks of their own, so latency cannot be measured; have one agent generate and receive"
-            .to_owned())
+        Err(Error::setting(
+            "generator and sink have clocks of their own, so latency cannot be measured; have one agent generate and receive",
+        ))
     }
 
     pub(super) fn throughput(&self) -> f64 {
@@ -369,7 +371,7 @@ impl Site {
 pub(super) fn each_size(
     args: &Search,
     document: Document,
-    procedure: impl FnMut(&mut Site, &mut Found) -> Result<(), String>,
+    procedure: impl FnMut(&mut Site, &mut Found) -> Result<(), Error>,
 ) -> Result<(), Failure> {
     each_size_and(args, document, procedure, |_, _| ())
 }
@@ -378,7 +380,7 @@ pub(super) fn each_size(
 pub(super) fn each_size_and(
     args: &Search,
     document: Document,
-    mut procedure: impl FnMut(&mut Site, &mut Found) -> Result<(), String>,
+    mut procedure: impl FnMut(&mut Site, &mut Found) -> Result<(), Error>,
     judge: impl FnOnce(&[usize], &mut Found),
 ) -> Result<(), Failure> {
     let sizes = args.sizes();
@@ -394,7 +396,7 @@ pub(super) fn each_size_and(
             break;
         }
         // Each size has a device and a warm-up of its own: what one cannot do, another may.
-        failed.extend(done.err().map(|why| (*size, why)));
+        failed.extend(done.err().map(|why| (*size, why.to_string())));
     }
     let causes = failed.iter().map(|(size, cause)| Cause { size: Some(*size), cause: cause.clone() });
     found.invalid.extend(causes);
@@ -461,8 +463,8 @@ fn one_size(
     size: usize,
     found: &mut Found,
     facts: &mut Option<Facts>,
-    procedure: &mut impl FnMut(&mut Site, &mut Found) -> Result<(), String>,
-) -> Result<(), String> {
+    procedure: &mut impl FnMut(&mut Site, &mut Found) -> Result<(), Error>,
+) -> Result<(), Error> {
     found.size = Some(size);
     let cable = calibrate(&args.common, size)?;
     found.note(format!("test.cable.mpps.{size}"), "Mpps", cable.rate / 1e6);

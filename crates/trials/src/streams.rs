@@ -8,6 +8,7 @@ use super::procedures::{mean, quantity};
 use super::record::{BinRow, Curve, Found};
 use super::reset as resetting;
 use super::search::{Profile, Search, Site, mpps};
+use crate::Error;
 use report::{Axis, Scale};
 
 /// How long loss goes on after an overload (RFC 2544 26.5).
@@ -16,7 +17,7 @@ pub(super) fn recovery(
     args: &Search,
     throughput: f64,
     found: &mut Found,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let parameters = match args.profile {
         Profile::Rfc => recovery::Parameters::rfc(site.rate_max, throughput),
         Profile::Quick => recovery::Parameters::quick(site.rate_max, throughput),
@@ -28,7 +29,7 @@ pub(super) fn recovery(
     }
     parameters.repeats = args.repeats();
     site.begin("recovery");
-    let report = recovery::run(&mut site.station, &parameters).map_err(|why| why.to_string())?;
+    let report = recovery::run(&mut site.station, &parameters)?;
     let times: Option<Vec<f64>> =
         report.recoveries.iter().map(|r| Some(r.time?.as_secs_f64() * 1e3)).collect();
     let overloaded = report.recoveries.iter().all(|recovery| recovery.overloaded);
@@ -82,7 +83,7 @@ pub(super) fn reset(
     how: &resetting::Method,
     rate: f64,
     found: &mut Found,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let kind = how.kind();
     let parameters = match args.profile {
         Profile::Rfc => reset::Parameters::rfc(kind, rate),
@@ -99,7 +100,7 @@ pub(super) fn reset(
     site.begin("reset");
     let report = {
         let mut reset = how.of(site.running.as_mut())?;
-        reset::run(&mut site.station.resets(&mut *reset), &parameters).map_err(|why| why.to_string())?
+        reset::run(&mut site.station.resets(&mut *reset), &parameters)?
     };
     // Frames and bits of all ports that send (RFC 6201 1.4).
     let offered = rate * sending_ports as f64;
@@ -147,9 +148,9 @@ pub(super) fn reset(
 }
 
 /// Loss over a long time.
-pub(super) fn soak(site: &mut Site, parameters: &soak::Parameters, found: &mut Found) -> Result<(), String> {
+pub(super) fn soak(site: &mut Site, parameters: &soak::Parameters, found: &mut Found) -> Result<(), Error> {
     site.begin("soak");
-    let report = soak::run(&mut site.station, parameters).map_err(|why| why.to_string())?;
+    let report = soak::run(&mut site.station, parameters)?;
     let size = site.size;
     let ratio = |bin: &Bin| bin.lost as f64 / bin.sent.max(1) as f64;
     let Bin { intended, sent, lost } = report.total;

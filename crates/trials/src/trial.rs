@@ -16,6 +16,7 @@ use super::quantiles::{QUANTILES, TOO_FEW, cell};
 use super::record::{Cause, Found, Record};
 use super::variant::Scene;
 use super::{Common, Facts, Failure, SHARED_CORE, calibrate, interrupt};
+use crate::Error;
 
 /// Send at one rate, and tell what became of the frames.
 #[derive(Clone, Debug)]
@@ -52,7 +53,7 @@ pub(super) fn run(args: &Settings) -> Result<(), Failure> {
             causes.extend(failed);
             causes
         }
-        Err(why) => vec![interrupt::came().map_or(why, interrupt::cause)],
+        Err(why) => vec![interrupt::came().map_or_else(|| why.to_string(), interrupt::cause)],
     };
     match interrupt::came() {
         Some(signal) => Err(Failure::Interrupted { signal, causes }),
@@ -61,13 +62,15 @@ pub(super) fn run(args: &Settings) -> Result<(), Failure> {
 }
 
 /// Carries them out. Where one comes to nothing, those before it are told, and why.
-fn measure(args: &Settings) -> Result<(Record, String, Option<String>), String> {
+fn measure(args: &Settings) -> Result<(Record, String, Option<String>), Error> {
     let modifiers = &args.common.modifiers;
     if modifiers.each() {
-        return Err("--each-modifier is for procedures; --beside and --filters choose a trial's".to_owned());
+        return Err(Error::setting(
+            "--each-modifier is for procedures; --beside and --filters choose a trial's",
+        ));
     }
     if !modifiers.bursts().is_empty() {
-        return Err("--bursts is for procedures; --burst chooses a trial's".to_owned());
+        return Err(Error::setting("--bursts is for procedures; --burst chooses a trial's"));
     }
     let size = modifiers.average_size().unwrap_or(args.size());
     let mut found = Found::of_size(size);
@@ -76,10 +79,10 @@ fn measure(args: &Settings) -> Result<(Record, String, Option<String>), String> 
     if let Some(bits) = args.link.map(|bits| bits as u64).or(plugged.link_bits) {
         let most = medium::ethernet_frames_per_s(bits, size as u64);
         if args.rate > most {
-            return Err(format!(
+            return Err(Error::setting(format!(
                 "--rate {}: a link of {bits} bits a second carries {most:.0} frames of {} bytes a second at most",
                 args.rate, size
-            ));
+            )));
         }
     }
     let variant = modifiers.variants().pop();

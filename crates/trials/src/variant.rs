@@ -13,6 +13,7 @@ use super::filters::{Case, Filters};
 use super::modifiers::{Beside, forwarded};
 use super::networks;
 use super::reset::shell_with;
+use crate::Error;
 
 /// How fast, and for how long, is sent what filters are to stop.
 const PROBE: (f64, Duration) = (1000.0, Duration::from_millis(100));
@@ -128,7 +129,7 @@ impl Variant {
     }
 
     /// Has the station send so from now on, and the device be so.
-    pub(super) fn begin(self, scene: &mut Scene<'_>) -> Result<Begun, String> {
+    pub(super) fn begin(self, scene: &mut Scene<'_>) -> Result<Begun, Error> {
         let is_optional = scene.is_optional;
         let mut plan = scene.given.clone();
         let mut begun = Begun::default();
@@ -151,40 +152,40 @@ impl Variant {
                 begun.filters = Some(Filtered { name: self.name(), list: filters.list(), commands, seen });
             }
         }
-        let said = |why: tester::trial::Invalid| why.to_string();
-        scene.station.replan(&plan).map_err(said)?;
-        let warm = scene.station.warm_up(scene.warm_up).map_err(said);
-        warm.map_err(|why| begun.needs.as_ref().map_or(why.clone(), |needs| format!("{why}; {needs}")))?;
+        scene.station.replan(&plan)?;
+        scene.station.warm_up(scene.warm_up).map_err(|why| match &begun.needs {
+            Some(needs) => Error::Needs { why, needs: needs.clone() },
+            None => Error::Station(why),
+        })?;
         Ok(begun)
     }
 }
 
 impl Scene<'_> {
     /// Takes filters off the device, or puts these on it. Returns what it was told.
-    fn filter(&mut self, filters: Option<&Filters>) -> Result<String, String> {
+    fn filter(&mut self, filters: Option<&Filters>) -> Result<String, Error> {
         if let Some(command) = self.filter_command {
-            let cannot = |why: std::io::Error| format!("a list of filters cannot be written: {why}");
-            let mut file = tempfile::NamedTempFile::new().map_err(cannot)?;
+            let cannot = Error::system("a list of filters cannot be written");
+            let mut file = tempfile::NamedTempFile::new().map_err(&cannot)?;
             let text = filters.map(Filters::list).unwrap_or_default();
-            file.write_all(text.as_bytes()).map_err(cannot)?;
+            file.write_all(text.as_bytes()).map_err(&cannot)?;
             let count = filters.map_or(0, Filters::count).to_string();
             let list = file.path().to_string_lossy();
             let told = [("JUNCTOR_FILTERS", &*count), ("JUNCTOR_FILTER_LIST", &*list)];
-            shell_with(command, &told).map_err(|why| why.to_string())?;
+            shell_with(command, &told)?;
             return Ok(format!("JUNCTOR_FILTERS={count} JUNCTOR_FILTER_LIST=LIST {command}\n"));
         }
         match (self.filtering, self.running.as_deref_mut()) {
             (Filtering::Ours(put), _) => put(filters),
             (Filtering::Swap, Some(running)) => running.filter(filters),
-            _ => Err(
-                "--filters: the tester cannot set filters on this device; --filter-command COMMAND says how"
-                    .to_owned(),
-            ),
+            _ => Err(Error::unfit(
+                "--filters: the tester cannot set filters on this device; --filter-command COMMAND says how",
+            )),
         }
     }
 
     /// Puts filters on the device, and sees whether they stop what none of them permits. Returns what the device was told, too.
-    fn see(&mut self, filters: &Filters, plan: &Plan) -> Result<(String, Seen), String> {
+    fn see(&mut self, filters: &Filters, plan: &Plan) -> Result<(String, Seen), Error> {
         let Some(probe) = filters.probe(plan) else {
             return self.filter(Some(filters)).map(|commands| (commands, Seen::NoSuchFrame));
         };
@@ -196,17 +197,17 @@ impl Scene<'_> {
         match (without, received) {
             (0, _) => Ok((commands, Seen::NeverCame)),
             (_, 0) => Ok((commands, Seen::Stopped(sent))),
-            _ => Err(format!(
+            _ => Err(Error::unfit(format!(
                 "--filters: they are not in force: of {sent} frames that none of them permits, {received} came through"
-            )),
+            ))),
         }
     }
 
     /// Frames of this plan that left, and that arrived.
-    fn send(&mut self, plan: &Plan) -> Result<(u64, u64), String> {
-        self.station.replan(plan).map_err(|why| why.to_string())?;
+    fn send(&mut self, plan: &Plan) -> Result<(u64, u64), Error> {
+        self.station.replan(plan)?;
         let (rate, time) = PROBE;
-        let detail = self.station.run(Trial::new(rate, time)).map_err(|why| why.to_string())?;
+        let detail = self.station.run(Trial::new(rate, time))?;
         Ok((detail.outcome.sent, detail.outcome.received + detail.counts.misrouted))
     }
 }

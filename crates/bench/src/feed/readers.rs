@@ -15,7 +15,7 @@ use elements::ip::FeedSink;
 use super::{CHUNK, link};
 use crate::beside;
 use harness::routes::Inside;
-use harness::{Bench, Failed, Pattern, Prepared};
+use harness::{Bench, Pattern, Prepared};
 use report::measure::Measured;
 
 /// How long the worker runs in each measurement.
@@ -43,7 +43,7 @@ pub(super) fn measure(streams: [&[u8]; 2], runs: usize) -> Result<Vec<Measured>,
     feed.bring(streams[0], &is_over)?;
     let mut rate = || match worker.run_surely() {
         Ok(run) => Ok(run.mpps()),
-        Err(Failed::Silent) => Err("no packet was forwarded".to_owned()),
+        Err(harness::Error::Silent) => Err("no packet was forwarded".to_owned()),
         Err(_) => unreachable!("the configuration is built"),
     };
     rate()?;

@@ -5,7 +5,7 @@ use engine::Router;
 
 use super::super::shared::{Setting, counts, explain, graph, ratios, with_traffic};
 use super::published::{self, ROWS};
-use harness::{Failed, Prepared, Run, Subject};
+use harness::{Prepared, Run, Subject};
 use predict::{Prediction, Trial};
 use reconfigure::balance::Handoff;
 use report::measure::Measured;
@@ -47,7 +47,7 @@ struct Running {
 }
 
 impl Running {
-    fn new(subject: &Subject<'_>, cores: usize) -> Result<Running, Failed> {
+    fn new(subject: &Subject<'_>, cores: usize) -> Result<Running, harness::Error> {
         let trial = Trial::new(subject, cores, &counts(cores))?;
         let mut locked = subject.prepare(cores)?;
         locked.lock_all_processing();
@@ -57,15 +57,15 @@ impl Running {
     }
 
     /// Everything once. On a busy machine a round may say nothing: then there is none.
-    fn round(&mut self) -> Result<(), Failed> {
+    fn round(&mut self) -> Result<(), harness::Error> {
         let locked = match self.locked.run_surely() {
             Ok(run) => Some(run.mpps()),
-            Err(Failed::Silent) => None,
+            Err(harness::Error::Silent) => None,
             Err(other) => return Err(other),
         };
         match self.trial.round() {
             Ok(()) => self.locked_mpps.push(locked),
-            Err(Failed::Silent) => {}
+            Err(harness::Error::Silent) => {}
             Err(other) => return Err(other),
         }
         Ok(())

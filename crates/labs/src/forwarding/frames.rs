@@ -3,7 +3,7 @@
 
 use super::super::shared::{Setting, explain, graph, ratios, with_traffic};
 use super::published::{self, ROWS};
-use harness::{Failed, Prepared, Subject};
+use harness::{Prepared, Subject};
 use report::measure::Measured;
 
 const ROUTER: &str = include_str!("../../../../conf/ip-router-noqueue.click");
@@ -114,11 +114,11 @@ impl Running {
     }
 
     /// One run.
-    pub(super) fn round(&mut self) -> Result<(), Failed> {
+    pub(super) fn round(&mut self) -> Result<(), harness::Error> {
         let (before, sent) = (self.locks(), self.router.sent());
         let rate = match self.router.run_surely() {
             Ok(run) => Some(run.mpps() * 1e3 / 2.0),
-            Err(Failed::Silent) => None,
+            Err(harness::Error::Silent) => None,
             Err(other) => return Err(other),
         };
         self.rounds.push(rate);

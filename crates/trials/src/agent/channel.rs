@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use snow::{Builder, HandshakeState, TransportState};
 
 use super::places::PLACES;
+use crate::Error;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// What both sides must mean.
@@ -37,22 +38,29 @@ const KEY: usize = 32;
 
 /// Why nothing was said or heard.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub enum ChannelError {
+    /// The connection failed.
     #[error("{}", said(.0))]
     Io(#[from] io::Error),
+    /// The other side does not hold the key.
     #[error("not the same key, or no agent of junctor's; see that all machines have the same file of --key")]
     Stranger,
+    /// The other side speaks another version.
     #[error(
         "the other side is of another version of junctor: it speaks version {0} of the agents' protocol, this one {VERSION}; \
          install the same on all machines"
     )]
     Version(u32),
+    /// The agent has no room for one more.
     #[error("{PLACES} controllers are served there already; end one of them, or wait")]
     Busy,
+    /// A message is not what was sent.
     #[error("the connection was tampered with")]
     Tampered,
+    /// A message is no JSON of the protocol.
     #[error("what was said is not understood: {0}")]
     Unclear(#[from] serde_json::Error),
+    /// A message is longer than any may be.
     #[error("more than {MOST} bytes at once")]
     TooLong,
 }
@@ -63,23 +71,22 @@ pub(crate) struct Key([u8; KEY]);
 
 impl Key {
     /// Reads it from a file of 64 hexadecimal digits that only its owner may read.
-    pub(crate) fn read(path: &Path) -> Result<Key, String> {
+    pub(crate) fn read(path: &Path) -> Result<Key, Error> {
         let name = path.display();
-        let wrong =
-            |why: io::Error| format!("{name}: {why}; 'junctor test agent --new-key {name}' makes one");
-        let mode = std::fs::metadata(path).map_err(wrong)?.permissions().mode();
+        let wrong = Error::advised(&name, format!("; 'junctor test agent --new-key {name}' makes one"));
+        let mode = std::fs::metadata(path).map_err(&wrong)?.permissions().mode();
         if mode & 0o077 != 0 {
-            return Err(format!(
+            return Err(Error::unfit(format!(
                 "{name} may be read by others (mode {:o}); 'chmod 600 {name}' mends it",
                 mode & 0o777
-            ));
+            )));
         }
-        let text = std::fs::read_to_string(path).map_err(wrong)?;
+        let text = std::fs::read_to_string(path).map_err(&wrong)?;
         Key::parse(text.trim()).ok_or_else(|| {
-            format!(
+            Error::unfit(format!(
                 "{name}: a key is {} hexadecimal digits; 'junctor test agent --new-key {name}' makes one",
                 2 * KEY
-            )
+            ))
         })
     }
 
@@ -90,15 +97,15 @@ impl Key {
     }
 
     /// Makes one by chance, and a file of it that only its owner may read. A file that is there stays as it is.
-    pub(super) fn make(path: &Path) -> Result<(), String> {
+    pub(super) fn make(path: &Path) -> Result<(), Error> {
         let mut bytes = [0; KEY];
-        let wrong = |why: io::Error| format!("{}: {why}", path.display());
+        let wrong = Error::system(path.display());
         std::fs::File::open("/dev/urandom")
             .and_then(|mut chance| chance.read_exact(&mut bytes))
-            .map_err(wrong)?;
+            .map_err(&wrong)?;
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        file.and_then(|mut file| writeln!(file, "{text}")).map_err(wrong)
+        file.and_then(|mut file| writeln!(file, "{text}")).map_err(&wrong)
     }
 }
 
@@ -112,7 +119,7 @@ pub(super) struct Channel {
 
 impl Channel {
     /// Connects to an agent. Each later word of it may take as long as `patience`.
-    pub(super) fn connect(address: &str, key: &Key, patience: Duration) -> Result<Channel, Error> {
+    pub(super) fn connect(address: &str, key: &Key, patience: Duration) -> Result<Channel, ChannelError> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, PATIENCE) {
@@ -123,11 +130,11 @@ impl Channel {
         Err(last.into())
     }
 
-    fn introduce(mut stream: TcpStream, key: &Key, patience: Duration) -> Result<Channel, Error> {
+    fn introduce(mut stream: TcpStream, key: &Key, patience: Duration) -> Result<Channel, ChannelError> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut noise = builder(key)?.build_initiator().map_err(|_| Error::Stranger)?;
+        let mut noise = builder(key)?.build_initiator().map_err(|_| ChannelError::Stranger)?;
         let mut buffer = vec![0; LONGEST];
         tell(&mut stream, &mut noise, &mut buffer, VERSION)?;
         // An agent with another key hangs up without a word.
@@ -141,62 +148,64 @@ impl Channel {
         key: &Key,
         patience: Duration,
         may: impl FnOnce() -> bool,
-    ) -> Result<Channel, Error> {
+    ) -> Result<Channel, ChannelError> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut noise = builder(key)?.build_responder().map_err(|_| Error::Stranger)?;
+        let mut noise = builder(key)?.build_responder().map_err(|_| ChannelError::Stranger)?;
         let mut buffer = vec![0; LONGEST];
         let known = learn(&mut stream, &mut noise, &mut buffer);
         // Who holds the key is told in any case.
         let may = may();
-        if !matches!(known, Err(Error::Stranger | Error::Io(_))) {
+        if !matches!(known, Err(ChannelError::Stranger | ChannelError::Io(_))) {
             tell(&mut stream, &mut noise, &mut buffer, if may { VERSION } else { BUSY })?;
         }
         known?;
         if !may {
-            return Err(Error::Busy);
+            return Err(ChannelError::Busy);
         }
         Channel::open(stream, noise, patience)
     }
 
-    fn open(stream: TcpStream, noise: HandshakeState, patience: Duration) -> Result<Channel, Error> {
+    fn open(stream: TcpStream, noise: HandshakeState, patience: Duration) -> Result<Channel, ChannelError> {
         stream.set_read_timeout(Some(patience))?;
-        let noise = noise.into_transport_mode().map_err(|_| Error::Stranger)?;
+        let noise = noise.into_transport_mode().map_err(|_| ChannelError::Stranger)?;
         Ok(Channel { stream, noise, sealed: vec![0; LONGEST] })
     }
 
     /// From now on, each word of the other side may take so long.
-    pub(super) fn wait_at_most(&mut self, patience: Duration) -> Result<(), Error> {
+    pub(super) fn wait_at_most(&mut self, patience: Duration) -> Result<(), ChannelError> {
         Ok(self.stream.set_read_timeout(Some(patience))?)
     }
 
     /// Says something.
-    pub(super) fn say(&mut self, what: &impl Serialize) -> Result<(), Error> {
+    pub(super) fn say(&mut self, what: &impl Serialize) -> Result<(), ChannelError> {
         let text = serde_json::to_vec(what)?;
         if text.len() > MOST {
-            return Err(Error::TooLong);
+            return Err(ChannelError::TooLong);
         }
         let mut parts = text.chunks(LONGEST - TAG - 1).peekable();
         while let Some(part) = parts.next() {
             let more = u8::from(parts.peek().is_some());
             let plain = [&[more], part].concat();
-            let len = self.noise.write_message(&plain, &mut self.sealed).map_err(|_| Error::Tampered)?;
+            let len =
+                self.noise.write_message(&plain, &mut self.sealed).map_err(|_| ChannelError::Tampered)?;
             put(&mut self.stream, &self.sealed[..len])?;
         }
         Ok(())
     }
 
     /// Hears something.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
+    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> Result<T, ChannelError> {
         let mut text = Vec::new();
         loop {
             let message = take(&mut self.stream, LONGEST)?;
-            let len = self.noise.read_message(&message, &mut self.sealed).map_err(|_| Error::Tampered)?;
-            let [more, part @ ..] = &self.sealed[..len] else { return Err(Error::Tampered) };
+            let len =
+                self.noise.read_message(&message, &mut self.sealed).map_err(|_| ChannelError::Tampered)?;
+            let [more, part @ ..] = &self.sealed[..len] else { return Err(ChannelError::Tampered) };
             text.extend_from_slice(part);
             if text.len() > MOST {
-                return Err(Error::TooLong);
+                return Err(ChannelError::TooLong);
             }
             if *more == 0 {
                 return Ok(serde_json::from_slice(&text)?);
@@ -211,27 +220,27 @@ fn tell(
     noise: &mut HandshakeState,
     buffer: &mut [u8],
     version: u32,
-) -> Result<(), Error> {
-    let len = noise.write_message(&version.to_be_bytes(), buffer).map_err(|_| Error::Stranger)?;
+) -> Result<(), ChannelError> {
+    let len = noise.write_message(&version.to_be_bytes(), buffer).map_err(|_| ChannelError::Stranger)?;
     Ok(put(stream, &buffer[..len])?)
 }
 
 /// Learns who the other side is.
-fn learn(stream: &mut TcpStream, noise: &mut HandshakeState, buffer: &mut [u8]) -> Result<(), Error> {
+fn learn(stream: &mut TcpStream, noise: &mut HandshakeState, buffer: &mut [u8]) -> Result<(), ChannelError> {
     let message = take(stream, FIRST).map_err(stranger)?;
-    let len = noise.read_message(&message, buffer).map_err(|_| Error::Stranger)?;
+    let len = noise.read_message(&message, buffer).map_err(|_| ChannelError::Stranger)?;
     match buffer[..len].try_into().map(u32::from_be_bytes) {
         Ok(VERSION) => Ok(()),
-        Ok(BUSY) => Err(Error::Busy),
-        Ok(other) => Err(Error::Version(other)),
-        Err(_) => Err(Error::Stranger),
+        Ok(BUSY) => Err(ChannelError::Busy),
+        Ok(other) => Err(ChannelError::Version(other)),
+        Err(_) => Err(ChannelError::Stranger),
     }
 }
 
-fn builder(key: &Key) -> Result<Builder<'_>, Error> {
-    let pattern = PATTERN.parse().map_err(|_| Error::Stranger)?;
+fn builder(key: &Key) -> Result<Builder<'_>, ChannelError> {
+    let pattern = PATTERN.parse().map_err(|_| ChannelError::Stranger)?;
     let builder = Builder::new(pattern).psk(0, &key.0).and_then(|builder| builder.prologue(PROLOGUE));
-    builder.map_err(|_| Error::Stranger)
+    builder.map_err(|_| ChannelError::Stranger)
 }
 
 /// An error in the words of those who talk to each other.
@@ -245,11 +254,11 @@ fn said(why: &io::Error) -> String {
 }
 
 /// Who hangs up, or says nothing, during the introduction is a stranger.
-fn stranger(why: io::Error) -> Error {
+fn stranger(why: io::Error) -> ChannelError {
     use io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
     match why.kind() {
-        UnexpectedEof | ConnectionReset | TimedOut | WouldBlock => Error::Stranger,
-        _ => Error::Io(why),
+        UnexpectedEof | ConnectionReset | TimedOut | WouldBlock => ChannelError::Stranger,
+        _ => ChannelError::Io(why),
     }
 }
 
@@ -286,7 +295,7 @@ mod tests {
     }
 
     /// An agent that repeats what it hears, once, and who called it.
-    fn echo(key: Key) -> (String, thread::JoinHandle<Result<String, Error>>) {
+    fn echo(key: Key) -> (String, thread::JoinHandle<Result<String, ChannelError>>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
         let address = listener.local_addr().expect("its address").to_string();
         let agent = thread::spawn(move || {
@@ -314,8 +323,8 @@ mod tests {
     #[test]
     fn who_has_another_key_learns_nothing() {
         let (address, agent) = echo(key(7));
-        assert!(matches!(Channel::connect(&address, &key(8), FOR_EVER), Err(Error::Stranger)));
-        assert!(matches!(agent.join().expect("no panic"), Err(Error::Stranger)));
+        assert!(matches!(Channel::connect(&address, &key(8), FOR_EVER), Err(ChannelError::Stranger)));
+        assert!(matches!(agent.join().expect("no panic"), Err(ChannelError::Stranger)));
     }
 
     #[test]
@@ -327,8 +336,8 @@ mod tests {
             Channel::accept(stream, &key(7), FOR_EVER, || false).map(drop)
         });
         let told = Channel::connect(&address, &key(7), FOR_EVER);
-        assert!(matches!(told, Err(Error::Busy)));
-        assert!(matches!(agent.join().expect("no panic"), Err(Error::Busy)));
+        assert!(matches!(told, Err(ChannelError::Busy)));
+        assert!(matches!(agent.join().expect("no panic"), Err(ChannelError::Busy)));
     }
 
     #[test]
@@ -355,7 +364,7 @@ mod tests {
         let mut stream = TcpStream::connect(address).expect("connected");
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("sent");
         stream.shutdown(std::net::Shutdown::Write).expect("shut down");
-        assert!(matches!(agent.join().expect("no panic"), Err(Error::Stranger)));
+        assert!(matches!(agent.join().expect("no panic"), Err(ChannelError::Stranger)));
         let mut reply = Vec::new();
         // The agent may have closed before it read all, which resets the connection: nothing comes either way.
         let _ = stream.read_to_end(&mut reply);
@@ -374,20 +383,20 @@ mod tests {
         let len = channel.noise.write_message(b"\0\"hello\"", &mut channel.sealed).expect("sealed");
         channel.sealed[3] ^= 1;
         put(&mut channel.stream, &channel.sealed[..len]).expect("sent");
-        assert!(matches!(agent.join().expect("no panic"), Err(Error::Tampered)));
+        assert!(matches!(agent.join().expect("no panic"), Err(ChannelError::Tampered)));
     }
 
     #[test]
     fn keys_are_files_of_their_owner() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("key");
-        assert!(Key::read(&path).err().is_some_and(|why| why.contains("--new-key")));
+        assert!(Key::read(&path).err().is_some_and(|why| why.to_string().contains("--new-key")));
         Key::make(&path).expect("a key");
         let made = Key::read(&path).expect("read");
         assert_ne!(made.0, [0; KEY]);
         assert!(Key::make(&path).is_err(), "a key is not written over");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("changed");
-        assert!(Key::read(&path).err().is_some_and(|why| why.contains("chmod 600")));
+        assert!(Key::read(&path).err().is_some_and(|why| why.to_string().contains("chmod 600")));
         for bad in ["", "12", &"g".repeat(64), &"0".repeat(63), &"0".repeat(65)] {
             assert!(Key::parse(bad).is_none(), "{bad}");
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
+use crate::Error;
 use procfs::{CpuTime, CurrentSI as _, KernelStats};
 use serde::{Deserialize, Serialize};
 
@@ -89,8 +90,8 @@ impl Sys {
 /// interfaces of the same names: then what both tell does not lie between what was read before and after.
 fn interfaces(
     class: &Path,
-    mut read: impl FnMut() -> Result<BTreeMap<String, Interface>, String>,
-) -> Result<BTreeMap<String, Interface>, String> {
+    mut read: impl FnMut() -> Result<BTreeMap<String, Interface>, Error>,
+) -> Result<BTreeMap<String, Interface>, Error> {
     let before = read()?;
     let seen = before.keys().map(|name| Sys::read(class, name)).collect::<Vec<_>>();
     let mut after = read()?;
@@ -105,8 +106,8 @@ fn interfaces(
 }
 
 /// What `/proc/net/dev` tells.
-fn devices() -> Result<BTreeMap<String, Interface>, String> {
-    let devices = procfs::net::dev_status().map_err(|why| format!("/proc/net/dev: {why}"))?;
+fn devices() -> Result<BTreeMap<String, Interface>, Error> {
+    let devices = procfs::net::dev_status().map_err(|why| Error::Counters { file: "/proc/net/dev", why })?;
     let interface = |d: procfs::net::DeviceStatus| Interface {
         rx_packets: d.recv_packets,
         rx_bytes: d.recv_bytes,
@@ -194,14 +195,12 @@ pub(super) fn wall_ns() -> u64 {
 
 impl Counters {
     /// Reads all of them. `began` is when the agent did.
-    pub(super) fn read(began: Instant) -> Result<Counters, String> {
+    pub(super) fn read(began: Instant) -> Result<Counters, Error> {
         let started = Instant::now();
         let at_ns = wall_ns();
-        let stat = KernelStats::current().map_err(|why| format!("/proc/stat: {why}"))?;
+        let stat = KernelStats::current().map_err(|why| Error::Counters { file: "/proc/stat", why })?;
         let table = |path: &str| {
-            std::fs::read_to_string(path)
-                .map(|text| by_processor(&text))
-                .map_err(|why| format!("{path}: {why}"))
+            std::fs::read_to_string(path).map(|text| by_processor(&text)).map_err(Error::system(path))
         };
         Ok(Counters {
             at_ns,

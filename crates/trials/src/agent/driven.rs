@@ -11,6 +11,7 @@ use tester::trial::Invalid;
 use wire::MacAddr;
 
 use super::words::{Opened, PortWord, Question, Reach};
+use crate::Error;
 use crate::device::{self, Driver, Traffic, ports};
 
 /// How long a controller that is about to go may take until its place is free.
@@ -29,13 +30,13 @@ impl Wheel {
     }
 
     /// Takes the place for a controller.
-    fn take(&self, who: SocketAddr) -> Result<(), String> {
+    fn take(&self, who: SocketAddr) -> Result<(), Error> {
         let wait = self.free.wait_timeout_while(self.lock(), FAREWELL, |holder| holder.is_some());
         let (mut holder, _) = wait.unwrap_or_else(PoisonError::into_inner);
         match *holder {
-            Some(other) => {
-                Err(format!("another controller drives this agent, at {other}; wait until it is done"))
-            }
+            Some(other) => Err(Error::unfit(format!(
+                "another controller drives this agent, at {other}; wait until it is done"
+            ))),
             None => {
                 *holder = Some(who);
                 Ok(())
@@ -72,7 +73,7 @@ impl<'a> Driven<'a> {
         who: SocketAddr,
         ports: Vec<PortWord>,
         driver: Driver,
-    ) -> Result<Driven<'a>, String> {
+    ) -> Result<Driven<'a>, Error> {
         wheel.take(who)?;
         let (opened, devices) = (Vec::new(), Vec::new());
         let mut driven = Driven { wheel, driver, ports, opened, devices, post: None };
@@ -102,7 +103,7 @@ impl<'a> Driven<'a> {
     }
 
     /// What this machine reaches on a virtual cable, driven as the interfaces are.
-    pub(super) fn calibrate(&self, size: usize) -> Result<Reach, String> {
+    pub(super) fn calibrate(&self, size: usize) -> Result<Reach, Error> {
         let by_xdp = self.opened.iter().all(|opened| opened.driver.starts_with("AF_XDP"));
         let driver = match self.driver {
             Driver::Auto if by_xdp => Driver::AfXdp,
@@ -114,15 +115,15 @@ impl<'a> Driven<'a> {
         // In a thread of its own, which takes a core.
         std::thread::scope(|scope| {
             let work = scope.spawn(|| device::reach(&mut device::virtual_cable(driver, &traffic)?));
-            work.join().unwrap_or_else(|_| Err("the calibration panicked".to_owned()))
+            work.join().unwrap_or_else(|_| Err(Error::Panicked("the calibration")))
         })
     }
 
     /// Asks for an Ethernet address.
-    pub(super) fn resolve(&self, question: &Question) -> Result<[u8; 6], String> {
+    pub(super) fn resolve(&self, question: &Question) -> Result<[u8; 6], Error> {
         let Question { port, host_mac, host, via } = *question;
         let device = self.devices.get(port).and_then(Option::as_ref);
-        let device = device.ok_or("this port is elsewhere")?;
+        let device = device.ok_or_else(|| Error::unfit("this port is elsewhere"))?;
         let MacAddr(mac) = ports::resolve(&self.ports[port].name, device.as_ref(), (host_mac, host), via)?;
         Ok(mac)
     }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::channel::{self, Channel, Key};
+use super::channel::{Channel, ChannelError, Key};
 use super::counters::{self, Counters, Interface, Processor, Sys};
 use super::words::{Ask, Hello};
-use crate::Failure;
 use crate::failure::print;
+use crate::{Error, Failure};
 use report::measure::{self, Measured};
 
 /// How long an agent may take for an answer.
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Gather) -> Result<(), Failure> {
     }
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone())
-        .map_err(|why| format!("cannot take signals: {why}"))?;
+        .map_err(Error::system("cannot take signals"))?;
     let all = all(args, &key, &stop);
     let printed = if args.json {
         let results: Vec<Measured> =
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Gather) -> Result<(), Failure> {
     let lost =
         all.iter().filter_map(|(agent, told)| Some(format!("{}: {}", agent.name, told.lost.as_ref()?)));
     let lost: Vec<String> = lost.collect();
-    let mut causes: Vec<String> = printed.err().into_iter().collect();
+    let mut causes: Vec<String> = printed.err().iter().map(Error::to_string).collect();
     if !lost.is_empty() {
         causes.push(lost.join("; "));
     }
@@ -129,7 +129,7 @@ fn one(
     stop: &AtomicBool,
     start: Instant,
     told: &mut Told,
-) -> Result<(), channel::Error> {
+) -> Result<(), ChannelError> {
     let mut channel = Channel::connect(&agent.address, key, PATIENCE)?;
     channel.say(&Ask::Hello)?;
     told.machine = channel.hear::<Hello>()?.machine;

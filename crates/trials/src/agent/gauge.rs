@@ -10,6 +10,7 @@ use tester::trial::Invalid;
 use super::counters::Counters;
 use super::gather;
 use super::remote::Remote;
+use crate::Error;
 use report::measure::Measured;
 
 /// What one machine did in one trial.
@@ -44,14 +45,14 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(name: String, mut agent: Remote) -> Result<Machine, String> {
+    fn new(name: String, mut agent: Remote) -> Result<Machine, Error> {
         let (ask, asked) = mpsc::sync_channel(1);
         let (tell, told) = mpsc::channel();
         let work = move || {
             while asked.recv().is_ok() && tell.send(agent.counters()).is_ok() {}
         };
         let thread = std::thread::Builder::new().name("gauge".to_owned()).spawn(work);
-        let thread = thread.map_err(|why| format!("cannot start a thread: {why}"))?;
+        let thread = thread.map_err(Error::Thread)?;
         Ok(Machine { name, ask: Some(ask), told, thread: Some(thread), first: None })
     }
 
@@ -84,7 +85,7 @@ pub(crate) struct Machines<K> {
 
 impl<K: FnMut(Vec<Reading>) + Send> Machines<K> {
     /// Asks these agents, each under its name.
-    pub(crate) fn new(agents: Vec<(String, Remote)>, keep: K) -> Result<Machines<K>, String> {
+    pub(crate) fn new(agents: Vec<(String, Remote)>, keep: K) -> Result<Machines<K>, Error> {
         let machines = agents.into_iter().map(|(name, agent)| Machine::new(name, agent));
         Ok(Machines { machines: machines.collect::<Result<_, _>>()?, keep })
     }

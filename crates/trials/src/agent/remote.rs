@@ -8,10 +8,11 @@ use tester::station::{Member, Order, Plan, Progress, Tally};
 use tester::trial::Invalid;
 use wire::MacAddr;
 
-use super::channel::{self, Channel, Key};
+use super::channel::{Channel, ChannelError, Key};
 use super::counters::Counters;
 use super::words::{Ask, Hello, Opened, PortWord, Question, Reach};
 use super::{LEASE, PATIENCE};
+use crate::Error;
 use crate::device::Driver;
 
 /// An agent, and the connection to it.
@@ -26,22 +27,22 @@ pub(crate) struct Remote {
 
 impl Remote {
     /// Connects to an agent, which messages call so.
-    pub(crate) fn connect(label: String, address: &str, key: &Key) -> Result<Remote, String> {
-        let failed = |why: channel::Error| format!("agent {label}: {why}");
-        let mut channel = Channel::connect(address, key, PATIENCE).map_err(|why| match &why {
-            channel::Error::Io(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
-                format!("agent {label}: {why}; start 'junctor test agent' there")
-            }
-            _ => failed(why),
-        })?;
+    pub(crate) fn connect(label: String, address: &str, key: &Key) -> Result<Remote, Error> {
+        let failed = |why| {
+            let is_absent = matches!(&why, ChannelError::Io(cause)
+                if cause.kind() == std::io::ErrorKind::ConnectionRefused);
+            let advice = if is_absent { "; start 'junctor test agent' there" } else { "" };
+            Error::Agent { label: label.clone(), why, advice }
+        };
+        let mut channel = Channel::connect(address, key, PATIENCE).map_err(failed)?;
         channel.say(&Ask::Hello).map_err(failed)?;
         let hello: Hello = channel.hear().map_err(failed)?;
         let here = env!("CARGO_PKG_VERSION");
         if hello.version != here {
-            return Err(format!(
+            return Err(Error::Unfit(format!(
                 "agent {label}: it is of version {}, and this is {here}; run the same on all machines",
                 hello.version
-            ));
+            )));
         }
         Ok(Remote { label, channel, hello, is_lost: false })
     }
@@ -65,9 +66,9 @@ impl Remote {
     }
 
     /// The same of something that may fail there.
-    fn try_ask<T: DeserializeOwned>(&mut self, ask: &Ask) -> Result<T, String> {
-        let told = self.ask::<Result<T, String>>(ask, PATIENCE).map_err(|why| why.to_string())?;
-        told.map_err(|why| format!("agent {}: {why}", self.label))
+    fn try_ask<T: DeserializeOwned>(&mut self, ask: &Ask) -> Result<T, Error> {
+        let told = self.ask::<Result<T, String>>(ask, PATIENCE)?;
+        told.map_err(|said| Error::Refused { label: self.label.clone(), said })
     }
 
     /// What its machine has counted.
@@ -77,17 +78,17 @@ impl Remote {
     }
 
     /// Has it take these ports. Returns what is known of those that are its own.
-    pub(crate) fn open(&mut self, ports: Vec<PortWord>, driver: Driver) -> Result<Vec<Opened>, String> {
+    pub(crate) fn open(&mut self, ports: Vec<PortWord>, driver: Driver) -> Result<Vec<Opened>, Error> {
         self.try_ask(&Ask::Open(ports, driver))
     }
 
     /// What it reaches by itself.
-    pub(crate) fn calibrate(&mut self, size: usize) -> Result<Reach, String> {
+    pub(crate) fn calibrate(&mut self, size: usize) -> Result<Reach, Error> {
         self.try_ask(&Ask::Calibrate(size))
     }
 
     /// Has it ask for an Ethernet address.
-    pub(crate) fn resolve(&mut self, question: Question) -> Result<MacAddr, String> {
+    pub(crate) fn resolve(&mut self, question: Question) -> Result<MacAddr, Error> {
         self.try_ask(&Ask::Resolve(question)).map(MacAddr)
     }
 }

@@ -12,6 +12,7 @@ use toml::Spanned;
 use super::super::device::Name;
 use super::super::record::{Failed, Record, run_name, with_modifier};
 use super::modifier;
+use crate::Error;
 
 /// What a file asks for.
 #[derive(Clone, Debug)]
@@ -103,19 +104,17 @@ impl Plan {
     ///
     /// # Errors
     /// What is wrong with it, with its place and what to do about it.
-    pub fn read(path: &Path, program: &dyn Program) -> Result<Plan, String> {
-        let text = std::fs::read_to_string(path).map_err(|why| {
-            format!(
-                "{}: {why}; name a campaign's file ('junctor test campaign --help' shows one)",
-                path.display()
-            )
-        })?;
+    pub fn read(path: &Path, program: &dyn Program) -> Result<Plan, Error> {
+        let text = std::fs::read_to_string(path).map_err(Error::advised(
+            path.display(),
+            "; name a campaign's file ('junctor test campaign --help' shows one)",
+        ))?;
         let title = path.file_stem().unwrap_or_default().to_string_lossy();
         Plan::parse(&title, &text, program).map_err(|(place, why)| {
             let line = text[..place.start.min(text.len())].matches('\n').count() + 1;
             let source = text.lines().nth(line - 1).unwrap_or_default().trim();
             let source = if source.is_empty() { String::new() } else { format!("\n    {source}") };
-            format!("{}, line {line}: {why}{source}", path.display())
+            Error::Content(format!("{}, line {line}: {why}{source}", path.display()))
         })
     }
 
@@ -348,7 +347,7 @@ fn check(
             }
             _ => {
                 let name = Name::parse(&run.device).map_err(|why| (device.span(), why))?;
-                name.check_workers(run.cores).map_err(|why| (cores.span(), why))
+                name.check_workers(run.cores).map_err(|why| (cores.span(), why.to_string()))
             }
         };
     };

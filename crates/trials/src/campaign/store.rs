@@ -10,6 +10,7 @@ use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::Error;
 use tempfile::NamedTempFile;
 
 /// Room that is taken for a result, in bytes: some thousands of trials.
@@ -33,18 +34,18 @@ pub(super) struct Place {
 
 impl Store {
     /// The results below this directory, which is made if it is not there.
-    pub(super) fn open(directory: &Path) -> Result<Store, String> {
+    pub(super) fn open(directory: &Path) -> Result<Store, Error> {
         let directory = directory.join("runs");
-        let cannot = |why: io::Error| format!("cannot write results into {}: {why}", directory.display());
-        std::fs::create_dir_all(&directory).map_err(cannot)?;
-        let lock = File::open(&directory).map_err(cannot)?;
+        let cannot = Error::system(format!("cannot write results into {}", directory.display()));
+        std::fs::create_dir_all(&directory).map_err(&cannot)?;
+        let lock = File::open(&directory).map_err(&cannot)?;
         match lock.try_lock() {
             Ok(()) => clean(&directory),
             Err(TryLockError::WouldBlock) => {
-                return Err(format!(
+                return Err(Error::unfit(format!(
                     "another campaign is at work in {}; wait for it, or name another place with --dir",
                     directory.display()
-                ));
+                )));
             }
             // Where a file system knows no locks, what is half written may be another's.
             Err(TryLockError::Error(_)) => {}
@@ -78,7 +79,7 @@ impl Store {
     }
 
     /// Takes room for a result.
-    pub(super) fn reserve(&self, key: &str) -> Result<Place, String> {
+    pub(super) fn reserve(&self, key: &str) -> Result<Place, Error> {
         let (path, part) = (self.path(key), self.part(key));
         let take = || -> io::Result<NamedTempFile> {
             let mut builder = tempfile::Builder::new();
@@ -88,13 +89,11 @@ impl Store {
             file.as_file().sync_all()?;
             Ok(file)
         };
-        match take() {
-            Ok(file) => Ok(Place { file, path, part }),
-            Err(why) => Err(format!(
-                "there is no room for the next result in {}: {why}; make room, and go on with --resume: what is done is kept",
-                self.directory.display()
-            )),
-        }
+        let file = take().map_err(Error::advised(
+            format_args!("there is no room for the next result in {}", self.directory.display()),
+            "; make room, and go on with --resume: what is done is kept",
+        ))?;
+        Ok(Place { file, path, part })
     }
 }
 
@@ -109,24 +108,25 @@ fn clean(directory: &Path) {
 
 impl Place {
     /// Keeps a result, which takes the place of a part of it.
-    pub(super) fn keep(self, result: &[u8]) -> Result<(), String> {
+    pub(super) fn keep(self, result: &[u8]) -> Result<(), Error> {
         put(self.file, &self.path, result)?;
         match std::fs::remove_file(&self.part) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => {
-                Err(format!("cannot remove {}: {why}; the whole result is there", self.part.display()))
+                let doing = format!("cannot remove {}", self.part.display());
+                Err(Error::advised(doing, "; the whole result is there")(why))
             }
             _ => Ok(()),
         }
     }
 
     /// Keeps what a run has found before it failed.
-    pub(super) fn keep_part(self, result: &[u8]) -> Result<(), String> {
+    pub(super) fn keep_part(self, result: &[u8]) -> Result<(), Error> {
         put(self.file, &self.part, result)
     }
 }
 
 /// Fills a file, and gives it its name.
-fn put(mut file: NamedTempFile, path: &Path, result: &[u8]) -> Result<(), String> {
+fn put(mut file: NamedTempFile, path: &Path, result: &[u8]) -> Result<(), Error> {
     let mut fill = || -> io::Result<()> {
         file.rewind()?;
         file.write_all(result)?;
@@ -137,10 +137,8 @@ fn put(mut file: NamedTempFile, path: &Path, result: &[u8]) -> Result<(), String
     put.map_err(|why| {
         // Not measured in vain, even so.
         outln!("{}", String::from_utf8_lossy(result).trim_end());
-        format!(
-            "cannot write {}: {why}; the result was printed instead; make room, and go on with --resume",
-            path.display()
-        )
+        let advice = "; the result was printed instead; make room, and go on with --resume";
+        Error::advised(format_args!("cannot write {}", path.display()), advice)(why)
     })
 }
 
@@ -179,7 +177,7 @@ mod tests {
     fn one_campaign_has_the_directory_and_clears_what_a_killed_one_left() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
-        let why = Store::open(directory.path()).err().expect("it is taken");
+        let why = Store::open(directory.path()).err().expect("it is taken").to_string();
         assert!(why.starts_with("another campaign is at work in "), "{why}");
         // As if it were killed now: nobody removes the room that it took.
         std::mem::forget(store.reserve("a").unwrap());

@@ -7,6 +7,7 @@ use tester::station::{Member, Port};
 use super::name::Place;
 use super::ports::flows_of;
 use super::{Plugged, Setup, Traffic};
+use crate::Error;
 use crate::agent::{Key, Opened, PortWord, Question, Reach, Remote};
 
 /// The agents of a test, with their interfaces open.
@@ -20,8 +21,11 @@ struct Crew {
 
 impl Crew {
     /// Connects to all agents and has them open these interfaces.
-    fn open(places: &[Place], setup: &Setup) -> Result<Crew, String> {
-        let key = setup.key.as_ref().ok_or("agents: --key names the file of the agents' key")?;
+    fn open(places: &[Place], setup: &Setup) -> Result<Crew, Error> {
+        let key = setup
+            .key
+            .as_ref()
+            .ok_or_else(|| Error::unfit("agents: --key names the file of the agents' key"))?;
         let key = Key::read(key)?;
         let mut addresses: Vec<&str> = Vec::new();
         let mut owners = Vec::new();
@@ -53,7 +57,7 @@ impl Crew {
             own.zip(told).for_each(|((port, _), told)| *port = Some(told));
         }
         let all: Option<Vec<Opened>> = opened.into_iter().collect();
-        let opened = all.ok_or("agents: one of them did not say what it has opened")?;
+        let opened = all.ok_or_else(|| Error::unfit("agents: one of them did not say what it has opened"))?;
         Ok(Crew { agents, owners, opened })
     }
 
@@ -80,7 +84,7 @@ impl Crew {
 }
 
 /// Has agents plug these interfaces in.
-pub(super) fn plug(places: &[Place], setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn plug(places: &[Place], setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
     let mut crew = Crew::open(places, setup)?;
     let names: Vec<String> = places.iter().map(Place::port).collect();
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -100,20 +104,16 @@ pub(super) fn plug(places: &[Place], setup: &Setup, traffic: &Traffic) -> Result
     plugged.agents = crew.json(places);
     let is_timed = crew.is_timed();
     let members = crew.agents.into_iter().map(|agent| Box::new(agent) as Box<dyn Member>).collect();
-    plugged.station.lead(members, crew.owners, is_timed).map_err(|why| why.to_string())?;
+    plugged.station.lead(members, crew.owners, is_timed)?;
     Ok(plugged)
 }
 
 /// What the agents reach by themselves: the least of them, one after the other.
-pub(super) fn loopback(
-    places: &[Place],
-    setup: &Setup,
-    traffic: &Traffic,
-) -> Result<(Reach, String), String> {
+pub(super) fn loopback(places: &[Place], setup: &Setup, traffic: &Traffic) -> Result<(Reach, String), Error> {
     let mut crew = Crew::open(places, setup)?;
-    let reached: Result<Vec<Reach>, String> =
+    let reached: Result<Vec<Reach>, Error> =
         crew.agents.iter_mut().map(|agent| agent.calibrate(traffic.size)).collect();
     let slowest = reached?.into_iter().min_by(|a, b| a.rate.total_cmp(&b.rate));
     let what = "a virtual cable on each agent's machine, of which this is the slowest".to_owned();
-    Ok((slowest.ok_or("agents: none is named")?, what))
+    Ok((slowest.ok_or_else(|| Error::unfit("agents: none is named"))?, what))
 }

@@ -8,12 +8,13 @@ use tester::station::Port;
 
 use super::rig::{self, Driver, Rig};
 use super::{Plugged, Setup, Traffic, flows};
+use crate::Error;
 
 /// Packets that a port of a device in this process holds, as a network card's ring does.
 pub(super) const RING: usize = 1024;
 
 /// In memory.
-pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
     let names = ["a", "b"];
     let wire = Wire::with_mtu("cable", RING, rig::mtu_for(traffic));
     let ports = names.into_iter().map(|name| tester_port(name, &wire)).collect::<Result<_, _>>()?;
@@ -23,21 +24,21 @@ pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> 
 }
 
 /// Between two network interfaces. Frames are handed over where they are in tests of devices: not on the tester's core.
-pub(super) fn plug_virtual(driver: Driver, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn plug_virtual(driver: Driver, setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
     let rig = Rig::cable(driver, traffic)?;
     let opened = rig.open()?;
     let tester = rig.tester_ends();
     let known = |ipv6| flows::bridged(tester, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &[])?;
     let mut plugged = rig.station(opened, &flows, traffic)?.with_other(setup, traffic, known)?;
-    rig.receive_apart().map_err(|why| why.to_string())?;
+    rig.receive_apart()?;
     rig.settle(&mut plugged);
     plugged.beside = Some(Box::new(rig));
     Ok(plugged)
 }
 
 /// A port of the tester's at one end of a wire.
-pub(super) fn tester_port(name: &str, wire: &Arc<Wire>) -> Result<Port, String> {
-    let port = MemoryPort::new(name, wire).map_err(|why| why.to_string())?;
-    Port::new(name, port).map_err(|why| why.to_string())
+pub(super) fn tester_port(name: &str, wire: &Arc<Wire>) -> Result<Port, Error> {
+    let port = MemoryPort::new(name, wire)?;
+    Ok(Port::new(name, port)?)
 }

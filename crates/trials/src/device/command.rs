@@ -32,8 +32,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use testbed::rig::Resident;
 use tester::trial::Invalid;
 
-use super::rig::{FAREWELL, PORTS, Rig, said};
+use super::rig::{FAREWELL, PORTS, Rig};
 use super::{Plugged, Setup, Traffic, flows};
+use crate::Error;
 use crate::interrupt;
 
 /// The status of a command that left none.
@@ -48,7 +49,7 @@ struct Running {
 }
 
 /// What the command is told, by name.
-fn told(rig: &Rig, setup: &Setup) -> Result<Vec<(String, String)>, String> {
+fn told(rig: &Rig, setup: &Setup) -> Result<Vec<(String, String)>, Error> {
     let mut told = Vec::new();
     let macs = rig.macs()?;
     let ends = rig.device_ends();
@@ -69,7 +70,7 @@ fn filled(line: &str, told: &[(String, String)]) -> String {
 }
 
 /// Starts the command and plugs the tester in.
-pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
     let rig = Rig::new(setup, PORTS, usize::MAX, traffic)?;
     let macs = rig.macs()?;
     let tester = rig.tester_ends();
@@ -80,7 +81,7 @@ pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugg
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     if setup.ipv6 {
         for interface in rig.device_ends() {
-            rig.device().sysctl(&format!("net/ipv6/conf/{interface}/disable_ipv6"), "0").map_err(said)?;
+            rig.device().sysctl(&format!("net/ipv6/conf/{interface}/disable_ipv6"), "0")?;
         }
     }
     let opened = rig.open()?;
@@ -94,7 +95,7 @@ pub(super) fn plug(line: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugg
     let tester = std::process::id().to_string();
     interrupt::leave_alone(&mut command).args(["test", "start-device", &tester, &line]);
     command.envs(told.iter().map(|(name, value)| (format!("JUNCTOR_{name}"), value)));
-    let resident = rig.device().settle(command, line.clone(), &rig.cores.device).map_err(said)?;
+    let resident = rig.device().settle(command, line.clone(), &rig.cores.device)?;
     let resident = Arc::new(Mutex::new(resident));
     let watched = resident.clone();
     plugged.station.guard(move || alive(&line, &watched));
@@ -132,8 +133,8 @@ fn alive(line: &str, resident: &Mutex<Resident>) -> Result<(), Invalid> {
 ///
 /// # Errors
 /// It cannot be started.
-pub fn start(tester: u32, line: &str) -> Result<u8, String> {
-    begin(tester, line).map_err(|why| format!("the command cannot be started: {why}"))
+pub fn start(tester: u32, line: &str) -> Result<u8, Error> {
+    begin(tester, line).map_err(Error::system("the command cannot be started"))
 }
 
 fn begin(tester: u32, line: &str) -> io::Result<u8> {
@@ -158,7 +159,7 @@ fn begin(tester: u32, line: &str) -> io::Result<u8> {
 ///
 /// # Errors
 /// There is no shell.
-pub fn run(line: &str) -> Result<u8, String> {
+pub fn run(line: &str) -> Result<u8, Error> {
     own_proc();
     thread::spawn(|| {
         // Nothing ever comes but the end.
@@ -166,10 +167,7 @@ pub fn run(line: &str) -> Result<u8, String> {
         std::process::exit(FAILED.into());
     });
     let shell = Command::new("/bin/sh").args(["-c", line]).stdin(Stdio::null()).spawn();
-    match shell {
-        Ok(shell) => Ok(outlive(shell.id())),
-        Err(why) => Err(format!("/bin/sh: {why}")),
-    }
+    shell.map(|shell| outlive(shell.id())).map_err(Error::system("/bin/sh"))
 }
 
 /// Shows these processes by the numbers by which they know each other.

@@ -11,6 +11,8 @@ use std::sync::OnceLock;
 
 use core_affinity::CoreId;
 
+use crate::Error;
+
 /// The machine's cores, as they are before the tester takes one of them.
 pub(super) fn all() -> &'static [CoreId] {
     static CORES: OnceLock<Vec<CoreId>> = OnceLock::new();
@@ -51,14 +53,14 @@ impl Cores {
     }
 
     /// Leaves the device as many cores as it is to have, or else those that it has use for: `most`.
-    pub(super) fn for_device(mut self, wanted: Option<usize>, most: usize) -> Result<Cores, String> {
+    pub(super) fn for_device(mut self, wanted: Option<usize>, most: usize) -> Result<Cores, Error> {
         let there = self.device.len();
         // Where nobody knows them, nobody is refused.
         if let Some(wanted) = wanted.filter(|wanted| (1..*wanted).contains(&there)) {
             let cores = if there == 1 { "1 core".to_owned() } else { format!("{there} cores") };
-            return Err(format!(
+            return Err(Error::setting(format!(
                 "-j {wanted}: {cores} can be the device's, beside the tester's and the wire's; a smaller -j, or a machine with more cores"
-            ));
+            )));
         }
         self.device.truncate(wanted.unwrap_or(most));
         Ok(self)
@@ -145,7 +147,8 @@ mod tests {
     #[test]
     fn a_device_has_as_many_cores_as_it_is_to_have() {
         let device = |all: &[usize], wanted, most| {
-            Cores::among(all, 0, 1).for_device(wanted, most).map(|cores| cores.device)
+            let cores = Cores::among(all, 0, 1).for_device(wanted, most);
+            cores.map(|cores| cores.device).map_err(|why| why.to_string())
         };
         let six = [0, 1, 2, 3, 4, 5];
         assert_eq!(device(&six, None, usize::MAX), Ok(vec![0, 1, 2, 3]));

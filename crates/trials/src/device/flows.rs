@@ -7,6 +7,8 @@ use wire::MacAddr;
 
 use harness::Pattern;
 
+use crate::Error;
+
 /// A port's name and what it sends; in the order in which ports are numbered.
 pub(super) type Flows = Vec<(String, Pattern)>;
 
@@ -64,7 +66,7 @@ impl FlowLine {
         // Whether both prefixes are of one family is seen when what is known of the port stands beside them.
         for word in line.words.split_ascii_whitespace() {
             let checked = Pattern::gather(&format!("// bench: {} {word}", line.port));
-            if checked.is_err_and(|why| why.starts_with("cannot use")) {
+            if checked.is_err_and(|why| why.to_string().starts_with("cannot use")) {
                 return Err(format!("'{word}' is no word of a flow, or its value cannot be"));
             }
         }
@@ -101,10 +103,15 @@ pub(super) fn amended(text: &str, flows: &[FlowLine]) -> String {
 }
 
 /// The flows of these ports: what is known of each, and what was asked for.
-pub(super) fn of_ports(known: &[(String, String)], flows: &[FlowLine]) -> Result<Flows, String> {
+pub(super) fn of_ports(known: &[(String, String)], flows: &[FlowLine]) -> Result<Flows, Error> {
     if let Some(stray) = flows.iter().find(|flow| known.iter().all(|(port, _)| *port != flow.port)) {
         let ports: Vec<&str> = known.iter().map(|(port, _)| port.as_str()).collect();
-        return Err(format!("--flow '{}{}': the ports are {}", stray.port, stray.words, ports.join(", ")));
+        return Err(Error::Setting(format!(
+            "--flow '{}{}': the ports are {}",
+            stray.port,
+            stray.words,
+            ports.join(", ")
+        )));
     }
     // The length is what IPv6 needs elsewhere; the tester's frames have lengths of their own.
     let line = |(port, words): &(String, String)| format!("// bench: {port} length=62 {words}");
@@ -157,7 +164,7 @@ mod tests {
             ("eth1 flows=0", "'flows=0' is no word of a flow"),
             ("eth1 10.0.0.0/24", "'10.0.0.0/24' is no word of a flow"),
         ] {
-            assert!(FlowLine::parse(bad).is_err_and(|why| why.contains(what)), "{bad}");
+            assert!(FlowLine::parse(bad).is_err_and(|why| why.to_string().contains(what)), "{bad}");
         }
     }
 
@@ -173,9 +180,9 @@ mod tests {
         assert_eq!(second.test_flows()[0].dst_mac.to_string(), "02:00:00:00:00:09");
         assert!(second.test_flows().iter().all(|flow| first.is_home_of(flow.dst)));
         let stray = of_ports(&known, &lines(&["eth1 flows=5"]));
-        assert!(stray.is_err_and(|why| why.contains("the ports are t1, t2")));
+        assert!(stray.is_err_and(|why| why.to_string().contains("the ports are t1, t2")));
         let mixed = of_ports(&known, &lines(&["t1 src=2001:db8::/64"]));
-        assert!(mixed.is_err_and(|why| why.contains("of one family")));
+        assert!(mixed.is_err_and(|why| why.to_string().contains("of one family")));
         assert_eq!(
             amended("a\n// bench: x src=1", &lines(&["x flows=2", "y"])),
             "a\n// bench: x src=1 flows=2\n// bench: y"

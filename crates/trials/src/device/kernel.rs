@@ -7,19 +7,20 @@ use packet::{Batch, Packet};
 use testbed::rig::{Namespace, RigError};
 use wire::{MacAddr, arp};
 
-use super::rig::{Opened, Rig, said};
+use super::rig::{Opened, Rig};
 use super::{Filtering, Forget, Plugged, Route, Routing, Setup, Traffic, flows};
+use crate::Error;
 use crate::filters::{self, Filters};
 
 /// Milliseconds for which a neighbour counts as reachable: a day, so that no trial meets with a probe.
 const REACHABLE_MS: &str = "86400000";
 
 /// IP forwarding between as many networks as it has ports.
-pub(super) fn router(ports: usize, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn router(ports: usize, setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
     let rig = Rig::new(setup, ports, ports, traffic)?;
-    configure_router(&rig, setup.ipv6).map_err(said)?;
+    configure_router(&rig, setup.ipv6)?;
     if setup.both {
-        configure_router(&rig, !setup.ipv6).map_err(said)?;
+        configure_router(&rig, !setup.ipv6)?;
     }
     let macs = rig.macs()?;
     let (tester, device_ends) = (rig.tester_ends(), rig.device_ends());
@@ -27,7 +28,7 @@ pub(super) fn router(ports: usize, setup: &Setup, traffic: &Traffic) -> Result<P
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open()?;
     let settings = ["net/ipv4/ip_forward", "net/ipv4/conf/all/rp_filter", "net/ipv6/conf/all/forwarding"];
-    let configuration = Some(told(&rig, &settings).map_err(said)?);
+    let configuration = Some(told(&rig, &settings)?);
     let (namespace, filtering) = (rig.shared(), filtering(&rig, false));
     let mut plugged = finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)?;
     plugged.routing = Routing::Ours("they were set by ip route before the first trial", {
@@ -54,7 +55,7 @@ fn told(rig: &Rig, settings: &[&str]) -> Result<String, RigError> {
 }
 
 /// Gives the kernel these routes, all with one call.
-fn add_routes(device: &Namespace, ends: &[&str], routes: &[Route]) -> Result<(), String> {
+fn add_routes(device: &Namespace, ends: &[&str], routes: &[Route]) -> Result<(), Error> {
     let line = |route: &Route| {
         let (prefix, via, interface) = (route.prefix(), route.via, ends[route.port]);
         format!("route replace {prefix} via {via} dev {interface}\n")
@@ -64,12 +65,12 @@ fn add_routes(device: &Namespace, ends: &[&str], routes: &[Route]) -> Result<(),
 }
 
 /// Runs a command in the device's namespace, whose last argument is a file of this text.
-fn run_file(device: &Namespace, command: &[&str], text: &str) -> Result<(), String> {
-    let cannot = |why: std::io::Error| format!("a file for {} cannot be written: {why}", command[0]);
-    let mut file = tempfile::NamedTempFile::new().map_err(cannot)?;
-    file.write_all(text.as_bytes()).map_err(cannot)?;
+fn run_file(device: &Namespace, command: &[&str], text: &str) -> Result<(), Error> {
+    let cannot = Error::system(format!("a file for {} cannot be written", command[0]));
+    let mut file = tempfile::NamedTempFile::new().map_err(&cannot)?;
+    file.write_all(text.as_bytes()).map_err(&cannot)?;
     let name = file.path().to_string_lossy();
-    device.run(&[command, &[&name]].concat()).map(drop).map_err(said)
+    Ok(device.run(&[command, &[&name]].concat()).map(drop)?)
 }
 
 /// Filters of the kernel's, by nftables.
@@ -84,7 +85,8 @@ fn filtering(rig: &Rig, bridged: bool) -> Filtering {
             text += &filters.nft(ends);
         }
         run_file(device, &["nft", "-f"], &text).map_err(|why| {
-            format!("--filters: {why}; the kernel's are set by nft: sudo apt-get install nftables")
+            let advice = "; the kernel's are set by nft: sudo apt-get install nftables";
+            Error::During { purpose: "--filters".to_owned(), why: Box::new(why), advice }
         })?;
         Ok(format!("nft -f - <<END\n{text}END\n"))
     }))
@@ -115,20 +117,19 @@ fn configure_router(rig: &Rig, ipv6: bool) -> Result<(), RigError> {
 }
 
 /// A bridge, which knows who is behind which port.
-pub(super) fn bridge(ports: usize, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn bridge(ports: usize, setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
     let rig = Rig::new(setup, ports, ports, traffic)?;
-    configure_bridge(&rig).map_err(said)?;
+    configure_bridge(&rig)?;
     let tester = rig.tester_ends();
     let known = |ipv6| flows::bridged(tester, ipv6);
     let flows = flows::of_ports(&known(setup.ipv6), &setup.flows)?;
     let opened = rig.open()?;
     introduce(&opened, &flows)?;
     let filtering = filtering(&rig, true);
-    let configuration = Some(told(&rig, &[]).map_err(said)?);
+    let configuration = Some(told(&rig, &[])?);
     let namespace = rig.shared();
     let forget: Box<Forget> = Box::new(move || {
-        let flush =
-            |device: &Namespace| device.ip("link set br0 type bridge fdb_flush").map(drop).map_err(said);
+        let flush = |device: &Namespace| Ok(device.ip("link set br0 type bridge fdb_flush").map(drop)?);
         namespace.as_deref().map_or(Ok(()), flush)
     });
     let plugged = finish(rig, opened, &flows, traffic)?.with_other(setup, traffic, known)?;
@@ -147,9 +148,9 @@ fn configure_bridge(rig: &Rig) -> Result<(), RigError> {
 }
 
 /// Lets every station send one frame, so that the bridge learns where it is, whichever ports send later.
-fn introduce(opened: &Opened, flows: &flows::Flows) -> Result<(), String> {
+fn introduce(opened: &Opened, flows: &flows::Flows) -> Result<(), Error> {
     for ((_, device), (_, pattern)) in opened.iter().zip(flows) {
-        let mut tx = device.tx(0).map_err(|why| why.to_string())?;
+        let mut tx = device.tx(0)?;
         let macs: std::collections::BTreeSet<[u8; 6]> =
             pattern.test_flows().iter().map(|flow| flow.src_mac.octets()).collect();
         for mac in macs {
@@ -166,10 +167,10 @@ fn introduce(opened: &Opened, flows: &flows::Flows) -> Result<(), String> {
 
 /// Plugs the tester in. The kernel receives from the device's interfaces on the device's cores, in threads of its own: without
 /// them it would forward on the core of whoever sends, which is the tester.
-fn finish(rig: Rig, opened: Opened, flows: &flows::Flows, traffic: &Traffic) -> Result<Plugged, String> {
+fn finish(rig: Rig, opened: Opened, flows: &flows::Flows, traffic: &Traffic) -> Result<Plugged, Error> {
     let mut plugged = rig.station(opened, flows, traffic)?;
     for interface in rig.device_ends() {
-        rig.device().receive_on(interface, &rig.cores.device).map_err(said)?;
+        rig.device().receive_on(interface, &rig.cores.device)?;
     }
     rig.place_wire(false)?;
     rig.settle(&mut plugged);

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::rig::{PORTS, PORTS_MAX};
+use crate::Error;
 
 /// What is tested.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,15 +153,15 @@ impl Name {
     }
 
     /// Sees that it can have this many cores (-j), before anything is measured.
-    pub(crate) fn check_workers(&self, workers: usize) -> Result<(), String> {
+    pub(crate) fn check_workers(&self, workers: usize) -> Result<(), Error> {
         match self.most_workers() {
-            _ if !(1..=64).contains(&workers) => Err("-j must lie between 1 and 64".to_owned()),
-            Some(most) if workers > most => {
-                Err(format!("-j {workers}: {self} uses {most} cores at most, one for each interface"))
-            }
-            None if workers > 1 => {
-                Err(format!("-j {workers}: {self} has no cores that the tester could give it; leave -j out"))
-            }
+            _ if !(1..=64).contains(&workers) => Err(Error::setting("-j must lie between 1 and 64")),
+            Some(most) if workers > most => Err(Error::setting(format!(
+                "-j {workers}: {self} uses {most} cores at most, one for each interface"
+            ))),
+            None if workers > 1 => Err(Error::setting(format!(
+                "-j {workers}: {self} has no cores that the tester could give it; leave -j out"
+            ))),
             _ => Ok(()),
         }
     }

@@ -50,8 +50,8 @@ impl Provider for Wires {
 }
 
 /// Gives every table that knows the way to a route's next hop that route too.
-fn add_routes(handle: &Handle, routes: &[Route]) -> Result<(), String> {
-    let Some(control) = handle.control() else { return Err("the device does not run".to_owned()) };
+fn add_routes(handle: &Handle, routes: &[Route]) -> Result<(), crate::Error> {
+    let Some(control) = handle.control() else { return Err(crate::Error::NotRunning) };
     let shared = control.shared();
     let tables = shared.elements.iter_enumerated().filter(|(index, _)| {
         ["lookup", "ctrl"].iter().all(|name| shared.handlers(*index).any(|handler| handler.name == *name))
@@ -74,20 +74,22 @@ fn add_routes(handle: &Handle, routes: &[Route]) -> Result<(), String> {
         }
         if !lines.is_empty() {
             let set = control.write(&format!("{table}.ctrl"), &lines);
-            set.map_err(|why| format!("{table} does not take the routes: {why}"))?;
+            set.map_err(|why| {
+                crate::Error::from(why).during(format_args!("{table} does not take the routes"))
+            })?;
         }
     }
     if known < routes.len() {
         let via = routes.first().map(|route| route.via.to_string()).unwrap_or_default();
-        return Err(format!(
+        return Err(crate::Error::unfit(format!(
             "routes cannot be set: no table of the configuration that can be changed knows the way to {via}"
-        ));
+        )));
     }
     Ok(())
 }
 
 /// Starts the configuration of a file and plugs the tester in.
-pub(super) fn plug(conf: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn plug(conf: &str, setup: &Setup, traffic: &Traffic) -> Result<Plugged, crate::Error> {
     plug_source(conf, &Source::file(conf), setup, traffic)
 }
 
@@ -97,18 +99,19 @@ pub(super) fn plug_source(
     source: &Source,
     setup: &Setup,
     traffic: &Traffic,
-) -> Result<Plugged, String> {
+) -> Result<Plugged, crate::Error> {
     let workers = setup.workers.unwrap_or(1);
     let mut loaded = source.load();
     loaded.report(&loaded.diagnostics, Form::Full, true);
-    let graph = loaded.graph.take().ok_or_else(|| format!("{conf} has errors"))?;
+    let graph =
+        loaded.graph.take().ok_or_else(|| crate::Error::Configuration(format!("{conf} has errors")))?;
     let mut patterns: Flows = Pattern::gather(&amended(&loaded.text(), &setup.flows))?.into_iter().collect();
     patterns.sort_by(|(a, _), (b, _)| a.cmp(b));
     if patterns.is_empty() {
-        return Err(format!(
+        return Err(crate::Error::setting(format!(
             "{conf} does not say what to send to it; write a line such as \
              '// bench: eth0 ether=02:00:00:00:00:01 src=10.0.0.0/24 dst=10.0.1.0/24 flows=256' for each device, or give --flow"
-        ));
+        )));
     }
     let wires = Arc::new(Wires { mtu: rig::mtu_for(traffic), plugs: Mutex::default() });
     let (name, provider) = (conf.to_owned(), wires.clone());
@@ -127,7 +130,7 @@ pub(super) fn plug_source(
         };
         Router::build(graph, &elements::registry(), options).map_err(|errors| {
             loaded.report(&errors, Form::Full, true);
-            format!("{name} cannot be run")
+            crate::Error::Configuration(format!("{name} cannot be run"))
         })
     })?;
     let mut ports = Vec::new();

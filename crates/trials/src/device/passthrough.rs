@@ -10,8 +10,9 @@ use std::time::Duration;
 use core_affinity::CoreId;
 use ports::plain::PlainSocket;
 
-use super::rig::{PORTS, Rig, said};
+use super::rig::{PORTS, Rig};
 use super::{Plugged, Setup, Traffic, flows};
+use crate::Error;
 
 /// Room for the longest frame.
 const BUFFER: usize = 1 << 16;
@@ -36,7 +37,7 @@ impl Drop for Forwarder {
 }
 
 /// Starts the forwarder and plugs the tester in.
-pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
     let rig = Rig::new(setup, PORTS, PORTS, traffic)?;
     let tester = rig.tester_ends();
     let known = |ipv6| flows::bridged(tester, ipv6);
@@ -45,8 +46,8 @@ pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> 
     let mut plugged = rig.station(opened, &flows, traffic)?.with_other(setup, traffic, known)?;
     rig.place_wire(true)?;
     let [first, second] = [rig.device_ends()[0], rig.device_ends()[1]];
-    let open = || [first, second].map(|name| PlainSocket::open(name).map_err(|why| format!("{name}: {why}")));
-    let [a, b] = rig.device().enter(open).map_err(said)?;
+    let open = || [first, second].map(|name| PlainSocket::open(name).map_err(Error::system(name)));
+    let [a, b] = rig.device().enter(open)?;
     let (a, b) = (Arc::new(a?), Arc::new(b?));
     let stop = Arc::new(AtomicBool::new(false));
     let mut threads = Vec::new();
@@ -60,7 +61,7 @@ pub(super) fn plug(setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> 
             forward(&from, &to, &stop);
         };
         let thread = std::thread::Builder::new().name("passthrough".into()).spawn(run);
-        threads.push(thread.map_err(|why| format!("cannot start a thread: {why}"))?);
+        threads.push(thread.map_err(Error::Thread)?);
     }
     rig.settle(&mut plugged);
     plugged.configuration = Some(format!(

@@ -14,6 +14,7 @@ use super::cores::Cores;
 use super::flows::{self, FlowLine, Flows};
 use super::rig::{self, Driver, Opened};
 use super::{Plugged, Setup, Traffic};
+use crate::Error;
 
 /// How long the device may take to say its Ethernet address, and how often it is asked at least: who has no turn for long does
 /// not hear an answer that has come.
@@ -27,7 +28,7 @@ const LISTEN: Duration = Duration::from_millis(200);
 const CHATTER: usize = 5;
 
 /// Plugs the tester into these interfaces.
-pub(super) fn plug(interfaces: &[String], setup: &Setup, traffic: &Traffic) -> Result<Plugged, String> {
+pub(super) fn plug(interfaces: &[String], setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
     let opened = open(interfaces, setup.driver)?;
     let names: Vec<&str> = interfaces.iter().map(String::as_str).collect();
     let flows = flows_of(&names, setup, |i, host, via| resolve(names[i], opened[i].1.as_ref(), host, via))?;
@@ -44,7 +45,7 @@ pub(super) fn plug(interfaces: &[String], setup: &Setup, traffic: &Traffic) -> R
 }
 
 /// By which driver these interfaces are used.
-pub(super) fn driver(interfaces: &[String], wanted: Driver) -> Result<Driver, String> {
+pub(super) fn driver(interfaces: &[String], wanted: Driver) -> Result<Driver, Error> {
     if wanted == Driver::Bpf {
         return Ok(wanted);
     }
@@ -53,17 +54,17 @@ pub(super) fn driver(interfaces: &[String], wanted: Driver) -> Result<Driver, St
     Ok(if by_xdp { Driver::AfXdp } else { Driver::AfPacket })
 }
 
-fn open(interfaces: &[String], driver: Driver) -> Result<Opened, String> {
+fn open(interfaces: &[String], driver: Driver) -> Result<Opened, Error> {
     interfaces.iter().map(|name| Ok((name.clone(), open_one(name, driver)?))).collect()
 }
 
-pub(crate) fn open_one(name: &str, driver: Driver) -> Result<Arc<dyn Device>, String> {
+pub(crate) fn open_one(name: &str, driver: Driver) -> Result<Arc<dyn Device>, Error> {
     let own = addresses(name);
     if let Some(address) = own.first() {
-        return Err(format!(
+        return Err(Error::unfit(format!(
             "{name}: it has the address {address}, so this machine's own traffic is there; \
              choose another interface, or sudo ip addr flush dev {name}"
-        ));
+        )));
     }
     let device = rig::open(name, driver, None)?;
     linked(name, device.as_ref())?;
@@ -73,21 +74,21 @@ pub(crate) fn open_one(name: &str, driver: Driver) -> Result<Arc<dyn Device>, St
     }
     let by_xdp = info.driver.starts_with("AF_XDP");
     if by_xdp && driver == Driver::AfXdp {
-        return Err(format!(
+        return Err(Error::unfit(format!(
             "{name}: it has {} receive queues, of which one AF_XDP socket sees one; \
              sudo ethtool -L {name} combined 1, or --driver af_packet",
             info.rx_queues
-        ));
+        )));
     }
     drop(device);
     rig::open(name, Driver::AfPacket, Some(1))
 }
 
-fn linked(name: &str, device: &dyn Device) -> Result<(), String> {
+fn linked(name: &str, device: &dyn Device) -> Result<(), Error> {
     if device.link() == Link::Up {
         return Ok(());
     }
-    Err(format!("{name}: the link is down; sudo ip link set {name} up, and see the other end"))
+    Err(Error::unfit(format!("{name}: the link is down; sudo ip link set {name} up, and see the other end")))
 }
 
 /// Addresses of the interface that others may talk to. A link-local one comes by itself and says nothing.
@@ -115,8 +116,8 @@ pub(crate) fn speed(name: &str) -> Option<u64> {
 pub(super) fn flows_of(
     names: &[&str],
     setup: &Setup,
-    mut resolve: impl FnMut(usize, (MacAddr, IpAddr), IpAddr) -> Result<MacAddr, String>,
-) -> Result<Flows, String> {
+    mut resolve: impl FnMut(usize, (MacAddr, IpAddr), IpAddr) -> Result<MacAddr, Error>,
+) -> Result<Flows, Error> {
     let known = match names[..] {
         _ if setup.bridged => flows::bridged(names, setup.ipv6),
         [_, _] => flows::routed(names, &[MacAddr::default(); 2], setup.ipv6),
@@ -125,11 +126,11 @@ pub(super) fn flows_of(
     if let (Some(port), 3.., false) =
         (names.iter().find(|name| !FlowLine::names(&setup.flows, name)), names.len(), setup.bridged)
     {
-        return Err(format!(
+        return Err(Error::unfit(format!(
             "{port}: what to send there is not known with {} ports; \
              --flow '{port} src=PREFIX dst=PREFIX,PREFIX via=ADDRESS' for each",
             names.len()
-        ));
+        )));
     }
     let mut flows = flows::of_ports(&known, &setup.flows)?;
     if setup.bridged {
@@ -143,9 +144,9 @@ pub(super) fn flows_of(
             if given {
                 continue;
             }
-            return Err(format!(
+            return Err(Error::unfit(format!(
                 "{name}: whom to send to is not known; --flow '{name} via=ADDRESS' or ether=MAC"
-            ));
+            )));
         };
         let first = pattern.test_flows();
         let Some(host) = first.first().map(|flow| (flow.src_mac, flow.src)) else { continue };
@@ -160,9 +161,9 @@ pub(crate) fn resolve(
     device: &dyn Device,
     host: (MacAddr, IpAddr),
     via: IpAddr,
-) -> Result<MacAddr, String> {
-    let mut tx = device.tx(0).map_err(|why| why.to_string())?;
-    let mut rx = device.rx(0).map_err(|why| why.to_string())?;
+) -> Result<MacAddr, Error> {
+    let mut tx = device.tx(0)?;
+    let mut rx = device.rx(0)?;
     let (mut batch, begun, mut asked) = (Batch::new(), Instant::now(), None::<Instant>);
     let mut questions = 0;
     while begun.elapsed() < PATIENCE || questions < QUESTIONS {
@@ -170,8 +171,8 @@ pub(crate) fn resolve(
             // The kernel may tell a second late that it went down.
             linked(name, device)?;
             let question = hosts::ask(host, via);
-            let question =
-                question.ok_or_else(|| format!("{name}: {} and {via} are of two families", host.1))?;
+            let question = question
+                .ok_or_else(|| Error::unfit(format!("{name}: {} and {via} are of two families", host.1)))?;
             send(tx.as_mut(), [question].into_iter().collect());
             asked = Some(Instant::now());
             questions += 1;
@@ -187,12 +188,12 @@ pub(crate) fn resolve(
         }
     }
     let protocol = if via.is_ipv4() { "ARP" } else { "Neighbor Discovery" };
-    Err(format!(
+    Err(Error::unfit(format!(
         "{name}: nobody answers for {via}, for which {} asked by {protocol} for {} s; give the device this address there, \
          or say --flow '{name} via=ADDRESS' or '{name} ether=MAC', or --bridged if it is a bridge",
         host.1,
         PATIENCE.as_secs()
-    ))
+    )))
 }
 
 fn send(tx: &mut dyn packet::port::TxQueue, mut packets: Batch) {
@@ -202,8 +203,8 @@ fn send(tx: &mut dyn packet::port::TxQueue, mut packets: Batch) {
 }
 
 /// Says what an interface hears that is not the tester's.
-pub(crate) fn noise(name: &str, device: &dyn Device) -> Result<Option<String>, String> {
-    let mut rx = device.rx(0).map_err(|why| why.to_string())?;
+pub(crate) fn noise(name: &str, device: &dyn Device) -> Result<Option<String>, Error> {
+    let mut rx = device.rx(0)?;
     let (mut batch, begun, mut heard) = (Batch::new(), Instant::now(), 0);
     let quiet =
         |packet: &Packet| hosts::answer(packet.data()).is_some() || hosts::told(packet.data()).is_some();
@@ -234,12 +235,12 @@ mod tests {
             both: false,
             key: None,
         };
-        let of = |bridged| flows_of(&["a", "b", "c"], &setup(bridged), |_, _, _| Err("asked".to_owned()));
+        let of = |bridged| flows_of(&["a", "b", "c"], &setup(bridged), |_, _, _| Err(Error::unfit("asked")));
         let flows = of(true).expect("flows");
         for (port, (_, pattern)) in flows.iter().enumerate() {
             let (_, next) = &flows[(port + 1) % 3];
             assert!(pattern.test_flows().iter().all(|flow| next.is_home_of(flow.dst)), "{port}");
         }
-        assert!(of(false).is_err_and(|why| why.contains("--flow 'a src=PREFIX")));
+        assert!(of(false).is_err_and(|why| why.to_string().contains("--flow 'a src=PREFIX")));
     }
 }

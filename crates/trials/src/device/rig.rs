@@ -24,7 +24,7 @@ use wire::{MacAddr, ethernet};
 use super::cores::Cores;
 use super::flows::Flows;
 use super::{Plugged, Setup, Traffic};
-use crate::interrupt;
+use crate::{Error, interrupt};
 
 /// Ports of a rig where nothing else is said.
 pub(super) const PORTS: usize = 2;
@@ -78,7 +78,7 @@ pub(super) struct Rig {
 
 impl Rig {
     /// The tester's ports, joined by a cable.
-    pub(super) fn cable(driver: Driver, traffic: &Traffic) -> Result<Rig, String> {
+    pub(super) fn cable(driver: Driver, traffic: &Traffic) -> Result<Rig, Error> {
         let lay = |tester: &Namespace| {
             let [here, there, ..] = TESTER;
             cable_for(traffic).lay(tester, here, tester, there)?;
@@ -86,14 +86,14 @@ impl Rig {
             [here, there].iter().try_for_each(|end| tester.wait_for_link(end))
         };
         permitted()?;
-        let tester = Namespace::unnamed().map_err(said)?;
-        lay(&tester).map_err(said)?;
+        let tester = Namespace::unnamed()?;
+        lay(&tester)?;
         let cores = Cores::of_machine(driver.sources(traffic, PORTS), true);
         Ok(Rig { tester, device: None, ports: PORTS, driver, cores })
     }
 
     /// So many of the tester's ports, and a device's at the other ends, which has use for so many cores `at_most`.
-    pub(super) fn new(setup: &Setup, ports: usize, at_most: usize, traffic: &Traffic) -> Result<Rig, String> {
+    pub(super) fn new(setup: &Setup, ports: usize, at_most: usize, traffic: &Traffic) -> Result<Rig, Error> {
         permitted()?;
         let driver = setup.driver;
         let cores = Cores::of_machine(driver.sources(traffic, ports), true);
@@ -112,7 +112,7 @@ impl Rig {
             lock().push(Arc::downgrade(&device));
             Ok(Rig { tester, device: Some(device), ports, driver, cores })
         };
-        build().map_err(said)
+        Ok(build()?)
     }
 
     /// The tester's interfaces.
@@ -136,26 +136,21 @@ impl Rig {
     }
 
     /// Ethernet addresses of the device's interfaces.
-    pub(super) fn macs(&self) -> Result<Vec<MacAddr>, String> {
-        let mac = |interface: &&str| self.device().mac(interface).map(MacAddr).map_err(said);
-        self.device_ends().iter().map(mac).collect()
+    pub(super) fn macs(&self) -> Result<Vec<MacAddr>, Error> {
+        let mac = |interface: &&str| self.device().mac(interface).map(MacAddr);
+        Ok(self.device_ends().iter().map(mac).collect::<Result<_, _>>()?)
     }
 
     /// Opens the tester's interfaces.
-    pub(super) fn open(&self) -> Result<Opened, String> {
+    pub(super) fn open(&self) -> Result<Opened, Error> {
         let one = |name: &&str| Ok(((*name).to_owned(), open(name, self.driver, None)?));
         let open = || self.tester_ends().iter().map(one).collect();
-        self.tester.enter(open).map_err(said)?
+        self.tester.enter(open)?
     }
 
     /// Plugs the tester in.
-    pub(super) fn station(
-        &self,
-        opened: Opened,
-        flows: &Flows,
-        traffic: &Traffic,
-    ) -> Result<Plugged, String> {
-        self.tester.enter(|| station(opened, (self.driver, &self.cores), flows, traffic)).map_err(said)?
+    pub(super) fn station(&self, opened: Opened, flows: &Flows, traffic: &Traffic) -> Result<Plugged, Error> {
+        self.tester.enter(|| station(opened, (self.driver, &self.cores), flows, traffic))?
     }
 
     /// Has what arrives at the tester's ports handed over apart from the tester.
@@ -165,15 +160,15 @@ impl Rig {
     }
 
     /// Has the wire's core, where there is one, hand over what these interfaces of the device receive, and what the tester's do.
-    pub(super) fn place_wire(&self, device_too: bool) -> Result<(), String> {
+    pub(super) fn place_wire(&self, device_too: bool) -> Result<(), Error> {
         if self.cores.wire.is_none() {
             return Ok(());
         }
-        self.receive_apart().map_err(said)?;
+        self.receive_apart()?;
         if device_too {
             let cores = self.cores.hand_over();
             let receive = |end: &&str| self.device().receive_on(end, &cores);
-            self.device_ends().iter().try_for_each(receive).map_err(said)?;
+            self.device_ends().iter().try_for_each(receive)?;
         }
         Ok(())
     }
@@ -215,7 +210,7 @@ pub(super) fn mtu_for(traffic: &Traffic) -> usize {
 }
 
 /// Opens an interface of the calling thread's namespace for the tester alone. `queues`: as many receive queues.
-pub(crate) fn open(name: &str, driver: Driver, queues: Option<usize>) -> Result<Arc<dyn Device>, String> {
+pub(crate) fn open(name: &str, driver: Driver, queues: Option<usize>) -> Result<Arc<dyn Device>, Error> {
     let method = match driver {
         Driver::Auto | Driver::Bpf => None,
         Driver::AfXdp => Some(method::AF_XDP.to_owned()),
@@ -236,7 +231,7 @@ pub(crate) fn open(name: &str, driver: Driver, queues: Option<usize>) -> Result<
         spec.sniffer = None;
         provider.open(&spec).map_err(|_| why)
     });
-    opened.map_err(|why| why.to_string())
+    Ok(opened?)
 }
 
 /// The same ports, with frames that the kernel generates at those whose interfaces are named; and the cores that it takes for that, if
@@ -266,7 +261,7 @@ pub(super) fn station(
     (driver, cores): (Driver, &Cores),
     flows: &Flows,
     traffic: &Traffic,
-) -> Result<Plugged, String> {
+) -> Result<Plugged, Error> {
     let port = |(index, (name, device)): (usize, (String, Arc<dyn Device>))| {
         let port = Port::new(&name, device)?;
         if driver != Driver::Bpf || traffic.one_way && index > 0 {
@@ -276,27 +271,19 @@ pub(super) fn station(
         Ok(port.generated(Stream::open(&name, place)?))
     };
     let ports: Result<Vec<Port>, packet::port::Error> = opened.into_iter().enumerate().map(port).collect();
-    let ports = ports.map_err(|why| why.to_string())?;
+    let ports = ports?;
     let mut plugged = Plugged { in_memory: false, ..Plugged::new(ports, flows, traffic)? };
     if cores.is_shared {
-        plugged.station.share_core().map_err(|why| why.to_string())?;
+        plugged.station.share_core()?;
     }
     Ok(plugged)
 }
 
-/// A rig's error, as text.
-pub(super) fn said(why: RigError) -> String {
-    why.to_string()
-}
-
 /// Whether namespaces can be built here.
-fn permitted() -> Result<(), String> {
+fn permitted() -> Result<(), Error> {
     rig::available().map_err(|why| {
         let line: Vec<String> = std::env::args().skip(1).collect();
-        format!(
-            "a rig cannot be built: {why}; sudo apt-get install iproute2 ethtool, and sudo junctor {}",
-            line.join(" ")
-        )
+        Error::NoRig { why, arguments: line.join(" ") }
     })
 }
 

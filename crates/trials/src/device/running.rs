@@ -6,16 +6,16 @@ use std::thread::JoinHandle;
 
 use engine::{Control, Router};
 use lang::Graph;
-use reconfigure::SwapError;
 
 use super::cores;
+use crate::Error;
 use crate::filters::Filters;
 
 /// Said where the only worker were to be retired.
 pub(crate) const ANOTHER_WORKER: &str = "who retires a worker needs another one; -j 2";
 
 /// Makes a router of a configuration, each time it is started.
-type Build = dyn Fn(&Graph) -> Result<Router, String> + Send + Sync;
+type Build = dyn Fn(&Graph) -> Result<Router, Error> + Send + Sync;
 
 /// A configuration that runs until this is dropped.
 pub(crate) struct Running {
@@ -47,8 +47,8 @@ impl Running {
     /// Starts a configuration.
     pub(super) fn start(
         graph: Graph,
-        build: impl Fn(&Graph) -> Result<Router, String> + Send + Sync + 'static,
-    ) -> Result<Running, String> {
+        build: impl Fn(&Graph) -> Result<Router, Error> + Send + Sync + 'static,
+    ) -> Result<Running, Error> {
         let (graph, build, handle) = (Arc::new(graph), Arc::new(build), Handle::default());
         let mut running =
             Running { original: graph.clone(), graph, build: build as Arc<Build>, device: None, handle };
@@ -56,7 +56,7 @@ impl Running {
         Ok(running)
     }
 
-    fn begin(&mut self) -> Result<(), String> {
+    fn begin(&mut self) -> Result<(), Error> {
         let (graph, build) = (self.graph.clone(), self.build.clone());
         let (built, wait) = mpsc::channel();
         let run = move || {
@@ -75,9 +75,9 @@ impl Running {
             }
         };
         let thread = std::thread::Builder::new().name("device".into()).spawn(run);
-        let thread = thread.map_err(|why| format!("cannot start a thread: {why}"))?;
+        let thread = thread.map_err(Error::Thread)?;
         let control =
-            wait.recv().unwrap_or_else(|_| Err("the device panicked when it was built".to_owned()))?;
+            wait.recv().unwrap_or_else(|_| Err(Error::unfit("the device panicked when it was built")))?;
         self.handle.set(Some(control.clone()));
         self.device = Some((control, thread));
         Ok(())
@@ -98,52 +98,45 @@ impl Running {
     }
 
     /// Ends the configuration and starts it anew: nothing that it had learnt is left.
-    pub(crate) fn restart(&mut self) -> Result<(), String> {
+    pub(crate) fn restart(&mut self) -> Result<(), Error> {
         self.end();
         self.begin()
     }
 
     /// Retires a worker, whose tasks go to the others, and adds it again.
-    pub(crate) fn cycle_worker(&mut self) -> Result<(), String> {
-        let Some((control, _)) = &self.device else { return Err("the device does not run".to_owned()) };
+    pub(crate) fn cycle_worker(&mut self) -> Result<(), Error> {
+        let Some((control, _)) = &self.device else { return Err(Error::NotRunning) };
         let control = control.clone();
         let workers = control.shared().active_workers();
         if workers < 2 {
-            return Err(ANOTHER_WORKER.to_owned());
+            return Err(Error::setting(ANOTHER_WORKER));
         }
         for count in [workers - 1, workers] {
-            control.write("threads", &count.to_string()).map_err(|why| why.to_string())?;
+            control.write("threads", &count.to_string())?;
         }
         Ok(())
     }
 
     /// Puts the same configuration in place of the running one, which hands over what it holds.
-    pub(crate) fn swap(&mut self) -> Result<(), String> {
+    pub(crate) fn swap(&mut self) -> Result<(), Error> {
         self.swap_for(&self.graph)
     }
 
-    fn swap_for(&self, graph: &Graph) -> Result<(), String> {
-        let Some((control, _)) = &self.device else { return Err("the device does not run".to_owned()) };
-        reconfigure::swap(control, graph, || {}).map(drop).map_err(|why| match why {
-            SwapError::Refused(errors) => {
-                errors.first().map_or_else(String::new, |error| error.message.clone())
-            }
-            SwapError::Busy => "another configuration is being put in place".to_owned(),
-            SwapError::Stopped => "the device has stopped".to_owned(),
-            SwapError::Stalled(worker) => worker,
-        })
+    fn swap_for(&self, graph: &Graph) -> Result<(), Error> {
+        let Some((control, _)) = &self.device else { return Err(Error::NotRunning) };
+        reconfigure::swap(control, graph, || {}).map(drop).map_err(Error::Swap)
     }
 }
 
 impl Running {
     /// Takes filters out of the way of packets again, or puts these there.
-    pub(crate) fn filter(&mut self, filters: Option<&Filters>) -> Result<String, String> {
+    pub(crate) fn filter(&mut self, filters: Option<&Filters>) -> Result<String, Error> {
         let graph = match filters {
             None if Arc::ptr_eq(&self.graph, &self.original) => return Ok(String::new()),
             None => self.original.clone(),
             Some(filters) => Arc::new(filters.put_in(&self.original)?),
         };
-        self.swap_for(&graph).map_err(|why| format!("--filters: the device does not take them: {why}"))?;
+        self.swap_for(&graph).map_err(|why| why.during("--filters: the device does not take them"))?;
         self.graph = graph;
         Ok(self.graph.to_click())
     }

@@ -7,6 +7,7 @@ use lang::{Connection, Element, Graph, PortRef};
 use wire::Prefix;
 
 use super::{Filters, MacMask, Permit, bits, blocked_mac};
+use crate::Error;
 
 /// Element classes behind which packets are known to be IPv4's.
 const CHECKS: [&str; 4] = ["CheckIPHeader", "CheckIPHeader2", "MarkIPHeader", "IPInputCombo"];
@@ -32,7 +33,7 @@ struct Filter {
 impl Filters {
     /// The graph with these filters in the way of its packets: behind elements that check IP headers, or, in a bridge, where frames are
     /// received.
-    pub(crate) fn put_in(&self, graph: &Graph) -> Result<Graph, String> {
+    pub(crate) fn put_in(&self, graph: &Graph) -> Result<Graph, Error> {
         let six = self.permits.iter().any(|permit| permit.src.is_six());
         let (places, known) = if self.bridged {
             (places(graph, &DEVICES), "receive frames".to_owned() + &named(&DEVICES))
@@ -43,10 +44,10 @@ impl Filters {
             (places(graph, &CHECKS), "check IP headers".to_owned() + &named(&CHECKS))
         };
         if places.is_empty() {
-            return Err(format!(
+            return Err(Error::setting(format!(
                 "--filters: they are put behind elements that {known}, and the configuration has none; \
                  --filter-command sets them in another way"
-            ));
+            )));
         }
         let spans_a_tree =
             graph.elements.iter().any(|element| BRIDGE_PROTOCOLS.contains(&element.class.as_str()));
@@ -125,7 +126,7 @@ fn named(classes: &[&str]) -> String {
 }
 
 /// Bytes before the header that one of [`CHECKS6`] marks.
-fn header_offset(element: &Element) -> Result<usize, String> {
+fn header_offset(element: &Element) -> Result<usize, Error> {
     let Some((_, position)) = CHECKS6.iter().find(|(class, _)| element.class == *class) else { return Ok(0) };
     let given = lang::config::split_args(&element.config);
     let by_name = given.iter().find_map(|arg| arg.text.strip_prefix("OFFSET "));
@@ -135,7 +136,10 @@ fn header_offset(element: &Element) -> Result<usize, String> {
     let Some(text) = by_name.or(by_place) else { return Ok(0) };
     text.trim().parse().or_else(|why| match text.is_empty() {
         true => Ok(0),
-        false => Err(format!("--filters: where the header is behind {}: {text}: {why}", element.name)),
+        false => Err(Error::setting(format!(
+            "--filters: where the header is behind {}: {text}: {why}",
+            element.name
+        ))),
     })
 }
 
@@ -208,7 +212,9 @@ mod tests {
         let middle = with(&Filters::new(Case::Thirteenth, &plan, false).expect("filters"), text);
         let rules: Vec<&str> = config(&middle, "c/filters").split(", ").collect();
         assert_eq!((rules.len(), rules[12]), (25, permit));
-        assert!(one.put_in(&graph("Idle -> Discard")).is_err_and(|why| why.contains("CheckIPHeader")));
+        assert!(
+            one.put_in(&graph("Idle -> Discard")).is_err_and(|why| why.to_string().contains("CheckIPHeader"))
+        );
     }
 
     #[test]
