@@ -9,6 +9,7 @@ use engine::{Options, Router};
 use packet::port::Provider;
 
 use super::fib::thread_seconds;
+use crate::Error;
 use report::measure::Measured;
 
 /// Packets that wait at an interface.
@@ -51,7 +52,7 @@ impl Course<'_> {
     ///
     /// # Errors
     /// No good packet arrives.
-    pub(super) fn measure(&self, router: &mut Router, source: &dyn Source) -> Result<Vec<Measured>, String> {
+    pub(super) fn measure(&self, router: &mut Router, source: &dyn Source) -> Result<Vec<Measured>, Error> {
         let mut run = |good: f64, other: f64| self.run(router, source, (good, other));
         run(f64::INFINITY, 0.0); // neighbours and flows become known
         run(0.0, f64::INFINITY); // and tables are full of what the others leave
@@ -70,7 +71,7 @@ impl Course<'_> {
                 let alone = run(rate, 0.0);
                 let beside = run(rate, rate * factor);
                 if alone.share == 0.0 {
-                    return Err(self.nothing.to_owned());
+                    return Err(Error::nothing(self.nothing));
                 }
                 shares.push(beside.share / alone.share);
                 others.push(beside.other_rate / 1e6);
@@ -111,11 +112,9 @@ impl Course<'_> {
 ///
 /// # Errors
 /// The configuration has errors.
-pub(super) fn build(text: &str, provider: Arc<dyn Provider>) -> Result<Router, String> {
+pub(super) fn build(text: &str, provider: Arc<dyn Provider>) -> Result<Router, Error> {
     let parsed = lang::load_str("bench", text, &elements::options());
-    let shown =
-        |all: &[lang::Diagnostic]| all.iter().map(|d| d.message.clone()).collect::<Vec<_>>().join("; ");
-    let graph = parsed.graph.ok_or_else(|| shown(&parsed.diagnostics))?;
+    let graph = parsed.graph.ok_or(Error::Configuration(parsed.diagnostics))?;
     let options = Options {
         provider,
         workers: 1,
@@ -127,7 +126,7 @@ pub(super) fn build(text: &str, provider: Arc<dyn Provider>) -> Result<Router, S
         print: Some(Box::new(|_| {})),
         placer: Some(reconfigure::placer()),
     };
-    Router::build(&graph, &conf::registry(false), options).map_err(|errors| shown(&errors))
+    Router::build(&graph, &conf::registry(false), options).map_err(Error::Configuration)
 }
 
 /// Packets that come at a rate by the clock of the thread's processor time, and wait in a ring.

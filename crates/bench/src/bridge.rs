@@ -15,7 +15,7 @@ use serde_json::json;
 use harness::{Bench, Pattern, Prepared};
 use report::measure::Measured;
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 
 /// Stations behind each of two ports and flows from there, by the name of how many there are in all.
 const SIZES: [(&str, usize, usize); 2] = [("", 5_000, 8_192), (".64k", 32_768, 65_536)];
@@ -43,7 +43,7 @@ pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     Ok(Findings { conditions, results: measure_all(args)? })
 }
 
-fn measure_all(args: &Settings) -> Result<Vec<Measured>, String> {
+fn measure_all(args: &Settings) -> Result<Vec<Measured>, Error> {
     let mut subjects = Vec::new();
     for (size, stations, flows) in SIZES {
         for (what, text) in [("ns_per_packet", BRIDGE), ("wire_ns_per_packet", WIRE)] {
@@ -56,7 +56,8 @@ fn measure_all(args: &Settings) -> Result<Vec<Measured>, String> {
     }
     for _ in 0..args.runs.max(1) {
         for (name, prepared, runs) in &mut subjects {
-            let run = prepared.run_surely().map_err(|_| format!("{name}: no frame came out"))?;
+            let run =
+                prepared.run_surely().map_err(|_| Error::Nothing(format!("{name}: no frame came out")))?;
             runs.push(run.ns_per_packet());
         }
     }
@@ -69,7 +70,7 @@ const BRIDGE: &str = "b :: Bridge(LEARN_RATE 100000000);
 const WIRE: &str = "FromDevice(m0, PROMISC true) -> ToDevice(m1);
     FromDevice(m1, PROMISC true) -> ToDevice(m0);";
 
-fn prepare(text: &str, stations: usize, flows: usize, args: &Settings) -> Result<Prepared, String> {
+fn prepare(text: &str, stations: usize, flows: usize, args: &Settings) -> Result<Prepared, Error> {
     let traffic = |device: &str, from: &str, to: &str| {
         format!("// bench: {device} from={from} to={to} stations={stations} flows={flows} length=60\n")
     };
@@ -77,9 +78,7 @@ fn prepare(text: &str, stations: usize, flows: usize, args: &Settings) -> Result
     let patterns: HashMap<String, Pattern> =
         Pattern::gather(&(traffic("m0", near, far) + &traffic("m1", far, near)))?;
     let parsed = lang::load_str("bridge", text, &elements::options());
-    let shown =
-        |all: &[lang::Diagnostic]| all.iter().map(|d| d.message.clone()).collect::<Vec<_>>().join("; ");
-    let graph = parsed.graph.ok_or_else(|| shown(&parsed.diagnostics))?;
+    let graph = parsed.graph.ok_or(Error::Configuration(parsed.diagnostics))?;
     let bench = Arc::new(Bench::new(patterns, 1));
     let options = Options {
         provider: bench.clone(),
@@ -92,7 +91,7 @@ fn prepare(text: &str, stations: usize, flows: usize, args: &Settings) -> Result
         print: Some(Box::new(|_| {})),
         placer: None,
     };
-    let router = Router::build(&graph, &conf::registry(false), options).map_err(|errors| shown(&errors))?;
+    let router = Router::build(&graph, &conf::registry(false), options).map_err(Error::Configuration)?;
     let mut prepared = Prepared::new(router, bench, Duration::from_millis(args.run_ms.max(1)));
     prepared.warm_up();
     Ok(prepared)

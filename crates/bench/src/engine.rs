@@ -54,7 +54,7 @@ pub fn measure(
     (graph, text): (&Graph, &str),
     inspect: impl FnOnce(&mut Prepared),
 ) -> Result<Findings, Error> {
-    let patterns = Pattern::gather(text).map_err(Failure::Usage)?;
+    let patterns = Pattern::gather(text).map_err(|why| Failure::Usage(why.into()))?;
     let (workers, cores) = settings.workers.clone();
     let bench = Arc::new(Bench::new(patterns, settings.queues.unwrap_or(workers).max(1)));
     let options = Options {
@@ -73,7 +73,7 @@ pub fn measure(
     for text in &settings.writes {
         let (handler, value) = text.split_once(' ').unwrap_or((text, ""));
         let done = router.write(handler, value.trim());
-        done.map_err(|why| Failure::Usage(format!("--write {handler}: {why}")))?;
+        done.map_err(|why| Failure::usage(format!("--write {handler}: {why}")))?;
     }
     if settings.big_lock {
         router.lock_all_processing();
@@ -83,7 +83,7 @@ pub fn measure(
     let runs: Result<Vec<_>, _> = (0..settings.runs.max(1)).map(|_| prepared.run_surely()).collect();
     inspect(&mut prepared);
     let silent = "no packet came out of the configuration; --report shows where they end";
-    let runs = runs.map_err(|_| Failure::Failed(silent.into()))?;
+    let runs = runs.map_err(|_| Failure::Failed(crate::Error::nothing(silent)))?;
     let results = vec![
         Measured::new("engine.ns_per_packet", "ns", runs.iter().map(|r| r.ns_per_packet()).collect()),
         Measured::new(

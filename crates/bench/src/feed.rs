@@ -24,7 +24,7 @@ use super::fib::{Data, Sources, thread_seconds};
 use harness::routes::Inside;
 use report::measure::Measured;
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 
 /// Bytes of the stream that are taken at a time, as from a socket.
 const CHUNK: usize = 256 << 10;
@@ -64,7 +64,7 @@ pub fn measure(args: &Settings) -> Result<Findings, Failure> {
         "routes": data.routes.len(), "source": data.source, "objects": objects, "stream_bytes": stream.bytes.len(),
         "time": "processor time of the one thread that does all; repairs: elapsed time",
     });
-    let rounds: Result<Vec<Round>, String> =
+    let rounds: Result<Vec<Round>, Error> =
         (0..args.runs.max(1)).map(|_| round(&stream.bytes, data.routes.len())).collect();
     let mut results = results(&rounds?, data.routes.len());
     results.extend(readers::measure([&stream.bytes, &other.bytes], args.runs.max(1))?);
@@ -112,16 +112,19 @@ struct Running {
 }
 
 impl Running {
-    fn start() -> Result<Running, String> {
+    fn start() -> Result<Running, Error> {
         let mut router = super::beside::build(CONFIGURATION, Arc::new(harness::handoff::NoDevices))?;
         let shared = router.shared().clone();
-        let sink = shared.all_provided::<FeedSink>().pop().ok_or("an element that takes routes")?;
+        let sink = shared
+            .all_provided::<FeedSink>()
+            .pop()
+            .ok_or_else(|| Error::nothing("an element that takes routes"))?;
         let worker = std::thread::spawn(move || router.run());
         Ok(Running { router: shared, worker: Some(worker), feed: Inside::new(sink, 1) })
     }
 
     /// Hands on what the RIB has to say. Returns the processor time of the user plane's part.
-    fn deliver(&mut self, rib: &mut Rib) -> Result<f64, String> {
+    fn deliver(&mut self, rib: &mut Rib) -> Result<f64, Error> {
         let mut spent = 0.0;
         self.feed.deliver(rib, |sink, batch| {
             let begin = thread_seconds();
@@ -147,7 +150,7 @@ fn link(is_up: bool) -> Change {
     Change::Link { index: LINK, link: Some(link) }
 }
 
-fn round(stream: &[u8], routes: usize) -> Result<Round, String> {
+fn round(stream: &[u8], routes: usize) -> Result<Round, Error> {
     let mut running = Running::start()?;
     let (mut rib, mut round, now) = (Rib::default(), Round::default(), Duration::ZERO);
     rib.apply(Source::Kernel, link(true), now);
@@ -159,7 +162,7 @@ fn round(stream: &[u8], routes: usize) -> Result<Round, String> {
     while at < stream.len() {
         let end = stream.len().min(at + CHUNK);
         let begin = thread_seconds();
-        at += session.take(&stream[at..end], now, &mut changes, &mut tally).map_err(|why| why.to_string())?;
+        at += session.take(&stream[at..end], now, &mut changes, &mut tally)?;
         let decoded = thread_seconds();
         changes.drain(..).for_each(|change| rib.apply(Source::Fpm, change, now));
         rib.flush(now);
@@ -169,7 +172,7 @@ fn round(stream: &[u8], routes: usize) -> Result<Round, String> {
     }
     round.rib_bytes = resident() - before;
     if rib.counts().fpm != routes {
-        return Err(format!("{} routes of {routes} have arrived", rib.counts().fpm));
+        return Err(Error::nothing(format!("{} routes of {routes} have arrived", rib.counts().fpm)));
     }
     let begin = Instant::now();
     rib.apply(Source::Fpm, repaired(), now);

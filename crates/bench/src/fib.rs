@@ -25,7 +25,7 @@ pub(super) use data::{Data, Sources};
 use data::{Workload, workloads};
 use report::measure::Measured;
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 use table::Table;
 use together::{Strategy, Together};
 pub(super) use together::{cores, thread_seconds};
@@ -86,7 +86,7 @@ fn family<T: Table>(
     args: &Settings,
     sources: &Sources,
     conditions: &mut Value,
-) -> Result<Vec<Measured>, String> {
+) -> Result<Vec<Measured>, Error> {
     progress(&format!("{}: reading routes", T::NAME));
     let data = Data::<T>::load(sources)?;
     progress("");
@@ -112,7 +112,7 @@ fn family<T: Table>(
 }
 
 /// One thread and one table.
-fn still<T: Table>(args: &Settings, data: &Data<T>, loads: &[Workload<T>]) -> Result<Vec<Measured>, String> {
+fn still<T: Table>(args: &Settings, data: &Data<T>, loads: &[Workload<T>]) -> Result<Vec<Measured>, Error> {
     let domain = Domain::default();
     let mut table = T::open(&domain)?;
     let mut reader = domain.register("bench");
@@ -185,7 +185,7 @@ fn disturbed<T: Table>(
     args: &Settings,
     data: &Data<T>,
     loads: &[Workload<T>],
-) -> Result<Vec<Measured>, String> {
+) -> Result<Vec<Measured>, Error> {
     let length = Duration::from_millis(args.run_ms.max(1));
     let mut results = Vec::new();
     let of = |name: &str| loads.iter().find(|load| load.name == name).expect("one of the three");

@@ -21,7 +21,7 @@ use serde_json::json;
 use super::beside::{self, Course, RING};
 use report::measure::Measured;
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 
 mod devices;
 mod kind;
@@ -59,7 +59,7 @@ pub fn names() -> impl Iterator<Item = String> {
 pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     if !(0.01..=0.9).contains(&args.load) {
         let why = "--load: legitimate packets should be 0.01 to 0.9 of what the router forwards";
-        return Err(Failure::Usage(why.to_owned()));
+        return Err(Failure::usage(why));
     }
     let mut results = Vec::new();
     for flood in Flood::all().filter(|flood| flood.name().starts_with(&args.only)) {
@@ -67,7 +67,7 @@ pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     }
     if results.is_empty() {
         let why = "--only: no flood has this name; --list prints the names";
-        return Err(Failure::Usage(why.to_owned()));
+        return Err(Failure::usage(why));
     }
     let conditions = json!({
         "workers": 1, "load": args.load, "ring": RING, "run_ms": args.run_ms, "burst": engine::DEFAULT_BURST,
@@ -76,7 +76,7 @@ pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     Ok(Findings { conditions, results })
 }
 
-fn measure_one(args: &Settings, flood: Flood) -> Result<Vec<Measured>, String> {
+fn measure_one(args: &Settings, flood: Flood) -> Result<Vec<Measured>, Error> {
     let devices = Arc::new(Devices::new(flood));
     let mut router = beside::build(&flood.config()?, Arc::new(Shared(devices.clone())))?;
     let course = Course {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use report::measure::Measured;
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 
 /// What is measured, and how.
 #[derive(Clone, Debug)]
@@ -33,10 +33,10 @@ pub struct Settings {
 /// A setting is wrong, or the processor has no clock that programs can read.
 pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     if sync::tsc() == 0 {
-        return Err("this processor has no time stamp counter that programs can read".to_owned().into());
+        return Err(Error::NO_TSC.into());
     }
     if args.burst.iter().any(|burst| !(1..=MAX_BURST).contains(burst)) {
-        return Err(Failure::Usage(format!("--burst must lie between 1 and {MAX_BURST}")));
+        return Err(Failure::usage(format!("--burst must lie between 1 and {MAX_BURST}")));
     }
     let mut results = Vec::new();
     for way in &args.sync {
@@ -64,7 +64,7 @@ const NAMES: [(&str, &str); 8] = [
     ("lock_wait_ns_per_packet", "ns"),
 ];
 
-fn measure_one(args: &Settings, way: &str, burst: usize, cores: &[usize]) -> Result<Vec<Measured>, String> {
+fn measure_one(args: &Settings, way: &str, burst: usize, cores: &[usize]) -> Result<Vec<Measured>, Error> {
     let mut runs = NAMES.map(|_| Vec::new());
     let length = Duration::from_millis(args.run_ms.max(1));
     let mut two = Moving::new(args.capacity, way, burst, cores.to_vec())?;

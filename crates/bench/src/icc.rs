@@ -22,7 +22,7 @@ use serde_json::json;
 use harness::handoff::Distance;
 use report::measure::Measured;
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 
 mod blocks;
 mod packets;
@@ -79,13 +79,6 @@ impl Drop for Scratch {
         // It may be gone already.
         let _ = std::fs::remove_file(&self.0);
     }
-}
-
-/// Why a round ended early.
-type Failed = String;
-
-fn said(why: impl std::fmt::Display) -> Failed {
-    why.to_string()
 }
 
 fn pin(core: usize) {
@@ -196,7 +189,7 @@ impl Icc {
         self.latency(self.args.exchanges, Duration::ZERO, near, far)
     }
 
-    fn woken(&self) -> Result<[f64; 2], Failed> {
+    fn woken(&self) -> Result<[f64; 2], Error> {
         let [near, far] = self.ends()?.map(|(mut sender, mut receiver)| Side {
             send: move |stamp| send(&mut sender, stamp),
             receive: move || {
@@ -208,8 +201,9 @@ impl Icc {
     }
 
     /// The same with two bare eventfds.
-    fn woken_floor(&self) -> Result<[f64; 2], Failed> {
-        let bell = || rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).map_err(said);
+    fn woken_floor(&self) -> Result<[f64; 2], Error> {
+        let bell =
+            || rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).map_err(std::io::Error::from);
         let (bells, stamps) = ([bell()?, bell()?], [const { AtomicU64::new(0) }; 2]);
         let side = |to: usize| {
             let (bells, stamps) = (&bells, &stamps);
@@ -228,7 +222,7 @@ impl Icc {
     }
 
     /// Runs something while threads that give way to all others keep both cores from falling asleep.
-    fn keeping_awake<R>(&self, what: impl FnOnce() -> Result<R, Failed>) -> Result<R, Failed> {
+    fn keeping_awake<R>(&self, what: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             for core in self.cores {
@@ -254,24 +248,24 @@ impl Icc {
     }
 
     /// Two channels, one for each way: what the near side has, and the far one.
-    fn ends(&self) -> Result<[(Sender, Receiver); 2], Failed> {
-        let (near, far) = (self.domain.node(2).map_err(said)?, self.domain.node(3).map_err(said)?);
-        let sender = |node: &icc::Node, endpoint| node.sender(endpoint).map_err(said);
-        let receiver = |node: &icc::Node, endpoint| node.receiver(endpoint).map_err(said).map(emptied);
+    fn ends(&self) -> Result<[(Sender, Receiver); 2], Error> {
+        let (near, far) = (self.domain.node(2)?, self.domain.node(3)?);
+        let sender = |node: &icc::Node, endpoint| node.sender(endpoint);
+        let receiver = |node: &icc::Node, endpoint| node.receiver(endpoint).map(emptied);
         let near = (sender(&near, "there")?, receiver(&near, "back")?);
         Ok([near, (sender(&far, "back")?, receiver(&far, "there")?)])
     }
 
-    fn file_ends(&self) -> Result<[(Sender, Receiver); 2], Failed> {
+    fn file_ends(&self) -> Result<[(Sender, Receiver); 2], Error> {
         let (near, far) = (&self.file, &self.file);
-        let sender = |file: &FileRegion, endpoint| file.sender(endpoint).map_err(said);
-        let receiver = |file: &FileRegion, endpoint| file.receiver(endpoint).map_err(said).map(emptied);
+        let sender = |file: &FileRegion, endpoint| file.sender(endpoint);
+        let receiver = |file: &FileRegion, endpoint| file.receiver(endpoint).map(emptied);
         let near = (sender(near, "there")?, receiver(near, "back")?);
         Ok([near, (sender(far, "back")?, receiver(far, "there")?)])
     }
 
     /// Measures everything once.
-    fn round(&mut self) -> Result<(), Failed> {
+    fn round(&mut self) -> Result<(), Error> {
         let floor = self.floor();
         let message = self.messages(self.ends()?);
         let file = self.messages(self.file_ends()?);
@@ -302,7 +296,7 @@ impl Icc {
     }
 
     /// Blocks, next to a bare copy.
-    fn blocks(&mut self) -> Result<(), Failed> {
+    fn blocks(&mut self) -> Result<(), Error> {
         let pace = Duration::from_secs(1) / self.args.publications;
         let length = Duration::from_nanos(u64::from(self.args.exchanges) * 1000);
         for bytes in blocks::SIZES {
@@ -320,9 +314,10 @@ impl Icc {
     }
 
     /// Packets through a channel, and through a Queue.
-    fn packets(&mut self) -> Result<(), Failed> {
+    fn packets(&mut self) -> Result<(), Error> {
         let length = Duration::from_nanos(u64::from(self.args.exchanges) * 1000);
-        let moved = self.handoff.run().ok_or("the workers of the hand-off had no turn")?;
+        let moved =
+            self.handoff.run().ok_or_else(|| Error::nothing("the workers of the hand-off had no turn"))?;
         let handoff: f64 = moved.apart[1].moving.iter().chain(&moved.apart[1].memory).sum();
         self.note("icc.handoff_ns", "ns", handoff);
         for bytes in PACKETS {
@@ -360,7 +355,7 @@ impl Icc {
         })
     }
 
-    fn message_rate(&self, batch: usize) -> Result<f64, Failed> {
+    fn message_rate(&self, batch: usize) -> Result<f64, Error> {
         let [(mut sender, _), (_, mut receiver)] = self.ends()?;
         let message = [7u8; MESSAGE];
         let push = move || match batch {
@@ -375,10 +370,10 @@ impl Icc {
         Ok(self.rate(push, pop))
     }
 
-    fn scalar_rate(&self, batch: usize) -> Result<f64, Failed> {
-        let node = self.domain.node(2).map_err(said)?;
-        let mut sender = node.scalar_sender("scalars").map_err(said)?;
-        let mut receiver = node.scalar_receiver("scalars").map_err(said)?;
+    fn scalar_rate(&self, batch: usize) -> Result<f64, Error> {
+        let node = self.domain.node(2)?;
+        let mut sender = node.scalar_sender("scalars")?;
+        let mut receiver = node.scalar_receiver("scalars")?;
         let values = [7u64; BATCH];
         let push = move || sender.send_many(&values[..batch]).unwrap_or(0);
         let pop = move || receiver.receive_many(batch, |value| _ = black_box(value)).unwrap_or(0);
@@ -386,7 +381,7 @@ impl Icc {
     }
 
     /// What a core that counts loses to a reader, and what publishing takes.
-    fn counters(&mut self) -> Result<(), Failed> {
+    fn counters(&mut self) -> Result<(), Error> {
         let mut reading = Reading::default();
         // In turn, so that both see the machine in the same moods.
         for _ in 0..4 {
@@ -405,10 +400,10 @@ impl Icc {
     }
 
     /// A core that counts for a while, and perhaps another one that reads.
-    fn count(&self, read: bool, reading: &mut Reading) -> Result<Counting, Failed> {
-        let node = self.domain.node(2).map_err(said)?;
-        let mut writer = node.counter_writer("counters").map_err(said)?;
-        let reader = node.counter_reader("counters").map_err(said)?;
+    fn count(&self, read: bool, reading: &mut Reading) -> Result<Counting, Error> {
+        let node = self.domain.node(2)?;
+        let mut writer = node.counter_writer("counters")?;
+        let reader = node.counter_reader("counters")?;
         let (cores, count) = (self.cores, self.args.counters as usize);
         let pace = Duration::from_secs(1) / self.args.publications;
         let between = Duration::from_secs(1) / self.args.reads;
@@ -442,7 +437,7 @@ impl Icc {
                     reading.within += begun.elapsed();
                 });
             }
-            counting.join().map_err(|_| "the counting thread panicked".to_owned())
+            counting.join().map_err(|_| Error::Panicked("the counting thread"))
         })
     }
 }
@@ -540,17 +535,17 @@ fn endpoints(counters: u32) -> Vec<Endpoint> {
     ]
 }
 
-fn measure_all(args: &Settings, cores: [usize; 2]) -> Result<Vec<Measured>, Failed> {
+fn measure_all(args: &Settings, cores: [usize; 2]) -> Result<Vec<Measured>, Error> {
     let shared = packet::Config { shared: args.share_frames, ..Default::default() };
-    packet::Memory::reserve(shared).map_err(said)?;
+    packet::Memory::reserve(shared)?;
     let (id, endpoints) = (NodeId::new(1, 1), endpoints(args.counters));
-    let bytes = FileRegion::bytes(&endpoints).map_err(said)?;
+    let bytes = FileRegion::bytes(&endpoints)?;
     let scratch = Scratch(PathBuf::from(format!("/dev/shm/junctor-bench-icc-{}", std::process::id())));
-    let file = FileRegion::make(&scratch.0, bytes, id, &endpoints).map_err(said)?;
-    let domain = Domain::serve(id, &endpoints, None).map_err(said)?;
+    let file = FileRegion::make(&scratch.0, bytes, id, &endpoints)?;
+    let domain = Domain::serve(id, &endpoints, None)?;
     let ghz = profile::clock::ghz();
     if ghz <= 0.0 {
-        return Err("this processor has no time stamp counter that programs can read".to_owned());
+        return Err(Error::NO_TSC);
     }
     let length = Duration::from_nanos(u64::from(args.exchanges) * 1000);
     let (packets, handoff) = (packets::Channel::new()?, Distance::new(cores, length)?);
@@ -568,13 +563,13 @@ fn measure_all(args: &Settings, cores: [usize; 2]) -> Result<Vec<Measured>, Fail
 pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     let cores = args.cores.map_or_else(super::locks::usual_cores, Vec::from);
     let [near, far] = cores[..] else {
-        return Err("two cores are needed, and this process may use one".to_owned().into());
+        return Err(Error::Unsupported("two cores are needed, and this process may use one").into());
     };
     let conditions = json!({
         "cores": cores, "message_bytes": MESSAGE, "room": ROOM, "counters": args.counters, "reads_per_s": args.reads,
         "publications_per_s": args.publications, "exchanges": args.exchanges, "share_frames": args.share_frames,
     });
-    let results = measure_all(args, [near, far]).map_err(|why| why.to_string())?;
+    let results = measure_all(args, [near, far])?;
     Ok(Findings { conditions, results })
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 use harness::{Prepared, Subject, run_together};
 use report::measure::Measured;
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 
 /// Bytes of an Ethernet header.
 const LINK: usize = 14;
@@ -101,10 +101,10 @@ enum Way {
 /// A setting is wrong, or no packet passes.
 pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     if let Some(bad) = args.length.iter().find(|len| !(28..=9000).contains(*len)) {
-        return Err(Failure::Usage(format!("--length {bad}: packets have 28 to 9000 bytes")));
+        return Err(Failure::usage(format!("--length {bad}: packets have 28 to 9000 bytes")));
     }
     if let Some(bad) = args.tunnels.iter().find(|count| !(1..=200_000).contains(*count)) {
-        return Err(Failure::Usage(format!("--tunnels {bad}: there are 1 to 200000 tunnels")));
+        return Err(Failure::usage(format!("--tunnels {bad}: there are 1 to 200000 tunnels")));
     }
     let mut results = Vec::new();
     for tunnels in &args.tunnels {
@@ -188,35 +188,25 @@ fn router(args: &Settings, tunnels: usize, is_gateway: bool) -> String {
     text + ");\n"
 }
 
-fn graph(text: &str) -> Result<Graph, String> {
+fn graph(text: &str) -> Result<Graph, Error> {
     let parsed = lang::load_str("bench", text, &elements::options());
-    parsed.graph.ok_or_else(|| format!("{:?}", parsed.diagnostics.first()))
+    parsed.graph.ok_or_else(|| Error::nothing(format!("{:?}", parsed.diagnostics.first())))
 }
 
-fn failed(why: harness::Error) -> String {
-    match why {
-        harness::Error::Configuration(errors) => {
-            errors.first().map_or_else(String::new, |error| error.message.clone())
-        }
-        harness::Error::Silent => "no packet came out".to_owned(),
-        harness::Error::Traffic(why) => why,
-    }
-}
-
-fn measure_one(args: &Settings, tunnels: usize, len: usize) -> Result<Vec<Measured>, String> {
+fn measure_one(args: &Settings, tunnels: usize, len: usize) -> Result<Vec<Measured>, Error> {
     let ways = [Way::Clear, Way::Encrypted, Way::Decrypted, Way::Routed, Way::Protected];
     let texts = ways.map(|way| text(args, tunnels, len, way));
     let mut prepared: Vec<Prepared> = Vec::new();
     for text in &texts {
         let graph = graph(text)?;
         let subject = Subject::new(&graph, text)?.with_run_ms(args.run_ms);
-        prepared.push(subject.prepare(1).map_err(failed)?);
+        prepared.push(subject.prepare(1)?);
     }
     let mut costs: [Vec<f64>; 4] = Default::default();
     for _ in 0..args.runs.max(1) {
         let mut ns = [0.0; 5];
         for (ns, router) in ns.iter_mut().zip(&mut prepared) {
-            *ns = router.run_surely().map_err(failed)?.ns_per_packet();
+            *ns = router.run_surely()?.ns_per_packet();
         }
         let [clear, encrypted, decrypted, routed, protected] = ns;
         let all = [encrypted - clear, decrypted - encrypted, routed, protected];
@@ -234,16 +224,16 @@ fn measure_one(args: &Settings, tunnels: usize, len: usize) -> Result<Vec<Measur
 }
 
 /// The rate of two workers over that of two programs with one worker each.
-fn scaling(args: &Settings, text: &str) -> Result<Vec<f64>, String> {
+fn scaling(args: &Settings, text: &str) -> Result<Vec<f64>, Error> {
     let graph = graph(text)?;
     let subject = Subject::new(&graph, text)?.with_run_ms(args.run_ms);
-    let mut both = [subject.prepare(2).map_err(failed)?];
-    let mut pair = subject.prepare_pair().map_err(failed)?;
+    let mut both = [subject.prepare(2)?];
+    let mut pair = subject.prepare_pair()?;
     let mut ratios = Vec::new();
     for _ in 0..args.runs.max(1) {
         let rate = |runs: &[harness::Run]| runs.iter().map(|run| run.packets() / run.wall_ns).sum::<f64>();
-        let together = rate(&run_together(&mut both).map_err(failed)?);
-        let apart = rate(&run_together(&mut pair).map_err(failed)?);
+        let together = rate(&run_together(&mut both)?);
+        let apart = rate(&run_together(&mut pair)?);
         ratios.push(together / apart);
     }
     Ok(ratios)
@@ -264,8 +254,8 @@ mod tests {
         for way in [Way::Routed, Way::Protected] {
             let text = text(&args, 5, 60, way);
             let graph = graph(&text).unwrap();
-            let mut router = Subject::new(&graph, &text).unwrap().prepare(1).map_err(failed).unwrap();
-            router.run_surely().map_err(failed).unwrap();
+            let mut router = Subject::new(&graph, &text).unwrap().prepare(1).unwrap();
+            router.run_surely().unwrap();
             let sas = router.read("r/ipsec.sas").unwrap_or_default();
             let carried =
                 sas.lines().filter(|line| line.contains("packets ") && !line.contains("packets 0 "));

@@ -12,6 +12,7 @@ extern crate report;
 mod beside;
 pub mod bridge;
 pub mod engine;
+mod error;
 pub mod feed;
 pub mod fib;
 pub mod flood;
@@ -25,6 +26,7 @@ pub mod nat;
 pub mod scaling;
 pub mod start;
 
+pub use error::Error;
 use report::measure::Measured;
 use serde_json::Value;
 
@@ -37,19 +39,19 @@ pub struct Findings {
     pub results: Vec<Measured>,
 }
 
-/// Why a benchmark found nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// What a benchmark's end without findings means for the user.
+#[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// What was asked for cannot be measured.
-    #[error("{0}")]
-    Usage(String),
+    #[error(transparent)]
+    Usage(Error),
     /// Something did not work.
-    #[error("{0}")]
-    Failed(String),
+    #[error(transparent)]
+    Failed(#[from] Error),
 }
 
-impl From<String> for Failure {
-    fn from(why: String) -> Failure {
-        Failure::Failed(why)
+impl Failure {
+    fn usage(what: impl Into<String>) -> Failure {
+        Failure::Usage(Error::Setting(what.into()))
     }
 }

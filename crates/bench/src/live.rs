@@ -27,7 +27,7 @@ use self::watch::{Oracle, differences};
 use super::fib::{Data, Sources};
 use report::measure::Measured;
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 
 pub use kills::VICTIMS;
 
@@ -72,7 +72,7 @@ pub struct Settings {
 /// Something is missing here, or did not work.
 pub fn measure(args: &Settings) -> Result<(Findings, Vec<String>), Failure> {
     if let Some(why) = Site::lacks() {
-        return Err(why.into());
+        return Err(Error::Missing(why).into());
     }
     let sources = Sources { routes: args.routes.clone(), updates: args.updates.clone() };
     let data = Data::<Fib4Writer>::load(&sources)?;
@@ -110,7 +110,7 @@ fn is_forwarded((prefix, _): &Change) -> bool {
 }
 
 impl<'a> Live<'a> {
-    fn start(args: &'a Settings, data: &Data<Fib4Writer>) -> Result<Live<'a>, String> {
+    fn start(args: &'a Settings, data: &Data<Fib4Writer>) -> Result<Live<'a>, Error> {
         let step = args.most.map_or(1, |most| data.routes.len().div_ceil(most.max(1)));
         let chosen = data.routes.iter().step_by(step).map(|(prefix, id)| change((*prefix, Some(*id))));
         let chosen = chosen.filter(is_forwarded);
@@ -125,7 +125,7 @@ impl<'a> Live<'a> {
         Ok(Live { args, site, oracle, size, updates, targets, results: Vec::new(), failures: Vec::new() })
     }
 
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Error> {
         self.load()?;
         self.warm_up()?;
         kills::run(self)?;
@@ -154,7 +154,7 @@ impl<'a> Live<'a> {
         Lags::start(&self.site.tap, self.site.router_socket())
     }
 
-    fn note_lags(&mut self, of: &str, lags: Lags) -> Result<(), String> {
+    fn note_lags(&mut self, of: &str, lags: Lags) -> Result<(), Error> {
         let found = lags.end()?;
         if found.is_empty() {
             return Ok(());
@@ -167,7 +167,7 @@ impl<'a> Live<'a> {
     }
 
     /// The table must be what was announced.
-    fn check(&mut self, when: &str) -> Result<(), String> {
+    fn check(&mut self, when: &str) -> Result<(), Error> {
         for difference in differences(&self.site, &self.oracle)? {
             self.fail(format!("{when}: {difference}"));
         }
@@ -175,7 +175,7 @@ impl<'a> Live<'a> {
     }
 
     /// `junctor routes diff` must find nothing.
-    fn check_diff(&mut self, when: &str) -> Result<(), String> {
+    fn check_diff(&mut self, when: &str) -> Result<(), Error> {
         let answer = self.site.control("diff")?;
         let found = answer["differences"].as_array().cloned().unwrap_or_default();
         for difference in found.iter().take(3) {
@@ -185,7 +185,7 @@ impl<'a> Live<'a> {
     }
 
     /// The whole table is learnt.
-    fn load(&mut self) -> Result<(), String> {
+    fn load(&mut self) -> Result<(), Error> {
         let before = self.site.memory("routes")?;
         let lags = self.lags();
         let begun = Instant::now();
@@ -203,13 +203,13 @@ impl<'a> Live<'a> {
     }
 
     /// Next hops are asked for when the first packet comes.
-    fn warm_up(&mut self) -> Result<(), String> {
+    fn warm_up(&mut self) -> Result<(), Error> {
         let traffic = Traffic::start(&self.site.rig, &self.targets, 200)?;
         traffic.wait_for_all(self.targets.len(), site::PATIENCE)
     }
 
     /// `routes diff` while routes change.
-    fn audit(&mut self) -> Result<(), String> {
+    fn audit(&mut self) -> Result<(), Error> {
         self.site.reset_peak("routes")?;
         let before = self.site.memory("routes")?;
         let alone = Instant::now();
@@ -232,7 +232,7 @@ impl<'a> Live<'a> {
                 round += 1;
                 std::thread::sleep(TICK * 10);
             }
-            (asked.join().unwrap_or_else(|_| Err("the asking thread has panicked".into())), lags)
+            (asked.join().unwrap_or_else(|_| Err(Error::Panicked("the asking thread has"))), lags)
         });
         let (seconds, lags) = (done.0?, done.1);
         self.note_lags("diff", lags)?;
@@ -245,7 +245,7 @@ impl<'a> Live<'a> {
     }
 
     /// Waits until the table is what was announced.
-    fn settle(&mut self, what: &str) -> Result<(), String> {
+    fn settle(&mut self, what: &str) -> Result<(), Error> {
         let size = self.oracle.len();
         let begun = Instant::now();
         self.site.wait(what, || self.site.is_settled(size))?;
@@ -257,7 +257,7 @@ impl<'a> Live<'a> {
     }
 
     /// A router and a control plane that know nothing: the replay, and a table of their own.
-    fn fresh(&mut self) -> Result<(), String> {
+    fn fresh(&mut self) -> Result<(), Error> {
         self.site.kill_both()?;
         let expected = self.oracle.len();
         let mut held = 0;
@@ -267,7 +267,7 @@ impl<'a> Live<'a> {
             held >= expected && self.site.tap.named() == expected
         })?;
         let done = Instant::now();
-        let last = self.site.tap.last().ok_or("zebra has said nothing")?;
+        let last = self.site.tap.last().ok_or_else(|| Error::nothing("zebra has said nothing"))?;
         self.note("replay_behind_ms", "ms", done.saturating_duration_since(last).as_secs_f64() * 1e3);
         self.site.wait("the end of the replay", || self.site.is_settled(expected))?;
         self.note("replay_swept_behind_ms", "ms", last.elapsed().as_secs_f64() * 1e3);
@@ -276,7 +276,7 @@ impl<'a> Live<'a> {
     }
 
     /// Routes change as on the Internet, only faster, next to as many packets as possible.
-    fn churn(&mut self) -> Result<(), String> {
+    fn churn(&mut self) -> Result<(), Error> {
         if self.args.churn == 0 || self.updates.is_empty() {
             return Ok(());
         }

@@ -21,7 +21,7 @@ use serde_json::json;
 
 use report::measure::Measured;
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 use ways::{Adaptive, Alone, Big, Rcu, ReadersWriter, Spin, Way};
 
 /// Sections between two looks at the clock, as many as the engine has packets in a batch.
@@ -77,12 +77,11 @@ impl Locks {
     ///
     /// # Errors
     /// A way is unknown, or the processor has no clock that programs can read.
-    pub fn new(question: Question) -> Result<Locks, String> {
+    pub fn new(question: Question) -> Result<Locks, Error> {
         if let Some(way) = question.ways.iter().find(|way| !WAYS.contains(&way.as_str())) {
-            return Err(format!("there is no way '{way}'; there are {}", WAYS.join(", ")));
+            return Err(Error::Setting(format!("there is no way '{way}'; there are {}", WAYS.join(", "))));
         }
-        let cycles_per_s = cycles_per_s()
-            .ok_or_else(|| "this processor has no time stamp counter that programs can read".to_owned())?;
+        let cycles_per_s = cycles_per_s().ok_or(Error::NO_TSC)?;
         Ok(Locks { question, cycles_per_s, results: Vec::new() })
     }
 
@@ -338,6 +337,9 @@ mod tests {
             cores: vec![0],
             length: Duration::ZERO,
         };
-        assert!(Locks::new(question).err().is_some_and(|why| why.contains("'hope'") && why.contains("rcu")));
+        assert!(Locks::new(question).err().is_some_and(|why| {
+            let why = why.to_string();
+            why.contains("'hope'") && why.contains("rcu")
+        }));
     }
 }

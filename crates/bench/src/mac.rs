@@ -23,7 +23,7 @@ use tables::mac::fdb::{Config, Fdb, Key, Places, UNKNOWN};
 use super::fib::thread_seconds;
 use report::measure::Measured;
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 
 /// Stations, and how results name so many.
 const SIZES: [(usize, &str); 3] = [(10_000, "10k"), (65_536, "64k"), (1 << 20, "1m")];
@@ -74,11 +74,11 @@ struct Filled {
 }
 
 impl Filled {
-    fn new(stations: usize) -> Result<Filled, String> {
+    fn new(stations: usize) -> Result<Filled, Error> {
         let domain = Domain::default();
         let capacity = stations.max(CAPACITY);
         let config = Config { capacity, port_limit: 0, ports: PORTS, vlans: 0, ageing_ns: AGEING_NS };
-        let fdb = Fdb::new(config, 42, &domain).map_err(|why| why.to_string())?;
+        let fdb = Fdb::new(config, 42, &domain)?;
         let filled = Filled { fdb, domain, stations };
         let mut reader = filled.domain.register("who fills it");
         filled.learn_all(&mut reader);
@@ -112,7 +112,7 @@ impl Filled {
 }
 
 /// Millions of lookups a second, and of frames of which the source is compared and the destination looked up.
-fn lookups(runs: usize) -> Result<Vec<Measured>, String> {
+fn lookups(runs: usize) -> Result<Vec<Measured>, Error> {
     let tables = SIZES.map(|(stations, _)| Filled::new(stations));
     let tables = tables.into_iter().collect::<Result<Vec<_>, _>>()?;
     let keys: Vec<Vec<Key>> = tables.iter().map(|table| table.some(LOOKUPS, 7)).collect();
@@ -197,7 +197,7 @@ const FLUSHED: u8 = 2;
 const OVER: u8 = 3;
 
 /// Times reads beside flushes.
-fn flushes(args: &Settings) -> Result<Vec<Measured>, String> {
+fn flushes(args: &Settings) -> Result<Vec<Measured>, Error> {
     let table = Filled::new(args.flushed.clamp(PORTS, 1 << 22))?;
     let keys = table.some(LOOKUPS, 3);
     let (phase, forgotten, ready) = (AtomicU8::new(NOTHING), AtomicU64::new(0), Barrier::new(2));
@@ -230,7 +230,7 @@ fn flushes(args: &Settings) -> Result<Vec<Measured>, String> {
         }
         drop(reader);
         phase.store(OVER, Ordering::Relaxed);
-        reads.join().map_err(|_| "the thread that reads panicked".to_owned())
+        reads.join().map_err(|_| Error::Panicked("the thread that reads"))
     })?;
     let mut results = vec![
         Measured::new("mac.flush_us", "us", calls),

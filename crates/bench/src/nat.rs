@@ -57,14 +57,14 @@ pub struct Settings {
 pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     if !(0.01..=0.9).contains(&args.load) {
         let why = "--load: established flows should be 0.01 to 0.9 of what the translator forwards";
-        return Err(Failure::Usage(why.to_owned()));
+        return Err(Failure::usage(why));
     }
     let mut results = Vec::new();
     for (name, more) in CASES.iter().filter(|case| case.0.starts_with(&args.only)) {
         results.extend(measure_case(args, name, more)?);
     }
     if results.is_empty() {
-        return Err(Failure::Usage("--only: cases are full, limit and churn".to_owned()));
+        return Err(Failure::usage("--only: cases are full, limit and churn"));
     }
     let conditions = json!({
         "workers": 1, "load": args.load, "ring": RING, "run_ms": args.run_ms, "flows": FLOWS,
@@ -85,7 +85,7 @@ fn text(more: &str) -> String {
     )
 }
 
-fn measure_case(args: &Settings, case: &str, more: &str) -> Result<Vec<Measured>, String> {
+fn measure_case(args: &Settings, case: &str, more: &str) -> Result<Vec<Measured>, crate::Error> {
     let devices = Arc::new(Devices { one_port: case == "full", ..Devices::default() });
     let mut router = beside::build(&text(more), Arc::new(Shared(devices.clone())))?;
     let course = Course {

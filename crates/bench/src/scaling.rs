@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use report::measure::Measured;
 use serde_json::{Value, json};
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ fn round(cores: &[usize], command: &impl Fn(&str) -> Command) -> Result<Round, F
 
 /// The sum of the rates of processes at once, one for each list of cores.
 fn rates(lists: &[String], command: &impl Fn(&str) -> Command) -> Result<f64, Failure> {
-    let failed = |why: std::io::Error| Failure::Failed(why.to_string());
+    let failed = |why: std::io::Error| Failure::Failed(why.into());
     let started = lists.iter().map(|cores| {
         let mut command = command(cores);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
@@ -71,7 +71,8 @@ fn rates(lists: &[String], command: &impl Fn(&str) -> Command) -> Result<f64, Fa
     let mut sum = 0.0;
     for child in started {
         let output = child.wait_with_output().map_err(failed)?;
-        let silent = || Failure::Failed("a measuring process failed; try the same without --scaling".into());
+        let silent =
+            || Failure::Failed(Error::nothing("a measuring process failed; try the same without --scaling"));
         sum += rate(&output.stdout).ok_or_else(silent)?;
     }
     Ok(sum)

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use report::measure::Measured;
 
-use crate::{Failure, Findings};
+use crate::{Error, Failure, Findings};
 
 /// What is measured, and how.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ fn generate_lines(lines: usize) -> String {
 /// This program cannot be started, or fails.
 pub fn measure(args: &Settings) -> Result<Findings, Failure> {
     let measured = std::env::current_exe().and_then(|program| measure_all(&program, args));
-    let results = measured.map_err(|why| why.to_string())?;
+    let results = measured.map_err(Error::from)?;
     Ok(Findings { conditions: json!({ "elements": args.elements, "lines": args.lines }), results })
 }
 

@@ -26,8 +26,8 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read, or is none of routes.
-    #[error("{0}")]
-    File(String),
+    #[error(transparent)]
+    File(#[from] harness::Error),
     /// There is no room for a table.
     #[error("{0}")]
     Table(#[source] Cause),

@@ -41,7 +41,7 @@ impl Tables {
     /// A file that cannot be read, or routes that a table refuses.
     pub fn load(options: &Options, files: &[PathBuf]) -> Result<Tables, Error> {
         let start = Instant::now();
-        let routes = harness::files::read(files, options).map_err(Error::File)?;
+        let routes = harness::files::read(files, options)?;
         Tables::build(routes, start.elapsed())
     }
 

@@ -165,7 +165,7 @@ impl Outcome {
 pub fn rewrite(graph: &Graph, notes: &str, goal: &Goal) -> Result<Outcome, Error> {
     let cores = goal.cores;
     let subject = |graph| {
-        let subject = Subject::new(graph, notes).map_err(Error::Traffic)?;
+        let subject = Subject::new(graph, notes)?;
         Ok::<_, Error>(subject.with_queues(goal.queues).with_run_ms(goal.runs.1))
     };
     let before = subject(graph)?;

@@ -13,6 +13,7 @@ use control::rib::Rib;
 use elements::ip::FeedSink;
 
 use super::{CHUNK, link};
+use crate::Error;
 use crate::beside;
 use harness::routes::Inside;
 use harness::{Bench, Pattern, Prepared};
@@ -29,10 +30,14 @@ rt[0] -> Unstrip(14) -> Queue -> ToDevice(eth1);
 ";
 
 /// Rates in `runs` rounds, while the tables of these streams come in by turns.
-pub(super) fn measure(streams: [&[u8]; 2], runs: usize) -> Result<Vec<Measured>, String> {
+pub(super) fn measure(streams: [&[u8]; 2], runs: usize) -> Result<Vec<Measured>, Error> {
     let bench = Arc::new(Bench::new(Pattern::gather(CONFIGURATION)?, 1));
     let router = beside::build(CONFIGURATION, bench.clone())?;
-    let sink = router.shared().all_provided::<FeedSink>().pop().ok_or("an element that takes routes")?;
+    let sink = router
+        .shared()
+        .all_provided::<FeedSink>()
+        .pop()
+        .ok_or_else(|| Error::nothing("an element that takes routes"))?;
     let mut worker = Prepared::new(router, bench, RUN);
     let mut changes = Vec::new();
     let session = fpm::Session::new(Duration::from_secs(1), Duration::ZERO, &mut changes);
@@ -43,7 +48,7 @@ pub(super) fn measure(streams: [&[u8]; 2], runs: usize) -> Result<Vec<Measured>,
     feed.bring(streams[0], &is_over)?;
     let mut rate = || match worker.run_surely() {
         Ok(run) => Ok(run.mpps()),
-        Err(harness::Error::Silent) => Err("no packet was forwarded".to_owned()),
+        Err(harness::Error::Silent) => Err(Error::nothing("no packet was forwarded")),
         Err(_) => unreachable!("the configuration is built"),
     };
     rate()?;
@@ -70,14 +75,14 @@ struct Feed {
 
 impl Feed {
     /// Takes in a stream, until its end or until it is over.
-    fn bring(&mut self, stream: &[u8], is_over: &AtomicBool) -> Result<u64, String> {
+    fn bring(&mut self, stream: &[u8], is_over: &AtomicBool) -> Result<u64, Error> {
         let now = Duration::ZERO;
         let (mut changes, mut tally, mut routes) = (Vec::new(), Tally::default(), 0);
         let mut at = 0;
         while at < stream.len() && !is_over.load(Ordering::Relaxed) {
             let end = stream.len().min(at + CHUNK);
             let taken = self.session.take(&stream[at..end], now, &mut changes, &mut tally);
-            at += taken.map_err(|why| why.to_string())?;
+            at += taken?;
             routes += changes.len() as u64;
             changes.drain(..).for_each(|change| self.rib.apply(Source::Fpm, change, now));
             self.rib.flush(now);
@@ -90,8 +95,8 @@ impl Feed {
     fn beside(
         &mut self,
         streams: [&[u8]; 2],
-        measure: &mut dyn FnMut() -> Result<f64, String>,
-    ) -> Result<(f64, f64), String> {
+        measure: &mut dyn FnMut() -> Result<f64, Error>,
+    ) -> Result<(f64, f64), Error> {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let bringing = scope.spawn(|| {
@@ -102,11 +107,12 @@ impl Feed {
                         break;
                     }
                 }
-                Ok::<f64, String>(routes as f64 / begun.elapsed().as_secs_f64())
+                Ok::<f64, Error>(routes as f64 / begun.elapsed().as_secs_f64())
             });
             let found = measure();
             is_over.store(true, Ordering::Relaxed);
-            let changes = bringing.join().map_err(|_| "the thread that brings routes has panicked")??;
+            let changes =
+                bringing.join().map_err(|_| Error::Panicked("the thread that brings routes has"))??;
             Ok((found?, changes))
         })
     }

@@ -10,6 +10,7 @@ use harness::files;
 use tables::routes::Options;
 
 use super::table::Table;
+use crate::Error;
 
 /// Addresses of each workload.
 const ADDRS: usize = if cfg!(test) { 1 << 12 } else { 1 << 20 };
@@ -32,7 +33,7 @@ pub(crate) struct Data<T: Table> {
 
 impl<T: Table> Data<T> {
     /// Reads the files given, those shared, or generates.
-    pub(crate) fn load(sources: &Sources) -> Result<Self, String> {
+    pub(crate) fn load(sources: &Sources) -> Result<Self, Error> {
         let shared = |kind: &str| files::shared(&format!("v{}-{kind}-as3333-20260511.txt.xz", T::DIGIT));
         let routes = sources.routes.clone().or_else(|| shared("ris"));
         let Some(routes) = routes else {
@@ -51,11 +52,11 @@ impl<T: Table> Data<T> {
         let files: Vec<PathBuf> = std::iter::once(routes.clone()).chain(updates.clone()).collect();
         let (list, mut changes) = Self::read(&files)?;
         if list.is_empty() {
-            return Err(format!(
+            return Err(Error::nothing(format!(
                 "{}: no IPv{} routes; --v4 or --v6 leaves a family out",
                 routes.display(),
                 T::DIGIT
-            ));
+            )));
         }
         let mut updates_source = updates.unwrap_or(routes.clone()).display().to_string();
         if changes.is_empty() {
@@ -68,7 +69,7 @@ impl<T: Table> Data<T> {
     #[allow(clippy::type_complexity)]
     fn read(
         files: &[PathBuf],
-    ) -> Result<(Vec<(T::Prefix, NextHopId)>, Vec<(T::Prefix, Option<NextHopId>)>), String> {
+    ) -> Result<(Vec<(T::Prefix, NextHopId)>, Vec<(T::Prefix, Option<NextHopId>)>), Error> {
         let read = files::read(files, &Options::default())?;
         let changes = read.updates.iter().filter_map(|update| Some((T::pick(update.prefix)?, update.hop)));
         Ok((T::routes(&read), changes.collect()))

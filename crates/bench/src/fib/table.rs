@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the two families' tables have in common, for measuring.
 
+use crate::Error;
 use fastrand::Rng;
 use sync::rcu::{Domain, Reader};
 use tables::fib4::{Fib4Error, Fib4Reader, Fib4Writer, Memory, NextHopId};
@@ -19,10 +20,10 @@ pub(crate) trait Table: Send + Sized + 'static {
     /// In the names of the shared tables.
     const DIGIT: char;
 
-    fn open(domain: &Domain) -> Result<Self, String>;
-    fn replace(&mut self, routes: &[(Self::Prefix, NextHopId)]) -> Result<(), String>;
+    fn open(domain: &Domain) -> Result<Self, Error>;
+    fn replace(&mut self, routes: &[(Self::Prefix, NextHopId)]) -> Result<(), Error>;
     /// False where readers have to go on first.
-    fn change(&mut self, prefix: Self::Prefix, id: Option<NextHopId>) -> Result<bool, String>;
+    fn change(&mut self, prefix: Self::Prefix, id: Option<NextHopId>) -> Result<bool, Error>;
     fn reader(&self) -> Self::Reader;
     fn memory(&self) -> Memory;
     fn lookup(fib: &Self::Reader, reader: &Reader, addrs: &[Self::Addr], out: &mut [u32]);
@@ -49,15 +50,15 @@ macro_rules! table {
             const NAME: &'static str = $name;
             const DIGIT: char = $digit;
 
-            fn open(domain: &Domain) -> Result<Self, String> {
-                <$writer>::new(domain).map_err(|e| e.to_string())
+            fn open(domain: &Domain) -> Result<Self, Error> {
+                Ok(<$writer>::new(domain)?)
             }
 
-            fn replace(&mut self, routes: &[($prefix, NextHopId)]) -> Result<(), String> {
-                self.replace_all(routes.iter().copied()).map_err(|e| e.to_string())
+            fn replace(&mut self, routes: &[($prefix, NextHopId)]) -> Result<(), Error> {
+                Ok(self.replace_all(routes.iter().copied())?)
             }
 
-            fn change(&mut self, prefix: $prefix, id: Option<NextHopId>) -> Result<bool, String> {
+            fn change(&mut self, prefix: $prefix, id: Option<NextHopId>) -> Result<bool, Error> {
                 let done = match id {
                     Some(id) => self.insert(prefix, id),
                     None => self.remove(prefix),
@@ -65,7 +66,7 @@ macro_rules! table {
                 match done {
                     Ok(_) => Ok(true),
                     Err($error::Stalled { .. }) => Ok(false),
-                    Err(error) => Err(error.to_string()),
+                    Err(error) => Err(error.into()),
                 }
             }
 

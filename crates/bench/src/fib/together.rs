@@ -18,6 +18,7 @@ use tables::fib4::NextHopId;
 use super::BATCH;
 use super::data::Data;
 use super::table::Table;
+use crate::Error;
 
 /// How readers and writer share the routes; see LookupIPRoute's `SYNC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,18 +72,18 @@ pub(super) struct Rates {
 }
 
 impl<T: Table> Together<T> {
-    pub(super) fn new(strategy: Strategy, data: &Data<T>) -> Result<Self, String> {
+    pub(super) fn new(strategy: Strategy, data: &Data<T>) -> Result<Self, Error> {
         let cores = cores();
         let filled = |domain: &Domain| {
             let mut table = T::open(domain)?;
             table.replace(&data.routes)?;
-            Ok::<T, String>(table)
+            Ok::<T, Error>(table)
         };
         let owned = |_| {
             let domain = Domain::default();
             let table = filled(&domain)?;
             let (fib, reader) = (table.reader(), domain.register("the lock's holder"));
-            Ok::<_, String>(SpinLock::new(Owned { table, fib, reader, hits: Vec::new() }))
+            Ok::<_, Error>(SpinLock::new(Owned { table, fib, reader, hits: Vec::new() }))
         };
         let store = match strategy {
             Strategy::Rcu => {
@@ -115,10 +116,10 @@ impl<T: Table> Together<T> {
         updates: &[(T::Prefix, Option<NextHopId>)],
         pace: Option<u64>,
         length: Duration,
-    ) -> Result<Rates, String> {
+    ) -> Result<Rates, Error> {
         let done = AtomicBool::new(false);
         let (this, last) = (&*self, self.cores.len() - 1);
-        let told: Result<Vec<Told>, String> = thread::scope(|scope| {
+        let told: Result<Vec<Told>, Error> = thread::scope(|scope| {
             let read = |(at, core): (usize, &usize)| {
                 let (core, done) = (*core, &done);
                 // Each begins elsewhere, so that they do not load lines for each other.
@@ -132,7 +133,7 @@ impl<T: Table> Together<T> {
             let readers: Vec<_> = this.cores.iter().enumerate().map(read).collect();
             thread::sleep(length);
             done.store(true, Ordering::Relaxed);
-            readers.into_iter().map(|one| one.join().map_err(|_| "a reader panicked".to_owned())?).collect()
+            readers.into_iter().map(|one| one.join().map_err(|_| Error::Panicked("a reader"))?).collect()
         });
         let told = told?;
         self.made += told[last].made;
@@ -149,7 +150,7 @@ impl<T: Table> Together<T> {
         addrs: [&[T::Addr]; 2],
         mut writer: Option<Writer<'_, T>>,
         done: &AtomicBool,
-    ) -> Result<Told, String> {
+    ) -> Result<Told, Error> {
         let mut out = [0; BATCH];
         let mut reader = match &self.store {
             Store::Rcu(domain, ..) => Some(domain.register(format!("reader {at}"))),
@@ -196,7 +197,7 @@ impl<T: Table> Together<T> {
         writer: &mut Writer<'_, T>,
         seconds: f64,
         reader: &mut Option<rcu::Reader>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let due = (seconds * writer.pace as f64) as usize;
         while writer.made < due && !writer.updates.is_empty() {
             let (prefix, id) = writer.updates[(self.made + writer.made) % writer.updates.len()];

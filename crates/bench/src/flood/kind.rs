@@ -90,6 +90,7 @@ pub(super) enum Kind {
     UnknownUnlimited,
 }
 
+use crate::Error;
 use Kind::*;
 
 impl Kind {
@@ -173,7 +174,7 @@ impl Flood {
     }
 
     /// What has the three interfaces.
-    pub(super) fn config(self) -> Result<String, String> {
+    pub(super) fn config(self) -> Result<String, Error> {
         match self.kind.place() {
             Place::Router => self.router(),
             Place::Gateway => Ok(gateway()),
@@ -187,19 +188,20 @@ impl Flood {
     }
 
     /// The router that `junctor init router` writes; for reassembly, with a reassembler in the way of all packets.
-    fn router(self) -> Result<String, String> {
+    fn router(self) -> Result<String, Error> {
         let interfaces = match self.six {
             false => ["m0=10.1.0.1/16", "m1=10.2.0.1/16", "m2=10.3.0.1/16"],
             true => ["m0=2001:db8:1::1/64", "m1=2001:db8:2::1/64", "m2=2001:db8:3::1/64"],
         };
-        let text = init::router(&interfaces.map(String::from), &[], &[], init::Kernel::default())?;
+        let text = init::router(&interfaces.map(String::from), &[], &[], init::Kernel::default())
+            .map_err(Error::Setting)?;
         let (way, reassembler) = match self.six {
             false => ("-> GetIPAddress(16) -> rt;", "IPReassembler"),
             true => ("-> hop6 :: IP6HopByHop", "IP6Reassembler"),
         };
         match self.kind {
             Reassembly if text.contains(way) => Ok(text.replace(way, &format!("-> {reassembler} {way}"))),
-            Reassembly => Err("the router has changed: there is no place for a reassembler".into()),
+            Reassembly => Err(Error::nothing("the router has changed: there is no place for a reassembler")),
             _ => Ok(text),
         }
     }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use icc::{BlockReader, BlockWriter, Domain};
 
-use super::{Failed, pin, said};
+use super::pin;
+use crate::Error;
 
 /// Bytes of blocks: few statistics, and those of a router with some hundred elements.
 pub(super) const SIZES: [usize; 2] = [4096, 65_536];
@@ -56,13 +57,13 @@ pub(super) fn measure(
     cores: [usize; 2],
     bytes: usize,
     (pace, length): (Duration, Duration),
-) -> Result<Block, Failed> {
-    let node = domain.node(2).map_err(said)?;
-    let mut writer = node.block_writer("blocks").map_err(said)?;
-    let mut reader = node.block_reader("blocks").map_err(said)?;
+) -> Result<Block, Error> {
+    let node = domain.node(2)?;
+    let mut writer = node.block_writer("blocks")?;
+    let mut reader = node.block_reader("blocks")?;
     let (done, start) = (AtomicBool::new(false), Barrier::new(2));
     let (done, start) = (&done, &start);
-    let panicked = |_| "a thread of the blocks panicked".to_owned();
+    let panicked = |_| Error::Panicked("a thread of the blocks");
     thread::scope(|scope| {
         let writing = scope.spawn(move || {
             pin(cores[0]);

@@ -13,7 +13,8 @@ use packet::port::{Provider, RxQueue, Spec, TxQueue, method};
 use packet::{Batch, HEADROOM, Packet};
 use ports::plane::Planes;
 
-use super::{Failed, pin, said};
+use super::pin;
+use crate::Error;
 
 /// Packets that the channel holds, and packets at a time: those of the hand-off by a Queue.
 const ROOM: u32 = 1024;
@@ -42,10 +43,9 @@ impl Half {
 }
 
 impl Channel {
-    pub(super) fn new() -> Result<Channel, Failed> {
+    pub(super) fn new() -> Result<Channel, Error> {
         let place = PathBuf::from(format!("@junctor-bench-icc-{}", std::process::id()));
-        let planes =
-            Planes::serve(&place, &[Endpoint::packets(1, "packets", LONGEST, ROOM)]).map_err(said)?;
+        let planes = Planes::serve(&place, &[Endpoint::packets(1, "packets", LONGEST, ROOM)])?;
         Ok(Channel { planes })
     }
 
@@ -56,7 +56,7 @@ impl Channel {
         bytes: usize,
         ghz: f64,
         length: Duration,
-    ) -> Result<f64, Failed> {
+    ) -> Result<f64, Error> {
         let provider = ports::SystemProvider::new().in_domain(self.planes.clone());
         let spec = |settings| Spec {
             device: "packets".to_owned(),
@@ -65,9 +65,8 @@ impl Channel {
             ..Spec::default()
         };
         let sends = vec![(method::PLANE_SENDS.to_owned(), String::new())];
-        let (from, to) =
-            (provider.open(&spec(Vec::new())).map_err(said)?, provider.open(&spec(sends)).map_err(said)?);
-        let (mut rx, mut tx) = (from.rx(0).map_err(said)?, to.tx(0).map_err(said)?);
+        let (from, to) = (provider.open(&spec(Vec::new()))?, provider.open(&spec(sends))?);
+        let (mut rx, mut tx) = (from.rx(0)?, to.tx(0)?);
         let (done, start) = (AtomicBool::new(false), Barrier::new(3));
         let (done, start) = (&done, &start);
         let halves = thread::scope(|scope| {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::Live;
 use super::traffic::Traffic;
 use super::watch::Watch;
+use crate::Error;
 
 /// Who can be killed. The control plane is the reader of FPM, too; `fpm` is its connection alone.
 pub const VICTIMS: [&str; 5] = ["routes", "zebra", "bgpd", "bfdd", "fpm"];
@@ -19,7 +20,7 @@ struct Sum {
     removed: u64,
 }
 
-pub(super) fn run(live: &mut Live<'_>) -> Result<(), String> {
+pub(super) fn run(live: &mut Live<'_>) -> Result<(), Error> {
     let victims = live.args.victims.iter();
     let mut sums: Vec<(&str, Sum)> = victims.map(|victim| (victim.as_str(), Sum::default())).collect();
     for round in 1..=live.args.kills {
@@ -42,7 +43,7 @@ pub(super) fn run(live: &mut Live<'_>) -> Result<(), String> {
 }
 
 /// Kills one of them, and waits until it is there again with all that it knew.
-fn one(live: &mut Live<'_>, victim: &str, when: &str, sum: &mut Sum) -> Result<(), String> {
+fn one(live: &mut Live<'_>, victim: &str, when: &str, sum: &mut Sum) -> Result<(), Error> {
     let size = live.oracle.len();
     let (connections, sessions) = (live.site.tap.connections(), live.site.speaker.sessions());
     let watch = Watch::start(live.site.router_socket(), &live.targets)?;

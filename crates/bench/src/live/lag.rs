@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::site::connect;
 use super::tap::{Sample, Tap};
+use crate::Error;
 
 /// How long a route is looked up in vain.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,7 +22,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 pub(super) struct Lags {
     found: Arc<Mutex<Vec<f64>>>,
     is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<(), String>>>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl Lags {
@@ -35,7 +36,7 @@ impl Lags {
                 let Some(sample) = tap.sample(Duration::from_millis(20)) else { continue };
                 let lookup = format!("rt.lookup {}", sample.prefix.addr());
                 let wanted = format!("{} ", sample.gateway);
-                let mut look = || client.read(&lookup).map_err(|why| why.to_string());
+                let mut look = || Ok(client.read(&lookup)?);
                 if let Some(lag) = follow(&tap, &sample, &wanted, &mut look)? {
                     list.lock().unwrap_or_else(PoisonError::into_inner).push(lag.as_secs_f64() * 1e3);
                 }
@@ -46,10 +47,10 @@ impl Lags {
     }
 
     /// Ends, with all that was found, in milliseconds and in order of size.
-    pub(super) fn end(mut self) -> Result<Vec<f64>, String> {
+    pub(super) fn end(mut self) -> Result<Vec<f64>, Error> {
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            thread.join().map_err(|_| "the thread that looks routes up has panicked")??;
+            thread.join().map_err(|_| Error::Panicked("the thread that looks routes up has"))??;
         }
         let mut found = std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner));
         found.sort_by(f64::total_cmp);
@@ -68,8 +69,8 @@ fn follow(
     tap: &Tap,
     sample: &Sample,
     wanted: &str,
-    look: &mut impl FnMut() -> Result<String, String>,
-) -> Result<Option<Duration>, String> {
+    look: &mut impl FnMut() -> Result<String, Error>,
+) -> Result<Option<Duration>, Error> {
     let mut answer = String::new();
     while sample.at.elapsed() < PATIENCE {
         for _ in 0..LOOKUPS {
@@ -84,7 +85,10 @@ fn follow(
             return Ok(None);
         }
     }
-    Err(format!("{} leads to '{answer}', and not to {}, for {PATIENCE:?}", sample.prefix, sample.gateway))
+    Err(Error::nothing(format!(
+        "{} leads to '{answer}', and not to {}, for {PATIENCE:?}",
+        sample.prefix, sample.gateway
+    )))
 }
 
 /// The value below which this share of a sorted list lies.

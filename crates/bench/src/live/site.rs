@@ -22,6 +22,7 @@ use testbed::frr::{self, Frr};
 use testbed::rig::{Cable, Resident, Rig, wait_for};
 
 use super::tap::Tap;
+use crate::Error;
 use client::Client;
 
 /// How long anything may take. A full table goes through bgpd and zebra in some 20 s, in a debug build and next to compilers in minutes.
@@ -77,10 +78,6 @@ pub(super) struct Memory {
     pub(super) peak: f64,
 }
 
-fn said(why: impl std::fmt::Display) -> String {
-    why.to_string()
-}
-
 impl Site {
     /// What is missing here for it, if something is.
     pub(super) fn lacks() -> Option<String> {
@@ -88,25 +85,25 @@ impl Site {
         let vtysh = ["/usr/bin/vtysh".to_owned()];
         let missing = daemons.iter().chain(&vtysh).find(|program| !Path::new(program).exists());
         let missing = missing.map(|program| format!("{program} is not installed (Debian: frr)"));
-        missing.or_else(|| testbed::rig::available().err().map(said))
+        missing.or_else(|| testbed::rig::available().err().map(|why| why.to_string()))
     }
 
     /// Starts everything but routes.
-    pub(super) fn start(fpm_only: bool) -> Result<Site, String> {
-        let rig = Rig::new(Cable::default()).map_err(said)?;
-        rig.a.ip("addr add 10.0.1.2/24 dev a0").map_err(said)?;
-        rig.a.ip("route add default via 10.0.1.1").map_err(said)?;
-        rig.b.ip("addr add 10.2.0.2/16 dev b0").map_err(said)?;
-        rig.b.ip("route add 10.0.1.0/24 via 10.2.0.1").map_err(said)?;
+    pub(super) fn start(fpm_only: bool) -> Result<Site, Error> {
+        let rig = Rig::new(Cable::default())?;
+        rig.a.ip("addr add 10.0.1.2/24 dev a0")?;
+        rig.a.ip("route add default via 10.0.1.1")?;
+        rig.b.ip("addr add 10.2.0.2/16 dev b0")?;
+        rig.b.ip("route add 10.0.1.0/24 via 10.2.0.1")?;
         // It is every next hop, and every host behind them.
-        rig.b.ip("route add local 10.2.128.0/18 dev lo").map_err(said)?;
-        rig.b.ip("route add local default dev lo").map_err(said)?;
-        let mut theirs = Frr::new().map_err(said)?;
-        theirs.start(&rig.b, "zebra", "", &[]).map_err(said)?;
-        theirs.start(&rig.b, "bfdd", &format!("{BFD}{PEER}"), &[]).map_err(said)?;
-        let place = tempfile::tempdir().map_err(said)?;
+        rig.b.ip("route add local 10.2.128.0/18 dev lo")?;
+        rig.b.ip("route add local default dev lo")?;
+        let mut theirs = Frr::new()?;
+        theirs.start(&rig.b, "zebra", "", &[])?;
+        theirs.start(&rig.b, "bfdd", &format!("{BFD}{PEER}"), &[])?;
+        let place = tempfile::tempdir()?;
         // FRR's daemons are another user's.
-        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).map_err(said)?;
+        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755))?;
         let name = format!("live{}", std::process::id());
         let directory = place.path().join(&name);
         write(&rig, &directory, fpm_only)?;
@@ -114,14 +111,14 @@ impl Site {
         let deployment = directory.join("deployment.toml").display().to_string();
         let mut command = Command::new(program);
         command.args(["up", "--parent", &std::process::id().to_string(), &deployment]);
-        let files = client::files_of(&name)?;
-        let up = rig.dut.settle(command, "junctor up".into(), &[]).map_err(said)?;
+        let files = client::files_of(&name).map_err(Error::Missing)?;
+        let up = rig.dut.settle(command, "junctor up".into(), &[])?;
         let mut up = Up { resident: up, directory: files.directory().to_owned() };
-        up.resident.process.wait_for_text("planes are ready", PATIENCE).map_err(said)?;
+        up.resident.process.wait_for_text("planes are ready", PATIENCE)?;
         // The namespace has a name only where the supervisor is.
-        let zebra = pid(&files, "zebra").ok_or("no plane zebra runs")?;
+        let zebra = pid(&files, "zebra").ok_or_else(|| Error::missing("no plane zebra runs"))?;
         let tap = Tap::start(zebra, SocketAddr::from(TAP), SocketAddr::from(FPM))?;
-        let speaker = Speaker::start(&rig.b, NEIGHBOUR).map_err(said)?;
+        let speaker = Speaker::start(&rig.b, NEIGHBOUR)?;
         let site = Site {
             rig,
             speaker,
@@ -139,11 +136,12 @@ impl Site {
     }
 
     /// Waits for a condition; where it is in vain, says what is known.
-    pub(super) fn wait(&self, what: &str, condition: impl FnMut() -> bool) -> Result<(), String> {
+    pub(super) fn wait(&self, what: &str, condition: impl FnMut() -> bool) -> Result<(), Error> {
         wait_for(what, PATIENCE, condition).map_err(|why| {
-            let status = self.control("status").unwrap_or_else(|why| why.into());
+            let status = self.control("status").unwrap_or_else(|why| why.to_string().into());
             let log = std::fs::read_to_string(self.files.log("routes")).unwrap_or_default();
-            format!("{why}; zebra has named {} routes\n{status:#}\n{}", self.tap.named(), tail(&log))
+            let known = format!("; zebra has named {} routes\n{status:#}\n{}", self.tap.named(), tail(&log));
+            Error::Waited { why, known }
         })
     }
 
@@ -153,19 +151,19 @@ impl Site {
     }
 
     /// What a handler of the router reads.
-    pub(super) fn read(&self, handler: &str) -> Result<String, String> {
+    pub(super) fn read(&self, handler: &str) -> Result<String, Error> {
         let mut client = connect(&self.router_socket())?;
         client.be_patient();
-        client.read(handler).map_err(|why| why.to_string())
+        Ok(client.read(handler)?)
     }
 
     /// What a handler of the control plane answers.
-    pub(super) fn control(&self, handler: &str) -> Result<Value, String> {
-        let socket = self.control_socket().ok_or("no control plane listens")?;
+    pub(super) fn control(&self, handler: &str) -> Result<Value, Error> {
+        let socket = self.control_socket().ok_or_else(|| Error::missing("no control plane listens"))?;
         let mut client = connect(&socket)?;
         client.be_patient();
-        let text = client.read(handler).map_err(|why| why.to_string())?;
-        serde_json::from_str(&text).map_err(said)
+        let text = client.read(handler)?;
+        Ok(serde_json::from_str(&text)?)
     }
 
     /// The control plane's socket has the number of its process.
@@ -200,35 +198,37 @@ impl Site {
     }
 
     /// Kills the process of a plane, and waits for its successor.
-    pub(super) fn kill(&self, plane: &str) -> Result<(), String> {
-        let before = self.pid(plane).ok_or_else(|| format!("no plane {plane} runs"))?;
-        let pid = Pid::from_raw(before.cast_signed()).ok_or("no process")?;
-        kill_process(pid, Signal::KILL).map_err(said)?;
+    pub(super) fn kill(&self, plane: &str) -> Result<(), Error> {
+        let before = self.pid(plane).ok_or_else(|| Error::missing(format!("no plane {plane} runs")))?;
+        let pid = Pid::from_raw(before.cast_signed()).ok_or_else(|| Error::missing("no process"))?;
+        kill_process(pid, Signal::KILL).map_err(std::io::Error::from)?;
         self.wait(&format!("another {plane}"), || self.pid(plane).is_some_and(|pid| pid != before))
     }
 
     /// Kills the router and the control plane, so that both begin with nothing.
-    pub(super) fn kill_both(&self) -> Result<(), String> {
+    pub(super) fn kill_both(&self) -> Result<(), Error> {
         self.kill("routes")?;
         self.kill("user")
     }
 
     /// The memory of a plane, in bytes.
-    pub(super) fn memory(&self, plane: &str) -> Result<Memory, String> {
-        let pid = self.pid(plane).ok_or_else(|| format!("no plane {plane} runs"))?;
-        let text = std::fs::read_to_string(format!("/proc/{pid}/status")).map_err(said)?;
+    pub(super) fn memory(&self, plane: &str) -> Result<Memory, Error> {
+        let pid = self.pid(plane).ok_or_else(|| Error::missing(format!("no plane {plane} runs")))?;
+        let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let of = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             let number = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-            number.map(|kib| kib * 1024.0).ok_or_else(|| format!("/proc/{pid}/status has no {name}"))
+            number
+                .map(|kib| kib * 1024.0)
+                .ok_or_else(|| Error::missing(format!("/proc/{pid}/status has no {name}")))
         };
         Ok(Memory { resident: of("VmRSS")?, peak: of("VmHWM")? })
     }
 
     /// Forgets the peak of a plane's memory.
-    pub(super) fn reset_peak(&self, plane: &str) -> Result<(), String> {
-        let pid = self.pid(plane).ok_or_else(|| format!("no plane {plane} runs"))?;
-        std::fs::write(format!("/proc/{pid}/clear_refs"), "5").map_err(said)
+    pub(super) fn reset_peak(&self, plane: &str) -> Result<(), Error> {
+        let pid = self.pid(plane).ok_or_else(|| Error::missing(format!("no plane {plane} runs")))?;
+        Ok(std::fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
     }
 
     /// Whether the control plane has all routes of zebra, and the router all of the control plane.
@@ -272,14 +272,14 @@ fn pid(files: &Files, plane: &str) -> Option<u32> {
     }
 }
 
-fn program() -> Result<String, String> {
+fn program() -> Result<String, Error> {
     std::env::current_exe()
         .map(|path| path.display().to_string())
-        .map_err(|why| format!("this program's own file: {why}"))
+        .map_err(Error::system("this program's own file"))
 }
 
 /// Writes the deployment as a user would, and edits it.
-fn write(rig: &Rig, directory: &Path, fpm_only: bool) -> Result<(), String> {
+fn write(rig: &Rig, directory: &Path, fpm_only: bool) -> Result<(), Error> {
     let (program, at) = (program()?, directory.display().to_string());
     let words = [
         &program,
@@ -292,11 +292,11 @@ fn write(rig: &Rig, directory: &Path, fpm_only: bool) -> Result<(), String> {
         "--directory",
         &at,
     ];
-    rig.dut.run(&words).map_err(said)?;
+    rig.dut.run(&words)?;
     let edit = |file: &str, change: &dyn Fn(String) -> String| {
         let path = directory.join(file);
-        let text = std::fs::read_to_string(&path).map_err(said)?;
-        std::fs::write(&path, change(text)).map_err(said)
+        let text = std::fs::read_to_string(&path)?;
+        Ok::<(), Error>(std::fs::write(&path, change(text))?)
     };
     edit("router.click", &|text| text.replace("Device(d", "Device(METHOD AF_PACKET, d"))?;
     edit("deployment.toml", &|text| {
@@ -310,9 +310,9 @@ fn write(rig: &Rig, directory: &Path, fpm_only: bool) -> Result<(), String> {
     edit("frr/zebra.conf", &|text| text.replace("fpm address 127.0.0.1", &to))
 }
 
-pub(super) fn connect(socket: &Path) -> Result<Client, String> {
-    let failed = |why: std::io::Error| format!("{}: {why}", socket.display());
-    Client::new(UnixStream::connect(socket).map_err(failed)?).map_err(failed)
+pub(super) fn connect(socket: &Path) -> Result<Client, Error> {
+    let failed = Error::system(socket.display());
+    Client::new(UnixStream::connect(socket).map_err(&failed)?).map_err(&failed)
 }
 
 fn tail(text: &str) -> String {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::Error;
 use control::counters::Tally;
 use control::fpm;
 use control::model::{Change, Object, RouteWay};
@@ -57,10 +58,10 @@ pub(super) struct Sample {
 
 impl Tap {
     /// Listens at `from` in the network namespace of a process, and passes on to `to` there.
-    pub(super) fn start(process: u32, from: SocketAddr, to: SocketAddr) -> Result<Tap, String> {
+    pub(super) fn start(process: u32, from: SocketAddr, to: SocketAddr) -> Result<Tap, Error> {
         let tap = Tap(Arc::default());
-        let failed = |why: &dyn std::fmt::Display| format!("tap between zebra and the control plane: {why}");
-        let home = std::fs::File::open(format!("/proc/{process}/ns/net")).map_err(|why| failed(&why))?;
+        let failed = Error::system("tap between zebra and the control plane");
+        let home = std::fs::File::open(format!("/proc/{process}/ns/net")).map_err(&failed)?;
         let ours = tap.clone();
         let (sender, listening) = std::sync::mpsc::sync_channel(1);
         std::thread::spawn(move || {
@@ -69,7 +70,7 @@ impl Tap {
             let listener = moved.map_err(std::io::Error::from).and_then(|()| TcpListener::bind(from));
             let listener = match listener {
                 Ok(listener) => listener,
-                Err(why) => return drop(sender.send(Err(why.to_string()))),
+                Err(why) => return drop(sender.send(Err(why))),
             };
             let _ = sender.send(Ok(()));
             while let Ok((zebra, _)) = listener.accept() {
@@ -79,7 +80,7 @@ impl Tap {
                 }
             }
         });
-        listening.recv().map_err(|why| failed(&why))?.map_err(|why| failed(&why))?;
+        listening.recv().map_err(std::io::Error::other).flatten().map_err(&failed)?;
         Ok(tap)
     }
 

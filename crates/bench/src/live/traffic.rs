@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::Error;
 use testbed::rig::{Rig, wait_for};
 
 /// The port that packets are for.
@@ -57,33 +58,33 @@ struct Shared {
 
 impl Traffic {
     /// Sends to the targets (at most 64) in turn, `rate` packets a second; 0 for as many as possible.
-    pub(super) fn start(rig: &Rig, targets: &[Ipv4Addr], rate: u32) -> Result<Traffic, String> {
+    pub(super) fn start(rig: &Rig, targets: &[Ipv4Addr], rate: u32) -> Result<Traffic, Error> {
         let shared = Arc::new(Shared::default());
         let (sending, receiving) = (shared.clone(), shared.clone());
         let targets = targets[..targets.len().min(64)].to_vec();
         let open = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port));
         let receiver = rig.b.enter(|| {
-            let socket = open(PORT).map_err(|why| why.to_string())?;
+            let socket = open(PORT)?;
             rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BYTES)
-                .map_err(|why| why.to_string())?;
-            socket.set_read_timeout(Some(LOOK)).map_err(|why| why.to_string())?;
-            Ok::<_, String>(std::thread::spawn(move || receive(&socket, &receiving)))
+                .map_err(std::io::Error::from)?;
+            socket.set_read_timeout(Some(LOOK))?;
+            Ok::<_, Error>(std::thread::spawn(move || receive(&socket, &receiving)))
         });
-        let receiver = receiver.map_err(|why| why.to_string())??;
+        let receiver = receiver??;
         let sender = rig.a.enter(|| {
-            let socket = open(0).map_err(|why| why.to_string())?;
-            Ok::<_, String>(std::thread::spawn(move || send(&socket, &targets, rate, &sending)))
+            let socket = open(0)?;
+            Ok::<_, Error>(std::thread::spawn(move || send(&socket, &targets, rate, &sending)))
         });
-        let sender = sender.map_err(|why| why.to_string())??;
+        let sender = sender??;
         Ok(Traffic { shared, begun: Instant::now(), threads: vec![sender, receiver] })
     }
 
     /// Waits until all targets have been reached: the neighbours are known then.
-    pub(super) fn wait_for_all(&self, targets: usize, patience: Duration) -> Result<(), String> {
+    pub(super) fn wait_for_all(&self, targets: usize, patience: Duration) -> Result<(), Error> {
         let all = if targets >= 64 { u64::MAX } else { (1 << targets) - 1 };
         let reached = || self.shared.reached.load(Ordering::Relaxed);
         wait_for("packets for all targets", patience, || reached() == all)
-            .map_err(|why| format!("{why}: {:#b} have come", reached()))
+            .map_err(|why| Error::Waited { why, known: format!(": {:#b} have come", reached()) })
     }
 
     /// So far.

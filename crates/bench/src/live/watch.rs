@@ -12,6 +12,7 @@ use std::time::Duration;
 use wire::Prefix4;
 
 use super::site::{Site, connect, gateway};
+use crate::Error;
 use client::Client;
 
 /// A routing table by plain means, which the router's is compared with.
@@ -27,7 +28,7 @@ const NAMED: usize = 5;
 /// A thread that looks at a router, until this is dropped.
 pub(super) struct Watch {
     is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Seen, String>>>,
+    thread: Option<JoinHandle<Result<Seen, Error>>>,
 }
 
 /// What was seen.
@@ -45,10 +46,10 @@ pub(super) struct Seen {
 
 impl Watch {
     /// Begins with what is there now.
-    pub(super) fn start(router: PathBuf, targets: &[Ipv4Addr]) -> Result<Watch, String> {
+    pub(super) fn start(router: PathBuf, targets: &[Ipv4Addr]) -> Result<Watch, Error> {
         let mut client = connect(&router)?;
         let lookups: Vec<String> = targets.iter().map(|target| format!("rt.lookup {target}")).collect();
-        let before: Result<Vec<String>, String> =
+        let before: Result<Vec<String>, Error> =
             lookups.iter().map(|lookup| read(&mut client, lookup)).collect();
         let (before, removed) = (before?, number(&mut client, REMOVED)?);
         let least = number(&mut client, "rt.nroutes")?;
@@ -73,10 +74,10 @@ impl Watch {
     }
 
     /// Ends.
-    pub(super) fn end(mut self) -> Result<Seen, String> {
+    pub(super) fn end(mut self) -> Result<Seen, Error> {
         self.is_over.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().ok_or("it has ended")?;
-        thread.join().map_err(|_| "the thread that watches the table has panicked")?
+        let thread = self.thread.take().ok_or_else(|| Error::nothing("it has ended"))?;
+        thread.join().map_err(|_| Error::Panicked("the thread that watches the table has"))?
     }
 }
 
@@ -86,17 +87,18 @@ impl Drop for Watch {
     }
 }
 
-fn read(client: &mut Client, handler: &str) -> Result<String, String> {
-    client.read(handler).map_err(|why| why.to_string())
+fn read(client: &mut Client, handler: &str) -> Result<String, Error> {
+    Ok(client.read(handler)?)
 }
 
-fn number(client: &mut Client, handler: &str) -> Result<u64, String> {
+fn number(client: &mut Client, handler: &str) -> Result<u64, Error> {
     let text = read(client, handler)?;
-    text.trim().parse().map_err(|_| format!("{handler}: '{text}' is not a number"))
+    let number = text.trim().parse();
+    number.map_err(|_| Error::Nothing(format!("{handler}: '{text}' is not a number")))
 }
 
 /// What the router's table has differently from an oracle; nothing is well. Workers wait while the table is listed.
-pub(super) fn differences(site: &Site, oracle: &Oracle) -> Result<Vec<String>, String> {
+pub(super) fn differences(site: &Site, oracle: &Oracle) -> Result<Vec<String>, Error> {
     let text = site.read("rt.table")?;
     let route = |line: &str| {
         let mut words = line.split_whitespace();
