@@ -110,7 +110,7 @@ impl Error {
     }
 
     /// What the system's answer to `doing` becomes.
-    pub(crate) fn system(doing: impl Display) -> impl Fn(io::Error) -> Error {
+    pub fn system(doing: impl Display) -> impl Fn(io::Error) -> Error {
         move |why| Error::System { doing: doing.to_string(), why }
     }
 }

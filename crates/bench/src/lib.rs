@@ -51,7 +51,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    fn usage(what: impl Into<String>) -> Failure {
+    /// A setting that cannot be used; `what` says what can.
+    pub fn usage(what: impl Into<String>) -> Failure {
         Failure::Usage(Error::Setting(what.into()))
     }
 }

@@ -4,6 +4,8 @@
 use std::io::{BufRead as _, ErrorKind, Read as _, Write as _};
 use std::time::Duration;
 
+use icc::AttachError;
+use planes::up::domain::VARIABLE;
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::connection::Connection;
@@ -47,6 +49,41 @@ pub enum Failure {
     /// It ended before it answered.
     #[error("the router ended before it answered; see what it said")]
     Ended,
+    /// No channel leads to it, for this program is in no deployment.
+    #[error(
+        "channel '{0}': this program was not started by 'junctor up', so it has no channels; set {VARIABLE} to the socket of a \
+         deployment's domain, or name a control socket by --socket"
+    )]
+    NoChannels(String),
+    /// A deployment has no such channel of statistics.
+    #[error("channel '{0}': there is no such channel of statistics; see [channels] in the deployment")]
+    NoStatistics(String),
+    /// A channel cannot be had.
+    #[error("channel '{channel}': {why}")]
+    Channel {
+        /// Its name.
+        channel: String,
+        /// Why not.
+        #[source]
+        why: AttachError,
+    },
+    /// Nobody answers at the other end of a channel.
+    #[error("channel '{channel}': {why}")]
+    Silent {
+        /// Its name.
+        channel: String,
+        /// Why not.
+        #[source]
+        why: std::io::Error,
+    },
+    /// Nobody serves a domain.
+    #[error(transparent)]
+    Domain(#[from] AttachError),
+    /// There is no directory for files of deployments.
+    #[error(
+        "deployments have their files in $XDG_RUNTIME_DIR, which is not set; set it to a directory of yours"
+    )]
+    NoDirectory,
     /// What is meant is not clear, or not to be had.
     #[error("{0}")]
     Unclear(String),

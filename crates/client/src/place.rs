@@ -42,17 +42,15 @@ pub fn control_planes() -> Option<PathBuf> {
 ///
 /// # Errors
 /// There is no such place.
-pub fn deployments() -> Result<PathBuf, String> {
-    directory().ok_or_else(|| {
-        "deployments have their files in $XDG_RUNTIME_DIR, which is not set; set it to a directory of yours".into()
-    })
+pub fn deployments() -> Result<PathBuf, Failure> {
+    directory().ok_or(Failure::NoDirectory)
 }
 
 /// The files of a deployment of this name.
 ///
 /// # Errors
 /// There is no place for them.
-pub fn files_of(name: &str) -> Result<Files, String> {
+pub fn files_of(name: &str) -> Result<Files, Failure> {
     Ok(Files::new(deployments()?.join(name)))
 }
 
@@ -77,7 +75,7 @@ pub fn remove_if_stale(path: &Path) -> bool {
 pub fn find(router: &Which) -> Result<Connection, Failure> {
     match router {
         Which::Channel(channel) => {
-            let stream = channel::connect(channel, SOON).map_err(Failure::Unreachable)?;
+            let stream = channel::connect(channel, SOON)?;
             Ok(Connection::Channel(Box::new(stream)))
         }
         _ => locate(router).map(|(_, stream)| stream.into()),

@@ -76,7 +76,9 @@ impl Router {
             let socket = UnixStream::connect(&self.way).map_err(|why| format!("{}: {why}", self.way))?;
             Connection::from(socket)
         } else {
-            Connection::Channel(Box::new(client::channel::connect(&self.way, PATIENCE)?))
+            Connection::Channel(Box::new(
+                client::channel::connect(&self.way, PATIENCE).map_err(|why| why.to_string())?,
+            ))
         };
         Client::new(connection).map_err(|why| format!("{}: {why}", self.way))
     }

@@ -18,7 +18,7 @@ use crate::printer::{Line, Printer};
 /// It cannot run: its configurations or the machine are not as it needs them, or another supervisor has it.
 pub fn up(checked: &Checked, quiet: bool) -> Result<(), Error> {
     let deployment = checked.deployment.as_ref().ok_or(Error::Wrong)?;
-    let files = client::files_of(&deployment.name).map_err(Error::Place)?;
+    let files = client::files_of(&deployment.name)?;
     let host = Program::new(deployment, &files, quiet)?;
     let wrong = host.check_routers(deployment, &checked.allowed);
     wrong.iter().for_each(|wrong| errln!("junctor: {wrong}"));

@@ -53,8 +53,8 @@ pub enum Error {
     #[error("the deployment is wrong")]
     Wrong,
     /// There is no place for files of deployments.
-    #[error("{0}")]
-    Place(String),
+    #[error(transparent)]
+    Place(#[from] client::Failure),
     /// This program's own file, from which planes are started, is not to be had.
     #[error("this program's own file: {0}")]
     NoProgram(#[source] io::Error),

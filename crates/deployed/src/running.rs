@@ -12,8 +12,7 @@ use crate::Error;
 
 /// Names of deployments that have files here.
 fn deployments() -> Result<Vec<String>, Error> {
-    let entries =
-        std::fs::read_dir(client::deployments().map_err(Error::Place)?).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(client::deployments()?).into_iter().flatten().flatten();
     let has_lock = |path: &PathBuf| path.join("lock").is_file();
     let found = entries.map(|entry| entry.path()).filter(has_lock);
     let mut names: Vec<String> =
@@ -47,7 +46,7 @@ pub fn choose(name: Option<&str>, running: bool) -> Result<(String, Files), Erro
             }
         }
     };
-    let files = client::files_of(&name).map_err(Error::Place)?;
+    let files = client::files_of(&name)?;
     Ok((name, files))
 }
 

@@ -60,7 +60,7 @@ fn measured<A: TryInto<S, Error: std::fmt::Display>, S>(
     args: A,
     measure: fn(&S) -> Result<Findings, Failure>,
 ) -> u8 {
-    let settings = args.try_into().map_err(|why| Failure::Usage(why.to_string()));
+    let settings = args.try_into().map_err(|why| Failure::usage(why.to_string()));
     show(command, settings.and_then(|settings| measure(&settings)), as_json)
 }
 

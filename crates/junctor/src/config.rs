@@ -106,5 +106,6 @@ pub(crate) fn not_measured(loaded: &Loaded, why: harness::Error) -> u8 {
         harness::Error::Silent => outcome::fail(
             "no packet came out of the configuration; 'junctor bench engine --report' shows where they end",
         ),
+        other => outcome::fail(other),
     }
 }

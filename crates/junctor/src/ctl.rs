@@ -88,7 +88,7 @@ pub(crate) fn find(router: &Which) -> Result<Connection, Failure> {
 pub(crate) fn status(failure: &Failure) -> u8 {
     match failure {
         Failure::Unclear(_) => exit::USAGE,
-        Failure::Refused(..) | Failure::Unreachable(_) | Failure::Ended => exit::FAILURE,
+        _ => exit::FAILURE,
     }
 }
 

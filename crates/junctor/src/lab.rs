@@ -66,8 +66,8 @@ impl Common {
     /// Makes the directory, before anything is measured in vain.
     fn prepare(&self) -> Result<(), Wrong> {
         let Some(directory) = &self.out else { return Ok(()) };
-        let wrong = |why| Wrong::Failure(format!("cannot write the report: {}: {why}", directory.display()));
-        std::fs::create_dir_all(directory).map_err(wrong)
+        let doing = format!("cannot write the report: {}", directory.display());
+        Ok(std::fs::create_dir_all(directory).map_err(labs::Error::system(doing))?)
     }
 
     /// Prints the report of a lab and writes its files.
@@ -275,6 +275,6 @@ pub(crate) fn main(args: Args) -> u8 {
 }
 
 /// The exit status of a plane that a lab has started.
-fn ended(how: Result<(), String>) -> u8 {
+fn ended(how: Result<(), labs::Error>) -> u8 {
     how.map_or_else(outcome::fail, |()| exit::SUCCESS)
 }

@@ -89,7 +89,7 @@ pub(crate) fn main(args: Args) -> u8 {
 }
 
 /// The status of a device's command.
-fn of_device(status: Result<u8, String>) -> u8 {
+fn of_device(status: Result<u8, trials::Error>) -> u8 {
     status.unwrap_or_else(outcome::fail)
 }
 

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
+use crate::Error;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use planes::protocol::{self, Answer, Request, Row};
 use planes::up::Files;
@@ -51,11 +52,13 @@ impl Supervisor {
         command: Command,
         what: String,
         cores: &[usize],
-    ) -> Result<Supervisor, String> {
+    ) -> Result<Supervisor, Error> {
         let Some(home) = home else {
-            return on_cores(cores, || Process::spawn(command, what))?.map(Supervisor::Here).map_err(said);
+            return on_cores(cores, || Process::spawn(command, what))?
+                .map(Supervisor::Here)
+                .map_err(Error::from);
         };
-        home.settle(command, what, cores).map(Supervisor::There).map_err(said)
+        Ok(home.settle(command, what, cores).map(Supervisor::There)?)
     }
 
     fn process(&mut self) -> &mut Process {
@@ -67,20 +70,22 @@ impl Supervisor {
 }
 
 /// Keeps the calling thread, and the threads that it starts, on these cores.
-pub(super) fn stay_on(cores: &[usize]) -> Result<(), String> {
-    let failed = |why| format!("cannot use cores {cores:?}: {why}");
+pub(super) fn stay_on(cores: &[usize]) -> Result<(), Error> {
+    let failed = |why| Error::Cores { doing: format!("cannot use cores {cores:?}"), why };
     let mut set = CpuSet::new();
     cores.iter().try_for_each(|core| set.set(*core)).map_err(failed)?;
     sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).map_err(failed)
 }
 
 /// Does something on these cores; what it starts stays there.
-pub(super) fn on_cores<T>(cores: &[usize], what: impl FnOnce() -> T) -> Result<T, String> {
+pub(super) fn on_cores<T>(cores: &[usize], what: impl FnOnce() -> T) -> Result<T, Error> {
     let me = nix::unistd::Pid::from_raw(0);
-    let before = sched_getaffinity(me).map_err(|why| format!("cannot learn my cores: {why}"))?;
+    let before = sched_getaffinity(me)
+        .map_err(|why| Error::Cores { doing: "cannot learn my cores".to_owned(), why })?;
     stay_on(cores)?;
     let done = what();
-    sched_setaffinity(me, &before).map_err(|why| format!("cannot have my cores back: {why}"))?;
+    sched_setaffinity(me, &before)
+        .map_err(|why| Error::Cores { doing: "cannot have my cores back".to_owned(), why })?;
     Ok(done)
 }
 
@@ -95,35 +100,33 @@ impl Deployment {
         text: &str,
         beside: &[(&str, &str)],
         cores: &[usize],
-    ) -> Result<Deployment, String> {
+    ) -> Result<Deployment, Error> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         watch()?;
         let name = format!("{PREFIX}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let files = client::files_of(&name)?;
         let prefix = format!("junctor-{name}-");
-        let wrong = |why: std::io::Error| format!("the deployment cannot be written: {why}");
-        let directory = tempfile::Builder::new().prefix(&prefix).tempdir().map_err(wrong)?;
+        let wrong = Error::system("the deployment cannot be written");
+        let directory = tempfile::Builder::new().prefix(&prefix).tempdir().map_err(&wrong)?;
         let path = directory.path().join("deployment.toml");
         for (file, text) in beside {
-            std::fs::write(directory.path().join(file), text).map_err(wrong)?;
+            std::fs::write(directory.path().join(file), text).map_err(&wrong)?;
         }
-        std::fs::write(&path, format!("name = \"{name}\"\n{text}")).map_err(wrong)?;
+        std::fs::write(&path, format!("name = \"{name}\"\n{text}")).map_err(&wrong)?;
         let mut command = Command::new(program()?);
         command.args(["up", "--parent", &std::process::id().to_string()]).arg(&path);
         let mut up = Supervisor::start(home, command, format!("junctor up of {name}"), cores)?;
         let own = [files.directory().to_owned(), directory.path().to_owned()];
         running().push((up.process().id(), own));
         let mut deployment = Deployment { name, files, directory, up: Some(up) };
-        match deployment.wait_until_up() {
-            Ok(()) => Ok(deployment),
-            Err(why) => Err(format!("{why}\nthe deployment was:\n{text}")),
-        }
+        deployment.wait_until_up().map_err(|why| why.after(format_args!("\nthe deployment was:\n{text}")))?;
+        Ok(deployment)
     }
 
-    fn wait_until_up(&mut self) -> Result<(), String> {
+    fn wait_until_up(&mut self) -> Result<(), Error> {
         let Some(up) = &mut self.up else { return Ok(()) };
         // It may have to wait for the machine as well as for planes.
-        up.process().wait_for_text("planes are ready", PATIENCE).map_err(said)
+        Ok(up.process().wait_for_text("planes are ready", PATIENCE)?)
     }
 
     /// The last lines that `junctor up` and the planes have printed.
@@ -145,18 +148,19 @@ impl Deployment {
     }
 
     /// The planes as `junctor ps` shows them.
-    pub(super) fn rows(&self) -> Result<Vec<Row>, String> {
+    pub(super) fn rows(&self) -> Result<Vec<Row>, Error> {
         match protocol::ask(&self.files.socket(), &Request::Ps) {
             Ok(Answer::Planes { planes }) => Ok(planes),
-            Ok(Answer::Done { text: why } | Answer::Failed { why }) => Err(why),
-            Err(why) => Err(format!("deployment {}: {why}", self.name)),
+            Ok(Answer::Done { text: why } | Answer::Failed { why }) => Err(Error::Refused(why)),
+            Err(why) => Err(Error::Supervisor { name: self.name.clone(), why }),
         }
     }
 
     /// One of them.
-    pub(super) fn row(&self, plane: &str) -> Result<Row, String> {
+    pub(super) fn row(&self, plane: &str) -> Result<Row, Error> {
         let mut rows = self.rows()?.into_iter();
-        rows.find(|row| row.plane == plane).ok_or_else(|| format!("{}: no plane {plane}", self.name))
+        rows.find(|row| row.plane == plane)
+            .ok_or_else(|| Error::nothing(format!("{}: no plane {plane}", self.name)))
     }
 
     /// The control socket of a user plane.
@@ -165,11 +169,11 @@ impl Deployment {
     }
 
     /// Stops all planes in order.
-    pub(super) fn stop(mut self) -> Result<(), String> {
+    pub(super) fn stop(mut self) -> Result<(), Error> {
         self.end()
     }
 
-    fn end(&mut self) -> Result<(), String> {
+    fn end(&mut self) -> Result<(), Error> {
         let Some(mut up) = self.up.take() else { return Ok(()) };
         let pid = up.process().id();
         let ended = end(pid, up);
@@ -187,9 +191,10 @@ impl Drop for Deployment {
     }
 }
 
-fn end(pid: u32, mut up: Supervisor) -> Result<(), String> {
+fn end(pid: u32, mut up: Supervisor) -> Result<(), Error> {
     ask_to_end(pid);
-    wait_for("the planes' end", PATIENCE, || up.process().ended().is_some()).map_err(said)
+    wait_for("the planes' end", PATIENCE, || up.process().ended().is_some())?;
+    Ok(())
 }
 
 fn ask_to_end(pid: u32) {
@@ -204,12 +209,8 @@ fn lives(pid: u32) -> bool {
 }
 
 /// This program's own file.
-pub(super) fn program() -> Result<PathBuf, String> {
-    std::env::current_exe().map_err(|why| format!("this program's own file: {why}"))
-}
-
-fn said(why: testbed::rig::RigError) -> String {
-    why.to_string()
+pub(super) fn program() -> Result<PathBuf, Error> {
+    std::env::current_exe().map_err(Error::system("this program's own file"))
 }
 
 fn running() -> std::sync::MutexGuard<'static, Vec<(u32, [PathBuf; 2])>> {
@@ -217,12 +218,12 @@ fn running() -> std::sync::MutexGuard<'static, Vec<(u32, [PathBuf; 2])>> {
 }
 
 /// From now on, a signal that ends this process stops its deployments first.
-pub(super) fn watch() -> Result<(), String> {
+pub(super) fn watch() -> Result<(), Error> {
     static ONCE: Once = Once::new();
     let mut result = Ok(());
     ONCE.call_once(|| {
         let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]);
-        result = signals.map_err(|why| format!("cannot watch for signals: {why}")).map(|mut signals| {
+        result = signals.map_err(Error::system("cannot watch for signals")).map(|mut signals| {
             std::thread::spawn(move || {
                 let Some(signal) = signals.forever().next() else { return };
                 stop_all();
@@ -253,7 +254,7 @@ fn is_zombie(pid: u32) -> bool {
 }
 
 /// Stops what labs have left behind that were killed together with their supervisors.
-pub(super) fn clean() -> Result<(), String> {
+pub(super) fn clean() -> Result<(), Error> {
     let program = program()?;
     let here = client::deployments()?;
     for name in left_in(&here, &format!("{PREFIX}-")) {

@@ -13,6 +13,7 @@ extern crate report;
 
 mod bridge;
 mod deployment;
+mod error;
 mod forwarding;
 pub mod interference;
 mod parallelism;
@@ -22,6 +23,7 @@ mod study;
 
 use std::time::Duration;
 
+pub use error::Error;
 pub use study::Report;
 
 /// Which experiment.
@@ -69,20 +71,14 @@ impl Common {
 }
 
 /// Why there is no report.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum Wrong {
     /// What was asked for cannot be.
-    #[error("{0}")]
-    Usage(String),
+    #[error(transparent)]
+    Usage(Error),
     /// It did not work.
-    #[error("{0}")]
-    Failure(String),
-}
-
-impl From<String> for Wrong {
-    fn from(why: String) -> Wrong {
-        Wrong::Failure(why)
-    }
+    #[error(transparent)]
+    Failure(#[from] Error),
 }
 
 /// Carries out an experiment.

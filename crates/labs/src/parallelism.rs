@@ -11,15 +11,16 @@ mod rewriting;
 mod streams;
 mod workers;
 
-use super::shared::{self, Setting, explain};
+use super::shared::{self, Setting};
 use super::study::{Report, Section};
 use super::{Common, Wrong};
+use crate::Error;
 
 /// Cores that the study had.
 const STUDY_CORES: usize = 4;
 
 /// The graph of a configuration of ours.
-fn graph(text: &str) -> Result<lang::Graph, String> {
+fn graph(text: &str) -> Result<lang::Graph, Error> {
     shared::graph("lab parallelism", text)
 }
 

@@ -29,6 +29,7 @@ use super::deployment;
 use super::shared::Setting;
 use super::study::Report;
 use super::{Common, Wrong};
+use crate::Error;
 
 /// Rounds of other labs for each of this one's: a round takes minutes.
 const ROUNDS_EACH: u16 = 9;
@@ -74,7 +75,8 @@ pub(super) fn run(args: &Settings, common: &Common) -> Result<Report, Wrong> {
     network::available()?;
     let mut allowed = conf::cores::allowed();
     allowed.truncate(setting.cores);
-    let cores = Cores::among(&allowed).ok_or_else(|| "this process may use no core".to_owned())?;
+    let cores =
+        Cores::among(&allowed).ok_or_else(|| Error::Missing("this process may use no core".to_owned()))?;
     deployment::clean()?;
     deployment::watch()?;
     let network = Network::build()?;
@@ -105,7 +107,7 @@ pub(super) fn run(args: &Settings, common: &Common) -> Result<Report, Wrong> {
 }
 
 /// Measures all subjects, in turn in each round.
-fn subjects(setting: &mut Setting<'_>, place: (&Network, &Cores, &Asked)) -> Result<Vec<Found>, String> {
+fn subjects(setting: &mut Setting<'_>, place: (&Network, &Cores, &Asked)) -> Result<Vec<Found>, Error> {
     let mut all: Vec<Found> = Subject::all().map(Found::new).collect();
     let mut rates = DelayRates::default();
     let rounds = rounds(setting.common);
@@ -120,7 +122,7 @@ fn subjects(setting: &mut Setting<'_>, place: (&Network, &Cores, &Asked)) -> Res
                 && let Err(why) = measure::round(setting, place, &mut rates, found, round == 0)
             {
                 setting.progress.say(&format!("{}: {why}", found.subject.in_words()));
-                found.failed = Some(failed(&why));
+                found.failed = Some(failed(&why.to_string()));
             }
             setting.progress.step();
         }

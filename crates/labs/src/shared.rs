@@ -7,6 +7,7 @@ use super::study::Cell;
 use report::progress::Progress;
 
 use super::{Common, Wrong};
+use crate::Error;
 use reconfigure::balance::Handoff;
 use report::measure::{self, Measured};
 
@@ -114,32 +115,18 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// What a configuration of a lab cannot do.
-pub(super) fn explain(failed: harness::Error) -> String {
-    match failed {
-        harness::Error::Configuration(all) => {
-            let all: Vec<String> = all.into_iter().map(|d| d.message).collect();
-            format!("a configuration of the lab is wrong here: {}", all.join("; "))
-        }
-        harness::Error::Silent => {
-            "no packet came out of a configuration in a run; try a longer --time".to_owned()
-        }
-        harness::Error::Traffic(why) => why,
-    }
-}
-
 /// The graph of a configuration of a lab.
-pub(super) fn graph(lab: &str, text: &str) -> Result<lang::Graph, String> {
+pub(super) fn graph(lab: &str, text: &str) -> Result<lang::Graph, Error> {
     let parsed = lang::load_str(lab, text, &elements::options());
-    parsed.graph.ok_or_else(|| explain(harness::Error::Configuration(parsed.diagnostics)))
+    parsed.graph.ok_or_else(|| harness::Error::Configuration(parsed.diagnostics).into())
 }
 
 /// How many cores to measure on, if so many are asked for, and how many there are.
-fn cores(asked: Option<usize>) -> Result<(usize, usize), String> {
+fn cores(asked: Option<usize>) -> Result<(usize, usize), Error> {
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     match asked.unwrap_or(here) {
         cores if (1..=here).contains(&cores) => Ok((cores, here)),
-        _ => Err(format!("--cores must lie between 1 and {here}, the cores of this machine")),
+        _ => Err(Error::Setting(format!("--cores must lie between 1 and {here}, the cores of this machine"))),
     }
 }
 

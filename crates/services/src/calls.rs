@@ -27,8 +27,8 @@ const AT_A_TIME: usize = 1 << 16;
 /// Why a channel is not served at the moment.
 #[derive(Debug, thiserror::Error)]
 enum Interrupted {
-    #[error("{0}")]
-    Node(String),
+    #[error(transparent)]
+    Node(#[from] client::Failure),
     #[error("the domain's server has gone")]
     NotServed,
     #[error(transparent)]
@@ -72,7 +72,7 @@ fn serve_attached(
     place: &Path,
     called: &mut Called<impl Handlers + Service>,
 ) -> Result<Infallible, Interrupted> {
-    let node = channel::node(place).map_err(Interrupted::Node)?;
+    let node = channel::node(place)?;
     let [calls, answers] = call_endpoints(channel);
     let receiver = node.receiver(&calls)?;
     let sender = node.sender(&answers)?;

@@ -26,7 +26,7 @@ pub(super) struct Channel {
 
 impl Channel {
     /// Attaches, and waits for nothing: something must have been published already.
-    pub(super) fn open(name: &str) -> Result<Channel, String> {
+    pub(super) fn open(name: &str) -> Result<Channel, Gone> {
         let (node, reader) = client::channel::block_reader(name)?;
         let mut channel = Channel {
             name: name.to_owned(),
@@ -39,7 +39,7 @@ impl Channel {
             before: 0,
             last: 0,
         };
-        channel.read().map_err(|why| why.to_string())?;
+        channel.read()?;
         Ok(channel)
     }
 
@@ -59,7 +59,7 @@ impl Channel {
         let number = match self.reader.read(&mut self.block) {
             Err(ChannelError::GivenUp) => {
                 // The router attaches elsewhere first, and gives up then.
-                let (node, reader) = client::channel::block_reader(&self.name).map_err(Gone::Channel)?;
+                let (node, reader) = client::channel::block_reader(&self.name)?;
                 self.go_on(node, reader);
                 self.reader.read(&mut self.block)
             }
@@ -88,7 +88,7 @@ impl Channel {
     }
 
     fn gone(&self, why: &str) -> Gone {
-        Gone::Channel(format!("channel '{}': {why}", self.name))
+        Gone::Silenced { name: self.name.clone(), why: why.to_owned() }
     }
 
     /// Goes on with another supervisor's domain, once the router publishes there.

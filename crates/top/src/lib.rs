@@ -54,28 +54,22 @@ pub enum Failure {
     #[error(transparent)]
     Router(#[from] client::Failure),
     /// The router has ended, or what it publishes cannot be read.
-    #[error("{0}")]
-    Gone(String),
+    #[error(transparent)]
+    Gone(#[from] Gone),
     /// The terminal cannot be used.
     #[error("the terminal cannot be used: {0}; 'junctor top --once' needs none")]
     Terminal(#[from] std::io::Error),
 }
 
-impl From<Gone> for Failure {
-    fn from(why: Gone) -> Failure {
-        Failure::Gone(why.to_string())
-    }
-}
-
 /// Opens what the router that is meant publishes.
 fn open(router: &Which) -> Result<Watch, Failure> {
     if let Which::Channel(channel) = router {
-        return Watch::channel(channel).map_err(Failure::Gone);
+        return Ok(Watch::channel(channel)?);
     }
     let (socket, stream) = client::locate(router)?;
     // It was there; nothing is asked of it.
     drop(stream);
-    Watch::file(&stats::path_of(&socket)).map_err(|why| Failure::Gone(why.to_string()))
+    Ok(Watch::file(&stats::path_of(&socket)).map_err(Gone::from)?)
 }
 
 /// One look, as text or JSON.

@@ -11,16 +11,24 @@ use super::look::Router;
 
 /// Why there is nothing more to see.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Gone {
+pub enum Gone {
     /// The router has ended, in an orderly way or not.
     #[error("the router has ended; 'junctor top --wait' waits for the next")]
     Ended,
     /// What it publishes cannot be read.
     #[error(transparent)]
     Unreadable(#[from] Error),
-    /// The same of a channel, with what to do.
-    #[error("{0}")]
-    Channel(String),
+    /// A channel cannot be attached to.
+    #[error(transparent)]
+    Channel(#[from] client::Failure),
+    /// Nothing can be read from a channel.
+    #[error("channel '{name}': {why}")]
+    Silenced {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
     /// It lives, but nothing new comes.
     #[error(
         "the router publishes nothing new: it is stopped, or others have its processors; let it go on (SIGCONT), or give it processors of its own (junctor run -j LIST)"
@@ -46,7 +54,7 @@ impl Watch {
     }
 
     /// Attaches to a channel.
-    pub(super) fn channel(name: &str) -> Result<Watch, String> {
+    pub(super) fn channel(name: &str) -> Result<Watch, Gone> {
         Channel::open(name).map(|channel| Watch::Channel(Box::new(channel)))
     }
 

@@ -111,7 +111,7 @@ impl Site {
         let deployment = directory.join("deployment.toml").display().to_string();
         let mut command = Command::new(program);
         command.args(["up", "--parent", &std::process::id().to_string(), &deployment]);
-        let files = client::files_of(&name).map_err(Error::Missing)?;
+        let files = client::files_of(&name)?;
         let up = rig.dut.settle(command, "junctor up".into(), &[])?;
         let mut up = Up { resident: up, directory: files.directory().to_owned() };
         up.resident.process.wait_for_text("planes are ready", PATIENCE)?;

@@ -115,17 +115,16 @@ pub(crate) fn main(args: &Args) -> u8 {
 
 /// Compares several workers with one, by processes of this program.
 fn scale(args: &Args, workers: usize) -> Result<u8, Failure> {
-    let cores = match conf::cores::parse(&workers.to_string()).map_err(Failure::Usage)? {
+    let cores = match conf::cores::parse(&workers.to_string()).map_err(Failure::usage)? {
         (n, cores) if n > 1 && cores.len() >= n => cores[..n].to_vec(),
         (_, cores) => {
-            return Err(Failure::Usage(format!(
+            return Err(Failure::usage(format!(
                 "--scaling needs at least 2 workers and a core for each; there are {}",
                 cores.len()
             )));
         }
     };
-    let unknown = |why| Failure::Failed(format!("cannot find this program: {why}"));
-    let program = std::env::current_exe().map_err(unknown)?;
+    let program = std::env::current_exe().map_err(bench::Error::system("cannot find this program"))?;
     let same = same_arguments(std::env::args().skip(1));
     let mut found =
         scaling::measure(&scaling::Settings { cores: cores.clone(), runs: args.runs }, |cores| {

@@ -56,9 +56,9 @@ pub(super) struct Args {
 }
 
 impl TryFrom<Args> for Campaign {
-    type Error = String;
+    type Error = trials::Error;
 
-    fn try_from(args: Args) -> Result<Campaign, String> {
+    fn try_from(args: Args) -> Result<Campaign, trials::Error> {
         let plan = Plan::read(&args.file, &Options)?;
         let directory = args.dir.unwrap_or_else(|| PathBuf::from(args.file.file_stem().unwrap_or_default()));
         Ok(Campaign { plan, directory, resume: args.resume, json: args.json })

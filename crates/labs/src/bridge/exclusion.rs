@@ -42,7 +42,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Section {
     });
     let (results, why) = match results {
         Ok(results) => (results, super::super::shared::too_few(setting.cores)),
-        Err(why) => (Vec::new(), why),
+        Err(why) => (Vec::new(), why.to_string()),
     };
     let section = section(&results, &why);
     find(setting, &results);

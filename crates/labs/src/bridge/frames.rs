@@ -3,8 +3,9 @@
 
 use engine::Router;
 
-use super::super::shared::{Setting, counts, explain, graph, ratios, with_traffic};
+use super::super::shared::{Setting, counts, graph, ratios, with_traffic};
 use super::published::{self, ROWS};
+use crate::Error;
 use harness::{Prepared, Run, Subject};
 use predict::{Prediction, Trial};
 use reconfigure::balance::Handoff;
@@ -73,7 +74,7 @@ impl Running {
 }
 
 /// Measures every frame size.
-pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Vec<Row>, String> {
+pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Vec<Row>, Error> {
     let rounds = setting.common.rounds();
     setting.progress.expect(ROWS.len() * (rounds + 1));
     setting.progress.part("frame sizes: warming up");
@@ -83,13 +84,13 @@ pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Vec<Row>, String> {
     let mut running = Vec::new();
     for (text, graph) in texts.iter().zip(&graphs) {
         let subject = Subject::new(graph, text)?.with_run_ms(ms);
-        running.push(Running::new(&subject, setting.cores).map_err(explain)?);
+        running.push(Running::new(&subject, setting.cores)?);
         setting.progress.step();
     }
     setting.progress.part("frame sizes: one big lock, and all cores at once");
     for _ in 0..rounds {
         for one in &mut running {
-            one.round().map_err(explain)?;
+            one.round()?;
             setting.progress.step();
         }
     }
@@ -103,12 +104,12 @@ pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Vec<Row>, String> {
 struct Models(Vec<(usize, Router)>);
 
 impl Models {
-    fn new(subject: &Subject<'_>, cores: usize) -> Result<Models, String> {
+    fn new(subject: &Subject<'_>, cores: usize) -> Result<Models, Error> {
         let mut workers: Vec<usize> = counts(cores).into_iter().chain(published::COUNTS).collect();
         workers.sort_unstable();
         workers.dedup();
-        let build = |workers| Ok((workers, subject.build(workers).map_err(explain)?));
-        Ok(Models(workers.into_iter().map(build).collect::<Result<_, String>>()?))
+        let build = |workers| Ok((workers, subject.build(workers)?));
+        Ok(Models(workers.into_iter().map(build).collect::<Result<_, Error>>()?))
     }
 
     /// Thousands of frames a second, by number of workers; none where nothing was measured to feed the model.

@@ -3,12 +3,13 @@
 
 use elements::ip::FeedSink;
 
-use super::super::shared::{Setting, cell, explain, ratios};
+use super::super::shared::{Setting, cell, ratios};
 use super::super::study::{Cell, Origin, Section, Table, digits};
 use super::daemons::{Daemons, LINK, PROTOCOLS, ROUTES_MAX};
 use super::frames::{Kind, Running, Waiting, Way, kinds, text};
 use super::published::ROWS;
 use super::tables::name;
+use crate::Error;
 use report::measure::Measured;
 
 /// Routes of each protocol in a quick run.
@@ -29,7 +30,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(kind: Kind, run_ms: u64) -> Result<Pair, String> {
+    fn new(kind: Kind, run_ms: u64) -> Result<Pair, Error> {
         // The shortest frames, for which the table counts most.
         let text = text(ROWS[0].bytes_in_memory(), kind.way);
         let text = format!("{text}\nRouteFeed(lab, TABLE rt, LINK {LINK} 2);\n");
@@ -38,9 +39,9 @@ impl Pair {
     }
 
     /// One run in either state, the second after routes of so many protocols have changed.
-    fn round(&mut self, daemons: &Daemons, protocols: usize) -> Result<(), String> {
+    fn round(&mut self, daemons: &Daemons, protocols: usize) -> Result<(), Error> {
         daemons.serve(None)?;
-        self.running.round().map_err(explain)?;
+        self.running.round()?;
         self.still.push(self.running.rounds.pop().flatten());
         self.still_waiting.extend(self.running.waiting.pop());
         let sink = self.running.router.router().shared().all_provided::<FeedSink>().pop();
@@ -48,7 +49,7 @@ impl Pair {
         daemons.wait_for_changes(protocols)?;
         for _ in 0..TRIES {
             let (before, began) = (daemons.changes(), std::time::Instant::now());
-            self.running.round().map_err(explain)?;
+            self.running.round()?;
             let (now, seconds) = (daemons.changes(), began.elapsed().as_secs_f64());
             if now == before {
                 self.running.rounds.pop();
@@ -60,12 +61,12 @@ impl Pair {
             }
             return Ok(());
         }
-        Err(format!("no route changed in {TRIES} runs"))
+        Err(Error::nothing(format!("no route changed in {TRIES} runs")))
     }
 }
 
 /// The section, and what is to be said of it.
-pub(super) fn section(setting: &mut Setting<'_>) -> Result<Section, String> {
+pub(super) fn section(setting: &mut Setting<'_>) -> Result<Section, Error> {
     let routes = if setting.common.quick { QUICK_ROUTES } else { ROUTES_MAX };
     let run_ms = if setting.common.quick { QUICK_MS } else { LEAST_MS.max(10 * setting.run_ms()) };
     setting.progress.part("routes that change");
@@ -111,12 +112,12 @@ pub(super) fn section(setting: &mut Setting<'_>) -> Result<Section, String> {
     })
 }
 
-fn measure(setting: &mut Setting<'_>, routes: u32, run_ms: u64) -> Result<Vec<Pair>, String> {
+fn measure(setting: &mut Setting<'_>, routes: u32, run_ms: u64) -> Result<Vec<Pair>, Error> {
     let daemons = Daemons::start(routes)?;
     let rounds = setting.common.rounds();
     setting.progress.expect(rounds + 1);
     let pairs = kinds(setting.cores).into_iter().map(|kind| Pair::new(kind, run_ms));
-    let mut pairs = pairs.collect::<Result<Vec<Pair>, String>>()?;
+    let mut pairs = pairs.collect::<Result<Vec<Pair>, Error>>()?;
     setting.progress.step();
     // RIP takes seconds: a quick run does not wait for it.
     let protocols = if setting.common.quick { 1 } else { PROTOCOLS.len() };

@@ -17,6 +17,7 @@ use sync::mutex::lock;
 use testbed::frr::{self, Frr};
 use testbed::rig::{self, Namespace, RigError, wait_for};
 
+use crate::Error;
 use harness::routes::Inside;
 
 /// How long daemons may take for anything.
@@ -118,17 +119,19 @@ impl Daemons {
     ///
     /// # Errors
     /// What this machine lacks, or what failed.
-    pub(super) fn start(routes: u32) -> Result<Daemons, String> {
-        rig::available().map_err(|why| why.to_string())?;
+    pub(super) fn start(routes: u32) -> Result<Daemons, Error> {
+        rig::available()?;
         if let Some(lacking) =
             ["zebra", "ospfd", "ripd"].into_iter().find(|name| !PathBuf::from(frr::program(name)).exists())
         {
-            return Err(format!("FRR's {lacking} is not installed (sudo apt-get install frr)"));
+            return Err(Error::Missing(format!(
+                "FRR's {lacking} is not installed (sudo apt-get install frr)"
+            )));
         }
-        Daemons::start_all(routes).map_err(|why| why.to_string())
+        Daemons::start_all(routes)
     }
 
-    fn start_all(routes: u32) -> Result<Daemons, Box<dyn std::error::Error>> {
+    fn start_all(routes: u32) -> Result<Daemons, Error> {
         let namespaces = [Arc::new(Namespace::new("ctl")?), Arc::new(Namespace::new("nbr")?)];
         lay(&namespaces)?;
         let seat = Arc::new(Seat::default());
@@ -178,7 +181,7 @@ impl Daemons {
     ///
     /// # Errors
     /// It refused some.
-    pub(super) fn serve(&self, router: Option<Arc<FeedSink>>) -> Result<(), String> {
+    pub(super) fn serve(&self, router: Option<Arc<FeedSink>>) -> Result<(), Error> {
         let is_none = router.is_none();
         {
             let mut seat = lock(&self.seat.router);
@@ -186,19 +189,19 @@ impl Daemons {
             self.seat.is_served.store(is_none, Ordering::Relaxed);
         }
         let done = || self.seat.is_served.load(Ordering::Relaxed) || lock(&self.seat.trouble).is_some();
-        wait_for("the routes of the control plane", PATIENCE, done).map_err(|why| why.to_string())?;
-        lock(&self.seat.trouble).clone().map_or(Ok(()), Err)
+        wait_for("the routes of the control plane", PATIENCE, done)?;
+        lock(&self.seat.trouble).clone().map_or(Ok(()), |why| Err(Error::Nothing(why)))
     }
 
     /// Waits until routes of so many protocols have changed.
     ///
     /// # Errors
     /// They do not.
-    pub(super) fn wait_for_changes(&self, protocols: usize) -> Result<(), String> {
+    pub(super) fn wait_for_changes(&self, protocols: usize) -> Result<(), Error> {
         let before = self.changes();
         let changed = || self.changes().iter().zip(before).filter(|(now, before)| **now > *before).count();
-        wait_for("changes of OSPF and RIP", PATIENCE, || changed() >= protocols)
-            .map_err(|why| why.to_string())
+        wait_for("changes of OSPF and RIP", PATIENCE, || changed() >= protocols)?;
+        Ok(())
     }
 }
 
@@ -295,7 +298,7 @@ fn control(seat: &Seat, reports: &Receiver<(Source, Vec<Change>)>) {
                     sink.apply(batch)
                 });
                 if let Err(why) = done {
-                    lock(&seat.trouble).get_or_insert(why);
+                    lock(&seat.trouble).get_or_insert(why.to_string());
                 }
                 let router = lock(&seat.router);
                 if router.as_ref().is_some_and(|wanted| Arc::ptr_eq(wanted, sink)) {

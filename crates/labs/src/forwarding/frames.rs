@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measuring: for each frame size the router with its table shared in every way, in turn.
 
-use super::super::shared::{Setting, explain, graph, ratios, with_traffic};
+use super::super::shared::{Setting, graph, ratios, with_traffic};
 use super::published::{self, ROWS};
+use crate::Error;
 use harness::{Prepared, Subject};
 use report::measure::Measured;
 
@@ -106,10 +107,10 @@ pub(super) struct Running {
 
 impl Running {
     /// A router of this configuration, prepared, whose runs take so long.
-    pub(super) fn new(kind: Kind, text: &str, run_ms: u64) -> Result<Running, String> {
+    pub(super) fn new(kind: Kind, text: &str, run_ms: u64) -> Result<Running, Error> {
         let graph = graph("lab forwarding", text)?;
         let subject = Subject::new(&graph, text)?.with_run_ms(run_ms);
-        let router = subject.prepare(kind.workers).map_err(explain)?;
+        let router = subject.prepare(kind.workers)?;
         Ok(Running { kind, router, rounds: Vec::new(), waiting: Vec::new() })
     }
 
@@ -145,7 +146,7 @@ impl Running {
 }
 
 /// Measures every frame size.
-pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Vec<Row>, String> {
+pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Vec<Row>, Error> {
     let (rounds, kinds) = (setting.common.rounds(), kinds(setting.cores));
     setting.progress.expect(ROWS.len() * (rounds + 1));
     let mut rows = Vec::new();
@@ -159,7 +160,7 @@ pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Vec<Row>, String> {
         setting.progress.step();
         for _ in 0..rounds {
             for one in &mut running {
-                one.round().map_err(explain)?;
+                one.round()?;
             }
             setting.progress.step();
         }

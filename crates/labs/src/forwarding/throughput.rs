@@ -10,6 +10,7 @@ use super::super::study::{Axis, Cell, Origin, Plot, Scale, Section, Series, Tabl
 use super::frames::{Kind, STUDY_CORES, Way, text};
 use super::published::{self, ROWS};
 use super::tables::name;
+use crate::Error;
 use report::measure::Measured;
 use trials::inside::{self, Search};
 
@@ -43,7 +44,7 @@ struct Row {
 }
 
 /// Searches, and says what was found.
-pub(super) fn section(setting: &mut Setting<'_>) -> Result<Section, String> {
+pub(super) fn section(setting: &mut Setting<'_>) -> Result<Section, Error> {
     let searches = setting.common.rounds().div_ceil(ROUNDS_EACH);
     let every = if setting.common.quick { QUICK_EACH } else { 1 };
     setting.progress.expect(ROWS.len().div_ceil(every) * searches);
@@ -77,7 +78,7 @@ pub(super) fn section(setting: &mut Setting<'_>) -> Result<Section, String> {
 }
 
 /// All ways at one frame size, in turn.
-fn row(setting: &mut Setting<'_>, study: published::Row, searches: usize) -> Result<Row, String> {
+fn row(setting: &mut Setting<'_>, study: published::Row, searches: usize) -> Result<Row, Error> {
     let size = study.bytes_in_memory() + published::CHECKSUM;
     let alone = inside::tester_alone(size)?;
     let search = Search {

@@ -8,6 +8,7 @@ use super::kernels::Access;
 use super::machine::{Place, bytes_in_words};
 use super::plane::Plane;
 use super::{published, rounds};
+use crate::Error;
 use report::measure::Measured;
 
 const ACCESSES: [Access; 3] = [Access::Read, Access::Write, Access::Copy];
@@ -40,7 +41,7 @@ pub(super) fn run(
     place: &Place,
     plane: &mut Plane,
     control: &mut Control,
-) -> Result<Section, String> {
+) -> Result<Section, Error> {
     let (fit, left_out) = sizes(setting.common.quick, place.free);
     let rounds = setting.common.rounds();
     setting.progress.expect(fit.len() * ACCESSES.len() * rounds);

@@ -8,6 +8,7 @@ use super::super::study::{Cell, Origin, Table, digits};
 use super::control::{Control, Victim};
 use super::plane::Plane;
 use super::rounds;
+use crate::Error;
 use report::measure::Measured;
 
 /// What is asked for, whether or not it is there.
@@ -58,7 +59,7 @@ pub(super) fn table(
     plane: &mut Plane,
     control: &mut Control,
     victims: &[Victim],
-) -> Result<Table, String> {
+) -> Result<Table, Error> {
     let names = control.counters()?;
     let mut wanted: Vec<&str> = WANTED.to_vec();
     wanted.extend(names.iter().map(String::as_str).filter(|name| is_snoop(name)));

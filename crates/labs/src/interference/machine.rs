@@ -6,7 +6,7 @@ use std::path::Path;
 use planes::Cpus;
 use planes::machine::{Machine, Roots};
 
-use super::super::Wrong;
+use super::super::{Error, Wrong};
 
 /// Where planes run, and what is known of the machine.
 #[derive(Clone, Debug)]
@@ -83,9 +83,9 @@ impl Place {
 }
 
 fn too_few() -> Wrong {
-    Wrong::Failure(
+    Wrong::Failure(Error::Missing(
         "the lab needs two cores, one for the control plane's work and one for the user plane; give the process another one (taskset, cpuset, --cores)".to_owned(),
-    )
+    ))
 }
 
 fn of(machine: &Machine, cpu: usize) -> Option<&planes::machine::Cpu> {

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::super::deployment::Deployment;
 use super::control::{self, Control};
 use super::machine::Place;
+use crate::Error;
 use client::Client;
 
 /// How long a user plane may take to start, or to do what it is asked.
@@ -133,7 +134,7 @@ pub(super) struct Plane {
 
 impl Plane {
     /// Starts one in a deployment with the control plane. Each has a core to itself. This one is paused, its ring full.
-    pub(super) fn start_with_control(kind: Kind, place: &Place) -> Result<(Plane, Control), String> {
+    pub(super) fn start_with_control(kind: Kind, place: &Place) -> Result<(Plane, Control), Error> {
         let (mut text, mut files) = ("placement = \"amp\"\n".to_owned(), Vec::new());
         describe(&mut text, &mut files, 0, &kind);
         let _ = writeln!(text, "cores = \"{}\"", place.user);
@@ -145,7 +146,7 @@ impl Plane {
     }
 
     /// Starts some that share a core, all paused, their rings full.
-    pub(super) fn start_all(kinds: &[Kind], cpu: usize) -> Result<Vec<Plane>, String> {
+    pub(super) fn start_all(kinds: &[Kind], cpu: usize) -> Result<Vec<Plane>, Error> {
         // A deployment takes the right to huge pages from the lab, so there may be two.
         let mut deployments = [false, true].map(|huge| {
             let these: Vec<(usize, Kind)> =
@@ -155,16 +156,17 @@ impl Plane {
         });
         let mut planes = Vec::new();
         for (i, kind) in kinds.iter().enumerate() {
-            let deployment = deployments[usize::from(kind.huge)].as_mut().ok_or("no deployment")?;
-            let deployment = deployment.as_ref().map_err(Clone::clone)?.clone();
+            let deployment = deployments[usize::from(kind.huge)].take();
+            let deployment = deployment.ok_or_else(|| Error::nothing("no deployment"))??;
+            deployments[usize::from(kind.huge)] = Some(Ok(deployment.clone()));
             planes.push(Plane::of(deployment, i, *kind)?);
         }
         Ok(planes)
     }
 
     /// That of a number, of a deployment; its ring is full when this returns.
-    fn of(deployment: Rc<Deployment>, number: usize, kind: Kind) -> Result<Plane, String> {
-        let failed = |why: String| format!("the user plane '{}': {why}", kind.name);
+    fn of(deployment: Rc<Deployment>, number: usize, kind: Kind) -> Result<Plane, Error> {
+        let failed = |why: Error| why.of(format_args!("the user plane '{}'", kind.name));
         let name = name_of(number);
         let client = connect(&deployment.control(&name)).map_err(failed)?;
         let mut plane = Plane { kind, name, deployment, client, running: false };
@@ -173,12 +175,12 @@ impl Plane {
     }
 
     /// How it is kept on its core, as `junctor ps` says.
-    pub(super) fn partition(&self) -> Result<String, String> {
+    pub(super) fn partition(&self) -> Result<String, Error> {
         self.deployment.row(&self.name).map(|row| row.partition)
     }
 
     /// Lets the source fill the ring.
-    fn fill(&mut self) -> Result<(), String> {
+    fn fill(&mut self) -> Result<(), Error> {
         // A slow source would take its time, and its ring is never full in use.
         if self.kind.work == Work::Poll || self.kind.rate > 0 {
             return Ok(());
@@ -192,32 +194,33 @@ impl Plane {
     }
 
     /// Waits a moment for what it does, unless it takes too long.
-    fn look_after(&mut self, started: Instant) -> Result<(), String> {
+    fn look_after(&mut self, started: Instant) -> Result<(), Error> {
         if started.elapsed() > PATIENCE {
             let said = self.deployment.said();
-            return Err(format!("it does nothing for {} s: {said}", PATIENCE.as_secs()));
+            return Err(Error::nothing(format!("it does nothing for {} s: {said}", PATIENCE.as_secs())));
         }
         std::thread::sleep(Duration::from_micros(500));
         Ok(())
     }
 
-    fn write(&mut self, handler: &str, value: bool) -> Result<(), String> {
-        let wrong = |failure: client::Failure| failure.to_string();
-        self.client.write(handler, if value { "true" } else { "false" }).map(drop).map_err(wrong)
+    fn write(&mut self, handler: &str, value: bool) -> Result<(), Error> {
+        self.client.write(handler, if value { "true" } else { "false" })?;
+        Ok(())
     }
 
-    fn number(&mut self, handler: &str) -> Result<u64, String> {
-        let text = self.client.read(handler).map_err(|failure| failure.to_string())?;
-        text.trim().parse().map_err(|_| format!("{handler} is '{text}', which is no number"))
+    fn number(&mut self, handler: &str) -> Result<u64, Error> {
+        let text = self.client.read(handler)?;
+        let number = text.trim().parse();
+        number.map_err(|_| Error::Nothing(format!("{handler} is '{text}', which is no number")))
     }
 
     /// Frames that it has sent back.
-    pub(super) fn count(&mut self) -> Result<u64, String> {
+    pub(super) fn count(&mut self) -> Result<u64, Error> {
         self.number("back.count")
     }
 
     /// Frames come in from now on; returns when the first is back.
-    pub(super) fn resume(&mut self) -> Result<(), String> {
+    pub(super) fn resume(&mut self) -> Result<(), Error> {
         if self.running {
             return Ok(());
         }
@@ -235,7 +238,7 @@ impl Plane {
     }
 
     /// No frame comes in any more; what is in the ring stays there. It sleeps when this returns, or is about to.
-    pub(super) fn pause(&mut self) -> Result<(), String> {
+    pub(super) fn pause(&mut self) -> Result<(), Error> {
         if !self.running {
             return Ok(());
         }
@@ -288,7 +291,7 @@ fn describe(text: &mut String, files: &mut Vec<(String, String)>, number: usize,
 }
 
 /// Starts user planes, with their numbers, that share a core.
-fn deploy(planes: &[(usize, Kind)], cpu: usize) -> Result<Deployment, String> {
+fn deploy(planes: &[(usize, Kind)], cpu: usize) -> Result<Deployment, Error> {
     let (mut text, mut files) = (format!("placement = \"smp\"\ncores = \"{cpu}\"\n"), Vec::new());
     for (number, kind) in planes {
         describe(&mut text, &mut files, *number, kind);
@@ -296,7 +299,7 @@ fn deploy(planes: &[(usize, Kind)], cpu: usize) -> Result<Deployment, String> {
     start(&text, &files, &[cpu])
 }
 
-fn start(text: &str, files: &[(String, String)], cores: &[usize]) -> Result<Deployment, String> {
+fn start(text: &str, files: &[(String, String)], cores: &[usize]) -> Result<Deployment, Error> {
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
     Deployment::start(None, text, &files, cores)
 }
@@ -313,14 +316,14 @@ fn without_huge<T>(off: bool, what: impl FnOnce() -> T) -> T {
     done
 }
 
-fn connect(socket: &Path) -> Result<Client, String> {
+fn connect(socket: &Path) -> Result<Client, Error> {
     let started = Instant::now();
     loop {
         if let Ok(stream) = UnixStream::connect(socket) {
-            return Client::new(stream).map_err(|e| e.to_string());
+            return Ok(Client::new(stream)?);
         }
         if started.elapsed() > PATIENCE {
-            return Err(format!("it does not listen after {} s", PATIENCE.as_secs()));
+            return Err(Error::nothing(format!("it does not listen after {} s", PATIENCE.as_secs())));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -9,6 +9,7 @@ use super::plane::{Kind, Plane};
 use super::rounds::{self, Pairs};
 use super::stress::Neighbour;
 use super::victims::{self, Sizes};
+use crate::Error;
 use report::measure::Measured;
 
 /// What is to be helped: long frames in a large ring, in ordinary pages.
@@ -36,11 +37,7 @@ fn remedies(pace: u64) -> Vec<Kind> {
 }
 
 /// Measures.
-pub(super) fn run(
-    setting: &mut Setting<'_>,
-    place: &Place,
-    control: &mut Control,
-) -> Result<Section, String> {
+pub(super) fn run(setting: &mut Setting<'_>, place: &Place, control: &mut Control) -> Result<Section, Error> {
     let sizes = Sizes::of(place, setting.common.quick);
     let rounds = setting.common.rounds();
     let victims = control.lay(&victims::usual(&sizes), false)?;
@@ -81,7 +78,7 @@ fn quarter(
     plane: &mut Plane,
     control: &mut Control,
     victim: &Victim,
-) -> Result<u64, String> {
+) -> Result<u64, Error> {
     let length = setting.common.length();
     let found = rounds::compare(1, &mut [plane], || victim.run(control, length), || {})?;
     let rate = found.first().and_then(|pairs| pairs.rate.first()).copied().unwrap_or(0.0);

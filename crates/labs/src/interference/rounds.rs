@@ -9,6 +9,7 @@ use std::time::Instant;
 use super::super::shared::Setting;
 use super::super::study::{Cell, digits};
 use super::stress::Neighbour;
+use crate::Error;
 use report::measure::Measured;
 
 /// What was found about some work and a neighbour: a value for each round.
@@ -86,9 +87,9 @@ impl Pairs {
 pub(super) fn compare(
     rounds: usize,
     neighbours: &mut [&mut dyn Neighbour],
-    mut work: impl FnMut() -> Result<f64, String>,
+    mut work: impl FnMut() -> Result<f64, Error>,
     mut round_is_done: impl FnMut(),
-) -> Result<Vec<Pairs>, String> {
+) -> Result<Vec<Pairs>, Error> {
     let mut found = vec![Pairs::default(); neighbours.len()];
     // To warm up.
     work()?;
@@ -151,17 +152,17 @@ mod tests {
     }
 
     impl Neighbour for Fake<'_> {
-        fn resume(&mut self) -> Result<(), String> {
+        fn resume(&mut self) -> Result<(), Error> {
             self.on.set(true);
             Ok(())
         }
 
-        fn pause(&mut self) -> Result<(), String> {
+        fn pause(&mut self) -> Result<(), Error> {
             self.on.set(false);
             Ok(())
         }
 
-        fn done(&mut self) -> Result<u64, String> {
+        fn done(&mut self) -> Result<u64, Error> {
             self.count += 1;
             Ok(self.count)
         }
@@ -221,8 +222,12 @@ mod tests {
     fn work_that_fails_leaves_the_neighbour_paused() {
         let on = Cell::new(false);
         let mut fake = Fake { on: &on, count: 0 };
-        let failed =
-            compare(1, &mut [&mut fake], || if on.get() { Err("no".into()) } else { Ok(1.0) }, || {});
+        let failed = compare(
+            1,
+            &mut [&mut fake],
+            || if on.get() { Err(Error::nothing("no")) } else { Ok(1.0) },
+            || {},
+        );
         assert!(failed.is_err() && !on.get());
     }
 }

@@ -11,6 +11,7 @@ use super::control::Control;
 use super::machine::Place;
 use super::plane::Plane;
 use super::{Settings, rounds};
+use crate::Error;
 
 /// The whole table of a router in the Internet, if it is there (RIPE RIS).
 const WHOLE: &str = "v4-ris-as3333-20260511.txt.xz";
@@ -28,7 +29,7 @@ pub(super) fn run(
     place: &Place,
     plane: &mut Plane,
     control: &mut Control,
-) -> Result<Section, String> {
+) -> Result<Section, Error> {
     setting.progress.part("routes");
     let (routes, source) = table(setting, args, control)?;
     let rounds = setting.common.rounds().min(5);
@@ -73,7 +74,7 @@ pub(super) fn run(
 }
 
 /// Has the control plane prepare the routes: how many there are, and where they come from.
-fn table(setting: &Setting<'_>, args: &Settings, control: &mut Control) -> Result<(usize, String), String> {
+fn table(setting: &Setting<'_>, args: &Settings, control: &mut Control) -> Result<(usize, String), Error> {
     let file = args.routes.clone().or_else(|| harness::files::shared(WHOLE));
     let most = args.prefixes.unwrap_or(if file.is_some() { PREFIXES_MAX } else { MADE_UP }) as usize;
     let most = if setting.common.quick { most.min(QUICK_ROUTES) } else { most };
@@ -95,7 +96,7 @@ fn measure(
     rounds: usize,
     plane: &mut Plane,
     control: &mut Control,
-) -> Result<(rounds::Pairs, rounds::Pairs), String> {
+) -> Result<(rounds::Pairs, rounds::Pairs), Error> {
     let mut walls = Vec::new();
     let work = || {
         // The first time warms up.

@@ -13,6 +13,7 @@ use super::machine::Place;
 use super::plane::Plane;
 use super::work::on_path;
 use super::{Settings, published, rounds};
+use crate::Error;
 
 /// Calls of a quick run.
 const QUICK_CALLS: u32 = 200;
@@ -57,7 +58,7 @@ pub(super) fn run(
     place: &Place,
     plane: &mut Plane,
     control: &mut Control,
-) -> Result<Section, String> {
+) -> Result<Section, Error> {
     let python = args.pjsua2.clone().unwrap_or_else(|| "python3".into());
     let rounds = setting.common.rounds();
     let calls = if setting.common.quick { args.calls.min(QUICK_CALLS) } else { args.calls };
@@ -124,7 +125,7 @@ fn measure(
     calls: u32,
     plane: &mut Plane,
     control: &mut Control,
-) -> Result<Found, String> {
+) -> Result<Found, Error> {
     control.prepare_calls(python)?;
     let mut walls = Vec::new();
     let work = || {

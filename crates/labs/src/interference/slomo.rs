@@ -15,6 +15,7 @@ use super::rounds::{self, Pairs};
 use super::stress::{Dialled, Neighbour, Stress, Stressor};
 use super::victims::Sizes;
 use super::why;
+use crate::Error;
 use report::measure::Measured;
 
 /// Levels at which the dials are measured, in percent.
@@ -36,11 +37,7 @@ struct Found {
 }
 
 /// Measures.
-pub(super) fn run(
-    setting: &mut Setting<'_>,
-    place: &Place,
-    control: &mut Control,
-) -> Result<Section, String> {
+pub(super) fn run(setting: &mut Setting<'_>, place: &Place, control: &mut Control) -> Result<Section, Error> {
     let quick = setting.common.quick;
     let sizes = Sizes::of(place, quick);
     let levels: &[u32] = if quick { &LEVELS[1..2] } else { &LEVELS };
@@ -71,7 +68,7 @@ pub(super) fn run(
     let rounds = setting.common.rounds().min(5);
     setting.progress.expect((probes.len() + victims.len()) * rounds);
     setting.progress.part("why: a model of pairs");
-    let mut measure = |victim: &Victim| -> Result<(Sensitivity, Vec<Pairs>), String> {
+    let mut measure = |victim: &Victim| -> Result<(Sensitivity, Vec<Pairs>), Error> {
         let mut dialled: Vec<Dialled> =
             dials.iter().flat_map(|dial| levels.iter().map(|level| Dialled::new(dial, *level))).collect();
         let mut neighbours: Vec<&mut dyn Neighbour> = dialled.iter_mut().map(|d| d as _).collect();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::kernels::{Access, Buffers, Frames, Kernel};
 use super::plane::Plane;
+use crate::Error;
 
 /// How long one working turn of a stressor takes with what it rests afterwards.
 const TURN: Duration = Duration::from_micros(200);
@@ -17,23 +18,23 @@ const TURN: Duration = Duration::from_micros(200);
 /// Something on the user plane's core that can be paused.
 pub(super) trait Neighbour {
     /// It works when this returns.
-    fn resume(&mut self) -> Result<(), String>;
+    fn resume(&mut self) -> Result<(), Error>;
     /// It does not when this returns.
-    fn pause(&mut self) -> Result<(), String>;
+    fn pause(&mut self) -> Result<(), Error>;
     /// What it has done so far: frames, or turns.
-    fn done(&mut self) -> Result<u64, String>;
+    fn done(&mut self) -> Result<u64, Error>;
 }
 
 impl Neighbour for Plane {
-    fn resume(&mut self) -> Result<(), String> {
+    fn resume(&mut self) -> Result<(), Error> {
         Plane::resume(self)
     }
 
-    fn pause(&mut self) -> Result<(), String> {
+    fn pause(&mut self) -> Result<(), Error> {
         Plane::pause(self)
     }
 
-    fn done(&mut self) -> Result<u64, String> {
+    fn done(&mut self) -> Result<u64, Error> {
         self.count()
     }
 }
@@ -42,15 +43,15 @@ impl Neighbour for Plane {
 pub(super) struct Nobody;
 
 impl Neighbour for Nobody {
-    fn resume(&mut self) -> Result<(), String> {
+    fn resume(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    fn pause(&mut self) -> Result<(), String> {
+    fn pause(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<u64, String> {
+    fn done(&mut self) -> Result<u64, Error> {
         Ok(0)
     }
 }
@@ -68,17 +69,17 @@ impl Dialled {
 }
 
 impl Neighbour for Dialled {
-    fn resume(&mut self) -> Result<(), String> {
+    fn resume(&mut self) -> Result<(), Error> {
         let mut stressor = self.stressor.borrow_mut();
         stressor.level(self.percent);
         stressor.resume()
     }
 
-    fn pause(&mut self) -> Result<(), String> {
+    fn pause(&mut self) -> Result<(), Error> {
         self.stressor.borrow_mut().pause()
     }
 
-    fn done(&mut self) -> Result<u64, String> {
+    fn done(&mut self) -> Result<u64, Error> {
         self.stressor.borrow_mut().done()
     }
 }
@@ -167,7 +168,7 @@ fn live(state: &State, stress: Stress) {
 }
 
 impl Neighbour for Stressor {
-    fn resume(&mut self) -> Result<(), String> {
+    fn resume(&mut self) -> Result<(), Error> {
         self.state.on.store(true, Ordering::Relaxed);
         let Some(thread) = &self.thread else { return Ok(()) };
         let before = self.state.turns.load(Ordering::Relaxed);
@@ -179,7 +180,7 @@ impl Neighbour for Stressor {
         Ok(())
     }
 
-    fn pause(&mut self) -> Result<(), String> {
+    fn pause(&mut self) -> Result<(), Error> {
         self.state.on.store(false, Ordering::Relaxed);
         let started = Instant::now();
         while self.state.working.load(Ordering::Acquire) {
@@ -188,14 +189,14 @@ impl Neighbour for Stressor {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<u64, String> {
+    fn done(&mut self) -> Result<u64, Error> {
         Ok(self.state.turns.load(Ordering::Relaxed))
     }
 }
 
-fn wait(started: Instant, what: &str) -> Result<(), String> {
+fn wait(started: Instant, what: &str) -> Result<(), Error> {
     if started.elapsed() > Duration::from_secs(60) {
-        return Err(format!("{what} within a minute; its core may have other work"));
+        return Err(Error::nothing(format!("{what} within a minute; its core may have other work")));
     }
     std::thread::sleep(Duration::from_micros(200));
     Ok(())
@@ -221,7 +222,7 @@ mod tests {
         for stress in [Stress::Spin, Stress::Memory(Access::Random, 4096), Stress::Frames(frames)] {
             let cpu = core_affinity::get_core_ids().and_then(|ids| Some(ids.first()?.id)).unwrap_or(0);
             let mut stressor = Stressor::start(stress, cpu);
-            assert_eq!(stressor.done(), Ok(0));
+            assert_eq!(stressor.done().ok(), Some(0));
             stressor.level(50);
             stressor.resume().expect("it works");
             let one = stressor.done().expect("a count");
@@ -229,7 +230,7 @@ mod tests {
             stressor.pause().expect("it stops");
             let two = stressor.done().expect("a count");
             std::thread::yield_now();
-            assert_eq!(stressor.done(), Ok(two), "it works though it is paused");
+            assert_eq!(stressor.done().ok(), Some(two), "it works though it is paused");
             stressor.resume().expect("it works again");
             assert!(stressor.done().expect("a count") > two);
         }

@@ -12,6 +12,7 @@ use super::plane::{Kind, Plane, Work};
 use super::rounds::{self, Pairs};
 use super::stress::{Neighbour, Nobody, Stress, Stressor};
 use super::victims::{self, Sizes};
+use crate::Error;
 use report::measure::Measured;
 
 /// User planes that differ in one thing each.
@@ -47,7 +48,7 @@ pub(super) fn run(
     place: &Place,
     control: &mut Control,
     shared: Table,
-) -> Result<Section, String> {
+) -> Result<Section, Error> {
     let sizes = Sizes::of(place, setting.common.quick);
     let rounds = setting.common.rounds();
     let victims = control.lay(&victims::usual(&sizes), false)?;
@@ -165,7 +166,7 @@ fn shares(setting: &mut Setting<'_>, names: &[String], found: &[Vec<Pairs>]) -> 
 }
 
 /// Coherence by itself: the control plane reads headers that the user plane rewrites, or others of the same number.
-pub(super) fn shared_frames(setting: &mut Setting<'_>, place: &Place) -> Result<Table, String> {
+pub(super) fn shared_frames(setting: &mut Setting<'_>, place: &Place) -> Result<Table, Error> {
     let rounds = setting.common.rounds();
     setting.progress.expect(rounds);
     setting.progress.part("why: shared frames");
@@ -214,7 +215,7 @@ fn stressors(
     sizes: &Sizes,
     (control, victims): (&mut Control, &[Victim]),
     rounds: usize,
-) -> Result<Table, String> {
+) -> Result<Table, Error> {
     let mut all = vec![(Stress::Spin, "computes".to_owned(), "spin".to_owned())];
     for access in [Access::Read, Access::Write, Access::Random] {
         for bytes in [sizes.second, sizes.half, sizes.memory] {

@@ -19,6 +19,7 @@ use planes::notify::Notifier;
 use serde::{Deserialize, Serialize};
 
 use super::kernels::Access;
+use crate::Error;
 pub(super) use tools::{Time, on_path};
 
 /// What the lab asks for.
@@ -69,8 +70,8 @@ enum Work {
 ///
 /// # Errors
 /// It cannot listen there, or the connection broke off.
-pub fn run(socket: &Path) -> Result<(), String> {
-    serve(socket).map_err(|why| format!("{}: {why}", socket.display()))
+pub fn run(socket: &Path) -> Result<(), Error> {
+    serve(socket).map_err(Error::system(socket.display()))
 }
 
 fn serve(socket: &Path) -> std::io::Result<()> {
@@ -82,7 +83,7 @@ fn serve(socket: &Path) -> std::io::Result<()> {
     let mut work = Work::Nothing;
     for line in BufReader::new(stream.try_clone()?).lines() {
         let answer = match serde_json::from_str(&line?) {
-            Ok(request) => work.answer(request).unwrap_or_else(Answer::Failed),
+            Ok(request) => work.answer(request).unwrap_or_else(|why| Answer::Failed(why.to_string())),
             Err(why) => Answer::Failed(format!("the control plane does not understand: {why}")),
         };
         let mut line = serde_json::to_string(&answer)?;
@@ -93,7 +94,7 @@ fn serve(socket: &Path) -> std::io::Result<()> {
 }
 
 impl Work {
-    fn answer(&mut self, request: Request) -> Result<Answer, String> {
+    fn answer(&mut self, request: Request) -> Result<Answer, Error> {
         match (request, &mut *self) {
             (Request::Lay { kernels, shared }, _) => {
                 // The old buffers go first, so that both need not fit.
@@ -117,7 +118,9 @@ impl Work {
             }
             (Request::Call { calls }, Work::Calls(work)) => return work.make(calls).map(Answer::Took),
             (Request::Converge { few }, Work::Routes(work)) => return work.converge(few).map(Answer::Took),
-            (request, _) => return Err(format!("the control plane has not prepared {request:?}")),
+            (request, _) => {
+                return Err(Error::nothing(format!("the control plane has not prepared {request:?}")));
+            }
         }
         Ok(Answer::Done)
     }
@@ -131,18 +134,23 @@ mod tests {
     fn work_is_prepared_before_it_is_done() {
         let mut work = Work::Nothing;
         let run = || Request::Run { kernel: 1, ns: 1 };
-        assert!(work.answer(run()).unwrap_err().contains("has not prepared Run"));
+        assert!(work.answer(run()).unwrap_err().to_string().contains("has not prepared Run"));
         let kernels = vec![(Access::Copy, 4096), (Access::Read, 64)];
         for shared in [true, false] {
             let lay = Request::Lay { kernels: kernels.clone(), shared };
             assert!(matches!(work.answer(lay), Ok(Answer::Done)));
             assert!(matches!(work.answer(run()), Ok(Answer::Number(ns)) if ns > 0.0));
             let beyond = Request::Run { kernel: 2, ns: 1 };
-            assert!(work.answer(beyond).unwrap_err().contains("there is no kernel 2"));
+            assert!(work.answer(beyond).unwrap_err().to_string().contains("there is no kernel 2"));
         }
         let routes = Request::Routes { file: None, most: 7 };
         assert!(matches!(work.answer(routes), Ok(Answer::Number(7.0))));
-        assert!(work.answer(Request::Call { calls: 1 }).unwrap_err().contains("has not prepared Call"));
+        assert!(
+            work.answer(Request::Call { calls: 1 })
+                .unwrap_err()
+                .to_string()
+                .contains("has not prepared Call")
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::super::study::{Cell, Origin, Section, Table};
 use super::Setting;
+use crate::Error;
 use harness::handoff::Distance;
 use report::measure::Measured;
 
@@ -11,7 +12,7 @@ const STUDY_PACKET: f64 = 3500.0;
 const STUDY_MOVE: f64 = 3000.0;
 
 /// Measures what moving costs between two cores and on one, and lets the models know.
-pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Option<[Measured; 2]>, String> {
+pub(super) fn measure(setting: &mut Setting<'_>) -> Result<Option<[Measured; 2]>, Error> {
     let rounds = setting.common.rounds();
     setting.progress.expect(rounds);
     setting.progress.part("moving a packet between two cores");

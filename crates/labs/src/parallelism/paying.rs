@@ -3,7 +3,8 @@
 
 use super::super::study::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
 use super::workers::{AES_GCM, TRIPLE_DES};
-use super::{Setting, explain, graph};
+use super::{Setting, graph};
+use crate::Error;
 use harness::{Prepared, Run, Subject};
 use report::measure::Measured;
 
@@ -131,14 +132,14 @@ fn tried(setting: &Setting<'_>) -> Vec<usize> {
     CORES.into_iter().filter(|cores| *cores <= setting.cores).collect()
 }
 
-fn prepare(setting: &Setting<'_>, text: &str, workers: usize) -> Result<Prepared, String> {
+fn prepare(setting: &Setting<'_>, text: &str, workers: usize) -> Result<Prepared, Error> {
     let graph = graph(text)?;
     let subject = Subject::new(&graph, text)?.with_queues(1).with_run_ms(setting.run_ms());
-    subject.prepare(workers).map_err(explain)
+    Ok(subject.prepare(workers)?)
 }
 
 /// Measures it all.
-pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
+pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, Error> {
     let computations = computations();
     setting.progress.expect(computations.len() * setting.common.rounds());
     let mut found = Vec::new();
@@ -150,7 +151,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
 }
 
 /// One core alone, and all numbers of cores in both layouts, in turn.
-fn measure(setting: &mut Setting<'_>, computation: Computation) -> Result<Found, String> {
+fn measure(setting: &mut Setting<'_>, computation: Computation) -> Result<Found, Error> {
     let mut alone = prepare(setting, &computation.text(None), 1)?;
     let mut moving = Vec::new();
     for cores in tried(setting) {
@@ -161,9 +162,9 @@ fn measure(setting: &mut Setting<'_>, computation: Computation) -> Result<Found,
     }
     let mut runs = Vec::new();
     for _ in 0..setting.common.rounds() {
-        let one = alone.run_surely().map_err(explain)?;
+        let one = alone.run_surely()?;
         for (_, _, router, times) in &mut moving {
-            times.push(router.run_surely().map_err(explain)?.mpps() / one.mpps());
+            times.push(router.run_surely()?.mpps() / one.mpps());
         }
         runs.push(one);
         setting.progress.step();

@@ -2,7 +2,8 @@
 //! What rewriting a configuration gains: one with work for two cores becomes one with flow-disjoint streams for more.
 
 use super::super::study::{Cell, Origin, Section, Table};
-use super::{STUDY_CORES, Setting, explain, graph};
+use super::{STUDY_CORES, Setting, graph};
+use crate::Error;
 use harness::{Prepared, Run, Subject};
 use predict::{Goal, Outcome};
 use report::measure::Measured;
@@ -24,7 +25,7 @@ struct Rewritten {
 }
 
 /// Rewrites and measures.
-pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
+pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, Error> {
     let notes: String = BEFORE.lines().take(2).map(|line| format!("{line}\n")).collect();
     let before = graph(BEFORE)?;
     let goals = 2..=STUDY_CORES;
@@ -40,7 +41,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
             // Short rounds, and more of them.
             runs: (4 * setting.common.rounds().min(8), setting.run_ms().div_ceil(4)),
         };
-        let outcome = predict::rewrite(&before, &notes, &goal).map_err(explain)?;
+        let outcome = predict::rewrite(&before, &notes, &goal)?;
         let measured = if cores <= setting.cores { Some(measure(setting, &outcome, cores)?) } else { None };
         setting.note(
             format!("parallelism.rewriting.before_modelled_mpps_{cores}"),
@@ -59,17 +60,17 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
 }
 
 /// Runs both configurations in turn.
-fn measure(setting: &mut Setting<'_>, outcome: &Outcome, cores: usize) -> Result<[Measured; 2], String> {
+fn measure(setting: &mut Setting<'_>, outcome: &Outcome, cores: usize) -> Result<[Measured; 2], Error> {
     let mut routers: Vec<Prepared> = Vec::new();
     for text in [BEFORE, &outcome.text] {
         let graph = graph(text)?;
         let subject = Subject::new(&graph, text)?.with_queues(1).with_run_ms(setting.run_ms());
-        routers.push(subject.prepare(cores).map_err(explain)?);
+        routers.push(subject.prepare(cores)?);
     }
     let mut rates = [Vec::new(), Vec::new()];
     for _ in 0..setting.common.rounds() {
         for (router, rates) in routers.iter_mut().zip(&mut rates) {
-            let run: Run = router.run_surely().map_err(explain)?;
+            let run: Run = router.run_surely()?;
             rates.push(run.mpps());
         }
     }

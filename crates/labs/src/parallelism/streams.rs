@@ -7,7 +7,8 @@ use std::time::Duration;
 use reconfigure::balance::Problem;
 
 use super::super::study::{Bar, Cell, Origin, Plot, Section, Table, digits};
-use super::{STUDY_CORES, Setting, explain, graph};
+use super::{STUDY_CORES, Setting, graph};
+use crate::Error;
 use conf::place::{self, Place};
 use harness::{Prepared, Run, Subject};
 use predict::{Prediction, Trial};
@@ -80,10 +81,10 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn learn(setting: &Setting<'_>, subject: &Subject<'_>, workers: usize) -> Result<Tasks, String> {
+    fn learn(setting: &Setting<'_>, subject: &Subject<'_>, workers: usize) -> Result<Tasks, Error> {
         let trial = Trial::new(subject, setting.cores, &[]).and_then(|t| t.rounds(setting.common.rounds()));
-        let costs = trial.map_err(explain)?.costs();
-        let router = subject.build(workers).map_err(explain)?;
+        let costs = trial?.costs();
+        let router = subject.build(workers)?;
         let found = Prediction::new(&costs, router.shared(), workers, &setting.handoff);
         let all: usize = router.shared().elements.iter().map(|e| e.place.tasks.len()).sum();
         let silent = all.saturating_sub(found.items.len());
@@ -124,7 +125,7 @@ fn all_placements(tasks: usize, workers: usize) -> Vec<Vec<usize>> {
 }
 
 /// Measures on as many cores as the study had, or as there are.
-pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, String> {
+pub(super) fn run(setting: &mut Setting<'_>) -> Result<Section, Error> {
     let workers = setting.cores.clamp(2, STUDY_CORES);
     let text = text();
     let plain = graph(&text)?;
@@ -168,11 +169,11 @@ fn candidate(key: &'static str, name: &str, homes: Vec<usize>) -> Candidate {
 }
 
 /// A router with the tasks placed so.
-fn prepare(setting: &Setting<'_>, text: &str, tasks: &Tasks, homes: &[usize]) -> Result<Prepared, String> {
+fn prepare(setting: &Setting<'_>, text: &str, tasks: &Tasks, homes: &[usize]) -> Result<Prepared, Error> {
     let mut graph = graph(text)?;
     place::add(&mut graph, &tasks.places(homes));
     let subject = Subject::new(&graph, text)?.with_queues(1).with_run_ms(setting.run_ms());
-    subject.prepare(tasks.problem.workers).map_err(explain)
+    Ok(subject.prepare(tasks.problem.workers)?)
 }
 
 /// Tries placements: each once, then the best in rounds, and returns the best of these. What the busiest worker's tasks take
@@ -182,13 +183,13 @@ fn search(
     text: &str,
     tasks: &Tasks,
     all: &[Vec<usize>],
-) -> Result<Vec<usize>, String> {
+) -> Result<Vec<usize>, Error> {
     let rounds = setting.common.rounds();
     setting.progress.expect(all.len() + rounds);
     setting.progress.part(format!("streams: {} placements by hand", all.len()));
     let mut tried = Vec::new();
     for homes in all {
-        let run = prepare(setting, text, tasks, homes)?.run_timed().map_err(explain)?;
+        let run = prepare(setting, text, tasks, homes)?.run_timed()?;
         setting.progress.step();
         tried.push((run.busiest_ns(), homes));
     }
@@ -201,7 +202,7 @@ fn search(
     }
     for _ in 0..rounds {
         for (router, found, _) in &mut routers {
-            found.add(&router.run_timed().map_err(explain)?);
+            found.add(&router.run_timed()?);
         }
         setting.progress.step();
     }
@@ -217,9 +218,9 @@ struct Settled {
 }
 
 /// Lets the balancer move the tasks of a router that begins with the engine's own placement, and switches it off then.
-fn settle(setting: &mut Setting<'_>, subject: &Subject<'_>, tasks: &Tasks) -> Result<Settled, String> {
+fn settle(setting: &mut Setting<'_>, subject: &Subject<'_>, tasks: &Tasks) -> Result<Settled, Error> {
     setting.progress.part("streams: the balancer places tasks while they run");
-    let mut router = subject.prepare(tasks.problem.workers).map_err(explain)?;
+    let mut router = subject.prepare(tasks.problem.workers)?;
     router.write("balancer.handoff_ns", &setting.handoff.to_string())?;
     router.write("balancer.period", &format!("{}ms", PERIOD.as_millis()))?;
     router.write("balancer.active", "true")?;
@@ -250,7 +251,7 @@ fn finals(
     tasks: &Tasks,
     candidates: &mut [Candidate],
     settled: Prepared,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let rounds = setting.common.rounds();
     setting.progress.expect(rounds);
     setting.progress.part("streams: rounds of the placements that matter");
@@ -264,7 +265,7 @@ fn finals(
     }
     for _ in 0..rounds {
         for (router, candidate) in routers.iter_mut().zip(candidates.iter_mut()) {
-            let run = router.run_timed().map_err(explain)?;
+            let run = router.run_timed()?;
             candidate.found.get_or_insert_default().add(&run);
         }
         setting.progress.step();

@@ -3,7 +3,8 @@
 
 use super::super::shared::counts;
 use super::super::study::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
-use super::{STUDY_CORES, Setting, explain, graph};
+use super::{STUDY_CORES, Setting, graph};
+use crate::Error;
 use harness::{Run, Subject};
 use predict::{Prediction, Trial};
 use report::measure::Measured;
@@ -80,7 +81,7 @@ struct Found {
 }
 
 /// Measures, and returns also what a packet costs on one core in the router.
-pub(super) fn run(setting: &mut Setting<'_>) -> Result<(Section, Measured), String> {
+pub(super) fn run(setting: &mut Setting<'_>) -> Result<(Section, Measured), Error> {
     let counts = counts(setting.cores);
     let kinds = kinds();
     setting.progress.expect(kinds.len() * (1 + setting.common.rounds()));
@@ -89,14 +90,14 @@ pub(super) fn run(setting: &mut Setting<'_>) -> Result<(Section, Measured), Stri
     for (kind, graph) in kinds.iter().zip(&graphs) {
         setting.progress.part(format!("workers: warming up the {}", kind.name));
         let subject = Subject::new(graph, &kind.text)?.with_run_ms(setting.run_ms());
-        trials.push(Trial::new(&subject, setting.cores, &counts).map_err(explain)?);
+        trials.push(Trial::new(&subject, setting.cores, &counts)?);
         subjects.push(subject);
         setting.progress.step();
     }
     setting.progress.part("workers: rounds of the IP router and the IPsec gateways");
     for _ in 0..setting.common.rounds() {
         for trial in &mut trials {
-            trial.round().map_err(explain)?;
+            trial.round()?;
             setting.progress.step();
         }
     }
@@ -115,13 +116,13 @@ fn model(
     subject: &Subject<'_>,
     trial: &Trial,
     counts: &[usize],
-) -> Result<Vec<(usize, f64)>, String> {
+) -> Result<Vec<(usize, f64)>, Error> {
     let costs = trial.costs();
     let mut all: Vec<usize> = counts.iter().copied().chain(MODELLED).collect();
     all.sort_unstable();
     all.dedup();
     let predict = |workers| {
-        let router = subject.build(workers).map_err(explain)?;
+        let router = subject.build(workers)?;
         Ok((workers, Prediction::new(&costs, router.shared(), workers, &setting.handoff).mpps()))
     };
     all.into_iter().map(predict).collect()

@@ -15,6 +15,7 @@ use super::measure::on_core;
 use super::network::{Network, frame};
 use super::subject::{Device, Placement, Plan, client, router};
 use super::{Asked, Cores, LEFT_OUT};
+use crate::Error;
 use tester::station::Station;
 use tester::trial::Trial;
 use trials::inside;
@@ -94,7 +95,7 @@ pub(super) struct Changes {
 pub(super) fn measure(
     setting: &mut Setting<'_>,
     place: (&Network, &Cores, &Asked),
-) -> Result<Vec<Changes>, String> {
+) -> Result<Vec<Changes>, Error> {
     let (network, cores, _) = place;
     network.forward(false)?;
     network.address(Device::Kernel)?;
@@ -106,7 +107,7 @@ pub(super) fn measure(
         match placement.lacks(cores).or_else(|| quick.then(|| LEFT_OUT.to_owned())) {
             None => all.extend(of_placement(setting, place, placement).unwrap_or_else(|why| {
                 setting.progress.say(&format!("{}: {why}", placement.in_words()));
-                none(placement, &super::failed(&why))
+                none(placement, &super::failed(&why.to_string()))
             })),
             Some(why) => all.extend(none(placement, &why)),
         }
@@ -129,16 +130,16 @@ fn of_placement(
     setting: &Setting<'_>,
     (network, cores, asked): (&Network, &Cores, &Asked),
     placement: Placement,
-) -> Result<Vec<Changes>, String> {
+) -> Result<Vec<Changes>, Error> {
     let mut plan = Plan::new(placement, cores)?;
     plan.user("user", router(network)?, &cores.user, "arguments = [\"-R\"]\n");
     plan.management(Some("user"))?;
     let deployment = plan.start(network)?;
     let client = Client { timeout: CHANGES, ..client(network, placement, asked) };
-    client.wait().map_err(|why| format!("{why}\n{}", deployment.said()))?;
+    client.wait().map_err(|why| why.after(format_args!("\n{}", deployment.said())))?;
     let mut station = network.tester(Device::Kernel, 0)?;
     inside::resize(&mut station, frame(PAYLOAD))?;
-    on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| format!("{}: {why}", placement.in_words()))?;
+    on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| Error::from(why).of(placement.in_words()))?;
     let mut all = Vec::new();
     for kind in Kind::ALL {
         let count = kind.count(setting.common.quick);
@@ -147,7 +148,9 @@ fn of_placement(
         let part = if setting.common.quick { QUICK_PART } else { PART };
         let answer = under_load(cores, (&mut station, part), &mut changes, || match kind {
             Kind::Nothing => Ok(Value::Null),
-            _ => client.get(&path).map_err(|why| format!("{path}: {why}\n{}", deployment.said())),
+            _ => client
+                .get(&path)
+                .map_err(|why| Error::system(&path)(why).after(format_args!("\n{}", deployment.said()))),
         })?;
         let took = answer["took_ns"].as_array().into_iter().flatten().filter_map(Value::as_f64);
         changes.took_us = took.map(|ns| ns / 1e3).collect();
@@ -164,8 +167,8 @@ fn under_load(
     cores: &Cores,
     (station, part): (&mut Station, Duration),
     changes: &mut Changes,
-    make: impl FnOnce() -> Result<Value, String>,
-) -> Result<Value, String> {
+    make: impl FnOnce() -> Result<Value, Error>,
+) -> Result<Value, Error> {
     let (begun, over) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let traffic = scope.spawn(|| {
@@ -173,7 +176,7 @@ fn under_load(
                 for _ in 0..PARTS {
                     // One more part after the last change.
                     let last = over.load(Ordering::Acquire);
-                    let detail = station.run(Trial::new(RATE, part)).map_err(|why| why.to_string());
+                    let detail = station.run(Trial::new(RATE, part));
                     begun.store(true, Ordering::Release);
                     let detail = detail?;
                     changes.sent += detail.outcome.sent;
@@ -191,8 +194,7 @@ fn under_load(
         }
         let answer = make();
         over.store(true, Ordering::Release);
-        let sent: Result<(), String> =
-            traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let sent: Result<(), Error> = traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         sent.and(answer)
     })
 }

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::Error;
 use serde_json::Value;
 use testbed::rig::Namespace;
 
@@ -63,14 +64,17 @@ fn is_timeout(why: &io::Error) -> bool {
 
 impl Client<'_> {
     /// Waits until the server answers at all.
-    pub(super) fn wait(&self) -> Result<(), String> {
+    pub(super) fn wait(&self) -> Result<(), Error> {
         let begun = Instant::now();
         let patient = Client { timeout: PATIENCE, ..*self };
         loop {
             match patient.get("/compute?rounds=1") {
                 Ok(_) => return Ok(()),
                 Err(why) if begun.elapsed() > PATIENCE => {
-                    return Err(format!("the management plane does not answer at {}: {why}", self.server));
+                    return Err(Error::nothing(format!(
+                        "the management plane does not answer at {}: {why}",
+                        self.server
+                    )));
                 }
                 Err(_) => std::thread::sleep(AGAIN),
             }
@@ -83,16 +87,16 @@ impl Client<'_> {
     }
 
     /// Asks so often, one after the other.
-    pub(super) fn ask(&self, path: &str, times: usize) -> Result<Answers, String> {
+    pub(super) fn ask(&self, path: &str, times: usize) -> Result<Answers, Error> {
         self.repeat(path, |done| done < times)
     }
 
     /// Asks one after the other until this is set, at least once.
-    pub(super) fn ask_until(&self, path: &str, over: &AtomicBool) -> Result<Answers, String> {
+    pub(super) fn ask_until(&self, path: &str, over: &AtomicBool) -> Result<Answers, Error> {
         self.repeat(path, |done| done == 0 || !over.load(Ordering::Acquire))
     }
 
-    fn repeat(&self, path: &str, go_on: impl Fn(usize) -> bool + Sync) -> Result<Answers, String> {
+    fn repeat(&self, path: &str, go_on: impl Fn(usize) -> bool + Sync) -> Result<Answers, Error> {
         let all = self.home.enter(|| {
             let mut answers = Answers::default();
             let mut done = 0;
@@ -108,7 +112,7 @@ impl Client<'_> {
             }
             answers
         });
-        all.map_err(|why| why.to_string())
+        Ok(all?)
     }
 }
 

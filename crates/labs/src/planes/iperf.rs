@@ -15,6 +15,7 @@ use super::measure::{Found, work};
 use super::network::{Network, PORT};
 use super::subject::{Device, Placement};
 use super::{Asked, Cores};
+use crate::Error;
 
 /// Payloads that iperf sends.
 const PAYLOADS: [usize; 3] = [64, 1472, 8972];
@@ -84,7 +85,7 @@ pub(super) fn round(
     place: (&Network, &Cores, &Asked),
     client: &Client<'_>,
     found: &mut Found,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let payloads: &[usize] = if setting.common.quick { &QUICK } else { &PAYLOADS };
     let taken = payloads.iter().filter(|payload| found.subject.device.takes(**payload));
     let mut tools: Vec<Tool> = taken.map(|payload| Tool::Datagrams(*payload)).collect();
@@ -101,6 +102,7 @@ pub(super) fn round(
                 continue;
             }
             let mbps = one(setting, place, client, (found.subject.device, tool, asked));
+            let mbps = mbps.map_err(|why| why.to_string());
             found.iperf.push(Flow { tool, asked, mbps });
         }
     }
@@ -112,7 +114,7 @@ fn one(
     (network, cores, asked): (&Network, &Cores, &Asked),
     client: &Client<'_>,
     (device, tool, with): (Device, Tool, bool),
-) -> Result<f64, String> {
+) -> Result<f64, Error> {
     let seconds = if setting.common.quick { "0.5" } else { "1" };
     let (sink, port) = match tool {
         Tool::Datagrams(_) => ("-s -u -l 9000 -w 4M".to_owned(), PORT),
@@ -125,7 +127,7 @@ fn one(
     };
     let _sink = start(&network.sink, tool, &format!("{sink} -p {port}"), cores)?;
     let listens = || is_listening(&network.sink, tool, port);
-    wait_for("iperf to listen", PATIENCE, listens).map_err(|why| why.to_string())?;
+    wait_for("iperf to listen", PATIENCE, listens)?;
     let over = AtomicBool::new(false);
     let (samples, answers) = std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
@@ -137,16 +139,16 @@ fn one(
         (watch.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), answers)
     });
     answers?;
-    rate(&samples?, tool).ok_or_else(|| "nothing arrived".to_owned())
+    rate(&samples?, tool).ok_or_else(|| Error::nothing("nothing arrived"))
 }
 
 /// Starts a program of the test on the tester's core, at raised priority. It ends with this process.
-fn start(home: &Namespace, tool: Tool, arguments: &str, cores: &Cores) -> Result<Resident, String> {
+fn start(home: &Namespace, tool: Tool, arguments: &str, cores: &Cores) -> Result<Resident, Error> {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "nice", "-n", "-19", tool.program()]);
     command.args(arguments.split(' '));
     let what = format!("{} {arguments}", tool.program());
-    home.settle(command, what, &[cores.tester]).map_err(|why| why.to_string())
+    Ok(home.settle(command, what, &[cores.tester])?)
 }
 
 /// Whether a port is bound in a namespace.
@@ -173,7 +175,7 @@ fn watch(
     tool: Tool,
     arguments: &str,
     cores: &Cores,
-) -> Result<Vec<(Instant, Counters)>, String> {
+) -> Result<Vec<(Instant, Counters)>, Error> {
     let mut source = start(&network.generator, tool, arguments, cores)?;
     let begun = Instant::now();
     let read = || {
@@ -182,15 +184,15 @@ fn watch(
             samples.push((Instant::now(), counters()));
             if let Some(status) = source.process.ended() {
                 let said = || format!("{}: {}", tool.program(), source.process.stderr().trim());
-                return if status.success() { Ok(samples) } else { Err(said()) };
+                return if status.success() { Ok(samples) } else { Err(Error::Nothing(said())) };
             }
             if begun.elapsed() > PATIENCE {
-                return Err(format!("{} did not end", tool.program()));
+                return Err(Error::nothing(format!("{} did not end", tool.program())));
             }
             std::thread::sleep(LOOK);
         }
     };
-    network.sink.enter(read).map_err(|why| why.to_string())?
+    network.sink.enter(read)?
 }
 
 /// The counters of the calling thread's namespace.

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::Error;
 use client::Connection;
 
 /// Bytes of a request at most.
@@ -51,8 +52,8 @@ pub struct Settings {
 ///
 /// # Errors
 /// It cannot listen there.
-pub fn run(args: &Settings) -> Result<(), String> {
-    let listener = TcpListener::bind(args.listen).map_err(|why| format!("{}: {why}", args.listen))?;
+pub fn run(args: &Settings) -> Result<(), Error> {
+    let listener = TcpListener::bind(args.listen).map_err(Error::system(args.listen))?;
     errln!("listening at {}", args.listen);
     let args = Arc::new(args.clone());
     let busy = Arc::new(AtomicUsize::new(0));
@@ -81,7 +82,7 @@ fn serve(mut stream: TcpStream, args: &Settings) -> io::Result<()> {
     let (status, body) = match request(&mut stream)? {
         Ok(path) => match answer(&path, args) {
             Ok(body) => ("200 OK", body),
-            Err(why) => ("400 Bad Request", json!({ "error": why })),
+            Err(why) => ("400 Bad Request", json!({ "error": why.to_string() })),
         },
         Err(why) => ("400 Bad Request", json!({ "error": why })),
     };
@@ -120,7 +121,7 @@ fn request(stream: &mut TcpStream) -> io::Result<Result<String, &'static str>> {
     }
 }
 
-fn answer(path: &str, args: &Settings) -> Result<Value, String> {
+fn answer(path: &str, args: &Settings) -> Result<Value, Error> {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let value = |key: &str| {
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -130,7 +131,7 @@ fn answer(path: &str, args: &Settings) -> Result<Value, String> {
         let number = value(key).and_then(|text| text.parse::<u64>().ok());
         number
             .filter(|number| (1..=most).contains(number))
-            .ok_or_else(|| format!("{key} lies between 1 and {most}"))
+            .ok_or_else(|| Error::Setting(format!("{key} lies between 1 and {most}")))
     };
     match path {
         "/compute" => {
@@ -140,33 +141,33 @@ fn answer(path: &str, args: &Settings) -> Result<Value, String> {
         }
         "/change" => {
             let count = number("count", CHANGES_MAX)?;
-            let failed = |why: client::Failure| why.to_string();
             let stream = connect(args)?;
-            let client = client::Client::new(stream).map_err(client::lost).map_err(failed)?;
+            let client = client::Client::new(stream).map_err(client::lost)?;
             match value("kind") {
-                Some("route") => routes(client, count).map_err(failed),
+                Some("route") => Ok(routes(client, count)?),
                 Some("whole") => {
-                    let file =
-                        args.configuration.as_ref().ok_or("this management plane knows no configuration")?;
-                    let text =
-                        std::fs::read_to_string(file).map_err(|why| format!("{}: {why}", file.display()))?;
-                    configurations(client, count, &text).map_err(failed)
+                    let file = args
+                        .configuration
+                        .as_ref()
+                        .ok_or_else(|| Error::nothing("this management plane knows no configuration"))?;
+                    let text = std::fs::read_to_string(file).map_err(Error::system(file.display()))?;
+                    Ok(configurations(client, count, &text)?)
                 }
-                _ => Err("kind is route or whole".into()),
+                _ => Err(Error::Setting("kind is route or whole".to_owned())),
             }
         }
-        _ => Err("paths are /compute and /change".into()),
+        _ => Err(Error::Setting("paths are /compute and /change".to_owned())),
     }
 }
 
 /// A connection to the user plane.
-fn connect(args: &Settings) -> Result<Connection, String> {
+fn connect(args: &Settings) -> Result<Connection, Error> {
     match (&args.channel, &args.control) {
         (Some(channel), _) => Ok(Connection::Channel(Box::new(client::channel::connect(channel, PATIENCE)?))),
-        (None, Some(control)) => UnixStream::connect(control)
-            .map(Connection::from)
-            .map_err(|why| format!("{}: {why}", control.display())),
-        (None, None) => Err("this management plane controls no user plane".into()),
+        (None, Some(control)) => {
+            UnixStream::connect(control).map(Connection::from).map_err(Error::system(control.display()))
+        }
+        (None, None) => Err(Error::nothing("this management plane controls no user plane")),
     }
 }
 
@@ -232,7 +233,7 @@ mod tests {
             ("/change?count=2", "controls no user plane"),
             ("/", "paths are"),
         ] {
-            assert!(answer(path, &args()).unwrap_err().contains(why), "{path}");
+            assert!(answer(path, &args()).unwrap_err().to_string().contains(why), "{path}");
         }
     }
 

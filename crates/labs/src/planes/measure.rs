@@ -16,6 +16,7 @@ use super::iperf::{self, Flow};
 use super::network::{Network, frame};
 use super::subject::{Device, Subject, client};
 use super::{Asked, Cores};
+use crate::Error;
 use trials::inside;
 
 /// Payloads in bytes: the study's range, and the sizes that it names.
@@ -192,15 +193,15 @@ pub(super) fn round(
     rates: &mut DelayRates,
     found: &mut Found,
     is_first: bool,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let subject = found.subject;
     let deployment = subject.start(network, cores)?;
     let client = client(network, subject.placement, asked);
-    client.wait().map_err(|why| format!("{why}\n{}", deployment.said()))?;
+    client.wait().map_err(|why| why.after(format_args!("\n{}", deployment.said())))?;
     let row = deployment.row("manager")?;
     found.partition = format!("{} on {}", row.partition, row.cores);
     let mut station = network.tester(subject.device, subject.device.listeners())?;
-    on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| format!("{}: {why}", subject.in_words()))?;
+    on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| Error::from(why).of(subject.in_words()))?;
     for payload in payloads(setting).iter().filter(|payload| subject.device.takes(**payload)) {
         inside::resize(&mut station, frame(*payload))?;
         for with in [false, true] {
@@ -242,14 +243,14 @@ pub(super) fn parameters(setting: &Setting<'_>, payload: usize) -> Parameters {
 }
 
 /// Searches the greatest rate without loss, and then sends more than the device forwards.
-pub(super) fn search(station: &mut Station, parameters: &Parameters) -> Result<Rates, String> {
-    let report = throughput::run(station, parameters).map_err(|why| why.to_string())?;
+pub(super) fn search(station: &mut Station, parameters: &Parameters) -> Result<Rates, Error> {
+    let report = throughput::run(station, parameters)?;
     let limit = report.limit() != Limit::Device;
     let lossless = Rate { kpps: vec![report.rate() / 1e3], testers_limit: limit };
     let arrived = report.trials.iter().map(|done| per_second(&done.outcome)).fold(report.rate(), f64::max);
     // A device through which nothing comes at all is shown that, too.
     let trial = Trial::new((arrived * TOO_MUCH).max(parameters.rate_min), parameters.search_trial * OVERLOAD);
-    let outcome = station.run(trial).map_err(|why| why.to_string())?.outcome;
+    let outcome = station.run(trial)?.outcome;
     let forwarded = Rate { kpps: vec![per_second(&outcome) / 1e3], testers_limit: outcome.lost() == 0 };
     Ok(Rates { lossless, forwarded })
 }
@@ -265,7 +266,7 @@ fn delays(
     client: &Client<'_>,
     found: &mut Found,
     rate: f64,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     inside::resize(station, frame(DELAY_PAYLOAD))?;
     for with in [false, true] {
         let detail = run(setting, cores, station, rate, with.then_some((client, asked)))?.0;
@@ -285,7 +286,7 @@ fn responses(
     client: &Client<'_>,
     found: &mut Found,
     load: f64,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let times = if setting.common.quick { 3 } else { 20 };
     found.response.idle.add(client.ask(&work(asked), times)?);
     inside::resize(station, frame(LOAD_PAYLOAD))?;
@@ -302,11 +303,11 @@ pub(super) fn run(
     station: &mut Station,
     rate: f64,
     asks: Option<(&Client<'_>, &Asked)>,
-) -> Result<(Detail, Answers), String> {
+) -> Result<(Detail, Answers), Error> {
     let trials = if setting.common.quick { QUICK_LONG } else { LONG };
     let trial = Trial::new(rate, setting.common.length() * trials);
     let (detail, answers) = beside(cores, station, asks, |station| station.run(trial))?;
-    Ok((detail.map_err(|why| why.to_string())?, answers))
+    Ok((detail?, answers))
 }
 
 /// Has the tester work on its core while an operator asks for the fixed work, again and again.
@@ -315,7 +316,7 @@ pub(super) fn beside<T: Send>(
     station: &mut Station,
     asks: Option<(&Client<'_>, &Asked)>,
     work_of: impl FnOnce(&mut Station) -> T + Send,
-) -> Result<(T, Answers), String> {
+) -> Result<(T, Answers), Error> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let tester = scope.spawn(|| {

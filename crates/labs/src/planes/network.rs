@@ -17,6 +17,7 @@ use tester::station::Station;
 use wire::MacAddr;
 
 use super::subject::Device;
+use crate::Error;
 use trials::inside;
 
 /// Ethernet addresses of a guest that routes.
@@ -42,18 +43,13 @@ pub(super) struct Network {
 }
 
 /// Whether this machine lets us build it.
-pub(super) fn available() -> Result<(), String> {
-    rig::available().map_err(|why| {
-        format!(
-            "lab planes builds network namespaces: {why}; \
-             sudo apt-get install iproute2 ethtool, and sudo junctor lab planes"
-        )
-    })
+pub(super) fn available() -> Result<(), Error> {
+    rig::available().map_err(Error::NoNetwork)
 }
 
 impl Network {
-    pub(super) fn build() -> Result<Network, String> {
-        Network::lay().map_err(|why| why.to_string())
+    pub(super) fn build() -> Result<Network, Error> {
+        Ok(Network::lay()?)
     }
 
     fn lay() -> Result<Network, RigError> {
@@ -93,39 +89,40 @@ impl Network {
     }
 
     /// Whether the kernel of the device under test forwards between generator and sink.
-    pub(super) fn forward(&self, forwards: bool) -> Result<(), String> {
+    pub(super) fn forward(&self, forwards: bool) -> Result<(), Error> {
         let value = if forwards { "1" } else { "0" };
         let set = |end: &str| self.device.sysctl(&format!("net/ipv4/conf/{end}/forwarding"), value);
-        ["d0", "d1"].into_iter().try_for_each(set).map_err(|why| why.to_string())
+        ["d0", "d1"].into_iter().try_for_each(set)?;
+        Ok(())
     }
 
     /// Has the kernel of the device under test receive on these cores.
-    pub(super) fn receive_on(&self, cores: &[usize]) -> Result<(), String> {
+    pub(super) fn receive_on(&self, cores: &[usize]) -> Result<(), Error> {
         for end in ["d0", "d1"] {
             // The threads that are there go first, so that those that come are seen as new ones.
             let path = format!("/sys/class/net/{end}/threaded");
             let _ = self.device.run(&["sh", "-c", &format!("echo 0 > {path}")]);
-            self.device.receive_on(end, cores).map_err(|why| why.to_string())?;
+            self.device.receive_on(end, cores)?;
         }
         Ok(())
     }
 
     /// Gives the guest's network an address at the device under test, once the guest has made its interface.
-    pub(super) fn meet_guest(&self) -> Result<(), String> {
+    pub(super) fn meet_guest(&self) -> Result<(), Error> {
         let meet = || {
             self.device.ip("addr replace 10.0.4.1/24 dev c0")?;
             self.device.ip("link set c0 up")?;
             self.device.sysctl("net/ipv4/conf/c0/forwarding", "1")
         };
-        meet().map_err(|why: RigError| why.to_string())
+        meet().map_err(|why: RigError| why.into())
     }
 
     /// What a guest runs that routes: it takes the addresses of the device under test.
-    pub(super) fn guest_router(&self) -> Result<String, String> {
+    pub(super) fn guest_router(&self) -> Result<String, Error> {
         let hosts = [(&self.generator, "a0"), (&self.sink, "b0")];
         let mut script = "set -e\n".to_owned();
         for (net, ((home, end), own)) in (1..).zip(hosts.into_iter().zip(GUEST)) {
-            let host = home.mac(end).map(MacAddr).map_err(|why| why.to_string())?;
+            let host = home.mac(end).map(MacAddr)?;
             script += &format!(
                 "ip link set c{net} down\nip link set c{net} address {own} up\nip addr add 10.0.{net}.1/24 dev c{net}\n\
                  ip neigh replace 10.0.{net}.2 lladdr {host} dev c{net} nud permanent\n"
@@ -136,7 +133,7 @@ impl Network {
     }
 
     /// Has the hosts' cables lead to the guest, or else to the device under test itself; hosts know it by its Ethernet address.
-    pub(super) fn address(&self, device: Device) -> Result<(), String> {
+    pub(super) fn address(&self, device: Device) -> Result<(), Error> {
         let set = || {
             for (net, (end, tap)) in (1..).zip([("d0", "c1"), ("d1", "c2")]) {
                 let bridge = format!("br{net}");
@@ -157,7 +154,7 @@ impl Network {
             }
             Ok(())
         };
-        set().map_err(|why: RigError| why.to_string())
+        set().map_err(|why: RigError| why.into())
     }
 
     fn mac_of(&self, device: Device, net: usize) -> Result<String, RigError> {
@@ -169,10 +166,11 @@ impl Network {
 
     /// The tester, with a port at the generator and one at the sink. `listeners`: to so many ports of the device under test itself, in
     /// turn; none means through it, to the sink.
-    pub(super) fn tester(&self, device: Device, listeners: u16) -> Result<Station, String> {
-        let src_mac = self.generator.mac("a0").map(MacAddr).map_err(|why| why.to_string())?;
-        let dst_mac = self.mac_of(device, 1).map_err(|why| why.to_string())?;
-        let dst_mac: MacAddr = dst_mac.parse().map_err(|_| format!("{dst_mac} is no Ethernet address"))?;
+    pub(super) fn tester(&self, device: Device, listeners: u16) -> Result<Station, Error> {
+        let src_mac = self.generator.mac("a0").map(MacAddr)?;
+        let dst_mac = self.mac_of(device, 1)?;
+        let dst_mac: MacAddr =
+            dst_mac.parse().map_err(|_| Error::Nothing(format!("{dst_mac} is no Ethernet address")))?;
         let dst = if listeners == 0 { Ipv4Addr::new(10, 0, 2, 2) } else { Ipv4Addr::new(10, 0, 1, 1) };
         let flow = |index: u16| Flow {
             src_mac,
@@ -183,7 +181,7 @@ impl Network {
             dst_port: PORT + index % listeners.max(1),
         };
         let ends = [(&self.generator, "a0"), (&self.sink, "b0")];
-        inside::between(ends, (0..FLOWS).map(flow).collect(), frame(64))
+        Ok(inside::between(ends, (0..FLOWS).map(flow).collect(), frame(64))?)
     }
 }
 

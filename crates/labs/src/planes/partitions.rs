@@ -9,6 +9,7 @@ use super::Cores;
 use super::measure::{Rates, beside, on_core, parameters, search};
 use super::network::{Network, frame};
 use super::subject::{Device, Placement, Plan, passthrough};
+use crate::Error;
 use trials::inside;
 
 /// Partitions at most.
@@ -33,7 +34,7 @@ pub(super) fn measure(
     setting: &mut Setting<'_>,
     network: &Network,
     cores: &Cores,
-) -> Result<Vec<Spread>, String> {
+) -> Result<Vec<Spread>, Error> {
     let most = cores.all.len().clamp(2, MOST);
     let mut all: Vec<Spread> =
         (1..=most).map(|partitions| Spread { partitions, rates: Vec::new(), note: String::new() }).collect();
@@ -58,7 +59,7 @@ fn one(
     cores: &Cores,
     user: &[usize],
     spread: &mut Spread,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     network.receive_on(user)?;
     let mut plan = Plan::new(Placement::Process, cores)?;
     for (index, core) in (0..).zip(user) {
@@ -66,7 +67,7 @@ fn one(
     }
     let deployment = plan.start(network)?;
     let mut station = network.tester(Device::Passthrough, user.len() as u16)?;
-    on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| why.to_string())?;
+    on_core(cores, || station.warm_up(WARM_UP))?;
     let payloads: &[usize] = if setting.common.quick { &PAYLOADS[..1] } else { &PAYLOADS };
     for payload in payloads.iter().copied() {
         inside::resize(&mut station, frame(payload))?;

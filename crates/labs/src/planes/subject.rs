@@ -9,6 +9,7 @@ use super::super::deployment::{self, Deployment};
 use super::client::Client;
 use super::network::{MTU, Network, PORT, server};
 use super::{Asked, Cores};
+use crate::Error;
 
 /// Bytes that the kernel keeps for a socket of the passthrough.
 const BUFFER: usize = 4 << 20;
@@ -175,7 +176,7 @@ impl Subject {
     }
 
     /// Starts it, and waits until its management plane answers.
-    pub(super) fn start(self, network: &Network, cores: &Cores) -> Result<Deployment, String> {
+    pub(super) fn start(self, network: &Network, cores: &Cores) -> Result<Deployment, Error> {
         network.forward(self.device == Device::Kernel)?;
         network.receive_on(if self.placement == Placement::Smp { &cores.all } else { &cores.user })?;
         let mut plan = Plan::new(self.placement, cores)?;
@@ -204,7 +205,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(placement: Placement, cores: &Cores) -> Result<Plan, String> {
+    pub(super) fn new(placement: Placement, cores: &Cores) -> Result<Plan, Error> {
         let list = |cores: &[usize]| cores.iter().copied().collect::<Cpus>();
         let text = match placement {
             Placement::Smp => format!("placement = \"smp\"\ncores = \"{}\"\n", list(&cores.shared).to_list()),
@@ -230,7 +231,7 @@ impl Plan {
     }
 
     /// Adds a guest whose kernel routes between two interfaces.
-    fn guest(&mut self, network: &Network, cores: &[usize]) -> Result<(), String> {
+    fn guest(&mut self, network: &Network, cores: &[usize]) -> Result<(), Error> {
         let cores = self.cores(&cores.iter().copied().collect());
         let more = "interfaces = [\"c1\", \"c2\"]\nmemory = \"192M\"\n";
         let _ = write!(
@@ -242,7 +243,7 @@ impl Plan {
     }
 
     /// Adds the management plane. `controls`: the user plane that it changes.
-    pub(super) fn management(&mut self, controls: Option<&str>) -> Result<(), String> {
+    pub(super) fn management(&mut self, controls: Option<&str>) -> Result<(), Error> {
         let in_guest = self.placement == Placement::Guest;
         let cores = self.cores(&self.management);
         let program = deployment::program()?;
@@ -280,7 +281,7 @@ impl Plan {
     }
 
     /// Starts it.
-    pub(super) fn start(self, network: &Network) -> Result<Deployment, String> {
+    pub(super) fn start(self, network: &Network) -> Result<Deployment, Error> {
         let beside: Vec<(&str, &str)> =
             self.beside.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         let deployment = Deployment::start(Some(&network.device), &self.text, &beside, &self.all)?;
@@ -310,9 +311,8 @@ pub(super) fn passthrough(index: u16) -> String {
 }
 
 /// The configuration of a user plane that routes frames between its interfaces, with routes that can be changed.
-pub(super) fn router(network: &Network) -> Result<String, String> {
-    let mac =
-        |home: &testbed::rig::Namespace, end| home.mac(end).map(wire::MacAddr).map_err(|why| why.to_string());
+pub(super) fn router(network: &Network) -> Result<String, Error> {
+    let mac = |home: &testbed::rig::Namespace, end| home.mac(end).map(wire::MacAddr);
     let (own, sink) = (mac(&network.device, "d1")?, mac(&network.sink, "b0")?);
     Ok(format!(
         "FromDevice(d0, METHOD AF_PACKET, PROMISC true)\n  \

@@ -8,6 +8,7 @@ use testbed::process::Process;
 use testbed::rig::Namespace;
 
 use super::tools::{self, Time, thread_ns};
+use crate::Error;
 
 const SCRIPT: &str = include_str!("../calls.py");
 /// How long calls may take.
@@ -28,8 +29,8 @@ enum With {
 
 impl Calls {
     /// By PJSIP, if there is a Python for it.
-    pub(super) fn prepare(python: Option<PathBuf>) -> Result<Calls, String> {
-        let namespace = Namespace::unnamed().map_err(|e| e.to_string())?;
+    pub(super) fn prepare(python: Option<PathBuf>) -> Result<Calls, Error> {
+        let namespace = Namespace::unnamed()?;
         let with = match python {
             Some(python) => With::Pjsip(python),
             None => With::Sipp(callee(&namespace)?),
@@ -38,7 +39,7 @@ impl Calls {
     }
 
     /// Makes so many, and waits until all have ended.
-    pub(super) fn make(&self, calls: u32) -> Result<Time, String> {
+    pub(super) fn make(&self, calls: u32) -> Result<Time, Error> {
         match &self.with {
             With::Pjsip(python) => pjsip(&self.namespace, &python.display().to_string(), calls),
             With::Sipp(callee) => sipp(&self.namespace, callee, calls),
@@ -47,9 +48,9 @@ impl Calls {
 }
 
 /// Starts sipp's callee.
-fn callee(namespace: &Namespace) -> Result<Process, String> {
+fn callee(namespace: &Namespace) -> Result<Process, Error> {
     let words = ["sipp", "-sn", "uas", "-i", "127.0.0.1", "-p", "5060", "-nostdin"];
-    let mut callee = namespace.spawn(&words).map_err(|e| e.to_string())?;
+    let mut callee = namespace.spawn(&words)?;
     let started = Instant::now();
     let bound = || {
         let sockets = namespace.enter(|| std::fs::read_to_string("/proc/thread-self/net/udp"));
@@ -58,10 +59,10 @@ fn callee(namespace: &Namespace) -> Result<Process, String> {
     };
     while !bound() {
         if let Some(status) = callee.ended() {
-            return Err(format!("sipp ended with {status}: {}", callee.stderr().trim()));
+            return Err(Error::nothing(format!("sipp ended with {status}: {}", callee.stderr().trim())));
         }
         if started.elapsed() > Duration::from_secs(30) {
-            return Err("sipp does not listen after 30 s".to_owned());
+            return Err(Error::nothing("sipp does not listen after 30 s"));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -69,25 +70,25 @@ fn callee(namespace: &Namespace) -> Result<Process, String> {
 }
 
 /// Makes calls by sipp; the time of both ends.
-fn sipp(namespace: &Namespace, callee: &Process, calls: u32) -> Result<Time, String> {
+fn sipp(namespace: &Namespace, callee: &Process, calls: u32) -> Result<Time, Error> {
     let calls = calls.to_string();
     let mut words = vec!["sipp", "-sn", "uac", "127.0.0.1:5060", "-i", "127.0.0.1", "-p", "5061", "-nostdin"];
     words.extend(["-m", &calls, "-r", "100000", "-l", "50", "-d", "0", "-timeout", "600s"]);
     let (started, before) = (Instant::now(), thread_ns(callee.id()));
-    let caller = namespace.spawn(&words).map_err(|e| e.to_string())?;
+    let caller = namespace.spawn(&words)?;
     let (status, own_ns, output) = tools::finish(caller, PATIENCE)?;
     let wall_s = started.elapsed().as_secs_f64();
     // 0: all calls succeeded.
     if !status.success() {
-        return Err(format!("sipp ended with {status}: {}", output.trim()));
+        return Err(Error::nothing(format!("sipp ended with {status}: {}", output.trim())));
     }
     Ok(Time { wall_s, cpu_ns: own_ns + thread_ns(callee.id()) - before })
 }
 
 /// Makes calls by PJSIP.
-fn pjsip(namespace: &Namespace, python: &str, calls: u32) -> Result<Time, String> {
+fn pjsip(namespace: &Namespace, python: &str, calls: u32) -> Result<Time, Error> {
     let count = calls.to_string();
-    let caller = namespace.spawn(&[python, "-c", SCRIPT, &count]).map_err(|e| e.to_string())?;
+    let caller = namespace.spawn(&[python, "-c", SCRIPT, &count])?;
     let (status, _, output) = tools::finish(caller, PATIENCE)?;
     let line = output.lines().find_map(|line| line.strip_prefix("calls "));
     let words: Vec<f64> = line.unwrap_or_default().split(' ').filter_map(|word| word.parse().ok()).collect();
@@ -95,10 +96,12 @@ fn pjsip(namespace: &Namespace, python: &str, calls: u32) -> Result<Time, String
         [confirmed, wall_s, cpu_s] if confirmed == f64::from(calls) => {
             Ok(Time { wall_s, cpu_ns: cpu_s * 1e9 })
         }
-        [confirmed, ..] => Err(format!("PJSIP: only {confirmed} of {calls} calls were set up")),
+        [confirmed, ..] => {
+            Err(Error::nothing(format!("PJSIP: only {confirmed} of {calls} calls were set up")))
+        }
         [] => {
             let last = output.lines().last().unwrap_or_default();
-            Err(format!("PJSIP ended with {status}: {last}"))
+            Err(Error::nothing(format!("PJSIP ended with {status}: {last}")))
         }
     }
 }

@@ -7,6 +7,7 @@ use profile::kernel::counters::Counters;
 use rustix::thread::gettid;
 
 use super::super::kernels::{Access, Buffers, Kernel};
+use crate::Error;
 
 /// Kernels, each with the number of its buffers.
 pub(super) struct Kernels {
@@ -32,21 +33,23 @@ impl Kernels {
     }
 
     /// Nanoseconds of processor time for each KiB.
-    pub(super) fn run(&mut self, kernel: usize, ns: u64) -> Result<f64, String> {
-        let (kernel, at) =
-            self.kernels.get_mut(kernel).ok_or_else(|| format!("there is no kernel {kernel}"))?;
+    pub(super) fn run(&mut self, kernel: usize, ns: u64) -> Result<f64, Error> {
+        let (kernel, at) = self
+            .kernels
+            .get_mut(kernel)
+            .ok_or_else(|| Error::nothing(format!("there is no kernel {kernel}")))?;
         Ok(kernel.run(&mut self.buffers[*at], Duration::from_nanos(ns)))
     }
 
     /// What a counter counts for each microsecond of a kernel's run.
-    pub(super) fn count(&mut self, kernel: usize, ns: u64, counter: &str) -> Result<f64, String> {
+    pub(super) fn count(&mut self, kernel: usize, ns: u64, counter: &str) -> Result<f64, Error> {
         let mut counters = self.counters.take().unwrap_or_else(|| {
             let (mut counters, _) = Counters::find();
             counters.follow(std::iter::once(gettid().as_raw_nonzero().get().cast_unsigned()));
             counters
         });
         let index = counters.names().into_iter().position(|name| name.name == counter);
-        let index = index.ok_or_else(|| format!("there is no counter {counter}"))?;
+        let index = index.ok_or_else(|| Error::nothing(format!("there is no counter {counter}")))?;
         let mut read = || {
             let mut readings = Vec::new();
             counters.read(0, &mut readings);

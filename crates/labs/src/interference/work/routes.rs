@@ -10,6 +10,7 @@ use testbed::rig::Namespace;
 
 use super::speaker::{Route, Speaker, updates};
 use super::tools::{Time, thread_ns};
+use crate::Error;
 use harness::files;
 use tables::routes::Options;
 
@@ -62,7 +63,7 @@ impl Table {
 
 impl Routing {
     /// Takes at most so many routes of a file, or makes them up.
-    pub(super) fn read(file: Option<&Path>, most: usize) -> Result<Routing, String> {
+    pub(super) fn read(file: Option<&Path>, most: usize) -> Result<Routing, Error> {
         let routes = match file {
             Some(file) => of_file(file, most)?,
             None => made_up(most),
@@ -77,7 +78,7 @@ impl Routing {
 
     /// Starts FRR, has it compute all routes, or a few to warm up, and ends it. So each time begins with nothing in the daemons and in
     /// the kernel. To withdraw a whole table would take about as long as to announce it.
-    pub(super) fn converge(&self, few: bool) -> Result<Time, String> {
+    pub(super) fn converge(&self, few: bool) -> Result<Time, Error> {
         let mut running = Running::start()?;
         let took = running.converge(if few { &self.few } else { &self.all })?;
         running.end()?;
@@ -85,7 +86,7 @@ impl Routing {
     }
 }
 
-fn of_file(file: &Path, most: usize) -> Result<Vec<Route>, String> {
+fn of_file(file: &Path, most: usize) -> Result<Vec<Route>, Error> {
     let read = files::read(&[file.to_owned()], &Options::default())?;
     // What the kernel or the daemons would refuse: loopback, multicast, our own.
     let usable = |(address, len): &Route| {
@@ -94,7 +95,7 @@ fn of_file(file: &Path, most: usize) -> Result<Vec<Route>, String> {
     let routes: Vec<Route> =
         read.v4.iter().map(|(prefix, _)| (prefix.bits(), prefix.len())).filter(usable).take(most).collect();
     match routes.is_empty() {
-        true => Err(format!("{}: there is no IPv4 route in it", file.display())),
+        true => Err(Error::nothing(format!("{}: there is no IPv4 route in it", file.display()))),
         false => Ok(routes),
     }
 }
@@ -114,7 +115,7 @@ struct Running {
 }
 
 impl Running {
-    fn start() -> Result<Running, String> {
+    fn start() -> Result<Running, Error> {
         let made = || {
             let (namespace, beyond) = (Namespace::unnamed()?, Namespace::unnamed()?);
             namespace.ip(&format!("link add lab0 type veth peer name lab1 netns {}", beyond.name()))?;
@@ -127,7 +128,7 @@ impl Running {
             frr.start(&namespace, "bgpd", BGPD, &["-l", &DAEMON.to_string()])?;
             Ok(Running { namespace, beyond, frr })
         };
-        made().map_err(|why: testbed::rig::RigError| why.to_string())
+        made()
     }
 
     /// Processor time of both daemons so far.
@@ -148,16 +149,16 @@ impl Running {
     }
 
     /// Has the neighbour send these routes, and waits until all are in the kernel.
-    fn converge(&mut self, table: &Table) -> Result<Time, String> {
+    fn converge(&mut self, table: &Table) -> Result<Time, Error> {
         let samples = table.samples();
         let mut speaker = self.meet()?;
         let inside = || {
-            let sight = UdpSocket::bind("0.0.0.0:0").map_err(|e| e.to_string())?;
+            let sight = UdpSocket::bind("0.0.0.0:0")?;
             // To connect such a socket sends nothing, and succeeds when there is a route.
             let there = |address: &Ipv4Addr| sight.connect((*address, 9)).is_ok();
             let (started, before) = (Instant::now(), self.cpu_ns());
             let time = || Time { wall_s: started.elapsed().as_secs_f64(), cpu_ns: self.cpu_ns() - before };
-            speaker.send(&table.messages).map_err(|e| format!("bgpd: {e}"))?;
+            speaker.send(&table.messages).map_err(Error::system("bgpd"))?;
             while !samples.iter().all(there) {
                 rest(started, GLANCE, "the routes do not all come")?;
             }
@@ -168,39 +169,40 @@ impl Running {
                 rest(started, 4 * asked.elapsed(), "zebra does not count all routes")?;
                 (took, asked) = (time(), Instant::now());
             }
-            Ok::<_, String>(took)
+            Ok::<_, Error>(took)
         };
-        let took = self.namespace.enter(inside).map_err(|e| e.to_string())??;
+        let took = self.namespace.enter(inside)??;
         drop(speaker);
         Ok(took)
     }
 
     /// Opens a session; bgpd refuses until it is ready, and after the last one for a moment.
-    fn meet(&mut self) -> Result<Speaker, String> {
+    fn meet(&mut self) -> Result<Speaker, Error> {
         let started = Instant::now();
         loop {
             let met = self.beyond.enter(|| Speaker::connect(NEIGHBOUR, DAEMON, NEIGHBOUR_AS));
-            match met.map_err(|why| why.to_string())? {
+            match met? {
                 Ok(speaker) => return Ok(speaker),
                 Err(why) => rest(started, GLANCE, &format!("bgpd takes no session ({why})"))?,
             }
             if let Some(why) = self.frr.ended() {
-                return Err(why);
+                return Err(Error::Nothing(why));
             }
         }
     }
 
     /// Ends it. The kernel has no route of it any more when this returns, so it takes no time from what comes next.
-    fn end(self) -> Result<(), String> {
+    fn end(self) -> Result<(), Error> {
         drop(self.frr);
-        self.namespace.ip("link delete lab0").map(drop).map_err(|why| why.to_string())
+        self.namespace.ip("link delete lab0")?;
+        Ok(())
     }
 }
 
 /// Waits a while, unless it has taken too long.
-fn rest(started: Instant, pause: Duration, what: &str) -> Result<(), String> {
+fn rest(started: Instant, pause: Duration, what: &str) -> Result<(), Error> {
     if started.elapsed() > PATIENCE {
-        return Err(format!("{what} within {} s", PATIENCE.as_secs()));
+        return Err(Error::nothing(format!("{what} within {} s", PATIENCE.as_secs())));
     }
     std::thread::sleep(pause);
     Ok(())

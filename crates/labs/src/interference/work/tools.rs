@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use crate::Error;
 use serde::{Deserialize, Serialize};
 use testbed::process::Process;
 
@@ -32,7 +33,7 @@ pub(super) fn thread_ns(process: u32) -> f64 {
 }
 
 /// Waits for a program's end: how it ended, its processor time in nanoseconds, and what it wrote.
-pub(super) fn finish(mut process: Process, patience: Duration) -> Result<(ExitStatus, f64, String), String> {
+pub(super) fn finish(mut process: Process, patience: Duration) -> Result<(ExitStatus, f64, String), Error> {
     let (started, before) = (Instant::now(), children_ns());
     loop {
         if let Some(status) = process.ended() {
@@ -40,7 +41,7 @@ pub(super) fn finish(mut process: Process, patience: Duration) -> Result<(ExitSt
             return Ok((status, children_ns() - before, output));
         }
         if started.elapsed() > patience {
-            return Err(format!("it did not end within {} s", patience.as_secs()));
+            return Err(Error::nothing(format!("it did not end within {} s", patience.as_secs())));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
