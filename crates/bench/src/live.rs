@@ -232,7 +232,7 @@ impl<'a> Live<'a> {
                 round += 1;
                 std::thread::sleep(TICK * 10);
             }
-            (asked.join().unwrap_or_else(|_| Err(Error::Panicked("the asking thread has"))), lags)
+            (asked.join().unwrap_or(Err(Error::Panicked("the asking thread has"))), lags)
         });
         let (seconds, lags) = (done.0?, done.1);
         self.note_lags("diff", lags)?;

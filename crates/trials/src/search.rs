@@ -226,11 +226,10 @@ pub(super) fn greatest_rate(
         (parameters.search_trial, parameters.final_trial) = (time, time);
     }
     site.begin("throughput");
-    let report = throughput::run(&mut site.station, &parameters).map_err(|why| {
+    let report = throughput::run(&mut site.station, &parameters).inspect_err(|why| {
         if let Some(so_far) = why.so_far() {
             found.text += &format!("{:>6} bytes  {so_far}\n", site.size);
         }
-        why
     })?;
     let (size, rate) = (site.size, report.rate());
     let (name, whose) = match report.limit() {

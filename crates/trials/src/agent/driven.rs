@@ -115,7 +115,7 @@ impl<'a> Driven<'a> {
         // In a thread of its own, which takes a core.
         std::thread::scope(|scope| {
             let work = scope.spawn(|| device::reach(&mut device::virtual_cable(driver, &traffic)?));
-            work.join().unwrap_or_else(|_| Err(Error::Panicked("the calibration")))
+            work.join().unwrap_or(Err(Error::Panicked("the calibration")))
         })
     }
 
