@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use crate::Error;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{SigSet, Signal as Number};
@@ -42,17 +43,17 @@ fn watched() -> SigSet {
 ///
 /// # Errors
 /// The namespace cannot be made, or the command cannot be started.
-pub(crate) fn enter(command: &mut Command) -> Result<Outer, String> {
-    watched().thread_block().map_err(|why| format!("signals: {why}"))?;
-    unshare(CloneFlags::CLONE_NEWPID).map_err(|why| format!("process namespace: {why}"))?;
+pub(crate) fn enter(command: &mut Command) -> Result<Outer, Error> {
+    watched().thread_block().map_err(Error::kernel("signals"))?;
+    unshare(CloneFlags::CLONE_NEWPID).map_err(Error::kernel("process namespace"))?;
     // Signals come by this process alone, and the pipe breaks when it ends.
     let child = command.process_group(0).stdin(Stdio::piped()).spawn();
-    let child = child.map_err(|why| format!("the first process of the namespace: {why}"))?;
+    let child = child.map_err(Error::system("the first process of the namespace"))?;
     // The program has descriptors of an earlier one now; here they would stay open for ever.
     sync::os::close_inherited();
     // The supervisor waits for the end of this one.
     let nothing = std::fs::File::open("/dev/null").and_then(|file| Ok(rustix::stdio::dup2_stdin(file)?));
-    nothing.map_err(|why| format!("/dev/null: {why}"))?;
+    nothing.map_err(Error::system("/dev/null"))?;
     Ok(Outer(child))
 }
 
@@ -72,25 +73,25 @@ impl Outer {
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn run(step: &[OsString], program: &[OsString]) -> Result<u8, String> {
-    watched().thread_block().map_err(|why| format!("signals: {why}"))?;
+pub fn run(step: &[OsString], program: &[OsString]) -> Result<u8, Error> {
+    watched().thread_block().map_err(Error::kernel("signals"))?;
     end_with_outer()?;
-    mount_own_processes().map_err(|why| format!("/proc of a process namespace: {why}"))?;
-    let (first, rest) = step.split_first().ok_or("no command")?;
+    mount_own_processes().map_err(Error::kernel("/proc of a process namespace"))?;
+    let (first, rest) = step.split_first().ok_or_else(|| Error::unfit("no command"))?;
     let child = Command::new(first).args(rest).args(program).process_group(0).stdin(Stdio::null()).spawn();
-    let child = child.map_err(|why| format!("{}: {why}", first.display()))?;
+    let child = child.map_err(Error::system(first.display()))?;
     Ok(u8::try_from(pass_on(Pid::from_child(&child))).unwrap_or(1))
 }
 
 /// The namespace ends with the outer process, even if that is killed.
-fn end_with_outer() -> Result<(), String> {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|why| why.to_string())?;
+fn end_with_outer() -> Result<(), Error> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(std::io::Error::from)?;
     // It may have ended before that; then the pipe from it is broken.
     let stdin = rustix::stdio::stdin();
     let mut pipe = [PollFd::new(&stdin, PollFlags::empty())];
-    poll(&mut pipe, Some(&Timespec::default())).map_err(|why| why.to_string())?;
+    poll(&mut pipe, Some(&Timespec::default())).map_err(std::io::Error::from)?;
     match pipe[0].revents().contains(PollFlags::HUP) {
-        true => Err("the process that made the namespace has ended".into()),
+        true => Err(Error::unfit("the process that made the namespace has ended")),
         false => Ok(()),
     }
 }

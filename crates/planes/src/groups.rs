@@ -23,6 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::Cpus;
+use crate::Error;
 use crate::machine::text;
 
 /// How long processes may take to be gone after they were killed.
@@ -283,10 +284,10 @@ fn hierarchies(root: &Path, mounts: &str, ours: &str, controller: &str) -> Vec<H
 }
 
 /// Writes to a file of a group; it is not made where it is missing.
-fn write(path: &Path, text: &str) -> Result<(), String> {
+fn write(path: &Path, text: &str) -> Result<(), Error> {
     let open = std::fs::OpenOptions::new().write(true).truncate(true).open(path);
     let written = open.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
-    written.map_err(|why| format!("{}: {why}", path.display()))
+    written.map_err(Error::file(&path))
 }
 
 /// A file's list of cores.
@@ -295,7 +296,7 @@ fn list(path: &Path) -> Option<Cpus> {
 }
 
 /// Writes a list of cores unless the file holds it already.
-fn set(group: &Path, file: &str, cores: &Cpus) -> Result<(), String> {
+fn set(group: &Path, file: &str, cores: &Cpus) -> Result<(), Error> {
     let path = group.join(file);
     if list(&path).as_ref() == Some(cores) {
         return Ok(());
@@ -303,9 +304,9 @@ fn set(group: &Path, file: &str, cores: &Cpus) -> Result<(), String> {
     write(&path, &format!("{}\n", cores.to_list()))
 }
 
-fn make(directory: &Path) -> Result<(), String> {
+fn make(directory: &Path) -> Result<(), Error> {
     match std::fs::create_dir(directory) {
-        Err(why) if why.kind() != ErrorKind::AlreadyExists => Err(format!("{}: {why}", directory.display())),
+        Err(why) if why.kind() != ErrorKind::AlreadyExists => Err(Error::file(directory)(why)),
         _ => Ok(()),
     }
 }
@@ -365,7 +366,7 @@ impl Hierarchy {
         }
     }
 
-    fn memory(&self, wish: &Wish<'_>, bytes: u64) -> Result<PathBuf, String> {
+    fn memory(&self, wish: &Wish<'_>, bytes: u64) -> Result<PathBuf, Error> {
         let (directory, file) = match self.version {
             Version::One => {
                 make(&wish.above(&self.parent))?;

@@ -35,6 +35,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::Error;
 use rustix::fs::{FileType, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
@@ -114,18 +115,18 @@ impl Guest {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn read(path: &Path) -> Result<Guest, String> {
-        let text = std::fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
-        serde_json::from_str(&text).map_err(|why| format!("{}: {why}", path.display()))
+    pub fn read(path: &Path) -> Result<Guest, Error> {
+        let text = std::fs::read_to_string(path).map_err(Error::file(&path))?;
+        serde_json::from_str(&text).map_err(|why| Error::Json { what: path.display().to_string(), why })
     }
 
     /// Writes it to a file.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), String> {
-        let text = serde_json::to_string(self).map_err(|why| why.to_string())?;
-        std::fs::write(path, text).map_err(|why| format!("{}: {why}", path.display()))
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let text = serde_json::to_string(self)?;
+        std::fs::write(path, text).map_err(Error::file(&path))
     }
 }
 
@@ -134,23 +135,24 @@ impl Guest {
 ///
 /// # Errors
 /// The file cannot be made, or what is there is something else.
-pub fn make_shared(path: &Path, bytes: u64) -> Result<(), String> {
-    let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+pub fn make_shared(path: &Path, bytes: u64) -> Result<(), Error> {
+    let failed = Error::file(path);
+    let unfit = |why: &str| Error::Unfit(format!("{}: {why}", path.display()));
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let own = Mode::RUSR | Mode::WUSR;
     let file = rustix::fs::open(path, flags, own).map_err(|why| match why {
-        rustix::io::Errno::LOOP => failed(&"it is a symbolic link; remove it"),
-        why => failed(&why),
+        rustix::io::Errno::LOOP => unfit("it is a symbolic link; remove it"),
+        why => failed(why.into()),
     })?;
-    let found = rustix::fs::fstat(&file).map_err(|why| failed(&why))?;
+    let found = rustix::fs::fstat(&file).map_err(|why| failed(why.into()))?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || found.st_nlink != 1 {
-        return Err(failed(&"it is no file of its own; remove it"));
+        return Err(unfit("it is no file of its own; remove it"));
     }
     if found.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(failed(&format!("it belongs to user {}; remove it", found.st_uid)));
+        return Err(unfit(&format!("it belongs to user {}; remove it", found.st_uid)));
     }
-    rustix::fs::fchmod(&file, own).map_err(|why| failed(&why))?;
-    File::from(file).set_len(bytes).map_err(|why| failed(&why))
+    rustix::fs::fchmod(&file, own).map_err(|why| failed(why.into()))?;
+    File::from(file).set_len(bytes).map_err(failed)
 }
 
 /// What the guest says of itself.
@@ -224,7 +226,7 @@ mod tests {
             [("link", "symbolic link"), ("dangling", "symbolic"), ("second", "no file"), ("pipe", "no file")]
         {
             let why = make_shared(&at(name), 1).unwrap_err();
-            assert!(why.contains(said), "{name}: {why}");
+            assert!(why.to_string().contains(said), "{name}: {why}");
         }
         assert_eq!(std::fs::read(&victim).unwrap(), b"whole");
         assert!(!at("none").exists());

@@ -18,6 +18,7 @@ use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 use sync::priority::{self, Scheduling};
 
+use crate::Error;
 use crate::descriptors::FIRST;
 use crate::record::Record;
 use crate::{Cpus, descriptors, first, namespace};
@@ -86,15 +87,16 @@ impl Launch {
         launcher.write_all(text.as_bytes())
     }
 
-    fn receive(mut supervisor: &UnixStream) -> Result<(Launch, Vec<OwnedFd>), String> {
-        let failed =
-            |why: &dyn std::fmt::Display| format!("the supervisor's description of the plane: {why}");
+    fn receive(mut supervisor: &UnixStream) -> Result<(Launch, Vec<OwnedFd>), Error> {
+        let what = "the supervisor's description of the plane";
+        let failed = Error::system(what);
         let mut length = [0; 8];
-        let (_, left) = descriptors::receive(supervisor, &mut length).map_err(|why| failed(&why))?;
+        let (_, left) = descriptors::receive(supervisor, &mut length).map_err(&failed)?;
         let length = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
         let mut text = vec![0; length.min(LONGEST)];
-        supervisor.read_exact(&mut text).map_err(|why| failed(&why))?;
-        let launch = serde_json::from_slice(&text).map_err(|why| failed(&why))?;
+        supervisor.read_exact(&mut text).map_err(&failed)?;
+        let launch =
+            serde_json::from_slice(&text).map_err(|why| Error::Json { what: what.to_owned(), why })?;
         Ok((launch, left))
     }
 
@@ -111,7 +113,7 @@ impl Launch {
         let Ok(supervisor) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST) else { return };
         let supervisor = UnixStream::from(supervisor);
         match Launch::receive(&supervisor) {
-            Err(why) => drop((&supervisor).write_all(why.as_bytes())),
+            Err(why) => drop((&supervisor).write_all(why.to_string().as_bytes())),
             Ok((launch, left)) => launch.take_place(supervisor, left),
         }
     }
@@ -122,9 +124,9 @@ impl Launch {
         let Ok(aside) = rustix::io::fcntl_dupfd_cloexec(&supervisor, above) else { return };
         drop(supervisor);
         let why = match self.prepare(left) {
-            Err(why) => why,
+            Err(why) => why.to_string(),
             Ok(mut command) if self.own_processes => match first::enter(&mut command) {
-                Err(why) => why,
+                Err(why) => why.to_string(),
                 Ok(outer) => {
                     drop(aside);
                     std::process::exit(outer.attend());
@@ -138,13 +140,13 @@ impl Launch {
         let _ = UnixStream::from(aside).write_all(why.as_bytes());
     }
 
-    fn prepare(&self, left: Vec<OwnedFd>) -> Result<Command, String> {
+    fn prepare(&self, left: Vec<OwnedFd>) -> Result<Command, Error> {
         // A session of its own: what a terminal sends to `junctor up` is not for the planes.
-        rustix::process::setsid().map_err(|why| format!("setsid: {why}"))?;
+        rustix::process::setsid().map_err(|why| Error::system("setsid")(why.into()))?;
         let lock = self.claim()?;
         for group in &self.groups {
             let file = group.join("cgroup.procs");
-            std::fs::write(&file, "0").map_err(|why| format!("{}: {why}", file.display()))?;
+            std::fs::write(&file, "0").map_err(Error::file(&file))?;
         }
         self.take_cores()?;
         for wrong in self.take_class() {
@@ -162,46 +164,47 @@ impl Launch {
                 .env("LISTEN_PID", std::process::id().to_string())
                 .env("LISTEN_FDS", left.len().to_string());
             command.env("LISTEN_FDNAMES", self.descriptors.join(":"));
-            descriptors::leave(left).map_err(|why| format!("descriptors of the process before: {why}"))?;
+            descriptors::leave(left).map_err(Error::system("descriptors of the process before"))?;
         }
         Ok(command)
     }
 
     /// Takes the plane's record, or finds that another process has the plane.
-    fn claim(&self) -> Result<File, String> {
-        let fail = |why: std::io::Error| format!("{}: {why}", self.record.display());
+    fn claim(&self) -> Result<File, Error> {
+        let fail = Error::file(&self.record);
         let mut options = std::fs::OpenOptions::new();
         let mut file =
-            options.read(true).write(true).create(true).truncate(false).open(&self.record).map_err(fail)?;
+            options.read(true).write(true).create(true).truncate(false).open(&self.record).map_err(&fail)?;
         rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(|why| fail(why.into()))?;
         let mut text = String::new();
-        file.read_to_string(&mut text).map_err(fail)?;
+        file.read_to_string(&mut text).map_err(&fail)?;
         if Record::parse(&text).is_some_and(|record| record.is_alive()) {
-            return Err("it runs already".to_owned());
+            return Err(Error::unfit("it runs already"));
         }
         // The supervisor that wants this may have been killed, and another one may have started the plane by now.
         let parent = rustix::process::getppid().map(Pid::as_raw_nonzero);
         if parent.is_none_or(|parent| parent.get() as u32 != self.supervisor) {
-            return Err("its supervisor has ended".to_owned());
+            return Err(Error::unfit("its supervisor has ended"));
         }
         Ok(file)
     }
 
-    fn write_record(&self, mut file: File) -> Result<(), String> {
+    fn write_record(&self, mut file: File) -> Result<(), Error> {
         use std::io::Seek as _;
         let text = Record::of_this_process().map(|record| record.text()).unwrap_or_default();
         let written =
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
-        written.map_err(|why| format!("{}: {why}", self.record.display()))
+        written.map_err(Error::file(&self.record))
     }
 
-    fn take_cores(&self) -> Result<(), String> {
-        let cores = Cpus::parse_list(&self.cores).ok_or("no cores")?;
+    fn take_cores(&self) -> Result<(), Error> {
+        let cores = Cpus::parse_list(&self.cores).ok_or_else(|| Error::unfit("no cores"))?;
         let mut set = CpuSet::new();
         for cpu in cores.iter().filter(|cpu| *cpu < CpuSet::MAX_CPU) {
             set.set(cpu);
         }
-        rustix::thread::sched_setaffinity(None, &set).map_err(|why| format!("cores {}: {why}", self.cores))
+        rustix::thread::sched_setaffinity(None, &set)
+            .map_err(|why| Error::system(format_args!("cores {}", self.cores))(why.into()))
     }
 
     /// Takes the scheduling class, the nice value, and the right to lock memory; returns what is not allowed.
@@ -225,13 +228,13 @@ impl Launch {
         wrong
     }
 
-    fn command(&self) -> Result<Command, String> {
+    fn command(&self) -> Result<Command, Error> {
         let (program, arguments) =
             self.command.split_first().map_or(("false", &[][..]), |(p, a)| (p.as_str(), a));
         let program = program_path(program, &self.directory);
         let mut command = Command::new(&program);
         if self.own_processes {
-            let own = std::env::current_exe().map_err(|why| format!("this program's own file: {why}"))?;
+            let own = std::env::current_exe().map_err(Error::system("this program's own file"))?;
             command = Command::new(own);
             command.args(["plane", "--first", "--"]).arg(program);
         }

@@ -21,6 +21,7 @@
 mod cpus;
 pub mod deployment;
 mod descriptors;
+mod error;
 pub mod first;
 pub mod groups;
 pub mod guest;
@@ -36,3 +37,4 @@ pub mod up;
 
 pub use cpus::Cpus;
 pub use deployment::Deployment;
+pub use error::Error;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::Error;
 use nix::sched::{CloneFlags, setns};
 
 fn path(name: &str) -> PathBuf {
@@ -15,21 +16,23 @@ fn path(name: &str) -> PathBuf {
 ///
 /// # Errors
 /// What it says.
-pub(crate) fn ip(arguments: &[&str]) -> Result<(), String> {
-    let output = Command::new("ip").args(arguments).output().map_err(|why| format!("ip: {why}"))?;
+pub(crate) fn ip(arguments: &[&str]) -> Result<(), Error> {
+    let output = Command::new("ip").args(arguments).output().map_err(Error::system("ip"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("ip {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::Ip { arguments: arguments.join(" "), said })
 }
 
 /// Moves the calling thread into a namespace.
 ///
 /// # Errors
 /// There is none of this name, or no right to enter it.
-pub fn enter(name: &str) -> Result<(), String> {
-    let file = File::open(path(name)).map_err(|why| format!("network namespace {name}: {why}"))?;
-    setns(file, CloneFlags::CLONE_NEWNET).map_err(|why| format!("network namespace {name}: {why}"))
+pub fn enter(name: &str) -> Result<(), Error> {
+    let doing = format!("network namespace {name}");
+    let file = File::open(path(name)).map_err(Error::system(&doing))?;
+    setns(file, CloneFlags::CLONE_NEWNET).map_err(Error::kernel(doing))
 }
 
 /// Whether there is a namespace of this name.
@@ -66,7 +69,7 @@ pub(crate) fn has_interface(netns: Option<&str>, interface: &str) -> bool {
 ///
 /// # Errors
 /// What `ip` says.
-pub(crate) fn make(name: &str) -> Result<(), String> {
+pub(crate) fn make(name: &str) -> Result<(), Error> {
     if !exists(name) {
         ip(&["netns", "add", name])?;
     }
@@ -77,7 +80,7 @@ pub(crate) fn make(name: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// What `ip` says.
-pub(crate) fn give(name: &str, interface: &str) -> Result<(), String> {
+pub(crate) fn give(name: &str, interface: &str) -> Result<(), Error> {
     ip(&["link", "set", interface, "netns", name])
 }
 
@@ -85,7 +88,7 @@ pub(crate) fn give(name: &str, interface: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// What `ip` says.
-pub(crate) fn make_tap(netns: Option<&str>, tap: &str) -> Result<(), String> {
+pub(crate) fn make_tap(netns: Option<&str>, tap: &str) -> Result<(), Error> {
     let within = |arguments: &[&str]| {
         let home: Vec<&str> = netns.iter().flat_map(|netns| ["-n", netns]).collect();
         ip(&[&home, arguments].concat())
@@ -100,7 +103,7 @@ pub(crate) fn make_tap(netns: Option<&str>, tap: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// What `ip` says.
-pub(crate) fn remove_tap(netns: Option<&str>, tap: &str) -> Result<(), String> {
+pub(crate) fn remove_tap(netns: Option<&str>, tap: &str) -> Result<(), Error> {
     let home: Vec<&str> = netns.iter().flat_map(|netns| ["-n", netns]).collect();
     ip(&[&home[..], &["link", "del", tap]].concat())
 }
@@ -109,7 +112,7 @@ pub(crate) fn remove_tap(netns: Option<&str>, tap: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// What `ip` says.
-pub(crate) fn take_back(name: &str, interface: &str) -> Result<(), String> {
+pub(crate) fn take_back(name: &str, interface: &str) -> Result<(), Error> {
     ip(&["-n", name, "link", "set", interface, "netns", &std::process::id().to_string()])
 }
 
@@ -117,7 +120,7 @@ pub(crate) fn take_back(name: &str, interface: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// What `ip` says.
-pub(crate) fn remove(name: &str) -> Result<(), String> {
+pub(crate) fn remove(name: &str) -> Result<(), Error> {
     ip(&["netns", "del", name])
 }
 

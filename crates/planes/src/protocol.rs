@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::Error;
 use serde::{Deserialize, Serialize};
 
 /// The longest line of a request.
@@ -129,12 +130,12 @@ fn converse(socket: &Path, request: &Request) -> Result<Answer, AskError> {
 ///
 /// # Errors
 /// It is none, or does not come in time.
-pub(crate) fn read(stream: &UnixStream) -> Result<Request, String> {
-    stream.set_read_timeout(Some(PATIENCE)).map_err(|why| why.to_string())?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(|why| why.to_string())?;
+pub(crate) fn read(stream: &UnixStream) -> Result<Request, Error> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
-    BufReader::new(stream.take(LONGEST)).read_line(&mut line).map_err(|why| why.to_string())?;
-    serde_json::from_str(&line).map_err(|why| format!("not a request: {why}"))
+    BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
+    serde_json::from_str(&line).map_err(|why| Error::Json { what: "not a request".to_owned(), why })
 }
 
 /// Whether a client has hung up.

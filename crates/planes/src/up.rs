@@ -52,6 +52,7 @@ use crate::record::Record;
 use crate::supervisor::{Action, Event, Exit, Id, Left, Next, Phase, Report, Supervisor};
 use crate::{Cpus, logs};
 
+use crate::Error;
 use orphans::Children;
 use process::Process;
 use store::Store;
@@ -116,13 +117,13 @@ pub enum UpError {
     RunsAlready(String, u32),
     /// A file or socket of the deployment cannot be used.
     #[error("{0}: {1}")]
-    Io(PathBuf, std::io::Error),
+    Io(PathBuf, #[source] std::io::Error),
     /// A namespace or an interface cannot be had.
-    #[error("{0}")]
-    Namespace(String),
+    #[error(transparent)]
+    Namespace(#[from] Error),
     /// The planes' channels cannot be had.
     #[error("channels: {0}")]
-    Domain(String),
+    Domain(#[source] icc::ServeError),
     /// The first start failed, and all planes were stopped again.
     #[error("{0}")]
     Start(String),
@@ -219,7 +220,7 @@ pub fn up(
     listen(files, &sender)?;
     let domain = if goal == Goal::Up { domain::serve(deployment, files)? } else { None };
     if goal == Goal::Up {
-        namespaces::make(deployment, files).map_err(UpError::Namespace)?;
+        namespaces::make(deployment, files)?;
         let (saved, _) = files.groups();
         groups.save(&saved).map_err(|why| UpError::Io(saved, why))?;
     }
@@ -330,7 +331,7 @@ fn listen(files: &Files, sender: &Sender<Message>) -> Result<(), UpError> {
             // One after the other: each asks at once, or is given up after a few seconds.
             match protocol::read(&stream) {
                 Ok(request) => drop(commands.send(Message::Asked(request, stream))),
-                Err(why) => protocol::answer(&stream, &Answer::Failed { why }),
+                Err(why) => protocol::answer(&stream, &Answer::Failed { why: why.to_string() }),
             }
         }
     });
@@ -469,9 +470,9 @@ impl Up<'_> {
     }
 
     /// Makes the socket where the present process of a plane says how it is.
-    fn listen_to(&mut self, id: Id) -> Result<(), String> {
+    fn listen_to(&mut self, id: Id) -> Result<(), Error> {
         let path = self.files.notify(self.name(id));
-        let listener = notify::Listener::bind(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+        let listener = notify::Listener::bind(&path).map_err(Error::file(&path))?;
         let ear = Arc::new(Ear { listener, beat: AtomicBool::new(false) });
         if let Some(before) = self.ears[id].replace(ear.clone()) {
             before.listener.close();
@@ -549,11 +550,11 @@ impl Up<'_> {
         self.starts[id] += 1;
         match self.launch(id, again) {
             Ok(process) => drop(self.processes.insert(id, process)),
-            Err(why) => drop(self.sender.send(Message::NotStarted(id, self.starts[id], why))),
+            Err(why) => drop(self.sender.send(Message::NotStarted(id, self.starts[id], why.to_string()))),
         }
     }
 
-    fn launch(&mut self, id: Id, again: bool) -> Result<Process, String> {
+    fn launch(&mut self, id: Id, again: bool) -> Result<Process, Error> {
         let plane = &self.deployment.planes[id];
         let cores = self.deployment.cores_of(plane, self.allowed);
         let group = self.group(plane, &cores);
@@ -564,7 +565,7 @@ impl Up<'_> {
         if !again {
             let _ = std::fs::remove_dir_all(&state);
         }
-        std::fs::create_dir_all(&state).map_err(|why| format!("{}: {why}", state.display()))?;
+        std::fs::create_dir_all(&state).map_err(Error::file(&state))?;
         mark(&self.files.is_ready(&plane.name), false);
         mark(&self.files.is_done(&plane.name), false);
         if plane.partition != Partition::Process {
@@ -574,12 +575,12 @@ impl Up<'_> {
         let plane = &self.deployment.planes[id];
         let launch = self.description(id, &group);
         let form = self.files.form(&plane.name);
-        std::fs::write(&form, launch.form()).map_err(|why| format!("{}: {why}", form.display()))?;
+        std::fs::write(&form, launch.form()).map_err(Error::file(&form))?;
         let log = self.files.log(&plane.name);
-        let log = logs::open(&log).map_err(|why| format!("{}: {why}", log.display()))?;
+        let log = logs::open(&log).map_err(Error::file(&log))?;
         self.log_begins[id] = log.metadata().map_or(0, |found| found.len());
         self.placed.insert(id, group);
-        let left = self.store.descriptors(id).map_err(|why| format!("descriptors that it left: {why}"))?;
+        let left = self.store.descriptors(id).map_err(Error::system("descriptors that it left"))?;
         Process::start(
             self.host.launcher(),
             &log,
@@ -734,7 +735,7 @@ impl Up<'_> {
             }
         }
         for why in namespaces::remove(self.files) {
-            self.host.say(&why);
+            self.host.say(&why.to_string());
         }
         self.groups.remove(&self.deployment.name);
         self.files.remove_all_but_logs();

@@ -4,13 +4,14 @@
 use std::path::Path;
 
 use super::{Placed, Wish, list, make, set, text, write};
+use crate::Error;
 
 const CORES: &str = "cpuset.cpus";
 const NODES: &str = "cpuset.mems";
 const EXCLUSIVE: &str = "cpuset.cpu_exclusive";
 
 /// Makes the cpuset of a plane, and that of its deployment above it, which has the cores of all planes and no others.
-pub(super) fn cpuset(parent: &Path, wish: &Wish<'_>) -> Result<Placed, String> {
+pub(super) fn cpuset(parent: &Path, wish: &Wish<'_>) -> Result<Placed, Error> {
     let (above, directory) = (wish.above(parent), wish.directory(parent));
     make(&above)?;
     let nodes = text(parent.join(NODES)).unwrap_or_default();

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Placed, Wish, is_writable, list, make, processes, set, text, write};
 use crate::Cpus;
+use crate::Error;
 
 /// The group of this process, below the one that it was started in.
 pub(super) const LEAF: &str = "supervisor";
@@ -48,7 +49,7 @@ impl Added {
     }
 
     /// Adds cores to a group's exclusive ones.
-    fn add(&self, group: &Path, cores: &Cpus) -> Result<(), String> {
+    fn add(&self, group: &Path, cores: &Cpus) -> Result<(), Error> {
         let before = list(&group.join(EXCLUSIVE)).unwrap_or_default();
         let new = cores.without(&before);
         if new.is_empty() {
@@ -76,7 +77,7 @@ impl Added {
 
 impl Noted {
     /// Writes down which cores are those that were added to a group.
-    fn note(&mut self, group: &Path, cores: Cpus) -> Result<(), String> {
+    fn note(&mut self, group: &Path, cores: Cpus) -> Result<(), Error> {
         match cores.is_empty() {
             true => self.cores.remove(group),
             false => self.cores.insert(group.to_owned(), cores),
@@ -84,19 +85,17 @@ impl Noted {
         let Some(file) = &self.file else { return Ok(()) };
         let lists: BTreeMap<&PathBuf, String> =
             self.cores.iter().map(|(group, cores)| (group, cores.to_list())).collect();
-        let text = serde_json::to_string(&lists).map_err(|why| why.to_string())?;
-        std::fs::write(file, text).map_err(|why| format!("{}: {why}", file.display()))
+        let text = serde_json::to_string(&lists)?;
+        std::fs::write(file, text).map_err(Error::file(&file))
     }
 }
 
 /// Makes these a group's exclusive cores, which are more than it has.
-fn extend(group: &Path, cores: &Cpus) -> Result<(), String> {
+fn extend(group: &Path, cores: &Cpus) -> Result<(), Error> {
     let Err(why) = set(group, EXCLUSIVE, cores) else { return Ok(()) };
     // Some kernels take only cores that the group has by name. It gets those by name that it has anyhow.
-    let effective = list(&group.join(EFFECTIVE)).ok_or_else(|| why.clone())?;
-    if list(&group.join(CORES)).is_none_or(|named| !named.is_empty()) {
-        return Err(why);
-    }
+    let has_names = list(&group.join(CORES)).is_none_or(|named| !named.is_empty());
+    let Some(effective) = list(&group.join(EFFECTIVE)).filter(|_| !has_names) else { return Err(why) };
     set(group, CORES, &effective)?;
     set(group, EXCLUSIVE, cores)
 }
@@ -136,31 +135,31 @@ pub(super) fn is_usable(parent: &Path, controller: &str) -> bool {
 /// Why groups with this controller cannot be made, although it is here and this process has the rights.
 pub(super) fn obstacle(parent: &Path, controller: &str) -> Option<String> {
     let could = has_word(&parent.join("cgroup.controllers"), controller) && is_writable(parent);
-    could.then(|| may_control(parent).err()).flatten()
+    could.then(|| may_control(parent).err().map(|why| why.to_string())).flatten()
 }
 
 /// Whether controllers can be on in a group once this process has left it. In a group with processes, cpusets would make it a
 /// threaded domain, and no process could enter the groups below it.
-fn may_control(parent: &Path) -> Result<(), String> {
+fn may_control(parent: &Path) -> Result<(), Error> {
     if is_root(parent) {
         return Ok(());
     }
     if text(parent.join("cgroup.type")).as_deref() != Some("domain") {
-        return Err(format!("{} is no group of kind domain", parent.display()));
+        return Err(Error::unfit(format!("{} is no group of kind domain", parent.display())));
     }
     let me = std::process::id();
     let others = processes(parent).into_iter().filter(|pid| *pid != me).count();
     match others {
         0 => Ok(()),
-        _ => Err(format!(
+        _ => Err(Error::unfit(format!(
             "{} has other processes ({others}); start in a group of its own, as by `systemd-run --scope -p Delegate=yes`",
             parent.display()
-        )),
+        ))),
     }
 }
 
 /// Turns a controller on for the groups below ours, after this process has left it.
-fn prepare(parent: &Path, controller: &str) -> Result<(), String> {
+fn prepare(parent: &Path, controller: &str) -> Result<(), Error> {
     may_control(parent)?;
     let me = std::process::id();
     if !is_root(parent) && processes(parent).contains(&me) {
@@ -172,7 +171,7 @@ fn prepare(parent: &Path, controller: &str) -> Result<(), String> {
 }
 
 /// Lets the groups below `directory` have a controller.
-fn enable(directory: &Path, controller: &str) -> Result<(), String> {
+fn enable(directory: &Path, controller: &str) -> Result<(), Error> {
     let file = directory.join("cgroup.subtree_control");
     if has_word(&file, controller) {
         return Ok(());
@@ -181,7 +180,7 @@ fn enable(directory: &Path, controller: &str) -> Result<(), String> {
 }
 
 /// Makes the plane's group, in which a controller works.
-pub(super) fn directory(parent: &Path, wish: &Wish<'_>, controller: &str) -> Result<PathBuf, String> {
+pub(super) fn directory(parent: &Path, wish: &Wish<'_>, controller: &str) -> Result<PathBuf, Error> {
     prepare(parent, controller)?;
     let (above, directory) = (wish.above(parent), wish.directory(parent));
     make(&above)?;
@@ -191,7 +190,7 @@ pub(super) fn directory(parent: &Path, wish: &Wish<'_>, controller: &str) -> Res
 }
 
 /// Makes the plane's group with its cores: a partition if `wish.own` and the kernel allows.
-pub(super) fn cpuset(mount: &Path, parent: &Path, wish: &Wish<'_>, added: &Added) -> Result<Placed, String> {
+pub(super) fn cpuset(mount: &Path, parent: &Path, wish: &Wish<'_>, added: &Added) -> Result<Placed, Error> {
     let directory = directory(parent, wish, "cpuset")?;
     let above = wish.above(parent);
     set(&above, CORES, wish.all)?;
@@ -211,7 +210,7 @@ pub(super) fn cpuset(mount: &Path, parent: &Path, wish: &Wish<'_>, added: &Added
 }
 
 /// Makes the plane's cores a partition; returns which.
-fn partition(mount: &Path, parent: &Path, wish: &Wish<'_>, added: &Added) -> Result<&'static str, String> {
+fn partition(mount: &Path, parent: &Path, wish: &Wish<'_>, added: &Added) -> Result<&'static str, Error> {
     let (above, directory) = (wish.above(parent), wish.directory(parent));
     // Of an earlier supervisor.
     let has_cores = list(&directory.join(EXCLUSIVE)).is_none_or(|cores| cores == *wish.cores);
@@ -219,7 +218,7 @@ fn partition(mount: &Path, parent: &Path, wish: &Wish<'_>, added: &Added) -> Res
         return Ok(kind);
     }
     if list(&parent.join(EFFECTIVE)).is_some_and(|cores| cores.without(wish.all).is_empty()) {
-        return Err("the planes leave no core for other processes".into());
+        return Err(Error::unfit("the planes leave no core for other processes"));
     }
     if above.join(EXCLUSIVE).exists() {
         let mut groups: Vec<&Path> = parent.ancestors().take_while(|group| *group != mount).collect();
@@ -228,7 +227,8 @@ fn partition(mount: &Path, parent: &Path, wish: &Wish<'_>, added: &Added) -> Res
         set(&above, EXCLUSIVE, wish.all)?;
         set(&directory, EXCLUSIVE, wish.cores)?;
     } else {
-        become_partition(&above, "root").map_err(|why| format!("{}: {why}", above.display()))?;
+        become_partition(&above, "root")
+            .map_err(|why| Error::Group { group: above.clone(), why: Box::new(why) })?;
     }
     let mut first = None;
     for (word, kind) in KINDS {
@@ -237,22 +237,23 @@ fn partition(mount: &Path, parent: &Path, wish: &Wish<'_>, added: &Added) -> Res
             Err(why) => drop(first.get_or_insert(why)),
         }
     }
-    Err(first.unwrap_or_default())
+    Err(first.unwrap_or_else(|| Error::unfit("")))
 }
 
-fn become_partition(group: &Path, word: &str) -> Result<(), String> {
+fn become_partition(group: &Path, word: &str) -> Result<(), Error> {
     let file = group.join(PARTITION);
     write(&file, word)?;
     verdict(&text(&file).unwrap_or_default(), word)
 }
 
 /// What the kernel says of a partition: its kind, or `KIND invalid (REASON)`.
-fn verdict(said: &str, word: &str) -> Result<(), String> {
+fn verdict(said: &str, word: &str) -> Result<(), Error> {
     if said == word {
         return Ok(());
     }
     let reason = said.split_once('(').map(|(_, reason)| reason.trim_end_matches(')'));
-    Err(reason.map_or_else(|| format!("the kernel makes it `{said}`, not `{word}`"), str::to_owned))
+    let unlike = || format!("the kernel makes it `{said}`, not `{word}`");
+    Err(Error::Unfit(reason.map_or_else(unlike, str::to_owned)))
 }
 
 /// The kind of a partition that the kernel has accepted.
@@ -416,6 +417,7 @@ mod tests {
 
     #[test]
     fn the_kernels_reason_is_reported() {
+        let verdict = |said: &str, word: &str| verdict(said, word).map_err(|why| why.to_string());
         assert_eq!(verdict("isolated", "isolated"), Ok(()));
         let said = "isolated invalid (Cpu list in cpuset.cpus not exclusive)";
         assert_eq!(verdict(said, "isolated"), Err("Cpu list in cpuset.cpus not exclusive".into()));

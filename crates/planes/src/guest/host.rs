@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::{Guest, MARK, Machine, Word, kvm, relay, statistics, uml};
+use crate::Error;
 use crate::notify::Notifier;
 
 /// The longest line of a guest's program.
@@ -24,12 +25,12 @@ fn umid(guest: &Guest) -> String {
 }
 
 /// The command that starts the guest's kernel.
-fn kernel(guest: &Guest, file: &Path) -> Result<Command, String> {
+fn kernel(guest: &Guest, file: &Path) -> Result<Command, Error> {
     let started = match &guest.machine {
         Machine::Uml => uml::command(guest, file, &directory(file), &umid(guest)),
         Machine::Qemu(qemu) => {
             let own = directory(file).join(umid(guest));
-            std::fs::create_dir_all(&own).map_err(|why| format!("{}: {why}", own.display()))?;
+            std::fs::create_dir_all(&own).map_err(Error::file(&own))?;
             kvm::command(guest, qemu, file, &own)?
         }
     };
@@ -51,7 +52,7 @@ fn directory(file: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The kernel cannot be started, or the guest could not start the program.
-pub fn run(file: &Path) -> Result<u8, String> {
+pub fn run(file: &Path) -> Result<u8, Error> {
     let guest = Guest::read(file)?;
     let region = guest.shared.as_ref().map(|shared| guest.make_region(shared)).transpose()?.flatten();
     if let Some(region) = &region {
@@ -60,19 +61,19 @@ pub fn run(file: &Path) -> Result<u8, String> {
         }
         statistics::copy(region, &guest.domain, guest.channels.iter().map(|(name, _)| name.clone()));
     }
-    let mut child = kernel(&guest, file)?.spawn().map_err(|why| format!("setpriv: {why}"))?;
+    let mut child = kernel(&guest, file)?.spawn().map_err(Error::system("setpriv"))?;
     if let Machine::Qemu(qemu) = &guest.machine {
         kvm::pin(child.id(), qemu.cores.clone());
     }
     let stopped = pass_on_signals(&mut child);
-    let console = child.stdout.take().ok_or("the guest has no console")?;
+    let console = child.stdout.take().ok_or_else(|| Error::unfit("the guest has no console"))?;
     let outcome = listen(console, guest.ready_when_started);
-    let status = child.wait().map_err(|why| format!("the guest's kernel: {why}"))?;
+    let status = child.wait().map_err(Error::system("the guest's kernel"))?;
     drop(stopped);
     let _ = std::fs::remove_dir_all(directory(file).join(umid(&guest)));
     match outcome {
         Outcome::Exit(status) => Ok(u8::try_from(status).unwrap_or(1)),
-        Outcome::Failed(why) => Err(why),
+        Outcome::Failed(why) => Err(Error::Guest(why)),
         Outcome::Lost => {
             println!("the guest ended without a word: {status}");
             Ok(LOST)

@@ -13,6 +13,7 @@ use nix::mount::{MsFlags, mount};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Guest, Machine, REGION, REGION_BYTES, Word, kvm, relay};
+use crate::Error;
 use crate::first::wait_for;
 use crate::machine::text;
 use crate::namespace::ip;
@@ -51,7 +52,7 @@ pub fn run(file: &Path, modules: Option<&Path>) -> ! {
     let ready = modules.map_or(Ok(()), take_root);
     let word = match ready.and_then(|()| start(file)) {
         Ok(word) => word,
-        Err(why) => Word::Failed(why),
+        Err(why) => Word::Failed(why.to_string()),
     };
     say(&word);
     rustix::fs::sync();
@@ -60,7 +61,7 @@ pub fn run(file: &Path, modules: Option<&Path>) -> ! {
     std::process::exit(1)
 }
 
-fn start(file: &Path) -> Result<Word, String> {
+fn start(file: &Path) -> Result<Word, Error> {
     // Read before `/run`, where it lies, is hidden.
     let guest = Guest::read(file)?;
     mount_all(&guest)?;
@@ -72,7 +73,7 @@ fn start(file: &Path) -> Result<Word, String> {
         let planes: Vec<String> = guest.reaches.iter().map(|(plane, _)| plane.clone()).collect();
         relay::guest(region, Path::new(SOCKETS), &planes)?;
     }
-    let listener = Listener::bind(Path::new(NOTIFY)).map_err(|why| format!("{NOTIFY}: {why}"))?;
+    let listener = Listener::bind(Path::new(NOTIFY)).map_err(Error::system(NOTIFY))?;
     std::thread::spawn(move || {
         while let Ok(news) = listener.next() {
             for said in news {
@@ -85,7 +86,7 @@ fn start(file: &Path) -> Result<Word, String> {
             }
         }
     });
-    let (program, arguments) = guest.command.split_first().ok_or("no command")?;
+    let (program, arguments) = guest.command.split_first().ok_or_else(|| Error::unfit("no command"))?;
     let mut command = Command::new(program);
     command.args(arguments).envs(guest.environment.iter().map(|(name, value)| (name, value)));
     command.env(notify::SOCKET, NOTIFY).process_group(0);
@@ -101,11 +102,11 @@ fn start(file: &Path) -> Result<Word, String> {
         _ => {}
     }
     command.current_dir(&guest.directory);
-    let child = command.spawn().map_err(|why| format!("{program}: {why}"))?;
+    let child = command.spawn().map_err(Error::system(program))?;
     let pid = Pid::from_child(&child);
     say(&Word::Started);
     std::thread::spawn(move || obey(pid));
-    wait_for(pid).map(Word::Exit).map_err(|why| format!("waiting for the program: {why}"))
+    wait_for(pid).map(Word::Exit).map_err(|why| Error::system("waiting for the program")(why.into()))
 }
 
 /// Ends the program when the host says so.
@@ -118,44 +119,42 @@ fn obey(program: Pid) {
 }
 
 /// Loads drivers, and makes the machine's files the root.
-fn take_root(modules: &Path) -> Result<(), String> {
-    let entries = std::fs::read_dir(modules).map_err(|why| format!("{}: {why}", modules.display()))?;
+fn take_root(modules: &Path) -> Result<(), Error> {
+    let entries = std::fs::read_dir(modules).map_err(Error::file(&modules))?;
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
     let load = |path: &PathBuf| {
-        let file = std::fs::File::open(path).map_err(|why| why.to_string())?;
-        finit_module(&file, c"", ModuleInitFlags::empty()).map_err(|why| why.to_string())
+        let file = std::fs::File::open(path).map_err(Error::file(path))?;
+        finit_module(&file, c"", ModuleInitFlags::empty()).map_err(Error::kernel(path.display()))
     };
     // Kernels differ in which driver needs which: those that failed are tried again once others are there.
     let mut wrong = Vec::new();
     while !files.is_empty() {
         let before = files.len();
         wrong.clear();
-        files.retain(|path| {
-            load(path).map_err(|why| wrong.push(format!("{}: {why}", path.display()))).is_err()
-        });
+        files.retain(|path| load(path).map_err(|why| wrong.push(why)).is_err());
         if files.len() == before {
-            return Err(format!("drivers: {}", wrong.join(", ")));
+            return Err(Error::Drivers(wrong));
         }
     }
     mount_share(kvm::ROOT, Path::new("/root"), MsFlags::MS_RDONLY)?;
-    let failed = |why: nix::Error| format!("the machine's files as root: {why}");
-    std::env::set_current_dir("/root").map_err(|why| why.to_string())?;
-    mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).map_err(failed)?;
-    nix::unistd::chroot(".").map_err(failed)?;
-    std::env::set_current_dir("/").map_err(|why| why.to_string())?;
+    let failed = Error::kernel("the machine's files as root");
+    std::env::set_current_dir("/root")?;
+    mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).map_err(&failed)?;
+    nix::unistd::chroot(".").map_err(&failed)?;
+    std::env::set_current_dir("/")?;
     let devices = mount(Some("devtmpfs"), "/dev", Some("devtmpfs"), MsFlags::empty(), None::<&str>);
-    devices.map_err(|why| format!("cannot mount devtmpfs: {why}"))
+    devices.map_err(Error::kernel("cannot mount devtmpfs"))
 }
 
 /// Mounts a directory of the machine that has this tag.
-fn mount_share(tag: &str, at: &Path, flags: MsFlags) -> Result<(), String> {
+fn mount_share(tag: &str, at: &Path, flags: MsFlags) -> Result<(), Error> {
     let mounted = mount(Some(tag), at, Some("9p"), flags, Some(SHARE));
-    mounted.map_err(|why| format!("cannot mount {} of the machine by 9p: {why}", at.display()))
+    mounted.map_err(Error::kernel(format_args!("cannot mount {} of the machine by 9p", at.display())))
 }
 
 /// The shared memory of this guest.
-fn shared(guest: &Guest) -> Result<PathBuf, String> {
+fn shared(guest: &Guest) -> Result<PathBuf, Error> {
     if guest.machine == Machine::Uml {
         return Ok(PathBuf::from(MMAPPER));
     }
@@ -164,22 +163,22 @@ fn shared(guest: &Guest) -> Result<PathBuf, String> {
     let device = devices
         .map(|entry| entry.path())
         .find(|path| is(path, "vendor", IVSHMEM.0) && is(path, "device", IVSHMEM.1));
-    let device = device.ok_or("the machine has no ivshmem device")?;
-    std::fs::write(device.join("enable"), "1").map_err(|why| format!("the ivshmem device: {why}"))?;
+    let device = device.ok_or_else(|| Error::unfit("the machine has no ivshmem device"))?;
+    std::fs::write(device.join("enable"), "1").map_err(Error::system("the ivshmem device"))?;
     Ok(device.join("resource2"))
 }
 
 /// Mounts what programs expect.
-fn mount_all(guest: &Guest) -> Result<(), String> {
+fn mount_all(guest: &Guest) -> Result<(), Error> {
     let make = |kind: &str, at: &str| {
         let made = mount(Some(kind), at, Some(kind), MsFlags::empty(), None::<&str>);
-        made.map_err(|why| format!("cannot mount {kind} at {at}: {why}"))
+        made.map_err(Error::kernel(format_args!("cannot mount {kind} at {at}")))
     };
     make("proc", "/proc")?;
     make("sysfs", "/sys")?;
     let is_hidden = OWN.iter().any(|own| guest.directory.starts_with(own));
     let hidden = is_hidden.then(|| std::fs::File::open(&guest.directory)).transpose();
-    let hidden = hidden.map_err(|why| format!("{}: {why}", guest.directory.display()))?;
+    let hidden = hidden.map_err(Error::file(&guest.directory))?;
     for at in OWN {
         make("tmpfs", at)?;
     }
@@ -188,7 +187,7 @@ fn mount_all(guest: &Guest) -> Result<(), String> {
         let _ = std::fs::create_dir_all(&guest.directory);
         let from = format!("/proc/self/fd/{}", hidden.as_raw_fd());
         let mounted = mount(Some(&*from), &guest.directory, None::<&str>, MsFlags::MS_BIND, None::<&str>);
-        mounted.map_err(|why| format!("cannot mount {}: {why}", guest.directory.display()))?;
+        mounted.map_err(Error::kernel(format_args!("cannot mount {}", guest.directory.display())))?;
     }
     // Without modules the guest has what is in its kernel.
     if guest.machine == Machine::Uml && Path::new(MODULES).is_dir() {
@@ -205,20 +204,20 @@ fn mount_all(guest: &Guest) -> Result<(), String> {
 }
 
 /// Mounts a directory of the machine at the same place in the guest.
-fn mount_from_host(directory: &Path) -> Result<(), String> {
+fn mount_from_host(directory: &Path) -> Result<(), Error> {
     let text = directory.display().to_string();
     let mounted = mount(Some("none"), directory, Some("hostfs"), MsFlags::empty(), Some(&*text));
-    mounted.map_err(|why| format!("cannot mount {text} of the machine: {why}"))
+    mounted.map_err(Error::kernel(format_args!("cannot mount {text} of the machine")))
 }
 
 /// Brings interfaces up, under the names that they have outside.
-fn interfaces(guest: &Guest, file: &Path) -> Result<(), String> {
+fn interfaces(guest: &Guest, file: &Path) -> Result<(), Error> {
     ip(&["link", "set", "lo", "up"])?;
     for (number, name) in guest.interfaces.iter().enumerate() {
         let given = match &guest.machine {
             Machine::Uml => format!("vec{number}"),
             Machine::Qemu(_) => with_address(&kvm::mac(file, name))
-                .ok_or_else(|| format!("there is no interface for {name}"))?,
+                .ok_or_else(|| Error::unfit(format!("there is no interface for {name}")))?,
         };
         if given != *name {
             ip(&["link", "set", &given, "name", name])?;

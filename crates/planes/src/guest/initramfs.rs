@@ -2,6 +2,7 @@
 //! The initial file system of a virtual machine's kernel (`Documentation/driver-api/early-userspace/buffer-format.rst`): this program,
 //! the libraries that it needs, and drivers.
 
+use crate::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -36,9 +37,12 @@ const PACKED: [(&str, &[&str]); 4] =
 type Module = (PathBuf, &'static [&'static str]);
 
 /// Where the modules of a kernel are: `PREFIX/boot/vmlinuz-VERSION` has them in `PREFIX/lib/modules/VERSION`.
-fn directory(kernel: &Path) -> Result<PathBuf, String> {
+fn directory(kernel: &Path) -> Result<PathBuf, Error> {
     let wrong = || {
-        format!("{} is not named .../boot/vmlinuz-VERSION, so its modules are not known", kernel.display())
+        Error::Unfit(format!(
+            "{} is not named .../boot/vmlinuz-VERSION, so its modules are not known",
+            kernel.display()
+        ))
     };
     let name = kernel.file_name().and_then(|name| name.to_str()).ok_or_else(wrong)?;
     let version = name.strip_prefix("vmlinuz-").ok_or_else(wrong)?;
@@ -50,9 +54,9 @@ fn directory(kernel: &Path) -> Result<PathBuf, String> {
 ///
 /// # Errors
 /// It lacks one.
-pub(super) fn modules(kernel: &Path) -> Result<Vec<Module>, String> {
+pub(super) fn modules(kernel: &Path) -> Result<Vec<Module>, Error> {
     if !kernel.is_file() {
-        return Err(format!("there is no kernel {}", kernel.display()));
+        return Err(Error::unfit(format!("there is no kernel {}", kernel.display())));
     }
     let directory = directory(kernel)?;
     let builtin = std::fs::read_to_string(directory.join("modules.builtin")).unwrap_or_default();
@@ -64,11 +68,11 @@ pub(super) fn modules(kernel: &Path) -> Result<Vec<Module>, String> {
             Some((packed, unpack)) => all.push((file(packed), *unpack)),
             None if !needed || builtin.contains(&format!("kernel/{driver}.ko")) => {}
             None => {
-                return Err(format!(
+                return Err(Error::unfit(format!(
                     "kernel {} has no driver {driver} in {}",
                     kernel.display(),
                     directory.display()
-                ));
+                )));
             }
         }
     }
@@ -79,38 +83,38 @@ pub(super) fn modules(kernel: &Path) -> Result<Vec<Module>, String> {
 ///
 /// # Errors
 /// A file of it cannot be read, or it cannot be written.
-pub(super) fn write(to: &Path, program: &Path, kernel: &Path) -> Result<(), String> {
-    let failed = |why: std::io::Error| format!("{}: {why}", to.display());
-    let mut archive = Archive::new(BufWriter::new(File::create(to).map_err(failed)?));
+pub(super) fn write(to: &Path, program: &Path, kernel: &Path) -> Result<(), Error> {
+    let failed = Error::file(to);
+    let mut archive = Archive::new(BufWriter::new(File::create(to).map_err(&failed)?));
     for directory in ["dev", "root", MODULES.trim_start_matches('/')] {
-        archive.directory(directory).map_err(failed)?;
+        archive.directory(directory).map_err(&failed)?;
     }
-    archive.console().map_err(failed)?;
-    archive.file("init", &loaded(&read(program)?)).map_err(failed)?;
+    archive.console().map_err(&failed)?;
+    archive.file("init", &loaded(&read(program)?)).map_err(&failed)?;
     for library in libraries(program)? {
-        archive.file_with_parents(&library, &loaded(&read(&library)?)).map_err(failed)?;
+        archive.file_with_parents(&library, &loaded(&read(&library)?)).map_err(&failed)?;
     }
     for (number, (module, unpack)) in modules(kernel)?.into_iter().enumerate() {
         let bytes = match unpack.split_first() {
             None => read(&module)?,
             Some((program, arguments)) => {
                 let output = Command::new(program).args(arguments).arg(&module).output();
-                output.map_err(|why| format!("{program}, to unpack drivers: {why}"))?.stdout
+                output.map_err(Error::system(format_args!("{program}, to unpack drivers")))?.stdout
             }
         };
-        archive.file(&format!("{}/{number:02}", &MODULES[1..]), &bytes).map_err(failed)?;
+        archive.file(&format!("{}/{number:02}", &MODULES[1..]), &bytes).map_err(&failed)?;
     }
-    archive.end().and_then(|mut file| file.flush()).map_err(failed)
+    archive.end().and_then(|mut file| file.flush()).map_err(&failed)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|why| format!("{}: {why}", path.display()))
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(Error::file(&path))
 }
 
 /// What the dynamic loader would load for a program, itself included.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>, String> {
+fn libraries(program: &Path) -> Result<Vec<PathBuf>, Error> {
     let listed = Command::new(program).arg("--version").env("LD_TRACE_LOADED_OBJECTS", "1").output();
-    let listed = listed.map_err(|why| format!("{}: {why}", program.display()))?;
+    let listed = listed.map_err(Error::file(&program))?;
     let path = |line: &str| {
         let path = line.split("=>").last()?.split_whitespace().next()?;
         path.starts_with('/').then(|| PathBuf::from(path))
@@ -256,14 +260,14 @@ mod tests {
         let kernel = root.path().join("boot/vmlinuz-6.1");
         let modules = root.path().join("lib/modules/6.1/kernel");
         std::fs::create_dir_all(kernel.parent().unwrap()).unwrap();
-        assert!(super::modules(&kernel).unwrap_err().contains("there is no kernel"));
+        assert!(super::modules(&kernel).unwrap_err().to_string().contains("there is no kernel"));
         std::fs::write(&kernel, "").unwrap();
         for (driver, _) in DRIVERS.iter().filter(|(driver, needed)| *needed && *driver != "fs/9p/9p") {
             let file = modules.join(format!("{driver}.ko.xz"));
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, "").unwrap();
         }
-        assert!(super::modules(&kernel).unwrap_err().contains("no driver fs/9p/9p"));
+        assert!(super::modules(&kernel).unwrap_err().to_string().contains("no driver fs/9p/9p"));
         std::fs::write(modules.join("../modules.builtin"), "kernel/fs/9p/9p.ko\n").unwrap();
         let found = super::modules(&kernel).unwrap();
         assert_eq!((found.len(), found[0].1), (6, &["xz", "-dc"][..]));

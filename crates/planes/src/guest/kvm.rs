@@ -14,6 +14,7 @@ use rustix::thread::CpuSet;
 
 use super::trial::Attempt;
 use super::{Guest, Qemu, initramfs};
+use crate::Error;
 use crate::deployment::find_program;
 use crate::machine::text;
 
@@ -44,12 +45,12 @@ fn version(path: &Path) -> Vec<u64> {
 ///
 /// # Errors
 /// Why there is none.
-pub fn find_kernel() -> Result<PathBuf, String> {
+pub fn find_kernel() -> Result<PathBuf, Error> {
     let entries = std::fs::read_dir(BOOT).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut kernels: Vec<PathBuf> =
         entries.filter(|path| path.to_string_lossy().contains("/vmlinuz-")).collect();
     kernels.sort_by_key(|path| version(path));
-    let mut wrong = format!("there is no kernel {BOOT}/vmlinuz-*");
+    let mut wrong = Error::Unfit(format!("there is no kernel {BOOT}/vmlinuz-*"));
     for kernel in kernels.into_iter().rev() {
         match initramfs::modules(&kernel) {
             Ok(_) => return Ok(kernel),
@@ -73,7 +74,10 @@ pub fn offered(kernel: Option<&Path>) -> Result<PathBuf, (String, &'static str)>
     }
     let kernel = kernel.map_or_else(find_kernel, |kernel| initramfs::modules(kernel).map(|_| kernel.into()));
     kernel.map_err(|why| {
-        (why, "apt-get install linux-image-amd64 (kernels for clouds lack 9p), or give kernel = \"FILE\"")
+        (
+            why.to_string(),
+            "apt-get install linux-image-amd64 (kernels for clouds lack 9p), or give kernel = \"FILE\"",
+        )
     })
 }
 
@@ -109,7 +113,7 @@ fn machine(emulated: bool) -> [&'static str; 15] {
 ///
 /// # Errors
 /// The initial file system cannot be made.
-pub(super) fn command(guest: &Guest, qemu: &Qemu, file: &Path, directory: &Path) -> Result<Command, String> {
+pub(super) fn command(guest: &Guest, qemu: &Qemu, file: &Path, directory: &Path) -> Result<Command, Error> {
     let initrd = directory.join("initrd");
     initramfs::write(&initrd, &guest.init, &qemu.kernel)?;
     let mut command = Command::new(QEMU);
@@ -122,7 +126,7 @@ pub(super) fn command(guest: &Guest, qemu: &Qemu, file: &Path, directory: &Path)
         share(&mut command, &tag(number), writable, "");
     }
     if let Some(shared) = &guest.shared {
-        let bytes = shared.metadata().map_err(|why| format!("{}: {why}", shared.display()))?.len();
+        let bytes = shared.metadata().map_err(Error::file(&shared))?.len();
         let path = option(shared);
         let memory = format!("memory-backend-file,id=shared,share=on,size={bytes},mem-path={path}");
         command.args(["-object", &memory, "-device", "ivshmem-plain,memdev=shared"]);
@@ -187,9 +191,9 @@ fn bind(machine: u32, number: usize, core: usize) -> bool {
 ///
 /// # Errors
 /// Why it does not.
-pub fn trial(kernel: &Path, emulated: bool) -> Result<(), String> {
+pub fn trial(kernel: &Path, emulated: bool) -> Result<(), Error> {
     if !emulated && let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm") {
-        return Err(format!("/dev/kvm: {why}"));
+        return Err(Error::system("/dev/kvm")(why));
     }
     let mut command = Command::new(QEMU);
     command.args(machine(emulated)).args(["-m", "256M", "-kernel"]);
@@ -199,7 +203,7 @@ pub fn trial(kernel: &Path, emulated: bool) -> Result<(), String> {
     if attempt.ended_by_itself() && attempt.said("Linux version") && attempt.said("Kernel panic") {
         return Ok(());
     }
-    Err(attempt.why(QEMU))
+    Err(Error::Unfit(attempt.why(QEMU)))
 }
 
 #[cfg(test)]
@@ -225,9 +229,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let none = directory.path().join("vmlinuz-0");
         std::fs::write(&none, "no kernel").unwrap();
-        assert!(trial(&none, true).unwrap_err().contains(QEMU));
+        assert!(trial(&none, true).unwrap_err().to_string().contains(QEMU));
         match given {
-            Some(kernel) => assert_eq!(trial(&kernel, true), Ok(())),
+            Some(kernel) => assert_eq!(trial(&kernel, true).map_err(|why| why.to_string()), Ok(())),
             None => eprintln!("left out: no $JUNCTOR_KERNEL"),
         }
     }

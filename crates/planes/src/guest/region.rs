@@ -7,6 +7,7 @@ use std::path::Path;
 use icc::{Endpoint, FileRegion, NodeId};
 
 use super::{Guest, relay};
+use crate::Error;
 
 /// A channel that a guest reads: its name, and bytes of the longest block.
 pub type Channel = (String, u32);
@@ -48,9 +49,9 @@ impl Guest {
     }
 
     /// Makes the region in a file; nothing if there is none.
-    pub(super) fn make_region(&self, file: &Path) -> Result<Option<FileRegion>, String> {
+    pub(super) fn make_region(&self, file: &Path) -> Result<Option<FileRegion>, Error> {
         let Some(bytes) = self.region_bytes() else { return Ok(None) };
         let made = FileRegion::make(file, bytes as usize, NodeId::new(1, 1), &self.endpoints());
-        made.map(Some).map_err(|why| format!("{}: {why}", file.display()))
+        made.map(Some).map_err(Error::region(file))
     }
 }

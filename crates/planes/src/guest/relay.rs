@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::Error;
 use icc::{Endpoint, FileRegion, Receiver, Sender};
 use sync::mutex::lock;
 
@@ -141,10 +142,10 @@ impl Relay {
 ///
 /// # Errors
 /// The region is not a relay's.
-pub(super) fn host(region: &FileRegion, planes: Vec<(String, PathBuf)>) -> Result<(), String> {
-    let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", region.path().display());
-    let sender = region.sender("to-guest").map_err(|e| failed(&e))?;
-    let receiver = region.receiver("to-host").map_err(|e| failed(&e))?;
+pub(super) fn host(region: &FileRegion, planes: Vec<(String, PathBuf)>) -> Result<(), Error> {
+    let failed = Error::region(region.path());
+    let sender = region.sender("to-guest").map_err(&failed)?;
+    let receiver = region.receiver("to-host").map_err(&failed)?;
     let relay = Relay::new(sender);
     std::thread::spawn(move || {
         relay.run(receiver, |name| {
@@ -159,19 +160,19 @@ pub(super) fn host(region: &FileRegion, planes: Vec<(String, PathBuf)>) -> Resul
 ///
 /// # Errors
 /// There is no region, or the directory cannot be used.
-pub(super) fn guest((file, bytes): (&Path, u64), directory: &Path, planes: &[String]) -> Result<(), String> {
-    let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", file.display());
-    let region = FileRegion::open(file, bytes as usize).map_err(|e| failed(&e))?;
-    let sender = region.sender("to-host").map_err(|e| failed(&e))?;
-    let receiver = region.receiver("to-guest").map_err(|e| failed(&e))?;
+pub(super) fn guest((file, bytes): (&Path, u64), directory: &Path, planes: &[String]) -> Result<(), Error> {
+    let failed = Error::region(file);
+    let region = FileRegion::open(file, bytes as usize).map_err(&failed)?;
+    let sender = region.sender("to-host").map_err(&failed)?;
+    let receiver = region.receiver("to-guest").map_err(&failed)?;
     let relay = Relay::new(sender);
     let listening = relay.clone();
     std::thread::spawn(move || listening.run(receiver, |_| None));
     let next = Arc::new(AtomicU32::new(1));
-    std::fs::create_dir_all(directory).map_err(|why| format!("{}: {why}", directory.display()))?;
+    std::fs::create_dir_all(directory).map_err(Error::file(&directory))?;
     for plane in planes {
         let path = directory.join(format!("{plane}.sock"));
-        let listener = UnixListener::bind(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+        let listener = UnixListener::bind(&path).map_err(Error::file(&path))?;
         // By this, `junctor ctl` knows that somebody serves it.
         if let Some(record) = crate::record::Record::of_this_process() {
             let _ = std::fs::write(directory.join(format!("{plane}.pid")), record.text());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A kernel that is started for a moment, to see whether guests can be had.
 
+use crate::Error;
 use std::collections::VecDeque;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt as _;
@@ -28,12 +29,12 @@ impl Attempt {
     ///
     /// # Errors
     /// The program cannot be started.
-    pub(super) fn make(started: Command, program: &str) -> Result<Attempt, String> {
-        let failed = |why: std::io::Error| format!("{program}: {why}");
+    pub(super) fn make(started: Command, program: &str) -> Result<Attempt, Error> {
+        let failed = Error::system(program);
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(started.get_program()).args(started.get_args());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = command.spawn().map_err(&failed)?;
         let (sender, receiver) = channel();
         let streams: [Option<Box<dyn Read + Send>>; 2] =
             [child.stdout.take().map(|s| Box::new(s) as _), child.stderr.take().map(|s| Box::new(s) as _)];
@@ -58,7 +59,7 @@ impl Attempt {
             said.drain(..said.len().saturating_sub(LONGEST));
         };
         let _ = child.kill();
-        let status = child.wait().map_err(failed)?;
+        let status = child.wait().map_err(&failed)?;
         let said = String::from_utf8_lossy(said.make_contiguous()).into_owned();
         Ok(Attempt { said, stands, status })
     }

@@ -12,6 +12,7 @@ use std::process::Command;
 
 use super::trial::Attempt;
 use super::{Guest, KERNEL};
+use crate::Error;
 use crate::machine::text;
 
 /// Bytes that a kernel 6.1 has for a process's registers: read from `put_fp_registers` of Debian's `user-mode-linux` 6.1um4.
@@ -57,15 +58,15 @@ pub const INSTEAD: &str = "use partition = \"process\" or \"kvm\", or a newer ke
 
 /// Whether guests run here. It is tried where that is doubtful, and once at most.
 #[derive(Debug, Default)]
-pub struct Tried(OnceCell<Result<(), String>>);
+pub struct Tried(OnceCell<Result<(), Error>>);
 
 impl Tried {
     /// Whether guests of this kernel run.
     ///
     /// # Errors
     /// Why they do not.
-    pub fn of(&self, kernel: &Path) -> Result<(), String> {
-        if is_doubtful() { self.0.get_or_init(|| trial(kernel)).clone() } else { Ok(()) }
+    pub fn of(&self, kernel: &Path) -> Result<(), &Error> {
+        if is_doubtful() { self.0.get_or_init(|| trial(kernel)).as_ref().copied() } else { Ok(()) }
     }
 }
 
@@ -73,8 +74,8 @@ impl Tried {
 ///
 /// # Errors
 /// Why it does not.
-pub fn trial(kernel: &Path) -> Result<(), String> {
-    let scratch = scratch().map_err(|why| format!("a directory for a trial: {why}"))?;
+pub fn trial(kernel: &Path) -> Result<(), Error> {
+    let scratch = scratch().map_err(Error::system("a directory for a trial"))?;
     let mut command = Command::new(kernel);
     command.arg("mem=64M").args(ROOT).args(CONSOLE);
     command.arg("umid=trial").arg(format!("uml_dir={}", scratch.display())).arg("init=/bin/true");
@@ -86,11 +87,11 @@ pub fn trial(kernel: &Path) -> Result<(), String> {
         return Ok(());
     }
     if attempt.said("fp_registers") {
-        return Err(format!(
+        return Err(Error::unfit(format!(
             "its kernel keeps {REGISTERS} bytes of a process's registers, and this processor has more (AMX)"
-        ));
+        )));
     }
-    Err(attempt.why(KERNEL))
+    Err(Error::Unfit(attempt.why(KERNEL)))
 }
 
 /// A directory of our own.
@@ -122,10 +123,10 @@ mod tests {
             eprintln!("left out: there is no {KERNEL}, or no setpriv");
             return;
         };
-        assert!(trial(Path::new("/bin/true")).unwrap_err().contains("gave up: nothing"));
+        assert!(trial(Path::new("/bin/true")).unwrap_err().to_string().contains("gave up: nothing"));
         match trial(&kernel) {
             Ok(()) => {}
-            Err(why) => assert!(is_doubtful() && why.contains("AMX"), "{why}"),
+            Err(why) => assert!(is_doubtful() && why.to_string().contains("AMX"), "{why}"),
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use super::{RouterPlane, Up, domain, orphans};
+use crate::Error;
 use crate::deployment::{Partition, Placement, Plane, Program, Ready};
 use crate::groups::Group;
 use crate::guest::{self, Guest};
@@ -90,9 +91,9 @@ impl Up<'_> {
     }
 
     /// Makes what a guest needs before it starts: the file that describes it, and the memory that it shares.
-    pub(super) fn prepare_guest(&self, plane: &Plane) -> Result<(), String> {
+    pub(super) fn prepare_guest(&self, plane: &Plane) -> Result<(), Error> {
         let Program::Command(command) = &plane.program else {
-            return Err("a router cannot run in an operating system instance".into());
+            return Err(Error::unfit("a router cannot run in an operating system instance"));
         };
         let shared = self.deployment.shared_file(plane);
         if let (Some(file), Some(bytes)) = (&shared, plane.shared) {
@@ -124,7 +125,7 @@ impl Up<'_> {
     }
 
     /// In what the kernel of a plane's guest runs.
-    fn machine_of(&self, plane: &Plane) -> Result<guest::Machine, String> {
+    fn machine_of(&self, plane: &Plane) -> Result<guest::Machine, Error> {
         if plane.partition == Partition::Uml {
             return Ok(guest::Machine::Uml);
         }

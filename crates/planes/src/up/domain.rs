@@ -33,5 +33,5 @@ pub(super) fn serve(deployment: &Deployment, files: &Files) -> Result<Option<Dom
     }
     let path = files.domain();
     let served = Domain::serve(SUPERVISOR, &endpoints, Some(&path));
-    served.map(Some).map_err(|why| UpError::Domain(why.to_string()))
+    served.map(Some).map_err(UpError::Domain)
 }

@@ -19,6 +19,7 @@ use std::path::Path;
 use rustix::fs::FlockOperation;
 
 use super::{Files, survivors};
+use crate::Error;
 use crate::deployment::{Deployment, Partition, Plane};
 use crate::namespace;
 
@@ -47,7 +48,7 @@ impl Journal<'_> {
     }
 
     /// Writes down a step that is taken next.
-    fn add(&mut self, line: String) -> Result<(), String> {
+    fn add(&mut self, line: String) -> Result<(), Error> {
         if self.has(&line) {
             return Ok(());
         }
@@ -56,7 +57,7 @@ impl Journal<'_> {
     }
 
     /// Replaces the file in one step: a reader finds the old lines or the new ones.
-    fn write(&self) -> Result<(), String> {
+    fn write(&self) -> Result<(), Error> {
         let (path, new) = (self.files.network(), self.files.network().with_extension("new"));
         let written = match self.lines.is_empty() {
             true => std::fs::remove_file(&path),
@@ -65,9 +66,7 @@ impl Journal<'_> {
             }
         };
         match written {
-            Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
-                Err(format!("{}: {why}", path.display()))
-            }
+            Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(Error::file(&path)(why)),
             _ => Ok(()),
         }
     }
@@ -82,7 +81,7 @@ impl Journal<'_> {
     }
 
     /// Undoes all steps but the first few, the last one first. Returns what could not be undone; it stays in the file.
-    fn undo(&mut self, keep: usize) -> Vec<String> {
+    fn undo(&mut self, keep: usize) -> Vec<Error> {
         let mut wrong = Vec::new();
         let (mut left, others) = (Vec::new(), self.others());
         for line in self.lines.drain(keep..).rev() {
@@ -91,7 +90,9 @@ impl Journal<'_> {
             let home = Some(&*name).filter(|name| *name != "-");
             let undone = match line.split(' ').collect::<Vec<_>>()[..] {
                 // An interface that is still in it would be lost.
-                ["netns", _] if left.iter().any(names) => Err(format!("network namespace {name} is left")),
+                ["netns", _] if left.iter().any(names) => {
+                    Err(Error::unfit(format!("network namespace {name} is left")))
+                }
                 ["netns", _] if others.iter().any(names) || !namespace::exists(&name) => Ok(()),
                 ["netns", _] => namespace::remove(&name),
                 ["interface", interface, _] if namespace::has_interface(home, interface) => {
@@ -130,19 +131,20 @@ fn lock(files: &Files) -> Option<File> {
 }
 
 /// Makes what is missing. If that fails, nothing of it is left.
-pub(super) fn make(deployment: &Deployment, files: &Files) -> Result<(), String> {
+pub(super) fn make(deployment: &Deployment, files: &Files) -> Result<(), Error> {
     let _lock = lock(files);
     let mut journal = Journal::read(files);
     let before = journal.lines.len();
     make_all(deployment, &mut journal).map_err(|why| {
         // Planes that go on without a supervisor keep what they have.
         let keep = if survivors(files).is_empty() { 0 } else { before };
-        let wrong = journal.undo(keep);
-        [vec![why], wrong].concat().join("; ")
+        let mut all = vec![why];
+        all.extend(journal.undo(keep));
+        Error::Several(all)
     })
 }
 
-fn make_all(deployment: &Deployment, journal: &mut Journal<'_>) -> Result<(), String> {
+fn make_all(deployment: &Deployment, journal: &mut Journal<'_>) -> Result<(), Error> {
     let others = journal.others();
     for (name, planes) in namespaces(deployment) {
         let made = format!("netns {name}");
@@ -175,7 +177,7 @@ fn make_all(deployment: &Deployment, journal: &mut Journal<'_>) -> Result<(), St
 }
 
 /// Undoes what was done, the last first; returns what could not be undone.
-pub(super) fn remove(files: &Files) -> Vec<String> {
+pub(super) fn remove(files: &Files) -> Vec<Error> {
     let _lock = lock(files);
     let mut journal = Journal::read(files);
     journal.undo(0)
@@ -211,7 +213,7 @@ mod tests {
         let all = tempfile::tempdir().unwrap();
         let (one, files) = deployment(all.path(), "one", &netns, "interfaces = [\"no-such-one\"]");
         let why = make(&one, &files).unwrap_err();
-        assert!(why.contains("no-such-one"), "{why}");
+        assert!(why.to_string().contains("no-such-one"), "{why}");
         assert!(!namespace::exists(&netns) && !files.network().exists());
     }
 

@@ -16,6 +16,7 @@ use rustix::process::{
 
 use super::orphans::{self, Children, Owner};
 use super::{Files, Message};
+use crate::Error;
 use crate::groups::Group;
 use crate::launch::Launch;
 use crate::machine::text;
@@ -51,11 +52,11 @@ impl Process {
         (launch, left): (Launch, Vec<OwnedFd>),
         (id, start): Which,
         (sender, children): (&Sender<Message>, &Children),
-    ) -> Result<Process, String> {
-        let output = || log.try_clone().map(Stdio::from).map_err(|why| format!("its log: {why}"));
-        let (ours, theirs) = UnixStream::pair().map_err(|why| why.to_string())?;
+    ) -> Result<Process, Error> {
+        let output = || log.try_clone().map(Stdio::from).map_err(Error::system("its log"));
+        let (ours, theirs) = UnixStream::pair()?;
         launcher.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(output()?).stderr(output()?);
-        let mut child = children.spawn(&mut launcher).map_err(|why| why.to_string())?;
+        let mut child = children.spawn(&mut launcher)?;
         // It holds the other end of the pair.
         drop(launcher);
         let pid = Pid::from_child(&child);
