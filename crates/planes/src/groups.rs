@@ -287,7 +287,7 @@ fn hierarchies(root: &Path, mounts: &str, ours: &str, controller: &str) -> Vec<H
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     let open = std::fs::OpenOptions::new().write(true).truncate(true).open(path);
     let written = open.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
-    written.map_err(Error::file(&path))
+    written.map_err(Error::file(path))
 }
 
 /// A file's list of cores.

@@ -116,7 +116,7 @@ impl Guest {
     /// # Errors
     /// It cannot be read.
     pub fn read(path: &Path) -> Result<Guest, Error> {
-        let text = std::fs::read_to_string(path).map_err(Error::file(&path))?;
+        let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
         serde_json::from_str(&text).map_err(|why| Error::Json { what: path.display().to_string(), why })
     }
 
@@ -126,7 +126,7 @@ impl Guest {
     /// It cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let text = serde_json::to_string(self)?;
-        std::fs::write(path, text).map_err(Error::file(&path))
+        std::fs::write(path, text).map_err(Error::file(path))
     }
 }
 

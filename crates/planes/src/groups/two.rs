@@ -86,7 +86,7 @@ impl Noted {
         let lists: BTreeMap<&PathBuf, String> =
             self.cores.iter().map(|(group, cores)| (group, cores.to_list())).collect();
         let text = serde_json::to_string(&lists)?;
-        std::fs::write(file, text).map_err(Error::file(&file))
+        std::fs::write(file, text).map_err(Error::file(file))
     }
 }
 

@@ -120,7 +120,7 @@ fn obey(program: Pid) {
 
 /// Loads drivers, and makes the machine's files the root.
 fn take_root(modules: &Path) -> Result<(), Error> {
-    let entries = std::fs::read_dir(modules).map_err(Error::file(&modules))?;
+    let entries = std::fs::read_dir(modules).map_err(Error::file(modules))?;
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
     let load = |path: &PathBuf| {

@@ -108,13 +108,13 @@ pub(super) fn write(to: &Path, program: &Path, kernel: &Path) -> Result<(), Erro
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(Error::file(&path))
+    std::fs::read(path).map_err(Error::file(path))
 }
 
 /// What the dynamic loader would load for a program, itself included.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>, Error> {
     let listed = Command::new(program).arg("--version").env("LD_TRACE_LOADED_OBJECTS", "1").output();
-    let listed = listed.map_err(Error::file(&program))?;
+    let listed = listed.map_err(Error::file(program))?;
     let path = |line: &str| {
         let path = line.split("=>").last()?.split_whitespace().next()?;
         path.starts_with('/').then(|| PathBuf::from(path))

@@ -126,7 +126,7 @@ pub(super) fn command(guest: &Guest, qemu: &Qemu, file: &Path, directory: &Path)
         share(&mut command, &tag(number), writable, "");
     }
     if let Some(shared) = &guest.shared {
-        let bytes = shared.metadata().map_err(Error::file(&shared))?.len();
+        let bytes = shared.metadata().map_err(Error::file(shared))?.len();
         let path = option(shared);
         let memory = format!("memory-backend-file,id=shared,share=on,size={bytes},mem-path={path}");
         command.args(["-object", &memory, "-device", "ivshmem-plain,memdev=shared"]);

@@ -169,7 +169,7 @@ pub(super) fn guest((file, bytes): (&Path, u64), directory: &Path, planes: &[Str
     let listening = relay.clone();
     std::thread::spawn(move || listening.run(receiver, |_| None));
     let next = Arc::new(AtomicU32::new(1));
-    std::fs::create_dir_all(directory).map_err(Error::file(&directory))?;
+    std::fs::create_dir_all(directory).map_err(Error::file(directory))?;
     for plane in planes {
         let path = directory.join(format!("{plane}.sock"));
         let listener = UnixListener::bind(&path).map_err(Error::file(&path))?;
