@@ -282,7 +282,7 @@ mod tests {
         };
         let costs = trial.costs();
         let in_turn = costs.in_turn.as_ref().expect("two took turns");
-        let build = |workers| subject.build(workers).ok().expect("builds");
+        let build = |workers| subject.build(workers).expect("builds");
         let router = build(2);
         for task in &costs.tasks {
             let ns: f64 = in_turn.tasks.iter().map(|tasks| tasks[task.element]).sum();

@@ -483,7 +483,7 @@ mod tests {
         let text = text();
         let graph = graph(&text).expect("a graph");
         let subject = Subject::new(&graph, &text).expect("patterns").with_queues(1);
-        let router = subject.build(2).ok().expect("a router");
+        let router = subject.build(2).expect("a router");
         let tasks = router.shared().elements.iter().filter(|e| !e.place.tasks.is_empty());
         assert_eq!(tasks.map(|e| e.place.tasks.len()).collect::<Vec<_>>(), [1; 8]);
         assert_eq!(text.matches("10.0.2.128/25").count(), 4);
