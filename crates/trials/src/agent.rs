@@ -24,12 +24,12 @@ use tester::station::Member as _;
 use tester::trial::Invalid;
 
 use super::{Error, Failure};
+use crate::error::ChannelError;
 use channel::Channel;
 use counters::{Counters, Ticks};
 use driven::{Driven, Wheel};
 use places::{Place, Places, Stranger};
 
-pub use channel::ChannelError;
 pub(super) use channel::Key;
 pub(super) use gather::run as gather;
 pub use gather::{Agent, Gather};
@@ -129,7 +129,7 @@ fn introduce<'a>(
 ) -> Result<Option<Known<'a>>, ChannelError> {
     let mut channel = Channel::accept(stream, key, INTRODUCTION, || !places.are_taken())?;
     let Some(first) = hear(&mut channel)? else { return Ok(None) };
-    let place = stranger.seat().ok_or(ChannelError::Busy)?;
+    let place = stranger.seat().ok_or(ChannelError::Busy(places::PLACES))?;
     Ok(Some(Known { channel, first, place }))
 }
 

@@ -11,8 +11,6 @@ use testbed::rig::RigError;
 use tester::search;
 use tester::trial::Invalid;
 
-use crate::agent::ChannelError;
-
 /// What went wrong with a device, a tester, an agent or a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -179,6 +177,45 @@ impl Error {
     /// The same error, which says first what was to be done.
     pub(crate) fn during(self, purpose: impl Display) -> Error {
         Error::During { purpose: purpose.to_string(), why: Box::new(self), advice: "" }
+    }
+}
+
+/// Why nothing was said or heard.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The connection failed.
+    #[error("{}", said(.0))]
+    Io(#[from] io::Error),
+    /// The other side does not hold the key.
+    #[error("not the same key, or no agent of junctor's; see that all machines have the same file of --key")]
+    Stranger,
+    /// The other side speaks another version: its own, and this side's.
+    #[error(
+        "the other side is of another version of junctor: it speaks version {0} of the agents' protocol, this one {1}; \
+         install the same on all machines"
+    )]
+    Version(u32, u32),
+    /// The agent has no place left, of so many.
+    #[error("{0} controllers are served there already; end one of them, or wait")]
+    Busy(usize),
+    /// A message is not what was sent.
+    #[error("the connection was tampered with")]
+    Tampered,
+    /// A message is no JSON of the protocol.
+    #[error("what was said is not understood: {0}")]
+    Unclear(#[from] serde_json::Error),
+    /// A message is longer than so many bytes.
+    #[error("more than {0} bytes at once")]
+    TooLong(usize),
+}
+
+/// An error in the words of those who talk to each other.
+fn said(why: &io::Error) -> String {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    match why.kind() {
+        BrokenPipe | ConnectionReset | UnexpectedEof => "the other side hung up".to_owned(),
+        TimedOut | WouldBlock => "the other side said nothing for too long".to_owned(),
+        _ => why.to_string(),
     }
 }
 

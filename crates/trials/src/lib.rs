@@ -44,7 +44,7 @@ pub mod trial;
 pub mod values;
 mod variant;
 
-pub use error::Error;
+pub use error::{ChannelError, Error};
 pub use failure::Failure;
 
 /// What is done.

@@ -17,6 +17,7 @@ use snow::{Builder, HandshakeState, TransportState};
 
 use super::places::PLACES;
 use crate::Error;
+use crate::error::ChannelError;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// What both sides must mean.
@@ -35,35 +36,6 @@ const MOST: usize = 64 << 20;
 /// How long the other side has for being reached, and for saying the first words.
 const PATIENCE: Duration = Duration::from_secs(15);
 const KEY: usize = 32;
-
-/// Why nothing was said or heard.
-#[derive(Debug, thiserror::Error)]
-pub enum ChannelError {
-    /// The connection failed.
-    #[error("{}", said(.0))]
-    Io(#[from] io::Error),
-    /// The other side does not hold the key.
-    #[error("not the same key, or no agent of junctor's; see that all machines have the same file of --key")]
-    Stranger,
-    /// The other side speaks another version.
-    #[error(
-        "the other side is of another version of junctor: it speaks version {0} of the agents' protocol, this one {VERSION}; \
-         install the same on all machines"
-    )]
-    Version(u32),
-    /// The agent has no room for one more.
-    #[error("{PLACES} controllers are served there already; end one of them, or wait")]
-    Busy,
-    /// A message is not what was sent.
-    #[error("the connection was tampered with")]
-    Tampered,
-    /// A message is no JSON of the protocol.
-    #[error("what was said is not understood: {0}")]
-    Unclear(#[from] serde_json::Error),
-    /// A message is longer than any may be.
-    #[error("more than {MOST} bytes at once")]
-    TooLong,
-}
 
 /// A secret that controller and agents share.
 #[derive(Clone)]
@@ -162,7 +134,7 @@ impl Channel {
         }
         known?;
         if !may {
-            return Err(ChannelError::Busy);
+            return Err(ChannelError::Busy(PLACES));
         }
         Channel::open(stream, noise, patience)
     }
@@ -182,7 +154,7 @@ impl Channel {
     pub(super) fn say(&mut self, what: &impl Serialize) -> Result<(), ChannelError> {
         let text = serde_json::to_vec(what)?;
         if text.len() > MOST {
-            return Err(ChannelError::TooLong);
+            return Err(ChannelError::TooLong(MOST));
         }
         let mut parts = text.chunks(LONGEST - TAG - 1).peekable();
         while let Some(part) = parts.next() {
@@ -205,7 +177,7 @@ impl Channel {
             let [more, part @ ..] = &self.sealed[..len] else { return Err(ChannelError::Tampered) };
             text.extend_from_slice(part);
             if text.len() > MOST {
-                return Err(ChannelError::TooLong);
+                return Err(ChannelError::TooLong(MOST));
             }
             if *more == 0 {
                 return Ok(serde_json::from_slice(&text)?);
@@ -231,8 +203,8 @@ fn learn(stream: &mut TcpStream, noise: &mut HandshakeState, buffer: &mut [u8]) 
     let len = noise.read_message(&message, buffer).map_err(|_| ChannelError::Stranger)?;
     match buffer[..len].try_into().map(u32::from_be_bytes) {
         Ok(VERSION) => Ok(()),
-        Ok(BUSY) => Err(ChannelError::Busy),
-        Ok(other) => Err(ChannelError::Version(other)),
+        Ok(BUSY) => Err(ChannelError::Busy(PLACES)),
+        Ok(other) => Err(ChannelError::Version(other, VERSION)),
         Err(_) => Err(ChannelError::Stranger),
     }
 }
@@ -241,16 +213,6 @@ fn builder(key: &Key) -> Result<Builder<'_>, ChannelError> {
     let pattern = PATTERN.parse().map_err(|_| ChannelError::Stranger)?;
     let builder = Builder::new(pattern).psk(0, &key.0).and_then(|builder| builder.prologue(PROLOGUE));
     builder.map_err(|_| ChannelError::Stranger)
-}
-
-/// An error in the words of those who talk to each other.
-fn said(why: &io::Error) -> String {
-    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
-    match why.kind() {
-        BrokenPipe | ConnectionReset | UnexpectedEof => "the other side hung up".to_owned(),
-        TimedOut | WouldBlock => "the other side said nothing for too long".to_owned(),
-        _ => why.to_string(),
-    }
 }
 
 /// Who hangs up, or says nothing, during the introduction is a stranger.
@@ -336,8 +298,8 @@ mod tests {
             Channel::accept(stream, &key(7), FOR_EVER, || false).map(drop)
         });
         let told = Channel::connect(&address, &key(7), FOR_EVER);
-        assert!(matches!(told, Err(ChannelError::Busy)));
-        assert!(matches!(agent.join().expect("no panic"), Err(ChannelError::Busy)));
+        assert!(matches!(told, Err(ChannelError::Busy(PLACES))));
+        assert!(matches!(agent.join().expect("no panic"), Err(ChannelError::Busy(PLACES))));
     }
 
     #[test]

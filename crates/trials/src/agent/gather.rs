@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::channel::{Channel, ChannelError, Key};
+use super::channel::{Channel, Key};
 use super::counters::{self, Counters, Interface, Processor, Sys};
 use super::words::{Ask, Hello};
+use crate::error::ChannelError;
 use crate::failure::print;
 use crate::{Error, Failure};
 use report::measure::{self, Measured};

@@ -8,12 +8,13 @@ use tester::station::{Member, Order, Plan, Progress, Tally};
 use tester::trial::Invalid;
 use wire::MacAddr;
 
-use super::channel::{Channel, ChannelError, Key};
+use super::channel::{Channel, Key};
 use super::counters::Counters;
 use super::words::{Ask, Hello, Opened, PortWord, Question, Reach};
 use super::{LEASE, PATIENCE};
 use crate::Error;
 use crate::device::Driver;
+use crate::error::ChannelError;
 
 /// An agent, and the connection to it.
 pub(crate) struct Remote {
