@@ -9,10 +9,10 @@ use element::clock::{Nanos, SECOND};
 use element::swap::Depot;
 use element::{
     Cx, DeviceQueues, Element, Handler, HandlerError, HotSwap, InitCx, OpenCx, PacketHolder, Provide,
-    Provided, Tasks, declare, handlers,
+    Provided, Rehearsal, Rehearsed, Tasks, declare, handlers,
 };
-use packet::Batch;
 use packet::port::{Device, Spec};
+use packet::{Batch, Packet};
 
 use super::device::{self, Opened, OverDevice, Watch};
 use super::from_device::{self, FromDevice};
@@ -220,6 +220,11 @@ impl Duplex {
         self.from.acquire(cx, depot);
     }
 
+    /// See [`Rehearsal::rehearse`]: of a packet to the device, or where it sends none of one from there.
+    pub fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
+        if self.sends { self.to.rehearse(cx, port, packet) } else { self.from.rehearse(cx, port, packet) }
+    }
+
     /// See [`PacketHolder::held`].
     pub fn held(&self) -> usize {
         self.to.held()
@@ -305,6 +310,7 @@ macro_rules! duplex {
                     .handler_part::<Self>()
                     .packet_holder::<Self>()
                     .provide::<Self>()
+                    .rehearsal::<Self>()
             }
         }
 
@@ -348,6 +354,17 @@ macro_rules! duplex {
         impl element::Provide for $name {
             fn provide(&self) -> Option<element::Provided> {
                 self.0.provide()
+            }
+        }
+
+        impl element::Rehearsal for $name {
+            fn rehearse(
+                &mut self,
+                cx: &mut element::Cx<'_>,
+                port: usize,
+                packet: packet::Packet,
+            ) -> element::Rehearsed {
+                self.0.rehearse(cx, port, packet)
             }
         }
 

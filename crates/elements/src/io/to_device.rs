@@ -549,7 +549,8 @@ impl PacketHolder for ToDevice {
 
 impl Rehearsal for ToDevice {
     fn rehearse(&mut self, _: &mut Cx<'_>, _: usize, _: Packet) -> Rehearsed {
-        Rehearsed::Leaves(format!("it would be sent by device {}", self.config.spec.device))
+        let name = self.opened.as_ref().map_or(self.config.spec.device.clone(), |o| o.device().info().name);
+        Rehearsed::Leaves(format!("it would be sent by device {name}"))
     }
 }
 

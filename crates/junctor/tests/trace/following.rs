@@ -329,6 +329,16 @@ fn a_packet_that_a_device_would_not_take_ends_there() {
     assert!(status == 2 && out.is_empty() && why.contains("in brings Ethernet frames"), "{out}{why}");
 }
 
+/// An element that sends by a device and receives from it tells what becomes of a packet, as one that only sends does.
+#[test]
+fn a_packet_for_a_device_of_both_directions_is_sent() {
+    let text = "Idle -> c :: Counter -> m :: MemoryPort(cable) -> Discard; MemoryPort(cable) -> Discard;";
+    let router = Running::start(text, &["-j", "1"]);
+    let tried = router.trace(&["--at", "c", "--packet", "ip 10.0.0.1 > 10.0.1.9 / udp 1 > 53"]).remove(0);
+    assert_eq!((path(&tried), end(&tried).0), (vec!["c", "m"], "taken"), "{tried}");
+    assert!(tried.to_string().contains("sent by device cable"), "{tried}");
+}
+
 /// Packets come to inputs other than the first: pushed there, or fetched.
 #[test]
 fn an_element_without_a_port_means_all_its_inputs() {
