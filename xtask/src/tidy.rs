@@ -241,8 +241,8 @@ const BY_NAME: &[&str] = &[
 /// Lines of code, tests excluded, above which a file is to be split.
 const LONGEST: usize = 700;
 
-/// Runs all rules; prints what is wrong.
-pub(crate) fn main(root: &Path) -> ExitCode {
+/// Runs all rules; returns what is wrong.
+fn check(root: &Path) -> Vec<String> {
     let mut wrong = Vec::new();
     directions(root, &mut wrong);
     rules_of_elements(root, &mut wrong);
@@ -252,6 +252,12 @@ pub(crate) fn main(root: &Path) -> ExitCode {
     crate::book::check(root, &mut wrong);
     crate::capabilities::check(root, &mut wrong);
     crate::prose::check(root, &mut wrong);
+    wrong
+}
+
+/// Runs all rules; prints what is wrong.
+pub(crate) fn main(root: &Path) -> ExitCode {
+    let wrong = check(root);
     for line in &wrong {
         eprintln!("tidy: {line}");
     }
@@ -431,16 +437,7 @@ pub(crate) fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
 mod tests {
     #[test]
     fn the_repository_is_tidy() {
-        let mut wrong = Vec::new();
-        let root = super::super::root();
-        super::directions(&root, &mut wrong);
-        super::rules_of_elements(&root, &mut wrong);
-        super::sources(&root, &mut wrong);
-        crate::structure::check(&root, &mut wrong);
-        crate::conformance::check(&root, &mut wrong);
-        crate::book::check(&root, &mut wrong);
-        crate::capabilities::check(&root, &mut wrong);
-        crate::prose::check(&root, &mut wrong);
+        let wrong = super::check(&super::super::root());
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 

@@ -114,7 +114,7 @@ impl Course<'_> {
 /// The configuration has errors.
 pub(super) fn build(text: &str, provider: Arc<dyn Provider>) -> Result<Router, Error> {
     let parsed = lang::load_str("bench", text, &elements::options());
-    let graph = parsed.graph.ok_or(Error::Configuration(parsed.diagnostics))?;
+    let graph = parsed.graph.ok_or_else(|| Error::configuration(parsed.diagnostics))?;
     let options = Options {
         provider,
         workers: 1,
@@ -126,7 +126,7 @@ pub(super) fn build(text: &str, provider: Arc<dyn Provider>) -> Result<Router, E
         print: Some(Box::new(|_| {})),
         placer: Some(reconfigure::placer()),
     };
-    Router::build(&graph, &conf::registry(false), options).map_err(Error::Configuration)
+    Router::build(&graph, &conf::registry(false), options).map_err(Error::configuration)
 }
 
 /// Packets that come at a rate by the clock of the thread's processor time, and wait in a ring.

@@ -78,7 +78,7 @@ fn prepare(text: &str, stations: usize, flows: usize, args: &Settings) -> Result
     let patterns: HashMap<String, Pattern> =
         Pattern::gather(&(traffic("m0", near, far) + &traffic("m1", far, near)))?;
     let parsed = lang::load_str("bridge", text, &elements::options());
-    let graph = parsed.graph.ok_or(Error::Configuration(parsed.diagnostics))?;
+    let graph = parsed.graph.ok_or_else(|| Error::configuration(parsed.diagnostics))?;
     let bench = Arc::new(Bench::new(patterns, 1));
     let options = Options {
         provider: bench.clone(),
@@ -91,7 +91,7 @@ fn prepare(text: &str, stations: usize, flows: usize, args: &Settings) -> Result
         print: Some(Box::new(|_| {})),
         placer: None,
     };
-    let router = Router::build(&graph, &conf::registry(false), options).map_err(Error::Configuration)?;
+    let router = Router::build(&graph, &conf::registry(false), options).map_err(Error::configuration)?;
     let mut prepared = Prepared::new(router, bench, Duration::from_millis(args.run_ms.max(1)));
     prepared.warm_up();
     Ok(prepared)

@@ -28,10 +28,7 @@ pub enum Error {
     /// What was measured did not come to pass.
     #[error("{0}")]
     Nothing(String),
-    /// A configuration of the benchmark has errors.
-    #[error("{}", .0.iter().map(|error| error.message.as_str()).collect::<Vec<_>>().join("; "))]
-    Configuration(Vec<Diagnostic>),
-    /// A configuration of the benchmark does not run, or a route file cannot be read.
+    /// A configuration of the benchmark has errors or does not run, or a route file cannot be read.
     #[error(transparent)]
     Harness(#[from] harness::Error),
     /// A forwarding table of IPv4 refuses routes.
@@ -107,6 +104,11 @@ impl Error {
 
     pub(crate) fn missing(what: impl Into<String>) -> Error {
         Error::Missing(what.into())
+    }
+
+    /// A configuration of the benchmark has these errors.
+    pub(crate) fn configuration(errors: Vec<Diagnostic>) -> Error {
+        harness::Error::Configuration(errors).into()
     }
 
     /// What the system's answer to `doing` becomes.

@@ -129,8 +129,8 @@ fn tagged_average(found: &mut Found, what: &str, averages: &[f64], trials: usize
     Some(mean(averages))
 }
 
-/// Says of what was measured at which load that was, and where it was not the throughput: names that begin with one of `what` are
-/// marked if the tester did not keep up, and lost frames, of which no time is known, are counted.
+/// Says at which load something was measured, and where that was not the throughput. Names that begin with one of `what` are marked if
+/// the tester did not keep up. Lost frames, of which no time is known, are counted.
 fn at_load(
     site: &Site,
     found: &mut Found,

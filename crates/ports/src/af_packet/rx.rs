@@ -43,9 +43,9 @@ const STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 
 /// A block holds a joined frame of 64 KiB with its headers.
 const BLOCK_SIZE: usize = 128 * 1024;
-/// Blocks of a device's rings together, and of one ring at least. With a packet now and then each block is handed over with one
-/// packet in it, so their number is also how many times [`BLOCK_TIMEOUT_MS`] the reader may be away before packets are lost: while
-/// the scheduler runs somebody else, or while a configuration takes the place of another.
+/// Blocks of a device's rings together, and of one ring at least. With a packet now and then each block is handed over with one packet
+/// in it. So their number is also how many times [`BLOCK_TIMEOUT_MS`] the reader may be away before packets are lost. It is away while
+/// the scheduler runs another thread, or while a configuration takes the place of another.
 const BLOCKS: usize = 128;
 const BLOCKS_AT_LEAST: usize = 32;
 /// After this long the kernel hands over a block that is not full.
