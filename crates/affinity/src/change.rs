@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::items::{Item, Kind, Place};
+use crate::items::{AffinityTarget, Item, ItemKind};
 use planes::Cpus;
 use planes::machine::{Machine, Roots, text};
 
@@ -13,9 +13,9 @@ pub struct Change {
     /// The item's name.
     pub id: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ItemKind,
     /// Where its CPUs are set.
-    pub place: Place,
+    pub place: AffinityTarget,
     /// Its CPUs now.
     pub from: Cpus,
     /// Those that it is to have.
@@ -37,9 +37,9 @@ impl Change {
     /// The shell command that makes it.
     pub fn command(&self) -> String {
         match &self.place {
-            Place::List(path) => format!("echo {} > {}", self.to.to_list(), path.display()),
-            Place::Mask(path) => format!("echo {} > {}", self.to.to_mask(), path.display()),
-            Place::Thread(tid) => format!("taskset -pc {} {tid}", self.to.to_list()),
+            AffinityTarget::List(path) => format!("echo {} > {}", self.to.to_list(), path.display()),
+            AffinityTarget::Mask(path) => format!("echo {} > {}", self.to.to_mask(), path.display()),
+            AffinityTarget::Thread(tid) => format!("taskset -pc {} {tid}", self.to.to_list()),
         }
     }
 
@@ -48,7 +48,7 @@ impl Change {
     /// # Errors
     /// CPUs that are off line or not there, or none where one is needed.
     pub fn check(&self, machine: &Machine) -> Result<(), String> {
-        let steering = matches!(self.kind, Kind::Rps | Kind::Xps);
+        let steering = matches!(self.kind, ItemKind::Rps | ItemKind::Xps);
         if self.to.is_empty() && !steering {
             return Err(format!("{}: it must run somewhere; 'none' is for rps and xps only", self.id));
         }
@@ -73,17 +73,17 @@ impl Change {
     /// What the kernel refused, and what can be done about it.
     pub fn apply(&self, roots: &Roots) -> Result<(), String> {
         let done = match &self.place {
-            Place::List(path) => std::fs::write(path, self.to.to_list()),
-            Place::Mask(path) => std::fs::write(path, self.to.to_mask()),
-            Place::Thread(tid) if roots.own => move_thread(*tid, &self.to),
-            Place::Thread(_) => Err(io::Error::other("threads of another root cannot be moved")),
+            AffinityTarget::List(path) => std::fs::write(path, self.to.to_list()),
+            AffinityTarget::Mask(path) => std::fs::write(path, self.to.to_mask()),
+            AffinityTarget::Thread(tid) if roots.own => move_thread(*tid, &self.to),
+            AffinityTarget::Thread(_) => Err(io::Error::other("threads of another root cannot be moved")),
         };
         done.map_err(|why| format!("{}: {}", self.id, explain(self, &why)))?;
         // The kernel may take a part only: CPUs outside a cpuset, or what the driver can do.
         let now = match &self.place {
-            Place::List(path) => text(path).and_then(|t| Cpus::parse_list(&t)),
-            Place::Mask(path) => text(path).and_then(|t| Cpus::parse_mask(&t)),
-            Place::Thread(_) => None,
+            AffinityTarget::List(path) => text(path).and_then(|t| Cpus::parse_list(&t)),
+            AffinityTarget::Mask(path) => text(path).and_then(|t| Cpus::parse_mask(&t)),
+            AffinityTarget::Thread(_) => None,
         };
         match now.filter(|now| *now != self.to) {
             Some(now) => Err(format!("{}: asked for {}, but the kernel made it {now}", self.id, self.to)),
@@ -108,7 +108,7 @@ fn move_thread(tid: i32, cpus: &Cpus) -> io::Result<()> {
 fn explain(change: &Change, why: &io::Error) -> String {
     // Numbers of errno.h: EIO, ESRCH, EINVAL, ENOSPC.
     let errno = why.raw_os_error().unwrap_or(0);
-    let thread = matches!(change.place, Place::Thread(_));
+    let thread = matches!(change.place, AffinityTarget::Thread(_));
     match (why.kind(), errno) {
         (io::ErrorKind::PermissionDenied, _) => format!(
             "{why}; run as root, and in the machine's own namespaces (a container sees these files but may not write them)"
@@ -136,7 +136,7 @@ fn explain(change: &Change, why: &io::Error) -> String {
 mod tests {
     use super::*;
 
-    fn change(kind: Kind, place: Place, to: &str) -> Change {
+    fn change(kind: ItemKind, place: AffinityTarget, to: &str) -> Change {
         let to = Cpus::parse_list(to).unwrap();
         Change { id: "it".into(), kind, place, from: Cpus::default(), to }
     }
@@ -145,13 +145,13 @@ mod tests {
     fn each_is_a_command() {
         for (place, want) in [
             (
-                Place::List("/proc/irq/3/smp_affinity_list".into()),
+                AffinityTarget::List("/proc/irq/3/smp_affinity_list".into()),
                 "echo 0,33 > /proc/irq/3/smp_affinity_list",
             ),
-            (Place::Mask("/x/rps_cpus".into()), "echo 2,00000001 > /x/rps_cpus"),
-            (Place::Thread(7), "taskset -pc 0,33 7"),
+            (AffinityTarget::Mask("/x/rps_cpus".into()), "echo 2,00000001 > /x/rps_cpus"),
+            (AffinityTarget::Thread(7), "taskset -pc 0,33 7"),
         ] {
-            assert_eq!(change(Kind::Interrupt, place, "0,33").command(), want);
+            assert_eq!(change(ItemKind::Interrupt, place, "0,33").command(), want);
         }
     }
 
@@ -166,14 +166,17 @@ mod tests {
             (30, "container"),
         ] {
             let told = explain(
-                &change(Kind::Interrupt, Place::List("/x".into()), "0"),
+                &change(ItemKind::Interrupt, AffinityTarget::List("/x".into()), "0"),
                 &io::Error::from_raw_os_error(errno),
             );
             assert!(told.contains(part), "{errno}: {told}");
         }
-        let told = explain(&change(Kind::Napi, Place::Thread(1), "0"), &io::Error::from_raw_os_error(22));
+        let told = explain(
+            &change(ItemKind::Napi, AffinityTarget::Thread(1), "0"),
+            &io::Error::from_raw_os_error(22),
+        );
         assert!(told.contains("bound"), "{told}");
-        let gone = change(Kind::Rps, Place::Mask("/nowhere/rps_cpus".into()), "0");
+        let gone = change(ItemKind::Rps, AffinityTarget::Mask("/nowhere/rps_cpus".into()), "0");
         let roots = Roots::below(std::path::Path::new("/nowhere"));
         assert!(gone.apply(&roots).unwrap_err().contains("gone"));
     }
@@ -186,7 +189,7 @@ mod tests {
             status.lines().find_map(|l| Cpus::parse_list(l.strip_prefix("Cpus_allowed_list:")?)).unwrap();
         let last = allowed.iter().last().unwrap();
         let own = Roots::below(std::path::Path::new("/"));
-        change(Kind::Worker, Place::Thread(tid), &last.to_string()).apply(&own).unwrap();
+        change(ItemKind::Worker, AffinityTarget::Thread(tid), &last.to_string()).apply(&own).unwrap();
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         assert!(status.contains(&format!("Cpus_allowed_list:\t{last}\n")), "{status}");
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::change::Change;
-use crate::items::{Item, Kind, scan};
+use crate::items::{Item, ItemKind, scan};
 use crate::spread::{Wish, spread};
 use crate::{saved, table};
 use planes::Cpus;
@@ -93,7 +93,7 @@ fn with(make: impl Fn(&Path), check: impl Fn(&Roots, &Machine, &[Item])) {
     check(&roots, &Machine::read(&roots), &scan(&roots));
 }
 
-fn of(changes: &[Change], kind: Kind) -> Vec<(String, String)> {
+fn of(changes: &[Change], kind: ItemKind) -> Vec<(String, String)> {
     changes.iter().filter(|c| c.kind == kind).map(|c| (c.id.clone(), c.to.to_list())).collect()
 }
 
@@ -103,7 +103,7 @@ fn queues_stay_on_their_node_and_take_cores_first() {
         assert_eq!(items.len(), 2 * 16 * 3);
         assert_eq!(machine.offline, Cpus::of(32));
         let changes = spread(machine, items, &Wish::default());
-        let irqs = of(&changes, Kind::Interrupt);
+        let irqs = of(&changes, ItemKind::Interrupt);
         let cores = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
         for (node, first) in [(0, 100), (1, 200)] {
             for (queue, core) in cores.iter().enumerate() {
@@ -112,8 +112,8 @@ fn queues_stay_on_their_node_and_take_cores_first() {
             }
         }
         // As many queues as CPUs: no steering in software, and each CPU has its transmit queue.
-        assert_eq!(of(&changes, Kind::Rps), []);
-        let xps = of(&changes, Kind::Xps);
+        assert_eq!(of(&changes, ItemKind::Rps), []);
+        let xps = of(&changes, ItemKind::Xps);
         assert_eq!((xps.len(), xps[8].clone()), (32, ("eth0/tx-8/xps".to_owned(), "16".to_owned())));
 
         // Made, everything is as it should be, and comes back as it was.
@@ -133,10 +133,10 @@ fn few_cpus_share_many_queues() {
     with(two_sockets, |_, machine, items| {
         let wish = Wish { cpus: Cpus::parse_list("0-3"), devices: vec!["eth0".into()], ..Wish::default() };
         let changes = spread(machine, items, &wish);
-        for kind in [Kind::Interrupt, Kind::Xps] {
+        for kind in [ItemKind::Interrupt, ItemKind::Xps] {
             let mut load = [0; 4];
             for (id, cpu) in of(&changes, kind) {
-                assert!(kind == Kind::Interrupt || id.starts_with("eth0/"), "{id}");
+                assert!(kind == ItemKind::Interrupt || id.starts_with("eth0/"), "{id}");
                 // Of 16 queues, four CPUs need but four to send on.
                 cpu.parse::<usize>().into_iter().for_each(|cpu: usize| load[cpu] += 1);
             }
@@ -148,7 +148,7 @@ fn few_cpus_share_many_queues() {
 #[test]
 fn a_single_queue_is_steered_to_all() {
     with(virtual_machine, |_, machine, items| {
-        let irq: Vec<_> = items.iter().filter(|i| i.kind == Kind::Interrupt).collect();
+        let irq: Vec<_> = items.iter().filter(|i| i.kind == ItemKind::Interrupt).collect();
         let named: Vec<_> =
             irq.iter().map(|i| (i.id.as_str(), i.device.as_str(), i.queue, i.events)).collect();
         let want = [
@@ -158,16 +158,16 @@ fn a_single_queue_is_steered_to_all() {
         ];
         assert_eq!(named, want);
         let changes = spread(machine, items, &Wish::default());
-        assert_eq!(of(&changes, Kind::Interrupt), [("irq/38".to_owned(), "0".to_owned())]);
-        assert_eq!(of(&changes, Kind::Rps), [("eth0/rx-0/rps".to_owned(), "0-1".to_owned())]);
+        assert_eq!(of(&changes, ItemKind::Interrupt), [("irq/38".to_owned(), "0".to_owned())]);
+        assert_eq!(of(&changes, ItemKind::Rps), [("eth0/rx-0/rps".to_owned(), "0-1".to_owned())]);
         // The loopback interface is spread only if it is named.
         let named = Wish { devices: vec!["lo".into()], ..Wish::default() };
         let lo = [("lo/rx-0/rps".to_owned(), "0-1".to_owned())];
-        assert_eq!(of(&spread(machine, items, &named), Kind::Rps), lo);
+        assert_eq!(of(&spread(machine, items, &named), ItemKind::Rps), lo);
         let napi = [("eth0/napi-0".to_owned(), "0".to_owned()), ("eth0/napi-1".to_owned(), "1".to_owned())];
-        assert_eq!(of(&changes, Kind::Napi), napi);
+        assert_eq!(of(&changes, ItemKind::Napi), napi);
         // Two workers on one CPU: the first stays.
-        assert_eq!(of(&changes, Kind::Worker), [("worker/80/1".to_owned(), "0".to_owned())]);
+        assert_eq!(of(&changes, ItemKind::Worker), [("worker/80/1".to_owned(), "0".to_owned())]);
         let text = table::by_cpu(machine, items);
         assert!(text.contains("CPU 1: node 0\n  worker/80/0"), "{text}");
         let longest = table::by_device(items).lines().map(str::len).max();
@@ -181,7 +181,7 @@ fn files_name_interrupts_by_their_names() {
         let read = |line: &str| saved::read(&format!("# junctor affinity, version 1\n{line}\n"), items);
         // It had another number when it was saved.
         let moved = read("irq/55 = 1 # virtio2-input.0").unwrap();
-        assert_eq!(of(&moved.changes, Kind::Interrupt), [("irq/38".to_owned(), "1".to_owned())]);
+        assert_eq!(of(&moved.changes, ItemKind::Interrupt), [("irq/38".to_owned(), "1".to_owned())]);
         assert_eq!(read("irq/38 = 1 # something else").unwrap().missing, ["irq/38 something else"]);
         assert_eq!(read("eth7/rx-0/rps = 1").unwrap().missing, ["eth7/rx-0/rps"]);
         assert!(read("irq/38 1").is_err() && read("irq/38 = x").is_err());

@@ -10,7 +10,7 @@ use planes::machine::{Roots, entries, text};
 
 /// What kind of thing is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ItemKind {
     /// A device's interrupt.
     Interrupt,
     /// Receive packet steering: CPUs to which a receive queue's packets are handed in software.
@@ -23,22 +23,22 @@ pub enum Kind {
     Worker,
 }
 
-impl Kind {
+impl ItemKind {
     /// Its name in tables and in JSON.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Interrupt => "irq",
-            Kind::Rps => "rps",
-            Kind::Xps => "xps",
-            Kind::Napi => "napi",
-            Kind::Worker => "worker",
+            ItemKind::Interrupt => "irq",
+            ItemKind::Rps => "rps",
+            ItemKind::Xps => "xps",
+            ItemKind::Napi => "napi",
+            ItemKind::Worker => "worker",
         }
     }
 }
 
 /// Where the placement is read and written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum AffinityTarget {
     /// A file that holds a list of CPUs.
     List(PathBuf),
     /// A file that holds a mask.
@@ -53,13 +53,13 @@ pub struct Item {
     /// How commands name it: `irq/38`, `eth0/rx-0/rps`, `eth0/tx-0/xps`, `eth0/napi-0`, `worker/4711/0`.
     pub id: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ItemKind,
     /// The network interface, or the process of a worker; empty for other interrupts.
     pub device: String,
     /// What the kernel calls it.
     pub name: String,
     /// Where its CPUs are set.
-    pub place: Place,
+    pub place: AffinityTarget,
     /// CPUs it may run on, or hands packets to.
     pub cpus: Cpus,
     /// Where it runs in fact, if that can be known.
@@ -122,8 +122,8 @@ fn steering(device: &str, path: &Path, node: Option<usize>) -> Vec<Item> {
     let mut items = Vec::new();
     for (queue, path) in entries(&path.join("queues")) {
         let (kind, file) = match queue.starts_with("rx-") {
-            true => (Kind::Rps, path.join("rps_cpus")),
-            false => (Kind::Xps, path.join("xps_cpus")),
+            true => (ItemKind::Rps, path.join("rps_cpus")),
+            false => (ItemKind::Xps, path.join("xps_cpus")),
         };
         // A device with one transmit queue has no such choice; reading fails.
         let Some(cpus) = text(&file).and_then(|t| Cpus::parse_mask(&t)) else { continue };
@@ -132,7 +132,7 @@ fn steering(device: &str, path: &Path, node: Option<usize>) -> Vec<Item> {
             kind,
             device: device.to_owned(),
             name: format!("{queue} {}", kind.word()),
-            place: Place::Mask(file),
+            place: AffinityTarget::Mask(file),
             cpus,
             runs_on: None,
             events: None,
@@ -164,10 +164,10 @@ fn interrupts(
         let (device, node) = owners.get(&number).cloned().unwrap_or_else(|| (by_name(&name, names), None));
         Some(Item {
             id: format!("irq/{number}"),
-            kind: Kind::Interrupt,
+            kind: ItemKind::Interrupt,
             device,
             name,
-            place: Place::List(place),
+            place: AffinityTarget::List(place),
             cpus,
             runs_on: effective,
             events: Some(events),
@@ -210,7 +210,7 @@ fn threads(roots: &Roots) -> Vec<Item> {
         let Some(name) = text(path.join("comm")) else { continue };
         if let Some(device) = name.strip_prefix("napi/") {
             let device = device.rsplit_once('-').map_or(device, |(device, _)| device).to_owned();
-            items.extend(thread(&path, pid, Kind::Napi, device, name));
+            items.extend(thread(&path, pid, ItemKind::Napi, device, name));
         } else if name == "junctor" || name == "click" {
             items.extend(workers(&path, pid, &name));
         }
@@ -236,18 +236,18 @@ fn workers(path: &Path, pid: i32, program: &str) -> Vec<Item> {
 }
 
 fn worker(path: &Path, pid: i32, tid: i32, index: usize) -> Option<Item> {
-    let item = thread(path, tid, Kind::Worker, format!("router {pid}"), format!("worker {index}"))?;
+    let item = thread(path, tid, ItemKind::Worker, format!("router {pid}"), format!("worker {index}"))?;
     Some(Item { id: format!("worker/{pid}/{index}"), queue: Some(index), ..item })
 }
 
-fn thread(path: &Path, tid: i32, kind: Kind, device: String, name: String) -> Option<Item> {
+fn thread(path: &Path, tid: i32, kind: ItemKind, device: String, name: String) -> Option<Item> {
     let status = text(path.join("status"))?;
     let cpus = status.lines().find_map(|l| Cpus::parse_list(l.strip_prefix("Cpus_allowed_list:")?))?;
     // Field 39 of `stat`, counted from behind the name, which may hold blanks: the CPU it ran on last.
     let stat = text(path.join("stat")).unwrap_or_default();
     let last =
         stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(36)?.parse().ok());
-    let place = Place::Thread(tid);
+    let place = AffinityTarget::Thread(tid);
     Some(Item {
         id: String::new(),
         kind,
@@ -265,8 +265,8 @@ fn thread(path: &Path, tid: i32, kind: Kind, device: String, name: String) -> Op
 /// Numbers interrupts by the queue they serve, and NAPI threads in the order of their numbers.
 fn number_queues(items: &mut [Item]) {
     let nodes: HashMap<String, Option<usize>> =
-        items.iter().filter(|i| i.kind == Kind::Rps).map(|i| (i.device.clone(), i.node)).collect();
-    let mut napi: Vec<&mut Item> = items.iter_mut().filter(|i| i.kind == Kind::Napi).collect();
+        items.iter().filter(|i| i.kind == ItemKind::Rps).map(|i| (i.device.clone(), i.node)).collect();
+    let mut napi: Vec<&mut Item> = items.iter_mut().filter(|i| i.kind == ItemKind::Napi).collect();
     let id = |name: &str| name.rsplit_once('-').and_then(|(_, n)| n.parse::<u64>().ok()).unwrap_or(0);
     napi.sort_by_key(|i| (i.device.clone(), id(&i.name)));
     let mut next: HashMap<String, usize> = HashMap::new();
@@ -277,7 +277,7 @@ fn number_queues(items: &mut [Item]) {
         item.node = nodes.get(&item.device).copied().flatten();
         *number += 1;
     }
-    for item in items.iter_mut().filter(|i| i.kind == Kind::Interrupt && !i.device.is_empty()) {
+    for item in items.iter_mut().filter(|i| i.kind == ItemKind::Interrupt && !i.device.is_empty()) {
         item.queue = queue_of(&item.name);
     }
 }

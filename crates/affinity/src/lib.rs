@@ -16,6 +16,6 @@ mod spread;
 pub mod table;
 
 pub use change::Change;
-pub use items::{Item, Kind, Place, scan};
+pub use items::{AffinityTarget, Item, ItemKind, scan};
 pub use made::{Made, check, make};
 pub use spread::{Wish, spread};

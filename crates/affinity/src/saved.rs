@@ -3,7 +3,7 @@
 //! from boot to boot.
 
 use crate::change::Change;
-use crate::items::{Item, Kind};
+use crate::items::{Item, ItemKind};
 use planes::Cpus;
 
 /// The first line.
@@ -52,9 +52,12 @@ pub fn read(file: &str, items: &[Item]) -> Result<Wanted, String> {
 }
 
 fn find<'a>(items: &'a [Item], id: &str, name: &str) -> Option<&'a Item> {
-    let mut named = items.iter().filter(|i| i.kind == Kind::Interrupt && i.name == name && !name.is_empty());
+    let mut named =
+        items.iter().filter(|i| i.kind == ItemKind::Interrupt && i.name == name && !name.is_empty());
     let by_id = || {
-        items.iter().find(|i| i.id == id && (i.kind != Kind::Interrupt || name.is_empty() || i.name == name))
+        items
+            .iter()
+            .find(|i| i.id == id && (i.kind != ItemKind::Interrupt || name.is_empty() || i.name == name))
     };
     match (id.starts_with("irq/"), named.next(), named.next()) {
         (true, Some(only), None) => Some(only),

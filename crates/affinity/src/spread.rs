@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 
 use crate::change::Change;
-use crate::items::{Item, Kind};
+use crate::items::{Item, ItemKind};
 use planes::Cpus;
 use planes::machine::Machine;
 
@@ -40,8 +40,8 @@ pub fn spread(machine: &Machine, items: &[Item], wish: &Wish) -> Vec<Change> {
     for device in devices.into_iter().filter(|d| wanted(d)) {
         let own: Vec<&Item> = items.iter().filter(|i| i.device == device).collect();
         match own.first().map(|i| i.kind) {
-            Some(Kind::Worker) if wish.keep_workers => {}
-            Some(Kind::Worker) => changes.extend(spread_workers(machine, &own, wish)),
+            Some(ItemKind::Worker) if wish.keep_workers => {}
+            Some(ItemKind::Worker) => changes.extend(spread_workers(machine, &own, wish)),
             _ if wish.devices.is_empty() && !own.iter().any(|i| works(i)) => {}
             _ => changes.extend(spread_device(machine, &own, wish, &mut cursors)),
         }
@@ -51,7 +51,7 @@ pub fn spread(machine: &Machine, items: &[Item], wish: &Wish) -> Vec<Change> {
 
 /// Whether it does a device's work on its CPU.
 fn works(item: &Item) -> bool {
-    matches!(item.kind, Kind::Interrupt | Kind::Napi)
+    matches!(item.kind, ItemKind::Interrupt | ItemKind::Napi)
 }
 
 fn candidates(machine: &Machine, node: Option<usize>, wish: &Wish) -> Vec<usize> {
@@ -76,8 +76,12 @@ fn spread_device(
     }
     let queues =
         |kind| own.iter().filter(|i| i.kind == kind).filter_map(|i| i.queue).max().map_or(0, |q| q + 1);
-    let (receive, transmit) = (queues(Kind::Rps), queues(Kind::Xps));
-    let most = [Kind::Interrupt, Kind::Rps, Kind::Xps, Kind::Napi].map(queues).into_iter().max().unwrap_or(0);
+    let (receive, transmit) = (queues(ItemKind::Rps), queues(ItemKind::Xps));
+    let most = [ItemKind::Interrupt, ItemKind::Rps, ItemKind::Xps, ItemKind::Napi]
+        .map(queues)
+        .into_iter()
+        .max()
+        .unwrap_or(0);
     let start = cursors.entry(node).or_default();
     let first = *start % cpus.len();
     *start += if own.iter().any(|i| works(i)) { most } else { 0 };
@@ -89,12 +93,12 @@ fn spread_device(
     let place = |item: &&Item| {
         let queue = item.queue?;
         let to = match item.kind {
-            Kind::Interrupt | Kind::Napi => Cpus::of(home(queue)),
-            Kind::Xps => share(queue, transmit),
-            Kind::Rps if wish.keep_rps => return None,
-            Kind::Rps if receive >= cpus.len() => Cpus::default(),
-            Kind::Rps => share(queue, receive),
-            Kind::Worker => return None,
+            ItemKind::Interrupt | ItemKind::Napi => Cpus::of(home(queue)),
+            ItemKind::Xps => share(queue, transmit),
+            ItemKind::Rps if wish.keep_rps => return None,
+            ItemKind::Rps if receive >= cpus.len() => Cpus::default(),
+            ItemKind::Rps => share(queue, receive),
+            ItemKind::Worker => return None,
         };
         Change::of(item, &to)
     };

@@ -18,7 +18,7 @@ use core_affinity::CoreId;
 use fastrand::Rng;
 use serde_json::json;
 use sync::rcu::{Domain, Reader};
-use tables::mac::fdb::{Config, Fdb, Key, Places, UNKNOWN};
+use tables::mac::fdb::{Config, Fdb, FdbKey, Places, UNKNOWN};
 
 use super::fib::thread_seconds;
 use report::measure::Measured;
@@ -86,9 +86,9 @@ impl Filled {
     }
 
     /// Stations by number: the addresses of a few makers.
-    fn key(&self, station: usize) -> Key {
+    fn key(&self, station: usize) -> FdbKey {
         let maker = (station % 7) as u64;
-        Key::new((0x02_0000 + maker * 0x31_4500) << 24 | station as u64, self.fdb.salt(0))
+        FdbKey::new((0x02_0000 + maker * 0x31_4500) << 24 | station as u64, self.fdb.salt(0))
     }
 
     fn learn_all(&self, reader: &mut Reader) {
@@ -101,7 +101,7 @@ impl Filled {
     }
 
     /// Many of them, in no order. Each second one, beginning with the first, is behind port 0: sources of frames that come by it.
-    fn some(&self, count: usize, seed: u64) -> Vec<Key> {
+    fn some(&self, count: usize, seed: u64) -> Vec<FdbKey> {
         let mut rng = Rng::with_seed(seed);
         let mut station = |at| match at % 2 {
             0 => rng.usize(..self.stations / PORTS) * PORTS,
@@ -115,7 +115,7 @@ impl Filled {
 fn lookups(runs: usize) -> Result<Vec<Measured>, Error> {
     let tables = SIZES.map(|(stations, _)| Filled::new(stations));
     let tables = tables.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let keys: Vec<Vec<Key>> = tables.iter().map(|table| table.some(LOOKUPS, 7)).collect();
+    let keys: Vec<Vec<FdbKey>> = tables.iter().map(|table| table.some(LOOKUPS, 7)).collect();
     let (mut lookups, mut frames) = (vec![Vec::new(); SIZES.len()], vec![Vec::new(); SIZES.len()]);
     for run in 0..=runs {
         for (at, (table, keys)) in tables.iter().zip(&keys).enumerate() {
@@ -139,13 +139,13 @@ fn lookups(runs: usize) -> Result<Vec<Measured>, Error> {
 }
 
 /// Keys a second.
-fn timed(keys: &[Key], mut go: impl FnMut(&[Key])) -> f64 {
+fn timed(keys: &[FdbKey], mut go: impl FnMut(&[FdbKey])) -> f64 {
     let start = thread_seconds();
     go(keys);
     keys.len() as f64 / (thread_seconds() - start)
 }
 
-fn look_up(table: &Filled, reader: &mut Reader, keys: &[Key]) {
+fn look_up(table: &Filled, reader: &mut Reader, keys: &[FdbKey]) {
     let mut ports = [0; BATCH];
     for batch in keys.chunks_exact(BATCH) {
         table.fdb.lookup_batch(reader, batch, &mut ports);
@@ -162,7 +162,7 @@ struct Asked {
 
 impl Asked {
     /// Each two keys are the addresses of a frame.
-    fn ask(&mut self, table: &Filled, reader: &mut Reader, keys: &[Key]) {
+    fn ask(&mut self, table: &Filled, reader: &mut Reader, keys: &[FdbKey]) {
         let mut ports = [0; BATCH];
         for batch in keys.chunks_exact(2 * BATCH) {
             self.answer(table, reader, batch, &mut ports);
@@ -172,7 +172,7 @@ impl Asked {
     }
 
     /// A batch of frames that come by port 0. Sources are noted as seen, but no new ones are learned.
-    fn answer(&mut self, table: &Filled, reader: &Reader, batch: &[Key], ports: &mut [u16; BATCH]) {
+    fn answer(&mut self, table: &Filled, reader: &Reader, batch: &[FdbKey], ports: &mut [u16; BATCH]) {
         table.fdb.seek(batch.as_chunks().0, &mut self.frames);
         let frames = &self.frames;
         let mark = table.fdb.mark(reader, 0);
@@ -280,7 +280,7 @@ impl Reads {
     }
 
     /// Reads until that is over. `forgotten` becomes the moment of the last read that found one of the stations.
-    fn run(mut self, table: &Filled, keys: &[Key], phase: &AtomicU8, forgotten: &AtomicU64) -> Reads {
+    fn run(mut self, table: &Filled, keys: &[FdbKey], phase: &AtomicU8, forgotten: &AtomicU64) -> Reads {
         let mut reader = table.domain.register("reads");
         let mut ports = [0; BATCH];
         let mut asked = Asked::default();

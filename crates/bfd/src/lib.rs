@@ -50,6 +50,6 @@ pub use config::{Config, ConfigError, Intervals};
 pub use discard::{Discard, read};
 pub use echo::{ECHO_LEN, returns_no_echo};
 pub use session::{Remote, Session, Step};
-pub use sessions::{AddError, Key, Place, SESSIONS_MAX, Sessions};
+pub use sessions::{AddError, SESSIONS_MAX, SessionKey, SessionPlace, Sessions};
 pub use state::{Change, after_receiving};
 pub use wire::bfd::{Diagnostic, Flags, HEADER_LEN, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, State};

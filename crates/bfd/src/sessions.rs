@@ -15,16 +15,16 @@ pub const SESSIONS_MAX: usize = 4096;
 
 /// The neighbour of a session: what its first packets are known by, which cannot name our discriminator yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct SessionKey {
     /// The neighbour's address.
     pub address: IpAddr,
     /// Where its packets come.
-    pub place: Place,
+    pub place: SessionPlace,
 }
 
 /// Where packets of a session come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum SessionPlace {
     /// Over one hop, by the interface of this number.
     Interface(u32),
     /// Over several hops, to an own address in a routing table (RFC 5883 section 3).
@@ -36,22 +36,24 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl SessionPlace {
     /// Whether a packet that came here may name a session of `place` by its discriminator: both over one hop, or in the same table.
-    fn admits(self, place: Place) -> bool {
+    fn admits(self, place: SessionPlace) -> bool {
         match (self, place) {
-            (Place::Interface(_), Place::Interface(_)) => true,
-            (Place::Several { table: here, .. }, Place::Several { table, .. }) => here == table,
+            (SessionPlace::Interface(_), SessionPlace::Interface(_)) => true,
+            (SessionPlace::Several { table: here, .. }, SessionPlace::Several { table, .. }) => here == table,
             _ => false,
         }
     }
 }
 
-impl std::fmt::Display for Key {
+impl std::fmt::Display for SessionKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.place {
-            Place::Interface(number) => write!(f, "{} on interface {number}", self.address),
-            Place::Several { local, table } => write!(f, "{} from {local} in table {table}", self.address),
+            SessionPlace::Interface(number) => write!(f, "{} on interface {number}", self.address),
+            SessionPlace::Several { local, table } => {
+                write!(f, "{} from {local} in table {table}", self.address)
+            }
         }
     }
 }
@@ -69,7 +71,7 @@ pub enum AddError {
     #[error("BFD: {key} has a session already: change that one")]
     Neighbor {
         /// The neighbour.
-        key: Key,
+        key: SessionKey,
     },
     /// Another session has the discriminator.
     #[error("BFD: another session has discriminator {discriminator}: choose another")]
@@ -82,10 +84,10 @@ pub enum AddError {
 /// Up to [`SESSIONS_MAX`] sessions. Only [`add`](Self::add) allocates.
 #[derive(Debug)]
 pub struct Sessions {
-    slots: Vec<Option<(Key, Session)>>,
+    slots: Vec<Option<(SessionKey, Session)>>,
     free: Vec<usize>,
     by_discriminator: HashMap<u32, usize>,
-    by_key: HashMap<Key, usize>,
+    by_key: HashMap<SessionKey, usize>,
     due: Due,
 }
 
@@ -118,12 +120,12 @@ impl Sessions {
     }
 
     /// All sessions.
-    pub fn iter(&self) -> impl Iterator<Item = &(Key, Session)> {
+    pub fn iter(&self) -> impl Iterator<Item = &(SessionKey, Session)> {
         self.slots.iter().flatten()
     }
 
     /// The session with a neighbour.
-    pub fn get(&self, key: Key) -> Option<&Session> {
+    pub fn get(&self, key: SessionKey) -> Option<&Session> {
         let (_, session) = self.slots[*self.by_key.get(&key)?].as_ref()?;
         Some(session)
     }
@@ -139,7 +141,7 @@ impl Sessions {
     ///
     /// # Errors
     /// A setting is wrong, the table is full, or the neighbour or the discriminator has a session.
-    pub fn add(&mut self, key: Key, config: Config) -> Result<(), AddError> {
+    pub fn add(&mut self, key: SessionKey, config: Config) -> Result<(), AddError> {
         self.adopt(key, Session::new(config)?)
     }
 
@@ -147,7 +149,7 @@ impl Sessions {
     ///
     /// # Errors
     /// As for [`add`](Self::add).
-    pub fn adopt(&mut self, key: Key, session: Session) -> Result<(), AddError> {
+    pub fn adopt(&mut self, key: SessionKey, session: Session) -> Result<(), AddError> {
         let discriminator = session.config().discriminator;
         if self.by_key.contains_key(&key) {
             return Err(AddError::Neighbor { key });
@@ -170,7 +172,7 @@ impl Sessions {
     }
 
     /// Removes the session with a neighbour.
-    pub fn remove(&mut self, key: Key) -> Option<Session> {
+    pub fn remove(&mut self, key: SessionKey) -> Option<Session> {
         let slot = self.by_key.remove(&key)?;
         let (_, session) = self.slots[slot].take()?;
         self.by_discriminator.remove(&session.config().discriminator);
@@ -180,7 +182,7 @@ impl Sessions {
     }
 
     /// Lets `change` change the session with a neighbour: its intervals, or whether it is held down. `None` where there is none.
-    pub fn update<R>(&mut self, key: Key, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
+    pub fn update<R>(&mut self, key: SessionKey, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
         let slot = *self.by_key.get(&key)?;
         self.with_slot(slot, |_, session| change(session))
     }
@@ -192,10 +194,10 @@ impl Sessions {
     pub fn receive(
         &mut self,
         payload: &[u8],
-        from: Key,
+        from: SessionKey,
         ttl: u8,
         now: Duration,
-    ) -> Result<(Key, Option<Change>), Discard> {
+    ) -> Result<(SessionKey, Option<Change>), Discard> {
         let packet = read(payload)?;
         check_named(&packet)?;
         let (slot, unknown) = match packet.your_discriminator {
@@ -211,10 +213,11 @@ impl Sessions {
     }
 
     /// Takes the payload of an echo packet that came by an interface. Returns the session that has sent it there, if the packet counts.
-    pub fn receive_echo(&mut self, payload: &[u8], interface: u32, now: Duration) -> Option<Key> {
+    pub fn receive_echo(&mut self, payload: &[u8], interface: u32, now: Duration) -> Option<SessionKey> {
         let slot = *self.by_discriminator.get(&sender(payload)?)?;
         self.with_slot(slot, |key, session| {
-            (key.place == Place::Interface(interface) && session.receive_echo(payload, now)).then_some(key)
+            (key.place == SessionPlace::Interface(interface) && session.receive_echo(payload, now))
+                .then_some(key)
         })?
     }
 
@@ -224,14 +227,14 @@ impl Sessions {
     }
 
     /// Polls the session that is due first. Call it until it returns `None`: nothing is due then.
-    pub fn poll(&mut self, now: Duration, jitter: u32) -> Option<(Key, Step)> {
+    pub fn poll(&mut self, now: Duration, jitter: u32) -> Option<(SessionKey, Step)> {
         if self.due.earliest() > now {
             return None;
         }
         self.with_slot(self.due.first(), |key, session| (key, session.poll(now, jitter)))
     }
 
-    fn with_slot<R>(&mut self, slot: usize, act: impl FnOnce(Key, &mut Session) -> R) -> Option<R> {
+    fn with_slot<R>(&mut self, slot: usize, act: impl FnOnce(SessionKey, &mut Session) -> R) -> Option<R> {
         let (key, session) = self.slots.get_mut(slot)?.as_mut()?;
         let result = act(*key, session);
         self.due.set(slot, session.next_due());

@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use common::{config, every, ms};
 use junctor_bfd::{
-    AddError, Config, Diagnostic, Discard, Flags, Intervals, Key, Place, Repr, SESSIONS_MAX, Session,
-    Sessions, State, after_receiving,
+    AddError, Config, Diagnostic, Discard, Flags, Intervals, Repr, SESSIONS_MAX, Session, SessionKey,
+    SessionPlace, Sessions, State, after_receiving,
 };
 use proptest::prelude::*;
 
-fn key(number: u32) -> Key {
-    Key { address: IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)), place: Place::Interface(1) }
+fn key(number: u32) -> SessionKey {
+    SessionKey {
+        address: IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)),
+        place: SessionPlace::Interface(1),
+    }
 }
 
 fn packet(state: State, your_discriminator: u32) -> Repr {
@@ -346,9 +349,9 @@ fn a_full_table() {
 #[test]
 fn sessions_over_several_hops_are_found_in_their_table() {
     let address = |last: u8| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
-    let several = |local: u8, table: u32| Key {
+    let several = |local: u8, table: u32| SessionKey {
         address: address(9),
-        place: Place::Several { local: address(local), table },
+        place: SessionPlace::Several { local: address(local), table },
     };
     let all = [several(1, 0), several(1, 1), several(2, 1)];
     let mut sessions = Sessions::new();

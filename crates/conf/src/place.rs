@@ -5,15 +5,15 @@ use std::path::Path;
 
 /// A wish: an element and the workers for its tasks, numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TaskPlacement {
     element: String,
     workers: Vec<usize>,
 }
 
-impl Place {
+impl TaskPlacement {
     /// These workers for the tasks of this element.
-    pub fn new(element: impl Into<String>, workers: Vec<usize>) -> Place {
-        Place { element: element.into(), workers }
+    pub fn new(element: impl Into<String>, workers: Vec<usize>) -> TaskPlacement {
+        TaskPlacement { element: element.into(), workers }
     }
 }
 
@@ -46,7 +46,11 @@ impl Workers<'_> {
 ///
 /// # Errors
 /// The first thing that is wrong, with its place.
-pub fn read(options: &[String], file: Option<&Path>, workers: Workers<'_>) -> Result<Vec<Place>, String> {
+pub fn read(
+    options: &[String],
+    file: Option<&Path>,
+    workers: Workers<'_>,
+) -> Result<Vec<TaskPlacement>, String> {
     let mut places = Vec::new();
     if let Some(path) = file {
         let name = path.display();
@@ -65,7 +69,7 @@ pub fn read(options: &[String], file: Option<&Path>, workers: Workers<'_>) -> Re
 }
 
 /// `ELEMENT=CORE[,CORE...]`, with spaces around as one likes, or `ELEMENT CORE...`.
-fn one(text: &str, workers: Workers<'_>) -> Result<Place, String> {
+fn one(text: &str, workers: Workers<'_>) -> Result<TaskPlacement, String> {
     let expected =
         || format!("'{text}' should be ELEMENT=CORE, or ELEMENT=CORE,CORE for an element with several tasks");
     let (element, numbers) =
@@ -84,11 +88,11 @@ fn one(text: &str, workers: Workers<'_>) -> Result<Place, String> {
         }
         found.push(worker);
     }
-    Ok(Place { element: element.to_owned(), workers: found })
+    Ok(TaskPlacement { element: element.to_owned(), workers: found })
 }
 
 /// Adds the wishes to a configuration: an element that says them, after all others.
-pub fn add(graph: &mut lang::Graph, places: &[Place]) {
+pub fn add(graph: &mut lang::Graph, places: &[TaskPlacement]) {
     if places.is_empty() {
         return;
     }
@@ -114,7 +118,8 @@ mod tests {
     fn check(text: &str, cores: &[usize], want: Result<(&str, &[usize]), &str>) {
         let count = if cores.is_empty() { 3 } else { cores.len() };
         let found = one(text, Workers { count, cores });
-        let want = want.map(|(element, workers)| Place { element: element.into(), workers: workers.into() });
+        let want =
+            want.map(|(element, workers)| TaskPlacement { element: element.into(), workers: workers.into() });
         match (found, want) {
             (Err(why), Err(part)) => assert!(why.contains(part), "{text}: {why}"),
             (found, want) => assert_eq!(found, want.map_err(str::to_owned), "{text}"),

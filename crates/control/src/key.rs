@@ -9,14 +9,14 @@ use wire::{Prefix4, Prefix6};
 
 /// A destination in a table of the user plane. In order of families, addresses, lengths and tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct DestinationKey {
     /// The number of the table: 0 for the main one, see [`Rib::vrfs`](crate::Rib::vrfs) for others.
     pub table: u8,
     /// The destination.
     pub prefix: Destination,
 }
 
-impl Key {
+impl DestinationKey {
     fn place(&self) -> (u8, u128, u8, u8) {
         match self.prefix {
             Destination::V4(prefix) => (0, prefix.addr().to_bits().into(), prefix.len(), self.table),
@@ -26,19 +26,19 @@ impl Key {
     }
 }
 
-impl Ord for Key {
+impl Ord for DestinationKey {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.place().cmp(&other.place())
     }
 }
 
-impl PartialOrd for Key {
+impl PartialOrd for DestinationKey {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-/// A map from [`Key`]s to values, in order: 8 bytes for the key of an IPv4 route, 24 for that of an IPv6 route.
+/// A map from [`DestinationKey`]s to values, in order: 8 bytes for the key of an IPv4 route, 24 for that of an IPv6 route.
 #[derive(Clone, Debug)]
 pub(crate) struct Map<V> {
     four: Parts<u64, V>,
@@ -101,10 +101,10 @@ fn pack4(table: u8, prefix: Prefix4) -> (usize, u64) {
     ((addr >> 20) as usize, u64::from(addr) << 16 | u64::from(prefix.len()) << 8 | u64::from(table))
 }
 
-fn unpack4(packed: u64) -> Key {
+fn unpack4(packed: u64) -> DestinationKey {
     let prefix =
         Prefix4::new(((packed >> 16) as u32).into(), (packed >> 8) as u8).expect("packed from a prefix");
-    Key { table: packed as u8, prefix: Destination::V4(prefix) }
+    DestinationKey { table: packed as u8, prefix: Destination::V4(prefix) }
 }
 
 /// Nearly all IPv6 routes are within 2000::/3, which is divided evenly; what lies before and behind it are two parts.
@@ -118,14 +118,14 @@ fn pack6(table: u8, prefix: Prefix6) -> (usize, [u64; 3]) {
     (part, [(bits >> 64) as u64, bits as u64, u64::from(prefix.len()) << 8 | u64::from(table)])
 }
 
-fn unpack6([high, low, rest]: [u64; 3]) -> Key {
+fn unpack6([high, low, rest]: [u64; 3]) -> DestinationKey {
     let bits = u128::from(high) << 64 | u128::from(low);
     let prefix = Prefix6::new(bits.into(), (rest >> 8) as u8).expect("packed from a prefix");
-    Key { table: rest as u8, prefix: Destination::V6(prefix) }
+    DestinationKey { table: rest as u8, prefix: Destination::V6(prefix) }
 }
 
 impl<V> Map<V> {
-    pub(crate) fn get(&self, key: &Key) -> Option<&V> {
+    pub(crate) fn get(&self, key: &DestinationKey) -> Option<&V> {
         match key.prefix {
             Destination::V4(prefix) => {
                 let (part, key) = pack4(key.table, prefix);
@@ -139,7 +139,7 @@ impl<V> Map<V> {
         }
     }
 
-    pub(crate) fn insert(&mut self, key: &Key, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, key: &DestinationKey, value: V) -> Option<V> {
         let before = self.put(key, value);
         let table = usize::from(key.table);
         if before.is_none() {
@@ -151,7 +151,7 @@ impl<V> Map<V> {
         before
     }
 
-    fn put(&mut self, key: &Key, value: V) -> Option<V> {
+    fn put(&mut self, key: &DestinationKey, value: V) -> Option<V> {
         match key.prefix {
             Destination::V4(prefix) => {
                 let (part, key) = pack4(key.table, prefix);
@@ -165,7 +165,7 @@ impl<V> Map<V> {
         }
     }
 
-    pub(crate) fn remove(&mut self, key: &Key) -> Option<V> {
+    pub(crate) fn remove(&mut self, key: &DestinationKey) -> Option<V> {
         let removed = self.take(key);
         if removed.is_some() {
             self.tables[usize::from(key.table)] -= 1;
@@ -173,7 +173,7 @@ impl<V> Map<V> {
         removed
     }
 
-    fn take(&mut self, key: &Key) -> Option<V> {
+    fn take(&mut self, key: &DestinationKey) -> Option<V> {
         match key.prefix {
             Destination::V4(prefix) => {
                 let (part, key) = pack4(key.table, prefix);
@@ -197,12 +197,12 @@ impl<V> Map<V> {
     }
 
     /// All entries, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &V)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (DestinationKey, &V)> {
         self.after(None)
     }
 
     /// Entries behind a key, or all, in order. The first costs no more than a search.
-    pub(crate) fn after(&self, from: Option<Key>) -> impl Iterator<Item = (Key, &V)> {
+    pub(crate) fn after(&self, from: Option<DestinationKey>) -> impl Iterator<Item = (DestinationKey, &V)> {
         let (four, six, labels) = match from.map(|key| (key.table, key.prefix)) {
             None => (Some(None), Some(None), None),
             Some((table, Destination::V4(prefix))) => (Some(Some(pack4(table, prefix))), Some(None), None),
@@ -213,7 +213,8 @@ impl<V> Map<V> {
         let four = four.map(|(packed, value)| (unpack4(*packed), value));
         let six = six.into_iter().flat_map(|from| self.six.after(from));
         let six = six.map(|(packed, value)| (unpack6(*packed), value));
-        let label = |(label, table): &(u32, u8)| Key { table: *table, prefix: Destination::Label(*label) };
+        let label =
+            |(label, table): &(u32, u8)| DestinationKey { table: *table, prefix: Destination::Label(*label) };
         four.chain(six).chain(self.labels.after(labels).map(move |(key, value)| (label(key), value)))
     }
 }
@@ -226,15 +227,19 @@ mod tests {
     fn keys_come_back_as_they_were() {
         let mut map = Map::default();
         let keys = [(0, "0.0.0.0/0"), (255, "255.255.255.255/32"), (7, "10.1.0.0/16"), (0, "10.0.0.0/8")];
-        let keys =
-            keys.map(|(table, text)| Key { table, prefix: Destination::V4(text.parse().expect("a prefix")) });
+        let keys = keys.map(|(table, text)| DestinationKey {
+            table,
+            prefix: Destination::V4(text.parse().expect("a prefix")),
+        });
         let sixes =
             [(0, "::/0"), (255, "ffff::1/128"), (7, "2001:db8::/32"), (0, "2001:db8::/32"), (1, "fe80::/10")];
-        let sixes = sixes
-            .map(|(table, text)| Key { table, prefix: Destination::V6(text.parse().expect("a prefix")) });
+        let sixes = sixes.map(|(table, text)| DestinationKey {
+            table,
+            prefix: Destination::V6(text.parse().expect("a prefix")),
+        });
         let labels = [(0, 16), (0, (1 << 20) - 1)]
-            .map(|(table, label)| Key { table, prefix: Destination::Label(label) });
-        let mut all: Vec<Key> = keys.into_iter().chain(sixes).chain(labels).collect();
+            .map(|(table, label)| DestinationKey { table, prefix: Destination::Label(label) });
+        let mut all: Vec<DestinationKey> = keys.into_iter().chain(sixes).chain(labels).collect();
         for (at, key) in all.iter().enumerate() {
             assert_eq!(map.insert(key, at), None);
             assert_eq!(map.get(key), Some(&at));
@@ -242,10 +247,10 @@ mod tests {
         }
         assert_eq!([0, 7, 255, 9].map(|table| map.len_of(table)), [6, 2, 2, 0]);
         all.sort_unstable();
-        let found: Vec<Key> = map.iter().map(|(key, _)| key).collect();
+        let found: Vec<DestinationKey> = map.iter().map(|(key, _)| key).collect();
         assert_eq!(found, all, "they come in order");
         for (at, key) in all.iter().enumerate() {
-            let behind: Vec<Key> = map.after(Some(*key)).map(|(key, _)| key).collect();
+            let behind: Vec<DestinationKey> = map.after(Some(*key)).map(|(key, _)| key).collect();
             assert_eq!(behind, all[at + 1..]);
         }
         all.iter().for_each(|key| assert!(map.remove(key).is_some()));

@@ -41,7 +41,7 @@ use std::time::Duration;
 
 use feed::{Destination, Update};
 
-use crate::key::{Key, Map};
+use crate::key::{DestinationKey, Map};
 use crate::links::Links;
 use crate::model::{Change, DAEMONS, Daemon, LOCAL, Link, MAIN, Route, Rule, Source};
 use crate::objects::{ObjectId, Objects};
@@ -121,18 +121,18 @@ struct Routes {
 
 impl Routes {
     /// All of them, in no order.
-    fn iter(&self) -> impl Iterator<Item = (Key, Stored)> {
+    fn iter(&self) -> impl Iterator<Item = (DestinationKey, Stored)> {
         let others = self.others.iter().flat_map(|(key, list)| list.iter().map(move |route| (key, *route)));
         self.first.iter().map(|(key, route)| (key, *route)).chain(others)
     }
 
     /// Those of a destination.
-    fn of(&self, key: &Key) -> impl Iterator<Item = Stored> {
+    fn of(&self, key: &DestinationKey) -> impl Iterator<Item = Stored> {
         self.first.get(key).copied().into_iter().chain(self.others.get(key).into_iter().flatten().copied())
     }
 
     /// Replaces the route of that metric by this one.
-    fn replace(&mut self, key: &Key, route: Stored) {
+    fn replace(&mut self, key: &DestinationKey, route: Stored) {
         if self.first.get(key).is_some_and(|first| first.metric == route.metric) {
             self.first.insert(key, route);
         } else if let Some(mut others) = self.others.remove(key) {
@@ -172,10 +172,10 @@ pub struct Rib {
     objects: Objects,
     links: Links,
     /// Objects of destinations that have a backup.
-    backed: HashMap<Key, ObjectId, Hasher>,
+    backed: HashMap<DestinationKey, ObjectId, Hasher>,
     /// Objects as the user plane has them.
     sent: HashMap<ObjectId, feed::Object, Hasher>,
-    waiting: HashMap<ObjectId, HashSet<Key, Hasher>, Hasher>,
+    waiting: HashMap<ObjectId, HashSet<DestinationKey, Hasher>, Hasher>,
     /// Destinations without a route, of which the user plane is not told yet.
     held: Holds,
     /// Routes that FPM has withdrawn a moment ago.
@@ -323,7 +323,7 @@ impl Rib {
     }
 
     /// The destination in the user plane; `None` for what is not for it.
-    fn key(&self, table: u32, prefix: Destination) -> Option<Key> {
+    fn key(&self, table: u32, prefix: Destination) -> Option<DestinationKey> {
         let table = *self.tables.get(&table)?;
         let is_for_us = match prefix {
             Destination::V4(prefix) => !prefix.addr().is_loopback() && !prefix.addr().is_multicast(),
@@ -334,10 +334,10 @@ impl Rib {
             }
             Destination::Label(_) => true,
         };
-        is_for_us.then_some(Key { table, prefix })
+        is_for_us.then_some(DestinationKey { table, prefix })
     }
 
-    fn set(&mut self, layer: Layer, source: Source, key: Key, route: Route, now: Duration) {
+    fn set(&mut self, layer: Layer, source: Source, key: DestinationKey, route: Route, now: Duration) {
         let (metric, protocol) = (route.metric, route.protocol);
         let first = &self.layers[layer as usize].first;
         if first.len() >= MOST_ROUTES && first.get(&key).is_none()
@@ -355,7 +355,7 @@ impl Rib {
         self.settles_no_longer(&key);
     }
 
-    fn insert(&mut self, layer: Layer, key: &Key, route: Stored, now: Duration) {
+    fn insert(&mut self, layer: Layer, key: &DestinationKey, route: Stored, now: Duration) {
         if layer == Layer::Fpm {
             self.leaves_no_longer(key);
         }
@@ -381,7 +381,7 @@ impl Rib {
         self.promote(layer, key, others);
     }
 
-    fn remove(&mut self, layer: Layer, key: &Key, metric: Option<u32>) {
+    fn remove(&mut self, layer: Layer, key: &DestinationKey, metric: Option<u32>) {
         if layer == Layer::Fpm {
             self.leaves_no_longer(key);
         }
@@ -402,7 +402,7 @@ impl Rib {
     }
 
     /// Puts the route with the lowest metric first.
-    fn promote(&mut self, layer: Layer, key: &Key, mut others: Vec<Stored>) {
+    fn promote(&mut self, layer: Layer, key: &DestinationKey, mut others: Vec<Stored>) {
         let routes = &mut self.layers[layer as usize];
         others.extend(routes.first.remove(key));
         let Some(best) = (0..others.len()).min_by_key(|at| others[*at].metric) else { return };
@@ -413,7 +413,7 @@ impl Rib {
     }
 
     /// The route that counts, and where it comes from.
-    fn best(&self, key: &Key) -> Option<(Layer, Stored)> {
+    fn best(&self, key: &DestinationKey) -> Option<(Layer, Stored)> {
         let first = |layer: Layer| Some((layer, *self.layers[layer as usize].first.get(key)?));
         first(Layer::Local).or_else(|| first(Layer::Fpm)).or_else(|| match first(Layer::Kernel)? {
             (_, route) if self.is_copy(key, &route) => self.best_original(key),
@@ -422,19 +422,19 @@ impl Rib {
     }
 
     /// Of the kernel's further routes for a destination, the best that is no copy.
-    fn best_original(&self, key: &Key) -> Option<(Layer, Stored)> {
+    fn best_original(&self, key: &DestinationKey) -> Option<(Layer, Stored)> {
         let others = self.layers[Layer::Kernel as usize].others.get(key)?.iter();
         let best = others.filter(|route| !self.is_copy(key, route)).min_by_key(|route| route.metric)?;
         Some((Layer::Kernel, *best))
     }
 
     /// Whether a kernel route is a copy of what FPM reports.
-    fn is_copy(&self, key: &Key, route: &Stored) -> bool {
+    fn is_copy(&self, key: &DestinationKey, route: &Stored) -> bool {
         FRRS.contains(&route.protocol) && self.covers_copies && self.is_replayed(key.table)
     }
 
     /// Makes a change of one destination's routes, and notes what the user plane is to do.
-    fn change(&mut self, key: Key, now: Duration, change: impl FnOnce(&mut Rib)) {
+    fn change(&mut self, key: DestinationKey, now: Duration, change: impl FnOnce(&mut Rib)) {
         let before = self.ways(&key);
         change(self);
         let after = self.ways(&key);
@@ -447,13 +447,13 @@ impl Rib {
         }
     }
 
-    fn put_route(&mut self, key: Key, object: ObjectId) {
+    fn put_route(&mut self, key: DestinationKey, object: ObjectId) {
         self.held.remove(&key);
         if !self.send_object(object) {
             self.waiting.entry(object).or_default().insert(key);
             return;
         }
-        let Key { table, prefix } = key;
+        let DestinationKey { table, prefix } = key;
         self.outbox.put(&Update::Route { table, prefix, id: object });
     }
 
@@ -555,7 +555,7 @@ impl Rib {
     }
 
     fn withdraw_due(&mut self, now: Duration) {
-        for Key { table, prefix } in self.held.take_due(now) {
+        for DestinationKey { table, prefix } in self.held.take_due(now) {
             self.outbox.put(&Update::Withdraw { table, prefix });
         }
     }

@@ -64,14 +64,14 @@ enum Broken {
 
 /// The router whose BFD element runs sessions.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct BfdElement {
     /// The router.
     pub router: client::Which,
     /// The element's name.
     pub element: String,
 }
 
-impl Place {
+impl BfdElement {
     fn connect(&self) -> Result<Client, Failure> {
         Client::new(client::find(&self.router)?).map_err(client::lost)
     }
@@ -96,7 +96,7 @@ fn read(client: &mut Client, element: &str) -> Result<Value, Failure> {
 type Known = HashMap<u32, Asked>;
 
 /// Connects to bfdd at this socket, and again when it has ended, and runs its sessions in a router.
-pub fn serve(socket: &Path, router: &Place) -> ! {
+pub fn serve(socket: &Path, router: &BfdElement) -> ! {
     let (mut known, mut last, mut learning) = (Known::new(), String::new(), 0);
     loop {
         let refused = |why| Broken::Socket { place: socket.display().to_string(), why };
@@ -132,7 +132,12 @@ struct Conversation<'a> {
     compared: Instant,
 }
 
-fn converse(stream: UnixStream, place: &Place, known: &mut Known, learning: &mut u32) -> Result<(), Broken> {
+fn converse(
+    stream: UnixStream,
+    place: &BfdElement,
+    known: &mut Known,
+    learning: &mut u32,
+) -> Result<(), Broken> {
     stream.set_read_timeout(Some(LOOK))?;
     stream.set_write_timeout(Some(Duration::from_secs(5)))?;
     let router = place.connect()?;

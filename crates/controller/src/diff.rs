@@ -230,7 +230,7 @@ impl Differ<'_> {
         let mut wanted: HashMap<_, Row> = expected.rows.iter().map(|row| (name(row), *row)).collect();
         for row in &answer.rows {
             if let Row::Route { table, prefix, .. } = *row
-                && expected.unsure.contains(&control::Key { table, prefix })
+                && expected.unsure.contains(&control::DestinationKey { table, prefix })
             {
                 continue;
             }
@@ -257,7 +257,7 @@ impl Differ<'_> {
         }
         let difference = self.answers.ask(move |plane| match expected {
             Row::Route { table, prefix, .. } => {
-                let shown = plane.rib.show_best(control::Key { table, prefix })?;
+                let shown = plane.rib.show_best(control::DestinationKey { table, prefix })?;
                 let mut row = served::show(plane, &shown);
                 let Some(Row::Route { id, .. }) = found else {
                     let session = plane.uplink.session();
@@ -318,7 +318,7 @@ impl Differ<'_> {
             Row::Route { table, prefix, id } => {
                 let id = (id != NO_OBJECT).then_some(id);
                 let vrf = move |plane: &mut control::Plane| {
-                    let vrf = plane.rib.vrf(&control::Key { table, prefix });
+                    let vrf = plane.rib.vrf(&control::DestinationKey { table, prefix });
                     vrf.map(|vrf| vrf.name.clone())
                 };
                 let row = json!({ "prefix": text(prefix), "vrf": self.answers.ask(vrf)?, "object": id });

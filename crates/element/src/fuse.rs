@@ -12,7 +12,7 @@
 //! of everything is that of the elements alone.
 //!
 //! A [`Fork`] does the same where paths part: a chain, the *trunk*, whose last element sends packets different ways, with the
-//! chains behind its outputs, the *branches*. Its [`ForkPass`] says of each packet which [`Way`] it went: through a branch, or
+//! chains behind its outputs, the *branches*. Its [`ForkPass`] says of each packet which [`PassExit`] it went: through a branch, or
 //! only as far as an output of the trunk, which is where a packet goes on by itself that is not ordinary for its branch.
 //!
 //! The elements stay where they are, with their handlers, counters and drops: a pass reads their settings at each batch (so a
@@ -104,31 +104,31 @@ pub struct ForkOffer {
 }
 
 /// Outputs and branches of a fork at most.
-pub const WAYS_MAX: usize = 127;
+pub const EXITS_MAX: usize = 127;
 
 /// Which way a packet goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Way(u8);
+pub struct PassExit(u8);
 
-impl Way {
+impl PassExit {
     const BRANCH: u8 = 128;
 
-    /// By an output of the trunk's last element, to what is connected there; below [`WAYS_MAX`].
+    /// By an output of the trunk's last element, to what is connected there; below [`EXITS_MAX`].
     #[inline]
-    pub const fn output(port: usize) -> Way {
-        Way(port as u8 & !Way::BRANCH)
+    pub const fn output(port: usize) -> PassExit {
+        PassExit(port as u8 & !PassExit::BRANCH)
     }
 
     /// By output 0 of the last element of a branch, which is given by its place in [`ForkOffer::branches`].
     #[inline]
-    pub const fn branch(at: usize) -> Way {
-        Way(at as u8 | Way::BRANCH)
+    pub const fn branch(at: usize) -> PassExit {
+        PassExit(at as u8 | PassExit::BRANCH)
     }
 
     /// The branch, if it is one.
     #[inline]
     pub fn as_branch(self) -> Option<usize> {
-        (self.0 >= Way::BRANCH).then_some(usize::from(self.0 & !Way::BRANCH))
+        (self.0 >= PassExit::BRANCH).then_some(usize::from(self.0 & !PassExit::BRANCH))
     }
 
     /// A number that no other way has.
@@ -146,7 +146,7 @@ impl Outputs {
     /// Whether output `port` is one of them.
     #[inline]
     pub const fn contains(self, port: usize) -> bool {
-        port < WAYS_MAX && self.0 >> port & 1 == 1
+        port < EXITS_MAX && self.0 >> port & 1 == 1
     }
 
     /// These and others.
@@ -158,7 +158,7 @@ impl Outputs {
     /// Adds output `port`.
     #[inline]
     pub const fn insert(&mut self, port: usize) {
-        if port < WAYS_MAX {
+        if port < EXITS_MAX {
             self.0 |= 1 << port;
         }
     }
@@ -173,7 +173,7 @@ pub trait ForkPass: Send {
         &mut self,
         chain: &Chain<'_>,
         batch: &mut [Packet],
-        ways: &mut [Way],
+        ways: &mut [PassExit],
         used: Outputs,
         now: Nanos,
     ) -> usize;

@@ -13,7 +13,7 @@ use crate::handler::{Access, Signature};
 use crate::hide;
 use crate::ids::{ElementId, IndexVec, Target};
 use crate::known;
-use crate::place::Place;
+use crate::place::ElementPlan;
 use crate::ports::Processing;
 use crate::timers::CommonTimers;
 use crate::wiring::{Ports, Wired};
@@ -30,7 +30,7 @@ pub struct ElementInfo {
     /// Its connections.
     pub wired: Wired,
     /// Where it runs. Elements that run alike share one.
-    pub place: Arc<Place>,
+    pub place: Arc<ElementPlan>,
     /// Handlers that its class does not know, see [`OwnHandlers::own_handlers`](crate::OwnHandlers::own_handlers).
     pub own_handlers: Vec<(Arc<str>, Access)>,
     /// Its timers, if it is one instance for several workers.

@@ -55,7 +55,7 @@ pub use hide::{Find, HIDDEN};
 pub use ids::{ElementId, Id, IndexSlice, IndexVec, PortIndex, Target, TaskId, WorkerId, first_ids};
 pub use layout::{ElementInfo, HandlerRef, Layout};
 pub use locks::{LockUse, When};
-pub use place::{DEFAULT_TICKETS, Home, MAX_TICKETS, Mode, Place};
+pub use place::{DEFAULT_TICKETS, ElementPlan, Home, MAX_TICKETS, Mode};
 pub use policy::Policy;
 pub use ports::Processing;
 pub use registry::{Foreign, Registry};

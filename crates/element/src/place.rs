@@ -32,7 +32,7 @@ impl std::fmt::Display for Mode {
 
 /// The plan for one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ElementPlan {
     /// Workers with an instance, the first one's first, which acts for an element without tasks; never empty. Ascending, until
     /// tasks are moved while the router runs.
     pub workers: Vec<usize>,
@@ -48,7 +48,7 @@ pub struct Place {
     pub pulled_by: Vec<usize>,
 }
 
-impl Place {
+impl ElementPlan {
     /// How many instances there are.
     pub fn instances(&self) -> usize {
         if self.mode == Mode::Locked { 1 } else { self.workers.len() }

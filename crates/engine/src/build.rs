@@ -23,7 +23,7 @@ use crate::shared::{Shared, Wish, share, writable};
 use crate::worker::{Slot, Worker};
 use element::args::Names;
 use element::{
-    Class, Cx, Element, ElementId, HandlerError, IndexVec, InitCx, Mode, OpenCx, Place, PlacementRules,
+    Class, Cx, Element, ElementId, ElementPlan, HandlerError, IndexVec, InitCx, Mode, OpenCx, PlacementRules,
     Policy, Provided, Sharing, Tasks,
 };
 
@@ -256,7 +256,7 @@ fn tells_workers_apart(class: &Class, element: &dyn Element) -> bool {
 /// The instances of an element on its workers.
 fn instances(
     primary: Box<dyn Element>,
-    place: &Place,
+    place: &ElementPlan,
     class: &'static Class,
     make: &mut dyn FnMut() -> Box<dyn Element>,
 ) -> Vec<(usize, Box<dyn Element>)> {

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use element::fuse::{Ahead, Fork, ForkOffer, ForkPass, Fusion, Offer, Outputs, Pass, WAYS_MAX, Way};
+use element::fuse::{Ahead, EXITS_MAX, Fork, ForkOffer, ForkPass, Fusion, Offer, Outputs, Pass, PassExit};
 use element::{Element, ElementId, PortIndex, Registry};
 use packet::Batch;
 
@@ -39,12 +39,12 @@ pub(crate) struct Forked {
     pub(crate) trunk: usize,
     pub(crate) branches: Vec<Branch>,
     /// For a batch, the way of each packet.
-    pub(crate) ways: Vec<Way>,
+    pub(crate) ways: Vec<PassExit>,
 }
 
 /// Packets of a batch that go the same way.
 pub(crate) struct Part {
-    pub(crate) way: Way,
+    pub(crate) way: PassExit,
     pub(crate) batch: Batch,
     /// How many of them the elements themselves have sent there, and counted.
     pub(crate) counted: usize,
@@ -73,7 +73,7 @@ impl Fused {
     #[inline]
     pub(crate) fn part(&mut self, front: Batch) {
         match &mut self.run {
-            Run::Line(_) => join(&mut self.parts, Way::output(0), front, 0),
+            Run::Line(_) => join(&mut self.parts, PassExit::output(0), front, 0),
             Run::Fork(fork) => fork.part(front, &mut self.parts),
         }
     }
@@ -87,7 +87,7 @@ impl Fused {
     }
 
     /// The element and the output by which packets of a way go on, and where else they are counted.
-    pub(crate) fn exit(&self, way: Way) -> (ElementId, PortIndex, &[usize]) {
+    pub(crate) fn exit(&self, way: PassExit) -> (ElementId, PortIndex, &[usize]) {
         let last = |elements: &[ElementId]| *elements.last().expect("a chain has elements");
         match &self.run {
             Run::Line(_) => (last(&self.elements), PortIndex::FIRST, &[]),
@@ -130,8 +130,8 @@ impl Forked {
     }
 
     /// Sorts packets of which many in a row go the same way.
-    fn part_runs(ways: &[Way], mut front: Batch, parts: &mut Vec<Part>) {
-        let mut runs = ways.chunk_by(Way::eq);
+    fn part_runs(ways: &[PassExit], mut front: Batch, parts: &mut Vec<Part>) {
+        let mut runs = ways.chunk_by(PassExit::eq);
         let Some(first) = runs.next() else { return };
         // The first ones stay where they are.
         let mut others = front.split_off(first.len());
@@ -147,7 +147,7 @@ impl Forked {
     }
 
     /// Sorts packets of which each may go another way. Which one is next can't be foretold: a packet's part is looked up, not asked for.
-    fn part_each(ways: &[Way], mut front: Batch, parts: &mut Vec<Part>) {
+    fn part_each(ways: &[PassExit], mut front: Batch, parts: &mut Vec<Part>) {
         let mut places = [u8::MAX; 1 << u8::BITS];
         parts.iter().enumerate().for_each(|(at, part)| places[usize::from(part.way.code())] = at as u8);
         for (way, packet) in ways.iter().zip(front.drain(..)) {
@@ -162,7 +162,7 @@ impl Forked {
 }
 
 /// Adds packets to the part that goes this way, `counted` of them being counted already.
-pub(crate) fn join(parts: &mut Vec<Part>, way: Way, mut batch: Batch, counted: usize) {
+pub(crate) fn join(parts: &mut Vec<Part>, way: PassExit, mut batch: Batch, counted: usize) {
     match parts.iter_mut().find(|part| part.way == way) {
         Some(part) => {
             part.batch.append(&mut batch);
@@ -239,7 +239,7 @@ impl<'a> Finder<'a, '_> {
         let ahead = Ahead::new(&row.elements, &outputs, &branch);
         let ForkOffer { trunk, branches: offered, pass } = (fork.find)(&ahead)?;
         let last = trunk.checked_sub(1)?;
-        if offered.len() > WAYS_MAX || ahead.outputs(last) > WAYS_MAX {
+        if offered.len() > EXITS_MAX || ahead.outputs(last) > EXITS_MAX {
             return None;
         }
         let mut elements = row.indices[..trunk].to_vec();

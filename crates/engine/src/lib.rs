@@ -61,11 +61,11 @@ pub use element::capability::{
 };
 pub use element::wiring::{End as GraphEnd, Port as GraphPort, Ports};
 pub use element::{
-    Access, Class, Cx, DeviceArg, Element, ElementId, ElementInfo, Foreign, HIDDEN, Handler, HandlerError,
-    HandlerRef, Handlers, Home, Id, IndexSlice, IndexVec, InitCx, Llrpc, LockUse, Merge, Mode, OpenCx, Place,
-    Policy, PortIndex, Processing, Provided, Reason, Reasons, Registry, Rehearsed, Rest, Sharing, Target,
-    Tasks, When, args, drops, first_ids, glob_match, message_without_secrets, parse_duration, parse_integer,
-    without_secrets,
+    Access, Class, Cx, DeviceArg, Element, ElementId, ElementInfo, ElementPlan, Foreign, HIDDEN, Handler,
+    HandlerError, HandlerRef, Handlers, Home, Id, IndexSlice, IndexVec, InitCx, Llrpc, LockUse, Merge, Mode,
+    OpenCx, Policy, PortIndex, Processing, Provided, Reason, Reasons, Registry, Rehearsed, Rest, Sharing,
+    Target, Tasks, When, args, drops, first_ids, glob_match, message_without_secrets, parse_duration,
+    parse_integer, without_secrets,
 };
 pub use homes::Wished;
 pub use locked::Locked;

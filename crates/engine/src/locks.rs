@@ -9,7 +9,7 @@ use sync::lock::How;
 
 use crate::homes;
 use crate::planned::Planned;
-use element::{Class, Element, ElementId, IndexVec, LockUse, Locking, Mode, Place, When};
+use element::{Class, Element, ElementId, ElementPlan, IndexVec, LockUse, Locking, Mode, When};
 
 /// A lock in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,12 @@ impl PlannedLock {
 }
 
 /// What is said of the locks of an element that is placed so.
-pub(crate) fn of(class: &Class, element: &dyn Element, place: &Place, why_one: &'static str) -> Vec<LockUse> {
+pub(crate) fn of(
+    class: &Class,
+    element: &dyn Element,
+    place: &ElementPlan,
+    why_one: &'static str,
+) -> Vec<LockUse> {
     let locking = class.capability::<dyn Locking>(element);
     let mut locks = locking.map_or(Vec::new(), |element| element.locks());
     if place.mode == Mode::Locked {

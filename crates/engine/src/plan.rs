@@ -11,10 +11,10 @@ use crate::capability;
 use crate::graph::Checked;
 use crate::homes::Wished;
 use element::ports::Processing;
-use element::{Element, ElementId, IndexVec, Mode, Place, Sharing, Tasks, first_ids};
+use element::{Element, ElementId, ElementPlan, IndexVec, Mode, Sharing, Tasks, first_ids};
 
 /// Where each element runs.
-pub type Placed = IndexVec<ElementId, Arc<Place>>;
+pub type Placed = IndexVec<ElementId, Arc<ElementPlan>>;
 
 /// What an element allows.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ impl Reach {
 
 /// Plans all elements for `workers` workers. `wished` has the workers for an element's tasks where somebody asked for them.
 ///
-/// Elements that run alike share a [`Place`]: of a million, most do.
+/// Elements that run alike share a [`ElementPlan`]: of a million, most do.
 pub(crate) fn plan(
     checked: &Checked,
     tasks: &IndexVec<ElementId, Tasks>,
@@ -233,12 +233,19 @@ impl<'a> Reached<'a> {
 /// The places there are, by what makes them differ.
 #[derive(Default)]
 struct Places {
-    known: HashMap<Vec<u64>, Arc<Place>>,
+    known: HashMap<Vec<u64>, Arc<ElementPlan>>,
     key: Vec<u64>,
 }
 
 impl Places {
-    fn get(&mut self, reach: &Reach, e: ElementId, homes: &[usize], how: How, workers: usize) -> Arc<Place> {
+    fn get(
+        &mut self,
+        reach: &Reach,
+        e: ElementId,
+        homes: &[usize],
+        how: How,
+        workers: usize,
+    ) -> Arc<ElementPlan> {
         self.key.clear();
         self.key.extend([how.sharing as u64, u64::from(how.shares)]);
         self.key.extend(reach.push.of(e).iter().chain(reach.pull.of(e)));
@@ -253,7 +260,7 @@ impl Places {
     }
 }
 
-fn place(reach: &Reach, e: ElementId, homes: &[usize], how: How, workers: usize) -> Place {
+fn place(reach: &Reach, e: ElementId, homes: &[usize], how: How, workers: usize) -> ElementPlan {
     let push = |w: &usize| reach.push.has(e, *w);
     let pull = |w: &usize| reach.pull.has(e, *w);
     let mut here: Vec<usize> = (0..workers).filter(|w| push(w) || pull(w) || homes.contains(w)).collect();
@@ -272,7 +279,7 @@ fn place(reach: &Reach, e: ElementId, homes: &[usize], how: How, workers: usize)
         Mode::Shared | Mode::Locked => (0..workers).filter(pull).collect(),
         _ => Vec::new(),
     };
-    Place {
+    ElementPlan {
         workers: here,
         mode,
         tasks: homes.to_vec(),

@@ -19,7 +19,7 @@ use crate::runtime::DEFAULT_BURST;
 use element::args::Names;
 use element::ports::Processing;
 use element::wiring::End;
-use element::{Class, ElementId, IndexVec, Mode, Place, Registry, Sharing};
+use element::{Class, ElementId, ElementPlan, IndexVec, Mode, Registry, Sharing};
 
 /// Tells how many receive and transmit queues the device of a [`Spec`] will have.
 pub type Queues = dyn Fn(&Spec) -> (usize, usize) + Send + Sync;
@@ -34,7 +34,7 @@ pub struct Planned {
     /// Why it must stay one; empty if it need not.
     pub why_one: &'static str,
     /// Where it runs.
-    pub place: Arc<Place>,
+    pub place: Arc<ElementPlan>,
     /// Its outputs, how each works, and what it leads to: element and input.
     pub outputs: Vec<(Processing, Vec<End>)>,
     /// The tasks by which workers reach it: element and worker.

@@ -53,8 +53,8 @@ mod turns;
 mod watching;
 
 use accounts::Accounts;
-pub(crate) use alternate::Place as TurnPlace;
 pub use alternate::Turn;
+pub(crate) use alternate::TurnPlace;
 pub(crate) use calls::Begun;
 use carrier::Carrier;
 use connections::Connections;

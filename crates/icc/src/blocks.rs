@@ -4,7 +4,7 @@
 //! The first word of what is published (see `published`) is the number of bytes; the bytes follow, filled up with zeros to whole words.
 
 use crate::channel::{ChannelError, Link, Peer};
-use crate::endpoint::Kind;
+use crate::endpoint::ChannelKind;
 use crate::layout::Channel;
 use crate::memory::{ReadOnly, WORD};
 use crate::node::Lease;
@@ -27,8 +27,11 @@ pub struct BlockWriter {
 impl BlockWriter {
     pub(crate) fn new(link: Link) -> BlockWriter {
         let longest = match link.channel.kind {
-            Kind::Blocks { longest } => longest as usize,
-            Kind::Messages { .. } | Kind::Scalars { .. } | Kind::Packets { .. } | Kind::Counters { .. } => 0,
+            ChannelKind::Blocks { longest } => longest as usize,
+            ChannelKind::Messages { .. }
+            | ChannelKind::Scalars { .. }
+            | ChannelKind::Packets { .. }
+            | ChannelKind::Counters { .. } => 0,
         };
         BlockWriter { publisher: Publisher::new(link), longest, words: Vec::new() }
     }

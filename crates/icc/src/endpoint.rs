@@ -78,7 +78,7 @@ impl Width {
 
 /// What an endpoint carries, and how much of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ChannelKind {
     /// Messages, first in, first out: one sender, one receiver.
     Messages {
         /// Bytes of the longest message, at most [`MESSAGE_BYTES_MAX`].
@@ -112,7 +112,7 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl ChannelKind {
     /// What is wrong with its sizes, if anything is.
     pub(crate) fn wrong(self) -> Option<String> {
         let cells_wrong = |cells: u32, least: u64| {
@@ -125,19 +125,19 @@ impl Kind {
             })
         };
         match self {
-            Kind::Messages { longest, .. } if longest == 0 || longest > MESSAGE_BYTES_MAX => {
+            ChannelKind::Messages { longest, .. } if longest == 0 || longest > MESSAGE_BYTES_MAX => {
                 Some(format!("messages of {longest} bytes; allowed are 1 to {MESSAGE_BYTES_MAX}"))
             }
-            Kind::Messages { longest, cells } => {
+            ChannelKind::Messages { longest, cells } => {
                 cells_wrong(cells, 2 * cells_of::<MESSAGE_CELL>(longest as usize))
             }
-            Kind::Packets { longest, .. } if longest == 0 || longest > PACKET_BYTES_MAX => {
+            ChannelKind::Packets { longest, .. } if longest == 0 || longest > PACKET_BYTES_MAX => {
                 Some(format!("packets of {longest} bytes; allowed are 1 to {PACKET_BYTES_MAX}"))
             }
-            Kind::Scalars { cells, .. } | Kind::Packets { cells, .. } => cells_wrong(cells, 2),
-            Kind::Counters { count } => (count == 0 || count > COUNTERS_MAX)
+            ChannelKind::Scalars { cells, .. } | ChannelKind::Packets { cells, .. } => cells_wrong(cells, 2),
+            ChannelKind::Counters { count } => (count == 0 || count > COUNTERS_MAX)
                 .then(|| format!("{count} counters; allowed are 1 to {COUNTERS_MAX}")),
-            Kind::Blocks { longest } => (longest == 0 || longest > BLOCK_BYTES_MAX)
+            ChannelKind::Blocks { longest } => (longest == 0 || longest > BLOCK_BYTES_MAX)
                 .then(|| format!("blocks of {longest} bytes; allowed are 1 to {BLOCK_BYTES_MAX}")),
         }
     }
@@ -145,17 +145,17 @@ impl Kind {
     /// The kind's name.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Messages { .. } => "messages",
-            Kind::Scalars { .. } => "scalars",
-            Kind::Packets { .. } => "packets",
-            Kind::Counters { .. } => "counters",
-            Kind::Blocks { .. } => "blocks",
+            ChannelKind::Messages { .. } => "messages",
+            ChannelKind::Scalars { .. } => "scalars",
+            ChannelKind::Packets { .. } => "packets",
+            ChannelKind::Counters { .. } => "counters",
+            ChannelKind::Blocks { .. } => "blocks",
         }
     }
 
     /// Whether one writer publishes it to any number of readers; else there is a ring between two.
     pub(crate) const fn is_published(self) -> bool {
-        matches!(self, Kind::Counters { .. } | Kind::Blocks { .. })
+        matches!(self, ChannelKind::Counters { .. } | ChannelKind::Blocks { .. })
     }
 }
 
@@ -243,14 +243,14 @@ pub struct Endpoint {
     /// Its name, unique in its node: up to [`NAME_BYTES_MAX`] bytes.
     pub name: String,
     /// What it carries.
-    pub kind: Kind,
+    pub kind: ChannelKind,
     /// Who may attach.
     pub rights: Rights,
 }
 
 impl Endpoint {
     /// An endpoint for its owner alone.
-    pub fn new(port: u32, name: impl Into<String>, kind: Kind) -> Endpoint {
+    pub fn new(port: u32, name: impl Into<String>, kind: ChannelKind) -> Endpoint {
         Endpoint { port, name: name.into(), kind, rights: Rights::own() }
     }
 
@@ -258,29 +258,29 @@ impl Endpoint {
     pub fn messages(port: u32, name: impl Into<String>, longest: u32, count: u32) -> Endpoint {
         let cells = cells_of::<MESSAGE_CELL>(longest as usize).max(1).saturating_mul(u64::from(count.max(2)));
         let cells = cells.min(CELLS_MAX).next_power_of_two() as u32;
-        Endpoint::new(port, name, Kind::Messages { longest, cells })
+        Endpoint::new(port, name, ChannelKind::Messages { longest, cells })
     }
 
     /// A ring for at least `count` scalars.
     pub fn scalars(port: u32, name: impl Into<String>, width: Width, count: u32) -> Endpoint {
         let cells = u64::from(count.max(2)).min(CELLS_MAX).next_power_of_two() as u32;
-        Endpoint::new(port, name, Kind::Scalars { width, cells })
+        Endpoint::new(port, name, ChannelKind::Scalars { width, cells })
     }
 
     /// A channel for packets of up to `longest` bytes, of which at least `count` can wait.
     pub fn packets(port: u32, name: impl Into<String>, longest: u32, count: u32) -> Endpoint {
         let cells = u64::from(count.max(2)).min(CELLS_MAX).next_power_of_two() as u32;
-        Endpoint::new(port, name, Kind::Packets { longest, cells })
+        Endpoint::new(port, name, ChannelKind::Packets { longest, cells })
     }
 
     /// A block of so many counters.
     pub fn counters(port: u32, name: impl Into<String>, count: u32) -> Endpoint {
-        Endpoint::new(port, name, Kind::Counters { count })
+        Endpoint::new(port, name, ChannelKind::Counters { count })
     }
 
     /// Blocks of up to `longest` bytes.
     pub fn blocks(port: u32, name: impl Into<String>, longest: u32) -> Endpoint {
-        Endpoint::new(port, name, Kind::Blocks { longest })
+        Endpoint::new(port, name, ChannelKind::Blocks { longest })
     }
 
     /// The same with other rights.
@@ -323,10 +323,11 @@ mod tests {
         let wrong = |endpoint: Endpoint| endpoint.wrong().unwrap_or_default();
         assert!(wrong(Endpoint::messages(1, "a", 0, 4)).contains("messages of 0 bytes"));
         assert!(wrong(Endpoint::messages(1, "a", u32::MAX, 4)).contains("1 to 1048576"));
-        let cells = Kind::Messages { longest: 200, cells: 4 };
+        let cells = ChannelKind::Messages { longest: 200, cells: 4 };
         assert!(wrong(Endpoint::new(1, "a", cells)).contains("a power of two from 8"));
         assert!(
-            wrong(Endpoint::new(1, "a", Kind::Scalars { width: Width::Bits8, cells: 3 })).contains("3 cells")
+            wrong(Endpoint::new(1, "a", ChannelKind::Scalars { width: Width::Bits8, cells: 3 }))
+                .contains("3 cells")
         );
         assert!(wrong(Endpoint::packets(1, "a", 0, 4)).contains("packets of 0 bytes"));
         assert!(wrong(Endpoint::packets(1, "a", 1 << 17, 4)).contains("1 to 65536"));

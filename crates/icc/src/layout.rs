@@ -30,12 +30,12 @@
 //! Who attaches reads the directory once and checks it against the real size of what was mapped. From then on only that private copy counts.
 
 use crate::endpoint::{
-    ENDPOINTS_MAX, Endpoint, Kind, MESSAGE_CELL, NAME_BYTES_MAX, NodeId, SCALAR_CELL, Width,
+    ChannelKind, ENDPOINTS_MAX, Endpoint, MESSAGE_CELL, NAME_BYTES_MAX, NodeId, SCALAR_CELL, Width,
 };
 use crate::loans;
 use crate::memory::{ReadOnly, WORD, Words};
 use crate::prim::{Ordering, fence};
-use crate::ring::Place;
+use crate::ring::RingPlace;
 
 /// The version of the form.
 pub const VERSION: u32 = 1;
@@ -78,13 +78,13 @@ pub enum LayoutError {
     NotAllowed(String),
 }
 
-impl Kind {
+impl ChannelKind {
     /// Words of what is published at a time, without its number and length.
     fn body(self) -> usize {
         match self {
-            Kind::Counters { count } => count as usize,
-            Kind::Blocks { longest } => crate::blocks::words_of(longest),
-            Kind::Messages { .. } | Kind::Scalars { .. } | Kind::Packets { .. } => 0,
+            ChannelKind::Counters { count } => count as usize,
+            ChannelKind::Blocks { longest } => crate::blocks::words_of(longest),
+            ChannelKind::Messages { .. } | ChannelKind::Scalars { .. } | ChannelKind::Packets { .. } => 0,
         }
     }
 }
@@ -94,19 +94,23 @@ impl Kind {
 pub(crate) struct Channel {
     pub(crate) port: u32,
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChannelKind,
     /// Its first word.
     start: usize,
 }
 
 impl Channel {
     /// Words that an endpoint's channel takes.
-    fn words(kind: Kind) -> usize {
+    fn words(kind: ChannelKind) -> usize {
         let data = match kind {
-            Kind::Messages { cells, .. } => cells as usize * MESSAGE_CELL,
-            Kind::Scalars { cells, .. } => cells as usize * SCALAR_CELL,
-            Kind::Packets { longest, cells } => loans::Place::words(cells.into(), longest as usize),
-            Kind::Counters { .. } | Kind::Blocks { .. } => sync::slots::Slots::words(kind.body()),
+            ChannelKind::Messages { cells, .. } => cells as usize * MESSAGE_CELL,
+            ChannelKind::Scalars { cells, .. } => cells as usize * SCALAR_CELL,
+            ChannelKind::Packets { longest, cells } => {
+                loans::LoanPlace::words(cells.into(), longest as usize)
+            }
+            ChannelKind::Counters { .. } | ChannelKind::Blocks { .. } => {
+                sync::slots::Slots::words(kind.body())
+            }
         };
         (FRONT + data).next_multiple_of(16)
     }
@@ -134,24 +138,25 @@ impl Channel {
     }
 
     /// Where the ring lies; that of counters has no cells.
-    pub(crate) fn ring(&self) -> Place {
+    pub(crate) fn ring(&self) -> RingPlace {
         let (cells, longest) = match self.kind {
-            Kind::Messages { longest, cells } => (cells, longest as usize),
-            Kind::Scalars { cells, .. } => (cells, 8),
-            Kind::Counters { .. } | Kind::Packets { .. } | Kind::Blocks { .. } => (0, 0),
+            ChannelKind::Messages { longest, cells } => (cells, longest as usize),
+            ChannelKind::Scalars { cells, .. } => (cells, 8),
+            ChannelKind::Counters { .. } | ChannelKind::Packets { .. } | ChannelKind::Blocks { .. } => (0, 0),
         };
-        Place { head: self.start + 16, data: self.start + FRONT, cells: u64::from(cells), longest }
+        RingPlace { head: self.start + 16, data: self.start + FRONT, cells: u64::from(cells), longest }
     }
 
     /// Where the packets lie.
-    pub(crate) fn loans(&self) -> loans::Place {
+    pub(crate) fn loans(&self) -> loans::LoanPlace {
         let (cells, longest) = match self.kind {
-            Kind::Packets { longest, cells } => (cells, longest as usize),
-            Kind::Messages { .. } | Kind::Scalars { .. } | Kind::Counters { .. } | Kind::Blocks { .. } => {
-                (0, 0)
-            }
+            ChannelKind::Packets { longest, cells } => (cells, longest as usize),
+            ChannelKind::Messages { .. }
+            | ChannelKind::Scalars { .. }
+            | ChannelKind::Counters { .. }
+            | ChannelKind::Blocks { .. } => (0, 0),
         };
-        loans::Place { head: self.start + 16, tail: self.start + FRONT, cells: cells.into(), longest }
+        loans::LoanPlace { head: self.start + 16, tail: self.start + FRONT, cells: cells.into(), longest }
     }
 
     /// Where what is published lies.
@@ -214,11 +219,11 @@ impl Layout {
         for (number, channel) in self.channels.iter().enumerate() {
             let at = HEADER + number * ENTRY;
             let (kind, bytes, count) = match channel.kind {
-                Kind::Messages { longest, cells } => (1, longest, cells),
-                Kind::Scalars { width, cells } => (2, width as u32, cells),
-                Kind::Counters { count } => (3, 8, count),
-                Kind::Packets { longest, cells } => (4, longest, cells),
-                Kind::Blocks { longest } => (5, longest, SLOTS),
+                ChannelKind::Messages { longest, cells } => (1, longest, cells),
+                ChannelKind::Scalars { width, cells } => (2, width as u32, cells),
+                ChannelKind::Counters { count } => (3, 8, count),
+                ChannelKind::Packets { longest, cells } => (4, longest, cells),
+                ChannelKind::Blocks { longest } => (5, longest, SLOTS),
             };
             set(at, pair(kind, bytes));
             set(at + 1, u64::from(channel.port));
@@ -290,11 +295,11 @@ impl Layout {
         let port = words.load(at + 1);
         let count = u32::try_from(words.load(at + 4)).unwrap_or(u32::MAX);
         let kind = match (kind, Width::of_bytes(bytes)) {
-            (1, _) => Kind::Messages { longest: bytes, cells: count },
-            (2, Some(width)) => Kind::Scalars { width, cells: count },
-            (3, _) => Kind::Counters { count },
-            (4, _) => Kind::Packets { longest: bytes, cells: count },
-            (5, _) if count == SLOTS => Kind::Blocks { longest: bytes },
+            (1, _) => ChannelKind::Messages { longest: bytes, cells: count },
+            (2, Some(width)) => ChannelKind::Scalars { width, cells: count },
+            (3, _) => ChannelKind::Counters { count },
+            (4, _) => ChannelKind::Packets { longest: bytes, cells: count },
+            (5, _) if count == SLOTS => ChannelKind::Blocks { longest: bytes },
             _ => return Err(damaged(format!("endpoint {port} has kind {kind} of {bytes} bytes"))),
         };
         let mut name = [0; NAME_BYTES_MAX];

@@ -73,8 +73,8 @@ mod stream;
 mod wait;
 
 pub use endpoint::{
-    BLOCK_BYTES_MAX, COUNTERS_MAX, ENDPOINTS_MAX, Endpoint, Kind, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, NodeId,
-    PACKET_BYTES_MAX, Rights, Role, Width,
+    BLOCK_BYTES_MAX, COUNTERS_MAX, ChannelKind, ENDPOINTS_MAX, Endpoint, MESSAGE_BYTES_MAX, NAME_BYTES_MAX,
+    NodeId, PACKET_BYTES_MAX, Rights, Role, Width,
 };
 #[cfg(not(loom))]
 pub use {

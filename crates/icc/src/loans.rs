@@ -55,7 +55,7 @@ pub struct Note {
 
 /// Where the channel lies in its words, checked once ([`crate::layout`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LoanPlace {
     /// The word of the receiver's position.
     pub(crate) head: usize,
     /// The word of the sender's position; cells and frames follow.
@@ -66,7 +66,7 @@ pub(crate) struct Place {
     pub(crate) longest: usize,
 }
 
-impl Place {
+impl LoanPlace {
     /// Words of a frame: an odd number of cache lines, so that the first lines of frames do not share a few sets of a cache.
     const fn frame_words(longest: usize) -> usize {
         (longest.div_ceil(64) | 1) * 8
@@ -144,7 +144,7 @@ fn copy_lent(memory: &ReadOnly, offset: usize, into: &mut [u8]) {
 #[derive(Debug)]
 pub(crate) struct Lender<T> {
     words: Words,
-    place: Place,
+    place: LoanPlace,
     /// Names the memory that this side lends from.
     seat: u64,
     /// The next position to write to.
@@ -159,7 +159,7 @@ pub(crate) struct Lender<T> {
 
 impl<T: AsRef<[u8]>> Lender<T> {
     /// Goes on where the sender before left off (case 4).
-    pub(crate) fn take_over(words: Words, place: Place, seat: u64) -> Result<Self, Broken> {
+    pub(crate) fn take_over(words: Words, place: LoanPlace, seat: u64) -> Result<Self, Broken> {
         let seen = words[place.head].load(Ordering::Acquire);
         let tail = words[place.tail].load(Ordering::Acquire);
         if tail.wrapping_sub(seen) > place.cells {
@@ -269,7 +269,7 @@ pub(crate) struct Next {
 #[derive(Debug)]
 pub(crate) struct Borrower {
     words: Words,
-    place: Place,
+    place: LoanPlace,
     /// The next position to read.
     head: u64,
     /// The position that the sender can know.
@@ -280,7 +280,7 @@ pub(crate) struct Borrower {
 
 impl Borrower {
     /// Goes on where the receiver before left off (case 5).
-    pub(crate) fn take_over(words: Words, place: Place) -> Self {
+    pub(crate) fn take_over(words: Words, place: LoanPlace) -> Self {
         let head = words[place.head].load(Ordering::Acquire);
         Self { words, place, head, told: head, tail: head }
     }

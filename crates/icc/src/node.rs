@@ -16,7 +16,7 @@ use rustix::net::{
 use crate::blocks::{BlockReader, BlockWriter};
 use crate::channel::{ChannelError, Link, Seated};
 use crate::counters::{CounterReader, CounterWriter};
-use crate::endpoint::{Kind, NodeId, Role};
+use crate::endpoint::{ChannelKind, NodeId, Role};
 use crate::layout::{Channel, Layout, LayoutError};
 use crate::memory::ReadOnly;
 use crate::messages::{Receiver, Sender};
@@ -428,7 +428,7 @@ pub(crate) fn of_kind<'a>(
     endpoint: &str,
     wanted: &'static str,
 ) -> Result<&'a Channel, AttachError> {
-    let found = Kind::name(channel.kind);
+    let found = ChannelKind::name(channel.kind);
     if found == wanted {
         return Ok(channel);
     }

@@ -8,7 +8,7 @@
 //! An item takes as many cells side by side as its bytes need. The header of its first cell says how long it is; the headers of the others
 //! say [`MORE`]. A tag is the cell's position plus one, counted from the ring's beginning through all laps. So a header says by itself whether
 //! the item of this lap is there, and a consumer needs no index of the producer's: the first line that it polls brings the item along.
-//! The consumer's position ([`Place::head`]) stands in a line of its own, which the producer looks at only when the room it knows of is used up.
+//! The consumer's position ([`RingPlace::head`]) stands in a line of its own, which the producer looks at only when the room it knows of is used up.
 //!
 //! *Trade-offs.* One cache line moves for a short item, where a ring with an index in memory moves two. Headers take one word of each cell.
 //!
@@ -38,7 +38,7 @@ pub(crate) const CELLS_MAX: u64 = 1 << 24;
 
 /// Where a ring lies in its words, checked once ([`crate::layout`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RingPlace {
     /// The word of the consumer's position.
     pub(crate) head: usize,
     /// The first word of the first cell.
@@ -68,7 +68,7 @@ pub(crate) const fn cells_of<const CELL: usize>(bytes: usize) -> u64 {
 
 /// The cell of a position; of the words only `CELL`.
 #[inline(always)]
-fn cell<const CELL: usize>(words: &Words, place: Place, position: u64) -> &[crate::prim::AtomicU64] {
+fn cell<const CELL: usize>(words: &Words, place: RingPlace, position: u64) -> &[crate::prim::AtomicU64] {
     let start = place.data + (position & (place.cells - 1)) as usize * CELL;
     &words[start..start + CELL]
 }
@@ -85,7 +85,7 @@ enum Seen {
 }
 
 #[inline(always)]
-fn look<const CELL: usize>(words: &Words, place: Place, position: u64) -> Seen {
+fn look<const CELL: usize>(words: &Words, place: RingPlace, position: u64) -> Seen {
     let found = cell::<CELL>(words, place, position)[0].load(Ordering::Acquire);
     let length = found as u32;
     if found >> 32 == header(position, 0) >> 32 {
@@ -104,7 +104,7 @@ fn look<const CELL: usize>(words: &Words, place: Place, position: u64) -> Seen {
 #[derive(Debug)]
 pub(crate) struct Producer<const CELL: usize> {
     words: Words,
-    place: Place,
+    place: RingPlace,
     /// The next position to write to.
     tail: u64,
     /// The consumer's position as last seen.
@@ -113,7 +113,7 @@ pub(crate) struct Producer<const CELL: usize> {
 
 impl<const CELL: usize> Producer<CELL> {
     /// Goes on where the producer before left off (case 4). At most as many cells are looked at as there are.
-    pub(crate) fn take_over(words: Words, place: Place) -> Result<Self, Broken> {
+    pub(crate) fn take_over(words: Words, place: RingPlace) -> Result<Self, Broken> {
         let seen = words[place.head].load(Ordering::Acquire);
         let mut tail = seen;
         while let Seen::Item(bytes) = look::<CELL>(&words, place, tail) {
@@ -191,7 +191,7 @@ impl<const CELL: usize> Producer<CELL> {
 #[derive(Debug)]
 pub(crate) struct Consumer<const CELL: usize> {
     words: Words,
-    place: Place,
+    place: RingPlace,
     /// The next position to read.
     head: u64,
     /// The position that the producer can know.
@@ -200,7 +200,7 @@ pub(crate) struct Consumer<const CELL: usize> {
 
 impl<const CELL: usize> Consumer<CELL> {
     /// Goes on where the consumer before left off (case 5).
-    pub(crate) fn take_over(words: Words, place: Place) -> Self {
+    pub(crate) fn take_over(words: Words, place: RingPlace) -> Self {
         let head = words[place.head].load(Ordering::Acquire);
         Self { words, place, head, told: head }
     }

@@ -5,15 +5,18 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use crate::channel::{ChannelError, Link, Peer};
-use crate::endpoint::{Kind, SCALAR_CELL};
+use crate::endpoint::{ChannelKind, SCALAR_CELL};
 use crate::ring::{Consumer, Producer};
 use crate::wait::{Sleeper, Waker};
 
 /// The largest value of a channel.
 fn largest(link: &Link) -> u64 {
     match link.channel.kind {
-        Kind::Scalars { width, .. } => width.max(),
-        Kind::Messages { .. } | Kind::Packets { .. } | Kind::Counters { .. } | Kind::Blocks { .. } => 0,
+        ChannelKind::Scalars { width, .. } => width.max(),
+        ChannelKind::Messages { .. }
+        | ChannelKind::Packets { .. }
+        | ChannelKind::Counters { .. }
+        | ChannelKind::Blocks { .. } => 0,
     }
 }
 

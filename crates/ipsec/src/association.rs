@@ -10,7 +10,7 @@ use esp::replay::Window;
 use esp::sa::{SaError, UdpPorts};
 
 use crate::lifetime::{Bounds, Life, Limits, Lines, Reached};
-use crate::policy::Kind;
+use crate::policy::IpsecMode;
 use crate::selector::{Flow, Selector};
 
 /// The identity of an association: the receiver's address and the number that packets carry.
@@ -148,10 +148,10 @@ impl Association {
     }
 
     /// What it carries, as policies have it.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> IpsecMode {
         match self.sa.mode {
-            esp::Mode::Tunnel { from, to } => Kind::Tunnel { from, to },
-            esp::Mode::Transport => Kind::Transport,
+            esp::Mode::Tunnel { from, to } => IpsecMode::Tunnel { from, to },
+            esp::Mode::Transport => IpsecMode::Transport,
         }
     }
 

@@ -28,7 +28,7 @@ use crate::spd::{Policies, Rule};
 use crate::targets::{self, Target};
 pub use ahead::AHEAD;
 pub use error::{Error, ErrorKind};
-pub use tended::{Place, Whose};
+pub use tended::{WalkPosition, Whose};
 pub use whole::Configured;
 use writer::{Group, Writer};
 

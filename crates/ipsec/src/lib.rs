@@ -23,10 +23,10 @@ mod targets;
 pub mod text;
 
 pub use association::{Association, AssociationConfig, Id, Progress};
-pub use database::{AHEAD, Configured, Database, Error, ErrorKind, Place, SpiRange, Whose};
+pub use database::{AHEAD, Configured, Database, Error, ErrorKind, SpiRange, WalkPosition, Whose};
 pub use event::{Event, Events, Heard};
 pub use lifetime::{Life, Limits, Line, Lines, Reached, Usage};
-pub use policy::{Action, Direction, Kind, Policy, PolicyKey, Template};
+pub use policy::{Action, Direction, IpsecMode, Policy, PolicyKey, Template};
 pub use selector::{ANY_PORT, Flow, Selector};
 pub use spd::Rule;
 pub use targets::Target;

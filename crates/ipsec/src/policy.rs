@@ -29,7 +29,7 @@ impl Direction {
 
 /// Whether a policy's associations carry whole packets or payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum IpsecMode {
     /// Payloads, behind the packet's own header.
     Transport,
     /// Whole packets, between two hosts.
@@ -45,7 +45,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Template {
     /// What they carry.
-    pub kind: Kind,
+    pub kind: IpsecMode,
     /// The number that binds them to the policy; 0 for any.
     pub reqid: u32,
     /// The only one; `None` for any.

@@ -14,7 +14,7 @@ use wire::Prefix;
 
 use crate::association::Association;
 use crate::buckets::Busy;
-use crate::policy::{Action, Kind, Policy, Template};
+use crate::policy::{Action, IpsecMode, Policy, Template};
 use crate::selector::Selector;
 
 /// After a request for an association, the next one of the same template comes this much later, in nanoseconds.
@@ -38,8 +38,8 @@ impl TargetKey {
     /// The two hosts between which its associations are, if it says so.
     pub fn ends(&self) -> Option<(IpAddr, IpAddr)> {
         match (self.template.kind, self.hosts) {
-            (Kind::Tunnel { from, to }, _) => Some((from, to)),
-            (Kind::Transport, hosts) => hosts.and_then(|(src, dst)| src.as_host().zip(dst.as_host())),
+            (IpsecMode::Tunnel { from, to }, _) => Some((from, to)),
+            (IpsecMode::Transport, hosts) => hosts.and_then(|(src, dst)| src.as_host().zip(dst.as_host())),
         }
     }
 
@@ -50,7 +50,7 @@ impl TargetKey {
 
 /// In transport mode, the hosts whose packets a policy protects.
 fn hosts_of(template: &Template, selector: &Selector) -> Option<(Prefix, Prefix)> {
-    matches!(template.kind, Kind::Transport).then_some((selector.src, selector.dst))
+    matches!(template.kind, IpsecMode::Transport).then_some((selector.src, selector.dst))
 }
 
 /// Whether an association is one that a template asks for.

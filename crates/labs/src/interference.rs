@@ -33,8 +33,8 @@ pub use published::CALLS;
 pub use routes::PREFIXES_MAX;
 
 use control::Control;
-use machine::Place;
-use plane::{Kind, Plane};
+use machine::LabMachine;
+use plane::{Plane, PlaneKind};
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -77,11 +77,11 @@ impl Settings {
 /// Runs the lab.
 pub(super) fn run(args: &Settings, common: &Common) -> Result<Report, Wrong> {
     let mut setting = Setting::new(common)?;
-    let place = Place::find(setting.cores)?;
+    let place = LabMachine::find(setting.cores)?;
     deployment::clean()?;
     deployment::watch()?;
     deployment::stay_on(&place.own)?;
-    let kind = Kind { rate: args.rate, ..Kind::REFLECTOR };
+    let kind = PlaneKind { rate: args.rate, ..PlaneKind::REFLECTOR };
     let (mut plane, mut control) = Plane::start_with_control(kind, &place)?;
     let partitions = [plane.partition()?, control.partition()?];
     let quiet = machine::others(&place, 10 * common.length());
@@ -114,7 +114,7 @@ pub(super) fn run(args: &Settings, common: &Common) -> Result<Report, Wrong> {
 fn report(
     setting: Setting<'_>,
     args: &Settings,
-    (place, [user, control]): (&Place, &[String; 2]),
+    (place, [user, control]): (&LabMachine, &[String; 2]),
     quiet: Option<String>,
     sections: Vec<Section>,
 ) -> Report {

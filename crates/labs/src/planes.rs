@@ -85,8 +85,8 @@ pub(super) fn run(args: &Settings, common: &Common) -> Result<Report, Wrong> {
     let changed = changes::measure(&mut setting, (&network, &cores, &asked))?;
     let sections = vec![
         compare::section(&mut setting, &found),
-        tables::throughput(&mut setting, &cores, &found, tables::Kind::Forwarded),
-        tables::throughput(&mut setting, &cores, &found, tables::Kind::Lossless),
+        tables::throughput(&mut setting, &cores, &found, tables::ThroughputKind::Forwarded),
+        tables::throughput(&mut setting, &cores, &found, tables::ThroughputKind::Lossless),
         tables::iperf(&mut setting, &cores, &found),
         tables::response(&mut setting, &cores, &found, &asked),
         tables::delay(&mut setting, &cores, &found),

@@ -13,7 +13,7 @@ use crate::text::Text;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     Ident,
     /// `$name`; the token's text is the name.
     Variable,
@@ -36,23 +36,23 @@ pub(crate) enum Kind {
     End,
 }
 
-impl Kind {
+impl TokenKind {
     /// How messages speak of it.
     pub(crate) fn describe(self) -> String {
         let text = match self {
-            Kind::Ident => return "identifier".into(),
-            Kind::Variable => return "variable".into(),
-            Kind::End => return "end of file".into(),
-            Kind::Char(c) => return format!("'{c}'"),
-            Kind::Arrow => "->",
-            Kind::DoubleArrow => "=>",
-            Kind::DoubleColon => "::",
-            Kind::DoubleBar => "||",
-            Kind::Ellipsis => "...",
-            Kind::ElementClass => "elementclass",
-            Kind::Require => "require",
-            Kind::Provide => "provide",
-            Kind::Define => "define",
+            TokenKind::Ident => return "identifier".into(),
+            TokenKind::Variable => return "variable".into(),
+            TokenKind::End => return "end of file".into(),
+            TokenKind::Char(c) => return format!("'{c}'"),
+            TokenKind::Arrow => "->",
+            TokenKind::DoubleArrow => "=>",
+            TokenKind::DoubleColon => "::",
+            TokenKind::DoubleBar => "||",
+            TokenKind::Ellipsis => "...",
+            TokenKind::ElementClass => "elementclass",
+            TokenKind::Require => "require",
+            TokenKind::Provide => "provide",
+            TokenKind::Define => "define",
         };
         format!("'{text}'")
     }
@@ -61,7 +61,7 @@ impl Kind {
 /// A token and its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TokenKind,
     pub(crate) span: Span,
 }
 
@@ -113,19 +113,19 @@ impl<'a> Lexer<'a> {
         let Some(&first) = s.get(start) else {
             // Shown behind the last thing written, not on an empty line.
             let end = text.trim_end().len();
-            return Token { kind: Kind::End, span: self.span(end, end) };
+            return Token { kind: TokenKind::End, span: self.span(end, end) };
         };
         let (kind, len) = if is_word(first) {
             let end = word_end(s, start);
             (keyword(&text[start..end]), end - start)
         } else if first == b'$' && s.get(start + 1).is_some_and(|&b| is_variable(b)) {
             let len = s[start + 1..].iter().take_while(|&&b| is_variable(b)).count();
-            (Kind::Variable, len + 1)
+            (TokenKind::Variable, len + 1)
         } else {
             symbol(&text[start..])
         };
         self.pos = start + len;
-        let name = if kind == Kind::Variable { start + 1 } else { start };
+        let name = if kind == TokenKind::Variable { start + 1 } else { start };
         Token { kind, span: self.span(name, start + len) }
     }
 
@@ -259,28 +259,28 @@ fn word_end(s: &[u8], start: usize) -> usize {
     }
 }
 
-fn keyword(word: &str) -> Kind {
+fn keyword(word: &str) -> TokenKind {
     match word {
-        "elementclass" => Kind::ElementClass,
-        "require" => Kind::Require,
-        "provide" => Kind::Provide,
-        "define" => Kind::Define,
-        _ => Kind::Ident,
+        "elementclass" => TokenKind::ElementClass,
+        "require" => TokenKind::Require,
+        "provide" => TokenKind::Provide,
+        "define" => TokenKind::Define,
+        _ => TokenKind::Ident,
     }
 }
 
 /// The symbol a nonempty text starts with, and its length.
-fn symbol(text: &str) -> (Kind, usize) {
-    const SYMBOLS: [(&str, Kind); 5] = [
-        ("->", Kind::Arrow),
-        ("=>", Kind::DoubleArrow),
-        ("::", Kind::DoubleColon),
-        ("||", Kind::DoubleBar),
-        ("...", Kind::Ellipsis),
+fn symbol(text: &str) -> (TokenKind, usize) {
+    const SYMBOLS: [(&str, TokenKind); 5] = [
+        ("->", TokenKind::Arrow),
+        ("=>", TokenKind::DoubleArrow),
+        ("::", TokenKind::DoubleColon),
+        ("||", TokenKind::DoubleBar),
+        ("...", TokenKind::Ellipsis),
     ];
     match SYMBOLS.iter().find(|(s, _)| text.starts_with(s)) {
         Some(&(s, kind)) => (kind, s.len()),
-        None => text.chars().next().map_or((Kind::End, 0), |c| (Kind::Char(c), c.len_utf8())),
+        None => text.chars().next().map_or((TokenKind::End, 0), |c| (TokenKind::Char(c), c.len_utf8())),
     }
 }
 
@@ -295,10 +295,10 @@ mod tests {
         let mut out = Vec::new();
         loop {
             let token = lexer.token();
-            if token.kind == Kind::End {
+            if token.kind == TokenKind::End {
                 return out;
             }
-            let mark = if token.kind == Kind::Variable { "$" } else { "" };
+            let mark = if token.kind == TokenKind::Variable { "$" } else { "" };
             out.push(format!("{mark}{}", lexer.str(token.span)));
         }
     }

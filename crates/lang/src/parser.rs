@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use crate::ast::{Chain, ClassDef, ClassRef, Config, Ident, Item, Link, Ports, Stmt, What};
 use crate::diagnostic::{Diagnostic, Sink};
-use crate::lexer::{Kind, Lexer, Token};
+use crate::lexer::{Lexer, Token, TokenKind};
 use crate::source::{SourceMap, Span};
 use crate::text::Text;
 
@@ -36,7 +36,7 @@ pub(crate) fn parse(sources: &mut SourceMap, sink: &mut Sink, file: u32) -> Vec<
     loop {
         parser.statements(&mut statements);
         let token = parser.peek();
-        if token.kind == Kind::End {
+        if token.kind == TokenKind::End {
             return statements;
         }
         parser.next();
@@ -73,7 +73,7 @@ impl Parser<'_> {
         token
     }
 
-    fn accept(&mut self, kind: Kind) -> Option<Token> {
+    fn accept(&mut self, kind: TokenKind) -> Option<Token> {
         (self.peek().kind == kind).then(|| self.next())
     }
 
@@ -93,7 +93,7 @@ impl Parser<'_> {
             return;
         }
         let near = match token.kind {
-            Kind::End => "end of file".to_string(),
+            TokenKind::End => "end of file".to_string(),
             _ => self.lexer.str(token.span).to_string(),
         };
         let mut diagnostic =
@@ -112,8 +112,8 @@ impl Parser<'_> {
                 return;
             }
             match token.kind {
-                Kind::End | Kind::Char(';' | '}' | ')') | Kind::DoubleBar => return,
-                Kind::Char('{' | '(') => {
+                TokenKind::End | TokenKind::Char(';' | '}' | ')') | TokenKind::DoubleBar => return,
+                TokenKind::Char('{' | '(') => {
                     self.next();
                     self.skip_balanced();
                     end = self.peek().span.start;
@@ -135,7 +135,7 @@ impl Parser<'_> {
         })
     }
 
-    fn expect(&mut self, kind: Kind, opened: Option<Span>) -> bool {
+    fn expect(&mut self, kind: TokenKind, opened: Option<Span>) -> bool {
         if self.accept(kind).is_some() {
             return true;
         }
@@ -152,7 +152,7 @@ impl Parser<'_> {
 
     fn describe(&self, token: Token) -> String {
         match token.kind {
-            Kind::Ident | Kind::Variable => {
+            TokenKind::Ident | TokenKind::Variable => {
                 format!("{} '{}'", token.kind.describe(), self.lexer.str(token.span))
             }
             kind => kind.describe(),
@@ -164,19 +164,22 @@ impl Parser<'_> {
         loop {
             let token = self.peek();
             match token.kind {
-                Kind::Ident | Kind::Arrow | Kind::DoubleArrow | Kind::Char('[' | '{' | '(') => {
+                TokenKind::Ident
+                | TokenKind::Arrow
+                | TokenKind::DoubleArrow
+                | TokenKind::Char('[' | '{' | '(') => {
                     if let Some(chain) = self.chain(output_ends(out.last())) {
                         out.push(Stmt::Chain(chain));
                     }
                 }
-                Kind::ElementClass => out.extend(self.class_def().map(Stmt::Class)),
-                Kind::Require => out.extend(self.parenthesised().map(Stmt::Require)),
-                Kind::Define => out.extend(self.parenthesised().map(Stmt::Define)),
-                Kind::Char(';') => {
+                TokenKind::ElementClass => out.extend(self.class_def().map(Stmt::Class)),
+                TokenKind::Require => out.extend(self.parenthesised().map(Stmt::Require)),
+                TokenKind::Define => out.extend(self.parenthesised().map(Stmt::Define)),
+                TokenKind::Char(';') => {
                     self.next();
                 }
-                Kind::Char('}' | ')') | Kind::DoubleBar | Kind::End => return,
-                Kind::Provide => self.provide(),
+                TokenKind::Char('}' | ')') | TokenKind::DoubleBar | TokenKind::End => return,
+                TokenKind::Provide => self.provide(),
                 _ => {
                     self.next();
                     self.unexpected(token, "expected a statement");
@@ -193,7 +196,7 @@ impl Parser<'_> {
                 .at(token.span)
                 .label("`provide` is a reserved word without a meaning"),
         );
-        if self.accept(Kind::Char('(')).is_some() {
+        if self.accept(TokenKind::Char('(')).is_some() {
             self.config();
         }
     }
@@ -201,10 +204,10 @@ impl Parser<'_> {
     /// `require` or `define`, and the string in parentheses that belongs to it.
     fn parenthesised(&mut self) -> Option<Config> {
         self.next();
-        if self.accept(Kind::Char('(')).is_none() {
+        if self.accept(TokenKind::Char('(')).is_none() {
             let token = self.peek();
             self.last_in_error = Some(token.span.start);
-            self.expect(Kind::Char('('), None);
+            self.expect(TokenKind::Char('('), None);
             self.skip_line();
             return None;
         }
@@ -217,7 +220,7 @@ impl Parser<'_> {
         let errors = self.lexer.sink.errors();
         let config = self.lexer.config();
         let open = Span { start: config.span.start.saturating_sub(1), end: config.span.start, ..config.span };
-        if self.accept(Kind::Char(')')).is_none() && self.lexer.sink.errors() == errors {
+        if self.accept(TokenKind::Char(')')).is_none() && self.lexer.sink.errors() == errors {
             self.error(
                 Diagnostic::error("E0103", "expected ')'")
                     .at(open)
@@ -230,7 +233,7 @@ impl Parser<'_> {
 
     fn class_def(&mut self) -> Option<ClassDef> {
         let keyword = self.next();
-        let name = match self.accept(Kind::Ident) {
+        let name = match self.accept(TokenKind::Ident) {
             Some(token) => Some(self.ident(token)),
             None => {
                 let token = self.peek();
@@ -242,19 +245,19 @@ impl Parser<'_> {
             }
         };
         let misplaced = match (&name, self.peek().kind) {
-            (Some(name), Kind::Char('(')) => self.misplaced_formals(&name.text),
+            (Some(name), TokenKind::Char('(')) => self.misplaced_formals(&name.text),
             _ => Vec::new(),
         };
         let token = self.peek();
         let class = match token.kind {
-            Kind::Char('{') => {
+            TokenKind::Char('{') => {
                 let mut compound = self.compound();
                 if let Some(body) = compound.bodies.first_mut().filter(|b| b.formals.is_empty()) {
                     body.formals = misplaced;
                 }
                 ClassRef::Compound(Box::new(compound))
             }
-            Kind::Ident if name.is_some() => {
+            TokenKind::Ident if name.is_some() => {
                 self.next();
                 ClassRef::Named(self.ident(token))
             }
@@ -280,7 +283,7 @@ impl Parser<'_> {
         loop {
             let first = chain.sets.is_empty();
             let items = self.item_list(first, follows_output);
-            let arrow = matches!(self.peek().kind, Kind::Arrow | Kind::DoubleArrow);
+            let arrow = matches!(self.peek().kind, TokenKind::Arrow | TokenKind::DoubleArrow);
             if items.is_empty() {
                 break;
             }
@@ -298,15 +301,15 @@ impl Parser<'_> {
             self.skip_stray();
             let token = self.peek();
             match token.kind {
-                Kind::Char('-' | '>') => {
+                TokenKind::Char('-' | '>') => {
                     self.next();
                     self.unexpected(token, "expected `->`, `=>` or `;`");
-                    self.accept(Kind::Char('>'));
+                    self.accept(TokenKind::Char('>'));
                     chain.links.push(Link { double: false, span: token.span });
                 }
-                Kind::Arrow | Kind::DoubleArrow => {
+                TokenKind::Arrow | TokenKind::DoubleArrow => {
                     self.next();
-                    chain.links.push(Link { double: token.kind == Kind::DoubleArrow, span: token.span });
+                    chain.links.push(Link { double: token.kind == TokenKind::DoubleArrow, span: token.span });
                 }
                 _ => {
                     self.end_of_chain(token);
@@ -320,7 +323,7 @@ impl Parser<'_> {
 
     /// Skips `,` and `::` that stand where an arrow or the chain's end should be.
     fn skip_stray(&mut self) {
-        while matches!(self.peek().kind, Kind::Char(',') | Kind::DoubleColon) {
+        while matches!(self.peek().kind, TokenKind::Char(',') | TokenKind::DoubleColon) {
             let token = self.next();
             self.unexpected(token, "expected `->`, `=>` or `;`");
         }
@@ -329,18 +332,18 @@ impl Parser<'_> {
     /// After a chain: what may follow without a semicolon stays, anything else is an error.
     fn end_of_chain(&mut self, token: Token) {
         match token.kind {
-            Kind::Char(';') => {
+            TokenKind::Char(';') => {
                 self.next();
             }
-            Kind::Ident
-            | Kind::End
-            | Kind::Char('{' | '}' | '[' | ')')
-            | Kind::DoubleBar
-            | Kind::ElementClass
-            | Kind::Require
-            | Kind::Provide
-            | Kind::Define => {}
-            Kind::Char('(') => {
+            TokenKind::Ident
+            | TokenKind::End
+            | TokenKind::Char('{' | '}' | '[' | ')')
+            | TokenKind::DoubleBar
+            | TokenKind::ElementClass
+            | TokenKind::Require
+            | TokenKind::Provide
+            | TokenKind::Define => {}
+            TokenKind::Char('(') => {
                 self.next();
                 self.unexpected(token, "the element before has its configuration, or cannot have one");
                 self.config();
@@ -358,7 +361,7 @@ impl Parser<'_> {
         let mut items = Vec::with_capacity(1);
         while let Some(item) = self.item(first, items.len(), follows_output) {
             items.push(item);
-            if self.accept(Kind::Char(',')).is_none() {
+            if self.accept(TokenKind::Char(',')).is_none() {
                 break;
             }
         }
@@ -371,12 +374,12 @@ impl Parser<'_> {
         let token = self.peek();
         let start = inputs.as_ref().map_or(token.span, |p| p.span);
         let what = match token.kind {
-            Kind::Ident => {
+            TokenKind::Ident => {
                 self.next();
                 What::Name(self.ident(token))
             }
-            Kind::Char('{') => What::Compound(Box::new(self.compound())),
-            Kind::Char('(') => What::Group(self.group()),
+            TokenKind::Char('{') => What::Compound(Box::new(self.compound())),
+            TokenKind::Char('(') => What::Group(self.group()),
             _ if self.is_implicit(token.kind, first, position, inputs.is_some()) => {
                 return Some(self.implicit(inputs, first, follows_output, token));
             }
@@ -387,15 +390,16 @@ impl Parser<'_> {
         };
         let mut item = Item { inputs, what, class: None, config: None, outputs: None, span: start };
         let after = self.peek();
-        let slip = matches!(after.kind, Kind::Char(':' | '=')) && self.peek_nth(1).kind == Kind::Ident;
+        let slip =
+            matches!(after.kind, TokenKind::Char(':' | '=')) && self.peek_nth(1).kind == TokenKind::Ident;
         if slip {
             self.next();
             self.unexpected(after, "expected `::`");
         }
-        if slip || self.accept(Kind::DoubleColon).is_some() {
+        if slip || self.accept(TokenKind::DoubleColon).is_some() {
             item.class = self.class_ref();
         }
-        if self.accept(Kind::Char('(')).is_some() {
+        if self.accept(TokenKind::Char('(')).is_some() {
             item.config = Some(self.config());
         }
         item.outputs = self.ports().map(Box::new);
@@ -412,11 +416,11 @@ impl Parser<'_> {
     fn class_ref(&mut self) -> Option<ClassRef> {
         let token = self.peek();
         match token.kind {
-            Kind::Ident => {
+            TokenKind::Ident => {
                 self.next();
                 Some(ClassRef::Named(self.ident(token)))
             }
-            Kind::Char('{') => Some(ClassRef::Compound(Box::new(self.compound()))),
+            TokenKind::Char('{') => Some(ClassRef::Compound(Box::new(self.compound()))),
             _ => {
                 let label = format!("found {}", self.describe(token));
                 self.error(
@@ -431,12 +435,12 @@ impl Parser<'_> {
     }
 
     /// Whether `input` or `output` may be meant where no element stands.
-    fn is_implicit(&self, kind: Kind, first: bool, position: usize, has_ports: bool) -> bool {
+    fn is_implicit(&self, kind: TokenKind, first: bool, position: usize, has_ports: bool) -> bool {
         self.nested()
             && match kind {
-                Kind::Arrow | Kind::DoubleArrow => first && (has_ports || position == 0),
-                Kind::Char(',') => has_ports,
-                Kind::DoubleColon => false,
+                TokenKind::Arrow | TokenKind::DoubleArrow => first && (has_ports || position == 0),
+                TokenKind::Char(',') => has_ports,
+                TokenKind::DoubleColon => false,
                 _ => !first && (has_ports || position == 0),
             }
     }
@@ -475,7 +479,8 @@ impl Parser<'_> {
             );
         } else if position == 0 && !(self.nested() && first) || position > 0 {
             // A token that ends the enclosing text stays for whoever waits for it.
-            if !matches!(token.kind, Kind::Char('}' | ')' | ';') | Kind::DoubleBar | Kind::End) {
+            if !matches!(token.kind, TokenKind::Char('}' | ')' | ';') | TokenKind::DoubleBar | TokenKind::End)
+            {
                 self.next();
             }
             self.unexpected(token, "expected an element");
@@ -487,14 +492,16 @@ impl Parser<'_> {
 }
 
 /// What was probably meant by a token that has no meaning where it stands.
-fn hint(kind: Kind) -> Option<&'static str> {
+fn hint(kind: TokenKind) -> Option<&'static str> {
     match kind {
-        Kind::Char('-' | '>') => Some("arrows are written `->`"),
-        Kind::Char(':' | '=') => Some("elements are declared with `::`"),
-        Kind::Char('#') => Some("comments start with `//`; `#` has a meaning only at a line's start"),
-        Kind::Variable | Kind::Char('$') => Some("variables are replaced in configuration strings only"),
-        Kind::Char('"' | '\'') => Some("quoted strings stand in configuration strings only"),
-        Kind::Char('.') => Some("handlers are called by `Script`, not in connections"),
+        TokenKind::Char('-' | '>') => Some("arrows are written `->`"),
+        TokenKind::Char(':' | '=') => Some("elements are declared with `::`"),
+        TokenKind::Char('#') => Some("comments start with `//`; `#` has a meaning only at a line's start"),
+        TokenKind::Variable | TokenKind::Char('$') => {
+            Some("variables are replaced in configuration strings only")
+        }
+        TokenKind::Char('"' | '\'') => Some("quoted strings stand in configuration strings only"),
+        TokenKind::Char('.') => Some("handlers are called by `Script`, not in connections"),
         _ => None,
     }
 }

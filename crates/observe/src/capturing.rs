@@ -16,7 +16,7 @@ use wire::fields::{First, hex};
 
 use super::places::{Filters, Side, port};
 use super::records::{Capture, Line, dropped, first};
-use super::session::{Kind, Picture, Seen};
+use super::session::{Picture, Seen, SessionKind};
 
 /// Places at which packets are captured, at most; more elements and ports than this are not named on a line.
 const MOST_SLOTS: usize = 4096;
@@ -239,7 +239,7 @@ impl Capturing {
     }
 }
 
-impl Kind for Capturing {
+impl SessionKind for Capturing {
     fn wants(&mut self, shared: &Arc<Shared>) -> Result<Wants, String> {
         let mut wants = Wants { drops: Reasons::ALL, ..Wants::default() };
         let mut taps = HashMap::new();

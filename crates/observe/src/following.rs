@@ -13,7 +13,7 @@ use packet::Packet;
 use super::numbers::Numbers;
 use super::places::{Filters, input};
 use super::records::{Event, Line, Step};
-use super::session::{Kind, Picture, Seen};
+use super::session::{Picture, Seen, SessionKind};
 
 /// Follows packets on one worker.
 struct Follower {
@@ -106,7 +106,7 @@ impl Following {
     }
 }
 
-impl Kind for Following {
+impl SessionKind for Following {
     fn wants(&mut self, shared: &Arc<Shared>) -> Result<Wants, String> {
         let follow = match &self.at {
             None => Entry::Sources,

@@ -80,7 +80,7 @@ impl Seen {
 }
 
 /// What a session is for.
-pub(super) trait Kind: Send {
+pub(super) trait SessionKind: Send {
     /// What it wants to see of this configuration, which it is shown from now on.
     ///
     /// # Errors
@@ -225,7 +225,7 @@ impl Observers {
         misfit(name, &encapsulation, ip)
     }
 
-    fn start(&self, kind: Box<dyn Kind>) -> Result<String, String> {
+    fn start(&self, kind: Box<dyn SessionKind>) -> Result<String, String> {
         if lock(&self.sessions).values().filter(|outbox| !outbox.over.load(Relaxed)).count() >= MOST_SESSIONS
         {
             return Err(format!(
@@ -269,7 +269,7 @@ impl Observers {
 struct Session {
     control: Control,
     key: u64,
-    kind: Box<dyn Kind>,
+    kind: Box<dyn SessionKind>,
     seen: SyncSender<Seen>,
     gathered: Receiver<Seen>,
     outbox: Arc<Outbox>,

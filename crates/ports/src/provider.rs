@@ -28,7 +28,7 @@ use crate::memory::{MemoryPort, Wire};
 use crate::pcap::{FileReader, FileWriter, Format};
 use crate::plane::{self, Planes};
 use crate::raw_ip::{RawIp, RawIpSpec};
-use crate::tap::{Kind, Tap, TapSpec};
+use crate::tap::{Tap, TapKind, TapSpec};
 use crate::vrf::Vrf;
 
 /// Opens the devices of this machine. Devices that are in use are opened once and shared by name.
@@ -208,7 +208,7 @@ impl SystemProvider {
 }
 
 impl SystemProvider {
-    fn open_tap(&self, spec: &Spec, kind: Kind) -> Result<Arc<Tap>, Error> {
+    fn open_tap(&self, spec: &Spec, kind: TapKind) -> Result<Arc<Tap>, Error> {
         let tap = open_tap(spec, kind, self.keeper.as_ref())?;
         if let Some(twin) = tap.twin() {
             tap.tell_aliases(self.aliases(twin));
@@ -241,8 +241,8 @@ impl Provider for SystemProvider {
             None | Some(Method::Packet | Method::Xdp | Method::XdpGeneric) => {
                 return self.open_interface(spec, method);
             }
-            Some(Method::Tap) => self.open_tap(spec, Kind::Tap)?,
-            Some(Method::Tun) => self.open_tap(spec, Kind::Tun)?,
+            Some(Method::Tap) => self.open_tap(spec, TapKind::Tap)?,
+            Some(Method::Tun) => self.open_tap(spec, TapKind::Tun)?,
             Some(Method::RawIp) => open_raw_ip(spec)?,
             Some(Method::Memory | Method::File | Method::Plane) => {
                 let wire = spec.device.split_once('/').map_or(spec.device.as_str(), |(wire, _)| wire);
@@ -292,7 +292,7 @@ fn open_file(spec: &Spec) -> Result<Arc<dyn Device>, Error> {
     Ok(Arc::new(FileWriter::new(&spec.device, format, link, spec.snaplen)))
 }
 
-fn open_tap(spec: &Spec, kind: Kind, keeper: Option<&Arc<dyn Keeper>>) -> Result<Arc<Tap>, Error> {
+fn open_tap(spec: &Spec, kind: TapKind, keeper: Option<&Arc<dyn Keeper>>) -> Result<Arc<Tap>, Error> {
     let name = Some(spec.device.as_str()).filter(|name| !name.is_empty());
     let mut tap = TapSpec::new(name, kind);
     let bad = |key: &str, value: &str, form: &str| {

@@ -33,7 +33,7 @@ use ipv6::Resizer;
 
 /// What a tap carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TapKind {
     /// Ethernet frames.
     Tap,
     /// IP packets.
@@ -46,7 +46,7 @@ pub struct TapSpec {
     /// Its name; `None` or a pattern such as `tap%d` lets the kernel choose.
     pub name: Option<String>,
     /// Ethernet or IP.
-    pub kind: Kind,
+    pub kind: TapKind,
     /// Addresses to give it, each with its prefix length.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Link-level address; `None` leaves the kernel's choice.
@@ -67,7 +67,7 @@ pub struct TapSpec {
 
 impl TapSpec {
     /// A tap or tun of one queue with the kernel's defaults.
-    pub fn new(name: Option<&str>, kind: Kind) -> TapSpec {
+    pub fn new(name: Option<&str>, kind: TapKind) -> TapSpec {
         TapSpec {
             name: name.map(str::to_owned),
             kind,
@@ -87,7 +87,7 @@ impl TapSpec {
 #[derive(Debug)]
 pub struct Tap {
     me: Weak<Tap>,
-    kind: Kind,
+    kind: TapKind,
     headroom: usize,
     watch: Arc<Watch>,
     /// The interface whose carrier the tap follows.
@@ -109,7 +109,7 @@ struct Queue {
 
 impl Kept {
     /// What an earlier process left of this interface.
-    fn take(&self, interface: &str, kind: Kind, multi_queue: bool) -> Option<OwnedFd> {
+    fn take(&self, interface: &str, kind: TapKind, multi_queue: bool) -> Option<OwnedFd> {
         let descriptor = self.keeper.as_ref()?.take(&self.name)?;
         keeper::is_tap(&descriptor, interface, flags(kind, multi_queue)).then_some(descriptor)
     }
@@ -146,8 +146,8 @@ impl Tap {
         namespace: Option<Arc<File>>,
     ) -> Result<Arc<Tap>, Error> {
         let asked = spec.name.as_deref().unwrap_or(match spec.kind {
-            Kind::Tap => "tap%d",
-            Kind::Tun => "tun%d",
+            TapKind::Tap => "tap%d",
+            TapKind::Tun => "tun%d",
         });
         let kept =
             |queue: usize| Kept { keeper: keeper.cloned(), name: format!("tap/{place}/{asked}/{queue}") };
@@ -257,9 +257,9 @@ fn in_namespace(
     })
 }
 
-fn flags(kind: Kind, multi_queue: bool) -> i16 {
+fn flags(kind: TapKind, multi_queue: bool) -> i16 {
     let mut flags = libc::IFF_NO_PI;
-    flags |= if kind == Kind::Tap { libc::IFF_TAP } else { libc::IFF_TUN };
+    flags |= if kind == TapKind::Tap { libc::IFF_TAP } else { libc::IFF_TUN };
     if multi_queue {
         flags |= libc::IFF_MULTI_QUEUE;
     }
@@ -267,7 +267,7 @@ fn flags(kind: Kind, multi_queue: bool) -> i16 {
 }
 
 /// Opens one descriptor of the interface; returns it and the interface's name.
-fn attach(name: &str, kind: Kind, multi_queue: bool) -> io::Result<(OwnedFd, String)> {
+fn attach(name: &str, kind: TapKind, multi_queue: bool) -> io::Result<(OwnedFd, String)> {
     if name.len() >= libc::IFNAMSIZ {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
     }
@@ -314,7 +314,7 @@ fn configure(watch: &Watch, spec: &TapSpec, follows_mtu: bool) -> Result<(), Err
     };
     // To give an interface the address that it has makes the kernel forget its neighbours.
     let has = |mac| watch.interfaces.hardware(name).is_ok_and(|(its, _)| its == mac);
-    if let (Some(mac), Kind::Tap) = (spec.mac.filter(|mac| !has(*mac)), spec.kind) {
+    if let (Some(mac), TapKind::Tap) = (spec.mac.filter(|mac| !has(*mac)), spec.kind) {
         watch.interfaces.set_mac(name, mac).map_err(|e| failed("its link-level address", e))?;
     }
     if let Some(mtu) = spec.mtu {
@@ -358,8 +358,8 @@ impl Device for Tap {
         let mac = self.watch.interfaces.hardware(self.name()).ok();
         Info {
             name: self.name().to_owned(),
-            driver: format!("{} of the kernel", if self.kind == Kind::Tap { "tap" } else { "tun" }),
-            mac: mac.filter(|_| self.kind == Kind::Tap).map(|(mac, _)| mac),
+            driver: format!("{} of the kernel", if self.kind == TapKind::Tap { "tap" } else { "tun" }),
+            mac: mac.filter(|_| self.kind == TapKind::Tap).map(|(mac, _)| mac),
             mtu: self.watch.interfaces.mtu(self.name()).unwrap_or(1500),
             rx_queues: self.queues.len(),
             tx_queues: self.queues.len(),
@@ -418,7 +418,7 @@ impl Device for Tap {
     }
 
     fn link_type(&self) -> u32 {
-        if self.kind == Kind::Tap { link_type::ETHERNET } else { link_type::RAW }
+        if self.kind == TapKind::Tap { link_type::ETHERNET } else { link_type::RAW }
     }
 }
 
@@ -426,7 +426,7 @@ struct TapRx {
     fd: Arc<OwnedFd>,
     current: Arc<Current>,
     watch: Arc<Watch>,
-    kind: Kind,
+    kind: TapKind,
     headroom: usize,
     /// Bytes of the largest packet expected.
     room: usize,
@@ -562,7 +562,7 @@ impl RxQueue for TapRx {
                 continue;
             }
             packet.trim(self.room - got);
-            if self.kind == Kind::Tap {
+            if self.kind == TapKind::Tap {
                 packet.set_packet_type(packet_type(packet.data()));
             }
             bytes += got;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::stats::{Samples, Stat, StatKind, WorkerState};
 use engine::{Control, ElementId, Mode, Processing, Reason, Shared};
 use profile::clock::monotonic_ns;
-use stats::{Directory, Kind, Metric, Object, Series, Snapshot};
+use stats::{Directory, Metric, MetricKind, Object, Series, Snapshot};
 
 use observe::records;
 
@@ -441,8 +441,8 @@ impl Gathered {
                 _ => "",
             };
             let kind = match stat.kind {
-                StatKind::Counter => Kind::Counter,
-                StatKind::Gauge => Kind::Gauge,
+                StatKind::Counter => MetricKind::Counter,
+                StatKind::Gauge => MetricKind::Gauge,
             };
             let [name, unit, text, part] = [stat.name, stat.unit, stat.text, part].map(str::to_owned);
             Metric { name, kind, unit, text, part }

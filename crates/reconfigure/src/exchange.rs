@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use element::drops::Reason;
 use element::swap::{Depot, same};
-use element::{DeviceQueues, Element, ElementId, HotSwap, IndexVec, Mode, Place};
+use element::{DeviceQueues, Element, ElementId, ElementPlan, HotSwap, IndexVec, Mode};
 use engine::{Locked, Runtime, Shared, Worker};
 
 use crate::diff::{Action, Outline, diff};
@@ -82,7 +82,7 @@ fn outline(shared: &Shared) -> Outline<'_> {
 }
 
 /// Workers that have an instance of their own.
-fn bearers(place: &Place) -> Vec<usize> {
+fn bearers(place: &ElementPlan) -> Vec<usize> {
     if place.mode == Mode::Locked { vec![place.home()] } else { place.workers.clone() }
 }
 

@@ -7,7 +7,7 @@ use crate::bytes::{Bad, Put, Take};
 
 /// How a number behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// It only grows, until what it counts is replaced: differences and rates are what one looks at.
     Counter,
     /// It is what it is at the moment.
@@ -20,7 +20,7 @@ pub struct Metric {
     /// Its name, `element.packets` for instance. Names keep their meaning from version to version.
     pub name: String,
     /// How it behaves.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// In what it is measured.
     pub unit: String,
     /// What it tells, in a sentence.
@@ -84,8 +84,8 @@ impl Directory {
         for metric in &self.metrics {
             rest.u32(texts.number(&metric.name));
             rest.u32(match metric.kind {
-                Kind::Counter => 0,
-                Kind::Gauge => 1,
+                MetricKind::Counter => 0,
+                MetricKind::Gauge => 1,
             });
             [&metric.unit, &metric.text, &metric.part]
                 .into_iter()
@@ -123,8 +123,8 @@ impl Directory {
         for _ in 0..take.count(20, "the number of metrics")? {
             let name = text(&mut take)?;
             let kind = match take.u32("the kind of a metric")? {
-                0 => Kind::Counter,
-                1 => Kind::Gauge,
+                0 => MetricKind::Counter,
+                1 => MetricKind::Gauge,
                 _ => return Err("the kind of a metric"),
             };
             let [unit, meaning, part] = [text(&mut take)?, text(&mut take)?, text(&mut take)?];
@@ -182,8 +182,8 @@ pub(crate) mod tests {
         };
         Directory {
             metrics: vec![
-                metric("element.packets", Kind::Counter, "output"),
-                metric("queue.length", Kind::Gauge, ""),
+                metric("element.packets", MetricKind::Counter, "output"),
+                metric("queue.length", MetricKind::Gauge, ""),
             ],
             objects: vec![object("element", "q", "Queue"), object("worker", "0", "")],
             series: vec![

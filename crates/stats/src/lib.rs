@@ -19,6 +19,6 @@ pub mod segment;
 pub mod snapshot;
 
 pub use block::{Block, BlockError, Composer, Content, Decoder, too_long};
-pub use directory::{Directory, Entry, Kind, Metric, Object, Series};
+pub use directory::{Directory, Entry, Metric, MetricKind, Object, Series};
 pub use segment::{Error, Publisher, Reading, Segment, State, VERSION, path_of, remove_left};
 pub use snapshot::Snapshot;

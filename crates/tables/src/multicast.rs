@@ -36,7 +36,7 @@ const SHARDS: usize = 256;
 
 /// Which packets an entry is for. IPv4 addresses are numbers below 2^32. In order of tables, groups and sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct MulticastKey {
     /// The number of the table.
     pub table: u8,
     /// The address of the group.
@@ -45,16 +45,16 @@ pub struct Key {
     pub source: u128,
 }
 
-impl Key {
+impl MulticastKey {
     #[inline]
     fn shard(&self, seed: u64) -> usize {
-        let Key { table, group, source } = *self;
+        let MulticastKey { table, group, source } = *self;
         let hash = hash128(seed ^ u64::from(table), source as u64, (source >> 64) as u64);
         hash128(hash, group as u64, (group >> 64) as u64) as usize % SHARDS
     }
 }
 
-type Shard<T> = Vec<(Key, Arc<T>)>;
+type Shard<T> = Vec<(MulticastKey, Arc<T>)>;
 
 /// Why a change was refused. Some shards may have changed; the call may be repeated.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ impl<T: Send + Sync + 'static> MulticastReader<T> {
     /// When `reader` belongs to another RCU domain than the table.
     #[inline]
     #[must_use]
-    pub fn get<'a>(&'a self, reader: &'a Reader, key: &Key) -> Option<&'a T> {
+    pub fn get<'a>(&'a self, reader: &'a Reader, key: &MulticastKey) -> Option<&'a T> {
         let shard = self.shards[key.shard(self.seed)].read(reader);
         let at = shard.binary_search_by(|(other, _)| other.cmp(key)).ok()?;
         Some(&shard[at].1)
@@ -95,7 +95,7 @@ impl<T: Send + Sync + 'static> MulticastReader<T> {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use junctor_tables::multicast::{Key, MulticastTable};
+/// use junctor_tables::multicast::{MulticastKey, MulticastTable};
 /// let domain = sync::rcu::Domain::default();
 /// let mut table = MulticastTable::new(&domain, 7);
 /// let key = Key { table: 0, group: 0xef01_0101, source: 0x0a00_0001 };
@@ -135,7 +135,7 @@ impl<T: Send + Sync + 'static> MulticastTable<T> {
     /// [`Stalled`]: readers hold too many old versions. What has been published stays.
     pub fn commit(
         &mut self,
-        changes: impl IntoIterator<Item = (Key, Option<Arc<T>>)>,
+        changes: impl IntoIterator<Item = (MulticastKey, Option<Arc<T>>)>,
     ) -> Result<(), Stalled> {
         let mut of_shards: Vec<_> =
             changes.into_iter().map(|(key, entry)| (key.shard(self.seed), key, entry)).collect();
@@ -147,7 +147,11 @@ impl<T: Send + Sync + 'static> MulticastTable<T> {
         Ok(())
     }
 
-    fn change(&mut self, at: usize, changes: &[(usize, Key, Option<Arc<T>>)]) -> Result<(), Stalled> {
+    fn change(
+        &mut self,
+        at: usize,
+        changes: &[(usize, MulticastKey, Option<Arc<T>>)],
+    ) -> Result<(), Stalled> {
         let mut shard = self.shards[at].clone();
         for (_, key, entry) in changes {
             match (shard.binary_search_by(|(other, _)| other.cmp(key)), entry) {
@@ -157,7 +161,7 @@ impl<T: Send + Sync + 'static> MulticastTable<T> {
                 (Err(_), None) => {}
             }
         }
-        let bytes = self.shards[at].len() * size_of::<(Key, Arc<T>)>();
+        let bytes = self.shards[at].len() * size_of::<(MulticastKey, Arc<T>)>();
         let published = self.published[at].publish_sized(shard.clone(), bytes);
         published.map_err(|stalled| Stalled { why: stalled.to_string() })?;
         self.len = self.len - self.shards[at].len() + shard.len();
@@ -167,13 +171,13 @@ impl<T: Send + Sync + 'static> MulticastTable<T> {
 
     /// The entry of a key.
     #[must_use]
-    pub fn get(&self, key: &Key) -> Option<&Arc<T>> {
+    pub fn get(&self, key: &MulticastKey) -> Option<&Arc<T>> {
         let shard = &self.shards[key.shard(self.seed)];
         shard.binary_search_by(|(other, _)| other.cmp(key)).ok().map(|at| &shard[at].1)
     }
 
     /// All entries, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<T>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&MulticastKey, &Arc<T>)> {
         self.shards.iter().flatten().map(|(key, entry)| (key, entry))
     }
 
@@ -192,7 +196,7 @@ impl<T: Send + Sync + 'static> MulticastTable<T> {
     /// Bytes that lookups can touch, but for the entries themselves.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        SHARDS * size_of::<Cell<Shard<T>>>() + self.len * size_of::<(Key, Arc<T>)>()
+        SHARDS * size_of::<Cell<Shard<T>>>() + self.len * size_of::<(MulticastKey, Arc<T>)>()
     }
 }
 
@@ -204,8 +208,12 @@ mod tests {
 
     use super::*;
 
-    fn key() -> impl Strategy<Value = Key> {
-        (0..3u8, 0..40u128, 0..40u128).prop_map(|(table, group, source)| Key { table, group, source })
+    fn key() -> impl Strategy<Value = MulticastKey> {
+        (0..3u8, 0..40u128, 0..40u128).prop_map(|(table, group, source)| MulticastKey {
+            table,
+            group,
+            source,
+        })
     }
 
     proptest! {
@@ -227,13 +235,13 @@ mod tests {
                         None => _ = map.remove(key),
                     }
                 }
-                let touched: Vec<Key> = changes.iter().map(|(key, _)| *key).collect();
+                let touched: Vec<MulticastKey> = changes.iter().map(|(key, _)| *key).collect();
                 table.commit(changes.into_iter().map(|(key, value)| (key, value.map(Arc::new)))).unwrap();
                 for key in touched.iter().chain(map.keys()) {
                     prop_assert_eq!(reader.get(&worker, key), map.get(key));
                     prop_assert_eq!(table.get(key).map(|value| **value), map.get(key).copied());
                 }
-                let all: BTreeMap<Key, u16> = table.iter().map(|(key, value)| (*key, **value)).collect();
+                let all: BTreeMap<MulticastKey, u16> = table.iter().map(|(key, value)| (*key, **value)).collect();
                 prop_assert_eq!(&all, &map);
                 prop_assert_eq!((table.len(), table.is_empty()), (map.len(), map.is_empty()));
                 worker.quiescent();
@@ -246,7 +254,7 @@ mod tests {
         let domain = Domain::new(sync::rcu::Limits { objects: 2, bytes: usize::MAX });
         let mut table = MulticastTable::new(&domain, 1);
         let (reader, mut worker) = (table.reader(), domain.register("worker"));
-        let key = Key { table: 0, group: 1, source: 2 };
+        let key = MulticastKey { table: 0, group: 1, source: 2 };
         let set = |table: &mut MulticastTable<u8>, value| table.commit([(key, Some(Arc::new(value)))]);
         set(&mut table, 1).unwrap();
         let seen = reader.get(&worker, &key);
@@ -261,6 +269,6 @@ mod tests {
 
     #[test]
     fn places_take_no_more_than_a_line() {
-        assert_eq!(size_of::<(Key, Arc<u8>)>(), 64);
+        assert_eq!(size_of::<(MulticastKey, Arc<u8>)>(), 64);
     }
 }

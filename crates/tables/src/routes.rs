@@ -242,14 +242,14 @@ impl Options {
 
 /// Where in a file something is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     /// A line, from 1.
     Line(u64),
     /// A byte of the file as decompressed, from 0.
     Byte(u64),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => line.fmt(f),
@@ -265,7 +265,7 @@ pub struct RouteFileError {
     /// The file's name, as the caller gave it.
     pub file: String,
     /// Where.
-    pub place: Place,
+    pub place: Position,
     /// What.
     #[source]
     pub problem: Box<Problem>,
@@ -382,18 +382,18 @@ impl Routes {
         })
     }
 
-    fn read_form(&mut self, input: &mut dyn BufRead, options: &Options) -> Result<(), (Place, Problem)> {
+    fn read_form(&mut self, input: &mut dyn BufRead, options: &Options) -> Result<(), (Position, Problem)> {
         let form = match options.form {
             Some(form) => Some(form),
             None => {
-                let begin = input.fill_buf().map_err(|error| (Place::Byte(0), error.into()))?;
+                let begin = input.fill_buf().map_err(|error| (Position::Byte(0), error.into()))?;
                 // A record begins with 12 bytes of which some are zero always; text has none.
                 begin.iter().take(12).any(|byte| *byte == 0).then_some(Form::Mrt)
             }
         };
         match form {
             Some(form @ Form::Mrt) => {
-                options.suits(form).map_err(|problem| (Place::Byte(0), problem))?;
+                options.suits(form).map_err(|problem| (Position::Byte(0), problem))?;
                 mrt::read(self, input, options)
             }
             lines => text::read_lines(self, input, options, lines),

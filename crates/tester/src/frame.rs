@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use wire::{EtherType, MacAddr, Protocol, checksum, ethernet, ipv4, ipv6, udp};
 
 use crate::extension::{self, Extension};
-use crate::signature::{self, Key, Signature};
+use crate::signature::{self, Signature, SignatureKey};
 
 /// The frame check sequence, which sizes include and buffers do not.
 pub const FCS: usize = 4;
@@ -146,7 +146,7 @@ impl Template {
 
     /// Writes a frame into a buffer of [`Template::len`] bytes.
     #[inline]
-    pub fn write(&self, key: &Key, signature: Signature, frame: &mut [u8]) {
+    pub fn write(&self, key: &SignatureKey, signature: Signature, frame: &mut [u8]) {
         let signed = key.sign(signature);
         // Zero would mean that there is none (RFC 768).
         let sum = checksum::never_zero(!checksum::add(self.sum, checksum::sum_array(&signed)));
@@ -183,7 +183,7 @@ pub enum Received {
 
 /// Tells what a frame is. Ports are how test frames are told from others, for a device may change all else.
 #[inline]
-pub fn read(frame: &[u8], key: &Key, dst_ports: &std::ops::RangeInclusive<u16>) -> Received {
+pub fn read(frame: &[u8], key: &SignatureKey, dst_ports: &std::ops::RangeInclusive<u16>) -> Received {
     let Some(layer) = ethernet::network_layer(frame) else { return Received::Foreign };
     let Some(packet) = frame.get(layer.offset..) else { return Received::Foreign };
     let found = match layer.ethertype {
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn frames_of_all_sizes_are_whole() {
-        let key = Key::new(1);
+        let key = SignatureKey::new(1);
         for flow in flows() {
             let least = smallest(flow.src, &[]);
             assert!(Template::new(&flow, least - 1, &[]).is_none());
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn extension_headers_stand_between_and_count_with_the_size() {
         use extension::{CHAIN, Extension};
-        let (key, [four, six]) = (Key::new(1), flows());
+        let (key, [four, six]) = (SignatureKey::new(1), flows());
         let signature = Signature { flow: 9, sequence: 1, departure_ns: 12345 };
         for headers in [&CHAIN[..], &[Extension::HopByHop], &[Extension::Authentication]] {
             let least = smallest(six.src, headers);
@@ -335,7 +335,8 @@ mod tests {
 
     #[test]
     fn damage_is_seen_wherever_it_is() {
-        let (key, template) = (Key::new(1), Template::new(&flows()[0], 128, &[]).expect("a template"));
+        let (key, template) =
+            (SignatureKey::new(1), Template::new(&flows()[0], 128, &[]).expect("a template"));
         let mut good = vec![0; template.len()];
         template.write(&key, Signature { flow: 0, sequence: 0, departure_ns: 0 }, &mut good);
         for at in 42..good.len() {
@@ -348,12 +349,12 @@ mod tests {
         assert_eq!(read(&good[..40], &key, &PORTS), Received::Foreign);
         assert_eq!(read(&good, &key, &(8..=9)), Received::Foreign);
         assert_eq!(read(&[0; 60], &key, &PORTS), Received::Foreign);
-        assert_eq!(read(&good, &Key::new(2), &PORTS), Received::Old);
+        assert_eq!(read(&good, &SignatureKey::new(2), &PORTS), Received::Old);
     }
 
     #[test]
     fn addresses_tell_whose_a_frame_was() {
-        let key = Key::new(1);
+        let key = SignatureKey::new(1);
         for (at, flow) in flows().into_iter().enumerate() {
             let template = Template::new(&flow, 128, &[]).expect("a template");
             let mut frame = vec![0; template.len()];
@@ -371,7 +372,8 @@ mod tests {
 
     #[test]
     fn what_a_router_changes_does_not_matter() {
-        let (key, template) = (Key::new(1), Template::new(&flows()[0], 64, &[]).expect("a template"));
+        let (key, template) =
+            (SignatureKey::new(1), Template::new(&flows()[0], 64, &[]).expect("a template"));
         let mut frame = vec![0; template.len()];
         let signature = Signature { flow: 3, sequence: 4, departure_ns: 5 };
         template.write(&key, signature, &mut frame);

@@ -27,13 +27,13 @@ pub struct Signature {
 
 /// Signs the frames of one trial.
 #[derive(Clone, Copy, Debug)]
-pub struct Key([u64; 2]);
+pub struct SignatureKey([u64; 2]);
 
-impl Key {
+impl SignatureKey {
     /// A key; different for each trial.
-    pub fn new(seed: u64) -> Key {
+    pub fn new(seed: u64) -> SignatureKey {
         let mixed = mix(seed ^ 0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93);
-        Key([mixed, mix(mixed ^ 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db) | 1])
+        SignatureKey([mixed, mix(mixed ^ 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db) | 1])
     }
 
     /// Both halves: with what a signature's words are mixed.
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_is_signed_is_read() {
-        let key = Key::new(7);
+        let key = SignatureKey::new(7);
         for i in 0..1000 {
             assert_eq!(key.read(&key.sign(some(i))), Some(some(i)));
         }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn one_changed_bit_or_another_key_is_seen() {
-        let (key, other) = (Key::new(7), Key::new(8));
+        let (key, other) = (SignatureKey::new(7), SignatureKey::new(8));
         for i in 0..200 {
             let good = key.sign(some(i));
             assert_eq!(other.read(&good), None);

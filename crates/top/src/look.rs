@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use engine::Reason;
 use serde_json::{Value, json};
-use stats::{Kind, Reading};
+use stats::{MetricKind, Reading};
 
 /// Whose readings they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl<'a> Sums<'a> {
 fn grown(before: &Reading, now: &Reading) -> Vec<Grown> {
     let values = &now.snapshot.values;
     let counter =
-        |place: usize| now.directory.at(place).is_some_and(|(metric, ..)| metric.kind == Kind::Counter);
+        |place: usize| now.directory.at(place).is_some_and(|(metric, ..)| metric.kind == MetricKind::Counter);
     if std::sync::Arc::ptr_eq(&before.directory, &now.directory) {
         let each = values.iter().zip(&before.snapshot.values).enumerate();
         let by = |place, value: u64, then| if counter(place) { value.saturating_sub(then) } else { 0 };

@@ -5,7 +5,7 @@ use super::look::{Core, Look};
 
 /// What rows are sorted by.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Key {
+pub(super) enum SortKey {
     Text(String),
     Number(f64),
 }
@@ -14,7 +14,7 @@ pub(super) enum Key {
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     pub(super) text: String,
-    pub(super) key: Key,
+    pub(super) key: SortKey,
     /// How much it asks to be looked at: 0 not at all, 1 a little, 2 now.
     pub(super) alarm: u8,
 }
@@ -72,25 +72,25 @@ pub(super) fn time(seconds: f64) -> String {
 
 impl Cell {
     fn text(text: &str) -> Cell {
-        Cell { text: text.to_owned(), key: Key::Text(text.to_lowercase()), alarm: 0 }
+        Cell { text: text.to_owned(), key: SortKey::Text(text.to_lowercase()), alarm: 0 }
     }
 
     fn number(value: f64) -> Cell {
-        Cell { text: short(value), key: Key::Number(value), alarm: 0 }
+        Cell { text: short(value), key: SortKey::Number(value), alarm: 0 }
     }
 
     /// All digits.
     fn count(value: u64) -> Cell {
-        Cell { text: value.to_string(), key: Key::Number(value as f64), alarm: 0 }
+        Cell { text: value.to_string(), key: SortKey::Number(value as f64), alarm: 0 }
     }
 
     fn share(share: f64) -> Cell {
-        Cell { text: percent(share), key: Key::Number(share), alarm: 0 }
+        Cell { text: percent(share), key: SortKey::Number(share), alarm: 0 }
     }
 
     /// What may not be known.
     fn known<T>(value: Option<T>, of: impl FnOnce(T) -> Cell) -> Cell {
-        value.map_or(Cell { text: "-".into(), key: Key::Number(-1.0), alarm: 0 }, of)
+        value.map_or(Cell { text: "-".into(), key: SortKey::Number(-1.0), alarm: 0 }, of)
     }
 
     fn alarm(self, alarm: u8) -> Cell {
@@ -279,8 +279,8 @@ impl Sheet {
     pub(super) fn sort(&mut self, column: usize, reversed: bool) {
         let order = |a: &Vec<Cell>, b: &Vec<Cell>| {
             let order = match (a.get(column).map(|c| &c.key), b.get(column).map(|c| &c.key)) {
-                (Some(Key::Number(a)), Some(Key::Number(b))) => b.total_cmp(a),
-                (Some(Key::Text(a)), Some(Key::Text(b))) => a.cmp(b),
+                (Some(SortKey::Number(a)), Some(SortKey::Number(b))) => b.total_cmp(a),
+                (Some(SortKey::Text(a)), Some(SortKey::Text(b))) => a.cmp(b),
                 _ => std::cmp::Ordering::Equal,
             };
             if reversed { order.reverse() } else { order }

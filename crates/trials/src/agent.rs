@@ -28,9 +28,9 @@ use crate::error::ChannelError;
 use channel::Channel;
 use counters::{Counters, Ticks};
 use driven::{Driven, Wheel};
-use places::{Place, Places, Stranger};
+use places::{GuestPlace, Places, Stranger};
 
-pub(super) use channel::Key;
+pub(super) use channel::AgentKey;
 pub(super) use gather::run as gather;
 pub use gather::{Agent, Gather};
 pub(super) use gauge::{Machines, Reading};
@@ -69,13 +69,13 @@ pub enum Duty {
 /// Runs the agent until it is stopped, or makes a key.
 pub(super) fn run(args: &Duty) -> Result<(), Failure> {
     let done = match args {
-        Duty::MakeKey(path) => Key::make(path),
-        Duty::Serve { key, listen } => Key::read(key).and_then(|key| serve_all(&key, listen)),
+        Duty::MakeKey(path) => AgentKey::make(path),
+        Duty::Serve { key, listen } => AgentKey::read(key).and_then(|key| serve_all(&key, listen)),
     };
     done.map_err(Failure::from)
 }
 
-fn serve_all(key: &Key, at: &str) -> Result<(), Error> {
+fn serve_all(key: &AgentKey, at: &str) -> Result<(), Error> {
     let cannot = format!("cannot listen on {at}");
     let listen = Error::advised(cannot, "; --listen names address and port");
     let listener = TcpListener::bind(at).map_err(&listen)?;
@@ -116,7 +116,7 @@ struct Known<'a> {
     channel: Channel,
     /// What it asks first.
     first: Ask,
-    place: Place<'a>,
+    place: GuestPlace<'a>,
 }
 
 /// Hears who calls. It has a place once it has said something with the key of this connection, which nobody can who repeats what others
@@ -125,7 +125,7 @@ fn introduce<'a>(
     stream: TcpStream,
     places: &'a Places,
     stranger: Stranger<'a>,
-    key: &Key,
+    key: &AgentKey,
 ) -> Result<Option<Known<'a>>, ChannelError> {
     let mut channel = Channel::accept(stream, key, INTRODUCTION, || !places.are_taken())?;
     let Some(first) = hear(&mut channel)? else { return Ok(None) };

@@ -23,7 +23,7 @@ use plan::Run;
 use report::progress::Progress;
 use report::{Document, markdown, page, text};
 use report::{files, measure};
-use store::{Place, Store};
+use store::{ResultPlace, Store};
 
 pub use plan::{Misuse, Plan, Program};
 
@@ -191,7 +191,7 @@ struct Came {
 }
 
 /// Puts what came of a run where it stays. Where it failed again, the greater of both parts does. What cannot be kept is told all the same.
-fn keep(came: Came, before: Option<Record>, place: Place) -> (Came, Result<(), Error>) {
+fn keep(came: Came, before: Option<Record>, place: ResultPlace) -> (Came, Result<(), Error>) {
     let size = |record: &Option<Record>| record.as_ref().map(Record::found);
     let kept = match (&came.record, &came.cause) {
         (Some(record), None) => place.keep(record.json().as_bytes()),

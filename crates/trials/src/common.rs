@@ -12,7 +12,7 @@ use tester::search::{Ledger, contents, setup};
 use tester::station::Station;
 
 use crate::Error;
-use crate::agent::{Agent, Key, Machines, Remote};
+use crate::agent::{Agent, AgentKey, Machines, Remote};
 use crate::device::{self, Driver, FlowLine, Name, Plugged, Setup, Traffic};
 use crate::filters::Case;
 use crate::log::Log;
@@ -95,7 +95,7 @@ impl Common {
         if agents.is_empty() {
             return Ok(log);
         }
-        let key = Key::read(
+        let key = AgentKey::read(
             self.key.as_ref().ok_or_else(|| Error::setting("--key names the file of the agents' key"))?,
         )?;
         let mut connected: Vec<(String, Remote)> = Vec::new();

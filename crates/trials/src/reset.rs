@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use tester::search::reset::Kind;
+use tester::search::reset::ResetKind;
 use tester::station::Reset;
 use tester::trial::Invalid;
 
@@ -13,7 +13,7 @@ use crate::Error;
 
 /// What is done to a configuration in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ConfigurationReset {
     /// It is ended, and built and started anew.
     Restart,
     /// It is swapped for itself while it runs.
@@ -44,7 +44,7 @@ const UNKNOWN: &str = "how is this device reset? Say it with --reset-command";
 #[derive(Clone, Debug)]
 pub struct Method {
     /// How a configuration in this process is reset.
-    pub reset: Way,
+    pub reset: ConfigurationReset,
     /// A shell command that resets the device, instead.
     pub reset_command: Option<String>,
     /// What that command resets (RFC 6201 4).
@@ -53,13 +53,13 @@ pub struct Method {
 
 impl Method {
     /// What is reset.
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> ResetKind {
         match self.reset_kind {
-            What::RouteProcessor => Kind::RouteProcessor,
-            What::LineCard => Kind::LineCard,
-            What::OperatingSystem => Kind::OperatingSystem,
-            What::Process => Kind::Process,
-            What::Power => Kind::Power,
+            What::RouteProcessor => ResetKind::RouteProcessor,
+            What::LineCard => ResetKind::LineCard,
+            What::OperatingSystem => ResetKind::OperatingSystem,
+            What::Process => ResetKind::Process,
+            What::Power => ResetKind::Power,
         }
     }
 
@@ -75,7 +75,9 @@ impl Method {
     pub(super) fn check(&self, device: &Name, workers: usize) -> Result<(), Error> {
         match device {
             _ if self.reset_command.is_some() => Ok(()),
-            Name::Own(_) if self.reset == Way::Worker && workers < 2 => Err(Error::setting(ANOTHER_WORKER)),
+            Name::Own(_) if self.reset == ConfigurationReset::Worker && workers < 2 => {
+                Err(Error::setting(ANOTHER_WORKER))
+            }
             Name::Own(_) => Ok(()),
             other => Err(Error::setting(format!("{other}: {UNKNOWN}"))),
         }
@@ -91,9 +93,9 @@ impl Method {
             }
             (None, Some(running)) => Ok(Box::new(move || {
                 let done = match way {
-                    Way::Restart => running.restart(),
-                    Way::Swap => running.swap(),
-                    Way::Worker => running.cycle_worker(),
+                    ConfigurationReset::Restart => running.restart(),
+                    ConfigurationReset::Swap => running.swap(),
+                    ConfigurationReset::Worker => running.cycle_worker(),
                 };
                 done.map_err(|why| Invalid::new(format!("the device could not be reset: {why}"), ""))
             })),

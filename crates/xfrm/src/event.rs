@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use ipsec::{AssociationConfig, Event, Flow, Id, Kind, Policy, Reached, Selector, Template};
+use ipsec::{AssociationConfig, Event, Flow, Id, IpsecMode, Policy, Reached, Selector, Template};
 use wire::Prefix;
 
 use crate::association::put_sa;
@@ -32,8 +32,8 @@ fn selector_of(flow: &Flow) -> Selector {
 
 fn acquire(flow: &Flow, policy: &Policy, template: &Template) -> Bytes {
     let (src, dst) = match template.kind {
-        Kind::Tunnel { from, to } => (from, to),
-        Kind::Transport => (flow.src, flow.dst),
+        IpsecMode::Tunnel { from, to } => (from, to),
+        IpsecMode::Transport => (flow.src, flow.dst),
     };
     let acquire = Acquire {
         id: layout::Id { daddr: dst.into(), spi: Spi(0), proto: layout::ESP },

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use ipsec::{ANY_PORT, Action, Direction, Kind, Policy, PolicyKey, Selector, Template};
+use ipsec::{ANY_PORT, Action, Direction, IpsecMode, Policy, PolicyKey, Selector, Template};
 use wire::{Prefix, Protocol};
 
 use crate::association::{TRANSPORT, TUNNEL, check_attributes, check_protocol, put_current};
@@ -111,8 +111,8 @@ fn template_of(value: &[u8]) -> Result<Template, Refusal> {
     };
     let (from, to) = (end(template.saddr)?, end(template.id.daddr)?);
     let kind = match template.mode {
-        TRANSPORT => Kind::Transport,
-        TUNNEL => Kind::Tunnel { from, to },
+        TRANSPORT => IpsecMode::Transport,
+        TUNNEL => IpsecMode::Tunnel { from, to },
         _ => {
             return Err(Refusal::new(libc::EPROTONOSUPPORT, "a template's mode must be tunnel or transport"));
         }
@@ -187,8 +187,8 @@ pub(crate) fn put_info(found: &Found<Policy>) -> PolicyInfo {
 
 pub(crate) fn put_template(message: &mut Builder, template: &Template, inner_is_six: bool) {
     let (from, to, mode, family) = match template.kind {
-        Kind::Tunnel { from, to } => (from.into(), to.into(), TUNNEL, layout::family_of(to)),
-        Kind::Transport => {
+        IpsecMode::Tunnel { from, to } => (from.into(), to.into(), TUNNEL, layout::family_of(to)),
+        IpsecMode::Transport => {
             let family = if inner_is_six { layout::family::SIX } else { layout::family::FOUR };
             (Address::default(), Address::default(), TRANSPORT, family)
         }

@@ -27,7 +27,7 @@ const OWN_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
 
 /// Where a flood is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum FloodTarget {
     /// An IPv4 or IPv6 router.
     Router,
     /// A gateway that translates addresses.
@@ -38,7 +38,7 @@ pub(super) enum Place {
 
 /// What comes by `m2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FloodKind {
     /// Nothing is wrong: what an accepted packet costs on the same way.
     Ordinary,
     /// To hosts that do not answer, from many sources.
@@ -91,43 +91,43 @@ pub(super) enum Kind {
 }
 
 use crate::Error;
-use Kind::*;
+use FloodKind::*;
 
-impl Kind {
+impl FloodKind {
     /// All, with their names, and where they are met.
-    const ALL: [(Kind, &'static str, Place); 25] = [
-        (Ordinary, "ordinary", Place::Router),
-        (Unresolvable, "unresolvable", Place::Router),
-        (Fragments, "fragments", Place::Router),
-        (Reassembly, "reassembly", Place::Router),
-        (Short, "short", Place::Router),
-        (Version, "version", Place::Router),
-        (Length, "length", Place::Router),
-        (Checksum, "checksum", Place::Router),
-        (Source, "source", Place::Router),
-        (NoRoute, "no_route", Place::Router),
-        (Ttl, "ttl", Place::Router),
-        (Mixed, "mixed", Place::Router),
-        (Options, "options", Place::Router),
-        (BadOption, "bad_option", Place::Router),
-        (UnknownProtocol, "protocol", Place::Router),
-        (EtherType, "ethertype", Place::Router),
-        (OtherMac, "other_mac", Place::Router),
-        (AsksOthers, "asks_others", Place::Router),
-        (AsksUs, "asks_us", Place::Router),
-        (Replies, "replies", Place::Router),
-        (Ports, "ports", Place::Gateway),
-        (Stations, "stations", Place::Bridge),
-        (GroupSource, "group_source", Place::Bridge),
-        (Unknown, "unknown", Place::Bridge),
-        (UnknownUnlimited, "unknown_unlimited", Place::Bridge),
+    const ALL: [(FloodKind, &'static str, FloodTarget); 25] = [
+        (Ordinary, "ordinary", FloodTarget::Router),
+        (Unresolvable, "unresolvable", FloodTarget::Router),
+        (Fragments, "fragments", FloodTarget::Router),
+        (Reassembly, "reassembly", FloodTarget::Router),
+        (Short, "short", FloodTarget::Router),
+        (Version, "version", FloodTarget::Router),
+        (Length, "length", FloodTarget::Router),
+        (Checksum, "checksum", FloodTarget::Router),
+        (Source, "source", FloodTarget::Router),
+        (NoRoute, "no_route", FloodTarget::Router),
+        (Ttl, "ttl", FloodTarget::Router),
+        (Mixed, "mixed", FloodTarget::Router),
+        (Options, "options", FloodTarget::Router),
+        (BadOption, "bad_option", FloodTarget::Router),
+        (UnknownProtocol, "protocol", FloodTarget::Router),
+        (EtherType, "ethertype", FloodTarget::Router),
+        (OtherMac, "other_mac", FloodTarget::Router),
+        (AsksOthers, "asks_others", FloodTarget::Router),
+        (AsksUs, "asks_us", FloodTarget::Router),
+        (Replies, "replies", FloodTarget::Router),
+        (Ports, "ports", FloodTarget::Gateway),
+        (Stations, "stations", FloodTarget::Bridge),
+        (GroupSource, "group_source", FloodTarget::Bridge),
+        (Unknown, "unknown", FloodTarget::Bridge),
+        (UnknownUnlimited, "unknown_unlimited", FloodTarget::Bridge),
     ];
 
-    fn row(self) -> &'static (Kind, &'static str, Place) {
-        Kind::ALL.iter().find(|(kind, ..)| *kind == self).expect("each kind has a row")
+    fn row(self) -> &'static (FloodKind, &'static str, FloodTarget) {
+        FloodKind::ALL.iter().find(|(kind, ..)| *kind == self).expect("each kind has a row")
     }
 
-    fn place(self) -> Place {
+    fn place(self) -> FloodTarget {
         self.row().2
     }
 
@@ -148,14 +148,14 @@ impl Kind {
 /// A flood of IPv4 or IPv6 packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flood {
-    pub(super) kind: Kind,
+    pub(super) kind: FloodKind,
     pub(super) six: bool,
 }
 
 impl Flood {
     pub(super) fn all() -> impl Iterator<Item = Flood> {
         let met = |routed: bool| {
-            Kind::ALL.iter().filter(move |row| (row.2 == Place::Router) == routed).map(|row| row.0)
+            FloodKind::ALL.iter().filter(move |row| (row.2 == FloodTarget::Router) == routed).map(|row| row.0)
         };
         let routers =
             [false, true].into_iter().flat_map(move |six| met(true).map(move |kind| Flood { kind, six }));
@@ -170,15 +170,15 @@ impl Flood {
 
     /// Whether it comes through a bridge.
     pub(super) fn is_bridged(self) -> bool {
-        self.kind.place() == Place::Bridge
+        self.kind.place() == FloodTarget::Bridge
     }
 
     /// What has the three interfaces.
     pub(super) fn config(self) -> Result<String, Error> {
         match self.kind.place() {
-            Place::Router => self.router(),
-            Place::Gateway => Ok(gateway()),
-            Place::Bridge => {
+            FloodTarget::Router => self.router(),
+            FloodTarget::Gateway => Ok(gateway()),
+            FloodTarget::Bridge => {
                 let port = |n| format!("FromDevice(m{n}, PROMISC true) -> [{n}]b[{n}] -> ToDevice(m{n});\n");
                 let limit = if self.kind == Unknown { UNKNOWN_RATE } else { 0 };
                 let bridge = format!("b :: Bridge(PORTS 3, UNKNOWN_RATE {limit});\n");
@@ -224,9 +224,9 @@ impl Flood {
             _ => 58,
         };
         let stations = match (self.kind.place(), interface) {
-            (Place::Bridge, 2) => format!("from={HOSTS} to={SENDERS} stations={flows}"),
-            (Place::Bridge, 3) => format!("from={ATTACKERS} to={HOSTS} stations={STATIONS}"),
-            (Place::Bridge, _) => format!("from={SENDERS} to={HOSTS} stations={STATIONS}"),
+            (FloodTarget::Bridge, 2) => format!("from={HOSTS} to={SENDERS} stations={flows}"),
+            (FloodTarget::Bridge, 3) => format!("from={ATTACKERS} to={HOSTS} stations={STATIONS}"),
+            (FloodTarget::Bridge, _) => format!("from={SENDERS} to={HOSTS} stations={STATIONS}"),
             _ => String::new(),
         };
         let line = format!(

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use junctor_bfd::{Auth, AuthKind, Config, Discard, Key, Place, Sessions};
+use junctor_bfd::{Auth, AuthKind, Config, Discard, SessionKey, SessionPlace, Sessions};
 use md5::{Digest as _, Md5};
 use sha1::Sha1;
 
@@ -18,7 +18,8 @@ pub fn check(data: &[u8]) -> (usize, Option<Discard>) {
     let kind = AuthKind::ALL.get(usize::from(*kind) % (AuthKind::ALL.len() + 1)).copied();
     let auth = kind.map(|kind| Auth::new(kind, *key_id, SECRET).expect("short enough"));
     let mut sessions = Sessions::new();
-    let neighbour = Key { address: IpAddr::V4(Ipv4Addr::LOCALHOST), place: Place::Interface(0) };
+    let neighbour =
+        SessionKey { address: IpAddr::V4(Ipv4Addr::LOCALHOST), place: SessionPlace::Interface(0) };
     sessions.add(neighbour, Config { auth, ..Config::single_hop(1) }).expect("room");
     let (mut rest, mut taken, mut discarded, mut last) = (rest, 0, None, None);
     while let [len, more @ ..] = rest {

@@ -193,7 +193,7 @@ impl Rib {
     }
 
     /// Destinations of kernel routes that FRR made.
-    fn copies(&self) -> Vec<Key> {
+    fn copies(&self) -> Vec<DestinationKey> {
         let routes = self.layers[Layer::Kernel as usize].iter();
         routes.filter(|(_, route)| FRRS.contains(&route.protocol)).map(|(key, _)| key).collect()
     }
@@ -201,7 +201,7 @@ impl Rib {
     /// Removes the routes of a feed that are `stale`.
     pub(super) fn sweep(&mut self, source: Source, now: Duration, stale: impl Fn(&Stored) -> bool) {
         for layer in Layer::ALL.into_iter().filter(|layer| layer.source() == source) {
-            let gone: Vec<(Key, Stored)> =
+            let gone: Vec<(DestinationKey, Stored)> =
                 self.layers[layer as usize].iter().filter(|(_, route)| stale(route)).collect();
             for (key, route) in gone {
                 self.change(key, now, |rib| rib.remove(layer, &key, Some(route.metric)));

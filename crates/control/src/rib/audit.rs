@@ -18,7 +18,7 @@ pub struct Expected {
     /// What should be there.
     pub rows: Vec<Row>,
     /// Destinations of which nobody can say: a withdrawal is held, or the object is not known yet.
-    pub unsure: HashSet<Key>,
+    pub unsure: HashSet<DestinationKey>,
     /// There is more than can be asked for at once.
     pub has_more: bool,
 }
@@ -35,7 +35,7 @@ pub enum Dispute {
 }
 
 /// The address of a destination as a part counts.
-fn unit(key: &Key) -> (Part, u64) {
+fn unit(key: &DestinationKey) -> (Part, u64) {
     match key.prefix {
         Destination::V4(prefix) => (Part::Four, prefix.addr().to_bits().into()),
         Destination::V6(prefix) => (Part::Six, (prefix.addr().to_bits() >> 64) as u64),
@@ -45,7 +45,7 @@ fn unit(key: &Key) -> (Part, u64) {
 }
 
 /// The last key before those whose addresses begin at `from`.
-fn before(part: Part, from: u64) -> Option<Key> {
+fn before(part: Part, from: u64) -> Option<DestinationKey> {
     let four = |bits: u32| wire::Prefix4::new(bits.into(), 32).map(Destination::V4);
     let six = |bits: u128| wire::Prefix6::new(bits.into(), 128).map(Destination::V6);
     let prefix = match part {
@@ -56,7 +56,7 @@ fn before(part: Part, from: u64) -> Option<Key> {
         },
         Part::Objects | Part::Trees4 | Part::Trees6 => None,
     };
-    prefix.map(|prefix| Key { table: u8::MAX, prefix })
+    prefix.map(|prefix| DestinationKey { table: u8::MAX, prefix })
 }
 
 /// The last number of a part.
@@ -99,7 +99,7 @@ impl Rib {
         let most = if to.is_some() { SCANNED_MAX } else { STEP };
         let mut keys = self.keys_after(before(part, from), most);
         let is_cut = keys.len() == most;
-        let within = |key: &Key| unit(key).0 == part && to.is_none_or(|to| unit(key).1 <= to);
+        let within = |key: &DestinationKey| unit(key).0 == part && to.is_none_or(|to| unit(key).1 <= to);
         let all = keys.len();
         keys.truncate(keys.iter().position(|key| !within(key)).unwrap_or(all));
         let mut has_more = is_cut && keys.len() == all;
@@ -129,13 +129,13 @@ impl Rib {
             }
         }
         // Held withdrawals have no route any more.
-        let is_in = |key: &Key| unit(key).0 == part && unit(key).1 <= to;
+        let is_in = |key: &DestinationKey| unit(key).0 == part && unit(key).1 <= to;
         expected.unsure.extend(self.held.after(before(part, from)).take_while(is_in));
         expected
     }
 
     /// The route that counts for a destination.
-    pub fn show_best(&mut self, key: Key) -> Option<Shown> {
+    pub fn show_best(&mut self, key: DestinationKey) -> Option<Shown> {
         let (layer, route) = self.best(&key)?;
         Some(self.show_one(key, layer, route, true))
     }
@@ -154,7 +154,11 @@ impl Rib {
     }
 
     /// Destinations behind `after` of which FPM and the kernel report different things, and where to go on.
-    pub fn disputed(&mut self, after: Option<Key>, most: usize) -> (Vec<Key>, Option<Key>) {
+    pub fn disputed(
+        &mut self,
+        after: Option<DestinationKey>,
+        most: usize,
+    ) -> (Vec<DestinationKey>, Option<DestinationKey>) {
         let mut keys = self.keys_after(after, most);
         let next = keys.last().copied().filter(|_| keys.len() == most);
         keys.retain(|key| self.dispute(*key).is_some());
@@ -162,7 +166,7 @@ impl Rib {
     }
 
     /// What FPM and the kernel report differently of a destination. Only FRR's own routes are compared.
-    pub fn dispute(&mut self, key: Key) -> Option<Dispute> {
+    pub fn dispute(&mut self, key: DestinationKey) -> Option<Dispute> {
         if self.held.contains(&key) || self.leaving.contains(&key) {
             return None;
         }

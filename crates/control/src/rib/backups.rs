@@ -11,18 +11,18 @@ use super::*;
 
 impl Rib {
     /// The object that the user plane is to have for a destination.
-    pub(super) fn way(&self, key: &Key) -> Option<ObjectId> {
+    pub(super) fn way(&self, key: &DestinationKey) -> Option<ObjectId> {
         let backed = if self.backed.is_empty() { None } else { self.backed.get(key).copied() };
         backed.or_else(|| self.best(key).map(|(_, route)| route.object))
     }
 
     /// The objects of the route that counts and of its backup.
-    pub(super) fn ways(&self, key: &Key) -> Option<(ObjectId, Option<ObjectId>)> {
+    pub(super) fn ways(&self, key: &DestinationKey) -> Option<(ObjectId, Option<ObjectId>)> {
         let (layer, best) = self.best(key)?;
         Some((best.object, self.backup(key, layer, &best)))
     }
 
-    fn backup(&self, key: &Key, layer: Layer, best: &Stored) -> Option<ObjectId> {
+    fn backup(&self, key: &DestinationKey, layer: Layer, best: &Stored) -> Option<ObjectId> {
         let routes = &self.layers[Layer::Kernel as usize];
         if layer != Layer::Kernel || routes.others.get(key).is_none() {
             return None;
@@ -32,7 +32,11 @@ impl Rib {
     }
 
     /// Notes which object a destination has, where it has a backup. Returns the object that the user plane is to have.
-    pub(super) fn back(&mut self, key: Key, ways: Option<(ObjectId, Option<ObjectId>)>) -> Option<ObjectId> {
+    pub(super) fn back(
+        &mut self,
+        key: DestinationKey,
+        ways: Option<(ObjectId, Option<ObjectId>)>,
+    ) -> Option<ObjectId> {
         let backed = match ways {
             Some((first, Some(second))) => self.objects.backed(first, second),
             _ => None,
@@ -47,7 +51,7 @@ impl Rib {
     }
 
     /// Sends the way that counts for a destination to the user plane, even if it has it.
-    pub(super) fn put_best(&mut self, key: Key) {
+    pub(super) fn put_best(&mut self, key: DestinationKey) {
         let ways = self.ways(&key);
         if let Some(object) = self.back(key, ways) {
             self.put_route(key, object);

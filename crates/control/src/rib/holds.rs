@@ -7,12 +7,12 @@ use super::*;
 #[derive(Debug, Default)]
 pub(super) struct Holds {
     by_key: Map<Duration>,
-    by_time: BTreeMap<Duration, HashSet<Key, Hasher>>,
+    by_time: BTreeMap<Duration, HashSet<DestinationKey, Hasher>>,
 }
 
 impl Holds {
     /// Lets a destination wait until then. A time that was set before is forgotten.
-    pub(super) fn put(&mut self, key: Key, until: Duration) {
+    pub(super) fn put(&mut self, key: DestinationKey, until: Duration) {
         if let Some(before) = self.by_key.insert(&key, until) {
             self.forget(&key, before);
         }
@@ -20,7 +20,7 @@ impl Holds {
     }
 
     /// It waits no longer.
-    pub(super) fn remove(&mut self, key: &Key) {
+    pub(super) fn remove(&mut self, key: &DestinationKey) {
         if self.is_empty() {
             return;
         }
@@ -29,7 +29,7 @@ impl Holds {
         }
     }
 
-    fn forget(&mut self, key: &Key, until: Duration) {
+    fn forget(&mut self, key: &DestinationKey, until: Duration) {
         let Some(keys) = self.by_time.get_mut(&until) else { return };
         keys.remove(key);
         if keys.is_empty() {
@@ -38,7 +38,7 @@ impl Holds {
     }
 
     /// Takes those whose time has come.
-    pub(super) fn take_due(&mut self, now: Duration) -> Vec<Key> {
+    pub(super) fn take_due(&mut self, now: Duration) -> Vec<DestinationKey> {
         let mut due = Vec::new();
         while let Some(first) = self.by_time.first_entry().filter(|first| *first.key() <= now) {
             due.extend(first.remove());
@@ -47,12 +47,12 @@ impl Holds {
         due
     }
 
-    pub(super) fn contains(&self, key: &Key) -> bool {
+    pub(super) fn contains(&self, key: &DestinationKey) -> bool {
         self.by_key.get(key).is_some()
     }
 
     /// Those behind a key, or all, in order.
-    pub(super) fn after(&self, key: Option<Key>) -> impl Iterator<Item = Key> {
+    pub(super) fn after(&self, key: Option<DestinationKey>) -> impl Iterator<Item = DestinationKey> {
         self.by_key.after(key).map(|(key, _)| key)
     }
 
@@ -79,8 +79,8 @@ impl Holds {
 mod tests {
     use super::*;
 
-    fn key(label: u32) -> Key {
-        Key { table: 0, prefix: Destination::Label(label) }
+    fn key(label: u32) -> DestinationKey {
+        DestinationKey { table: 0, prefix: Destination::Label(label) }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use feed::Destination;
 
 use super::{Layer, Rib};
-use crate::key::Key;
+use crate::key::DestinationKey;
 use crate::model::{Hop, LabelRoute, MAIN, Route, RouteKind, RouteWay, Source};
 
 impl Rib {
@@ -25,7 +25,7 @@ impl Rib {
         if label >= 1 << 20 || !self.takes(layer) {
             return;
         }
-        let key = Key { table: 0, prefix: Destination::Label(label) };
+        let key = DestinationKey { table: 0, prefix: Destination::Label(label) };
         match route {
             Some(route) => self.set(layer, source, key, as_route(*route), now),
             None => self.withdraw(layer, key, None, now),

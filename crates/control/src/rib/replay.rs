@@ -14,7 +14,7 @@ const BATCHES: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     /// The last destination that was named.
-    after: Option<Key>,
+    after: Option<DestinationKey>,
     has_named_routes: bool,
     /// The last multicast entry that was named.
     after_tree: Option<(u8, Group)>,

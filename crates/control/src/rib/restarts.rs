@@ -53,7 +53,7 @@ impl Rib {
     }
 
     /// A route is withdrawn: at once, or when it has had its time to return.
-    pub(super) fn withdraw(&mut self, layer: Layer, key: Key, metric: Option<u32>, now: Duration) {
+    pub(super) fn withdraw(&mut self, layer: Layer, key: DestinationKey, metric: Option<u32>, now: Duration) {
         if layer == Layer::Kernel && self.settles(&key, metric, now) {
             return;
         }
@@ -67,7 +67,7 @@ impl Rib {
     }
 
     /// Lets a route of BIRD in the kernel stay for a while, if BIRD has returned a short time ago.
-    fn settles(&mut self, key: &Key, metric: Option<u32>, now: Duration) -> bool {
+    fn settles(&mut self, key: &DestinationKey, metric: Option<u32>, now: Duration) -> bool {
         let Presence::Back(since) = self.daemons[Daemon::Bird as usize] else { return false };
         let until = since + self.grace;
         if now >= until {
@@ -87,7 +87,7 @@ impl Rib {
     }
 
     /// A route of the kernel is named again, or goes for another reason: it settles no longer, if no other one does.
-    pub(super) fn settles_no_longer(&mut self, key: &Key) {
+    pub(super) fn settles_no_longer(&mut self, key: &DestinationKey) {
         if self.settling.is_empty() {
             return;
         }
@@ -97,7 +97,7 @@ impl Rib {
     }
 
     /// Removes the kernel's routes for a destination that have had their time.
-    fn remove_leaving(&mut self, key: &Key) {
+    fn remove_leaving(&mut self, key: &DestinationKey) {
         let leaving = self.layers[Layer::Kernel as usize].of(key).filter(|route| route.is_leaving);
         for metric in leaving.map(|route| route.metric).collect::<Vec<_>>() {
             self.remove(Layer::Kernel, key, Some(metric));
@@ -105,7 +105,7 @@ impl Rib {
     }
 
     /// FPM names a route again, or it goes for another reason.
-    pub(super) fn leaves_no_longer(&mut self, key: &Key) {
+    pub(super) fn leaves_no_longer(&mut self, key: &DestinationKey) {
         self.leaving.remove(key);
         self.lingering.remove(key);
     }
@@ -126,12 +126,12 @@ impl Rib {
     }
 
     /// The route has had its time.
-    fn leave(&mut self, key: Key, now: Duration) {
+    fn leave(&mut self, key: DestinationKey, now: Duration) {
         self.change(key, now.saturating_sub(HOLD), |rib| rib.remove(Layer::Fpm, &key, None));
     }
 
     /// How long a withdrawn route stays because of its daemon.
-    fn lingers_until(&self, key: &Key, now: Duration) -> Option<Duration> {
+    fn lingers_until(&self, key: &DestinationKey, now: Duration) -> Option<Duration> {
         let route = self.layers[Layer::Fpm as usize].first.get(key)?;
         match self.presence(route.protocol, key) {
             Presence::Steady => None,
@@ -141,12 +141,12 @@ impl Rib {
     }
 
     /// Whether the daemon of a route is there; one that nobody knows of is.
-    fn presence(&self, protocol: u8, key: &Key) -> Presence {
+    fn presence(&self, protocol: u8, key: &DestinationKey) -> Presence {
         Daemon::of(protocol, &key.prefix).map_or(Presence::Steady, |daemon| self.daemons[daemon as usize])
     }
 
     /// Whether the daemon of a route of FPM is away, has been away within the grace period, or is still naming what it had named before.
-    pub(super) fn was_away(&self, route: &Stored, key: &Key, now: Duration) -> bool {
+    pub(super) fn was_away(&self, route: &Stored, key: &DestinationKey, now: Duration) -> bool {
         match self.presence(route.protocol, key) {
             Presence::Steady => false,
             Presence::Away(_) => true,
@@ -155,7 +155,7 @@ impl Rib {
     }
 
     /// Whether FPM has withdrawn the route, and it stays for a while.
-    pub(super) fn is_leaving(&self, key: &Key) -> bool {
+    pub(super) fn is_leaving(&self, key: &DestinationKey) -> bool {
         self.leaving.contains(key) || self.lingering.contains(key)
     }
 }

@@ -22,12 +22,12 @@ struct User {
     links: BTreeMap<u16, (String, bool)>,
     vrfs: BTreeMap<u8, String>,
     objects: BTreeMap<u32, FedObject>,
-    routes: BTreeMap<Key, u32>,
+    routes: BTreeMap<DestinationKey, u32>,
     trees: BTreeMap<(u8, feed::Group), feed::Tree>,
     named_trees: Option<HashSet<(u8, feed::Group)>>,
     /// Of IPv4 and of IPv6.
     watched: [bool; 2],
-    named: Option<HashSet<Key>>,
+    named: Option<HashSet<DestinationKey>>,
     /// Routes set and withdrawn so far.
     changes: usize,
     asked: Vec<Question>,
@@ -72,8 +72,8 @@ impl User {
             Update::Route { table, prefix, id } => {
                 assert!(self.objects.contains_key(&id), "object {id} came first");
                 self.changes += 1;
-                self.routes.insert(Key { table, prefix }, id);
-                self.named.iter_mut().for_each(|named| _ = named.insert(Key { table, prefix }));
+                self.routes.insert(DestinationKey { table, prefix }, id);
+                self.named.iter_mut().for_each(|named| _ = named.insert(DestinationKey { table, prefix }));
             }
             Update::Tree { table, group, tree } => {
                 let links = tree.branches.iter().map(|branch| branch.link).chain(tree.input);
@@ -85,7 +85,7 @@ impl User {
             Update::Watch { is_six, is_watched } => self.watched[usize::from(is_six)] = is_watched,
             Update::Withdraw { table, prefix } => {
                 self.changes += 1;
-                self.routes.remove(&Key { table, prefix });
+                self.routes.remove(&DestinationKey { table, prefix });
             }
         }
     }
@@ -105,7 +105,7 @@ impl User {
             }
             other => format!("{other:?}"),
         };
-        let name = |key: &Key| match key.table {
+        let name = |key: &DestinationKey| match key.table {
             0 => key.prefix.to_string(),
             table => format!("{}@{}", key.prefix, self.vrfs[&table]),
         };
@@ -338,7 +338,7 @@ fn an_older_routers_routes_are_swept_when_all_feeds_have_reported() {
     let mut rib = Rib::default();
     [Source::Fpm, Source::Kernel].into_iter().for_each(|source| rib.expect(source));
     let mut user = User::default();
-    user.routes.insert(Key { table: 0, prefix: prefix("192.0.2.0/24") }, 1);
+    user.routes.insert(DestinationKey { table: 0, prefix: prefix("192.0.2.0/24") }, 1);
     rib.replay();
     step(&mut rib, &mut user, Source::Kernel, [Change::Begin, link(2, "eth0", true), Change::End], 0);
     step(
@@ -609,10 +609,10 @@ fn ranges_of_an_audit_have_a_steps_entries() {
     }
     assert_eq!(rows.len(), 10_005);
     let routes = rows.iter().map(|row| match row {
-        Row::Route { table, prefix, id } => (Key { table: *table, prefix: *prefix }, *id),
+        Row::Route { table, prefix, id } => (DestinationKey { table: *table, prefix: *prefix }, *id),
         _ => panic!("routes were asked for"),
     });
-    assert_eq!(routes.collect::<BTreeMap<Key, u32>>(), user.routes);
+    assert_eq!(routes.collect::<BTreeMap<DestinationKey, u32>>(), user.routes);
     // Nobody knows what becomes of a route that waits; one that is leaving is still there.
     step(&mut rib, &mut user, Source::Fpm, [withdraw(&to(5)), route(&to(6), RouteWay::Object(9))], 1);
     let expected = rib.ask(1, Part::Four, 0x0a00_0000, Some(0x0a00_ffff), true);
@@ -753,8 +753,8 @@ proptest! {
         }
         prop_assert_eq!(user.meaning(), expected);
         // An audit expects what the user plane has.
-        let expected: BTreeMap<Key, u32> = expected_rows(&mut rib, 2).into_iter().filter_map(|row| match row {
-            Row::Route { table, prefix, id } => Some((Key { table, prefix }, id)),
+        let expected: BTreeMap<DestinationKey, u32> = expected_rows(&mut rib, 2).into_iter().filter_map(|row| match row {
+            Row::Route { table, prefix, id } => Some((DestinationKey { table, prefix }, id)),
             _ => None,
         }).collect();
         rib.outbox().clear();

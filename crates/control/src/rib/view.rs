@@ -9,7 +9,7 @@ use super::*;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// The destination.
-    pub key: Key,
+    pub key: DestinationKey,
     /// Who reported it.
     pub source: Source,
     /// Linux's number of the protocol.
@@ -82,8 +82,8 @@ impl Rib {
     }
 
     /// The first destinations behind `after`, or from the beginning, in order.
-    pub(super) fn keys_after(&self, after: Option<Key>, most: usize) -> Vec<Key> {
-        let mut keys: Vec<Key> = Vec::new();
+    pub(super) fn keys_after(&self, after: Option<DestinationKey>, most: usize) -> Vec<DestinationKey> {
+        let mut keys: Vec<DestinationKey> = Vec::new();
         for layer in &self.layers {
             keys.extend(layer.first.after(after).take(most).map(|(key, _)| key));
         }
@@ -95,7 +95,12 @@ impl Rib {
 
     /// Routes for people, in order: those of the first `most` destinations behind `after`, all of them that count, or with `all` every
     /// one. The second part is where to go on; `None` at the end.
-    pub fn show(&mut self, all: bool, after: Option<Key>, most: usize) -> (Vec<Shown>, Option<Key>) {
+    pub fn show(
+        &mut self,
+        all: bool,
+        after: Option<DestinationKey>,
+        most: usize,
+    ) -> (Vec<Shown>, Option<DestinationKey>) {
         let keys = self.keys_after(after, most);
         let next = keys.last().copied().filter(|_| keys.len() == most);
         let mut shown = Vec::new();
@@ -122,7 +127,7 @@ impl Rib {
             IpAddr::V4(address) => wire::Prefix4::new(address, len).map(Destination::V4),
             IpAddr::V6(address) => wire::Prefix6::new(address, len).map(Destination::V6),
         };
-        let keys = (0..=lengths).rev().filter_map(prefix).map(|prefix| Key { table, prefix });
+        let keys = (0..=lengths).rev().filter_map(prefix).map(|prefix| DestinationKey { table, prefix });
         let (key, (layer, route)) = keys.filter_map(|key| Some((key, self.best(&key)?))).next()?;
         Some(self.show_one(key, layer, route, true))
     }
@@ -133,7 +138,13 @@ impl Rib {
         self.links.name(number)
     }
 
-    pub(super) fn show_one(&mut self, key: Key, layer: Layer, route: Stored, is_best: bool) -> Shown {
+    pub(super) fn show_one(
+        &mut self,
+        key: DestinationKey,
+        layer: Layer,
+        route: Stored,
+        is_best: bool,
+    ) -> Shown {
         let feed = self.feed(layer.source());
         let object = if is_best { self.way(&key).unwrap_or(route.object) } else { route.object };
         Shown {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of Linux and the VRFs that they belong to.
 //!
-//! Destinations of VRFs are keys of their own ([`Key::table`]), so equal prefixes of two VRFs have nothing to do with each other. The main
+//! Destinations of VRFs are keys of their own ([`DestinationKey::table`]), so equal prefixes of two VRFs have nothing to do with each other. The main
 //! table is number 0, and a VRF has the next number when it is named. The user plane knows VRFs by their names.
 
 use feed::Update;
 
 use super::{LOCAL, Layer, MAIN, Rib, Source};
-use crate::key::Key;
+use crate::key::DestinationKey;
 use crate::model::{DEFAULT, Route, RouteKind};
 
 /// The protocol of routes that the kernel made itself.
@@ -59,7 +59,7 @@ impl Rib {
 
     /// The VRF of a destination; `None` for the main table.
     #[must_use]
-    pub fn vrf(&self, key: &Key) -> Option<&Vrf> {
+    pub fn vrf(&self, key: &DestinationKey) -> Option<&Vrf> {
         self.vrfs.get(usize::from(key.table).checked_sub(1)?)
     }
 

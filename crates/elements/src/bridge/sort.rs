@@ -11,7 +11,7 @@ use element::clock::Nanos;
 use packet::{Batch, Packet};
 use sync::rcu;
 use tables::mac::Learned;
-use tables::mac::fdb::{self, Fdb, Key, Mark, Noted, Place, Places};
+use tables::mac::fdb::{self, BucketPlace, Fdb, FdbKey, Mark, Noted, Places};
 use wire::MacAddr;
 
 use super::plan::{Member, Plan};
@@ -30,7 +30,7 @@ const RESERVED: u64 = 0x0180_c200_0000;
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum FrameDecision {
     /// Not decided: it goes to a station.
     Look,
     /// Not decided: it goes to a group.
@@ -78,34 +78,34 @@ impl Sight {
         Sight(self.0 & ((1 << Self::WAY_SHIFT) - 1) | u32::from(port) << Self::WAY_SHIFT)
     }
 
-    fn with(self, way: Way) -> Sight {
+    fn with(self, way: FrameDecision) -> Sight {
         let way = match way {
-            Way::Port(port) => u32::from(port),
-            Way::Look => Self::LOOK,
-            Way::LookGroup => Self::LOOK_GROUP,
-            Way::Flood => Self::FLOOD,
-            Way::Control => Self::CONTROL,
-            Way::Snoop => Self::SNOOP,
-            Way::Drop(reason) => Self::DROP + reason as u32,
-            Way::Group(place) => Self::GROUP + place,
+            FrameDecision::Port(port) => u32::from(port),
+            FrameDecision::Look => Self::LOOK,
+            FrameDecision::LookGroup => Self::LOOK_GROUP,
+            FrameDecision::Flood => Self::FLOOD,
+            FrameDecision::Control => Self::CONTROL,
+            FrameDecision::Snoop => Self::SNOOP,
+            FrameDecision::Drop(reason) => Self::DROP + reason as u32,
+            FrameDecision::Group(place) => Self::GROUP + place,
         };
         Sight(self.0 & ((1 << Self::WAY_SHIFT) - 1) | way << Self::WAY_SHIFT)
     }
 
     /// What happens to it.
     #[inline]
-    pub fn way(self) -> Way {
+    pub fn way(self) -> FrameDecision {
         match self.0 >> Self::WAY_SHIFT {
-            port @ 0..Self::LOOK => Way::Port(port as u16),
-            Self::LOOK => Way::Look,
-            Self::LOOK_GROUP => Way::LookGroup,
-            Self::FLOOD => Way::Flood,
-            Self::CONTROL => Way::Control,
-            Self::SNOOP => Way::Snoop,
-            way @ Self::GROUP.. => Way::Group(way - Self::GROUP),
+            port @ 0..Self::LOOK => FrameDecision::Port(port as u16),
+            Self::LOOK => FrameDecision::Look,
+            Self::LOOK_GROUP => FrameDecision::LookGroup,
+            Self::FLOOD => FrameDecision::Flood,
+            Self::CONTROL => FrameDecision::Control,
+            Self::SNOOP => FrameDecision::Snoop,
+            way @ Self::GROUP.. => FrameDecision::Group(way - Self::GROUP),
             way => {
                 let reason = Reason::ALL.get((way - Self::DROP.min(way)) as usize);
-                Way::Drop(reason.copied().unwrap_or(Reason::NoOutput))
+                FrameDecision::Drop(reason.copied().unwrap_or(Reason::NoOutput))
             }
         }
     }
@@ -143,7 +143,7 @@ impl Sight {
 #[derive(Debug, Default)]
 pub(super) struct Sights {
     /// The keys of source and destination.
-    keys: Vec<[Key; 2]>,
+    keys: Vec<[FdbKey; 2]>,
     /// Where these stand in the table.
     places: Places,
     /// Where the destinations are.
@@ -365,33 +365,35 @@ impl Sorter<'_> {
 
     /// Reads a frame's addresses and judges them. `plain` says how it came. The keys are those of its source and its destination.
     #[inline(always)]
-    fn look(&self, data: &[u8], plain: Sight, salt: u64) -> (Sight, [Key; 2]) {
+    fn look(&self, data: &[u8], plain: Sight, salt: u64) -> (Sight, [FdbKey; 2]) {
         let Some(header) = data.first_chunk::<HEADER_LEN>() else {
-            return (plain.with(Way::Drop(Reason::TooShort)), Default::default());
+            return (plain.with(FrameDecision::Drop(Reason::TooShort)), Default::default());
         };
         let [to, from] = addresses(header);
         if (from | to) & GROUP != 0 || from == 0 || from == self.own || data.len() > self.longest {
-            let keys = [Key::new(from, salt), Key::new(to, salt)];
+            let keys = [FdbKey::new(from, salt), FdbKey::new(to, salt)];
             return (plain.with(self.look_closer(data, to, from)), keys);
         }
-        (plain, [Key::of_station(from, salt), Key::of_station(to, salt)])
+        (plain, [FdbKey::of_station(from, salt), FdbKey::of_station(to, salt)])
     }
 
     /// The same for a frame that is not simply for a station.
     #[inline(never)]
-    fn look_closer(&self, data: &[u8], to: u64, from: u64) -> Way {
+    fn look_closer(&self, data: &[u8], to: u64, from: u64) -> FrameDecision {
         match self.fault(data, from) {
             // These pass whatever the port's state.
-            Way::Look if to & !0xf == RESERVED && self.member.port.guarded => Way::Drop(Reason::BadBpdu),
-            Way::Look if to & !0xf == RESERVED => Way::Control,
-            Way::Look if to & GROUP != 0 => Way::LookGroup,
+            FrameDecision::Look if to & !0xf == RESERVED && self.member.port.guarded => {
+                FrameDecision::Drop(Reason::BadBpdu)
+            }
+            FrameDecision::Look if to & !0xf == RESERVED => FrameDecision::Control,
+            FrameDecision::Look if to & GROUP != 0 => FrameDecision::LookGroup,
             way => way,
         }
     }
 
     /// The same where VLANs are told apart.
     #[inline]
-    fn look_tagged(&self, packet: &Packet) -> (Sight, [Key; 2]) {
+    fn look_tagged(&self, packet: &Packet) -> (Sight, [FdbKey; 2]) {
         let data = packet.data();
         let port = &self.member.port;
         let (vid, tagged) = match tags::tag(data) {
@@ -402,12 +404,12 @@ impl Sorter<'_> {
         let (sight, keys) = self.look(data, Sight::new(own, tagged), self.fdb.salt(own));
         if sight.is_undecided() {
             if let Some(reason) = self.tag_fault(data, tagged, vid) {
-                return (sight.with(Way::Drop(reason)), keys);
+                return (sight.with(FrameDecision::Drop(reason)), keys);
             }
             if !self.plan.vlan(own).members.contains(usize::from(self.member.leader))
                 || tagged && vid != 0 && !port.trunk
             {
-                return (sight.with(Way::Drop(Reason::NoVlan)), keys);
+                return (sight.with(FrameDecision::Drop(Reason::NoVlan)), keys);
             }
         }
         (sight, keys)
@@ -432,25 +434,25 @@ impl Sorter<'_> {
 
     /// What is wrong with a frame, if anything is.
     #[cold]
-    fn fault(&self, data: &[u8], from: u64) -> Way {
+    fn fault(&self, data: &[u8], from: u64) -> FrameDecision {
         let tags = || {
             let kind = |at: usize| data.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
             let is_tag = |at: &usize| matches!(kind(*at), Some(CUSTOMER | PROVIDER));
             (0..2).map(|n| HEADER_LEN - 2 + n * TAG_LEN).take_while(is_tag).count()
         };
         if from == self.own {
-            Way::Drop(Reason::OwnSource)
+            FrameDecision::Drop(Reason::OwnSource)
         } else if from & GROUP != 0 || from == 0 {
-            Way::Drop(Reason::BadSource)
+            FrameDecision::Drop(Reason::BadSource)
         } else if data.len() > self.longest + tags() * TAG_LEN {
-            Way::Drop(Reason::TooLong)
+            FrameDecision::Drop(Reason::TooLong)
         } else {
-            Way::Look
+            FrameDecision::Look
         }
     }
 
     /// Learns a source, as far as the allowance goes.
-    fn note(&self, src: Place, mark: Mark, allowance: &mut TokenBucket) -> Noted {
+    fn note(&self, src: BucketPlace, mark: Mark, allowance: &mut TokenBucket) -> Noted {
         let mut left = u32::from(allowance.contains(1));
         let had = left;
         let noted = self.fdb.note(self.reader, src, mark, &mut left);
@@ -459,58 +461,58 @@ impl Sorter<'_> {
     }
 
     /// Where a frame to a station behind `port` goes, if there is more to be asked.
-    fn station(&self, sight: Sight, port: u16, sights: &Sights, at: usize) -> Way {
+    fn station(&self, sight: Sight, port: u16, sights: &Sights, at: usize) -> FrameDecision {
         if !self.state.forwards() {
-            return Way::Drop(Reason::PortBlocked);
+            return FrameDecision::Drop(Reason::PortBlocked);
         }
         if port == fdb::UNKNOWN {
             return self.flood(self.storm.unknown.as_ref());
         }
         let to = usize::from(port);
         if !self.member.reaches.contains(to) {
-            return Way::Drop(Reason::Filtered);
+            return FrameDecision::Drop(Reason::Filtered);
         }
         if !self.states.get(to).forwards() {
-            return Way::Drop(Reason::PortBlocked);
+            return FrameDecision::Drop(Reason::PortBlocked);
         }
         if self.plan.aware && !self.plan.vlan(sight.vid()).members.contains(to) {
-            return Way::Drop(Reason::NoVlan);
+            return FrameDecision::Drop(Reason::NoVlan);
         }
         match self.plan.way(to, sights.hash(at)) {
-            Some(to) => Way::Port(to as u16),
-            None => Way::Drop(Reason::NoOutput),
+            Some(to) => FrameDecision::Port(to as u16),
+            None => FrameDecision::Drop(Reason::NoOutput),
         }
     }
 
     /// Where a frame to a group goes.
-    fn group(&self, data: &[u8], sight: Sight, sights: &mut Sights) -> Way {
+    fn group(&self, data: &[u8], sight: Sight, sights: &mut Sights) -> FrameDecision {
         if !self.state.forwards() {
-            return Way::Drop(Reason::PortBlocked);
+            return FrameDecision::Drop(Reason::PortBlocked);
         }
         let to = data.first_chunk().map_or(0, |header| addresses(header)[0]);
         if to == BROADCAST {
             return self.flood(self.storm.broadcast.as_ref());
         }
         let way = self.flood(self.storm.multicast.as_ref());
-        let Some(groups) = self.groups.filter(|_| way == Way::Flood) else { return way };
+        let Some(groups) = self.groups.filter(|_| way == FrameDecision::Flood) else { return way };
         if self.snoops && is_membership(data, sight.is_tagged()) {
-            return Way::Snoop;
+            return FrameDecision::Snoop;
         }
         if sights.groups.is_empty() || sights.last_group != (to, sight.vid()) {
             let Some(ports) = groups.get(self.reader, sight.vid(), MacAddr::from_u64(to)) else {
-                return Way::Flood;
+                return FrameDecision::Flood;
             };
             sights.groups.push(ports);
             sights.last_group = (to, sight.vid());
         }
-        Way::Group(sights.groups.len() as u32 - 1)
+        FrameDecision::Group(sights.groups.len() as u32 - 1)
     }
 
     #[inline]
-    fn flood(&self, limit: Option<&SharedLimit>) -> Way {
+    fn flood(&self, limit: Option<&SharedLimit>) -> FrameDecision {
         match limit {
-            Some(limit) if !limit.allows(self.now) => Way::Drop(Reason::StormLimited),
-            _ => Way::Flood,
+            Some(limit) if !limit.allows(self.now) => FrameDecision::Drop(Reason::StormLimited),
+            _ => FrameDecision::Flood,
         }
     }
 

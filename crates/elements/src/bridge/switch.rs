@@ -80,7 +80,7 @@ use wire::MacAddr;
 
 use super::control::{self, Control};
 use super::plan::{Plan, Port};
-use super::sort::{Learning, Sight, Sights, Sorter, Storm, Way};
+use super::sort::{FrameDecision, Learning, Sight, Sights, Sorter, Storm};
 use super::{MAX_PORTS, PortSet, PortState, tags};
 use crate::io::links::{Change, Links};
 use crate::shared_limit::SharedLimit;
@@ -437,17 +437,19 @@ impl Common {
         let mut frames = batch.drain(..);
         let mut from = 0;
         while let Some(sight) = sights.sights.get(from).copied() {
-            let is_spread = sorter.plan.has_lags && !matches!(sight.way(), Way::Port(_));
+            let is_spread = sorter.plan.has_lags && !matches!(sight.way(), FrameDecision::Port(_));
             let len = if is_spread { 1 } else { sights.run(from) };
             let run = frames.by_ref().take(len);
             match sight.way() {
-                Way::Port(to) => self.send(sorter, out, usize::from(to), sight, run),
-                Way::Drop(reason) => out.drop(reason, run.collect()),
-                Way::Look | Way::LookGroup => out.drop(Reason::NoOutput, run.collect()),
-                Way::Control => self.hand_up(out, self.ports, port, sight, run.collect()),
-                Way::Snoop => self.hand_up(out, self.ports + 1, port, sight, run.collect()),
-                Way::Flood => self.flood(sorter, out, sight, (None, sights.hash(from)), run.collect()),
-                Way::Group(at) => {
+                FrameDecision::Port(to) => self.send(sorter, out, usize::from(to), sight, run),
+                FrameDecision::Drop(reason) => out.drop(reason, run.collect()),
+                FrameDecision::Look | FrameDecision::LookGroup => out.drop(Reason::NoOutput, run.collect()),
+                FrameDecision::Control => self.hand_up(out, self.ports, port, sight, run.collect()),
+                FrameDecision::Snoop => self.hand_up(out, self.ports + 1, port, sight, run.collect()),
+                FrameDecision::Flood => {
+                    self.flood(sorter, out, sight, (None, sights.hash(from)), run.collect())
+                }
+                FrameDecision::Group(at) => {
                     let wanted = sights.groups.get(at as usize);
                     self.flood(sorter, out, sight, (wanted, sights.hash(from)), run.collect());
                 }

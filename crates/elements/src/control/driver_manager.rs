@@ -27,14 +27,15 @@
 
 use element::{Class, Sharing};
 
-use super::parse::Kind;
+use super::parse::ScriptKind;
 use super::script::{HANDLERS, Script};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("DriverManager", "0/0", || Box::new(Script::new(Some(Kind::Driver))))
-    .sharing(Sharing::Shared)
-    .handlers(HANDLERS)
-    .shared_state::<Script>()
-    .own_handlers::<Script>()
-    .process_events::<Script>()
-    .file(file!());
+pub const CLASS: Class =
+    Class::new("DriverManager", "0/0", || Box::new(Script::new(Some(ScriptKind::Driver))))
+        .sharing(Sharing::Shared)
+        .handlers(HANDLERS)
+        .shared_state::<Script>()
+        .own_handlers::<Script>()
+        .process_events::<Script>()
+        .file(file!());

@@ -80,7 +80,7 @@ pub(super) enum Instruction {
 
 /// What makes a script run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ScriptKind {
     /// The start of the router.
     Active,
     /// Its `run` handler.
@@ -152,18 +152,18 @@ pub(super) fn signal(word: &str) -> Option<i32> {
 }
 
 /// Reads the argument of keyword TYPE.
-pub(super) fn kind(text: &str) -> Result<Kind, String> {
+pub(super) fn kind(text: &str) -> Result<ScriptKind, String> {
     let (word, rest) = shift_word(text);
     let kind = match word {
-        "ACTIVE" => Kind::Active,
-        "PASSIVE" => Kind::Passive,
-        "PACKET" | "PUSH" => Kind::Packet,
-        "PROXY" => Kind::Proxy,
-        "DRIVER" => Kind::Driver,
+        "ACTIVE" => ScriptKind::Active,
+        "PASSIVE" => ScriptKind::Passive,
+        "PACKET" | "PUSH" => ScriptKind::Packet,
+        "PROXY" => ScriptKind::Proxy,
+        "DRIVER" => ScriptKind::Driver,
         "SIGNAL" => {
             let signals: Option<Vec<i32>> = rest.split_whitespace().map(signal).collect();
             return match signals {
-                Some(signals) if !signals.is_empty() => Ok(Kind::Signal(signals)),
+                Some(signals) if !signals.is_empty() => Ok(ScriptKind::Signal(signals)),
                 _ => Err(format!("bad signal number: TYPE SIGNAL expects names or numbers, not '{rest}'")),
             };
         }
@@ -173,7 +173,7 @@ pub(super) fn kind(text: &str) -> Result<Kind, String> {
 }
 
 /// Reads instructions, one per argument, and finds the labels. The last instruction is always one that ends the script.
-pub(super) fn program(arguments: &[String], kind: &Kind) -> Result<Vec<Instruction>, Vec<String>> {
+pub(super) fn program(arguments: &[String], kind: &ScriptKind) -> Result<Vec<Instruction>, Vec<String>> {
     let (mut program, mut errors) = (Vec::new(), Vec::new());
     let mut jumps = Vec::new();
     for argument in arguments {
@@ -199,7 +199,7 @@ pub(super) fn program(arguments: &[String], kind: &Kind) -> Result<Vec<Instructi
             None => errors.push(format!("no such label '{label}'")),
         }
     }
-    let driver = *kind == Kind::Driver;
+    let driver = *kind == ScriptKind::Driver;
     if driver && program.is_empty() {
         program.push(Instruction::Pause(1));
     }
@@ -300,7 +300,7 @@ mod tests {
 
     fn parse(text: &str) -> Result<Vec<Instruction>, Vec<String>> {
         let arguments: Vec<String> = lang::config::split_args(text).into_iter().map(|a| a.text).collect();
-        program(&arguments, &Kind::Active)
+        program(&arguments, &ScriptKind::Active)
     }
 
     #[test]
@@ -355,8 +355,8 @@ mod tests {
 
     #[test]
     fn kinds() {
-        assert_eq!(kind("PUSH"), Ok(Kind::Packet));
-        assert_eq!(kind("SIGNAL INT 10"), Ok(Kind::Signal(vec![2, 10])));
+        assert_eq!(kind("PUSH"), Ok(ScriptKind::Packet));
+        assert_eq!(kind("SIGNAL INT 10"), Ok(ScriptKind::Signal(vec![2, 10])));
         for bad in ["SIGNAL", "SIGNAL FOO", "SIGNAL 99", "ACTIVE x", "active", ""] {
             assert!(kind(bad).is_err(), "{bad}");
         }
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_driver_script_waits_for_one_stop() {
         assert_eq!(
-            program(&[], &Kind::Driver),
+            program(&[], &ScriptKind::Driver),
             Ok(vec![Instruction::Pause(1), Instruction::Finish(Ending::Stop)])
         );
     }

@@ -21,7 +21,7 @@ use lang::config::{shift_word, split_words, unquote_string};
 use sync::pipes;
 
 use super::functions;
-use super::parse::{Ending, Instruction, Jump, Kind, Redirect, find_label};
+use super::parse::{Ending, Instruction, Jump, Redirect, ScriptKind, find_label};
 use super::script::Script;
 use crate::tools::nanos;
 
@@ -132,7 +132,7 @@ impl<'a, 'c> Runner<'a, 'c> {
         DEPTH.set(DEPTH.get() + 1);
         cx.lend(Box::new(script.clone()));
         // Packets may come by several workers at once, so each has a frame of its own.
-        let frame = if script.kind == Kind::Packet { None } else { script.state().frame.take() };
+        let frame = if script.kind == ScriptKind::Packet { None } else { script.state().frame.take() };
         let lasting = frame.is_some();
         let frame = frame.unwrap_or_default();
         Some(Runner { script, cx, frame, lasting, errors: called.then(Vec::new), reported: false })
@@ -340,7 +340,7 @@ impl<'a, 'c> Runner<'a, 'c> {
     fn finish(&mut self, at: usize, ending: Ending) -> Outcome {
         self.frame.position = at;
         if ending == Ending::Stop {
-            if self.script.kind == Kind::Driver {
+            if self.script.kind == ScriptKind::Driver {
                 self.cx.stop();
             } else {
                 self.cx.please_stop();

@@ -61,7 +61,7 @@ use sync::os::reason;
 use sync::pipes;
 
 use super::functions;
-use super::parse::{self, Ending, Instruction, Kind};
+use super::parse::{self, Ending, Instruction, ScriptKind};
 use super::runtime::{Outcome, Runner, State, lock};
 
 /// The descriptor.
@@ -136,17 +136,17 @@ const RANDOM_MAX: u32 = 0x7fff_ffff;
 /// A script. All its instances, and the deputies that take calls while it runs, share program and state.
 #[derive(Clone)]
 pub(super) struct Script {
-    pub(super) kind: Kind,
+    pub(super) kind: ScriptKind,
     /// The type is the class's, unless configured.
-    by_default: Option<Kind>,
+    by_default: Option<ScriptKind>,
     pub(super) program: Arc<Vec<Instruction>>,
     state: Arc<Mutex<State>>,
 }
 
 impl Script {
     /// A script whose type is `kind` unless configured otherwise.
-    pub(super) fn new(kind: Option<Kind>) -> Script {
-        Script { kind: Kind::Active, by_default: kind, program: Arc::default(), state: Arc::default() }
+    pub(super) fn new(kind: Option<ScriptKind>) -> Script {
+        Script { kind: ScriptKind::Active, by_default: kind, program: Arc::default(), state: Arc::default() }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -169,7 +169,7 @@ impl Script {
 
     /// A signal script takes further signals once it has come to its end, not when it left by another way.
     fn rearm(&self, cx: &mut Cx<'_>, outcome: &Outcome) {
-        if let Kind::Signal(signals) = &self.kind {
+        if let ScriptKind::Signal(signals) = &self.kind {
             for signal in signals {
                 match outcome {
                     Outcome::Ended(Ending::End) => cx.on_signal(*signal),
@@ -224,7 +224,7 @@ impl Script {
             _ if self.program.iter().any(exported) => {
                 Ok(self.state().variables.get(name).cloned().unwrap_or_default())
             }
-            _ if self.kind == Kind::Proxy => self.run(cx, name, param, false),
+            _ if self.kind == ScriptKind::Proxy => self.run(cx, name, param, false),
             _ => Err(HandlerError::unknown(name)),
         }
     }
@@ -250,7 +250,7 @@ impl Script {
                 let outcome = runner.step(steps);
                 runner.answer(outcome).map(drop)
             }
-            _ if self.kind == Kind::Proxy => self.run(cx, name, value, true).map(drop),
+            _ if self.kind == ScriptKind::Proxy => self.run(cx, name, value, true).map(drop),
             _ => Err(HandlerError::unknown(name)),
         }
     }
@@ -260,7 +260,7 @@ impl Element for Script {
     fn configure(&mut self, args: &mut Args<'_>) {
         let ports = args.ninputs + args.noutputs;
         let default = self.by_default.clone();
-        let default = default.unwrap_or(if ports > 0 { Kind::Packet } else { Kind::Active });
+        let default = default.unwrap_or(if ports > 0 { ScriptKind::Packet } else { ScriptKind::Active });
         self.kind = match args.keyword_opt::<Raw>("TYPE").map(|Raw(text)| parse::kind(&text)) {
             None => default,
             Some(Ok(kind)) => kind,
@@ -269,22 +269,22 @@ impl Element for Script {
                 default
             }
         };
-        if self.kind == Kind::Packet && args.ninputs == 0 {
+        if self.kind == ScriptKind::Packet && args.ninputs == 0 {
             args.error("PACKET script must have inputs");
-        } else if self.kind != Kind::Packet && ports > 0 {
+        } else if self.kind != ScriptKind::Packet && ports > 0 {
             args.error("ports allowed only on PACKET scripts");
         }
         match parse::program(&args.rest(), &self.kind) {
             Ok(program) => self.program = Arc::new(program),
             Err(errors) => errors.into_iter().for_each(|e| args.error(e)),
         }
-        let starts = matches!(self.kind, Kind::Active | Kind::Driver);
+        let starts = matches!(self.kind, ScriptKind::Active | ScriptKind::Driver);
         *self.state() = State::new(&self.program, starts);
     }
 
     fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
         // Waiting needs a timer, which needs a home; a packet cannot wait.
-        Ok(if self.kind == Kind::Packet { Tasks::None } else { Tasks::One })
+        Ok(if self.kind == ScriptKind::Packet { Tasks::None } else { Tasks::One })
     }
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
@@ -292,20 +292,20 @@ impl Element for Script {
             return Ok(());
         }
         match &self.kind {
-            Kind::Driver => {
+            ScriptKind::Driver => {
                 if let Some(other) = cx.driver_manager().filter(|e| *e != cx.index()) {
                     let other = &cx.router().elements[other].name;
                     return Err(format!("router has more than one driver script; '{other}' is another"));
                 }
                 cx.manage_driver();
             }
-            Kind::Signal(signals) => signals.iter().for_each(|s| cx.on_signal(*s)),
+            ScriptKind::Signal(signals) => signals.iter().for_each(|s| cx.on_signal(*s)),
             _ => {}
         }
         if let Some(mut runner) = Runner::new(self, cx, false) {
             runner.initialize();
         }
-        if matches!(self.kind, Kind::Active | Kind::Driver) {
+        if matches!(self.kind, ScriptKind::Active | ScriptKind::Driver) {
             match self.program.first() {
                 Some(Instruction::Pause(_)) => {}
                 // A time to wait is counted from the start.
@@ -374,7 +374,7 @@ impl OwnHandlers for Script {
             Instruction::Init { name, export: true, .. } => Some((name.clone(), Access::Read)),
             _ => None,
         });
-        let proxy = (self.kind == Kind::Proxy).then(|| ("*".to_owned(), Access::ReadWrite));
+        let proxy = (self.kind == ScriptKind::Proxy).then(|| ("*".to_owned(), Access::ReadWrite));
         exported.chain(proxy).collect()
     }
 

@@ -5,21 +5,21 @@
 
 use arrayvec::ArrayVec;
 use element::clock::Nanos;
-use element::fuse::{Ahead, Chain, ForkOffer, ForkPass, Outputs, WAYS_MAX, Way, member};
+use element::fuse::{Ahead, Chain, EXITS_MAX, ForkOffer, ForkPass, Outputs, PassExit, member};
 use element::program::{Headers, ROWS, Rows, Sort};
 use packet::Packet;
 use sync::rcu::Reader;
 use tables::neighbour::Address;
 use tables::next_hop::{NextHopId, NextHopReader, View};
 
-use super::found::{Found, Ip, NOT_PLAIN, Place, is_alike};
+use super::found::{Found, HeaderPlace, Ip, NOT_PLAIN, is_alike};
 use super::send::{Link, Row, enter};
 use super::shape::Shape;
 use crate::ip::routing::{Family, Hop, Lookup, Session};
 
 /// Outputs that are prepared for a batch; packets for further ones leave by the output.
 const BRANCHES_MAX: usize = 16;
-const _: () = assert!(WAYS_MAX < NOT_PLAIN as usize);
+const _: () = assert!(EXITS_MAX < NOT_PLAIN as usize);
 
 struct Fork<K: Ip> {
     /// Elements of the trunk, the last of which sends packets different ways.
@@ -60,7 +60,7 @@ pub(super) fn find<K: Ip>(ahead: &Ahead<'_>) -> Option<ForkOffer> {
         None => return None,
     };
     let outputs = ahead.outputs(last);
-    if outputs > WAYS_MAX {
+    if outputs > EXITS_MAX {
         return None;
     }
     let mut offered = Vec::new();
@@ -151,7 +151,7 @@ struct Exits<'a, K: Ip> {
 struct Exit<'a, K: Ip> {
     shape: Shape<'a>,
     link: Link<'a, K::Key>,
-    way: Way,
+    way: PassExit,
 }
 
 impl<'a, K: Ip> Exits<'a, K> {
@@ -182,7 +182,7 @@ impl<'a, K: Ip> Exits<'a, K> {
         let Branch { at, first, elements } = self.branches[port].filter(|_| !self.used.contains(port))?;
         let place = self.open.len();
         // Made in its place: it is large.
-        self.open.push(Exit { shape: Shape::behind(trunk), link: Link::None, way: Way::branch(at) });
+        self.open.push(Exit { shape: Shape::behind(trunk), link: Link::None, way: PassExit::branch(at) });
         let exit = self.open.last_mut()?;
         let chain = self.chain;
         if !exit.shape.extend((first..first + elements).map(|at| chain.element(at)), self.now) {
@@ -236,7 +236,7 @@ impl<K: Ip> ForkPass for Fork<K> {
         &mut self,
         chain: &Chain<'_>,
         batch: &mut [Packet],
-        ways: &mut [Way],
+        ways: &mut [PassExit],
         used: Outputs,
         now: Nanos,
     ) -> usize {
@@ -252,7 +252,7 @@ impl<K: Ip> ForkPass for Fork<K> {
         let mut exits = Exits::<K>::new(chain, branches, used, now);
         let mut done = 0;
         for (packets, ways) in batch.chunks_mut(ROWS).zip(ways.chunks_mut(ROWS)) {
-            let Some(place) = Place::of(&shape, packets) else { break };
+            let Some(place) = HeaderPlace::of(&shape, packets) else { break };
             let n = found.look::<K>(&shape, place, packets, more);
             let n = sorter.sort(chain, found, place.at, &packets[..n], *outputs);
             exits.prepare(&shape, found.seen);
@@ -367,9 +367,9 @@ impl<A: Address> Found<A> {
     fn send<K: Ip<Key = A>>(
         &self,
         more: &K::More,
-        (place, color, now): (Place, Option<u8>, Nanos),
+        (place, color, now): (HeaderPlace, Option<u8>, Nanos),
         packets: &mut [Packet],
-        ways: &mut [Way],
+        ways: &mut [PassExit],
         exits: &mut Exits<'_, K>,
     ) {
         let ports = &self.ports[..packets.len()];
@@ -406,7 +406,7 @@ impl<A: Address> Found<A> {
             // The others leave by the output: none must overtake the first of them.
             exits.close(output);
             for row in rows.iter().skip(sent) {
-                ways[row] = Way::output(output.into());
+                ways[row] = PassExit::output(output.into());
                 enter::<K>(&mut packets[row], place, self.behind[row], self.to[row], color);
             }
         }

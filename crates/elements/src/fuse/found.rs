@@ -38,7 +38,7 @@ pub(super) trait Ip: Sized + Send + 'static {
     /// The headers that [`admit`](Self::admit) has read.
     fn headers<'p>(
         packets: &'p [Packet],
-        place: Place,
+        place: HeaderPlace,
         found: &'p Found<Self::Key>,
         more: &'p Self::More,
     ) -> Headers<'p>;
@@ -89,7 +89,7 @@ impl<A: Address> Default for Found<A> {
 
 /// Where packets' headers are.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct HeaderPlace {
     /// Bytes before the header.
     pub(super) at: usize,
     /// How many of them are removed.
@@ -98,17 +98,17 @@ pub(super) struct Place {
     pub(super) begins: bool,
 }
 
-impl Place {
+impl HeaderPlace {
     /// Where the headers of packets are to be, those of `packets` among them.
     #[inline]
-    pub(super) fn of(shape: &Shape<'_>, packets: &[Packet]) -> Option<Place> {
+    pub(super) fn of(shape: &Shape<'_>, packets: &[Packet]) -> Option<HeaderPlace> {
         let begins = shape.header.is_some();
         let at = match begins {
             true => shape.strip.saturating_add(shape.offset),
             // A shape that strips has a header.
             false => packets.first()?.network_offset()?.try_into().ok()?,
         };
-        Some(Place { at, strip: shape.strip, begins })
+        Some(HeaderPlace { at, strip: shape.strip, begins })
     }
 }
 
@@ -118,7 +118,7 @@ impl<A: Address> Found<A> {
     pub(super) fn look<K: Ip<Key = A>>(
         &mut self,
         shape: &Shape<'_>,
-        place: Place,
+        place: HeaderPlace,
         packets: &[Packet],
         more: &mut K::More,
     ) -> usize {
@@ -151,7 +151,7 @@ impl<A: Address> Found<A> {
     fn decide<K: Ip<Key = A>>(
         &mut self,
         shape: &Shape<'_>,
-        place: Place,
+        place: HeaderPlace,
         packets: &[Packet],
         n: usize,
     ) -> usize {
@@ -164,7 +164,7 @@ impl<A: Address> Found<A> {
     }
 
     /// Reads what packets are marked with, up to the first that is marked otherwise than by the element that checked its header.
-    fn take_marks<K: Ip<Key = A>>(&mut self, place: Place, packets: &[Packet]) -> usize {
+    fn take_marks<K: Ip<Key = A>>(&mut self, place: HeaderPlace, packets: &[Packet]) -> usize {
         let (network, transport) = (place.at as i32, (place.at + K::HEADER) as i32);
         let mut n = 0;
         for (packet, (to, behind)) in packets.iter().zip(self.to.iter_mut().zip(&self.behind)) {
@@ -187,7 +187,13 @@ impl<A: Address> Found<A> {
 
     /// Lets all count who count the first `n` packets.
     #[cold]
-    pub(super) fn count<K: Ip<Key = A>>(&self, counters: &[Counter<'_>], place: Place, n: usize, now: Nanos) {
+    pub(super) fn count<K: Ip<Key = A>>(
+        &self,
+        counters: &[Counter<'_>],
+        place: HeaderPlace,
+        n: usize,
+        now: Nanos,
+    ) {
         self.count_rows::<K>(counters, place, Rows::first(n), now);
     }
 
@@ -196,7 +202,7 @@ impl<A: Address> Found<A> {
     pub(super) fn count_rows<K: Ip<Key = A>>(
         &self,
         counters: &[Counter<'_>],
-        place: Place,
+        place: HeaderPlace,
         rows: Rows,
         now: Nanos,
     ) {

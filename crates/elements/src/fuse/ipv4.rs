@@ -5,7 +5,7 @@ use element::program::{Header4, Headers, ROWS, Rows, Version};
 use packet::{Facts, Packet, anno, ipv4};
 use wire::checksum::decrement_ttl;
 
-use super::found::{Found, Ip, NOT_PLAIN, Place};
+use super::found::{Found, HeaderPlace, Ip, NOT_PLAIN};
 use super::send::{Link, Row};
 use super::shape::{self, Header, Shape};
 use crate::ip::lookup_ip_route::{V4, flow_hash};
@@ -64,7 +64,7 @@ impl Ip for Ipv4 {
     #[inline]
     fn headers<'p>(
         packets: &'p [Packet],
-        place: Place,
+        place: HeaderPlace,
         found: &'p Found<u32>,
         more: &'p More,
     ) -> Headers<'p> {

@@ -4,7 +4,7 @@
 use element::program::{Headers, Version};
 use packet::{Facts, Packet, anno};
 
-use super::found::{Found, Ip, NOT_PLAIN, Place};
+use super::found::{Found, HeaderPlace, Ip, NOT_PLAIN};
 use super::send::{Link, Row};
 use super::shape::{self, Header, Shape};
 use crate::ip6::HEADER_LEN;
@@ -33,7 +33,7 @@ impl Ip for Ipv6 {
         (read(no_options, packets, at, found), true)
     }
 
-    fn headers<'p>(packets: &'p [Packet], place: Place, _: &'p Found<u128>, (): &'p ()) -> Headers<'p> {
+    fn headers<'p>(packets: &'p [Packet], place: HeaderPlace, _: &'p Found<u128>, (): &'p ()) -> Headers<'p> {
         Headers::new(packets, place.at)
     }
 

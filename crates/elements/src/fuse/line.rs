@@ -10,7 +10,7 @@ use element::program::{ROWS, Rows};
 use packet::Packet;
 use wire::ethernet::HEADER_LEN;
 
-use super::found::{Found, Ip, Place};
+use super::found::{Found, HeaderPlace, Ip};
 use super::send::{Link, Row};
 use super::shape::Shape;
 use crate::ip::routing::Family;
@@ -48,7 +48,7 @@ impl<K: Ip> Pass for Line<K> {
         }
         let mut done = 0;
         for packets in batch.chunks_mut(ROWS) {
-            let Some(place) = Place::of(&shape, packets) else { break };
+            let Some(place) = HeaderPlace::of(&shape, packets) else { break };
             if place.at != place.strip && !link.is_none() {
                 break;
             }

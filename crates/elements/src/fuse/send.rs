@@ -7,7 +7,7 @@ use element::program::{ROWS, Rows};
 use packet::Packet;
 use tables::neighbour::{Address, PaddedMac, View};
 
-use super::found::{Found, Ip, Place, is_alike};
+use super::found::{Found, HeaderPlace, Ip, is_alike};
 use crate::ip::routing::Family;
 
 /// Where a packet's link header comes from: who has its address, and what follows it.
@@ -21,7 +21,7 @@ pub(super) enum Link<'a, A> {
 /// Packets that go the same way.
 pub(super) struct Row<'a, A> {
     /// Where their headers are.
-    pub(super) place: Place,
+    pub(super) place: HeaderPlace,
     /// What is known of the packets of the step.
     pub(super) found: &'a Found<A>,
     /// Which ones these are among those.
@@ -32,7 +32,13 @@ pub(super) struct Row<'a, A> {
 
 /// Marks the header of a packet, if it begins in the chain, and notes where the packet goes and its paint.
 #[inline]
-pub(super) fn enter<K: Ip>(packet: &mut Packet, place: Place, behind: u16, to: K::Key, color: Option<u8>) {
+pub(super) fn enter<K: Ip>(
+    packet: &mut Packet,
+    place: HeaderPlace,
+    behind: u16,
+    to: K::Key,
+    color: Option<u8>,
+) {
     if place.begins {
         place.mark(packet, behind, K::HEADER);
     }
@@ -42,7 +48,7 @@ pub(super) fn enter<K: Ip>(packet: &mut Packet, place: Place, behind: u16, to: K
     }
 }
 
-impl Place {
+impl HeaderPlace {
     /// Marks the header, of `header` bytes, and removes what is before and behind the datagram.
     #[inline(always)]
     fn mark(&self, packet: &mut Packet, behind: u16, header: usize) {

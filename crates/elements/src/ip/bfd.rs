@@ -80,8 +80,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bfd::{
-    Change, Discard, Key, PACKET_MAX, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, Session, Sessions,
-    State,
+    Change, Discard, PACKET_MAX, PORT_ECHO, PORT_MULTI_HOP, PORT_SINGLE_HOP, Repr, Session, SessionKey,
+    Sessions, State,
 };
 use element::args::{Args, FromArg, Names};
 use element::{
@@ -161,7 +161,7 @@ struct Bfd {
     vrfs: HashMap<String, u8>,
     tables: Tables,
     sessions: Sessions,
-    peers: HashMap<Key, Peer>,
+    peers: HashMap<SessionKey, Peer>,
     discards: HashMap<Discard, u64>,
     liveness: Arc<Liveness>,
     noutputs: usize,
@@ -306,7 +306,7 @@ impl HotSwap for Bfd {
 
 impl Bfd {
     /// The key and the link of a session.
-    fn place(&self, wanted: &Wanted) -> Result<(Key, Option<usize>), String> {
+    fn place(&self, wanted: &Wanted) -> Result<(SessionKey, Option<usize>), String> {
         let Some(name) = &wanted.link else {
             let family = usize::from(wanted.neighbour.is_ipv6());
             if self.table_names[family].is_none() {
@@ -380,7 +380,7 @@ impl Bfd {
     }
 
     /// Changes a session; one whose fixed settings differ begins anew.
-    fn change(&mut self, cx: &mut Cx<'_>, key: Key, wanted: Wanted) -> Result<(), String> {
+    fn change(&mut self, cx: &mut Cx<'_>, key: SessionKey, wanted: Wanted) -> Result<(), String> {
         let Some(peer) = self.peers.get_mut(&key) else { return self.add(cx, wanted, false) };
         if !wanted.continues(&peer.wanted) {
             let configured = peer.configured;
@@ -426,7 +426,7 @@ impl Bfd {
     }
 
     /// Ends a session. Its neighbour counts as alive: nobody watches it any more.
-    fn remove(&mut self, key: Key) -> bool {
+    fn remove(&mut self, key: SessionKey) -> bool {
         self.sessions.remove(key);
         let Some(peer) = self.peers.remove(&key) else { return false };
         if let Some(neighbour) = self.neighbour(&peer) {
@@ -440,7 +440,7 @@ impl Bfd {
         &mut self,
         cx: &mut Cx<'_>,
         old: &mut Sessions,
-        former: Key,
+        former: SessionKey,
         peer: Peer,
     ) -> Result<(), Neighbour> {
         let name = peer.wanted.link.clone();
@@ -567,7 +567,7 @@ impl Bfd {
         }
     }
 
-    fn transmit(&mut self, cx: &mut Cx<'_>, key: Key, control: &Repr) {
+    fn transmit(&mut self, cx: &mut Cx<'_>, key: SessionKey, control: &Repr) {
         let (mut payload, random) = ([0; PACKET_MAX], cx.random().u32(..));
         let written = self.sessions.update(key, |session| session.write(control, random, &mut payload));
         let (Some(Ok(len)), Some(peer)) = (written, self.peers.get_mut(&key)) else { return };
@@ -589,7 +589,7 @@ impl Bfd {
         self.send(cx, link, gateway, packet);
     }
 
-    fn transmit_echo(&mut self, cx: &mut Cx<'_>, key: Key, payload: &[u8]) {
+    fn transmit_echo(&mut self, cx: &mut Cx<'_>, key: SessionKey, payload: &[u8]) {
         let Some(peer) = self.peers.get_mut(&key) else { return };
         let Some(link) = peer.link else { return };
         let ((src, dst), gateway) = (peer.wanted.echo_addresses(), peer.wanted.neighbour);
@@ -606,7 +606,7 @@ impl Bfd {
     }
 
     /// Counts a change of state, and says what it means for the next hop.
-    fn note(&mut self, cx: &mut Cx<'_>, key: Key, change: Option<Change>) {
+    fn note(&mut self, cx: &mut Cx<'_>, key: SessionKey, change: Option<Change>) {
         let (Some(change), Some(session)) = (change, self.sessions.get(key)) else { return };
         let is_administrative = session.remote_state() == State::AdminDown || change.to == State::AdminDown;
         let Some(peer) = self.peers.get_mut(&key) else { return };
@@ -621,8 +621,8 @@ impl Bfd {
         }
     }
 
-    fn sorted(&self) -> Vec<Key> {
-        let mut keys: Vec<Key> = self.peers.keys().copied().collect();
+    fn sorted(&self) -> Vec<SessionKey> {
+        let mut keys: Vec<SessionKey> = self.peers.keys().copied().collect();
         keys.sort_by_key(|key| (key.place, key.address));
         keys
     }

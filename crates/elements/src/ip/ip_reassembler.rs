@@ -55,7 +55,7 @@ use element::{Class, Cx, Element, HotSwap, PacketHolder, Reason, Rehearsal, Rehe
 use packet::{Batch, Packet};
 use tables::slab::{Id, List, Slab};
 
-use self::waiting::{Key, Place, Waiting, make_head, place, source};
+use self::waiting::{DatagramKey, FragmentPlace, Waiting, make_head, place, source};
 use super::header;
 use crate::tools::{Anno, Spare};
 
@@ -110,7 +110,7 @@ struct IpReassembler {
     overlap: Overlap,
     timeout: Nanos,
     mtu_anno: Option<usize>,
-    waiting: Slab<Key, Waiting, 1>,
+    waiting: Slab<DatagramKey, Waiting, 1>,
     /// Those packets, the one whose last fragment came longest ago first.
     ages: List,
     spare: Spare,
@@ -173,7 +173,7 @@ impl IpReassembler {
         cx: &mut Cx<'_>,
         id: Id,
         mut packet: Packet,
-        place: &Place,
+        place: &FragmentPlace,
         now: Nanos,
     ) -> Result<(), (Reason, Packet)> {
         let waiting = &mut self.waiting[id];
@@ -211,7 +211,7 @@ impl IpReassembler {
     }
 
     /// Makes room for the packet of a fragment that is the first to come of it, and keeps the fragment.
-    fn begin(&mut self, cx: &mut Cx<'_>, packet: Packet, place: &Place, now: Nanos) {
+    fn begin(&mut self, cx: &mut Cx<'_>, packet: Packet, place: &FragmentPlace, now: Nanos) {
         if self.waiting.len() >= self.max_packets {
             self.relieve(cx);
         }
@@ -319,7 +319,7 @@ impl IpReassembler {
 
 impl IpReassembler {
     /// One that knows what this one does of a single packet.
-    fn apart(&self, key: Key) -> Option<IpReassembler> {
+    fn apart(&self, key: DatagramKey) -> Option<IpReassembler> {
         let mut apart = IpReassembler {
             himem: self.himem,
             max_packets: usize::MAX,
@@ -354,7 +354,7 @@ impl IpReassembler {
                 "the memory for fragments is used up, and others would be given up first".into(),
             );
         }
-        let key = place(&packet).map_or(Key::default(), |place| place.key);
+        let key = place(&packet).map_or(DatagramKey::default(), |place| place.key);
         let Some(mut apart) = self.apart(key) else {
             return Rehearsed::Unknown("packet memory is exhausted".into());
         };

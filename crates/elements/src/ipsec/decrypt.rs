@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use element::args::Args;
 use element::{Class, Cx, Element, InitCx, Reason};
-use ipsec::{Action, Association, Database, Direction, Flow, Kind, Rule};
+use ipsec::{Action, Association, Database, Direction, Flow, IpsecMode, Rule};
 use packet::{Batch, Packet};
 use sync::rcu::Reader;
 
@@ -70,7 +70,7 @@ fn admit(
     // An ICMP error may come by the tunnel of the packets that it reports.
     let is_elsewhere = matches!(came, Err(Reason::NoPolicy | Reason::WrongAssociation));
     if is_elsewhere
-        && association.kind() != Kind::Transport
+        && association.kind() != IpsecMode::Transport
         && database.arriving(&flow, reader).is_none()
         && let Some(reversed) = reversed(packet.data(), &flow)
     {
@@ -93,7 +93,7 @@ fn may_flow(
         return Err(Reason::WrongAssociation);
     }
     let Some(rule) = database.arriving(flow, reader).map(Arc::as_ref) else {
-        return if association.kind() == Kind::Transport { Ok(()) } else { Err(Reason::NoPolicy) };
+        return if association.kind() == IpsecMode::Transport { Ok(()) } else { Err(Reason::NoPolicy) };
     };
     rule.note_use(now_ns);
     may_come(rule, association)?;
@@ -109,7 +109,7 @@ fn may_come(rule: &Rule, association: &Association) -> Result<(), Reason> {
     match rule.policy.action {
         Action::Discard => Err(Reason::PolicyDiscard),
         // Transport mode does not change where a packet comes from.
-        Action::Bypass if association.kind() == Kind::Transport => Ok(()),
+        Action::Bypass if association.kind() == IpsecMode::Transport => Ok(()),
         _ if Database::admits(rule, association) => Ok(()),
         _ => Err(Reason::WrongAssociation),
     }

@@ -51,7 +51,7 @@ use element::{Class, Cx, Element, InitCx, OpenCx, Tasks, carries, handlers};
 use esp::Mode;
 use esp::sa::FILL_MOST;
 use fastrand::Rng;
-use ipsec::{Association, Database, Place, Whose};
+use ipsec::{Association, Database, WalkPosition, Whose};
 
 use super::database;
 use super::fill::{Filler, Tending, period};
@@ -91,7 +91,7 @@ struct IpsecDummies {
     follow: LinkMtu,
     filler: Filler,
     /// Where this round goes on; `None` at its beginning.
-    place: Option<Place>,
+    place: Option<WalkPosition>,
     began_ns: Nanos,
     /// The highest rate that this round has met.
     highest: u32,

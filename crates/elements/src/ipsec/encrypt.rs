@@ -55,7 +55,7 @@ use std::sync::Arc;
 
 use element::args::{Args, FromArg, Names};
 use element::{Class, Cx, Element, InitCx, Reason};
-use ipsec::{Action, Association, Database, Direction, Flow, Kind, Rule};
+use ipsec::{Action, Association, Database, Direction, Flow, IpsecMode, Rule};
 use packet::{Batch, Packet, anno};
 use sync::rcu::Reader;
 
@@ -203,7 +203,7 @@ fn of_quoted<'a>(
 ) -> Option<&'a Association> {
     let flow = reversed(packet, flow)?;
     let association = database.outbound(&flow, reader)?.target.as_ref()?.current(reader)?;
-    let is_tunnel = association.kind() != Kind::Transport;
+    let is_tunnel = association.kind() != IpsecMode::Transport;
     (is_tunnel && !association.is_over() && association.selects(&flow)).then_some(association)
 }
 

@@ -3,7 +3,7 @@
 //! (RFC 4301, 4.4.1).
 
 use esp::inbound::{Found, find};
-use ipsec::{Action, Database, Direction, Flow, Kind, Policy, Rule};
+use ipsec::{Action, Database, Direction, Flow, IpsecMode, Policy, Rule};
 use sync::rcu::Reader;
 use wire::Protocol;
 
@@ -37,9 +37,9 @@ fn is_ike(flow: &Flow, policy: &Policy) -> bool {
     let Action::Protect(template) = &policy.action else { return false };
     let is_out = policy.direction == Direction::Out;
     let is_between = match template.kind {
-        Kind::Tunnel { from, to } => (from, to) == (flow.src, flow.dst),
-        Kind::Transport if is_out => policy.selector.src.as_host() == Some(flow.src),
-        Kind::Transport => policy.selector.dst.as_host() == Some(flow.dst),
+        IpsecMode::Tunnel { from, to } => (from, to) == (flow.src, flow.dst),
+        IpsecMode::Transport if is_out => policy.selector.src.as_host() == Some(flow.src),
+        IpsecMode::Transport => policy.selector.dst.as_host() == Some(flow.dst),
     };
     is_between && is_ikes(if is_out { &src } else { &dst })
 }

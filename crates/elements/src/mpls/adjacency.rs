@@ -13,14 +13,14 @@ use wire::mpls::{IMPLICIT_NULL, LABELS};
 pub(crate) struct Adjacency {
     /// Labels to push, the outermost first. For a packet that came with a label, they take its place.
     pub labels: Labels,
-    pub way: Way,
+    pub way: LabelTarget,
     /// Whether the TTL is carried over from and to the packet below; `None` leaves it to the element.
     pub propagates_ttl: Option<bool>,
 }
 
 /// Where packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Way {
+pub(crate) enum LabelTarget {
     /// By an output, to a gateway or to where the destination address says.
     Output { gateway: Option<IpAddr>, output: u32 },
     /// On by what stands below the label: the next label, or the IP header in this routing table.
@@ -34,7 +34,7 @@ pub(crate) type Members = Vec<(Adjacency, u32)>;
 
 impl Adjacency {
     /// One that pushes nothing.
-    pub(crate) const fn plain(way: Way, labels: Labels) -> Adjacency {
+    pub(crate) const fn plain(way: LabelTarget, labels: Labels) -> Adjacency {
         Adjacency { labels, way, propagates_ttl: None }
     }
 }
@@ -84,7 +84,7 @@ impl Scope<'_> {
         match words[..] {
             ["swap", labels, ref way @ ..] => leaves(read_labels(labels)?, way),
             ["pop", ref way @ ..] => leaves(Labels::default(), way),
-            ["lookup"] => Ok((Adjacency::plain(Way::Lookup { table: 0 }, Labels::default()), 1)),
+            ["lookup"] => Ok((Adjacency::plain(LabelTarget::Lookup { table: 0 }, Labels::default()), 1)),
             ["lookup", table] => {
                 let number =
                     table.parse().map_err(|_| format!("'{table}' is not a table's number (0 to 255)"))?;
@@ -93,14 +93,14 @@ impl Scope<'_> {
                         "table {number} needs VRF_ANNO, by which packets are told their table"
                     ));
                 }
-                Ok((Adjacency::plain(Way::Lookup { table: number }, Labels::default()), 1))
+                Ok((Adjacency::plain(LabelTarget::Lookup { table: number }, Labels::default()), 1))
             }
-            ["drop"] => Ok((Adjacency::plain(Way::Drop, Labels::default()), 1)),
+            ["drop"] => Ok((Adjacency::plain(LabelTarget::Drop, Labels::default()), 1)),
             _ => Err(wrong(text)),
         }
     }
 
-    fn read_way(&self, gateway: &str, output: &str) -> Result<Way, String> {
+    fn read_way(&self, gateway: &str, output: &str) -> Result<LabelTarget, String> {
         let address = |text: &str| {
             let known = || self.names.ip4(text).map(IpAddr::V4);
             text.parse().ok().or_else(known).ok_or_else(|| format!("'{text}' is not a gateway's address"))
@@ -111,7 +111,7 @@ impl Scope<'_> {
             let last = self.noutputs.saturating_sub(1);
             return Err(format!("there is no output {number} (outputs 0 to {last} are connected)"));
         }
-        Ok(Way::Output { gateway, output: number })
+        Ok(LabelTarget::Output { gateway, output: number })
     }
 }
 
@@ -125,10 +125,10 @@ impl fmt::Display for Adjacency {
     /// As it is read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.way, self.labels.as_slice()) {
-            (Way::Drop, _) => f.write_str("drop"),
-            (Way::Lookup { table: 0 }, _) => f.write_str("lookup"),
-            (Way::Lookup { table }, _) => write!(f, "lookup {table}"),
-            (Way::Output { gateway, output }, labels) => {
+            (LabelTarget::Drop, _) => f.write_str("drop"),
+            (LabelTarget::Lookup { table: 0 }, _) => f.write_str("lookup"),
+            (LabelTarget::Lookup { table }, _) => write!(f, "lookup {table}"),
+            (LabelTarget::Output { gateway, output }, labels) => {
                 match labels {
                     [] => f.write_str("pop ")?,
                     labels => {

@@ -171,7 +171,7 @@ mod tests {
     use element::args::Names;
     use sync::rcu::Domain;
 
-    use super::super::adjacency::{Adjacency, Way};
+    use super::super::adjacency::{Adjacency, LabelTarget};
     use super::super::lsps::{LabelForwarding, Limits};
     use super::*;
 
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn out(output: u32) -> Members {
-        let way = Way::Output { gateway: None, output };
+        let way = LabelTarget::Output { gateway: None, output };
         vec![(Adjacency::plain(way, feed::Labels::default()), 1)]
     }
 

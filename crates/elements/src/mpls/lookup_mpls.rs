@@ -73,7 +73,7 @@ use tables::next_hop::View;
 use wire::EtherType;
 use wire::mpls::{self, Entry, FIRST_FREE};
 
-use super::adjacency::{Adjacency, Way};
+use super::adjacency::{Adjacency, LabelTarget};
 use super::lsps::{LabelForwarding, Limits};
 use super::stack::{self, Class as TrafficClass, Model};
 use crate::tools::{Anno, Splitter};
@@ -187,7 +187,7 @@ impl Settings {
                     None => return Verdict::Drop(Reason::NoLabel),
                 },
                 mpls::IPV4_EXPLICIT_NULL | mpls::IPV6_EXPLICIT_NULL => {
-                    Adjacency::plain(Way::Lookup { table: 0 }, feed::Labels::default())
+                    Adjacency::plain(LabelTarget::Lookup { table: 0 }, feed::Labels::default())
                 }
                 mpls::ENTROPY_INDICATOR if !top.is_bottom() => match self.take_entropy(packet, top) {
                     Some(verdict) => return verdict,
@@ -197,8 +197,8 @@ impl Settings {
             };
             let model = self.model.or(found.propagates_ttl);
             match found.way {
-                Way::Drop => return Verdict::Drop(Reason::Blackhole),
-                Way::Output { output, gateway } if top.ttl() > 1 => {
+                LabelTarget::Drop => return Verdict::Drop(Reason::Blackhole),
+                LabelTarget::Output { output, gateway } if top.ttl() > 1 => {
                     return match self.forward(packet, top, &found, model) {
                         Ok(ethertype) => {
                             stack::address(packet, gateway, ethertype);
@@ -207,9 +207,9 @@ impl Settings {
                         Err(why) => Verdict::Drop(why),
                     };
                 }
-                Way::Output { .. } => return self.expire(packet),
-                Way::Lookup { .. } if top.ttl() == 0 => return self.expire(packet),
-                Way::Lookup { table } => {
+                LabelTarget::Output { .. } => return self.expire(packet),
+                LabelTarget::Lookup { .. } if top.ttl() == 0 => return self.expire(packet),
+                LabelTarget::Lookup { table } => {
                     stack::pop(packet, 1, top.is_bottom(), top, top.ttl(), model);
                     if top.is_bottom() {
                         return self.enter_ip(packet, top, table);
@@ -283,7 +283,9 @@ impl Settings {
             _ => u128::from_be_bytes(packet.anno(anno::DST_IP)) as u32,
         };
         let Some(found) = adjacency(packet, index) else { return Verdict::Drop(Reason::NoAdjacency) };
-        let Way::Output { gateway, output } = found.way else { return Verdict::Drop(Reason::NoAdjacency) };
+        let LabelTarget::Output { gateway, output } = found.way else {
+            return Verdict::Drop(Reason::NoAdjacency);
+        };
         if gateway.is_none() {
             restore_destination(packet, kind);
         }

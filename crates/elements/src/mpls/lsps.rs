@@ -237,7 +237,7 @@ impl Lsps {
     /// Adjacencies and groups in use, for tests. Groups that have gone give their members up when ids are wanted.
     #[cfg(test)]
     pub(crate) fn used(&mut self) -> usize {
-        let way = |output| super::Way::Output { gateway: None, output };
+        let way = |output| super::LabelTarget::Output { gateway: None, output };
         let fresh = (1000..1100).map(|output| Adjacency::plain(way(output), feed::Labels::default()));
         let ids: Vec<NextHopId> = fresh.map(|hop| self.hops.intern(hop).expect("room")).collect();
         ids.into_iter().for_each(|id| self.hops.release(id));

@@ -12,7 +12,7 @@ mod lsps;
 mod push_mpls;
 mod stack;
 
-pub(crate) use adjacency::{Adjacency, Members, Way};
+pub(crate) use adjacency::{Adjacency, LabelTarget, Members};
 pub(crate) use fed::FedLabel;
 pub(crate) use lsps::LabelForwarding;
 #[cfg(test)]

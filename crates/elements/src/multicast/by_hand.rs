@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use tables::multicast::Key;
+use tables::multicast::MulticastKey;
 
-use super::trees::{Branch, Way};
+use super::trees::{Branch, MulticastRoute};
 
 /// An entry's family and the outputs that it may name.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ const TTL: u8 = 1;
 
 impl Scope {
     /// Reads the packets that an entry is for, and what follows them.
-    pub(super) fn read_key<'a>(&self, text: &'a str) -> Result<(Key, Vec<&'a str>), String> {
+    pub(super) fn read_key<'a>(&self, text: &'a str) -> Result<(MulticastKey, Vec<&'a str>), String> {
         let mut words: Vec<&str> = text.split_whitespace().collect();
         let mut table = 0;
         if let [rest @ .., "table", number] = &words[..] {
@@ -56,11 +56,11 @@ impl Scope {
                 None => return Err(format!("'{text}' is no source of {family}; '*' stands for any")),
             },
         };
-        Ok((Key { table, group: bits(group), source }, rest.to_vec()))
+        Ok((MulticastKey { table, group: bits(group), source }, rest.to_vec()))
     }
 
     /// Reads an entry.
-    pub(super) fn read(&self, text: &str) -> Result<(Key, Way), String> {
+    pub(super) fn read(&self, text: &str) -> Result<(MulticastKey, MulticastRoute), String> {
         let (key, words) = self.read_key(text)?;
         let [input, branches @ ..] = &words[..] else {
             return Err(format!("'{text}' lacks INPUT, the paint of packets from the right interface"));
@@ -80,7 +80,7 @@ impl Scope {
             }
         };
         let branches = branches.iter().map(branch).collect::<Result<_, _>>()?;
-        Ok((key, Way { input: Some(input), branches, needs_kernel: false }))
+        Ok((key, MulticastRoute { input: Some(input), branches, needs_kernel: false }))
     }
 
     fn address(&self, bits: u128) -> IpAddr {
@@ -91,7 +91,7 @@ impl Scope {
     }
 
     /// An entry as it is read.
-    pub(super) fn show(&self, key: &Key, way: &Way, is_fed: bool) -> String {
+    pub(super) fn show(&self, key: &MulticastKey, way: &MulticastRoute, is_fed: bool) -> String {
         let source = match key.source {
             0 => "*".to_owned(),
             source => self.address(source).to_string(),

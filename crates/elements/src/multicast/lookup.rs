@@ -17,10 +17,10 @@ use element::{
 use packet::{Batch, Packet, anno};
 use sync::lock::How;
 use sync::rcu;
-use tables::multicast::Key;
+use tables::multicast::MulticastKey;
 
 use super::by_hand::Scope;
-use super::trees::{Branch, Entry, MulticastForwarding, Way};
+use super::trees::{Branch, Entry, MulticastForwarding, MulticastRoute};
 use crate::shared_limit::SharedLimit;
 use crate::tools::Anno;
 
@@ -131,13 +131,13 @@ impl Settings {
         reader: &'a rcu::Reader,
         packet: &Packet,
         (source, group): (u128, u128),
-    ) -> Option<(Key, &'a Entry)> {
-        let key = Key { table: self.vrf.map_or(0, |vrf| packet.anno_u8(vrf.0)), group, source };
+    ) -> Option<(MulticastKey, &'a Entry)> {
+        let key = MulticastKey { table: self.vrf.map_or(0, |vrf| packet.anno_u8(vrf.0)), group, source };
         if let Some(entry) = shared.entries.get(reader, &key) {
             return Some((key, entry));
         }
         // An entry for any source is for what comes by one of its interfaces. Others may be sources on our own networks.
-        let (key, from) = (Key { source: 0, ..key }, packet.anno_u8(anno::PAINT));
+        let (key, from) = (MulticastKey { source: 0, ..key }, packet.anno_u8(anno::PAINT));
         let entry = shared.entries.get(reader, &key)?;
         let leads = || entry.way.branches.iter().any(|branch| branch.output == u32::from(from));
         (entry.way.input == Some(from) || leads()).then_some((key, entry))
@@ -300,7 +300,7 @@ impl<F: Family> Lookup<F> {
     fn find(&self, text: &str) -> Result<String, HandlerError> {
         let scope = self.scope();
         let (key, _) = scope.read_key(text).map_err(HandlerError::Failed)?;
-        let keys = [key, Key { source: 0, ..key }];
+        let keys = [key, MulticastKey { source: 0, ..key }];
         let found =
             self.shared().with(|trees| keys.into_iter().find_map(|key| Some((key, trees.get(&key)?))));
         let none = || HandlerError::Failed(format!("there is no entry for '{}'", text.trim()));
@@ -308,7 +308,10 @@ impl<F: Family> Lookup<F> {
         Ok(scope.show(&key, &way, is_fed))
     }
 
-    fn set(&self, change: Result<(Key, Option<Way>), String>) -> Result<(), HandlerError> {
+    fn set(
+        &self,
+        change: Result<(MulticastKey, Option<MulticastRoute>), String>,
+    ) -> Result<(), HandlerError> {
         let done = change.and_then(|(key, way)| self.shared().with(|trees| trees.set(key, way)));
         done.map_err(HandlerError::Failed)
     }

@@ -103,10 +103,10 @@ impl Family for V4 {
 mod tests {
     use element::Reason;
     use packet::{Packet, anno};
-    use tables::multicast::Key;
+    use tables::multicast::MulticastKey;
 
     use crate::ip::samples::{datagram, sealed};
-    use crate::multicast::{Branch, MulticastForwarding, Way};
+    use crate::multicast::{Branch, MulticastForwarding, MulticastRoute};
     use crate::testing::{Rig, Run};
 
     const ENTRIES: &str = "10.0.1.2 239.1.1.1 1 1 2 3/16, * 239.1.1.1 2 1 2, 10.0.1.2 239.1.1.2 1";
@@ -193,8 +193,9 @@ mod tests {
         let rig = Rig::new(&format!("LookupIPMulticast(KERNEL 4{more})")).outputs(5);
         let run = rig.packets(vec![painted(1, 64, S, G), painted(1, 64, S, G)]).ready();
         let branch = |n: &i64| Branch { output: n.unsigned_abs() as u32, ttl: 1, is_kept: n.is_negative() };
-        let way = Way { input: Some(1), branches: branches.iter().map(branch).collect(), needs_kernel };
-        let key = Key { table: 0, group: 0xef01_0101, source: 0x0a00_0102 };
+        let way =
+            MulticastRoute { input: Some(1), branches: branches.iter().map(branch).collect(), needs_kernel };
+        let key = MulticastKey { table: 0, group: 0xef01_0101, source: 0x0a00_0102 };
         let forwarding: std::sync::Arc<MulticastForwarding> = run.provided("e").unwrap();
         assert_eq!(forwarding.with(|trees| trees.fed_commit(&[(key, Some(way))])), Ok(0));
         forwarding.set_watched(true);

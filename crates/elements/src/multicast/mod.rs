@@ -8,7 +8,7 @@ mod lookup_ip_multicast;
 mod trees;
 
 pub(crate) use by_hand::bits;
-pub(crate) use trees::{Branch, FedTree, MulticastForwarding, Way, full};
+pub(crate) use trees::{Branch, FedTree, MulticastForwarding, MulticastRoute, full};
 
 /// The classes of this kind.
 pub static CLASSES: &[element::Class] = &[lookup_ip_multicast::CLASS, lookup_ip6_multicast::CLASS];

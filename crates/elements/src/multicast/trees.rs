@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use element::clock::Nanos;
 use sync::lock::AdaptiveLock;
 use sync::rcu::Domain;
-use tables::multicast::{Key, MulticastReader, MulticastTable};
+use tables::multicast::{MulticastKey, MulticastReader, MulticastTable};
 
 use crate::ip::routing::Feeder;
 
@@ -34,7 +34,7 @@ impl Branch {
 
 /// Where packets of an entry come from and go to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct MulticastRoute {
     /// The paint of packets from the right interface; `None` if there is no such interface.
     pub input: Option<u8>,
     pub branches: Box<[Branch]>,
@@ -42,7 +42,7 @@ pub(crate) struct Way {
     pub needs_kernel: bool,
 }
 
-impl Way {
+impl MulticastRoute {
     /// Whether the kernel's entry lacks outputs.
     pub(super) fn has_kept(&self) -> bool {
         self.branches.iter().any(|branch| branch.is_kept)
@@ -52,7 +52,7 @@ impl Way {
 /// An entry as packets meet it.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    pub way: Way,
+    pub way: MulticastRoute,
     /// Whether it is a control plane's.
     pub is_fed: bool,
     /// When the kernel is to have the next packet; 0 before the first one.
@@ -94,17 +94,17 @@ impl Entry {
 }
 
 /// An entry of a control plane, new or changed; `None` when it goes.
-pub(crate) type FedTree = (Key, Option<Way>);
+pub(crate) type FedTree = (MulticastKey, Option<MulticastRoute>);
 
 /// All entries.
 pub(crate) struct Trees {
     table: MulticastTable<Entry>,
     /// Entries of the configuration and of handlers.
-    own: BTreeMap<Key, Way>,
+    own: BTreeMap<MulticastKey, MulticastRoute>,
     /// Which entries are a control plane's.
-    fed: HashSet<Key, Hasher>,
+    fed: HashSet<MulticastKey, Hasher>,
     /// What the replay under way has named.
-    seen: Option<HashSet<Key, Hasher>>,
+    seen: Option<HashSet<MulticastKey, Hasher>>,
     capacity: usize,
 }
 
@@ -119,17 +119,17 @@ impl Trees {
     }
 
     /// The entries that count, in order, and whether each is a control plane's.
-    pub(super) fn all(&self) -> BTreeMap<Key, (Way, bool)> {
+    pub(super) fn all(&self) -> BTreeMap<MulticastKey, (MulticastRoute, bool)> {
         self.table.iter().map(|(key, entry)| (*key, (entry.way.clone(), entry.is_fed))).collect()
     }
 
     /// The entry of a key, and whether it is a control plane's.
-    pub(crate) fn get(&self, key: &Key) -> Option<(Way, bool)> {
+    pub(crate) fn get(&self, key: &MulticastKey) -> Option<(MulticastRoute, bool)> {
         self.table.get(key).map(|entry| (entry.way.clone(), entry.is_fed))
     }
 
     /// The entries of a control plane.
-    pub(crate) fn fed(&self) -> impl Iterator<Item = &Key> {
+    pub(crate) fn fed(&self) -> impl Iterator<Item = &MulticastKey> {
         self.fed.iter()
     }
 
@@ -137,7 +137,7 @@ impl Trees {
     ///
     /// # Errors
     /// There is no room, or readers hold old versions.
-    pub(super) fn set(&mut self, key: Key, way: Option<Way>) -> Result<(), String> {
+    pub(super) fn set(&mut self, key: MulticastKey, way: Option<MulticastRoute>) -> Result<(), String> {
         if way.is_some() && !self.own.contains_key(&key) && self.own.len() >= self.capacity {
             return Err(full(self.capacity));
         }
@@ -151,8 +151,8 @@ impl Trees {
         Ok(())
     }
 
-    fn commit(&mut self, changes: &[(Key, Option<Way>, bool)]) -> Result<(), String> {
-        let entry = |key: &Key, way: &Option<Way>, is_fed: bool| {
+    fn commit(&mut self, changes: &[(MulticastKey, Option<MulticastRoute>, bool)]) -> Result<(), String> {
+        let entry = |key: &MulticastKey, way: &Option<MulticastRoute>, is_fed: bool| {
             let entry = Entry { way: way.clone()?, is_fed, ..Entry::default() };
             self.table.get(key).into_iter().for_each(|before| entry.follow(before));
             Some(Arc::new(entry))

@@ -20,7 +20,7 @@ use tables::flow::{Direction, Flow, FlowId, FlowKey};
 use wire::tcp::Flags;
 
 use super::SECOND;
-use super::kind::{Kind, TCP, UDP};
+use super::kind::{FlowKind, TCP, UDP};
 use super::listing::{self, Listing};
 use super::mappings::{MAPPINGS, Mapping, Mappings, Shared, Timing, lock};
 use super::spec::{Asker, Capacity, Directory, Handle, Maker, Rule, Spec};
@@ -33,7 +33,7 @@ const MAX_CAPACITY: usize = 1 << 24;
 /// What tells rewriters of different classes apart.
 pub(super) trait Family: Send + 'static {
     /// What they go by.
-    const KIND: Kind;
+    const KIND: FlowKind;
 
     /// Reads timeouts.
     fn configure(&mut self, args: &mut Args<'_>);

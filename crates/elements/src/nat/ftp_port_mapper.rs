@@ -56,7 +56,7 @@ use tables::flow::{Direction, FlowKey};
 use wire::checksum::{sum, update16};
 use wire::tcp::Flags;
 
-use super::kind::{Kind, TCP};
+use super::kind::{FlowKind, TCP};
 use super::mappings::{MAPPINGS, Mapping, Shared, lock};
 use super::spec::{Asker, Directory, Handle, Rule, Spec};
 
@@ -172,7 +172,7 @@ impl Link {
         }
         let data = Rewriter::find(cx, &mapper.data)?;
         let (kind, noutputs) = (data.handle.kind, data.handle.noutputs);
-        if kind == Kind::Pings {
+        if kind == FlowKind::Pings {
             return Err(format!("'{}' does not rewrite TCP", mapper.data));
         }
         let ninputs = cx.router().elements[data.index].inputs().len();
@@ -239,7 +239,7 @@ impl Link {
         let found = all.table().flow(id)?;
         let to = kind.rewritten(&flow, &found.forward, &found.reply, 0);
         let place = (Ipv4Addr::from_bits(to.src), to.sport);
-        if kind == Kind::Ports {
+        if kind == FlowKind::Ports {
             all.await_any_port(id);
         }
         Some(place)
@@ -258,7 +258,7 @@ impl Link {
         let (line, end) = (at(command.line), at(command.argument.end));
         {
             let mut all = lock(&self.control.mappings);
-            let hit = all.find(Kind::Ports, &segment.flow, cx.now())?;
+            let hit = all.find(FlowKind::Ports, &segment.flow, cx.now())?;
             if all.table().get(hit.id)?.edited
                 && let Some(text) = all.edited(hit.id)?[hit.direction as usize].text_at(end)
             {

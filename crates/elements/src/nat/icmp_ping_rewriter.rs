@@ -43,7 +43,7 @@ use packet::Packet;
 use tables::flow::FlowKey;
 
 use super::core::{self, Family, Rewriter};
-use super::kind::{ECHO, ECHO_REPLY, ICMP, Kind};
+use super::kind::{ECHO, ECHO_REPLY, FlowKind, ICMP};
 use super::mappings::{Mapping, Timing};
 
 /// The descriptor.
@@ -74,7 +74,7 @@ pub(super) fn echo_flow(src: u32, dst: u32, icmp: u8, identifier: u16) -> Option
 struct Pings(Timing);
 
 impl Family for Pings {
-    const KIND: Kind = Kind::Pings;
+    const KIND: FlowKind = FlowKind::Pings;
 
     fn configure(&mut self, args: &mut Args<'_>) {
         self.0 = core::plain_timing(args, TIMEOUT_S);

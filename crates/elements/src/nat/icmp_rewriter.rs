@@ -51,7 +51,7 @@ use tables::flow::{Direction, FlowKey};
 use wire::checksum::{update16, update32};
 
 use super::icmp_ping_rewriter::echo_flow;
-use super::kind::{ECHO, ICMP, Kind, TCP, UDP, checksum_at, moved_checksum};
+use super::kind::{ECHO, FlowKind, ICMP, TCP, UDP, checksum_at, moved_checksum};
 use super::mappings::{MAPPINGS, Shared, lock};
 use super::spec::Handle;
 use crate::tools::Anno;
@@ -138,17 +138,19 @@ impl<'a> Error<'a> {
     }
 
     /// The flow of an answer to the quoted packet, as a rewriter of this kind sees it.
-    fn answer(&self, quoted: &Quoted, kind: Kind) -> Option<FlowKey> {
+    fn answer(&self, quoted: &Quoted, kind: FlowKind) -> Option<FlowKey> {
         let transport = self.icmp.get(quoted.at..).filter(|_| quoted.first);
         let (src, dst) = (quoted.dst, quoted.src);
         match kind {
-            Kind::Address | Kind::Pair => Some(FlowKey { src, dst, sport: 0, dport: 0, proto: 0, zone: 0 }),
-            Kind::Ports if matches!(quoted.proto, TCP | UDP) => {
+            FlowKind::Address | FlowKind::Pair => {
+                Some(FlowKey { src, dst, sport: 0, dport: 0, proto: 0, zone: 0 })
+            }
+            FlowKind::Ports if matches!(quoted.proto, TCP | UDP) => {
                 let ports = transport?.first_chunk::<8>()?;
                 let (sport, dport) = (half(ports, 2)?, half(ports, 0)?);
                 Some(FlowKey { src, dst, sport, dport, proto: quoted.proto, zone: 0 })
             }
-            Kind::Pings if quoted.proto == ICMP => {
+            FlowKind::Pings if quoted.proto == ICMP => {
                 let echo = transport?.first_chunk::<6>()?;
                 let (flow, _) = echo_flow(quoted.src, quoted.dst, echo[0], half(echo, 4)?)?;
                 Some(flow.reversed())
@@ -170,7 +172,7 @@ impl<'a> Error<'a> {
     }
 
     /// Rewrites the quotation: `flow`, of which answers would be, becomes `to`.
-    fn rewrite_quote(&mut self, quoted: &Quoted, kind: Kind, flow: &FlowKey, to: &FlowKey) {
+    fn rewrite_quote(&mut self, quoted: &Quoted, kind: FlowKind, flow: &FlowKey, to: &FlowKey) {
         let (from, to) = (flow.reversed(), to.reversed());
         if let Some(sum) = half(self.icmp, HEADER + 10) {
             let sum = update32(update32(sum, from.src, to.src), from.dst, to.dst);
@@ -188,11 +190,11 @@ impl<'a> Error<'a> {
             self.set(at, moved_checksum(quoted.proto, sum, &from, &to));
         }
         match kind {
-            Kind::Ports => {
+            FlowKind::Ports => {
                 self.set(quoted.at, to.sport);
                 self.set(quoted.at + 2, to.dport);
             }
-            Kind::Pings => {
+            FlowKind::Pings => {
                 let request = self.icmp.get(quoted.at) == Some(&ECHO);
                 let new = if request { to.sport } else { to.dport };
                 if let (Some(old), Some(sum)) =
@@ -202,7 +204,7 @@ impl<'a> Error<'a> {
                     self.set(quoted.at + 4, new);
                 }
             }
-            Kind::Address | Kind::Pair => {}
+            FlowKind::Address | FlowKind::Pair => {}
         }
     }
 

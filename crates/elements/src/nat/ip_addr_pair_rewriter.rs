@@ -49,7 +49,7 @@ use tables::flow::FlowKey;
 
 use super::core::{self, Family, Rewriter};
 use super::ip_addr_rewriter::{TIMEOUT_S, by_addresses};
-use super::kind::Kind;
+use super::kind::FlowKind;
 use super::mappings::{Mapping, Timing};
 
 /// The descriptor.
@@ -66,7 +66,7 @@ pub const CLASS: Class = Rewriter::<Pair>::with_capabilities(
 struct Pair(Timing);
 
 impl Family for Pair {
-    const KIND: Kind = Kind::Pair;
+    const KIND: FlowKind = FlowKind::Pair;
 
     fn configure(&mut self, args: &mut Args<'_>) {
         self.0 = core::plain_timing(args, TIMEOUT_S);

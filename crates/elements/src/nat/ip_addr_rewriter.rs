@@ -46,7 +46,7 @@ use packet::Packet;
 use tables::flow::FlowKey;
 
 use super::core::{self, Family, Rewriter};
-use super::kind::Kind;
+use super::kind::FlowKind;
 use super::mappings::{Mapping, Timing};
 
 /// The descriptor.
@@ -75,7 +75,7 @@ pub(super) fn by_addresses(packet: &Packet) -> Option<(FlowKey, bool)> {
 struct Address(Timing);
 
 impl Family for Address {
-    const KIND: Kind = Kind::Address;
+    const KIND: FlowKind = FlowKind::Address;
 
     fn configure(&mut self, args: &mut Args<'_>) {
         self.0 = core::plain_timing(args, TIMEOUT_S);

@@ -30,18 +30,18 @@ pub(super) const ECHO: u8 = 8;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FlowKind {
     Ports,
     Pings,
     Address,
     Pair,
 }
 
-impl Kind {
-    /// The mapping of a flow as its packets or, for [`Kind::Address`], their two ends show it.
+impl FlowKind {
+    /// The mapping of a flow as its packets or, for [`FlowKind::Address`], their two ends show it.
     #[inline]
     pub fn find(self, table: &FlowTable<Mapping>, flow: &FlowKey) -> Option<Hit> {
-        if self != Kind::Address {
+        if self != FlowKind::Address {
             return table.lookup(flow);
         }
         table.lookup(&FlowKey { dst: 0, ..*flow }).or_else(|| table.lookup(&FlowKey { src: 0, ..*flow }))
@@ -49,12 +49,12 @@ impl Kind {
 
     /// What a mapping is made for.
     pub fn forward(self, flow: FlowKey) -> FlowKey {
-        if self == Kind::Address { FlowKey { dst: 0, ..flow } } else { flow }
+        if self == FlowKind::Address { FlowKey { dst: 0, ..flow } } else { flow }
     }
 
     /// The key of answers to what `to` has become.
     pub fn reply(self, to: FlowKey, zone: u16) -> FlowKey {
-        let dport = if self == Kind::Pings { to.sport.wrapping_add(1) } else { to.dport };
+        let dport = if self == FlowKind::Pings { to.sport.wrapping_add(1) } else { to.dport };
         FlowKey { zone, ..FlowKey { dport, ..to }.reversed() }
     }
 
@@ -62,8 +62,8 @@ impl Kind {
     #[inline]
     pub fn rewritten(self, flow: &FlowKey, forward: &FlowKey, reply: &FlowKey, side: usize) -> FlowKey {
         match (self, side) {
-            (Kind::Address, 0) => FlowKey { src: reply.dst, ..*flow },
-            (Kind::Address, _) => FlowKey { dst: forward.src, ..*flow },
+            (FlowKind::Address, 0) => FlowKey { src: reply.dst, ..*flow },
+            (FlowKind::Address, _) => FlowKey { dst: forward.src, ..*flow },
             (_, 0) => reply.reversed(),
             (_, _) => forward.reversed(),
         }
@@ -72,10 +72,10 @@ impl Kind {
     /// Whether rewriters of this kind can follow the pattern.
     pub fn accepts(self, pattern: &Pattern) -> Result<(), String> {
         match self {
-            Kind::Address if pattern.rewrites_destination() => {
+            FlowKind::Address if pattern.rewrites_destination() => {
                 Err("the destination address must be '-': mappings are by source address".into())
             }
-            Kind::Address | Kind::Pair if pattern.has_ports() => {
+            FlowKind::Address | FlowKind::Pair if pattern.has_ports() => {
                 Err("expected SADDR DADDR, without ports".into())
             }
             _ => Ok(()),
@@ -87,8 +87,8 @@ impl Kind {
         let ip = Ipv4Addr::from_bits;
         let identifier = |key: &FlowKey| if side == 0 { key.sport } else { key.dport };
         match self {
-            Kind::Ports => format!("{} => {}", ports_text(key), ports_text(to)),
-            Kind::Pings => format!(
+            FlowKind::Ports => format!("{} => {}", ports_text(key), ports_text(to)),
+            FlowKind::Pings => format!(
                 "({}, {}, {}) => ({}, {}, {})",
                 ip(key.src),
                 ip(key.dst),
@@ -97,9 +97,9 @@ impl Kind {
                 ip(to.dst),
                 identifier(to)
             ),
-            Kind::Address if side == 0 => format!("{} => {}", ip(key.src), ip(to.src)),
-            Kind::Address => format!("{} => {}", ip(key.dst), ip(to.dst)),
-            Kind::Pair => {
+            FlowKind::Address if side == 0 => format!("{} => {}", ip(key.src), ip(to.src)),
+            FlowKind::Address => format!("{} => {}", ip(key.dst), ip(to.dst)),
+            FlowKind::Pair => {
                 format!("({}, {}) => ({}, {})", ip(key.src), ip(key.dst), ip(to.src), ip(to.dst))
             }
         }
@@ -117,12 +117,12 @@ impl Kind {
             return None;
         }
         let flags = match self {
-            Kind::Ports => move_ports(transport, from, to)?,
-            Kind::Pings => {
+            FlowKind::Ports => move_ports(transport, from, to)?,
+            FlowKind::Pings => {
                 let len = usize::from(u16::from_be_bytes([ip[2], ip[3]])).saturating_sub(ip.len());
                 move_echo(transport, len, to).map(|()| 0)?
             }
-            Kind::Address | Kind::Pair => {
+            FlowKind::Address | FlowKind::Pair => {
                 let first = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff == 0;
                 if first {
                     mend_transport(transport, ip[9], from, to);

@@ -10,7 +10,7 @@ use element::clock::Nanos;
 use tables::flow::Flow;
 
 use super::SECOND;
-use super::kind::Kind;
+use super::kind::FlowKind;
 use super::mappings::{Mapping, Mappings, Shared, lock};
 
 /// Records that are copied while the lock is held.
@@ -19,7 +19,7 @@ const AT_A_TIME: usize = 512;
 /// What is listed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listing {
-    pub kind: Kind,
+    pub kind: FlowKind,
     /// The rewriter that sees the mappings.
     pub zone: u16,
     /// Mappings of this protocol alone.

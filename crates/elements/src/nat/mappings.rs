@@ -28,7 +28,7 @@ use element::{ElementId, Reason};
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
 use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowTable, Hit, InsertError};
 
-use super::kind::Kind;
+use super::kind::FlowKind;
 use super::pool::{Part, Pools};
 use super::stream::Stream;
 
@@ -95,7 +95,7 @@ impl Mapping {
 struct Member {
     element: ElementId,
     name: String,
-    kind: Kind,
+    kind: FlowKind,
     /// Parts that patterns have asked free values of, for its answers.
     ranged: [bool; 2],
     /// Mappings made by each input.
@@ -137,7 +137,7 @@ impl Mappings {
     }
 
     /// The zone of element number `element`, which joins if it has not yet.
-    pub fn join(&mut self, element: ElementId, name: &str, kind: Kind) -> Result<u16, String> {
+    pub fn join(&mut self, element: ElementId, name: &str, kind: FlowKind) -> Result<u16, String> {
         let found = self.members.iter().position(|m| m.element == element);
         let zone = found.unwrap_or_else(|| {
             let (name, ranged) = (name.to_owned(), [false; 2]);
@@ -193,7 +193,7 @@ impl Mappings {
 
     /// The mapping of a flow whose time has not come, as packets of `kind` show it.
     #[inline]
-    pub fn find(&mut self, kind: Kind, flow: &FlowKey, now: Nanos) -> Option<Hit> {
+    pub fn find(&mut self, kind: FlowKind, flow: &FlowKey, now: Nanos) -> Option<Hit> {
         loop {
             let hit = kind.find(&self.table, flow)?;
             let found = self.table.flow(hit.id)?;
@@ -580,7 +580,7 @@ mod tests {
             packets in prop::collection::vec((0u32..10, 0u64..40), 1..120),
         ) {
             let mut all = Mappings::new(capacity);
-            all.join(ElementId::new(7), "r", Kind::Ports).unwrap();
+            all.join(ElementId::new(7), "r", FlowKind::Ports).unwrap();
             let mut naive = Naive::default();
             let mut now = 0;
             for (i, (n, after)) in packets.into_iter().enumerate() {
@@ -616,8 +616,8 @@ mod tests {
         }
     }
 
-    /// The reply key of the flow from `host` to `peer` through a port, as [`Kind`] has it.
-    fn through(kind: Kind, peer: u32, port: u32) -> FlowKey {
+    /// The reply key of the flow from `host` to `peer` through a port, as [`FlowKind`] has it.
+    fn through(kind: FlowKind, peer: u32, port: u32) -> FlowKey {
         let to = FlowKey { src: 99, dst: peer, sport: port as u16, dport: 80, proto: 17, zone: 0 };
         kind.reply(to, 0)
     }
@@ -631,7 +631,7 @@ mod tests {
             range in prop::sample::select(vec![(0u32, 7u32), (1000, 1006), (65530, 65535)]),
             steps in prop::collection::vec((0u32..4, 0u32..3, any::<u32>(), 0u64..40), 1..120),
         ) {
-            let kind = if pings { Kind::Pings } else { Kind::Ports };
+            let kind = if pings { FlowKind::Pings } else { FlowKind::Ports };
             let mut all = Mappings::new(16);
             all.join(ElementId::new(7), "r", kind).unwrap();
             let timing = Timing { idle_ns: 300, guarantee_ns: 50 };
@@ -667,7 +667,7 @@ mod tests {
     #[test]
     fn capacity_shrinks_to_the_guaranteed() {
         let mut all = Mappings::new(4);
-        let zone = all.join(ElementId::new(3), "r", Kind::Ports).unwrap();
+        let zone = all.join(ElementId::new(3), "r", FlowKind::Ports).unwrap();
         let timing = Timing { idle_ns: 1000, guarantee_ns: 50 };
         for n in 0..4 {
             all.insert(key(n), key(n).reversed(), Mapping::default(), u64::from(n) * 20, timing).unwrap();

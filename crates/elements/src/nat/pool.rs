@@ -13,7 +13,7 @@ use std::hash::RandomState;
 
 use tables::flow::FlowKey;
 
-use super::kind::Kind;
+use super::kind::FlowKind;
 
 /// The part of a reply key that a range chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,14 +34,14 @@ impl Part {
     }
 
     /// The pool of a reply key and its value there.
-    fn place(self, kind: Kind, key: &FlowKey) -> Option<(FlowKey, u32)> {
+    fn place(self, kind: FlowKind, key: &FlowKey) -> Option<(FlowKey, u32)> {
         match (self, kind) {
             (Part::Address, _) => Some((FlowKey { dst: 0, ..*key }, key.dst)),
             // An echo reply has its identifier in both ports.
-            (Part::Port, Kind::Pings) if key.sport == key.dport.wrapping_add(1) => {
+            (Part::Port, FlowKind::Pings) if key.sport == key.dport.wrapping_add(1) => {
                 Some((FlowKey { sport: 0, dport: 0, ..*key }, key.dport.into()))
             }
-            (Part::Port, Kind::Pings) => None,
+            (Part::Port, FlowKind::Pings) => None,
             (Part::Port, _) => Some((FlowKey { dport: 0, ..*key }, key.dport.into())),
         }
     }
@@ -94,7 +94,7 @@ impl Pools {
     /// The first value from `start` on, within `range` and round its end, whose reply key is free. `is_taken` asks the flow table.
     pub fn free(
         &mut self,
-        (kind, part): (Kind, Part),
+        (kind, part): (FlowKind, Part),
         (low, high): (u32, u32),
         start: u32,
         reply: impl Fn(u32) -> FlowKey,
@@ -117,14 +117,14 @@ impl Pools {
     }
 
     /// Notes a mapping's reply key.
-    pub fn take_reply(&mut self, kind: Kind, part: Part, key: &FlowKey) {
+    pub fn take_reply(&mut self, kind: FlowKind, part: Part, key: &FlowKey) {
         if let Some((pool, value)) = part.place(kind, key) {
             self.pools.entry((pool, part)).or_default().take(value);
         }
     }
 
     /// Notes a mapping's forward key, which may be in the way of a reply key.
-    pub fn take_forward(&mut self, kind: Kind, part: Part, key: &FlowKey) {
+    pub fn take_forward(&mut self, kind: FlowKind, part: Part, key: &FlowKey) {
         if let Some((pool, value)) = part.place(kind, key)
             && let Some(runs) = self.pools.get_mut(&(pool, part))
         {
@@ -133,7 +133,7 @@ impl Pools {
     }
 
     /// A key is free.
-    pub fn give(&mut self, kind: Kind, part: Part, key: &FlowKey) {
+    pub fn give(&mut self, kind: FlowKind, part: Part, key: &FlowKey) {
         if let Some((pool, value)) = part.place(kind, key)
             && let Some(runs) = self.pools.get_mut(&(pool, part))
         {

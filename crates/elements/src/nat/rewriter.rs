@@ -70,7 +70,7 @@ use packet::Packet;
 use tables::flow::FlowKey;
 
 use super::core::{Family, Rewriter};
-use super::kind::{Kind, TCP, UDP};
+use super::kind::{FlowKind, TCP, UDP};
 use super::mappings::{Mapping, Timing};
 use crate::tools::time_ns;
 
@@ -148,7 +148,7 @@ impl Ports {
 }
 
 impl Family for Ports {
-    const KIND: Kind = Kind::Ports;
+    const KIND: FlowKind = FlowKind::Ports;
 
     fn configure(&mut self, args: &mut Args<'_>) {
         let mut time = |name, default| time_ns(args, name, default);

@@ -9,7 +9,7 @@ use element::clock::Nanos;
 use element::{ElementId, InitCx, Reason, parse_integer};
 use tables::flow::{FlowId, FlowKey};
 
-use super::kind::Kind;
+use super::kind::FlowKind;
 use super::mapper::Mapper;
 use super::mappings::{Mapping, Mappings, Shared, Timing, lock};
 use super::pattern::{Pattern, Places};
@@ -96,7 +96,7 @@ impl Target {
 
 impl Spec {
     /// Reads a specification of a rewriter with so many outputs.
-    pub fn parse(text: &str, names: &Names, noutputs: usize, kind: Kind) -> Result<Spec, String> {
+    pub fn parse(text: &str, names: &Names, noutputs: usize, kind: FlowKind) -> Result<Spec, String> {
         let parts: Vec<&str> = text.split_ascii_whitespace().collect();
         let Some((word, rest)) = parts.split_first() else { return Err("empty argument".into()) };
         // How many outputs a reply element has is known later.
@@ -167,7 +167,7 @@ pub(super) struct Maker {
 /// Where the answers to flows of a maker must be free.
 struct Towards<'a> {
     all: &'a mut Mappings,
-    kind: Kind,
+    kind: FlowKind,
     zone: u16,
 }
 
@@ -191,7 +191,7 @@ impl Maker {
     fn keys(
         &self,
         all: &mut Mappings,
-        kind: Kind,
+        kind: FlowKind,
         flow: FlowKey,
         random: &mut fastrand::Rng,
         tried: bool,
@@ -219,7 +219,7 @@ impl Maker {
     pub fn enter(
         &self,
         all: &mut Mappings,
-        kind: Kind,
+        kind: FlowKind,
         flow: FlowKey,
         mut mapping: Mapping,
         now: Nanos,
@@ -239,7 +239,7 @@ impl Maker {
     pub fn tried(
         &self,
         all: &mut Mappings,
-        kind: Kind,
+        kind: FlowKind,
         flow: FlowKey,
         now: Nanos,
         timing: Timing,
@@ -276,7 +276,7 @@ pub(super) enum Capacity {
 
 /// What a rewriter shows to others that name it.
 pub(super) struct Handle {
-    pub kind: Kind,
+    pub kind: FlowKind,
     pub noutputs: usize,
     pub capacity: Capacity,
     /// How long a mapping for a TCP connection lasts at first.
@@ -289,7 +289,13 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    pub fn new(kind: Kind, noutputs: usize, capacity: Capacity, timing: Timing, host_flows: usize) -> Handle {
+    pub fn new(
+        kind: FlowKind,
+        noutputs: usize,
+        capacity: Capacity,
+        timing: Timing,
+        host_flows: usize,
+    ) -> Handle {
         let (mappings, rules) = (OnceLock::new(), Mutex::default());
         Handle { kind, noutputs, capacity, timing, host_flows, mappings, rules }
     }
@@ -353,7 +359,7 @@ pub(super) struct Directory {
 pub(super) struct Asker<'a> {
     pub router: &'a element::Layout,
     pub element: ElementId,
-    pub kind: Kind,
+    pub kind: FlowKind,
     pub noutputs: usize,
     pub mappings: &'a Shared,
     pub zone: u16,
@@ -375,7 +381,7 @@ impl Directory {
         all
     }
 
-    fn pattern(&self, source: &Source, kind: Kind) -> Result<Arc<Pattern>, String> {
+    fn pattern(&self, source: &Source, kind: FlowKind) -> Result<Arc<Pattern>, String> {
         let pattern = match source {
             Source::Own(pattern) => pattern.clone(),
             Source::Named(name) => {

@@ -50,7 +50,7 @@ use element::{
 use packet::{Batch, Packet};
 use sync::lock::How;
 
-use super::store::{Rings, Store, Way};
+use super::store::{QueueSync, Rings, Store};
 use crate::tools::number;
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
@@ -98,12 +98,12 @@ pub const NOTIFIER_QUEUE: Class = class("NotifierQueue", overflows);
 
 /// Makes a queue for whose room sources wait.
 fn holds_back() -> Box<dyn Element> {
-    Box::new(Queue::new(DEFAULT_CAPACITY, Way::LockFree, true))
+    Box::new(Queue::new(DEFAULT_CAPACITY, QueueSync::LockFree, true))
 }
 
 /// Makes a queue that says nothing when it is full.
 fn overflows() -> Box<dyn Element> {
-    Box::new(Queue::new(DEFAULT_CAPACITY, Way::LockFree, false))
+    Box::new(Queue::new(DEFAULT_CAPACITY, QueueSync::LockFree, false))
 }
 
 pub(super) const DEFAULT_CAPACITY: usize = 1000;
@@ -144,7 +144,7 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(capacity: usize, way: Way, holds_back: bool) -> Queue {
+    fn new(capacity: usize, way: QueueSync, holds_back: bool) -> Queue {
         let rings = Arc::new(Rings::new(capacity, way));
         Queue {
             store: Arc::new(Store::of(rings.clone(), holds_back)),
@@ -193,7 +193,7 @@ impl Element for Queue {
         let capacity = capacity_argument(args);
         // Nobody waits for room that never comes.
         let holds_back = self.store.holds_back() && capacity > 0;
-        *self = Queue::new(capacity, args.keyword("SYNC", Way::LockFree), holds_back);
+        *self = Queue::new(capacity, args.keyword("SYNC", QueueSync::LockFree), holds_back);
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
@@ -242,9 +242,9 @@ impl Rehearsal for Queue {
 impl Locking for Queue {
     fn locks(&self) -> Vec<LockUse> {
         let how = match self.rings.way() {
-            Way::LockFree => return Vec::new(),
-            Way::Spin => How::Spin,
-            Way::Adaptive => How::Adaptive,
+            QueueSync::LockFree => return Vec::new(),
+            QueueSync::Spin => How::Spin,
+            QueueSync::Adaptive => How::Adaptive,
         };
         let why = "who fills it and who drains it write the same list (SYNC; lockfree takes none)";
         vec![LockUse::new(how, "the list of packets", When::EachBatch, why)]

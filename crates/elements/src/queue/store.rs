@@ -5,7 +5,7 @@
 //! consumer goes on to the next one when nothing can come from the old one any more, so that each producer's packets keep their order. Slots at least
 //! double each time, so there are few rings and the memory of all is at most twice that of the last.
 //!
-//! A list behind a lock is there to show what a lock costs ([`Way`]); it is what queues between processors were made of
+//! A list behind a lock is there to show what a lock costs ([`QueueSync`]); it is what queues between processors were made of
 //! in the systems that experiments reproduce.
 
 use std::collections::VecDeque;
@@ -78,7 +78,7 @@ impl Store {
 
 /// How the workers that fill and drain a queue keep out of each other's way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum QueueSync {
     /// A ring whose places are reserved by atomic operations.
     #[default]
     LockFree,
@@ -88,25 +88,25 @@ pub(super) enum Way {
     Adaptive,
 }
 
-impl FromArg for Way {
+impl FromArg for QueueSync {
     const EXPECTED: &'static str = "lockfree, spin or adaptive";
 
     fn from_arg(text: &str, _: &Names) -> Result<Self, String> {
         match text {
-            "lockfree" => Ok(Way::LockFree),
-            "spin" => Ok(Way::Spin),
-            "adaptive" => Ok(Way::Adaptive),
+            "lockfree" => Ok(QueueSync::LockFree),
+            "spin" => Ok(QueueSync::Spin),
+            "adaptive" => Ok(QueueSync::Adaptive),
             _ => Err(String::new()),
         }
     }
 }
 
-impl std::fmt::Display for Way {
+impl std::fmt::Display for QueueSync {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Way::LockFree => "lockfree",
-            Way::Spin => "spin",
-            Way::Adaptive => "adaptive",
+            QueueSync::LockFree => "lockfree",
+            QueueSync::Spin => "spin",
+            QueueSync::Adaptive => "adaptive",
         })
     }
 }
@@ -228,25 +228,25 @@ impl<L> Guarded<L> {
 }
 
 impl Rings {
-    pub(super) fn new(capacity: usize, way: Way) -> Rings {
+    pub(super) fn new(capacity: usize, way: QueueSync) -> Rings {
         let kept = match way {
-            Way::LockFree => {
+            QueueSync::LockFree => {
                 // A ring has one slot at least.
                 let link = Link::new(capacity.max(1));
                 link.ring.set_capacity(capacity);
                 Kept::Free(link)
             }
-            Way::Spin => Kept::Spin(Guarded::new(capacity, |list| SpinLock::new(list))),
-            Way::Adaptive => Kept::Adaptive(Guarded::new(capacity, |list| AdaptiveLock::new(list))),
+            QueueSync::Spin => Kept::Spin(Guarded::new(capacity, |list| SpinLock::new(list))),
+            QueueSync::Adaptive => Kept::Adaptive(Guarded::new(capacity, |list| AdaptiveLock::new(list))),
         };
         Rings { kept, highwater: CachePadded::default(), drops: CachePadded::default() }
     }
 
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn way(&self) -> QueueSync {
         match &self.kept {
-            Kept::Free(_) => Way::LockFree,
-            Kept::Spin(_) => Way::Spin,
-            Kept::Adaptive(_) => Way::Adaptive,
+            Kept::Free(_) => QueueSync::LockFree,
+            Kept::Spin(_) => QueueSync::Spin,
+            Kept::Adaptive(_) => QueueSync::Adaptive,
         }
     }
 
@@ -350,7 +350,7 @@ impl Rings {
 mod tests {
     use super::*;
 
-    const WAYS: [Way; 3] = [Way::LockFree, Way::Spin, Way::Adaptive];
+    const WAYS: [QueueSync; 3] = [QueueSync::LockFree, QueueSync::Spin, QueueSync::Adaptive];
 
     fn packets(bytes: std::ops::Range<u8>) -> Batch {
         bytes.map(|b| Packet::copy_of(&[b]).unwrap()).collect()
@@ -361,7 +361,7 @@ mod tests {
         WAYS.into_iter().for_each(keeps_order);
     }
 
-    fn keeps_order(way: Way) {
+    fn keeps_order(way: QueueSync) {
         let rings = Rings::new(3, way);
         assert_eq!(rings.push(&mut packets(0..5)), 3);
         rings.set_capacity(4);
@@ -379,7 +379,7 @@ mod tests {
         WAYS.into_iter().for_each(loses_nothing);
     }
 
-    fn loses_nothing(way: Way) {
+    fn loses_nothing(way: QueueSync) {
         const EACH: u32 = 2000;
         let rings = Rings::new(2, way);
         let (filling, changing) = (AtomicUsize::new(2), AtomicUsize::new(1));

@@ -66,7 +66,7 @@ use wire::membership::{self, Message, Wish};
 use wire::{EtherType, MacAddr, ethernet, igmp, ipv4};
 
 use super::querier::{self, Ask, Querier};
-use super::table::{Full, Table, Times, Way};
+use super::table::{Full, Recipients, Table, Times};
 use crate::bridge::{Control, Others, PortSet};
 use crate::tools::{number, time_ns};
 
@@ -209,15 +209,15 @@ impl MulticastSnooping {
             }
         }
         let way = match message {
-            None => Way::All,
+            None => Recipients::All,
             Some((src, message)) => table.hear(now_ns, vlan, port, src, &message).unwrap_or_else(|Full| {
                 self.refused += 1;
-                Way::Routers(table.routers(vlan, src.is_ipv6()))
+                Recipients::Routers(table.routers(vlan, src.is_ipv6()))
             }),
         };
         let mut ports = match way {
-            Way::All => control.members(vlan),
-            Way::Routers(ports) => ports,
+            Recipients::All => control.members(vlan),
+            Recipients::Routers(ports) => ports,
         };
         ports.remove(port);
         Ok(ports.iter().filter(|port| control.states().get(*port).forwards()).collect())

@@ -50,7 +50,7 @@ pub struct Full;
 
 /// Where a message of the protocol itself is to go, but for the port that it came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Recipients {
     /// To all ports: queries.
     All,
     /// To routers' ports: reports. Hosts that hear each other's would keep theirs back (section 2.1.1).
@@ -117,21 +117,21 @@ impl Table {
         port: usize,
         src: IpAddr,
         message: &Message<'_>,
-    ) -> Result<Way, Full> {
+    ) -> Result<Recipients, Full> {
         match message {
             Message::Query { .. } => {
                 // Switches that ask in place of a router do it from no address; there are no members to serve behind these (2.1.1).
                 if !src.is_unspecified() {
                     self.hear_router(vlan, src.is_ipv6(), port, now_ns.saturating_add(self.times.router_ns));
                 }
-                Ok(Way::All)
+                Ok(Recipients::All)
             }
             Message::Report(records) => {
                 let mut full = false;
                 for wish in *records {
                     full |= !self.hear_host(now_ns, vlan, port, wish);
                 }
-                if full { Err(Full) } else { Ok(Way::Routers(self.routers(vlan, src.is_ipv6()))) }
+                if full { Err(Full) } else { Ok(Recipients::Routers(self.routers(vlan, src.is_ipv6()))) }
             }
         }
     }
@@ -343,7 +343,13 @@ mod tests {
     const JOIN: u8 = 0x16;
     const LEAVE: u8 = 0x17;
 
-    fn hear(table: &mut Table, now_s: u64, port: usize, kind: u8, group: [u8; 4]) -> Result<Way, Full> {
+    fn hear(
+        table: &mut Table,
+        now_s: u64,
+        port: usize,
+        kind: u8,
+        group: [u8; 4],
+    ) -> Result<Recipients, Full> {
         let packet = igmp(kind, group);
         let (src, message) = membership::of_ipv4(&packet).unwrap().unwrap();
         table.hear(now_s * SECOND_NS, 1, port, src.into(), &message)
@@ -358,11 +364,11 @@ mod tests {
     fn groups_go_to_members_and_routers() {
         let mut table = Table::new(Times::default(), 9);
         let group = [239, 1, 2, 3];
-        assert_eq!(hear(&mut table, 0, 3, JOIN, group), Ok(Way::Routers(PortSet::EMPTY)));
+        assert_eq!(hear(&mut table, 0, 3, JOIN, group), Ok(Recipients::Routers(PortSet::EMPTY)));
         assert_eq!(ports(&table, group), Some(vec![3]));
-        assert_eq!(hear(&mut table, 1, 0, QUERY, [0; 4]), Ok(Way::All));
+        assert_eq!(hear(&mut table, 1, 0, QUERY, [0; 4]), Ok(Recipients::All));
         assert_eq!(ports(&table, group), Some(vec![0, 3]));
-        assert_eq!(hear(&mut table, 2, 4, JOIN, group), Ok(Way::Routers([0].into_iter().collect())));
+        assert_eq!(hear(&mut table, 2, 4, JOIN, group), Ok(Recipients::Routers([0].into_iter().collect())));
         assert_eq!(table.changes().len(), 1);
         assert_eq!(table.changes().len(), 0, "nothing new");
         // Who leaves stays until the others behind the port could have answered.

@@ -16,7 +16,7 @@ use crate::ports::port_table;
 use crate::runtime::Runtime;
 use element::args::Names;
 use element::timers::CommonTimers;
-use element::{Element, ElementId, ElementInfo, IndexVec, Mode, Place, Tasks};
+use element::{Element, ElementId, ElementInfo, ElementPlan, IndexVec, Mode, Tasks};
 
 impl Shared {
     /// What the router keeps through all its configurations; `None` once it is gone.
@@ -122,12 +122,12 @@ impl Shared {
     /// for an element on another one.
     pub fn moved(
         &self,
-        places: impl Iterator<Item = Arc<Place>>,
+        places: impl Iterator<Item = Arc<ElementPlan>>,
         active: usize,
         pinned: IndexVec<ElementId, bool>,
         home: impl Fn(ElementId, usize) -> usize,
     ) -> Shared {
-        let element = |(before, place): (&ElementInfo, Arc<Place>)| ElementInfo {
+        let element = |(before, place): (&ElementInfo, Arc<ElementPlan>)| ElementInfo {
             name: before.name.clone(),
             class: before.class,
             config: before.config.clone(),

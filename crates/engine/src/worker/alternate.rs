@@ -17,7 +17,7 @@ pub struct Turn(Arc<CachePadded<AtomicUsize>>);
 
 /// A worker's place among those that take turns.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct TurnPlace {
     pub(crate) turn: Turn,
     pub(crate) place: usize,
     pub(crate) of: usize,
@@ -29,8 +29,8 @@ const PATIENCE: u32 = 1 << 12;
 impl Worker {
     /// One round, when it is this worker's turn.
     #[cold]
-    pub(super) fn round_in_turn(&mut self, place: &Place) -> bool {
-        let Place { turn: Turn(turn), place, of } = place;
+    pub(super) fn round_in_turn(&mut self, place: &TurnPlace) -> bool {
+        let TurnPlace { turn: Turn(turn), place, of } = place;
         let mut now = turn.load(Ordering::Acquire);
         for _ in 0..PATIENCE {
             if now % of == *place || self.shared.is_stopped() {

@@ -11,7 +11,7 @@ use crate::fuse::{self, Fused, FusedChain, Part, Run};
 use crate::ports::Edge;
 use crate::pulse::{Doing, Spot};
 use element::drops::Reason;
-use element::fuse::{Chain, Outputs, Way};
+use element::fuse::{Chain, Outputs, PassExit};
 use element::{ElementId, PortIndex, Registry};
 
 /// Packets between two exceptions for which a pass is asked.
@@ -77,7 +77,7 @@ impl Worker {
             Run::Line(pass) => pass.run(&chain, batch, now),
             Run::Fork(fork) => {
                 if fork.ways.len() < batch.len() {
-                    fork.ways.resize(batch.len(), Way::default());
+                    fork.ways.resize(batch.len(), PassExit::default());
                 }
                 fork.pass.run(&chain, batch, &mut fork.ways[..batch.len()], used, now)
             }
@@ -169,7 +169,7 @@ impl Worker {
                             .filter(|port| leads(&edges[*port]))
                             .for_each(|port| left.insert(port));
                         let packets = job.batch.len();
-                        fuse::join(&mut fused.parts, Way::output(port), job.batch, packets);
+                        fuse::join(&mut fused.parts, PassExit::output(port), job.batch, packets);
                     }
                 }
             }

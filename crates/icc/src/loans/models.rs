@@ -5,7 +5,7 @@ use loom::thread;
 
 use super::*;
 
-const PLACE: Place = Place { head: 0, tail: 1, cells: 2, longest: 8 };
+const PLACE: LoanPlace = LoanPlace { head: 0, tail: 1, cells: 2, longest: 8 };
 
 /// Something that is lent: its bytes lie in the first word of the lent memory.
 struct Item([u8; 8]);
@@ -17,7 +17,7 @@ impl AsRef<[u8]> for Item {
 }
 
 fn words() -> Words {
-    Words::private(PLACE.tail + Place::words(PLACE.cells, PLACE.longest))
+    Words::private(PLACE.tail + LoanPlace::words(PLACE.cells, PLACE.longest))
 }
 
 fn lender(words: &Words) -> Lender<Item> {

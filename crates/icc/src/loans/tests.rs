@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
 
-const PLACE: Place = Place { head: 0, tail: 16, cells: 4, longest: 100 };
+const PLACE: LoanPlace = LoanPlace { head: 0, tail: 16, cells: 4, longest: 100 };
 
 type Item = Vec<u8>;
 
 fn words() -> Words {
-    Words::private(PLACE.tail + Place::words(PLACE.cells, PLACE.longest))
+    Words::private(PLACE.tail + LoanPlace::words(PLACE.cells, PLACE.longest))
 }
 
 fn pair() -> (Words, Lender<Item>, Borrower) {

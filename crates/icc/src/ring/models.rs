@@ -9,11 +9,11 @@ use super::*;
 /// Cells of two words: a header and a word.
 const CELL: usize = 2;
 
-fn place(cells: u64) -> Place {
-    Place { head: 0, data: 1, cells, longest: 24 }
+fn place(cells: u64) -> RingPlace {
+    RingPlace { head: 0, data: 1, cells, longest: 24 }
 }
 
-fn words(place: Place) -> Words {
+fn words(place: RingPlace) -> Words {
     Words::private(place.data + place.cells as usize * CELL)
 }
 

@@ -7,15 +7,15 @@ use super::*;
 
 const CELL: usize = 8;
 
-fn place(cells: u64, longest: usize) -> Place {
-    Place { head: 0, data: 16, cells, longest }
+fn place(cells: u64, longest: usize) -> RingPlace {
+    RingPlace { head: 0, data: 16, cells, longest }
 }
 
-fn words(place: Place) -> Words {
+fn words(place: RingPlace) -> Words {
     Words::private(place.data + place.cells as usize * CELL)
 }
 
-fn ends(words: &Words, place: Place) -> (Producer<CELL>, Consumer<CELL>) {
+fn ends(words: &Words, place: RingPlace) -> (Producer<CELL>, Consumer<CELL>) {
     (Producer::take_over(words.clone(), place).unwrap(), Consumer::take_over(words.clone(), place))
 }
 
@@ -107,7 +107,7 @@ proptest! {
 }
 
 /// Words of a ring at this position, as those would be who had been there.
-fn begun(place: Place, begin: u64) -> Words {
+fn begun(place: RingPlace, begin: u64) -> Words {
     let words = words(place);
     words[0].store(begin, Ordering::Relaxed);
     for back in 1..=place.cells.min(begin) {

@@ -19,7 +19,7 @@ const STEP: usize = 512;
 
 /// How far a walk has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct WalkPosition {
     table: usize,
     bucket: usize,
 }
@@ -45,22 +45,22 @@ impl Database {
     pub fn walk<'a>(
         &'a self,
         whose: Whose,
-        Place { table, bucket }: Place,
+        WalkPosition { table, bucket }: WalkPosition,
         reader: &'a Reader,
         mut each: impl FnMut(&'a Association),
-    ) -> Option<Place> {
+    ) -> Option<WalkPosition> {
         if whose == Whose::All {
             let target = |rule: &'a crate::spd::Rule| rule.target.as_ref()?.current(reader);
             let next = self.policies[0].walk((table, bucket), STEP, reader, |rule| {
                 target(rule).into_iter().for_each(|association| each(association));
             });
-            return next.map(|(table, bucket)| Place { table, bucket });
+            return next.map(|(table, bucket)| WalkPosition { table, bucket });
         }
         for bucket in bucket..bucket + STEP {
             let targets = self.tended.at(bucket, reader)?;
             targets.into_iter().filter_map(|target| target.current(reader)).for_each(|a| each(a));
         }
-        Some(Place { table, bucket: bucket + STEP })
+        Some(WalkPosition { table, bucket: bucket + STEP })
     }
 
     /// Brings the table of tended targets up to date. What must wait for readers, or for whole tables, is done by [`tidy`](Self::tidy).
@@ -144,7 +144,7 @@ mod tests {
     /// The SPIs that a walk meets, in how many steps, and how many associations came.
     fn met(database: &Database, whose: Whose) -> (BTreeSet<u32>, usize, usize) {
         let reader = database.domain.register("test");
-        let (mut all, mut place, mut steps, mut count) = (BTreeSet::new(), Place::default(), 0, 0);
+        let (mut all, mut place, mut steps, mut count) = (BTreeSet::new(), WalkPosition::default(), 0, 0);
         loop {
             let before = count;
             let next = database.walk(whose, place, &reader, |association| {

@@ -7,7 +7,7 @@
 //! Where retired versions wait for a worker that stands still, the new tables wait, too ([`Pending`]): the old ones go on meanwhile, single changes are refused as
 //! [`Error::Busy`], and [`Database::tidy`] tries again.
 
-use std::collections::hash_map::Entry as Place;
+use std::collections::hash_map::Entry as WalkPosition;
 use std::collections::{BTreeMap, HashMap, HashSet, btree_map};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,8 +57,8 @@ impl Configured {
     pub fn add_policy(&mut self, policy: Policy) -> Result<(), Error> {
         super::check_policy(&policy)?;
         match self.places.entry(policy.key()) {
-            Place::Occupied(place) => return Err(Error::PolicyExists(place.key().clone().into())),
-            Place::Vacant(place) => place.insert(self.policies.len()),
+            WalkPosition::Occupied(place) => return Err(Error::PolicyExists(place.key().clone().into())),
+            WalkPosition::Vacant(place) => place.insert(self.policies.len()),
         };
         self.policies.push(policy);
         Ok(())

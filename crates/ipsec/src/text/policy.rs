@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use super::words::{Mistake, SelectorWords, Words, mistake, safe, show_selector};
-use crate::policy::{Action, Direction, Kind, Policy, PolicyKey, Template};
+use crate::policy::{Action, Direction, IpsecMode, Policy, PolicyKey, Template};
 use crate::selector::Selector;
 
 const DIRECTIONS: &[(&str, Direction)] =
@@ -82,8 +82,8 @@ fn parse_template(words: &mut Words<'_>) -> Result<Template, Mistake> {
         }
     }
     let kind = match (is_transport, from, to) {
-        (true, ..) => Kind::Transport,
-        (false, Some(from), Some(to)) if from.is_ipv4() == to.is_ipv4() => Kind::Tunnel { from, to },
+        (true, ..) => IpsecMode::Transport,
+        (false, Some(from), Some(to)) if from.is_ipv4() == to.is_ipv4() => IpsecMode::Tunnel { from, to },
         (false, Some(from), Some(to)) => {
             return mistake(format!("'tmpl': {from} and {to} are of two families"));
         }
@@ -123,10 +123,10 @@ impl fmt::Display for PolicyKey {
 fn show_template(text: &mut String, template: &Template) {
     let Template { kind, reqid, spi, is_optional } = template;
     let _ = match kind {
-        Kind::Tunnel { from, to } => {
+        IpsecMode::Tunnel { from, to } => {
             write!(text, " tmpl src {from} dst {to} proto esp reqid {reqid} mode tunnel")
         }
-        Kind::Transport => write!(text, " tmpl proto esp reqid {reqid} mode transport"),
+        IpsecMode::Transport => write!(text, " tmpl proto esp reqid {reqid} mode transport"),
     };
     if let Some(spi) = spi {
         let _ = write!(text, " spi {spi:#010x}");

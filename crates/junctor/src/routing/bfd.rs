@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use controller::bfdd::{self, Place};
+use controller::bfdd::{self, BfdElement};
 use views::bfd::table;
 
 use crate::ctl::{self, Which};
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
-    let place = Place { router: (&args.router).into(), element: args.element.clone() };
+    let place = BfdElement { router: (&args.router).into(), element: args.element.clone() };
     if let Some(socket) = &args.dataplane {
         bfdd::serve(socket, &place);
     }

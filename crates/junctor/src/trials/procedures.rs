@@ -96,7 +96,7 @@ impl From<Wanted> for rfc2544::Wanted {
 
 /// What is done to a configuration in this process.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(super) enum Way {
+pub(super) enum ConfigurationReset {
     /// It is ended, and built and started anew.
     Restart,
     /// It is swapped for itself while it runs.
@@ -105,7 +105,7 @@ pub(super) enum Way {
     Worker,
 }
 
-stands_for!(Way => reset::Way: Restart, Swap, Worker);
+stands_for!(ConfigurationReset => reset::ConfigurationReset: Restart, Swap, Worker);
 
 /// What is reset, as RFC 6201 tells resets apart.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -124,8 +124,8 @@ stands_for!(What => reset::What: RouteProcessor, LineCard, OperatingSystem, Proc
 #[command(next_help_heading = "Resets")]
 pub(super) struct Reset {
     /// How a configuration in this process is reset.
-    #[arg(long, value_enum, default_value_t = Way::Restart)]
-    reset: Way,
+    #[arg(long, value_enum, default_value_t = ConfigurationReset::Restart)]
+    reset: ConfigurationReset,
     /// A shell command that resets the device, instead; any device but self:CONF needs it.
     #[arg(long, value_name = "COMMAND")]
     reset_command: Option<String>,

@@ -6,7 +6,7 @@ use elements::ip::FeedSink;
 use super::super::shared::{Setting, cell, ratios};
 use super::super::study::{Cell, Origin, Section, Table, digits};
 use super::daemons::{Daemons, LINK, PROTOCOLS, ROUTES_MAX};
-use super::frames::{Kind, Running, Waiting, Way, kinds, text};
+use super::frames::{Arrangement, Running, TableSharing, Waiting, kinds, text};
 use super::published::ROWS;
 use super::tables::name;
 use crate::Error;
@@ -30,7 +30,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(kind: Kind, run_ms: u64) -> Result<Pair, Error> {
+    fn new(kind: Arrangement, run_ms: u64) -> Result<Pair, Error> {
         // The shortest frames, for which the table counts most.
         let text = text(ROWS[0].bytes_in_memory(), kind.way);
         let text = format!("{text}\nRouteFeed(lab, TABLE rt, LINK {LINK} 2);\n");
@@ -141,8 +141,8 @@ fn row(setting: &mut Setting<'_>, pair: Pair) -> Vec<Cell> {
     cells.push(cell(share.as_ref()));
     for (what, list) in [("wait_ns_still", &still_waiting), ("wait_ns_changing", &waiting)] {
         cells.push(match kind.way {
-            Way::Rcu => Cell::new("no lock"),
-            Way::Lock | Way::PerCore => {
+            TableSharing::Rcu => Cell::new("no lock"),
+            TableSharing::Lock | TableSharing::PerCore => {
                 let waits = list.iter().map(|waiting| waiting.wait_ns).collect();
                 cell(setting.note_if_any(full(what), "ns", waits).as_ref())
             }
@@ -158,7 +158,7 @@ fn row(setting: &mut Setting<'_>, pair: Pair) -> Vec<Cell> {
     cells
 }
 
-fn finding(kind: Kind, share: &Measured) -> String {
+fn finding(kind: Arrangement, share: &Measured) -> String {
     format!(
         "While routes of OSPF and RIP change, {} forwards {} times as much as while they stay.",
         name(kind),

@@ -15,45 +15,51 @@ pub(super) const STUDY_CORES: usize = 2;
 
 /// How workers share the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum TableSharing {
     Lock,
     PerCore,
     Rcu,
 }
 
-impl Way {
+impl TableSharing {
     /// As the configuration's `SYNC` has it.
     pub(super) fn key(self) -> &'static str {
         match self {
-            Way::Lock => "lock",
-            Way::PerCore => "percore",
-            Way::Rcu => "rcu",
+            TableSharing::Lock => "lock",
+            TableSharing::PerCore => "percore",
+            TableSharing::Rcu => "rcu",
         }
     }
 
     pub(super) fn in_words(self) -> &'static str {
         match self {
-            Way::Lock => "one locked table",
-            Way::PerCore => "a table per core",
-            Way::Rcu => "RCU",
+            TableSharing::Lock => "one locked table",
+            TableSharing::PerCore => "a table per core",
+            TableSharing::Rcu => "RCU",
         }
     }
 }
 
 /// A way on a number of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
-    pub(super) way: Way,
+pub(super) struct Arrangement {
+    pub(super) way: TableSharing,
     pub(super) workers: usize,
 }
 
 /// What is measured on so many cores: the study's, each way on as many as it had, and on all if there are more.
-pub(super) fn kinds(cores: usize) -> Vec<Kind> {
-    let mut all = vec![Kind { way: Way::Lock, workers: 1 }, Kind { way: Way::Rcu, workers: 1 }];
+pub(super) fn kinds(cores: usize) -> Vec<Arrangement> {
+    let mut all = vec![
+        Arrangement { way: TableSharing::Lock, workers: 1 },
+        Arrangement { way: TableSharing::Rcu, workers: 1 },
+    ];
     let mut counts = vec![STUDY_CORES, cores];
     counts.dedup();
     for workers in counts.into_iter().filter(|n| (2..=cores).contains(n)) {
-        all.extend([Way::Lock, Way::PerCore, Way::Rcu].map(|way| Kind { way, workers }));
+        all.extend(
+            [TableSharing::Lock, TableSharing::PerCore, TableSharing::Rcu]
+                .map(|way| Arrangement { way, workers }),
+        );
     }
     all
 }
@@ -69,7 +75,7 @@ pub(super) struct Waiting {
 
 /// What was found about a frame size in one way.
 pub(super) struct Found {
-    pub(super) kind: Kind,
+    pub(super) kind: Arrangement,
     /// By round: thousands of packets a second for each port.
     pub(super) rounds: Vec<Option<f64>>,
     pub(super) rate: Option<Measured>,
@@ -86,20 +92,20 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn get(&self, way: Way, workers: usize) -> Option<&Found> {
-        self.found.iter().find(|f| f.kind == Kind { way, workers })
+    pub(super) fn get(&self, way: TableSharing, workers: usize) -> Option<&Found> {
+        self.found.iter().find(|f| f.kind == Arrangement { way, workers })
     }
 }
 
 /// The router with frames of so many bytes in memory, and its table shared in this way.
-pub(super) fn text(bytes: usize, way: Way) -> String {
+pub(super) fn text(bytes: usize, way: TableSharing) -> String {
     let text = ROUTER.replace(TABLE, &format!("{TABLE}SYNC {}, ", way.key()));
     with_traffic(&text, &[("length", bytes)])
 }
 
 /// A kind while it is measured.
 pub(super) struct Running {
-    pub(super) kind: Kind,
+    pub(super) kind: Arrangement,
     pub(super) router: Prepared,
     pub(super) rounds: Vec<Option<f64>>,
     pub(super) waiting: Vec<Waiting>,
@@ -107,7 +113,7 @@ pub(super) struct Running {
 
 impl Running {
     /// A router of this configuration, prepared, whose runs take so long.
-    pub(super) fn new(kind: Kind, text: &str, run_ms: u64) -> Result<Running, Error> {
+    pub(super) fn new(kind: Arrangement, text: &str, run_ms: u64) -> Result<Running, Error> {
         let graph = graph("lab forwarding", text)?;
         let subject = Subject::new(&graph, text)?.with_run_ms(run_ms);
         let router = subject.prepare(kind.workers)?;
@@ -188,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_table_is_shared_in_the_way_asked_for() {
-        for way in [Way::Lock, Way::PerCore, Way::Rcu] {
+        for way in [TableSharing::Lock, TableSharing::PerCore, TableSharing::Rcu] {
             for row in ROWS {
                 let text = text(row.bytes_in_memory(), way);
                 assert!(text.contains(&format!("StaticIPLookup(SYNC {}, if0 0", way.key())), "{text}");

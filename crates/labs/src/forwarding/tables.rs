@@ -3,7 +3,7 @@
 
 use super::super::shared::{Setting, cell, cores_in_words, ratios};
 use super::super::study::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
-use super::frames::{Found, Kind, Row, STUDY_CORES, Way, kinds};
+use super::frames::{Arrangement, Found, Row, STUDY_CORES, TableSharing, kinds};
 use report::measure::Measured;
 
 /// The section, and what is to be said of it.
@@ -23,16 +23,21 @@ pub(super) fn section(setting: &mut Setting<'_>, rows: &[Row]) -> Section {
 }
 
 /// A kind in words.
-pub(super) fn name(kind: Kind) -> String {
+pub(super) fn name(kind: Arrangement) -> String {
     format!("{}, {}", cores_in_words(kind.workers), kind.way.in_words())
 }
 
 /// The kinds of a table: also those of the study for which this machine has too few cores.
-fn columns(cores: usize) -> Vec<Kind> {
+fn columns(cores: usize) -> Vec<Arrangement> {
     kinds(cores.max(STUDY_CORES))
 }
 
-fn value(setting: &Setting<'_>, row: &Row, kind: Kind, of: impl Fn(&Found) -> Option<&Measured>) -> Cell {
+fn value(
+    setting: &Setting<'_>,
+    row: &Row,
+    kind: Arrangement,
+    of: impl Fn(&Found) -> Option<&Measured>,
+) -> Cell {
     match row.get(kind.way, kind.workers) {
         Some(found) => cell(of(found)),
         None => Cell::missing(setting.too_few()),
@@ -44,7 +49,7 @@ fn rates(setting: &Setting<'_>, rows: &[Row]) -> Table {
     let study = ["study: 1 CPU", "2 CPUs, one locked table", "2 CPUs, table per CPU"];
     columns_of.extend(study.map(|head| (head.to_owned(), Origin::Published)));
     let kinds = columns(setting.cores);
-    let head = |(i, kind): (usize, &Kind)| {
+    let head = |(i, kind): (usize, &Arrangement)| {
         (format!("{}{}", if i == 0 { "here: " } else { "" }, name(*kind)), Origin::Measured)
     };
     columns_of.extend(kinds.iter().enumerate().map(head));
@@ -61,11 +66,11 @@ fn rates(setting: &Setting<'_>, rows: &[Row]) -> Table {
 }
 
 fn scaling(setting: &Setting<'_>, rows: &[Row]) -> Table {
-    let kinds: Vec<Kind> = columns(setting.cores).split_off(1);
+    let kinds: Vec<Arrangement> = columns(setting.cores).split_off(1);
     let mut columns_of = vec![("frame, bytes".to_owned(), Origin::Name)];
     let study = ["study: 2 CPUs, one locked table", "2 CPUs, table per CPU"];
     columns_of.extend(study.map(|head| (head.to_owned(), Origin::Published)));
-    let head = |(i, kind): (usize, &Kind)| {
+    let head = |(i, kind): (usize, &Arrangement)| {
         (format!("{}{}", if i == 0 { "here: " } else { "" }, name(*kind)), Origin::Measured)
     };
     columns_of.extend(kinds.iter().enumerate().map(head));
@@ -111,7 +116,9 @@ fn find(setting: &mut Setting<'_>, rows: &[Row]) {
     let Some(first) = rows.first() else { return };
     let [one, locked, per_core] = first.study.rates();
     let times = |way| first.get(way, STUDY_CORES).and_then(|f| f.times.as_ref()).map(Measured::median);
-    if let (Some(lock), Some(each), Some(rcu)) = (times(Way::Lock), times(Way::PerCore), times(Way::Rcu)) {
+    if let (Some(lock), Some(each), Some(rcu)) =
+        (times(TableSharing::Lock), times(TableSharing::PerCore), times(TableSharing::Rcu))
+    {
         setting.find(format!(
             "Frames of {} bytes: with one locked table 2 cores forward {lock:.2} times what one does (in the study {:.2}), with a table each {each:.2} times ({:.2}), and with one table that is read without a lock {rcu:.2} times.",
             first.study.frame_bytes,
@@ -119,19 +126,19 @@ fn find(setting: &mut Setting<'_>, rows: &[Row]) {
             per_core / one
         ));
     }
-    let over = |over: Way, under: Way, workers: usize| {
+    let over = |over: TableSharing, under: TableSharing, workers: usize| {
         let rounds = |way| first.get(way, workers).map(|f| f.rounds.clone()).unwrap_or_default();
         let all = ratios(&rounds(over), &rounds(under));
         (!all.is_empty()).then(|| Measured::new("", "", all).median())
     };
-    if let Some(each) = over(Way::PerCore, Way::Lock, STUDY_CORES) {
+    if let Some(each) = over(TableSharing::PerCore, TableSharing::Lock, STUDY_CORES) {
         setting.find(format!(
             "On 2 cores a table each gains {:+.1} % over one locked table; in the study {:+.1} %.",
             100.0 * (each - 1.0),
             100.0 * (per_core / locked - 1.0)
         ));
     }
-    if let Some(alone) = over(Way::Rcu, Way::Lock, 1) {
+    if let Some(alone) = over(TableSharing::Rcu, TableSharing::Lock, 1) {
         setting.find(format!(
             "On one core, where nobody waits, the table without a lock gains {:+.1} %: what the lock and its counting for each route cost.",
             100.0 * (alone - 1.0)

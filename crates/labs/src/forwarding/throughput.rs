@@ -7,7 +7,7 @@ use tester::search::throughput::Limit;
 
 use super::super::shared::Setting;
 use super::super::study::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table, digits};
-use super::frames::{Kind, STUDY_CORES, Way, text};
+use super::frames::{Arrangement, STUDY_CORES, TableSharing, text};
 use super::published::{self, ROWS};
 use super::tables::name;
 use crate::Error;
@@ -15,11 +15,11 @@ use report::measure::Measured;
 use trials::inside::{self, Search};
 
 /// What the study measured, and RCU.
-const KINDS: [Kind; 4] = [
-    Kind { way: Way::Lock, workers: 1 },
-    Kind { way: Way::Lock, workers: STUDY_CORES },
-    Kind { way: Way::PerCore, workers: STUDY_CORES },
-    Kind { way: Way::Rcu, workers: STUDY_CORES },
+const KINDS: [Arrangement; 4] = [
+    Arrangement { way: TableSharing::Lock, workers: 1 },
+    Arrangement { way: TableSharing::Lock, workers: STUDY_CORES },
+    Arrangement { way: TableSharing::PerCore, workers: STUDY_CORES },
+    Arrangement { way: TableSharing::Rcu, workers: STUDY_CORES },
 ];
 /// Rounds of the other tables for each search: a search is many trials.
 const ROUNDS_EACH: usize = 3;
@@ -28,7 +28,7 @@ const QUICK_EACH: usize = 3;
 
 /// What the searches for a frame size in one way found.
 struct Found {
-    kind: Kind,
+    kind: Arrangement,
     /// Thousands of frames a second for each port, if a search came to an end.
     rates: Option<Measured>,
     /// What is to be said beside them.
@@ -87,7 +87,7 @@ fn row(setting: &mut Setting<'_>, study: published::Row, searches: usize) -> Res
         rate_max: alone,
     };
     let kinds = KINDS.into_iter().filter(|kind| kind.workers <= setting.cores);
-    let mut all: Vec<(Kind, Vec<f64>, Vec<&'static str>)> =
+    let mut all: Vec<(Arrangement, Vec<f64>, Vec<&'static str>)> =
         kinds.map(|kind| (kind, Vec::new(), Vec::new())).collect();
     for _ in 0..searches {
         for (kind, rates, remarks) in &mut all {
@@ -131,7 +131,7 @@ fn table(setting: &Setting<'_>, rows: &[Row]) -> Table {
     let study = ["study: 1 CPU", "2 CPUs, one locked table", "2 CPUs, table per CPU"];
     let mut columns = vec![("frame, bytes".to_owned(), Origin::Name)];
     columns.extend(study.map(|head| (head.to_owned(), Origin::Published)));
-    let head = |(i, kind): (usize, &Kind)| {
+    let head = |(i, kind): (usize, &Arrangement)| {
         (format!("{}{}", if i == 0 { "here: " } else { "" }, name(*kind)), Origin::Measured)
     };
     columns.extend(KINDS.iter().enumerate().map(head));
@@ -155,7 +155,7 @@ fn table(setting: &Setting<'_>, rows: &[Row]) -> Table {
 
 fn plot(rows: &[Row]) -> Plot {
     // Those that the ways have in the plot of processor time.
-    let line = |(colour, kind): (usize, Kind)| {
+    let line = |(colour, kind): (usize, Arrangement)| {
         let rate =
             |row: &Row| Some(row.found.iter().find(|found| found.kind == kind)?.rates.as_ref()?.median());
         let points = rows.iter().filter_map(|row| Some((row.study.frame_bytes as f64, rate(row)?))).collect();

@@ -3,7 +3,7 @@
 
 use super::super::shared::{Setting, cell};
 use super::super::study::{Cell, Origin, Section, Table};
-use super::frames::{Found, Row, Waiting, Way};
+use super::frames::{Found, Row, TableSharing, Waiting};
 use super::tables::name;
 use report::measure::Measured;
 
@@ -22,7 +22,7 @@ pub(super) fn section(setting: &mut Setting<'_>, rows: &[Row]) -> Section {
         let noted = note(setting, rows[0].study.frame_bytes, found);
         let mut cells = vec![Cell::new(name(found.kind))];
         match found.kind.way {
-            Way::Rcu => cells.extend((0..3).map(|_| Cell::new("no lock"))),
+            TableSharing::Rcu => cells.extend((0..3).map(|_| Cell::new("no lock"))),
             _ => cells.extend(noted.iter().map(|m| cell(m.as_ref()))),
         }
         table.row(cells);
@@ -37,7 +37,7 @@ pub(super) fn section(setting: &mut Setting<'_>, rows: &[Row]) -> Section {
 
 /// Notes what the locks of a kind went through.
 fn note(setting: &mut Setting<'_>, frame_bytes: usize, found: &Found) -> [Option<Measured>; 3] {
-    if found.kind.way == Way::Rcu {
+    if found.kind.way == TableSharing::Rcu {
         return [None, None, None];
     }
     let mut one = |what: &str, unit, of: fn(&Waiting) -> f64| {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::super::deployment::{self, Deployment};
 use super::kernels::Access;
-use super::machine::{Place, bytes_in_words};
+use super::machine::{LabMachine, bytes_in_words};
 use super::work::{Answer, Request, Time};
 use crate::Error;
 
@@ -28,7 +28,7 @@ pub(super) struct Control {
 }
 
 /// Adds it to the text of a deployment in which each plane has cores of its own.
-pub(super) fn describe(text: &mut String, place: &Place) -> Result<(), Error> {
+pub(super) fn describe(text: &mut String, place: &LabMachine) -> Result<(), Error> {
     let program = deployment::program()?;
     let words = [program.to_str().unwrap_or("junctor"), "lab", "interference-control", "--socket", SOCKET];
     let _ = write!(
@@ -41,7 +41,7 @@ pub(super) fn describe(text: &mut String, place: &Place) -> Result<(), Error> {
 
 impl Control {
     /// Starts one without user planes of its deployment.
-    pub(super) fn alone(place: &Place) -> Result<Control, Error> {
+    pub(super) fn alone(place: &LabMachine) -> Result<Control, Error> {
         let mut text = "placement = \"amp\"\n".to_owned();
         describe(&mut text, place)?;
         Control::of(Rc::new(Deployment::start(

@@ -5,7 +5,7 @@ use super::super::shared::Setting;
 use super::super::study::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table};
 use super::control::Control;
 use super::kernels::Access;
-use super::machine::{Place, bytes_in_words};
+use super::machine::{LabMachine, bytes_in_words};
 use super::plane::Plane;
 use super::{published, rounds};
 use crate::Error;
@@ -38,7 +38,7 @@ fn sizes(quick: bool, free: usize) -> (Vec<usize>, Vec<usize>) {
 /// Measures.
 pub(super) fn run(
     setting: &mut Setting<'_>,
-    place: &Place,
+    place: &LabMachine,
     plane: &mut Plane,
     control: &mut Control,
 ) -> Result<Section, Error> {

@@ -10,7 +10,7 @@ use super::super::{Error, Wrong};
 
 /// Where planes run, and what is known of the machine.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct LabMachine {
     /// The CPU of the control plane's work.
     pub(super) control: usize,
     /// The CPU of the user plane: of the reflector and of what makes its frames.
@@ -27,9 +27,9 @@ pub(super) struct Place {
     pub(super) free: usize,
 }
 
-impl Place {
+impl LabMachine {
     /// On the first `cores` cores of the machine that this process may use.
-    pub(super) fn find(cores: usize) -> Result<Place, Wrong> {
+    pub(super) fn find(cores: usize) -> Result<LabMachine, Wrong> {
         let usable: Vec<usize> =
             core_affinity::get_core_ids().unwrap_or_default().iter().take(cores).map(|id| id.id).collect();
         let machine = Machine::read(&Roots::below(Path::new("/")));
@@ -39,7 +39,7 @@ impl Place {
         if own.is_empty() {
             own.push(*control);
         }
-        Ok(Place {
+        Ok(LabMachine {
             control: *control,
             user,
             own,
@@ -134,7 +134,7 @@ fn ticks(stat: &str, cpu: usize) -> Option<[u64; 2]> {
 }
 
 /// What other programs take of both CPUs before anything is measured, if that is much.
-pub(super) fn others(place: &Place, during: std::time::Duration) -> Option<String> {
+pub(super) fn others(place: &LabMachine, during: std::time::Duration) -> Option<String> {
     let read = || std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let before = read();
     std::thread::sleep(during);

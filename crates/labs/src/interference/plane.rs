@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::super::deployment::Deployment;
 use super::control::{self, Control};
-use super::machine::Place;
+use super::machine::LabMachine;
 use crate::Error;
 use client::Client;
 
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a user plane is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Kind {
+pub(super) struct PlaneKind {
     /// Its name in tables.
     pub(super) name: &'static str,
     /// Frames of the ring.
@@ -59,9 +59,9 @@ pub(super) enum Work {
     Poll,
 }
 
-impl Kind {
+impl PlaneKind {
     /// The usual one: frames of 64 bytes with their checksum, a ring of 1,024.
-    pub(super) const REFLECTOR: Kind = Kind {
+    pub(super) const REFLECTOR: PlaneKind = PlaneKind {
         name: "reflector",
         ring: 1024,
         frame: 60,
@@ -123,7 +123,7 @@ impl Kind {
 
 /// One that runs.
 pub(super) struct Plane {
-    pub(super) kind: Kind,
+    pub(super) kind: PlaneKind,
     /// Its name in the deployment.
     name: String,
     deployment: Rc<Deployment>,
@@ -134,7 +134,7 @@ pub(super) struct Plane {
 
 impl Plane {
     /// Starts one in a deployment with the control plane. Each has a core to itself. This one is paused, its ring full.
-    pub(super) fn start_with_control(kind: Kind, place: &Place) -> Result<(Plane, Control), Error> {
+    pub(super) fn start_with_control(kind: PlaneKind, place: &LabMachine) -> Result<(Plane, Control), Error> {
         let (mut text, mut files) = ("placement = \"amp\"\n".to_owned(), Vec::new());
         describe(&mut text, &mut files, 0, &kind);
         let _ = writeln!(text, "cores = \"{}\"", place.user);
@@ -146,10 +146,10 @@ impl Plane {
     }
 
     /// Starts some that share a core, all paused, their rings full.
-    pub(super) fn start_all(kinds: &[Kind], cpu: usize) -> Result<Vec<Plane>, Error> {
+    pub(super) fn start_all(kinds: &[PlaneKind], cpu: usize) -> Result<Vec<Plane>, Error> {
         // A deployment takes the right to huge pages from the lab, so there may be two.
         let mut deployments = [false, true].map(|huge| {
-            let these: Vec<(usize, Kind)> =
+            let these: Vec<(usize, PlaneKind)> =
                 kinds.iter().copied().enumerate().filter(|(_, kind)| kind.huge == huge).collect();
             let start = || deploy(&these, cpu);
             (!these.is_empty()).then(|| without_huge(!huge, start).map(Rc::new))
@@ -165,7 +165,7 @@ impl Plane {
     }
 
     /// That of a number, of a deployment; its ring is full when this returns.
-    fn of(deployment: Rc<Deployment>, number: usize, kind: Kind) -> Result<Plane, Error> {
+    fn of(deployment: Rc<Deployment>, number: usize, kind: PlaneKind) -> Result<Plane, Error> {
         let failed = |why: Error| why.of(format_args!("the user plane '{}'", kind.name));
         let name = name_of(number);
         let client = connect(&deployment.control(&name)).map_err(failed)?;
@@ -278,7 +278,7 @@ fn name_of(number: usize) -> String {
 }
 
 /// Adds a user plane to the text of a deployment, and its files to those.
-fn describe(text: &mut String, files: &mut Vec<(String, String)>, number: usize, kind: &Kind) {
+fn describe(text: &mut String, files: &mut Vec<(String, String)>, number: usize, kind: &PlaneKind) {
     let name = name_of(number);
     let _ = write!(
         text,
@@ -291,7 +291,7 @@ fn describe(text: &mut String, files: &mut Vec<(String, String)>, number: usize,
 }
 
 /// Starts user planes, with their numbers, that share a core.
-fn deploy(planes: &[(usize, Kind)], cpu: usize) -> Result<Deployment, Error> {
+fn deploy(planes: &[(usize, PlaneKind)], cpu: usize) -> Result<Deployment, Error> {
     let (mut text, mut files) = (format!("placement = \"smp\"\ncores = \"{cpu}\"\n"), Vec::new());
     for (number, kind) in planes {
         describe(&mut text, &mut files, *number, kind);
@@ -336,18 +336,18 @@ mod tests {
     #[test]
     fn each_kind_is_a_configuration() {
         for work in [Work::Header, Work::Payload, Work::Poll] {
-            let text = Kind { work, ..Kind::REFLECTOR }.text();
+            let text = PlaneKind { work, ..PlaneKind::REFLECTOR }.text();
             assert!(!text.contains("Lookup"), "{text}");
             let parsed = lang::load_str("test", &text, &elements::options());
             assert!(parsed.graph.is_some(), "{text}: {:?}", parsed.diagnostics);
         }
-        let table = Kind { work: Work::Lookup(2), ..Kind::REFLECTOR };
+        let table = PlaneKind { work: Work::Lookup(2), ..PlaneKind::REFLECTOR };
         assert!(table.text().contains("RadixIPLookup(0.0.0.0/0 0, FILE routes-2)"), "{}", table.text());
         assert_eq!(
             table.routes().expect("routes"),
             "0.0.0.0/24 0\n64.0.0.0/24 0\n128.0.0.0/24 0\n192.0.0.0/24 0\n"
         );
-        let text = Kind { ring: 64, frame: 1514, rate: 5000, ..Kind::REFLECTOR }.text();
+        let text = PlaneKind { ring: 64, frame: 1514, rate: 5000, ..PlaneKind::REFLECTOR }.text();
         assert!(text.contains("Queue(64)") && text.contains("FastUDPSource(5000, -1, 1514, "), "{text}");
     }
 }

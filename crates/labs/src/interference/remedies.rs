@@ -4,8 +4,8 @@
 use super::super::shared::Setting;
 use super::super::study::{Cell, Origin, Section, Table, digits};
 use super::control::{Control, Victim};
-use super::machine::Place;
-use super::plane::{Kind, Plane};
+use super::machine::LabMachine;
+use super::plane::{Plane, PlaneKind};
 use super::rounds::{self, Pairs};
 use super::stress::Neighbour;
 use super::victims::{self, Sizes};
@@ -13,31 +13,35 @@ use crate::Error;
 use report::measure::Measured;
 
 /// What is to be helped: long frames in a large ring, in ordinary pages.
-const BEFORE: Kind = Kind {
+const BEFORE: PlaneKind = PlaneKind {
     name: "before: ring of 32,768, frames of 1,518 bytes, pages of 4 KiB, as many as it takes",
     ring: 32_768,
     frame: 1514,
     frames: 65_536,
     huge: false,
-    ..Kind::REFLECTOR
+    ..PlaneKind::REFLECTOR
 };
 
 /// One change each, and all that do no harm.
-fn remedies(pace: u64) -> Vec<Kind> {
+fn remedies(pace: u64) -> Vec<PlaneKind> {
     vec![
-        Kind { name: "huge pages", huge: true, ..BEFORE },
-        Kind { name: "ring of 1,024", ring: 1024, ..BEFORE },
-        Kind { name: "ring of 256", ring: 256, ..BEFORE },
-        Kind { name: "packet memory of 2,048 frames, ring of 256", ring: 256, frames: 2048, ..BEFORE },
-        Kind { name: "batches of 16 packets", burst: 16, ..BEFORE },
-        Kind { name: "batches of 256 packets", burst: 256, ..BEFORE },
-        Kind { name: "paced: a quarter of the frames, sleeping in between", rate: pace, ..BEFORE },
-        Kind { name: "ring of 256, huge pages", ring: 256, huge: true, ..BEFORE },
+        PlaneKind { name: "huge pages", huge: true, ..BEFORE },
+        PlaneKind { name: "ring of 1,024", ring: 1024, ..BEFORE },
+        PlaneKind { name: "ring of 256", ring: 256, ..BEFORE },
+        PlaneKind { name: "packet memory of 2,048 frames, ring of 256", ring: 256, frames: 2048, ..BEFORE },
+        PlaneKind { name: "batches of 16 packets", burst: 16, ..BEFORE },
+        PlaneKind { name: "batches of 256 packets", burst: 256, ..BEFORE },
+        PlaneKind { name: "paced: a quarter of the frames, sleeping in between", rate: pace, ..BEFORE },
+        PlaneKind { name: "ring of 256, huge pages", ring: 256, huge: true, ..BEFORE },
     ]
 }
 
 /// Measures.
-pub(super) fn run(setting: &mut Setting<'_>, place: &Place, control: &mut Control) -> Result<Section, Error> {
+pub(super) fn run(
+    setting: &mut Setting<'_>,
+    place: &LabMachine,
+    control: &mut Control,
+) -> Result<Section, Error> {
     let sizes = Sizes::of(place, setting.common.quick);
     let rounds = setting.common.rounds();
     let victims = control.lay(&victims::usual(&sizes), false)?;
@@ -85,7 +89,7 @@ fn quarter(
     Ok(((rate * 1e3 / 4.0) as u64).max(1000))
 }
 
-fn table(setting: &mut Setting<'_>, kinds: &[Kind], victims: &[Victim], found: &[Vec<Pairs>]) -> Table {
+fn table(setting: &mut Setting<'_>, kinds: &[PlaneKind], victims: &[Victim], found: &[Vec<Pairs>]) -> Table {
     let mut columns = vec![("user plane".to_owned(), Origin::Name)];
     columns.extend(victims.iter().map(|victim| (victim.name(), Origin::Measured)));
     columns.push(("frames, thousands/s".to_owned(), Origin::Measured));
@@ -111,7 +115,7 @@ fn table(setting: &mut Setting<'_>, kinds: &[Kind], victims: &[Victim], found: &
 }
 
 /// Says what helps most.
-fn find(setting: &mut Setting<'_>, kinds: &[Kind], victims: &[Victim], found: &[Vec<Pairs>]) {
+fn find(setting: &mut Setting<'_>, kinds: &[PlaneKind], victims: &[Victim], found: &[Vec<Pairs>]) {
     for (pairs, victim) in found.iter().zip(victims) {
         let Some((before, after)) = pairs.split_first() else { continue };
         let helps = kinds[1..]

@@ -8,7 +8,7 @@ use testbed::rig;
 use super::super::shared::Setting;
 use super::super::study::{Cell, Origin, Section, Table};
 use super::control::Control;
-use super::machine::Place;
+use super::machine::LabMachine;
 use super::plane::Plane;
 use super::{Settings, rounds};
 use crate::Error;
@@ -26,7 +26,7 @@ const QUICK_ROUTES: usize = 1000;
 pub(super) fn run(
     setting: &mut Setting<'_>,
     args: &Settings,
-    place: &Place,
+    place: &LabMachine,
     plane: &mut Plane,
     control: &mut Control,
 ) -> Result<Section, Error> {

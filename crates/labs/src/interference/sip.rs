@@ -9,7 +9,7 @@ use testbed::rig;
 use super::super::shared::Setting;
 use super::super::study::{Cell, Origin, Section, Table};
 use super::control::Control;
-use super::machine::Place;
+use super::machine::LabMachine;
 use super::plane::Plane;
 use super::work::on_path;
 use super::{Settings, published, rounds};
@@ -55,7 +55,7 @@ fn stacks(python: &Path) -> [Stack; 2] {
 pub(super) fn run(
     setting: &mut Setting<'_>,
     args: &Settings,
-    place: &Place,
+    place: &LabMachine,
     plane: &mut Plane,
     control: &mut Control,
 ) -> Result<Section, Error> {

@@ -8,7 +8,7 @@ use super::super::shared::Setting;
 use super::super::study::{Axis, Cell, Origin, Plot, Scale, Section, Series, Table, digits};
 use super::control::{Control, Victim};
 use super::kernels::Access;
-use super::machine::{Place, bytes_in_words};
+use super::machine::{LabMachine, bytes_in_words};
 use super::model::{Contentiousness, Curve, DIALS, Sensitivity, contentiousness};
 use super::plane::Plane;
 use super::rounds::{self, Pairs};
@@ -37,7 +37,11 @@ struct Found {
 }
 
 /// Measures.
-pub(super) fn run(setting: &mut Setting<'_>, place: &Place, control: &mut Control) -> Result<Section, Error> {
+pub(super) fn run(
+    setting: &mut Setting<'_>,
+    place: &LabMachine,
+    control: &mut Control,
+) -> Result<Section, Error> {
     let quick = setting.common.quick;
     let sizes = Sizes::of(place, quick);
     let levels: &[u32] = if quick { &LEVELS[1..2] } else { &LEVELS };
@@ -109,7 +113,7 @@ pub(super) fn run(setting: &mut Setting<'_>, place: &Place, control: &mut Contro
     Ok(section(setting, place, &sizes, &found))
 }
 
-fn section(setting: &mut Setting<'_>, place: &Place, sizes: &Sizes, found: &Found) -> Section {
+fn section(setting: &mut Setting<'_>, place: &LabMachine, sizes: &Sizes, found: &Found) -> Section {
     let error = error(setting, found);
     let sizes_of = found.pairs.iter().flatten().map(|(_, measured)| measured.median().abs()).collect();
     let nothing = setting.note("interference.model_error_of_none", "points", sizes_of).median();

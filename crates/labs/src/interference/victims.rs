@@ -2,10 +2,10 @@
 //! What is timed while causes are sought: kernels whose buffers lie in a certain cache, or in none.
 
 use super::kernels::Access;
-use super::machine::Place;
+use super::machine::LabMachine;
 
 /// The last level of caches, or in a quick run a size that is gone through at once.
-fn last_level(place: &Place, quick: bool) -> usize {
+fn last_level(place: &LabMachine, quick: bool) -> usize {
     if quick { place.last_level().min(1 << 20) } else { place.last_level() }
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    pub(super) fn of(place: &Place, quick: bool) -> Sizes {
+    pub(super) fn of(place: &LabMachine, quick: bool) -> Sizes {
         let last = last_level(place, quick);
         let second = (place.caches[1] / 2).min(last / 8);
         // Copies and stressors have two buffers each, and there are a few of them.

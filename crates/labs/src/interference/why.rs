@@ -7,8 +7,8 @@ use super::super::study::{Cell, Origin, Section, Table, digits};
 use super::control::{Control, Victim};
 use super::counters;
 use super::kernels::{Access, Frames};
-use super::machine::{Place, bytes_in_words};
-use super::plane::{Kind, Plane, Work};
+use super::machine::{LabMachine, bytes_in_words};
+use super::plane::{Plane, PlaneKind, Work};
 use super::rounds::{self, Pairs};
 use super::stress::{Neighbour, Nobody, Stress, Stressor};
 use super::victims::{self, Sizes};
@@ -16,26 +16,38 @@ use crate::Error;
 use report::measure::Measured;
 
 /// User planes that differ in one thing each.
-pub(super) const POLL: Kind =
-    Kind { name: "polls, one frame of its own", work: Work::Poll, ..Kind::REFLECTOR };
-pub(super) const OWN: Kind = Kind { name: "reflects, ring of 64", ring: 64, ..Kind::REFLECTOR };
-pub(super) const USUAL: Kind = Kind { name: "reflects, ring of 1,024", ..Kind::REFLECTOR };
-pub(super) const LARGE: Kind =
-    Kind { name: "reflects, ring of 32,768", ring: 32_768, frames: 65_536, ..Kind::REFLECTOR };
-pub(super) const LONG: Kind =
-    Kind { name: "ring of 1,024, frames of 1,518 bytes, headers only", frame: 1514, ..Kind::REFLECTOR };
-pub(super) const WHOLE: Kind =
-    Kind { name: "the same, and every byte is read", frame: 1514, work: Work::Payload, ..Kind::REFLECTOR };
+pub(super) const POLL: PlaneKind =
+    PlaneKind { name: "polls, one frame of its own", work: Work::Poll, ..PlaneKind::REFLECTOR };
+pub(super) const OWN: PlaneKind =
+    PlaneKind { name: "reflects, ring of 64", ring: 64, ..PlaneKind::REFLECTOR };
+pub(super) const USUAL: PlaneKind = PlaneKind { name: "reflects, ring of 1,024", ..PlaneKind::REFLECTOR };
+pub(super) const LARGE: PlaneKind =
+    PlaneKind { name: "reflects, ring of 32,768", ring: 32_768, frames: 65_536, ..PlaneKind::REFLECTOR };
+pub(super) const LONG: PlaneKind = PlaneKind {
+    name: "ring of 1,024, frames of 1,518 bytes, headers only",
+    frame: 1514,
+    ..PlaneKind::REFLECTOR
+};
+pub(super) const WHOLE: PlaneKind = PlaneKind {
+    name: "the same, and every byte is read",
+    frame: 1514,
+    work: Work::Payload,
+    ..PlaneKind::REFLECTOR
+};
 /// The working set of a table: one route, or a million. Addresses are random.
-const FEW: Kind =
-    Kind { name: "ring of 64, a table of 1 route", ring: 64, work: Work::Lookup(0), ..Kind::REFLECTOR };
-const MANY: Kind = Kind {
+const FEW: PlaneKind = PlaneKind {
+    name: "ring of 64, a table of 1 route",
+    ring: 64,
+    work: Work::Lookup(0),
+    ..PlaneKind::REFLECTOR
+};
+const MANY: PlaneKind = PlaneKind {
     name: "ring of 64, a table of 1,048,576 routes",
     ring: 64,
     work: Work::Lookup(20),
-    ..Kind::REFLECTOR
+    ..PlaneKind::REFLECTOR
 };
-const LADDER: [Kind; 8] = [POLL, OWN, USUAL, LARGE, LONG, WHOLE, FEW, MANY];
+const LADDER: [PlaneKind; 8] = [POLL, OWN, USUAL, LARGE, LONG, WHOLE, FEW, MANY];
 /// In a quick run, the larger table has two to the power of so many routes.
 const QUICK_BITS: u32 = 10;
 
@@ -45,7 +57,7 @@ const SHARED_FRAMES: usize = 256;
 /// Measures.
 pub(super) fn run(
     setting: &mut Setting<'_>,
-    place: &Place,
+    place: &LabMachine,
     control: &mut Control,
     shared: Table,
 ) -> Result<Section, Error> {
@@ -56,7 +68,7 @@ pub(super) fn run(
     setting.progress.expect(2 * victims.len() * rounds);
     setting.progress.part("why: causes taken out one by one");
     let kinds = LADDER.map(|kind| match kind.work {
-        Work::Lookup(bits) if setting.common.quick => Kind {
+        Work::Lookup(bits) if setting.common.quick => PlaneKind {
             name: if bits > 0 { "ring of 64, a table of 1,024 routes" } else { kind.name },
             work: Work::Lookup(bits.min(QUICK_BITS)),
             ..kind
@@ -98,7 +110,7 @@ fn columns(first: &str, names: &[String], origin: Origin) -> Vec<(String, Origin
 
 fn ladder(
     setting: &mut Setting<'_>,
-    kinds: &[Kind],
+    kinds: &[PlaneKind],
     (names, victims): (&[String], &[Victim]),
     found: &[Vec<Pairs>],
 ) -> Table {
@@ -166,7 +178,7 @@ fn shares(setting: &mut Setting<'_>, names: &[String], found: &[Vec<Pairs>]) -> 
 }
 
 /// Coherence by itself: the control plane reads headers that the user plane rewrites, or others of the same number.
-pub(super) fn shared_frames(setting: &mut Setting<'_>, place: &Place) -> Result<Table, Error> {
+pub(super) fn shared_frames(setting: &mut Setting<'_>, place: &LabMachine) -> Result<Table, Error> {
     let rounds = setting.common.rounds();
     setting.progress.expect(rounds);
     setting.progress.part("why: shared frames");
@@ -211,7 +223,7 @@ pub(super) fn shared_frames(setting: &mut Setting<'_>, place: &Place) -> Result<
 /// The same victims beside stressors: what they can feel at all.
 fn stressors(
     setting: &mut Setting<'_>,
-    place: &Place,
+    place: &LabMachine,
     sizes: &Sizes,
     (control, victims): (&mut Control, &[Victim]),
     rounds: usize,

@@ -9,7 +9,7 @@ use reconfigure::balance::Problem;
 use super::super::study::{Bar, Cell, Origin, Plot, Section, Table, digits};
 use super::{STUDY_CORES, Setting, graph};
 use crate::Error;
-use conf::place::{self, Place};
+use conf::place::{self, TaskPlacement};
 use harness::{Prepared, Run, Subject};
 use predict::{Prediction, Trial};
 use report::measure::Measured;
@@ -93,8 +93,12 @@ impl Tasks {
         Ok(Tasks { names, problem: found.problem, engines: found.homes, silent })
     }
 
-    fn places(&self, homes: &[usize]) -> Vec<Place> {
-        self.names.iter().zip(homes).map(|(name, home)| Place::new(name.as_str(), vec![*home])).collect()
+    fn places(&self, homes: &[usize]) -> Vec<TaskPlacement> {
+        self.names
+            .iter()
+            .zip(homes)
+            .map(|(name, home)| TaskPlacement::new(name.as_str(), vec![*home]))
+            .collect()
     }
 
     /// Who runs what, in words.

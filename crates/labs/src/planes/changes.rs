@@ -35,7 +35,7 @@ const WARM_UP: Duration = Duration::from_secs(30);
 
 /// What is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ChangeKind {
     /// Nothing.
     Nothing,
     /// A route.
@@ -44,32 +44,32 @@ pub(super) enum Kind {
     Whole,
 }
 
-impl Kind {
-    pub(super) const ALL: [Kind; 3] = [Kind::Nothing, Kind::Route, Kind::Whole];
+impl ChangeKind {
+    pub(super) const ALL: [ChangeKind; 3] = [ChangeKind::Nothing, ChangeKind::Route, ChangeKind::Whole];
 
     pub(super) fn key(self) -> &'static str {
         match self {
-            Kind::Nothing => "nothing",
-            Kind::Route => "route",
-            Kind::Whole => "whole",
+            ChangeKind::Nothing => "nothing",
+            ChangeKind::Route => "route",
+            ChangeKind::Whole => "whole",
         }
     }
 
     pub(super) fn in_words(self) -> &'static str {
         match self {
-            Kind::Nothing => "nothing",
-            Kind::Route => "a route",
-            Kind::Whole => "the whole configuration",
+            ChangeKind::Nothing => "nothing",
+            ChangeKind::Route => "a route",
+            ChangeKind::Whole => "the whole configuration",
         }
     }
 
     fn count(self, quick: bool) -> u64 {
         match (self, quick) {
-            (Kind::Nothing, _) => 0,
-            (Kind::Route, true) => 20,
-            (Kind::Route, false) => 500,
-            (Kind::Whole, true) => 2,
-            (Kind::Whole, false) => 20,
+            (ChangeKind::Nothing, _) => 0,
+            (ChangeKind::Route, true) => 20,
+            (ChangeKind::Route, false) => 500,
+            (ChangeKind::Whole, true) => 2,
+            (ChangeKind::Whole, false) => 20,
         }
     }
 }
@@ -78,7 +78,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Changes {
     pub(super) placement: Placement,
-    pub(super) kind: Kind,
+    pub(super) kind: ChangeKind,
     /// Microseconds of each, in order.
     pub(super) took_us: Vec<f64>,
     /// Changes that were seen when they were looked up.
@@ -117,11 +117,11 @@ pub(super) fn measure(
 }
 
 fn none(placement: Placement, why: &str) -> Vec<Changes> {
-    Kind::ALL.map(|kind| Changes::none(placement, kind, Some(why.to_owned()))).into()
+    ChangeKind::ALL.map(|kind| Changes::none(placement, kind, Some(why.to_owned()))).into()
 }
 
 impl Changes {
-    fn none(placement: Placement, kind: Kind, why_not: Option<String>) -> Changes {
+    fn none(placement: Placement, kind: ChangeKind, why_not: Option<String>) -> Changes {
         Changes { placement, kind, took_us: Vec::new(), seen: 0, sent: 0, lost: 0, missed: 0, why_not }
     }
 }
@@ -141,13 +141,13 @@ fn of_placement(
     inside::resize(&mut station, frame(PAYLOAD))?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| Error::from(why).of(placement.in_words()))?;
     let mut all = Vec::new();
-    for kind in Kind::ALL {
+    for kind in ChangeKind::ALL {
         let count = kind.count(setting.common.quick);
         let path = format!("/change?count={count}&kind={}", kind.key());
         let mut changes = Changes::none(placement, kind, None);
         let part = if setting.common.quick { QUICK_PART } else { PART };
         let answer = under_load(cores, (&mut station, part), &mut changes, || match kind {
-            Kind::Nothing => Ok(Value::Null),
+            ChangeKind::Nothing => Ok(Value::Null),
             _ => client
                 .get(&path)
                 .map_err(|why| Error::system(&path)(why).after(format_args!("\n{}", deployment.said()))),

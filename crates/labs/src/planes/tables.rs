@@ -19,32 +19,32 @@ const SHARED: &str = "who ran on which cores";
 
 /// Which throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ThroughputKind {
     /// What arrives when more is sent than is forwarded.
     Forwarded,
     /// The greatest rate without loss.
     Lossless,
 }
 
-impl Kind {
+impl ThroughputKind {
     fn of(self, rates: &Rates) -> &Rate {
         match self {
-            Kind::Forwarded => &rates.forwarded,
-            Kind::Lossless => &rates.lossless,
+            ThroughputKind::Forwarded => &rates.forwarded,
+            ThroughputKind::Lossless => &rates.lossless,
         }
     }
 
     fn key(self) -> &'static str {
         match self {
-            Kind::Forwarded => "forwarded_kpps",
-            Kind::Lossless => "lossless_kpps",
+            ThroughputKind::Forwarded => "forwarded_kpps",
+            ThroughputKind::Lossless => "lossless_kpps",
         }
     }
 
     fn in_words(self) -> &'static str {
         match self {
-            Kind::Forwarded => "that arrive when more are sent",
-            Kind::Lossless => "without loss",
+            ThroughputKind::Forwarded => "that arrive when more are sent",
+            ThroughputKind::Lossless => "without loss",
         }
     }
 }
@@ -66,7 +66,12 @@ fn left_out(head: Vec<Cell>, why: &str, columns: usize) -> Vec<Cell> {
 }
 
 /// Throughput by payload.
-pub(super) fn throughput(setting: &mut Setting<'_>, cores: &Cores, all: &[Found], kind: Kind) -> Section {
+pub(super) fn throughput(
+    setting: &mut Setting<'_>,
+    cores: &Cores,
+    all: &[Found],
+    kind: ThroughputKind,
+) -> Section {
     let payloads = payloads(setting);
     let mut tables = Vec::new();
     for device in Device::ALL {
@@ -100,14 +105,14 @@ pub(super) fn throughput(setting: &mut Setting<'_>, cores: &Cores, all: &[Found]
         tables.push(table);
     }
     let (title, text) = match kind {
-        Kind::Forwarded => (
+        ThroughputKind::Forwarded => (
             "Throughput by payload",
             [
                 "The tester sends more than the device forwards and counts what arrives, without and with management requests: the study's throughput. Both devices get the same payloads.",
                 "Tester's limit: nothing was lost, so the device may be faster.",
             ],
         ),
-        Kind::Lossless => (
+        ThroughputKind::Lossless => (
             "Throughput without loss (RFC 2544)",
             [
                 "The tester searches the greatest rate at which nothing is lost. Where a plane or the tester waits for a core longer than buffers last, such a rate tells of that wait.",
@@ -125,7 +130,7 @@ fn head(found: &Found, load: &str, cores: &Cores) -> Vec<Cell> {
     [found.subject.placement.in_words(), load, &sharing].map(Cell::new).into()
 }
 
-fn plot(device: Device, all: &[Found], kind: Kind) -> Plot {
+fn plot(device: Device, all: &[Found], kind: ThroughputKind) -> Plot {
     let mut series = Vec::new();
     for (place, found) in all.iter().filter(|found| found.subject.device == device).enumerate() {
         for (asked, _, words) in LOADS {
@@ -414,7 +419,7 @@ pub(super) fn changes(setting: &mut Setting<'_>, cores: &Cores, all: &[Changes])
 
 fn found_of_changes(setting: &mut Setting<'_>, all: &[Changes]) {
     let changed: Vec<&Changes> =
-        all.iter().filter(|c| c.kind != changes::Kind::Nothing && c.why_not.is_none()).collect();
+        all.iter().filter(|c| c.kind != changes::ChangeKind::Nothing && c.why_not.is_none()).collect();
     if changed.is_empty() {
         return;
     }

@@ -4,7 +4,7 @@
 use super::{MAX_NESTING, Parser};
 use crate::ast::{BodyDef, CompoundDef, Formal, Stmt};
 use crate::diagnostic::Diagnostic;
-use crate::lexer::{Kind, Token};
+use crate::lexer::{Token, TokenKind};
 use crate::source::Span;
 
 impl Parser<'_> {
@@ -29,9 +29,9 @@ impl Parser<'_> {
         let mut depth = 1usize;
         while depth > 0 {
             match self.next().kind {
-                Kind::Char('{' | '(') => depth += 1,
-                Kind::Char('}' | ')') => depth -= 1,
-                Kind::End => return,
+                TokenKind::Char('{' | '(') => depth += 1,
+                TokenKind::Char('}' | ')') => depth -= 1,
+                TokenKind::End => return,
                 _ => {}
             }
         }
@@ -45,7 +45,7 @@ impl Parser<'_> {
         }
         self.statements(&mut statements);
         self.depth -= 1;
-        self.expect(Kind::Char(')'), Some(open.span));
+        self.expect(TokenKind::Char(')'), Some(open.span));
         statements
     }
 
@@ -58,9 +58,9 @@ impl Parser<'_> {
             return compound;
         }
         loop {
-            if let Some(dots) = self.accept(Kind::Ellipsis) {
+            if let Some(dots) = self.accept(TokenKind::Ellipsis) {
                 compound.extends = Some(dots.span);
-                if compound.bodies.is_empty() || self.peek().kind != Kind::Char('}') {
+                if compound.bodies.is_empty() || self.peek().kind != TokenKind::Char('}') {
                     self.error(
                         Diagnostic::error("E0407", "'...' should occur last, after one or more compounds")
                             .at(dots.span)
@@ -68,15 +68,15 @@ impl Parser<'_> {
                     );
                 }
             }
-            if compound.extends.is_none() || self.peek().kind != Kind::Char('}') {
+            if compound.extends.is_none() || self.peek().kind != TokenKind::Char('}') {
                 compound.bodies.push(self.body(open));
             }
-            if self.accept(Kind::DoubleBar).is_none() {
+            if self.accept(TokenKind::DoubleBar).is_none() {
                 break;
             }
         }
         self.depth -= 1;
-        self.expect(Kind::Char('}'), Some(open.span));
+        self.expect(TokenKind::Char('}'), Some(open.span));
         compound
     }
 
@@ -87,7 +87,7 @@ impl Parser<'_> {
         loop {
             self.statements(&mut statements);
             match self.peek().kind {
-                Kind::Char(')') => {
+                TokenKind::Char(')') => {
                     let token = self.next();
                     self.unexpected(token, "no parenthesis is open here");
                 }
@@ -103,16 +103,17 @@ impl Parser<'_> {
         let mut formals = Vec::new();
         loop {
             let token = self.peek();
-            let keyword = (token.kind == Kind::Ident && self.peek_nth(1).kind == Kind::Variable).then(|| {
-                let token = self.next();
-                self.ident(token)
-            });
+            let keyword = (token.kind == TokenKind::Ident && self.peek_nth(1).kind == TokenKind::Variable)
+                .then(|| {
+                    let token = self.next();
+                    self.ident(token)
+                });
             match self.peek().kind {
-                Kind::Variable => {
+                TokenKind::Variable => {
                     let token = self.next();
                     formals.push(Formal { keyword, name: self.ident(token) });
                 }
-                Kind::Char('|') => {
+                TokenKind::Char('|') => {
                     self.next();
                     return formals;
                 }
@@ -126,14 +127,14 @@ impl Parser<'_> {
                     return formals;
                 }
             }
-            if self.accept(Kind::Char('|')).is_some() {
+            if self.accept(TokenKind::Char('|')).is_some() {
                 return formals;
             }
-            if self.accept(Kind::Char(',')).is_none() {
+            if self.accept(TokenKind::Char(',')).is_none() {
                 let token = self.peek();
                 let label = format!("found {}", self.describe(token));
                 self.error(Diagnostic::error("E0106", "expected ',' or '|'").at(token.span).label(label));
-                if token.kind != Kind::Variable {
+                if token.kind != TokenKind::Variable {
                     return formals;
                 }
             }
@@ -145,17 +146,17 @@ impl Parser<'_> {
         let open = self.next();
         let mut formals = Vec::new();
         loop {
-            let keyword = self.accept(Kind::Ident).map(|token| self.ident(token));
-            let Some(token) = self.accept(Kind::Variable) else { break };
+            let keyword = self.accept(TokenKind::Ident).map(|token| self.ident(token));
+            let Some(token) = self.accept(TokenKind::Variable) else { break };
             formals.push(Formal { keyword, name: self.ident(token) });
-            self.accept(Kind::Char(','));
+            self.accept(TokenKind::Char(','));
         }
         let next = self.peek();
         let text = self.lexer.span(open.span.end as usize, next.span.start.max(open.span.end) as usize);
         let help = format!("write `elementclass {class} {{ {} | ... }}`", self.lexer.str(text).trim());
         let message = format!("parameters of '{class}' stand inside its braces");
         self.error(Diagnostic::error("E0101", message).at(open.span.to(text)).help(help));
-        self.expect(Kind::Char(')'), Some(open.span));
+        self.expect(TokenKind::Char(')'), Some(open.span));
         formals
     }
 }

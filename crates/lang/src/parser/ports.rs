@@ -4,17 +4,17 @@
 use super::{MAX_PORTS, Parser};
 use crate::ast::Ports;
 use crate::diagnostic::Diagnostic;
-use crate::lexer::{Kind, Token};
+use crate::lexer::{Token, TokenKind};
 
 impl Parser<'_> {
     /// `[...]`, if it stands here.
     pub(super) fn ports(&mut self) -> Option<Ports> {
-        let open = self.accept(Kind::Char('['))?;
+        let open = self.accept(TokenKind::Char('['))?;
         let mut ports = Ports { list: Vec::new(), expandable: false, span: open.span };
         loop {
             let token = self.peek();
             match token.kind {
-                Kind::Ident if !self.lexer.str(token.span).starts_with(|c: char| c.is_ascii_digit()) => {
+                TokenKind::Ident if !self.lexer.str(token.span).starts_with(|c: char| c.is_ascii_digit()) => {
                     // Most likely the bracket was never closed, and this is the element behind it.
                     self.error(
                         Diagnostic::error("E0107", "syntax error: port number should be integer")
@@ -22,21 +22,21 @@ impl Parser<'_> {
                             .label("expected a port number")
                             .note(open.span, "the ports start here"),
                     );
-                    if self.peek_nth(1).kind == Kind::Char(']') {
+                    if self.peek_nth(1).kind == TokenKind::Char(']') {
                         self.next();
                         ports.span = ports.span.to(self.next().span);
                     }
                     break;
                 }
-                Kind::Ident => {
+                TokenKind::Ident => {
                     self.next();
                     let low = self.port_number(token);
                     ports.list.push(low);
-                    if self.accept(Kind::Char('-')).is_some() {
+                    if self.accept(TokenKind::Char('-')).is_some() {
                         self.port_range(&mut ports, low);
                     }
                 }
-                Kind::Char(']') => ports.expandable = true,
+                TokenKind::Char(']') => ports.expandable = true,
                 _ => {
                     let label = format!("found {}", self.describe(token));
                     self.error(
@@ -47,17 +47,17 @@ impl Parser<'_> {
                     break;
                 }
             }
-            if let Some(close) = self.accept(Kind::Char(']')) {
+            if let Some(close) = self.accept(TokenKind::Char(']')) {
                 ports.span = ports.span.to(close.span);
                 break;
             }
-            if !ports.expandable && self.accept(Kind::Char(',')).is_some() {
+            if !ports.expandable && self.accept(TokenKind::Char(',')).is_some() {
                 continue;
             }
             let token = self.peek();
             let label = format!("found {}", self.describe(token));
             self.error(Diagnostic::error("E0107", "syntax error: expected ','").at(token.span).label(label));
-            if token.kind != Kind::Ident {
+            if token.kind != TokenKind::Ident {
                 break;
             }
         }
@@ -69,7 +69,7 @@ impl Parser<'_> {
 
     /// What follows `N-`: the range's last port, or nothing if the list is to go on as needed.
     fn port_range(&mut self, ports: &mut Ports, low: u32) {
-        let Some(token) = self.accept(Kind::Ident) else {
+        let Some(token) = self.accept(TokenKind::Ident) else {
             ports.expandable = true;
             return;
         };

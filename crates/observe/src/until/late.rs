@@ -134,7 +134,7 @@ impl Was {
 
 /// The way of a packet.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct PacketPath {
     /// When it came into the router, and by which element.
     pub(super) begun: (u64, ElementId),
     /// When it was seen last, in cycles and in nanoseconds since the epoch.
@@ -153,7 +153,7 @@ pub(super) struct Way {
     told: bool,
 }
 
-impl Way {
+impl PacketPath {
     /// Charges the time until then to where it was.
     fn go(&mut self, at: u64) {
         *self.times.entry(self.was).or_default() += at.saturating_sub(self.at);
@@ -190,7 +190,7 @@ impl Way {
 /// A packet that was in the router for too long.
 #[derive(Debug)]
 pub(super) struct Lateness {
-    pub(super) way: Way,
+    pub(super) way: PacketPath,
     /// How long, in cycles.
     pub(super) cycles: u64,
     /// How it ended, and where; `None` of one that is still inside.
@@ -209,7 +209,7 @@ pub(super) struct Latency {
     /// What was seen before this has been gathered.
     horizon: u64,
     /// By number, the copies of a followed packet by id.
-    ways: BTreeMap<u8, BTreeMap<usize, Way>>,
+    ways: BTreeMap<u8, BTreeMap<usize, PacketPath>>,
 }
 
 impl Latency {
@@ -302,7 +302,17 @@ impl Latency {
             let (workers, head) = (vec![glimpse.worker], Head::default());
             let wall_ns = glimpse.wall_ns;
             let (times, left) = (BTreeMap::new(), (element, at));
-            let way = Way { begun: (at, element), at, wall_ns, was, left, times, workers, head, told: false };
+            let way = PacketPath {
+                begun: (at, element),
+                at,
+                wall_ns,
+                was,
+                left,
+                times,
+                workers,
+                head,
+                told: false,
+            };
             self.ways.insert(number, BTreeMap::from([(id, way)]));
         }
         let copies = self.ways.get_mut(&number)?;

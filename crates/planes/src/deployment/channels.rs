@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Channels of a deployment: endpoints of the domain that the supervisor serves, by which planes talk to each other.
 
-use icc::{BLOCK_BYTES_MAX, ENDPOINTS_MAX, Endpoint, Kind, NAME_BYTES_MAX, PACKET_BYTES_MAX, Width};
+use icc::{BLOCK_BYTES_MAX, ChannelKind, ENDPOINTS_MAX, Endpoint, NAME_BYTES_MAX, PACKET_BYTES_MAX, Width};
 use lang::{Diagnostic, Span};
 use toml::de::DeTable;
 
@@ -142,7 +142,7 @@ fn channel(
         found.list.push(super::read::bad_name(&name, "channel").at(at));
         return None;
     }
-    if let [Endpoint { kind: Kind::Packets { longest, .. }, .. }] = endpoints[..]
+    if let [Endpoint { kind: ChannelKind::Packets { longest, .. }, .. }] = endpoints[..]
         && longest > PACKET_BYTES_MAX
     {
         found.wrong_value(at, format!("packets have at most {PACKET_BYTES_MAX} bytes, not {longest}"));

@@ -597,7 +597,7 @@ mod tests {
         let [spill, calls, answers, news] = &deployment.channels[..] else {
             panic!("{:?}", deployment.channels)
         };
-        let kind = icc::Kind::Packets { longest: 2048, cells: 128 };
+        let kind = icc::ChannelKind::Packets { longest: 2048, cells: 128 };
         assert_eq!((&*spill.name, spill.kind, spill.rights.mode), ("spill", kind, 0o660));
         assert_eq!((&*news.name, news.port, news.kind.name()), ("news", 4, "messages"));
         assert_eq!((&*calls.name, &*answers.name, answers.port), ("steer.calls", "steer.answers", 3));

@@ -25,7 +25,7 @@ fn size(endpoints: &[Endpoint]) -> u64 {
 #[must_use]
 pub fn channels(endpoints: &[Endpoint]) -> Vec<Channel> {
     let of = |endpoint: &Endpoint| match endpoint.kind {
-        icc::Kind::Blocks { longest } => Some((endpoint.name.clone(), longest)),
+        icc::ChannelKind::Blocks { longest } => Some((endpoint.name.clone(), longest)),
         _ => None,
     };
     endpoints.iter().filter_map(of).collect()

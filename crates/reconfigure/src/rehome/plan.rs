@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use element::{Element, ElementId, IndexVec, Mode, Place, Sharing, Tasks};
+use element::{Element, ElementId, ElementPlan, IndexVec, Mode, Sharing, Tasks};
 use engine::{Shared, Wished};
 
 use crate::placement::{MovedTask, PlaceError, Placement};
 
 /// What becomes of an element's instances.
 pub(super) struct Step {
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<ElementPlan>,
     pub(super) conveyance: Conveyance,
 }
 
@@ -37,7 +37,7 @@ impl Step {
     }
 }
 
-fn step(was: &Shared, e: ElementId, wanted: Arc<Place>) -> Step {
+fn step(was: &Shared, e: ElementId, wanted: Arc<ElementPlan>) -> Step {
     let before = &was.elements[e].place;
     let how = was.how(e);
     let one = match how.sharing {
@@ -68,7 +68,7 @@ fn step(was: &Shared, e: ElementId, wanted: Arc<Place>) -> Step {
     while !left.is_empty() && !vacant.is_empty() {
         moves.push((left.remove(0), vacant.remove(0)));
     }
-    let own_queue = |place: &Place| how.sharing == Sharing::Queue && place.mode == Mode::PerCore;
+    let own_queue = |place: &ElementPlan| how.sharing == Sharing::Queue && place.mode == Mode::PerCore;
     let mut joined = Vec::new();
     if own_queue(before) || own_queue(&wanted) {
         // The first one is the one that keeps what there is.
@@ -94,7 +94,7 @@ fn step(was: &Shared, e: ElementId, wanted: Arc<Place>) -> Step {
     let place = if workers == wanted.workers && mode == wanted.mode {
         wanted
     } else {
-        Arc::new(Place { workers, mode, ..(*wanted).clone() })
+        Arc::new(ElementPlan { workers, mode, ..(*wanted).clone() })
     };
     Step { place, conveyance: Conveyance::Instances { moves, made: vacant, joined } }
 }

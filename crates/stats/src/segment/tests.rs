@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 use super::*;
-use crate::directory::{Kind, Metric, Object, Series};
+use crate::directory::{Metric, MetricKind, Object, Series};
 
 fn directory(series: usize) -> Directory {
     let metric = Metric {
         name: "element.packets".into(),
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         unit: "packets".into(),
         text: "Packets that left.".into(),
         part: "output".into(),

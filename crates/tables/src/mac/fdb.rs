@@ -81,7 +81,7 @@ use sync::rcu::{Domain, Reader};
 use super::{Learned, Mac};
 pub use asked::Places;
 use asked::{Level, Plain};
-pub use layout::Place;
+pub use layout::BucketPlace;
 use layout::{AGE_BITS, GROUP, HANDLES, Layout, OTHER, PAYLOAD};
 use upkeep::Upkeep;
 
@@ -116,27 +116,27 @@ pub struct Config {
 
 /// An address in a table of the filtering database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Key(u64);
+pub struct FdbKey(u64);
 
-impl Key {
+impl FdbKey {
     /// The key of a station's address, as the low 48 bits of a number, with the [salt](Fdb::salt) of its VLAN. Not for
     /// group addresses.
     #[inline(always)]
-    pub fn new(mac: u64, salt: u64) -> Key {
-        Key(mac & !GROUP | salt)
+    pub fn new(mac: u64, salt: u64) -> FdbKey {
+        FdbKey(mac & !GROUP | salt)
     }
 
     /// The same of an address that is known to be no group's.
     #[inline(always)]
-    pub fn of_station(mac: u64, salt: u64) -> Key {
-        Key(mac | salt)
+    pub fn of_station(mac: u64, salt: u64) -> FdbKey {
+        FdbKey(mac | salt)
     }
 
     /// The key of a station's address in network order.
     #[inline]
-    pub fn of(mac: Mac, salt: u64) -> Key {
+    pub fn of(mac: Mac, salt: u64) -> FdbKey {
         let [a, b, c, d, e, f] = mac;
-        Key::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f]), salt)
+        FdbKey::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f]), salt)
     }
 }
 
@@ -209,7 +209,7 @@ struct Counts {
 /// The table. See the module's documentation.
 ///
 /// ```
-/// use junctor_tables::mac::{Learned, fdb::{Config, Fdb, Key, Noted, UNKNOWN}};
+/// use junctor_tables::mac::{Learned, fdb::{Config, Fdb, FdbKey, Noted, UNKNOWN}};
 /// use sync::rcu::Domain;
 /// let domain = Domain::default();
 /// let config = Config { capacity: 1000, port_limit: 0, ports: 4, vlans: 0, ageing_ns: 300_000_000_000 };
@@ -326,7 +326,7 @@ impl Fdb {
 
     /// Where to look for a key, and a request to bring it near.
     #[inline(always)]
-    pub fn place(&self, key: Key) -> Place {
+    pub fn place(&self, key: FdbKey) -> BucketPlace {
         let place = self.layout.place(key.0);
         prefetch_bucket(&self.buckets, place.bucket);
         place
@@ -334,13 +334,13 @@ impl Fdb {
 
     /// What stands at a place.
     #[inline(always)]
-    pub fn find(&self, place: Place) -> Found {
+    pub fn find(&self, place: BucketPlace) -> Found {
         let best = self.best(place);
         if best <= PAYLOAD { Found(best as u32) } else { self.find_other(place) }
     }
 
     #[inline]
-    fn find_other(&self, place: Place) -> Found {
+    fn find_other(&self, place: BucketPlace) -> Found {
         if !self.has_strays(place.bucket) {
             return Found(0);
         }
@@ -356,7 +356,7 @@ impl Fdb {
 
     /// The least of the bucket's words, each less what is wanted: the payload of the one that is.
     #[inline(always)]
-    fn best(&self, place: Place) -> u64 {
+    fn best(&self, place: BucketPlace) -> u64 {
         let Some(bucket) = self.buckets.get(place.bucket as usize) else { return u64::MAX };
         Plain::best(bucket, place.want)
     }
@@ -382,7 +382,7 @@ impl Fdb {
 
     /// The port that a station is behind, or [`UNKNOWN`].
     #[inline]
-    pub fn lookup(&self, reader: &Reader, key: Key) -> u16 {
+    pub fn lookup(&self, reader: &Reader, key: FdbKey) -> u16 {
         self.port(reader, self.find(self.layout.place(key.0)))
     }
 
@@ -403,7 +403,7 @@ impl Fdb {
     /// Notes that a station was seen behind the port of `mark`. For what is [known](Self::is_known) there is no need to ask. A new
     /// station takes one off `allowance`.
     #[cold]
-    pub fn note(&self, _: &Reader, place: Place, mark: Mark, allowance: &mut u32) -> Noted {
+    pub fn note(&self, _: &Reader, place: BucketPlace, mark: Mark, allowance: &mut u32) -> Noted {
         // Of a storm of strangers most come so far only, and write nothing.
         if self.find(place) == Found(0)
             && let Some(refused) = self.refuses(mark, *allowance)
@@ -454,7 +454,7 @@ impl Fdb {
     ///
     /// # Errors
     /// None; see [`Noted`].
-    pub fn learn(&self, reader: &Reader, key: Key, port: usize, allowance: &mut u32) -> Noted {
+    pub fn learn(&self, reader: &Reader, key: FdbKey, port: usize, allowance: &mut u32) -> Noted {
         let Some(mark) = self.mark(reader, port) else { return Noted::As(Learned::Refused) };
         let place = self.layout.place(key.0);
         match self.is_known(self.find(place), mark) {
@@ -464,7 +464,7 @@ impl Fdb {
     }
 
     /// Enters a station that is not known or known elsewhere. The caller has its lock.
-    fn enter(&self, places: [Place; 2], mark: Mark, allowance: &mut u32) -> Noted {
+    fn enter(&self, places: [BucketPlace; 2], mark: Mark, allowance: &mut u32) -> Noted {
         for place in places {
             let Some((word, old)) = self.slot(place) else { continue };
             let was = (old & PAYLOAD) as u32;
@@ -495,8 +495,8 @@ impl Fdb {
 
     /// Puts an entry into a place that is empty or whose entry counts for nothing. The first bucket is where lookups look first;
     /// but its last place is kept for keys whose other bucket is as full: so tables at their capacity turn nobody away.
-    fn insert(&self, [first, other]: [Place; 2], payload: u32, tick: u32) -> bool {
-        let room = |place: Place| {
+    fn insert(&self, [first, other]: [BucketPlace; 2], payload: u32, tick: u32) -> bool {
+        let room = |place: BucketPlace| {
             let words = &self.buckets[place.bucket as usize].0;
             words.iter().filter(|word| self.is_free(word.load(Relaxed), tick)).count()
         };
@@ -505,7 +505,7 @@ impl Fdb {
         places.into_iter().any(|place| self.insert_at(place, payload, tick))
     }
 
-    fn insert_at(&self, place: Place, payload: u32, tick: u32) -> bool {
+    fn insert_at(&self, place: BucketPlace, payload: u32, tick: u32) -> bool {
         self.buckets[place.bucket as usize].0.iter().any(|word| {
             let old = word.load(Relaxed);
             let new = place.want | u64::from(payload);
@@ -551,13 +551,13 @@ impl Fdb {
     }
 
     /// The lock under which a key enters. Both its places have it.
-    fn stripe(&self, place: Place) -> &AtomicU32 {
+    fn stripe(&self, place: BucketPlace) -> &AtomicU32 {
         let first = place.bucket.min(self.layout.other(place).bucket);
         &self.counts.stripes[first as usize & (self.counts.stripes.len() - 1)]
     }
 
     /// The word of a key in one of its buckets, and what it says.
-    fn slot(&self, place: Place) -> Option<(&AtomicU64, u64)> {
+    fn slot(&self, place: BucketPlace) -> Option<(&AtomicU64, u64)> {
         let bucket = self.buckets.get(place.bucket as usize)?;
         let mut words = bucket.0.iter().map(|word| (word, word.load(Relaxed)));
         words.find(|(_, old)| old & !PAYLOAD == place.want)

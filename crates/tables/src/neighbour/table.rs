@@ -5,7 +5,7 @@ use super::filter::Filter;
 use super::pace::{Admission, Pace};
 use super::share::{Of, Shares};
 use super::state::{Action, Event, State, step};
-use super::timers::{Kind, Timed, Timer, Timers};
+use super::timers::{Timed, Timer, TimerKind, Timers};
 use super::{
     Address, Answer, Asker, BROADCAST, Config, Discipline, Due, Loss, MS, Neighbour, Retries, SECOND, Waiting,
 };
@@ -175,7 +175,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
                 entry.state = next;
                 if action == Action::Wait {
                     entry.queries = 0;
-                    self.set_timer(id, owner, Kind::Delay, now_ns.saturating_add(retries.delay_ns));
+                    self.set_timer(id, owner, TimerKind::Delay, now_ns.saturating_add(retries.delay_ns));
                 }
                 let entry = &self.entries[id];
                 let until_ns = match entry.timer {
@@ -263,7 +263,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
             Discipline::Timed(retries) => {
                 (entry.queries, entry.queried_ns) = (1, Some(now_ns));
                 let at_ns = now_ns.saturating_add(retries.retransmit_ns);
-                self.set_timer(id, asker.owner, Kind::Retransmit, at_ns);
+                self.set_timer(id, asker.owner, TimerKind::Retransmit, at_ns);
                 true
             }
         }
@@ -300,7 +300,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
                 let to = entry.mac.filter(|_| action == Action::AskIt);
                 let crowds = entry.source.is_some_and(|source| self.crowds(source));
                 let at_ns = now_ns.saturating_add(retries.retransmit_ns);
-                self.set_timer(id, owner, Kind::Retransmit, at_ns);
+                self.set_timer(id, owner, TimerKind::Retransmit, at_ns);
                 if to.is_some() || !crowds {
                     due(Due::Query(ip, to));
                 }
@@ -632,7 +632,7 @@ impl<Q, A: Address> Neighbours<Q, A> {
         }
     }
 
-    fn set_timer(&mut self, id: Id, owner: u32, kind: Kind, at_ns: u64) {
+    fn set_timer(&mut self, id: Id, owner: u32, kind: TimerKind, at_ns: u64) {
         self.timers.stop(&mut self.entries, id);
         self.timers.set(&mut self.entries, id, owner, kind, at_ns);
     }

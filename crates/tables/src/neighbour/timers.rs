@@ -8,7 +8,7 @@ use crate::slab::{Id, List, Slab};
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TimerKind {
     /// To ask again.
     Retransmit,
     /// To ask a neighbour that may have said something in the meantime.
@@ -20,7 +20,7 @@ pub(super) enum Kind {
 pub(super) struct Timer {
     pub(super) at_ns: u64,
     owner: Id,
-    kind: Kind,
+    kind: TimerKind,
 }
 
 /// Whose place in a table has a timer.
@@ -46,7 +46,7 @@ impl<const LIST: usize> Timers<LIST> {
         places: &mut Slab<K, V, N>,
         id: Id,
         owner: u32,
-        kind: Kind,
+        kind: TimerKind,
         at_ns: u64,
     ) where
         K: Copy + Eq + std::hash::Hash,

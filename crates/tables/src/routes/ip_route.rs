@@ -13,7 +13,7 @@
 //! Where a prefix has several routes, the one of the least metric counts, and of those the first, as in the kernel.
 //! Attributes that say nothing about where packets go (source address, MTU, timers) are read over.
 
-use super::{Hop, Leg, Options, Place, Problem, Routes, Special, text::Line};
+use super::{Hop, Leg, Options, Position, Problem, Routes, Special, text::Line};
 use std::{
     collections::HashMap,
     io::{self, BufRead, Write},
@@ -195,7 +195,7 @@ impl Printed {
     }
 }
 
-type Placed<T> = Result<T, (Place, Problem)>;
+type Placed<T> = Result<T, (Position, Problem)>;
 
 /// Reads the lines of one file.
 pub(super) struct Reader<'a> {
@@ -268,7 +268,7 @@ impl<'a> Reader<'a> {
     }
 
     fn add(&mut self, mut printed: Printed, v6: bool) -> Placed<()> {
-        let at = Place::Line(printed.line);
+        let at = Position::Line(printed.line);
         let default: IpAddr = if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let prefix = printed.prefix.or(Prefix::new(default, 0)).expect("every family has a length of 0");
         let hop = printed.hop(&prefix.to_string()).map_err(|problem| (at, problem))?;

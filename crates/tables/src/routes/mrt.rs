@@ -14,7 +14,7 @@
 //!
 //! Bits of a prefix beyond its length are "irrelevant" (RFC 4271, 4.3), hence cleared rather than refused.
 
-use super::{Hop, Leg, Options, Place, Problem, Routes};
+use super::{Hop, Leg, Options, Position, Problem, Routes};
 use std::{
     io::{self, BufRead, Read as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -102,10 +102,10 @@ fn type_name(kind: u16) -> &'static str {
     }
 }
 
-type Placed<T> = Result<T, (Place, Problem)>;
+type Placed<T> = Result<T, (Position, Problem)>;
 
 fn at<T>(byte: u64, problem: MrtProblem) -> Placed<T> {
-    Err((Place::Byte(byte), problem.into()))
+    Err((Position::Byte(byte), problem.into()))
 }
 
 /// Bytes yet to be read of a record or of a part of it.
@@ -160,7 +160,7 @@ pub(super) fn read(routes: &mut Routes, input: &mut dyn BufRead, options: &Optio
     let mut dump = Dump { routes, asked: options.peer, peers: None };
     let (mut offset, mut header, mut body) = (0, Vec::new(), Vec::new());
     loop {
-        let failed = |error: io::Error| (Place::Byte(offset), error.into());
+        let failed = |error: io::Error| (Position::Byte(offset), error.into());
         let got = read_up_to(input, 12, &mut header).map_err(failed)?;
         if got == 0 {
             return Ok(());
@@ -178,7 +178,7 @@ pub(super) fn read(routes: &mut Routes, input: &mut dyn BufRead, options: &Optio
         }
         offset += 12;
         let got = read_up_to(input, length.into(), &mut body)
-            .map_err(|error| (Place::Byte(offset), error.into()))?;
+            .map_err(|error| (Position::Byte(offset), error.into()))?;
         if got < length as usize {
             return at(
                 offset + got as u64,
@@ -285,8 +285,11 @@ impl Dump<'_> {
         };
         let Some(gateway) = entry.next_hop else { return at(entry_place, MrtProblem::NoNextHop(prefix)) };
         let leg = Leg { gateway: Some(gateway), device: None, weight: 1 };
-        let hop =
-            self.routes.hops.intern(Hop::Legs(vec![leg])).map_err(|problem| (Place::Byte(place), problem))?;
+        let hop = self
+            .routes
+            .hops
+            .intern(Hop::Legs(vec![leg]))
+            .map_err(|problem| (Position::Byte(place), problem))?;
         self.routes.push(prefix, hop);
         Ok(())
     }

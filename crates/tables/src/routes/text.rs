@@ -16,7 +16,7 @@
 //! Where a file defines no next hop, ids are just numbers. Where it defines one, each id that a route names must have been
 //! defined above it; `id` defines it as a number of which no more is known.
 
-use super::{Form, Hop, Hops, Options, Place, Problem, Routes, Update, ip_route};
+use super::{Form, Hop, Hops, Options, Position, Problem, Routes, Update, ip_route};
 use crate::fib4::NextHopId;
 use std::{
     collections::HashMap,
@@ -27,7 +27,7 @@ use wire::{Prefix, PrefixError};
 /// Lines longer than this are none.
 pub const LONGEST_LINE: usize = 64 << 10;
 
-type Placed<T> = Result<T, (Place, Problem)>;
+type Placed<T> = Result<T, (Position, Problem)>;
 
 /// Reads lines of the given form, or of the one that the first of them has.
 pub(super) fn read_lines(
@@ -97,8 +97,8 @@ impl Line {
         self.number
     }
 
-    pub(super) fn place(&self) -> Place {
-        Place::Line(self.number)
+    pub(super) fn place(&self) -> Position {
+        Position::Line(self.number)
     }
 }
 
@@ -196,7 +196,7 @@ impl<'a> OwnText<'a> {
         match v4.or(v6) {
             Some((prefix, first, second)) => {
                 let problem = Problem::Duplicate { prefix, first: first.into() };
-                Err((Place::Line(second.into()), problem))
+                Err((Position::Line(second.into()), problem))
             }
             None => Ok(()),
         }

@@ -21,7 +21,7 @@ pub const RFC_BEFORE: Duration = Duration::from_secs(15);
 
 /// What is reset (RFC 6201 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ResetKind {
     /// The only route processor (RFC 6201 4.1.1.1).
     RouteProcessor,
     /// A line card, here: an interface or its driver (RFC 6201 4.1.2).
@@ -34,27 +34,27 @@ pub enum Kind {
     Power,
 }
 
-impl Kind {
+impl ResetKind {
     /// Where RFC 6201 has it.
     fn section(self) -> &'static str {
         match self {
-            Kind::RouteProcessor => "RFC 6201 4.1.1.1",
-            Kind::LineCard => "RFC 6201 4.1.2",
-            Kind::OperatingSystem => "RFC 6201 4.2.1",
-            Kind::Process => "RFC 6201 4.2.2",
-            Kind::Power => "RFC 6201 4.3.1",
+            ResetKind::RouteProcessor => "RFC 6201 4.1.1.1",
+            ResetKind::LineCard => "RFC 6201 4.1.2",
+            ResetKind::OperatingSystem => "RFC 6201 4.2.1",
+            ResetKind::Process => "RFC 6201 4.2.2",
+            ResetKind::Power => "RFC 6201 4.3.1",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ResetKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::RouteProcessor => "reset of the route processor",
-            Kind::LineCard => "reset of a line card",
-            Kind::OperatingSystem => "reset of the operating system",
-            Kind::Process => "reset of a process",
-            Kind::Power => "power interruption",
+            ResetKind::RouteProcessor => "reset of the route processor",
+            ResetKind::LineCard => "reset of a line card",
+            ResetKind::OperatingSystem => "reset of the operating system",
+            ResetKind::Process => "reset of a process",
+            ResetKind::Power => "power interruption",
         })
     }
 }
@@ -63,7 +63,7 @@ impl fmt::Display for Kind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
     /// What is reset.
-    pub kind: Kind,
+    pub kind: ResetKind,
     /// Frames a second for each sending port: the throughput at the least frame size.
     pub rate: f64,
     /// Where that rate comes from.
@@ -88,7 +88,7 @@ pub struct Parameters {
 
 impl Parameters {
     /// Time enough for a whole system to start. The documents leave the number of repetitions open, but want it reported.
-    pub fn rfc(kind: Kind, rate: f64) -> Parameters {
+    pub fn rfc(kind: ResetKind, rate: f64) -> Parameters {
         let after = Duration::from_secs(300);
         Parameters {
             kind,
@@ -106,7 +106,7 @@ impl Parameters {
     }
 
     /// For a process that starts within seconds.
-    pub fn quick(kind: Kind, rate: f64) -> Parameters {
+    pub fn quick(kind: ResetKind, rate: f64) -> Parameters {
         let before = Duration::from_secs(1);
         let after = Duration::from_secs(10);
         Parameters { before, after, repetitions: 1, ..Parameters::rfc(kind, rate) }
@@ -253,7 +253,7 @@ fn rfc2544(ledger: &mut Ledger, parameters: &Parameters, outages: &[Outage]) {
     // A run has one kind.
     let asks = "resets of hardware and of software are tested, and an interruption of power";
     ledger.never(section, Should, asks, format_args!("a {} only", parameters.kind));
-    if parameters.kind == Kind::Power {
+    if parameters.kind == ResetKind::Power {
         let done = "for as long as the command takes that does it, which is not told";
         ledger.never(section, Plain, "power is interrupted for 10 s", done);
     }
@@ -305,11 +305,11 @@ fn reported(ledger: &mut Ledger, parameters: &Parameters) {
 }
 
 /// RFC 6201 3: on what it depends that a device forwards again.
-fn surroundings(ledger: &mut Ledger, kind: Kind) {
+fn surroundings(ledger: &mut Ledger, kind: ResetKind) {
     let done = "the device asks for its neighbours, or learns them, unless its configuration has them";
     let asks = "forwarding comes back without others' help: addresses and routes are configured";
     ledger.never("RFC 6201 3", Level::Should, asks, done);
-    if kind == Kind::LineCard {
+    if kind == ResetKind::LineCard {
         let done = "which one the command resets, and where the flows' hosts are, the tester does not know";
         let asks = "the line card is on the way of the frames, and all destinations are directly connected";
         ledger.never(kind.section(), Level::Must, asks, done);
@@ -350,27 +350,27 @@ fn traffic(ledger: &mut Ledger, parameters: &Parameters, outages: &[Outage]) {
 }
 
 /// RFC 6201 4.1 to 4.3: what is asked of some kinds.
-fn kinds(ledger: &mut Ledger, kind: Kind) {
+fn kinds(ledger: &mut Ledger, kind: ResetKind) {
     use Level::{Must, Plain, Should};
     match kind {
         // Whatever is reset, a command or a handler does it, and nobody's hands.
-        Kind::RouteProcessor | Kind::LineCard => {
+        ResetKind::RouteProcessor | ResetKind::LineCard => {
             ledger.always("RFC 6201 4.1", Should, "no part is taken out and put in by hand");
         }
-        Kind::OperatingSystem | Kind::Process => ledger.never(
+        ResetKind::OperatingSystem | ResetKind::Process => ledger.never(
             "RFC 6201 4.1",
             Must,
             "where a device has no route processor or line card to reset, its power is interrupted",
             format_args!("a {kind} only"),
         ),
-        Kind::Power => ledger.never(
+        ResetKind::Power => ledger.never(
             kind.section(),
             Plain,
             "power is interrupted for at least 15 s, which are taken off the time",
             "the command decides how long, and nothing is taken off",
         ),
     }
-    if kind == Kind::Process {
+    if kind == ResetKind::Process {
         // It is the device itself, or the command line has the command that resets it.
         ledger.always(kind.section(), Plain, "the report says which process it was");
     }
@@ -416,7 +416,7 @@ mod tests {
     const NEVER: usize = 5;
 
     fn check(lost_ms: &[(u64, u64)], by_loss_ms: Option<u64>, by_timestamps_ms: Option<u64>) {
-        let parameters = Parameters::rfc(Kind::Process, 1000.0);
+        let parameters = Parameters::rfc(ResetKind::Process, 1000.0);
         let report = run(&mut Device(lost_ms.to_vec()), &parameters).unwrap();
         let outage = &report.outages[0];
         assert_eq!(outage.by_loss, by_loss_ms.map(Duration::from_millis), "{lost_ms:?}");
@@ -445,13 +445,17 @@ mod tests {
         };
         let of = |kind| missed(&Parameters::rfc(kind, 1000.0));
         assert!(
-            of(Kind::Power).iter().any(|asks| asks.contains("4.3.1: power is interrupted for at least 15 s"))
+            of(ResetKind::Power)
+                .iter()
+                .any(|asks| asks.contains("4.3.1: power is interrupted for at least 15 s"))
         );
-        assert!(of(Kind::LineCard).iter().any(|asks| asks.contains("4.1.2: the line card is on the way")));
-        assert!(!of(Kind::RouteProcessor).iter().any(|asks| asks.contains("line card")));
-        let usual = of(Kind::Process).len();
+        assert!(
+            of(ResetKind::LineCard).iter().any(|asks| asks.contains("4.1.2: the line card is on the way"))
+        );
+        assert!(!of(ResetKind::RouteProcessor).iter().any(|asks| asks.contains("line card")));
+        let usual = of(ResetKind::Process).len();
         assert_eq!(usual, NEVER);
-        let rfc = Parameters::rfc(Kind::Process, 1000.0);
+        let rfc = Parameters::rfc(ResetKind::Process, 1000.0);
         assert_eq!(missed(&Parameters { size: 512, ..rfc }).len(), usual + 2);
         assert_eq!(missed(&Parameters { origin: Origin::Named, ..rfc }).len(), usual + 2);
         assert_eq!(missed(&Parameters { origin: Origin::Reached, ..rfc }).len(), usual + 2);
@@ -459,7 +463,7 @@ mod tests {
 
     #[test]
     fn loss_of_what_left_in_lumps_may_be_the_tester_s() {
-        let parameters = Parameters::rfc(Kind::Process, 1000.0);
+        let parameters = Parameters::rfc(ResetKind::Process, 1000.0);
         let said = |late| {
             let gap = Gap { frames: 10, first_sent: RFC_BEFORE, last_sent: RFC_BEFORE, ..Gap::default() };
             let timeline = Timeline { event: Some(RFC_BEFORE), gaps: vec![gap], late, ..Timeline::default() };
@@ -474,7 +478,7 @@ mod tests {
 
     #[test]
     fn two_ports_offer_twice_as_much() {
-        let parameters = Parameters { sending_ports: 2, ..Parameters::quick(Kind::LineCard, 1000.0) };
+        let parameters = Parameters { sending_ports: 2, ..Parameters::quick(ResetKind::LineCard, 1000.0) };
         let report = run(&mut Device(vec![(0, 1000), (0, 1000)]), &parameters).unwrap();
         assert_eq!(
             (report.outages[0].by_loss, report.outages[0].interruptions),

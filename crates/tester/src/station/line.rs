@@ -20,7 +20,7 @@ use crate::frame::{self, Received, Template};
 use crate::hosts;
 use crate::management::{self, Answers};
 use crate::pace::Schedule;
-use crate::signature::{Key, Signature, since};
+use crate::signature::{Signature, SignatureKey, since};
 
 /// Frames sent or received at a time.
 pub(super) const BURST: usize = 32;
@@ -142,7 +142,7 @@ pub(super) struct Slot {
 
 /// What a run gathers.
 pub(super) struct Turn {
-    pub(super) key: Key,
+    pub(super) key: SignatureKey,
     pub(super) ports: RangeInclusive<u16>,
     pub(super) schedule: Schedule,
     pub(super) accounts: Accounts,

@@ -16,7 +16,7 @@ use super::times::{Times, later_than};
 use super::{Detail, Fate, Fates, Ran, Station, fate, go_on};
 use crate::account::{ANYWHERE, Accounts, Counts};
 use crate::management::Answers;
-use crate::signature::Key;
+use crate::signature::SignatureKey;
 use crate::trial::{Invalid, Outcome};
 
 /// How long duplicates are waited for when all frames have arrived, on top of the longest that any frame was seen to take; and where there
@@ -245,7 +245,7 @@ impl Station {
         let window = (WINDOWS / expected.len().max(1) as u32).clamp(64, 1 << 17);
         let intended = self.senders.iter().map(|sender| sender.intended(&schedule));
         Ok(Turn {
-            key: Key::new(order.key),
+            key: SignatureKey::new(order.key),
             ports: self.ports.clone(),
             accounts: Accounts::new(expected, window),
             accounts_per_flow: if self.copies == 1 { 1 } else { self.senders.len() as u32 },

@@ -420,7 +420,7 @@ fn a_reset_is_seen_from_its_beginning_to_its_end() {
         before: MILLISECOND * 10,
         after: MILLISECOND * 100,
         repetitions: 1,
-        ..reset::Parameters::quick(reset::Kind::Process, 10_000.0)
+        ..reset::Parameters::quick(reset::ResetKind::Process, 10_000.0)
     };
     let report = reset::run(&mut station.resets(&mut ask), &parameters).expect("a report");
     let outage = &report.outages[0];

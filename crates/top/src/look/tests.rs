@@ -19,7 +19,7 @@ pub(crate) fn readings(rows: &[Row<'_>]) -> [Reading; 2] {
             let gauges =
                 ["queue.", "table.", "memory.", "router.", "worker.cpu", "worker.active", "worker.stalled"];
             let gauge = gauges.iter().any(|g| name.starts_with(g));
-            let kind = if gauge { Kind::Gauge } else { Kind::Counter };
+            let kind = if gauge { MetricKind::Gauge } else { MetricKind::Counter };
             let [name, unit, text, part] = [*name, "", "", ""].map(str::to_owned);
             directory.metrics.push(Metric { name, kind, unit, text, part });
         }

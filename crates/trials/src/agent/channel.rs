@@ -39,11 +39,11 @@ const KEY: usize = 32;
 
 /// A secret that controller and agents share.
 #[derive(Clone)]
-pub(crate) struct Key([u8; KEY]);
+pub(crate) struct AgentKey([u8; KEY]);
 
-impl Key {
+impl AgentKey {
     /// Reads it from a file of 64 hexadecimal digits that only its owner may read.
-    pub(crate) fn read(path: &Path) -> Result<Key, Error> {
+    pub(crate) fn read(path: &Path) -> Result<AgentKey, Error> {
         let name = path.display();
         let wrong = Error::advised(&name, format!("; 'junctor test agent --new-key {name}' makes one"));
         let mode = std::fs::metadata(path).map_err(&wrong)?.permissions().mode();
@@ -54,7 +54,7 @@ impl Key {
             )));
         }
         let text = std::fs::read_to_string(path).map_err(&wrong)?;
-        Key::parse(text.trim()).ok_or_else(|| {
+        AgentKey::parse(text.trim()).ok_or_else(|| {
             Error::unfit(format!(
                 "{name}: a key is {} hexadecimal digits; 'junctor test agent --new-key {name}' makes one",
                 2 * KEY
@@ -62,10 +62,10 @@ impl Key {
         })
     }
 
-    fn parse(text: &str) -> Option<Key> {
+    fn parse(text: &str) -> Option<AgentKey> {
         let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
         let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
-        (digits.len() == 2 * KEY).then(|| bytes.try_into().ok().map(Key))?
+        (digits.len() == 2 * KEY).then(|| bytes.try_into().ok().map(AgentKey))?
     }
 
     /// Makes one by chance, and a file of it that only its owner may read. A file that is there stays as it is.
@@ -91,7 +91,11 @@ pub(super) struct Channel {
 
 impl Channel {
     /// Connects to an agent. Each later word of it may take as long as `patience`.
-    pub(super) fn connect(address: &str, key: &Key, patience: Duration) -> Result<Channel, ChannelError> {
+    pub(super) fn connect(
+        address: &str,
+        key: &AgentKey,
+        patience: Duration,
+    ) -> Result<Channel, ChannelError> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, PATIENCE) {
@@ -102,7 +106,7 @@ impl Channel {
         Err(last.into())
     }
 
-    fn introduce(mut stream: TcpStream, key: &Key, patience: Duration) -> Result<Channel, ChannelError> {
+    fn introduce(mut stream: TcpStream, key: &AgentKey, patience: Duration) -> Result<Channel, ChannelError> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -117,7 +121,7 @@ impl Channel {
     /// Hears who called; who has the key is told if it `may` not come in. Each word of theirs may take as long as `patience`.
     pub(super) fn accept(
         mut stream: TcpStream,
-        key: &Key,
+        key: &AgentKey,
         patience: Duration,
         may: impl FnOnce() -> bool,
     ) -> Result<Channel, ChannelError> {
@@ -209,7 +213,7 @@ fn learn(stream: &mut TcpStream, noise: &mut HandshakeState, buffer: &mut [u8]) 
     }
 }
 
-fn builder(key: &Key) -> Result<Builder<'_>, ChannelError> {
+fn builder(key: &AgentKey) -> Result<Builder<'_>, ChannelError> {
     let pattern = PATTERN.parse().map_err(|_| ChannelError::Stranger)?;
     let builder = Builder::new(pattern).psk(0, &key.0).and_then(|builder| builder.prologue(PROLOGUE));
     builder.map_err(|_| ChannelError::Stranger)
@@ -252,12 +256,12 @@ mod tests {
 
     const FOR_EVER: Duration = Duration::from_secs(60);
 
-    fn key(byte: u8) -> Key {
-        Key([byte; KEY])
+    fn key(byte: u8) -> AgentKey {
+        AgentKey([byte; KEY])
     }
 
     /// An agent that repeats what it hears, once, and who called it.
-    fn echo(key: Key) -> (String, thread::JoinHandle<Result<String, ChannelError>>) {
+    fn echo(key: AgentKey) -> (String, thread::JoinHandle<Result<String, ChannelError>>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
         let address = listener.local_addr().expect("its address").to_string();
         let agent = thread::spawn(move || {
@@ -352,15 +356,15 @@ mod tests {
     fn keys_are_files_of_their_owner() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("key");
-        assert!(Key::read(&path).err().is_some_and(|why| why.to_string().contains("--new-key")));
-        Key::make(&path).expect("a key");
-        let made = Key::read(&path).expect("read");
+        assert!(AgentKey::read(&path).err().is_some_and(|why| why.to_string().contains("--new-key")));
+        AgentKey::make(&path).expect("a key");
+        let made = AgentKey::read(&path).expect("read");
         assert_ne!(made.0, [0; KEY]);
-        assert!(Key::make(&path).is_err(), "a key is not written over");
+        assert!(AgentKey::make(&path).is_err(), "a key is not written over");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("changed");
-        assert!(Key::read(&path).err().is_some_and(|why| why.to_string().contains("chmod 600")));
+        assert!(AgentKey::read(&path).err().is_some_and(|why| why.to_string().contains("chmod 600")));
         for bad in ["", "12", &"g".repeat(64), &"0".repeat(63), &"0".repeat(65)] {
-            assert!(Key::parse(bad).is_none(), "{bad}");
+            assert!(AgentKey::parse(bad).is_none(), "{bad}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::channel::{Channel, Key};
+use super::channel::{AgentKey, Channel};
 use super::counters::{self, Counters, Interface, Processor, Sys};
 use super::words::{Ask, Hello};
 use crate::error::ChannelError;
@@ -74,7 +74,7 @@ struct Told {
 
 /// Asks the agents for as long as was asked, and prints what they answered.
 pub(crate) fn run(args: &Gather) -> Result<(), Failure> {
-    let key = Key::read(&args.key)?;
+    let key = AgentKey::read(&args.key)?;
     let names: BTreeSet<&str> = args.agents.iter().map(|agent| agent.name.as_str()).collect();
     if names.len() < args.agents.len() {
         return Err(Failure::Usage("two agents have the same name".to_owned()));
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Gather) -> Result<(), Failure> {
 }
 
 /// Asks all agents, each in a thread of its own.
-fn all<'a>(args: &'a Gather, key: &Key, stop: &AtomicBool) -> Vec<(&'a Agent, Told)> {
+fn all<'a>(args: &'a Gather, key: &AgentKey, stop: &AtomicBool) -> Vec<(&'a Agent, Told)> {
     let start = Instant::now();
     std::thread::scope(|scope| {
         let threads: Vec<_> = args
@@ -126,7 +126,7 @@ fn all<'a>(args: &'a Gather, key: &Key, stop: &AtomicBool) -> Vec<(&'a Agent, To
 fn one(
     args: &Gather,
     agent: &Agent,
-    key: &Key,
+    key: &AgentKey,
     stop: &AtomicBool,
     start: Instant,
     told: &mut Told,

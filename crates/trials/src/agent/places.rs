@@ -59,11 +59,11 @@ pub(super) struct Stranger<'a> {
 
 impl<'a> Stranger<'a> {
     /// Gives it a place, now that it has shown the key; nothing if all are taken.
-    pub(super) fn seat(self) -> Option<Place<'a>> {
+    pub(super) fn seat(self) -> Option<GuestPlace<'a>> {
         let mut guests = self.places.guests();
         (guests.serving < PLACES).then(|| {
             guests.serving += 1;
-            Place(self.places)
+            GuestPlace(self.places)
         })
     }
 }
@@ -75,9 +75,9 @@ impl Drop for Stranger<'_> {
 }
 
 /// A key holder's place, free again once this is dropped.
-pub(super) struct Place<'a>(&'a Places);
+pub(super) struct GuestPlace<'a>(&'a Places);
 
-impl Drop for Place<'_> {
+impl Drop for GuestPlace<'_> {
     fn drop(&mut self) {
         self.0.guests().serving -= 1;
     }

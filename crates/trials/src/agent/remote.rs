@@ -8,7 +8,7 @@ use tester::station::{Member, Order, Plan, Progress, Tally};
 use tester::trial::Invalid;
 use wire::MacAddr;
 
-use super::channel::{Channel, Key};
+use super::channel::{AgentKey, Channel};
 use super::counters::Counters;
 use super::words::{Ask, Hello, Opened, PortWord, Question, Reach};
 use super::{LEASE, PATIENCE};
@@ -28,7 +28,7 @@ pub(crate) struct Remote {
 
 impl Remote {
     /// Connects to an agent, which messages call so.
-    pub(crate) fn connect(label: String, address: &str, key: &Key) -> Result<Remote, Error> {
+    pub(crate) fn connect(label: String, address: &str, key: &AgentKey) -> Result<Remote, Error> {
         let failed = |why| {
             let is_absent = matches!(&why, ChannelError::Io(cause)
                 if cause.kind() == std::io::ErrorKind::ConnectionRefused);

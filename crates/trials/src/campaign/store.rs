@@ -26,7 +26,7 @@ pub(super) struct Store {
 }
 
 /// Room for a result that is being measured.
-pub(super) struct Place {
+pub(super) struct ResultPlace {
     file: NamedTempFile,
     path: PathBuf,
     part: PathBuf,
@@ -79,7 +79,7 @@ impl Store {
     }
 
     /// Takes room for a result.
-    pub(super) fn reserve(&self, key: &str) -> Result<Place, Error> {
+    pub(super) fn reserve(&self, key: &str) -> Result<ResultPlace, Error> {
         let (path, part) = (self.path(key), self.part(key));
         let take = || -> io::Result<NamedTempFile> {
             let mut builder = tempfile::Builder::new();
@@ -93,7 +93,7 @@ impl Store {
             format_args!("there is no room for the next result in {}", self.directory.display()),
             "; make room, and go on with --resume: what is done is kept",
         ))?;
-        Ok(Place { file, path, part })
+        Ok(ResultPlace { file, path, part })
     }
 }
 
@@ -106,7 +106,7 @@ fn clean(directory: &Path) {
     }
 }
 
-impl Place {
+impl ResultPlace {
     /// Keeps a result, which takes the place of a part of it.
     pub(super) fn keep(self, result: &[u8]) -> Result<(), Error> {
         put(self.file, &self.path, result)?;

@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 use tester::station::{Member, Port};
 
-use super::name::Place;
+use super::name::AgentPort;
 use super::ports::flows_of;
 use super::{Plugged, Setup, Traffic};
 use crate::Error;
-use crate::agent::{Key, Opened, PortWord, Question, Reach, Remote};
+use crate::agent::{AgentKey, Opened, PortWord, Question, Reach, Remote};
 
 /// The agents of a test, with their interfaces open.
 struct Crew {
@@ -21,12 +21,12 @@ struct Crew {
 
 impl Crew {
     /// Connects to all agents and has them open these interfaces.
-    fn open(places: &[Place], setup: &Setup) -> Result<Crew, Error> {
+    fn open(places: &[AgentPort], setup: &Setup) -> Result<Crew, Error> {
         let key = setup
             .key
             .as_ref()
             .ok_or_else(|| Error::unfit("agents: --key names the file of the agents' key"))?;
-        let key = Key::read(key)?;
+        let key = AgentKey::read(key)?;
         let mut addresses: Vec<&str> = Vec::new();
         let mut owners = Vec::new();
         for place in places {
@@ -48,7 +48,7 @@ impl Crew {
         }
         let mut opened: Vec<Option<Opened>> = places.iter().map(|_| None).collect();
         for (number, agent) in agents.iter_mut().enumerate() {
-            let word = |(place, owner): (&Place, &usize)| PortWord {
+            let word = |(place, owner): (&AgentPort, &usize)| PortWord {
                 name: place.port(),
                 interface: (*owner == number).then(|| place.interface.clone()),
             };
@@ -68,10 +68,10 @@ impl Crew {
     }
 
     /// For the conditions of a result.
-    fn json(&self, places: &[Place]) -> Value {
+    fn json(&self, places: &[AgentPort]) -> Value {
         let agent = |(number, agent): (usize, &Remote)| {
             let ports = places.iter().zip(&self.owners).filter(|(_, owner)| **owner == number);
-            let ports: Vec<&Place> = ports.map(|(place, _)| place).collect();
+            let ports: Vec<&AgentPort> = ports.map(|(place, _)| place).collect();
             json!({
                 "address": ports.first().map(|place| &place.address),
                 "ports": ports.iter().map(|place| place.port()).collect::<Vec<_>>(),
@@ -84,9 +84,9 @@ impl Crew {
 }
 
 /// Has agents plug these interfaces in.
-pub(super) fn plug(places: &[Place], setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
+pub(super) fn plug(places: &[AgentPort], setup: &Setup, traffic: &Traffic) -> Result<Plugged, Error> {
     let mut crew = Crew::open(places, setup)?;
-    let names: Vec<String> = places.iter().map(Place::port).collect();
+    let names: Vec<String> = places.iter().map(AgentPort::port).collect();
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
     let flows = flows_of(&known, setup, |port, (host_mac, host), via| {
         crew.agents[crew.owners[port]].resolve(Question { port, host_mac, host, via })
@@ -109,7 +109,11 @@ pub(super) fn plug(places: &[Place], setup: &Setup, traffic: &Traffic) -> Result
 }
 
 /// What the agents reach by themselves: the least of them, one after the other.
-pub(super) fn loopback(places: &[Place], setup: &Setup, traffic: &Traffic) -> Result<(Reach, String), Error> {
+pub(super) fn loopback(
+    places: &[AgentPort],
+    setup: &Setup,
+    traffic: &Traffic,
+) -> Result<(Reach, String), Error> {
     let mut crew = Crew::open(places, setup)?;
     let reached: Result<Vec<Reach>, Error> =
         crew.agents.iter_mut().map(|agent| agent.calibrate(traffic.size)).collect();

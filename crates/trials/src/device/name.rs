@@ -24,14 +24,14 @@ pub enum Name {
     /// What is behind interfaces of this machine.
     Ports(Vec<String>),
     /// What is behind interfaces of machines where agents run.
-    Agents(Vec<Place>),
+    Agents(Vec<AgentPort>),
     /// What a command starts in a rig.
     Command(String),
 }
 
 /// An interface where an agent is: `[NAME=]ADDRESS:PORT/INTERFACE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct AgentPort {
     /// What the port is called, if it has a name.
     name: Option<String>,
     /// Where the agent listens.
@@ -39,8 +39,8 @@ pub struct Place {
     pub(crate) interface: String,
 }
 
-impl Place {
-    fn parse(text: &str) -> Option<Place> {
+impl AgentPort {
+    fn parse(text: &str) -> Option<AgentPort> {
         let (name, place) = match text.split_once('=') {
             Some((name, place)) => (Some(name.to_owned()), place),
             None => (None, text),
@@ -49,7 +49,11 @@ impl Place {
         let (host, port) = address.rsplit_once(':')?;
         let whole = !host.is_empty() && port.parse::<u16>().is_ok() && !interface.is_empty();
         let named = name.as_ref().is_none_or(|name| !name.is_empty() && !name.contains(char::is_whitespace));
-        (whole && named).then(|| Place { name, address: address.to_owned(), interface: interface.to_owned() })
+        (whole && named).then(|| AgentPort {
+            name,
+            address: address.to_owned(),
+            interface: interface.to_owned(),
+        })
     }
 
     /// What its port was named.
@@ -63,7 +67,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for AgentPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(name) = &self.name {
             write!(f, "{name}=")?;
@@ -109,12 +113,12 @@ impl Name {
                 Ok(Name::Ports(names))
             }
             (_, Some(("agents", list))) => {
-                let places: Option<Vec<Place>> = list.split(',').map(Place::parse).collect();
+                let places: Option<Vec<AgentPort>> = list.split(',').map(AgentPort::parse).collect();
                 let places = places.filter(|places| places.len() >= 2).ok_or(
                     "agents: needs two or more of [NAME=]ADDRESS:PORT/INTERFACE, such as agents:10.0.0.1:7001/eth1,10.0.0.3:7001/eth1",
                 )?;
                 for (i, place) in places.iter().enumerate() {
-                    let same = |other: &&Place| {
+                    let same = |other: &&AgentPort| {
                         (&other.address, &other.interface) == (&place.address, &place.interface)
                             || other.port() == place.port()
                     };
@@ -202,7 +206,7 @@ impl fmt::Display for Name {
             Name::Passthrough => write!(f, "passthrough"),
             Name::Ports(names) => write!(f, "ports:{}", names.join(",")),
             Name::Agents(places) => {
-                let places: Vec<String> = places.iter().map(Place::to_string).collect();
+                let places: Vec<String> = places.iter().map(AgentPort::to_string).collect();
                 write!(f, "agents:{}", places.join(","))
             }
             Name::Command(line) => write!(f, "command:{line}"),

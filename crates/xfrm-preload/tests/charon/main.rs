@@ -12,7 +12,7 @@ use esp::algorithm::{Aead, Auth, Cipher};
 use esp::sa::UdpPorts;
 use esp::{Mode, Spec};
 use ipsec::Direction::{Forward, In, Out};
-use ipsec::{Action, Event, Kind};
+use ipsec::{Action, Event, IpsecMode};
 use pair::{PLAIN, Pair, Way, skip};
 
 /// SPIs that swanctl shows: of packets in, of packets out.
@@ -44,7 +44,7 @@ fn a_tunnel_is_made_rekeyed_and_ended() {
     assert_eq!(pair.a.directions(), [In, Out, Forward]);
     for rule in pair.a.bench.database.policies() {
         let Action::Protect(template) = &rule.policy.action else { panic!("protects") };
-        assert!(matches!(template.kind, Kind::Tunnel { .. }) && reqids.contains(&template.reqid));
+        assert!(matches!(template.kind, IpsecMode::Tunnel { .. }) && reqids.contains(&template.reqid));
         let out = rule.policy.direction == Out;
         assert_eq!(template.spi.is_some(), out, "charon names the association for packets that leave");
         assert_eq!(rule.policy.selector.src.to_string(), if out { "10.1.0.0/16" } else { "10.2.0.0/16" });
@@ -284,10 +284,10 @@ fn associations_move_to_another_address() {
         let (all, rules) = (host.associations(), host.bench.database.policies());
         let tunnel = |rule: &ipsec::Rule| match &rule.policy.action {
             Action::Protect(template) => template.kind,
-            Action::Bypass | Action::Discard => Kind::Transport,
+            Action::Bypass | Action::Discard => IpsecMode::Transport,
         };
         let is_elsewhere =
-            |kind: Kind| matches!(kind, Kind::Tunnel { from: f, to } if f != from && to != from);
+            |kind: IpsecMode| matches!(kind, IpsecMode::Tunnel { from: f, to } if f != from && to != from);
         all.len() == 2
             && all.iter().all(|sa| sa.config.src != from && sa.config.dst != from)
             && rules.iter().all(|rule| is_elsewhere(tunnel(rule)))

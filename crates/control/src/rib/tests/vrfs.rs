@@ -61,8 +61,8 @@ fn equal_prefixes_of_vrfs_are_apart() {
     step(&mut rib, &mut user, Source::Fpm, [], 50);
     let returned = [everything[0], ("10.0.0.0/8@blue", "192.0.2.9 eth1 1"), everything[2]];
     check(&user, &returned);
-    assert_eq!(rib.dispute(Key { table: 1, prefix: prefix(to) }), None);
-    let dispute = rib.dispute(Key { table: 2, prefix: prefix(to) });
+    assert_eq!(rib.dispute(DestinationKey { table: 1, prefix: prefix(to) }), None);
+    let dispute = rib.dispute(DestinationKey { table: 2, prefix: prefix(to) });
     assert!(matches!(dispute, Some(Dispute::OnlyKernel(_))), "{dispute:?}");
 
     // A user plane that knows nothing learns all.
@@ -130,7 +130,7 @@ fn copies_count_that_zebra_does_not_replay() {
     step(&mut rib, &mut user, Source::Fpm, [], 10);
     let [named, copy] = [("10.1.0.0/16", "192.0.2.2 eth0 1"), ("10.0.0.0/8@red", "192.0.2.1 eth0 1")];
     check(&user, &[copy, named]);
-    assert_eq!(rib.dispute(Key { table: 1, prefix: prefix("10.0.0.0/8") }), None);
+    assert_eq!(rib.dispute(DestinationKey { table: 1, prefix: prefix("10.0.0.0/8") }), None);
     // A VRF device has its routes replayed.
     step(&mut rib, &mut user, Source::Kernel, [device(8, "red", RED)], 20);
     step(&mut rib, &mut user, Source::Kernel, [], 30);

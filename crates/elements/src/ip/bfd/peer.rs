@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::time::Duration;
 
-use bfd::{Auth, AuthKind, Config, Intervals, Key, Place, returns_no_echo};
+use bfd::{Auth, AuthKind, Config, Intervals, SessionKey, SessionPlace, returns_no_echo};
 use element::HIDDEN;
 use element::args::{FromArg, Names};
 use element::clock::Nanos;
@@ -292,13 +292,13 @@ pub(super) struct Peer {
 }
 
 /// How the table of sessions knows a neighbour on a link.
-pub(super) fn on_link(neighbour: IpAddr, link: usize) -> Key {
-    Key { address: neighbour, place: Place::Interface(link as u32) }
+pub(super) fn on_link(neighbour: IpAddr, link: usize) -> SessionKey {
+    SessionKey { address: neighbour, place: SessionPlace::Interface(link as u32) }
 }
 
 /// How it knows one several hops away, by the own address and the number of the routing table.
-pub(super) fn far(neighbour: IpAddr, local: IpAddr, table: u8) -> Key {
-    Key { address: neighbour, place: Place::Several { local, table: table.into() } }
+pub(super) fn far(neighbour: IpAddr, local: IpAddr, table: u8) -> SessionKey {
+    SessionKey { address: neighbour, place: SessionPlace::Several { local, table: table.into() } }
 }
 
 #[cfg(test)]

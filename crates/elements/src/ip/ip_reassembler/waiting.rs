@@ -10,7 +10,7 @@ use super::super::{ecn, set_ip_checksum};
 const OVERHEAD: usize = 40;
 
 /// What fragments of one packet have in common: addresses, and identification and protocol in one (RFC 791, 3.2).
-pub(super) type Key = (u64, u32);
+pub(super) type DatagramKey = (u64, u32);
 
 /// A packet of which fragments are missing.
 #[derive(Default)]
@@ -37,8 +37,8 @@ pub(super) struct Waiting {
 }
 
 /// Where a fragment belongs.
-pub(super) struct Place {
-    pub(super) key: Key,
+pub(super) struct FragmentPlace {
+    pub(super) key: DatagramKey,
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) more: bool,
@@ -50,7 +50,7 @@ pub(super) struct Place {
 }
 
 /// Reads where a fragment belongs; `None` for an impossible one.
-pub(super) fn place(packet: &Packet) -> Option<Place> {
+pub(super) fn place(packet: &Packet) -> Option<FragmentPlace> {
     let ip = packet.network()?;
     let at = packet.len() - ip.len();
     let h = ip.first_chunk::<20>()?;
@@ -64,12 +64,12 @@ pub(super) fn place(packet: &Packet) -> Option<Place> {
     let possible = end + header_len <= 0xffff && total <= ip.len() && (!more || len.is_multiple_of(8));
     let key = (addresses, u32::from(word(4)) << 8 | u32::from(h[9]));
     let (tos, ip_len, transport) = (h[1], total as u16, at + header_len);
-    possible.then_some(Place { key, start, end, more, tos, ip_len, transport })
+    possible.then_some(FragmentPlace { key, start, end, more, tos, ip_len, transport })
 }
 
 impl Waiting {
     /// Makes it the packet of a fragment that is the first to come of it.
-    pub(super) fn begin(&mut self, fragment: Packet, place: &Place, now: Nanos) {
+    pub(super) fn begin(&mut self, fragment: Packet, place: &FragmentPlace, now: Nanos) {
         let mut have = std::mem::take(&mut self.have);
         have.clear();
         have.push((place.start, place.end));
@@ -99,7 +99,7 @@ impl Waiting {
     }
 
     /// Whether a fragment has bytes that are there already, and not alike.
-    pub(super) fn overlaps(&self, place: &Place, bytes: &[u8]) -> bool {
+    pub(super) fn overlaps(&self, place: &FragmentPlace, bytes: &[u8]) -> bool {
         self.have.iter().any(|&(start, end)| {
             let (from, to) = (start.max(place.start), end.min(place.end));
             from < to && self.payload[from..to] != bytes[from - place.start..to - place.start]
@@ -118,7 +118,7 @@ impl Waiting {
     }
 
     /// Adds a fragment's bytes; `false` where it contradicts what is known of the packet's end.
-    pub(super) fn add(&mut self, place: &Place, bytes: &[u8]) -> bool {
+    pub(super) fn add(&mut self, place: &FragmentPlace, bytes: &[u8]) -> bool {
         let known_end = self.have.last().map_or(0, |(_, end)| *end);
         let fits = match self.len {
             Some(len) => place.end <= len && (place.more || place.end == len),
@@ -194,7 +194,7 @@ impl Waiting {
 }
 
 /// The source address of a packet.
-pub(super) fn source(key: Key) -> u32 {
+pub(super) fn source(key: DatagramKey) -> u32 {
     (key.0 >> 32) as u32
 }
 

@@ -73,7 +73,7 @@ use tables::fib4::Fib4Reader;
 use tables::next_hop::{NextHopId, NextHopReader};
 
 use super::association::{Associations, unmark};
-use super::route::{Way, secrets};
+use super::route::{RouteTarget, secrets};
 use super::table::{Table, Tunnels, Verb};
 use crate::tools::Splitter;
 
@@ -123,7 +123,7 @@ const COMPLAINTS: u32 = 5;
 #[derive(Default)]
 struct RadixIpsecLookup {
     tunnels: Option<Arc<Tunnels>>,
-    readers: Option<(Fib4Reader, NextHopReader<Way>)>,
+    readers: Option<(Fib4Reader, NextHopReader<RouteTarget>)>,
     complaints: Arc<AtomicU32>,
     splitter: Splitter,
     keys: Vec<u32>,
@@ -154,10 +154,10 @@ fn receive(rcu: &rcu::Reader, associations: &Associations, packet: &mut Packet) 
 fn judge(
     rcu: &rcu::Reader,
     associations: &Associations,
-    way: Option<&Way>,
+    way: Option<&RouteTarget>,
     packet: &mut Packet,
 ) -> Result<u32, Reason> {
-    let Way { gateway, output, spi } = way.ok_or(Reason::NoRoute)?;
+    let RouteTarget { gateway, output, spi } = way.ok_or(Reason::NoRoute)?;
     let output = match *output {
         TO_US => receive(rcu, associations, packet)?,
         TUNNEL => {

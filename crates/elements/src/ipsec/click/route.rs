@@ -17,7 +17,7 @@ pub(super) const FORM: &str = "ADDR/MASK [GATEWAY] OUTPUT [SPI ENCRYPT_KEY AUTH_
 
 /// Where a route leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Way {
+pub(super) struct RouteTarget {
     /// 0.0.0.0 for none.
     pub gateway: Ipv4Addr,
     /// The output.
@@ -32,7 +32,7 @@ pub(super) struct Line {
     /// Addresses that it is for.
     pub prefix: Prefix4,
     /// Where it leads; `None` where only a prefix is given, to be removed.
-    pub way: Option<Way>,
+    pub way: Option<RouteTarget>,
     /// The association of packets that go there.
     pub agreed: Option<Agreed>,
 }
@@ -80,7 +80,7 @@ pub(super) fn read(text: &str, noutputs: usize, names: &Names, removing: bool) -
         }
     };
     let spi = agreed.as_ref().map_or(0, |agreed| agreed.spi);
-    Ok(Line { prefix, way: Some(Way { gateway, output, spi }), agreed })
+    Ok(Line { prefix, way: Some(RouteTarget { gateway, output, spi }), agreed })
 }
 
 fn read_prefix(word: &str, names: &Names) -> Result<Prefix4, String> {
@@ -178,12 +178,12 @@ mod tests {
     fn routes_are_read_as_click_writes_them() {
         let line = ours("18.26.7.1/24 4").unwrap();
         assert_eq!((line.prefix.to_string().as_str(), line.agreed), ("18.26.7.0/24", None));
-        let way = Way { gateway: Ipv4Addr::UNSPECIFIED, output: 4, spi: 0 };
+        let way = RouteTarget { gateway: Ipv4Addr::UNSPECIFIED, output: 4, spi: 0 };
         assert_eq!(line.way, Some(way));
         assert_eq!(ours("18.26.7.1 - 4").unwrap().way, Some(way));
         let text = format!("18.26.8.0/24 18.26.4.1 1 234 {KEYS} 300 64");
         let (line, secret) = (ours(&text).unwrap(), agreed(&text));
-        assert_eq!(line.way, Some(Way { gateway: [18, 26, 4, 1].into(), output: 1, spi: 234 }));
+        assert_eq!(line.way, Some(RouteTarget { gateway: [18, 26, 4, 1].into(), output: 1, spi: 234 }));
         assert_eq!((secret.spi, secret.first, secret.window), (234, 300, 64));
         assert_eq!(secret.material.encryption[..3], [0xab, 0xcd, 0xef]);
         assert_eq!(secret.material.authentication[13..], [0x33, 0x22, 0x11]);

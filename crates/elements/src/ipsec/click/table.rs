@@ -17,7 +17,7 @@ use tables::next_hop::{NextHopId, NextHopReader, NextHops};
 use wire::Prefix4;
 
 use super::association::{Association, Associations, BySpi, make};
-use super::route::{self, Line, Way};
+use super::route::{self, Line, RouteTarget};
 
 /// What a line of the control language asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +56,14 @@ impl Tunnels {
 /// A route of the table.
 #[derive(Clone)]
 struct Route {
-    way: Way,
+    way: RouteTarget,
     association: Option<Arc<Association>>,
 }
 
 /// Routes and associations.
 pub(super) struct Table {
     fib: Fib4Writer,
-    ways: NextHops<Way>,
+    ways: NextHops<RouteTarget>,
     routes: BTreeMap<Prefix4, Route>,
     /// By SPI, with the number of routes that have each.
     associations: HashMap<u32, (Arc<Association>, usize)>,
@@ -95,7 +95,7 @@ impl Table {
     }
 
     /// The lookup side.
-    pub(super) fn readers(&self) -> (Fib4Reader, NextHopReader<Way>) {
+    pub(super) fn readers(&self) -> (Fib4Reader, NextHopReader<RouteTarget>) {
         (self.fib.reader(), self.ways.reader())
     }
 
@@ -192,7 +192,8 @@ impl Table {
             }
             (Verb::Remove, None) => return Err(format!("there is no route for {prefix}")),
             (Verb::Remove, Some(before)) => {
-                let differs = |way: Way| (way.gateway, way.output) != (before.way.gateway, before.way.output);
+                let differs =
+                    |way: RouteTarget| (way.gateway, way.output) != (before.way.gateway, before.way.output);
                 if way.is_some_and(differs) {
                     return Err(format!("the route for {prefix} leads elsewhere"));
                 }

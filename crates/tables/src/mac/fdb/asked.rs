@@ -21,7 +21,7 @@ mod avx2;
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 mod avx512;
 
-use super::{Bucket, Fdb, Found, Key, Mark, PAYLOAD, Place, Reader, Relaxed, prefetch_bucket};
+use super::{Bucket, BucketPlace, Fdb, FdbKey, Found, Mark, PAYLOAD, Reader, Relaxed, prefetch_bucket};
 
 /// Where the sources and the destinations of a batch's frames belong, by [`Fdb::seek`].
 #[derive(Debug, Default)]
@@ -47,9 +47,9 @@ impl Places {
 
     /// Those of the source and of the destination of frame `at`.
     #[inline]
-    pub fn get(&self, at: usize) -> Option<[Place; 2]> {
+    pub fn get(&self, at: usize) -> Option<[BucketPlace; 2]> {
         let ([a, b], [c, d]) = (*self.buckets.get(at)?, *self.wants.get(at)?);
-        Some([Place { bucket: a, want: c }, Place { bucket: b, want: d }])
+        Some([BucketPlace { bucket: a, want: c }, BucketPlace { bucket: b, want: d }])
     }
 }
 
@@ -133,7 +133,7 @@ impl Level {
 impl Fdb {
     /// Where to look for the source and the destination of each frame, and requests to bring all of it near.
     #[inline]
-    pub fn seek(&self, keys: &[[Key; 2]], places: &mut Places) {
+    pub fn seek(&self, keys: &[[FdbKey; 2]], places: &mut Places) {
         // What stands there is written over: mostly there are as many as the last time.
         places.buckets.resize(keys.len(), Default::default());
         places.wants.resize(keys.len(), Default::default());
@@ -143,7 +143,7 @@ impl Fdb {
 
     /// Where keys belong, with the best that the processor has.
     #[inline]
-    fn locate(&self, keys: &[Key], buckets: &mut [u32], wants: &mut [u64]) {
+    fn locate(&self, keys: &[FdbKey], buckets: &mut [u32], wants: &mut [u64]) {
         match self.level {
             Level::Base => self.places(keys, buckets, wants),
             // SAFETY: the processor has it.
@@ -157,7 +157,7 @@ impl Fdb {
 
     /// Two loops: what the first one computes is there when the second asks for it.
     #[inline(always)]
-    fn places(&self, keys: &[Key], buckets: &mut [u32], wants: &mut [u64]) {
+    fn places(&self, keys: &[FdbKey], buckets: &mut [u32], wants: &mut [u64]) {
         let layout = self.layout;
         for ((key, bucket), want) in keys.iter().zip(&mut *buckets).zip(wants) {
             let place = layout.place(key.0);
@@ -228,7 +228,7 @@ impl Fdb {
         let (buckets, tick) = (&self.buckets[..], self.common.tick.load(Relaxed));
         let mut before = 0;
         for ((at, want), port) in at.iter().zip(wants).zip(ports) {
-            let [src, dst] = [0, 1].map(|end| Place { bucket: at[end], want: want[end] });
+            let [src, dst] = [0, 1].map(|end| BucketPlace { bucket: at[end], want: want[end] });
             if LEARNS {
                 let bucket = buckets.get(src.bucket as usize);
                 // SAFETY: the caller's promise.
@@ -253,7 +253,7 @@ impl Fdb {
 
     /// Looks all of `keys` up; `ports` has as many places.
     #[inline]
-    pub fn lookup_batch(&self, _: &Reader, keys: &[Key], ports: &mut [u16]) {
+    pub fn lookup_batch(&self, _: &Reader, keys: &[FdbKey], ports: &mut [u16]) {
         for (keys, ports) in keys.chunks(CHUNK).zip(ports.chunks_mut(CHUNK)) {
             match self.level {
                 // SAFETY: nothing is needed.
@@ -273,13 +273,13 @@ impl Fdb {
     /// # Safety
     /// The processor has what `E` needs.
     #[inline(always)]
-    unsafe fn ports_of<E: Eye>(&self, keys: &[Key], ports: &mut [u16]) {
+    unsafe fn ports_of<E: Eye>(&self, keys: &[FdbKey], ports: &mut [u16]) {
         let (mut at, mut wants) = ([0; CHUNK], [0; CHUNK]);
         self.places(keys, &mut at[..keys.len()], &mut wants[..keys.len()]);
         let (buckets, tick) = (&self.buckets[..], self.common.tick.load(Relaxed));
         for ((bucket, want), port) in at.into_iter().zip(wants).zip(ports) {
             // SAFETY: the caller's promise.
-            *port = self.port_at(unsafe { self.seen::<E>(buckets, Place { bucket, want }) }, tick);
+            *port = self.port_at(unsafe { self.seen::<E>(buckets, BucketPlace { bucket, want }) }, tick);
         }
     }
 
@@ -288,9 +288,9 @@ impl Fdb {
     /// # Safety
     /// The processor has what `E` needs.
     #[inline(always)]
-    unsafe fn seen<E: Eye>(&self, buckets: &[Bucket], place: Place) -> Found {
+    unsafe fn seen<E: Eye>(&self, buckets: &[Bucket], place: BucketPlace) -> Found {
         // SAFETY: the caller's promise.
-        let best = |place: Place| unsafe {
+        let best = |place: BucketPlace| unsafe {
             buckets.get(place.bucket as usize).map_or(u64::MAX, |bucket| E::best(bucket, place.want))
         };
         let first = best(place);

@@ -36,14 +36,14 @@ pub(super) const GROUP: u64 = 1 << 40;
 
 /// Where a key belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct BucketPlace {
     /// Its first bucket.
     pub(super) bucket: u32,
     /// The word without payload, for the first bucket.
     pub(super) want: u64,
 }
 
-impl Place {
+impl BucketPlace {
     /// A number that tells keys apart. Its low bits are well mixed.
     #[inline]
     pub fn mix(&self) -> u64 {
@@ -83,15 +83,18 @@ impl Layout {
 
     /// Where a key belongs.
     #[inline(always)]
-    pub fn place(&self, key: u64) -> Place {
+    pub fn place(&self, key: u64) -> BucketPlace {
         let rest = key >> self.bucket_bits;
-        Place { bucket: key as u32 & self.bucket_mask ^ self.hash(rest), want: rest << REST_SHIFT | TOP }
+        BucketPlace {
+            bucket: key as u32 & self.bucket_mask ^ self.hash(rest),
+            want: rest << REST_SHIFT | TOP,
+        }
     }
 
     /// The second bucket of what belongs into `place` and the word to look for there; of that, in turn, the first.
     #[inline(always)]
-    pub fn other(&self, place: Place) -> Place {
-        Place { bucket: place.bucket ^ self.distance(place.want), want: place.want ^ OTHER }
+    pub fn other(&self, place: BucketPlace) -> BucketPlace {
+        BucketPlace { bucket: place.bucket ^ self.distance(place.want), want: place.want ^ OTHER }
     }
 
     /// The other one of the two buckets of a word in `bucket`.

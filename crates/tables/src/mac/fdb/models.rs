@@ -26,7 +26,7 @@ fn a_station_stands_once() {
     model(|| {
         let domain = Domain::default();
         let fdb = table(&domain);
-        let key = Key::new(7, 0);
+        let key = FdbKey::new(7, 0);
         let other = {
             let (fdb, domain) = (fdb.clone(), domain.clone());
             thread::spawn(move || {
@@ -50,7 +50,7 @@ fn a_flushed_port_is_forgotten() {
     model(|| {
         let domain = Domain::default();
         let fdb = table(&domain);
-        let key = Key::new(7, 0);
+        let key = FdbKey::new(7, 0);
         let learner = {
             let (fdb, domain) = (fdb.clone(), domain.clone());
             thread::spawn(move || {
@@ -74,7 +74,7 @@ fn a_sighting_and_a_move_leave_one_of_both() {
     model(|| {
         let domain = Domain::default();
         let fdb = table(&domain);
-        let key = Key::new(7, 0);
+        let key = FdbKey::new(7, 0);
         let reader = domain.register("one");
         assert_eq!(fdb.learn(&reader, key, 0, &mut 1), Noted::As(Learned::New));
         // A tick on, so that a sighting behind port 0 writes.

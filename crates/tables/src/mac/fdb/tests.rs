@@ -122,7 +122,7 @@ fn see(
     now: u64,
     ageing: u64,
 ) {
-    let key = Key::of(mac(number), fdb.salt(vlan));
+    let key = FdbKey::of(mac(number), fdb.salt(vlan));
     let noted = fdb.learn(reader, key, port, &mut u32::MAX.clone());
     let old = known.get(&(vlan, mac(number))).copied();
     match (ageing, old) {
@@ -145,7 +145,7 @@ fn agree(fdb: &Fdb, reader: &sync::rcu::Reader, known: &Known) {
     assert_eq!(seen, want);
     let all = (0..12).flat_map(|number| (0..3).map(move |vlan| (vlan, mac(number))));
     let (stations, keys): (Vec<_>, Vec<_>) =
-        all.map(|(vlan, mac)| ((vlan, mac), Key::of(mac, fdb.salt(vlan)))).unzip();
+        all.map(|(vlan, mac)| ((vlan, mac), FdbKey::of(mac, fdb.salt(vlan)))).unzip();
     let mut ports = vec![0; keys.len()];
     fdb.lookup_batch(reader, &keys, &mut ports);
     for ((station, key), port) in stations.iter().zip(&keys).zip(ports) {
@@ -166,7 +166,7 @@ proptest! {
 #[test]
 fn holds_its_capacity_and_forgets_nobody_for_a_stranger() {
     let (fdb, reader) = fdb(Config { capacity: 4000, vlans: 0, ..CONFIG });
-    let key = |n: u64| Key::new(0x0200_0000_0000 + n, fdb.salt(0));
+    let key = |n: u64| FdbKey::new(0x0200_0000_0000 + n, fdb.salt(0));
     let mut allowance = u32::MAX;
     for n in 0..4000 {
         assert_eq!(fdb.learn(&reader, key(n), 1, &mut allowance), Noted::As(Learned::New), "{n}");
@@ -186,7 +186,7 @@ fn holds_its_capacity_and_forgets_nobody_for_a_stranger() {
 fn limits_are_named() {
     let (fdb, reader) = fdb(Config { port_limit: 2, ..CONFIG });
     let learn =
-        |number, port, mut allowance| fdb.learn(&reader, Key::of(mac(number), 0), port, &mut allowance);
+        |number, port, mut allowance| fdb.learn(&reader, FdbKey::of(mac(number), 0), port, &mut allowance);
     assert_eq!(learn(1, 0, 0), Noted::Allowance);
     assert_eq!(learn(1, 0, 1), Noted::As(Learned::New));
     assert_eq!(learn(2, 0, 1), Noted::As(Learned::New));
@@ -194,7 +194,7 @@ fn limits_are_named() {
     assert_eq!(learn(3, 1, 1), Noted::As(Learned::New));
     assert_eq!(learn(3, 0, 1), Noted::PortLimit, "it stays where it is");
     assert_eq!(learn(1, 1, 0), Noted::As(Learned::Moved(0)), "moves need no allowance");
-    assert_eq!(fdb.lookup(&reader, Key::of(mac(3), 0)), 1);
+    assert_eq!(fdb.lookup(&reader, FdbKey::of(mac(3), 0)), 1);
     assert!(!fdb.insert_static(mac(1), 0, PORTS));
     assert_eq!(learn(1, PORTS, 1), Noted::As(Learned::Refused));
 }
@@ -203,7 +203,7 @@ fn limits_are_named() {
 fn handles_come_back_however_often_ports_are_flushed() {
     let (fdb, mut reader) = fdb(CONFIG);
     for round in 0..3000u64 {
-        let key = Key::of(mac(1), 0);
+        let key = FdbKey::of(mac(1), 0);
         let port = round as usize % PORTS;
         let noted = fdb.learn(&reader, key, port, &mut 1);
         assert!(matches!(noted, Noted::As(Learned::New)), "round {round}: {noted:?}");
@@ -233,7 +233,7 @@ fn strays_are_counted(fdb: &Fdb) -> bool {
 #[test]
 fn stations_are_found_in_either_bucket() {
     let (fdb, reader) = fdb(Config { capacity: 60, vlans: 0, ..CONFIG });
-    let keys: Vec<Key> = (0..110).map(|n| Key::of(mac(n), 0)).collect();
+    let keys: Vec<FdbKey> = (0..110).map(|n| FdbKey::of(mac(n), 0)).collect();
     let (mut ports, mut there) = (vec![0; keys.len()], vec![false; keys.len()]);
     for step in 0..600u64 {
         let number = ((step * 0x9e37_79b9) >> 8) as u8 % 110;
@@ -266,7 +266,7 @@ fn what_is_too_old_stays_forgotten_in_large_tables() {
     let stations = if cfg!(miri) { 100 } else { 1500u64 };
     let (fdb, mut reader) =
         fdb(Config { capacity: 8 * stations as usize, vlans: 0, port_limit: 0, ..CONFIG });
-    let key = |n: u64| Key::new(0x0200_0000_0000 + n, fdb.salt(0));
+    let key = |n: u64| FdbKey::new(0x0200_0000_0000 + n, fdb.salt(0));
     for n in 0..stations {
         assert_eq!(fdb.learn(&reader, key(n), 1, &mut 1), Noted::As(Learned::New));
     }
@@ -291,7 +291,7 @@ fn what_is_too_old_stays_forgotten_in_large_tables() {
 /// Of a time that is divided anew: who is known stays so for a time between both, and no longer than the new one from then on.
 #[test]
 fn ages_stay_between_the_former_time_and_the_new_one() {
-    let key = |n| Key::of(mac(n), 0);
+    let key = |n| FdbKey::of(mac(n), 0);
     for (was, new) in [(AGEING_NS, 100 * AGEING_NS), (100 * AGEING_NS, AGEING_NS), (AGEING_NS, AGEING_NS / 2)]
     {
         let (fdb, mut reader) = fdb(Config { vlans: 0, ageing_ns: was, ..CONFIG });
@@ -333,7 +333,7 @@ fn batches_answer_as_single_lookups_do() {
     let config = Config { capacity: 300, vlans: 0, ageing_ns: AGEING_NS, ..CONFIG };
     let mut fdb = Fdb::new(config, 7, &domain).expect("memory");
     let reader = domain.register("test");
-    let key = |n: u64| Key::new(0x0200_0000_0000 + n, 0);
+    let key = |n: u64| FdbKey::new(0x0200_0000_0000 + n, 0);
     for n in 0..300 {
         fdb.learn(&reader, key(n), n as usize % 3, &mut 1);
     }
@@ -387,7 +387,7 @@ fn batches_answer_as_single_lookups_do() {
 fn another_table_takes_over() {
     let (old, reader) = fdb(CONFIG);
     for (number, vlan, port) in [(1, 0, 0), (2, 1, 2), (3, 2, 1)] {
-        old.learn(&reader, Key::of(mac(number), old.salt(vlan)), port, &mut 1);
+        old.learn(&reader, FdbKey::of(mac(number), old.salt(vlan)), port, &mut 1);
     }
     old.insert_static(mac(9), 0, 0);
     old.advance(10);
@@ -409,7 +409,7 @@ fn threads_learn_move_and_flush_at_once() {
                 let mut reader = domain.register("thread");
                 for round in 0..rounds {
                     let number = (round * 7 % 100) as u8;
-                    let key = Key::of(mac(number), 0);
+                    let key = FdbKey::of(mac(number), 0);
                     fdb.learn(&reader, key, thread, &mut u32::MAX.clone());
                     let port = fdb.lookup(&reader, key);
                     assert!(port == UNKNOWN || port < 2, "port {port}");

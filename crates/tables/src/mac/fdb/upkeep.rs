@@ -9,8 +9,8 @@ use sync::rcu::Stamp;
 
 use super::layout::{self, AGE_BITS, PAYLOAD};
 use super::{
-    AGEING_TICKS, AcqRel, Acquire, Config, Entry, Fdb, Found, Key, Mac, Place, Relaxed, Release, STATIC,
-    UNKNOWN,
+    AGEING_TICKS, AcqRel, Acquire, BucketPlace, Config, Entry, Fdb, FdbKey, Found, Mac, Relaxed, Release,
+    STATIC, UNKNOWN,
 };
 
 /// The whole table is swept in so many ticks: entries die at an age of 128, and their tick means something else at 256.
@@ -340,7 +340,7 @@ impl Fdb {
                 up.dying.push_back(Dying { what: What::Fid(old), stage });
                 let set: Vec<_> = up.set.range((vlan, [0; 6])..=(vlan, [0xff; 6])).collect();
                 for ((vlan, mac), port) in set {
-                    self.put(Key::of(*mac, self.salt(*vlan)), up.statics[*port] << AGE_BITS);
+                    self.put(FdbKey::of(*mac, self.salt(*vlan)), up.statics[*port] << AGE_BITS);
                 }
             }
             fid => {
@@ -438,7 +438,7 @@ impl Fdb {
         };
         up.statics[port] = handle;
         self.common.handles[handle as usize].store(port as u32 | 0xff << 16 | STATIC, Release);
-        let entered = self.put(Key::of(mac, self.salt(vlan)), handle << AGE_BITS);
+        let entered = self.put(FdbKey::of(mac, self.salt(vlan)), handle << AGE_BITS);
         if entered {
             up.set.insert((vlan, mac), port);
         }
@@ -448,7 +448,7 @@ impl Fdb {
     /// Removes an entry, learned or set; false if there is none.
     pub fn remove(&self, mac: Mac, vlan: u16) -> bool {
         self.up().set.remove(&(vlan, mac));
-        let place = self.layout.place(Key::of(mac, self.salt(vlan)).0);
+        let place = self.layout.place(FdbKey::of(mac, self.salt(vlan)).0);
         self.locked(place, |fdb| {
             let counted =
                 |old| fdb.port_at(Found((old & PAYLOAD) as u32), fdb.common.tick.load(Relaxed)) != UNKNOWN;
@@ -457,7 +457,7 @@ impl Fdb {
     }
 
     /// Enters a key with this payload, whatever there was of it.
-    fn put(&self, key: Key, payload: u32) -> bool {
+    fn put(&self, key: FdbKey, payload: u32) -> bool {
         let place = self.layout.place(key.0);
         let places = [place, self.layout.other(place)];
         self.locked(place, |fdb| {
@@ -471,7 +471,7 @@ impl Fdb {
     }
 
     /// Empties the place of the word that is wanted, if it is there.
-    fn take_out(&self, place: Place) -> Option<u64> {
+    fn take_out(&self, place: BucketPlace) -> Option<u64> {
         loop {
             let (word, old) = self.slot(place)?;
             if self.empty(place.bucket, word, old) {
@@ -481,7 +481,7 @@ impl Fdb {
     }
 
     /// Puts `new`, of the same key, in the place of the word that is wanted, if it is there.
-    fn swap_in(&self, place: Place, new: u64) -> Option<u64> {
+    fn swap_in(&self, place: BucketPlace, new: u64) -> Option<u64> {
         loop {
             let (word, old) = self.slot(place)?;
             if word.compare_exchange(old, new, AcqRel, Relaxed).is_ok() {
@@ -492,7 +492,7 @@ impl Fdb {
     }
 
     /// Does something while no worker enters this key.
-    fn locked<R>(&self, place: Place, f: impl FnOnce(&Fdb) -> R) -> R {
+    fn locked<R>(&self, place: BucketPlace, f: impl FnOnce(&Fdb) -> R) -> R {
         let stripe = self.stripe(place);
         while stripe.swap(1, Acquire) != 0 {
             std::thread::yield_now();
@@ -568,7 +568,7 @@ impl Fdb {
             let has_table = (salt != 0) == (entry.vlan != 0);
             if handle != 0 && ticks <= u64::from(up.limit) && has_table && self.len() < self.config.capacity {
                 self.put(
-                    Key::of(entry.mac, salt),
+                    FdbKey::of(entry.mac, salt),
                     handle << AGE_BITS | (up.tick.wrapping_sub(ticks) & 0xff) as u32,
                 );
             }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use feed::audit::{Answer, Question, Row, SCANNED_MAX, digest_of_tree};
 use feed::{Group, Tree};
-use tables::multicast::Key;
+use tables::multicast::MulticastKey;
 
 use super::{Link, Refused, World, patiently};
-use crate::multicast::{self, Branch, FedTree, MulticastForwarding, Way, bits};
+use crate::multicast::{self, Branch, FedTree, MulticastForwarding, MulticastRoute, bits};
 
 /// Trees of a family that a feed may name.
 const MOST: usize = 1 << 16;
@@ -87,7 +87,7 @@ impl Groups {
     }
 
     /// Where packets of a tree come from and go to. What leads nowhere here is left to the kernel, if it is up there.
-    fn way(&self, tree: &Tree, world: &World) -> Way {
+    fn way(&self, tree: &Tree, world: &World) -> MulticastRoute {
         let link = |number: u16| world.links.get(&number);
         let output = |link: &Link| self.links.get(&link.name).copied();
         let input = tree.input.and_then(link).and_then(output).and_then(|output| u8::try_from(output).ok());
@@ -99,7 +99,7 @@ impl Groups {
                 None => needs_kernel |= !is_kept,
             }
         }
-        Way { input, branches: branches.into(), needs_kernel }
+        MulticastRoute { input, branches: branches.into(), needs_kernel }
     }
 
     /// Makes the changes that have been gathered.
@@ -139,7 +139,7 @@ impl Groups {
                 let is_true = || trees.get(&key(*table, group)) == Some((self.way(tree, world), true));
                 (*table, *group, Some((tree, is_true)))
             });
-            let own = |key: &Key| Some((key.table, group_of(key, self.forwarding.is_six())?));
+            let own = |key: &MulticastKey| Some((key.table, group_of(key, self.forwarding.is_six())?));
             let unnamed = trees.fed().filter_map(own).filter(|key| !half.trees.contains_key(key));
             let all = named.chain(unnamed.map(|(table, group)| (table, group, None)));
             for (table, group, tree) in all.filter(|(_, group, _)| is_in(group)) {
@@ -165,7 +165,7 @@ impl Groups {
 }
 
 /// What an entry of the table is for.
-fn group_of(key: &Key, is_six: bool) -> Option<Group> {
+fn group_of(key: &MulticastKey, is_six: bool) -> Option<Group> {
     let address = |bits: u128| match is_six {
         true => IpAddr::from(bits.to_be_bytes()),
         false => IpAddr::from((bits as u32).to_be_bytes()),
@@ -173,6 +173,6 @@ fn group_of(key: &Key, is_six: bool) -> Option<Group> {
     Group::new(Some(address(key.source)), address(key.group))
 }
 
-fn key(table: u8, group: &Group) -> Key {
-    Key { table, group: bits(group.address()), source: group.source().map_or(0, bits) }
+fn key(table: u8, group: &Group) -> MulticastKey {
+    MulticastKey { table, group: bits(group.address()), source: group.source().map_or(0, bits) }
 }

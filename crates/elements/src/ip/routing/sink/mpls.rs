@@ -13,7 +13,7 @@ use tables::next_hop::NextHopId;
 use wire::mpls::IMPLICIT_NULL;
 
 use super::{Hasher, Refused, World, patiently};
-use crate::mpls::{Adjacency, FedLabel, LabelForwarding, Members, Way};
+use crate::mpls::{Adjacency, FedLabel, LabelForwarding, LabelTarget, Members};
 
 /// The label switching that a feed fills.
 #[derive(Clone)]
@@ -81,7 +81,7 @@ impl Mpls {
         let output = outputs[usize::from(hop.gateway.map_or(is_six, |gateway| gateway.is_ipv6()))];
         let labels: Vec<u32> = pushed(hop).collect();
         let labels = feed::Labels::new(&labels).expect("no more than before");
-        let way = Way::Output { gateway: hop.gateway, output };
+        let way = LabelTarget::Output { gateway: hop.gateway, output };
         let adjacency = Adjacency { labels, way, propagates_ttl: hop.propagates_ttl };
         Ok((link.up && !world.is_down(hop)).then_some(adjacency))
     }
@@ -138,7 +138,7 @@ impl Mpls {
         let to = |way| vec![(Adjacency::plain(way, feed::Labels::default()), 1)];
         let hops = match object {
             Object::Forward(hops) => hops,
-            Object::Local => return to(Way::Lookup { table: 0 }),
+            Object::Local => return to(LabelTarget::Lookup { table: 0 }),
             Object::Table(table) => {
                 let has_tables = self.forwarding.has_tables();
                 let found = world.table(*table).and_then(|table| match table == 0 || has_tables {
@@ -146,14 +146,14 @@ impl Mpls {
                     false => Err(format!("a label leads to table {table}, but LookupMPLS has no VRF_ANNO")),
                 });
                 return to(match found {
-                    Ok(table) => Way::Lookup { table },
+                    Ok(table) => LabelTarget::Lookup { table },
                     Err(why) => {
                         refused.add(|| why);
-                        Way::Drop
+                        LabelTarget::Drop
                     }
                 });
             }
-            Object::Blackhole | Object::Unreachable | Object::Prohibit => return to(Way::Drop),
+            Object::Blackhole | Object::Unreachable | Object::Prohibit => return to(LabelTarget::Drop),
         };
         let [mut first, mut backup] = [Members::new(), Members::new()];
         for hop in hops {
@@ -165,7 +165,7 @@ impl Mpls {
             list.extend(way.map(|way| (way, hop.weight.into())));
         }
         let live = if first.is_empty() { backup } else { first };
-        if live.is_empty() { to(Way::Drop) } else { live }
+        if live.is_empty() { to(LabelTarget::Drop) } else { live }
     }
 
     /// Makes the changes that have been gathered.

@@ -4,7 +4,7 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::{Bucket, Eye, Fdb, Key, Mark, PAYLOAD, Relaxed};
+use super::{Bucket, Eye, Fdb, FdbKey, Mark, PAYLOAD, Relaxed};
 
 /// A bucket's words at once.
 struct Avx2;
@@ -74,7 +74,7 @@ impl Eye for Avx2 {
 /// # Safety
 /// The processor has AVX2, BMI1 and BMI2.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-pub(super) unsafe fn places(fdb: &Fdb, keys: &[Key], buckets: &mut [u32], wants: &mut [u64]) {
+pub(super) unsafe fn places(fdb: &Fdb, keys: &[FdbKey], buckets: &mut [u32], wants: &mut [u64]) {
     fdb.places(keys, buckets, wants);
 }
 
@@ -99,7 +99,7 @@ pub(super) unsafe fn frames<const LEARNS: bool>(
 /// # Safety
 /// The processor has AVX2, BMI1 and BMI2.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-pub(super) unsafe fn ports_of(fdb: &Fdb, keys: &[Key], ports: &mut [u16]) {
+pub(super) unsafe fn ports_of(fdb: &Fdb, keys: &[FdbKey], ports: &mut [u16]) {
     // SAFETY: the caller's promise.
     unsafe { fdb.ports_of::<Avx2>(keys, ports) }
 }

@@ -4,7 +4,7 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::{Bucket, Eye, Fdb, Key, Mark, PAYLOAD, Relaxed};
+use super::{Bucket, Eye, Fdb, FdbKey, Mark, PAYLOAD, Relaxed};
 
 /// A bucket's words at once.
 struct Avx512;
@@ -66,7 +66,7 @@ impl Eye for Avx512 {
 /// # Safety
 /// The processor has what this file needs: AVX2, BMI1, BMI2, AVX-512 F, DQ and VL.
 #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl")]
-pub(super) unsafe fn places(fdb: &Fdb, keys: &[Key], buckets: &mut [u32], wants: &mut [u64]) {
+pub(super) unsafe fn places(fdb: &Fdb, keys: &[FdbKey], buckets: &mut [u32], wants: &mut [u64]) {
     fdb.places(keys, buckets, wants);
 }
 
@@ -91,7 +91,7 @@ pub(super) unsafe fn frames<const LEARNS: bool>(
 /// # Safety
 /// The processor has what this file needs: AVX2, BMI1, BMI2, AVX-512 F, DQ and VL.
 #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512vl")]
-pub(super) unsafe fn ports_of(fdb: &Fdb, keys: &[Key], ports: &mut [u16]) {
+pub(super) unsafe fn ports_of(fdb: &Fdb, keys: &[FdbKey], ports: &mut [u16]) {
     // SAFETY: the caller's promise.
     unsafe { fdb.ports_of::<Avx512>(keys, ports) }
 }

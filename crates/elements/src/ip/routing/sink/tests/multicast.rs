@@ -61,8 +61,8 @@ fn an_audit_says_which_multicast_entries_are_followed() {
     assert_eq!(audit(&mut rig, Part::Trees4, 0xef01_0102, 0xef01_0102), expected(true)[1..]);
     assert_eq!(audit(&mut rig, Part::Trees6, 0, u64::MAX), []);
     // An entry that is changed behind the sink's back, one that nobody has named, and one without room.
-    let key = |to: u128| tables::multicast::Key { table: 0, group: to, source: 0x0a00_0009 };
-    let changed = |to| (key(to), Some(crate::multicast::Way::default()));
+    let key = |to: u128| tables::multicast::MulticastKey { table: 0, group: to, source: 0x0a00_0009 };
+    let changed = |to| (key(to), Some(crate::multicast::MulticastRoute::default()));
     forwarding
         .with(|trees| trees.fed_commit(&[changed(0xef01_0102), changed(0xef01_0103)]))
         .expect("nobody reads");
