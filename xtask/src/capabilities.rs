@@ -42,7 +42,7 @@ fn undeclared(text: &str, known: &[(String, String)]) -> Vec<(String, String)> {
                 implemented.push((within, name.as_str()));
             }
             if let Some(fields) = line.strip_prefix("carries!(").filter(|_| of == "HotSwap") {
-                implemented.push((fields.split(':').next().unwrap_or(fields), name.as_str()));
+                implemented.push((fields.split([':', '<']).next().unwrap_or(fields), name.as_str()));
             }
             let call = format!(".{name}::<");
             declared.extend(line.split(&call).skip(1).map(|of| {
@@ -85,6 +85,7 @@ mod tests {
         check("    .provide::<Queue>()\nimpl HotSwap for Queue {", &["Queue.hot_swap"]);
         check("    .hot_swap::<Queue>().provide::<Table>()\nimpl Provide for Queue {}", &["Queue.provide"]);
         check("carries!(Gate: packets);", &["Gate.hot_swap"]);
+        check("carries!(Gate<F: Family>: packets);", &["Gate.hot_swap"]);
         check("    .hot_swap::<Gate>()\n}\ncarries!(Gate: packets);", &[]);
         check("    .hot_swap::<Lookup<V4>>()\nimpl<F: Family> HotSwap for Lookup<F> {", &[]);
         check(

@@ -206,7 +206,7 @@ impl Carried for wire::ipv4::Repr {
 
 /// Implements [`HotSwap`](crate::HotSwap) for a type: `carries!(TYPE: FIELDS; anew FIELDS)`. Fields in front are carried over as their
 /// types say, see [`Carried`], in this order. The others are as the new configuration makes them. A field that is in neither list is an error of the
-/// compiler. `then |element, cx| ...` is done last.
+/// compiler. `then |element, cx| ...` is done last. A type may have a parameter: `carries!(Gate<F: Family>: packets)`.
 ///
 /// ```
 /// # use junctor_element::{Class, Element, args::Args, carries, swap::Count};
@@ -235,10 +235,10 @@ impl Carried for wire::ipv4::Repr {
 /// ```
 #[macro_export]
 macro_rules! carries {
-    ($type:ident: $($field:tt),+ $(; anew $($anew:tt),+)? $(; then |$element:ident, $cx:ident| $then:expr)?) => {
-        impl $crate::HotSwap for $type {
+    ($type:ident $(<$of:ident: $bound:path>)?: $($field:tt),+ $(; anew $($anew:tt),+)? $(; then |$element:ident, $cx:ident| $then:expr)?) => {
+        impl $(<$of: $bound>)? $crate::HotSwap for $type $(<$of>)? {
             fn take_state(&mut self, cx: &mut $crate::Cx<'_>, old: &mut dyn $crate::Element) -> bool {
-                let Some(old) = $crate::swap::same::<$type>(old) else { return false };
+                let Some(old) = $crate::swap::same::<Self>(old) else { return false };
                 let $type { $($field: _,)+ $($($anew: _,)+)? } = old;
                 let now = cx.now();
                 $($crate::swap::Carried::carry(&mut self.$field, now, &mut old.$field);)+

@@ -34,95 +34,84 @@
 //! See also: IPReassembler, ICMPError. RFC 791 (3.2), RFC 1191
 
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 
 use element::args::Args;
-use element::clock::Nanos;
 use element::program::{Op, Program, Version};
-use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, carries, handlers};
+use element::{Class, Cx, Reason};
 use packet::{Batch, HEADROOM, Packet};
 
-use crate::io::mtu::LinkMtu;
+use super::fragmenter::{Family, Fragmenter};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("IPFragmenter", "1/1-2", || Box::new(IpFragmenter::default()))
-    .processing("h/h")
-    .handlers(handlers! { IpFragmenter:
-        sum "drops" => .refused;
-        sum "fragments" => .fragments;
-        read "mtu" => |fragmenter| fragmenter.mtu();
-    })
-    .hot_swap::<IpFragmenter>()
-    .rehearsal::<IpFragmenter>()
-    .file(file!());
+pub const CLASS: Class = Fragmenter::<V4>::with_capabilities(
+    Class::new("IPFragmenter", "1/1-2", || Box::<Fragmenter<V4>>::default())
+        .processing("h/h")
+        .handlers(Fragmenter::<V4>::HANDLERS)
+        .file(file!()),
+);
 
-/// Bounds of the MTU, in bytes: a fragment carries eight bytes at least, and no packet is longer than the last.
-const MTU_MIN: usize = 8;
-const MTU_MAX: usize = 65535;
-/// The timer by which links are looked at.
-const LOOK: u32 = 0;
-
+/// What is written about IPv4 only.
 #[derive(Clone, Default)]
-pub(crate) struct IpFragmenter {
-    mtu: usize,
+struct V4 {
     honor_df: bool,
     verbose: bool,
     headroom: usize,
-    follow: LinkMtu,
-    refused: Count,
-    fragments: Count,
 }
 
-/// Bytes from the network header to the packet's end.
-#[inline]
-fn ip_length(packet: &Packet) -> usize {
-    let before = packet.network_offset().unwrap_or(0).max(0) as usize;
-    packet.len().saturating_sub(before)
-}
+impl Family for V4 {
+    /// A fragment carries eight bytes at least, and no packet is longer than the last.
+    const MTU: RangeInclusive<usize> = 8..=65535;
 
-impl IpFragmenter {
-    /// Length of the longest packet that passes, in bytes.
-    #[inline]
-    pub(crate) fn mtu(&self) -> usize {
-        self.follow.or(self.mtu).clamp(MTU_MIN, MTU_MAX)
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.honor_df = args.positional("HONOR_DF", true);
+        self.verbose = args.positional("VERBOSE", false);
+        self.headroom = args.keyword("HEADROOM", HEADROOM);
+        if self.headroom > 1024 {
+            args.error(format!("HEADROOM must be at most 1024 bytes, not {}", self.headroom));
+        }
     }
 
-    #[cold]
-    fn handle_long(&mut self, cx: &mut Cx<'_>, packet: Packet, mtu: usize) {
-        let Some(header) = super::header(&packet) else {
-            return cx.drop(Reason::TooShort, packet);
-        };
+    fn split(&self, _: &mut Cx<'_>, packet: &Packet, mtu: usize) -> Result<Batch, Reason> {
+        let header = super::header(packet).ok_or(Reason::TooShort)?;
         let header_len = usize::from(header[0] & 15) * 4;
-        let forbidden = header[6] & 0x40 != 0 && self.honor_df;
-        let unit_fits = header_len >= 20 && header_len + 8 <= mtu && header_len <= ip_length(&packet);
-        if forbidden || !unit_fits {
-            if self.verbose || *self.refused < 5 {
-                let address = |at: usize| header[at..].first_chunk::<4>().copied().unwrap_or_default();
-                let (src, dst) = (Ipv4Addr::from(address(12)), Ipv4Addr::from(address(16)));
-                cx.print(&format!("IPFragmenter({mtu}) DF {src} {dst} len={}", packet.len()));
-            }
-            self.refused += 1;
-            return cx.push_one_or_drop(1, packet, Reason::MustFragment);
-        }
         let ip = packet.network().unwrap_or_default();
-        let before = &packet.data()[..packet.len() - ip.len()];
-        match fragments((before, ip), &packet, header_len, (mtu, self.headroom)) {
-            Some(batch) => {
-                self.fragments += batch.len() as u64;
-                cx.took(1);
-                cx.made(batch.len());
-                cx.push_joined(0, batch);
-            }
-            None => cx.drop(Reason::NoMemory, packet),
+        let forbidden = header[6] & 0x40 != 0 && self.honor_df;
+        if forbidden || !unit_fits(ip, header_len, mtu) {
+            return Err(Reason::MustFragment);
         }
+        let before = &packet.data()[..packet.len() - ip.len()];
+        fragments((before, ip), packet, header_len, (mtu, self.headroom)).ok_or(Reason::NoMemory)
     }
+
+    fn report(&self, cx: &mut Cx<'_>, packet: &Packet, mtu: usize, refused: u64) {
+        if !self.verbose && refused >= 5 {
+            return;
+        }
+        let address = |at: usize| {
+            let bytes = super::header(packet).and_then(|header| header[at..].first_chunk::<4>().copied());
+            Ipv4Addr::from(bytes.unwrap_or_default())
+        };
+        cx.print(&format!("IPFragmenter({mtu}) DF {} {} len={}", address(12), address(16), packet.len()));
+    }
+
+    fn program(&self, mtu: usize, program: &mut dyn Program<'_>) {
+        program.add(Op::Longest(Version::Four, mtu));
+    }
+}
+
+/// Whether a fragment of this length can carry something of a packet whose header has that length.
+fn unit_fits(ip: &[u8], header_len: usize, mtu: usize) -> bool {
+    header_len >= 20 && header_len + 8 <= mtu && header_len <= ip.len()
 }
 
 /// The fragments of an IPv4 packet that begins at the front; `None` when memory runs out, or if nothing of it would fit.
 pub(crate) fn fragments_of(packet: &Packet, mtu: usize) -> Option<Batch> {
     let header_len = usize::from(packet.data().first()? & 15) * 4;
-    let unit_fits = header_len >= 20 && header_len + 8 <= mtu && header_len <= packet.len();
-    if unit_fits { fragments((&[], packet.data()), packet, header_len, (mtu, HEADROOM)) } else { None }
+    if !unit_fits(packet.data(), header_len, mtu) {
+        return None;
+    }
+    fragments((&[], packet.data()), packet, header_len, (mtu, HEADROOM))
 }
 
 /// The fragments of a packet whose header has this length (RFC 791, 3.2); `None` when memory runs out.
@@ -191,56 +180,6 @@ fn later_header(header: &[u8]) -> Vec<u8> {
     later[0] = 0x40 | (later.len() / 4) as u8;
     later
 }
-
-impl Element for IpFragmenter {
-    fn configure(&mut self, args: &mut Args<'_>) {
-        self.mtu = args.required("MTU");
-        self.honor_df = args.positional("HONOR_DF", true);
-        self.verbose = args.positional("VERBOSE", false);
-        self.headroom = args.keyword("HEADROOM", HEADROOM);
-        self.follow = LinkMtu::from_args(args);
-        if self.headroom > 1024 {
-            args.error(format!("HEADROOM must be at most 1024 bytes, not {}", self.headroom));
-        }
-        if args.errors().is_empty() && !(MTU_MIN..=MTU_MAX).contains(&self.mtu) {
-            args.error(format!("MTU must lie between {MTU_MIN} and {MTU_MAX} bytes, not {}", self.mtu));
-        }
-    }
-
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        self.follow.initialize(cx, LOOK)
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
-        self.follow.look(cx, timer);
-    }
-
-    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
-        program.add(Op::Longest(Version::Four, self.mtu()));
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let mtu = self.mtu();
-        if batch.iter().all(|p| ip_length(p) <= mtu) {
-            return cx.push(0, batch);
-        }
-        // Long packets leave in their place among the others.
-        for packet in batch.drain(..) {
-            match ip_length(&packet) <= mtu {
-                true => cx.push_one(0, packet),
-                false => self.handle_long(cx, packet, mtu),
-            }
-        }
-    }
-}
-
-impl Rehearsal for IpFragmenter {
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-}
-
-carries!(IpFragmenter: refused, fragments; anew mtu, honor_df, verbose, headroom, follow);
 
 #[cfg(test)]
 mod tests {

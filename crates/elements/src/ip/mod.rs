@@ -17,6 +17,7 @@ pub(crate) mod drop_broadcasts;
 pub(crate) mod ecn;
 pub(crate) mod faults;
 pub(crate) mod fix_ip_src;
+pub(crate) mod fragmenter;
 pub(crate) mod get_ip_address;
 pub(crate) mod ip_encap;
 pub(crate) mod ip_fragmenter;

@@ -34,51 +34,65 @@
 //!
 //! See also: IP6Reassembler, ICMP6Error, IPFragmenter. RFC 8200 (4.5, 5), RFC 4443 (3.2), RFC 8201
 
+use std::ops::RangeInclusive;
+
 use element::args::Args;
-use element::clock::Nanos;
 use element::program::{Op, Program, Version};
-use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, Reason, Rehearsal, carries, handlers};
+use element::{Class, Cx, Reason};
 use packet::{Batch, HEADROOM, Packet, anno};
 use wire::{Protocol, ipv6};
 
 use super::{HEADER_LEN, header};
-use crate::io::mtu::LinkMtu;
+use crate::ip::fragmenter::{Family, Fragmenter};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("IP6Fragmenter", "1/1-2", || Box::<Ip6Fragmenter>::default())
-    .processing("h/h")
-    .handlers(handlers! { Ip6Fragmenter:
-        sum "drops" => .refused;
-        sum "fragments" => .fragments;
-        read "mtu" => |fragmenter| fragmenter.mtu();
-    })
-    .hot_swap::<Ip6Fragmenter>()
-    .rehearsal::<Ip6Fragmenter>()
-    .file(file!());
+pub const CLASS: Class = Fragmenter::<V6>::with_capabilities(
+    Class::new("IP6Fragmenter", "1/1-2", || Box::<Fragmenter<V6>>::default())
+        .processing("h/h")
+        .handlers(Fragmenter::<V6>::HANDLERS)
+        .file(file!()),
+);
 
 /// Every link carries packets of this length (RFC 8200, 5).
 const MTU_MIN: usize = 1280;
-/// The timer by which links are looked at.
-const LOOK: u32 = 0;
 /// Bytes of a fragment header.
 const FRAGMENT_HEADER_LEN: usize = 8;
 
+/// What is written about IPv6 only.
 #[derive(Clone, Default)]
-pub(crate) struct Ip6Fragmenter {
-    mtu: usize,
+struct V6 {
     local: bool,
     by_anno: bool,
-    follow: LinkMtu,
-    refused: Count,
-    fragments: Count,
 }
 
-/// Bytes from the network header to the packet's end.
-#[inline]
-fn ip_length(packet: &Packet) -> usize {
-    let before = packet.network_offset().unwrap_or(0).max(0) as usize;
-    packet.len().saturating_sub(before)
+impl Family for V6 {
+    const MTU: RangeInclusive<usize> = MTU_MIN..=usize::MAX;
+
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.local = args.keyword("LOCAL", false);
+        self.by_anno = args.keyword("MTU_ANNO", false);
+    }
+
+    #[inline]
+    fn mtu_of(&self, packet: &Packet, mtu: usize) -> usize {
+        match packet.anno_u32(anno::PATH_MTU) as usize {
+            path if self.by_anno && path != 0 => path.clamp(MTU_MIN, mtu),
+            _ => mtu,
+        }
+    }
+
+    fn split(&self, cx: &mut Cx<'_>, packet: &Packet, mtu: usize) -> Result<Batch, Reason> {
+        let cut = if self.local { cut(packet, mtu) } else { None };
+        let cut = cut.ok_or(Reason::MustFragment)?;
+        fragments(packet, &cut, cx.random().u32(..)).ok_or(Reason::NoMemory)
+    }
+
+    fn program(&self, mtu: usize, program: &mut dyn Program<'_>) {
+        if self.by_anno {
+            program.add(Op::DemandZero { at: anno::PATH_MTU, bytes: 4 });
+        }
+        program.add(Op::Longest(Version::Six, mtu));
+    }
 }
 
 /// How a packet can be taken apart.
@@ -155,91 +169,6 @@ fn fragments(packet: &Packet, cut: &Cut, id: u32) -> Option<Batch> {
     }
     Some(batch)
 }
-
-impl Ip6Fragmenter {
-    /// Length of the longest packet that passes, in bytes.
-    #[inline]
-    pub(crate) fn mtu(&self) -> usize {
-        self.follow.or(self.mtu).max(MTU_MIN)
-    }
-
-    /// The same for a packet, where the MTU of links is `mtu`.
-    #[inline]
-    fn mtu_of(&self, packet: &Packet, mtu: usize) -> usize {
-        match packet.anno_u32(anno::PATH_MTU) as usize {
-            path if self.by_anno && path != 0 => path.clamp(MTU_MIN, mtu),
-            _ => mtu,
-        }
-    }
-
-    #[cold]
-    fn handle_long(&mut self, cx: &mut Cx<'_>, packet: Packet, mtu: usize) {
-        let cut = if self.local { cut(&packet, mtu) } else { None };
-        let Some(cut) = cut else {
-            self.refused += 1;
-            return cx.push_one_or_drop(1, packet, Reason::MustFragment);
-        };
-        match fragments(&packet, &cut, cx.random().u32(..)) {
-            Some(batch) => {
-                self.fragments += batch.len() as u64;
-                cx.took(1);
-                cx.made(batch.len());
-                cx.push_joined(0, batch);
-            }
-            None => cx.drop(Reason::NoMemory, packet),
-        }
-    }
-}
-
-impl Element for Ip6Fragmenter {
-    fn configure(&mut self, args: &mut Args<'_>) {
-        self.mtu = args.required("MTU");
-        self.local = args.keyword("LOCAL", false);
-        self.by_anno = args.keyword("MTU_ANNO", false);
-        self.follow = LinkMtu::from_args(args);
-        if args.errors().is_empty() && self.mtu < MTU_MIN {
-            args.error(format!("MTU must be {MTU_MIN} bytes or more, not {}", self.mtu));
-        }
-    }
-
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        self.follow.initialize(cx, LOOK)
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
-        self.follow.look(cx, timer);
-    }
-
-    fn program<'a>(&'a self, _: Nanos, program: &mut dyn Program<'a>) {
-        if self.by_anno {
-            program.add(Op::DemandZero { at: anno::PATH_MTU, bytes: 4 });
-        }
-        program.add(Op::Longest(Version::Six, self.mtu()));
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _: usize, mut batch: Batch) {
-        let mtu = self.mtu();
-        if batch.iter().all(|p| ip_length(p) <= self.mtu_of(p, mtu)) {
-            return cx.push(0, batch);
-        }
-        // Long packets leave in their place among the others.
-        for packet in batch.drain(..) {
-            let mtu = self.mtu_of(&packet, mtu);
-            match ip_length(&packet) <= mtu {
-                true => cx.push_one(0, packet),
-                false => self.handle_long(cx, packet, mtu),
-            }
-        }
-    }
-}
-
-impl Rehearsal for Ip6Fragmenter {
-    fn copy(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(self.clone()))
-    }
-}
-
-carries!(Ip6Fragmenter: refused, fragments; anew mtu, local, by_anno, follow);
 
 #[cfg(test)]
 mod tests {
