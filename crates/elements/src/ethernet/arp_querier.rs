@@ -56,63 +56,42 @@
 //!
 //! See also: ARPTable, ARPResponder, EtherEncap; RFC 826, RFC 1112
 
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
 use element::args::{Args, FromArg, Names, Raw};
-use element::clock::Nanos;
-use element::program::{Neighbours, Op, Program};
-use element::stats::Stat;
-use element::{
-    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, PacketHolder,
-    Reason, Rehearsal, Rehearsed, Rest, SharedState, Sharing, Statistics, declare, handlers, swap,
-};
-use packet::{Batch, Packet, anno};
+use element::program::{Neighbours, Op};
+use element::{Class, Cx, Handler, HandlerError, InitCx, Reason, Sharing, declare, handlers};
+use packet::{Packet, anno};
 use tables::mac::Mac;
-use tables::neighbour::{Config, Message};
+use tables::neighbour::Message;
 use wire::arp::{self, Operation};
 use wire::ethernet::{EtherType, HEADER_LEN, Repr};
 use wire::{AddrMask4, MacAddr};
 
 use super::arp_responder::message_in;
-use super::neighbours::{self, Lost, OverTable, Table};
-use super::resolver::{Cause, Client, Resolver, UNREACHABLE};
+use super::neighbours::Lost;
+use super::resolver::{Cause, Client, Family, Resolver};
 use crate::io::addresses::{LinkAddresses, Owned};
 
 const HANDLERS: &[Handler] = &declare::joined::<14>(&[
-    &neighbours::reads::<u32, ArpQuerier>(),
-    handlers! { ArpQuerier:
-        read "queries" => |querier| querier.client.counts.all()[0];
-        read "responses" => |querier| querier.client.counts.all()[1];
-        read "drops" => |querier| querier.client.counts.all()[2];
-        read "stats" => |querier| {
-            let [queries, _, drops] = querier.client.counts.all();
-            format!("{drops} packets killed\n{queries} ARP queries sent\n")
-        };
-        both "ipaddr".everywhere() => .own.ip |querier, text: &str| querier.own.ip = address("ipaddr", text)?;
-        both "broadcast".everywhere() => .own.broadcast |querier, text: &str| querier.own.broadcast = address("broadcast", text)?;
-        write "insert" => |querier, cx, text: &str| querier.write_table(cx, "insert", text)?;
-        write "delete" => |querier, cx, text: &str| querier.write_table(cx, "delete", text)?;
-        write "clear" => |querier, cx| querier.write_table(cx, "clear", "")?;
+    &Resolver::<V4>::READS,
+    handlers! { Resolver<V4>:
+        both "ipaddr".everywhere() => .family.own.ip |querier, text: &str| querier.family.own.ip = address("ipaddr", text)?;
+        both "broadcast".everywhere() => .family.own.broadcast |querier, text: &str| querier.family.own.broadcast = address("broadcast", text)?;
     },
+    Resolver::<V4>::WRITES,
 ]);
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("ARPQuerier", "1-2/1-3", || Box::new(ArpQuerier::default()))
-    .processing("h/h")
-    .flow("xy/x")
-    .sharing(Sharing::Shared)
-    .handlers(HANDLERS)
-    .hot_swap::<ArpQuerier>()
-    .shared_state::<ArpQuerier>()
-    .locking::<ArpQuerier>()
-    .rehearsal::<ArpQuerier>()
-    .long_handlers::<ArpQuerier>()
-    .packet_holder::<ArpQuerier>()
-    .statistics::<ArpQuerier>()
-    .file(file!());
-
-/// Answers each worker keeps.
-const CACHED_ANSWERS: usize = 1024;
+pub const CLASS: Class = Resolver::<V4>::with_capabilities(
+    Class::new("ARPQuerier", "1-2/1-3", || Box::<Resolver<V4>>::default())
+        .processing("h/h")
+        .flow("xy/x")
+        .sharing(Sharing::Shared)
+        .handlers(HANDLERS)
+        .file(file!()),
+);
 
 #[derive(Clone)]
 struct Own {
@@ -157,26 +136,23 @@ impl FromArg for Unsolicited {
 /// The timer for looks at addresses. The first ones are the client's.
 const ADDRESSES: u32 = 2;
 
-pub(crate) struct ArpQuerier {
+/// What is written about IPv4 only.
+#[derive(Clone, Default)]
+struct V4 {
     own: Own,
     addresses: LinkAddresses,
-    client: Client<u32>,
 }
 
-impl Default for ArpQuerier {
+impl Default for Own {
     fn default() -> Self {
-        ArpQuerier {
-            own: Own {
-                ip: Ipv4Addr::UNSPECIFIED,
-                others: Vec::new(),
-                mac: MacAddr::ZERO,
-                broadcast: Ipv4Addr::BROADCAST,
-                has_broadcast: false,
-                broadcast_poll: false,
-                unsolicited: Unsolicited::Reply,
-            },
-            addresses: LinkAddresses::default(),
-            client: Client::new(None, Config::default()),
+        Own {
+            ip: Ipv4Addr::UNSPECIFIED,
+            others: Vec::new(),
+            mac: MacAddr::ZERO,
+            broadcast: Ipv4Addr::BROADCAST,
+            has_broadcast: false,
+            broadcast_poll: false,
+            unsolicited: Unsolicited::Reply,
         }
     }
 }
@@ -220,15 +196,47 @@ impl Own {
     }
 }
 
-impl Resolver<u32> for ArpQuerier {
-    #[inline]
-    fn client(&self) -> &Client<u32> {
-        &self.client
+impl Family for V4 {
+    type Address = u32;
+
+    const TABLE: &'static str = "ARPTable";
+    const CACHED_ANSWERS: usize = 1024;
+    const QUERIES: &'static str = "ARP queries";
+
+    fn configure(&mut self, args: &mut Args<'_>) {
+        let broadcast: Option<Ipv4Addr> = args.keyword_opt("BROADCAST");
+        self.own.broadcast_poll = args.keyword("BROADCAST_POLL", false);
+        self.own.unsolicited = args.keyword("UNSOLICITED", Unsolicited::Reply);
+        self.addresses.configure(args);
+        let Raw(ip) = args.required("IP");
+        let eth = args.positional_opt::<Raw>("ETH").map_or_else(|| ip.clone(), |Raw(eth)| eth);
+        match address_and_mask(&ip, args.names) {
+            Some(own) => {
+                self.own.ip = own.addr;
+                self.own.has_broadcast = broadcast.is_some();
+                self.own.broadcast = broadcast.or(own.broadcast()).unwrap_or(Ipv4Addr::BROADCAST);
+            }
+            None if ip.is_empty() => {}
+            None => args.bad("IP", format!("argument IP should be an IPv4 address or prefix, not '{ip}'")),
+        }
+        match MacAddr::from_arg(&eth, args.names) {
+            Ok(mac) => self.own.mac = mac,
+            Err(_) if ip.is_empty() => {}
+            Err(_) => args.bad("ETH", format!("argument ETH should be {}, not '{eth}'", MacAddr::EXPECTED)),
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.addresses.initialize(cx, ADDRESSES)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        self.addresses.look(cx, timer).into_iter().for_each(|all| self.own.set(all));
     }
 
     #[inline]
-    fn client_mut(&mut self) -> &mut Client<u32> {
-        &mut self.client
+    fn has_address(&self) -> bool {
+        !self.own.ip.is_unspecified()
     }
 
     #[inline]
@@ -253,13 +261,10 @@ impl Resolver<u32> for ArpQuerier {
         Repr { dst: MacAddr(dst), src: self.own.mac, ethertype: EtherType::IPV4 }.to_bytes()
     }
 
-    #[cold]
-    fn query(&self, cx: &mut Cx<'_>, ip: u32, cause: Cause, to: Option<Mac>) {
-        let request = {
-            let neighbour = Ipv4Addr::from_bits(ip);
-            arp::Repr::request(self.own.mac, self.own.sender(neighbour), neighbour)
-        };
-        let Some(mut query) = Packet::copy_of(&request.to_frame()) else { return };
+    fn query(&self, ip: u32, cause: Cause, to: Option<Mac>) -> Option<Packet> {
+        let neighbour = Ipv4Addr::from_bits(ip);
+        let request = arp::Repr::request(self.own.mac, self.own.sender(neighbour), neighbour);
+        let mut query = Packet::copy_of(&request.to_frame())?;
         if let Some(mac) = to.filter(|_| !self.own.broadcast_poll)
             && let Some(dst) = query.data_mut().first_chunk_mut()
         {
@@ -267,180 +272,49 @@ impl Resolver<u32> for ArpQuerier {
         }
         query.set_mac_offset(0);
         query.set_anno(anno::VLAN_TCI, cause.tci);
-        query.set_timestamp_ns(cause.timestamp_ns);
-        self.client.counts.note_query();
-        cx.made(1);
-        cx.push_one(1.min(cx.noutputs() - 1), query);
-    }
-}
-
-impl ArpQuerier {
-    /// The neighbours this worker knows and need not ask about, unless there is something to say first.
-    #[inline]
-    pub(crate) fn known(&self, now: Nanos) -> Option<tables::neighbour::View<'_, u32>> {
-        self.client.known(now).filter(|_| !self.own.ip.is_unspecified())
+        Some(query)
     }
 
-    /// Reads answers, and sends what waited for them.
-    fn learn(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+    fn hear(
+        &self,
+        cx: &mut Cx<'_>,
+        client: &Client<u32>,
+        packet: Packet,
+        lost: &mut Lost,
+    ) -> Option<(Mac, VecDeque<Packet>)> {
         let now = cx.now();
-        let mut lost = Lost::default();
-        for packet in batch.drain(..) {
-            let message = message_in(packet.data());
-            if packet.len() >= HEADER_LEN + arp::HEADER_LEN {
-                self.client.counts.note_response();
+        let message = message_in(packet.data());
+        if packet.len() >= HEADER_LEN + arp::HEADER_LEN {
+            client.counts.note_response();
+        }
+        let Some(message) = message.filter(|m| !m.sender_mac.is_group()) else {
+            cx.drop(Reason::BadArp, packet);
+            return None;
+        };
+        let mut table = client.table.neighbours.lock();
+        table.expire(now, |p, why| lost.note(p, why));
+        let ip = message.sender_ip.to_bits();
+        let mac = message.sender_mac.0;
+        let reply = message.operation == Operation::REPLY;
+        let waited = match self.own.unsolicited {
+            Unsolicited::Reply if reply => Some(table.insert(ip, mac, now, |p, why| lost.note(p, why))),
+            Unsolicited::Reply => None,
+            _ if reply && table.awaits(ip) => Some(table.insert(ip, mac, now, |p, why| lost.note(p, why))),
+            policy if self.own.believes(policy, &message, table.get(ip, now).is_some()) => {
+                let message = Message::Other { mac: Some(mac), router: None };
+                Some(table.hear(ip, message, now, |p, why| lost.note(p, why)))
             }
-            let Some(message) = message.filter(|m| !m.sender_mac.is_group()) else {
-                cx.drop(Reason::BadArp, packet);
-                continue;
-            };
-            let mut table = self.client.table.neighbours.lock();
-            table.expire(now, |p, why| lost.note(p, why));
-            let ip = message.sender_ip.to_bits();
-            let mac = message.sender_mac.0;
-            let reply = message.operation == Operation::REPLY;
-            let waited = match self.own.unsolicited {
-                Unsolicited::Reply if reply => Some(table.insert(ip, mac, now, |p, why| lost.note(p, why))),
-                Unsolicited::Reply => None,
-                _ if reply && table.awaits(ip) => {
-                    Some(table.insert(ip, mac, now, |p, why| lost.note(p, why)))
-                }
-                policy if self.own.believes(policy, &message, table.get(ip, now).is_some()) => {
-                    let message = Message::Other { mac: Some(mac), router: None };
-                    Some(table.hear(ip, message, now, |p, why| lost.note(p, why)))
-                }
-                _ => None,
-            };
-            drop(table);
-            // Most requests are not about neighbours of ours, and nothing is wrong with them.
-            let heard = matches!(self.own.unsolicited, Unsolicited::Update | Unsolicited::Accept) && !reply;
-            cx.drop(if waited.is_some() || heard { Reason::Discarded } else { Reason::BadArp }, packet);
-            self.client.lose_any(cx, &mut lost);
-            if let Some(waited) = waited.filter(|w| !w.is_empty()) {
-                self.send_to(cx, mac, waited);
-            }
-        }
-    }
-}
-
-impl OverTable<u32> for ArpQuerier {
-    fn table(&self) -> &Table<u32> {
-        &self.client.table
-    }
-}
-
-impl Element for ArpQuerier {
-    fn configure(&mut self, args: &mut Args<'_>) {
-        // Who wants to report unreachable neighbours wants a verdict.
-        let tries = if args.noutputs > UNREACHABLE { 3 } else { 0 };
-        let config = neighbours::config(args, Config::default(), tries);
-        let table_name = args.keyword_opt("TABLE");
-        let broadcast: Option<Ipv4Addr> = args.keyword_opt("BROADCAST");
-        self.own.broadcast_poll = args.keyword("BROADCAST_POLL", false);
-        self.own.unsolicited = args.keyword("UNSOLICITED", Unsolicited::Reply);
-        self.addresses.configure(args);
-        let Raw(ip) = args.required("IP");
-        let eth = args.positional_opt::<Raw>("ETH").map_or_else(|| ip.clone(), |Raw(eth)| eth);
-        match address_and_mask(&ip, args.names) {
-            Some(own) => {
-                self.own.ip = own.addr;
-                self.own.has_broadcast = broadcast.is_some();
-                self.own.broadcast = broadcast.or(own.broadcast()).unwrap_or(Ipv4Addr::BROADCAST);
-            }
-            None if ip.is_empty() => {}
-            None => args.bad("IP", format!("argument IP should be an IPv4 address or prefix, not '{ip}'")),
-        }
-        match MacAddr::from_arg(&eth, args.names) {
-            Ok(mac) => self.own.mac = mac,
-            Err(_) if ip.is_empty() => {}
-            Err(_) => args.bad("ETH", format!("argument ETH should be {}, not '{eth}'", MacAddr::EXPECTED)),
-        }
-        self.client = Client::new(table_name, config);
-        self.client.ethertype = args.keyword_opt("ETHERTYPE_ANNO");
+            _ => None,
+        };
+        drop(table);
+        // Most requests are not about neighbours of ours, and nothing is wrong with them.
+        let heard = matches!(self.own.unsolicited, Unsolicited::Update | Unsolicited::Accept) && !reply;
+        cx.drop(if waited.is_some() || heard { Reason::Discarded } else { Reason::BadArp }, packet);
+        waited.map(|waited| (mac, waited))
     }
 
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        self.addresses.initialize(cx, ADDRESSES)?;
-        self.client.initialize(cx, "ARPTable", CACHED_ANSWERS)
-    }
-
-    fn program<'a>(&'a self, now: Nanos, program: &mut dyn Program<'a>) {
-        self.client.demand_types(program);
-        program.add(Op::Neighbours4(Neighbours { known: self.known(now), rest: self.header_rest() }));
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
-        if port != 0 {
-            return self.learn(cx, batch);
-        }
-        if self.own.ip.is_unspecified() {
-            self.client.counts.note_drops(batch.len());
-            return cx.drop_batch(Reason::Inactive, batch);
-        }
-        self.send(cx, batch);
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
-        if timer == ADDRESSES {
-            return self.addresses.look(cx, timer).into_iter().for_each(|all| self.own.set(all));
-        }
-        self.look_after(cx, timer);
-    }
-}
-
-impl Statistics for ArpQuerier {
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        self.client.stats(put);
-    }
-}
-
-impl PacketHolder for ArpQuerier {
-    fn held(&self) -> usize {
-        self.client.held()
-    }
-
-    fn held_by(&self) -> Option<&str> {
-        self.client.held_by()
-    }
-}
-
-impl LongHandlers for ArpQuerier {
-    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
-        self.client.table.read_apart(cx.now(), name)
-    }
-}
-
-impl Rehearsal for ArpQuerier {
-    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
-        match port {
-            0 if self.own.ip.is_unspecified() => {
-                cx.drop(Reason::Inactive, packet);
-                Rehearsed::Done
-            }
-            0 => self.rehearse_sending(cx, packet),
-            _ => Rehearsed::Leaves("it would be read for what it says about neighbours".into()),
-        }
-    }
-}
-
-impl Locking for ArpQuerier {
-    fn locks(&self) -> Vec<LockUse> {
-        neighbours::locks(self.client.table_name.as_deref(), true)
-    }
-}
-
-impl SharedState for ArpQuerier {
-    fn share(&self) -> Option<Box<dyn Element>> {
-        let (own, addresses) = (self.own.clone(), self.addresses.clone());
-        Some(Box::new(ArpQuerier { own, addresses, client: self.client.share() }))
-    }
-}
-
-impl HotSwap for ArpQuerier {
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<ArpQuerier>(old) else { return false };
-        self.client.take_state(cx, &old.client);
-        true
+    fn op(neighbours: Neighbours<'_, u32>) -> Op<'_> {
+        Op::Neighbours4(neighbours)
     }
 }
 

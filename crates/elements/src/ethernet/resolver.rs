@@ -1,32 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the elements have in common that put an Ethernet header in front of packets and ask for the neighbours they do not
-//! know: ARPQuerier and IP6NDSolicitor. What they differ in, addresses, headers and queries, is what a [`Resolver`] must say of
-//! itself; the rest follows from it.
+//! The element of both address families that puts an Ethernet header in front of packets and asks for the neighbours it does not
+//! know: ARPQuerier and IP6NDSolicitor. A [`Family`] says what differs: addresses, headers, queries and what answers mean.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use element::args::Args;
 use element::clock::Nanos;
-use element::program::{Op, Program};
+use element::program::{Neighbours, Op, Program};
 use element::stats::Stat;
-use element::{Cx, HandlerError, InitCx, Reason, Rehearsed};
+use element::{
+    Class, Cx, Element, Handler, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, PacketHolder,
+    Reason, Rehearsal, Rehearsed, Rest, SharedState, Statistics, declare, handlers, swap,
+};
 use packet::{Batch, Packet, anno};
 use tables::mac::Mac;
 use tables::neighbour::{Admission, Answer, Asker, Config, Due, Loss, NeighbourCache, State, View, Waiting};
 use wire::MacAddr;
 use wire::ethernet::HEADER_LEN;
 
-use super::neighbours::{Address, Lost, Table, next_event_ns, owner, set_earlier};
+use super::neighbours::{self, Address, Listed, Lost, OverTable, Table, next_event_ns, owner, set_earlier};
 use super::prepend;
 use crate::io::links::Links;
 use crate::tools::Anno;
 
 /// The timer that repeats queries and drops what waited too long.
-pub(crate) const EXPIRE: u32 = 0;
+const EXPIRE: u32 = 0;
 /// The timer for looks at the link.
-pub(crate) const LINK: u32 = 1;
+const LINK: u32 = 1;
 /// The output for packets whose neighbour does not answer.
-pub(crate) const UNREACHABLE: usize = 2;
+const UNREACHABLE: usize = 2;
 
 /// Counts of all workers. All are off the fast path.
 #[derive(Debug, Default)]
@@ -44,7 +48,7 @@ fn count(counter: &AtomicU64, n: usize) {
 
 impl Counts {
     /// A query was sent.
-    pub(crate) fn note_query(&self) {
+    fn note_query(&self) {
         count(&self.queries, 1);
     }
 
@@ -54,12 +58,12 @@ impl Counts {
     }
 
     /// Packets were dropped.
-    pub(crate) fn note_drops(&self, n: usize) {
+    fn note_drops(&self, n: usize) {
         count(&self.drops, n);
     }
 
     /// Queries sent, answers seen, packets dropped.
-    pub(crate) fn all(&self) -> [u64; 3] {
+    fn all(&self) -> [u64; 3] {
         [&self.queries, &self.responses, &self.drops].map(|counter| counter.load(Ordering::Relaxed))
     }
 
@@ -77,15 +81,15 @@ impl Counts {
 
 /// A worker's part in a table of neighbours.
 pub(crate) struct Client<A: Address> {
-    pub(crate) table_name: Option<String>,
+    table_name: Option<String>,
     /// The annotation that says which EtherType a packet leaves with, if it is not the element's own.
-    pub(crate) ethertype: Option<Anno<2>>,
+    ethertype: Option<Anno<2>>,
     pub(crate) table: Arc<Table<A>>,
     pub(crate) counts: Arc<Counts>,
     cache: Option<NeighbourCache<A>>,
     admission: Option<Admission>,
     /// The instance that reports what the table holds, if it is the element's own.
-    pub(crate) first: bool,
+    first: bool,
     /// How the table calls this element.
     owner: u32,
     /// Of the home instance: the link to the neighbours.
@@ -95,7 +99,7 @@ pub(crate) struct Client<A: Address> {
 
 impl<A: Address> Client<A> {
     /// One with a table of its own, until it finds the one of that name.
-    pub(crate) fn new(table_name: Option<String>, config: Config) -> Client<A> {
+    fn new(table_name: Option<String>, config: Config) -> Client<A> {
         Client {
             table_name,
             ethertype: None,
@@ -111,7 +115,7 @@ impl<A: Address> Client<A> {
     }
 
     /// The same for another worker.
-    pub(crate) fn share(&self) -> Client<A> {
+    fn share(&self) -> Client<A> {
         Client {
             table_name: self.table_name.clone(),
             ethertype: self.ethertype,
@@ -130,7 +134,7 @@ impl<A: Address> Client<A> {
     ///
     /// # Errors
     /// When there is no table of that name.
-    pub(crate) fn initialize(
+    fn initialize(
         &mut self,
         cx: &mut InitCx<'_>,
         class: &str,
@@ -152,7 +156,7 @@ impl<A: Address> Client<A> {
 
     /// The neighbours this worker knows and need not ask about.
     #[inline]
-    pub(crate) fn known(&self, now: Nanos) -> Option<View<'_, A>> {
+    fn known(&self, now: Nanos) -> Option<View<'_, A>> {
         Some(self.cache.as_ref()?.view(now))
     }
 
@@ -174,12 +178,12 @@ impl<A: Address> Client<A> {
     }
 
     /// Drops and counts, or sends to the output for it, what did not get an answer.
-    pub(crate) fn lose(&self, cx: &mut Cx<'_>, lost: Lost) {
+    fn lose(&self, cx: &mut Cx<'_>, lost: Lost) {
         self.counts.note_drops(lost.drop_all(cx, Some(UNREACHABLE)));
     }
 
     /// As [`Client::lose`], where mostly nothing is lost and `lost` is used again.
-    pub(crate) fn lose_any(&self, cx: &mut Cx<'_>, lost: &mut Lost) {
+    fn lose_any(&self, cx: &mut Cx<'_>, lost: &mut Lost) {
         if !lost.is_empty() {
             self.lose(cx, std::mem::take(lost));
         }
@@ -194,7 +198,7 @@ impl<A: Address> Client<A> {
     }
 
     /// Packets that are to leave with another EtherType are not ordinary.
-    pub(crate) fn demand_types(&self, program: &mut dyn Program<'_>) {
+    fn demand_types(&self, program: &mut dyn Program<'_>) {
         if let Some(Anno(at)) = self.ethertype {
             program.add(Op::DemandZero { at, bytes: 2 });
         }
@@ -226,7 +230,7 @@ impl<A: Address> Client<A> {
     }
 
     /// Goes on where another one, in the configuration before, left off.
-    pub(crate) fn take_state(&self, cx: &mut Cx<'_>, old: &Client<A>) {
+    fn take_state(&self, cx: &mut Cx<'_>, old: &Client<A>) {
         self.counts.take(&old.counts);
         // A table by name hands itself over.
         if self.table_name.is_none() && old.table_name.is_none() {
@@ -236,24 +240,6 @@ impl<A: Address> Client<A> {
             // Whoever looked after it before is gone.
             let now = cx.now();
             cx.set_timer(EXPIRE, now);
-        }
-    }
-
-    /// Packets that wait, where this is the instance to count them.
-    pub(crate) fn held(&self) -> usize {
-        let counts = self.first && self.table_name.is_none();
-        if counts { self.table.neighbours.lock().waiting() } else { 0 }
-    }
-
-    /// The element whose table packets wait in, if it is another's.
-    pub(crate) fn held_by(&self) -> Option<&str> {
-        self.table_name.as_deref()
-    }
-
-    /// Of a table of its own. One by name tells itself.
-    pub(crate) fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        if self.table_name.is_none() {
-            self.table.stats(put);
         }
     }
 }
@@ -285,39 +271,155 @@ impl Cause {
     }
 }
 
-/// An element that resolves neighbours of one family.
-pub(crate) trait Resolver<A: Address>: Sized {
-    /// Its part in the table.
-    fn client(&self) -> &Client<A>;
+/// What differs between IPv4 and IPv6: its settings are the arguments that only this family has.
+pub(crate) trait Family: Clone + Default + Send + 'static {
+    /// An address as tables hold it.
+    type Address: Listed;
 
-    /// The same, to change it.
-    fn client_mut(&mut self) -> &mut Client<A>;
+    /// The class of tables that TABLE may name.
+    const TABLE: &'static str;
+    /// Answers each worker keeps.
+    const CACHED_ANSWERS: usize;
+    /// What the summary calls its queries.
+    const QUERIES: &'static str;
+
+    /// Reads the arguments of this family.
+    fn configure(&mut self, args: &mut Args<'_>);
+
+    /// Prepares what only this family has.
+    ///
+    /// # Errors
+    /// Why the router cannot start.
+    fn initialize(&mut self, _: &mut InitCx<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Does what a timer of this family is for. The timers [`EXPIRE`] and [`LINK`] are not.
+    fn run_timer(&mut self, _: &mut Cx<'_>, _timer: u32) {}
+
+    /// Whether it has an address to ask from.
+    #[inline]
+    fn has_address(&self) -> bool {
+        true
+    }
 
     /// Where a packet is to go, zero if that is not said.
-    fn destination(packet: &Packet) -> A;
+    fn destination(packet: &Packet) -> Self::Address;
 
     /// The Ethernet address of every station, or of a group, if that is what `ip` means.
-    fn group(&self, ip: A) -> Option<Mac>;
+    fn group(&self, ip: Self::Address) -> Option<Mac>;
 
     /// The link header of packets to a neighbour.
     fn header(&self, dst: Mac) -> [u8; HEADER_LEN];
 
+    /// A query for `ip`, to one station if `to` is given; `None` when memory is exhausted.
+    fn query(&self, ip: Self::Address, cause: Cause, to: Option<Mac>) -> Option<Packet>;
+
+    /// Reads a message, notes in the table what it says, and drops it. Returns packets that waited for it, and where they go.
+    fn hear(
+        &self,
+        cx: &mut Cx<'_>,
+        client: &Client<Self::Address>,
+        packet: Packet,
+        lost: &mut Lost,
+    ) -> Option<(Mac, VecDeque<Packet>)>;
+
+    /// What it does to ordinary packets.
+    fn op(neighbours: Neighbours<'_, Self::Address>) -> Op<'_>;
+}
+
+/// An element that resolves neighbours of one family.
+pub(crate) struct Resolver<F: Family> {
+    pub(crate) family: F,
+    client: Client<F::Address>,
+}
+
+impl<F: Family> Default for Resolver<F> {
+    fn default() -> Self {
+        Resolver { family: F::default(), client: Client::new(None, F::Address::config()) }
+    }
+}
+
+impl<F: Family> Resolver<F> {
+    /// Declares what elements of this type can do besides processing packets.
+    pub(crate) const fn with_capabilities(class: Class) -> Class {
+        class
+            .hot_swap::<Self>()
+            .shared_state::<Self>()
+            .locking::<Self>()
+            .rehearsal::<Self>()
+            .long_handlers::<Self>()
+            .packet_holder::<Self>()
+            .statistics::<Self>()
+    }
+
+    /// Handlers that are only read.
+    pub(crate) const READS: [Handler; 9] = declare::joined(&[
+        &neighbours::reads::<F::Address, Self>(),
+        handlers! { Resolver<F>:
+            read "queries" => |resolver| resolver.client.counts.all()[0];
+            read "responses" => |resolver| resolver.client.counts.all()[1];
+            read "drops" => |resolver| resolver.client.counts.all()[2];
+            read "stats" => |resolver| {
+                let [queries, _, drops] = resolver.client.counts.all();
+                format!("{drops} packets killed\n{queries} {} sent\n", F::QUERIES)
+            };
+        },
+    ]);
+
+    /// Handlers that change the table.
+    pub(crate) const WRITES: &[Handler] = handlers! { Resolver<F>:
+        write "insert" => |resolver, cx, text: &str| resolver.write_table(cx, "insert", text)?;
+        write "delete" => |resolver, cx, text: &str| resolver.write_table(cx, "delete", text)?;
+        write "clear" => |resolver, cx| resolver.write_table(cx, "clear", "")?;
+    };
+
+    /// The table, if it is the element's own.
+    pub(crate) fn own_table(&self) -> Option<&Arc<Table<F::Address>>> {
+        self.client.table_name.is_none().then_some(&self.client.table)
+    }
+
+    /// The neighbours this worker knows and need not ask about, unless there is something to say first.
+    #[inline]
+    fn known(&self, now: Nanos) -> Option<View<'_, F::Address>> {
+        self.client.known(now).filter(|_| self.family.has_address())
+    }
+
     /// Sends a query for `ip`, to one station if `to` is given, on behalf of the packet that needs it.
-    fn query(&self, cx: &mut Cx<'_>, ip: A, cause: Cause, to: Option<Mac>);
+    #[cold]
+    fn query(&self, cx: &mut Cx<'_>, ip: F::Address, cause: Cause, to: Option<Mac>) {
+        let Some(mut query) = self.family.query(ip, cause, to) else { return };
+        query.set_timestamp_ns(cause.timestamp_ns);
+        self.client.counts.note_query();
+        cx.made(1);
+        cx.push_one(1.min(cx.noutputs() - 1), query);
+    }
+
+    /// Reads messages, and sends what waited for them.
+    fn learn(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+        let mut lost = Lost::default();
+        for packet in batch.drain(..) {
+            let heard = self.family.hear(cx, &self.client, packet, &mut lost);
+            self.client.lose_any(cx, &mut lost);
+            if let Some((mac, waited)) = heard.filter(|(_, waited)| !waited.is_empty()) {
+                self.send_to(cx, mac, waited);
+            }
+        }
+    }
 
     /// What follows the destination address in the link header.
     fn header_rest(&self) -> [u8; 8] {
-        let header = self.header([0; 6]);
+        let header = self.family.header([0; 6]);
         std::array::from_fn(|i| header[6 + i])
     }
 
     /// The Ethernet address for a packet to `ip`, if it is known; sends a query when it is old.
     #[inline]
-    fn resolve(&mut self, cx: &mut Cx<'_>, packet: &Packet, ip: A, now: Nanos) -> Option<Mac> {
-        if let Some(mac) = self.group(ip) {
+    fn resolve(&mut self, cx: &mut Cx<'_>, packet: &Packet, ip: F::Address, now: Nanos) -> Option<Mac> {
+        if let Some(mac) = self.family.group(ip) {
             return Some(mac);
         }
-        let Client { table, owner, cache, .. } = self.client_mut();
+        let Client { table, owner, cache, .. } = &mut self.client;
         match cache.as_mut()?.lookup(ip, now, || ask(table, *owner, cx, ip, now)) {
             Answer::Known { mac, query } => {
                 if query {
@@ -331,16 +433,17 @@ pub(crate) trait Resolver<A: Address>: Sized {
 
     /// What would become of a packet for a neighbour.
     fn rehearse_sending(&self, cx: &mut Cx<'_>, mut packet: Packet) -> Rehearsed {
-        let (now, ip) = (cx.now(), Self::destination(&packet));
-        if ip == A::default() {
+        let (now, ip) = (cx.now(), F::destination(&packet));
+        if ip == F::Address::default() {
             cx.drop(Reason::NoNeighbour, packet);
             return Rehearsed::Done;
         }
-        let table = || self.client().table.neighbours.lock().get(ip, now);
-        let mac = self.group(ip).or_else(|| table().filter(|n| n.state != State::Incomplete).map(|n| n.mac));
+        let table = || self.client.table.neighbours.lock().get(ip, now);
+        let mac =
+            self.family.group(ip).or_else(|| table().filter(|n| n.state != State::Incomplete).map(|n| n.mac));
         match mac {
-            Some(mac) if prepend(&mut packet, &self.header(mac)) => {
-                self.client().set_type(&mut packet);
+            Some(mac) if prepend(&mut packet, &self.family.header(mac)) => {
+                self.client.set_type(&mut packet);
                 Rehearsed::passes(packet)
             }
             Some(_) => {
@@ -356,25 +459,25 @@ pub(crate) trait Resolver<A: Address>: Sized {
     /// Sends the packets whose neighbours are known, then sees to the others.
     fn send(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         let now = cx.now();
-        let nowhere = A::default();
+        let nowhere = F::Address::default();
         let mut others = Batch::new();
         // Packets of a batch mostly share their next hop.
         let mut last = (nowhere, [0; HEADER_LEN]);
         batch.partition(
             |p| {
-                let ip = Self::destination(p);
+                let ip = F::destination(p);
                 if ip != last.0 || ip == nowhere {
                     if ip == nowhere {
                         return false;
                     }
                     let Some(mac) = self.resolve(cx, p, ip, now) else { return false };
-                    last = (ip, self.header(mac));
+                    last = (ip, self.family.header(mac));
                 }
                 prepend(p, &last.1)
             },
             |p| others.push(p),
         );
-        self.client().set_types(&mut batch);
+        self.client.set_types(&mut batch);
         cx.push(0, batch);
         if !others.is_empty() {
             self.send_slowly(cx, others, now);
@@ -387,41 +490,50 @@ pub(crate) trait Resolver<A: Address>: Sized {
         let mut lost = Lost::default();
         let mut waits = false;
         for packet in batch.drain(..) {
-            let ip = Self::destination(&packet);
-            if ip == A::default() {
-                self.client().warn(cx);
+            let ip = F::destination(&packet);
+            if ip == F::Address::default() {
+                self.client.warn(cx);
                 lost.note(packet, Loss::Cleared);
                 continue;
             }
             let known = || {
-                let [a, b, c, d, e, f, ..] = *self.client().known(now)?.get(ip)?;
+                let [a, b, c, d, e, f, ..] = *self.client.known(now)?.get(ip)?;
                 Some([a, b, c, d, e, f])
             };
-            if let Some(mac) = self.group(ip).or_else(known) {
+            if let Some(mac) = self.family.group(ip).or_else(known) {
                 // It was the header for which there was no room.
                 self.send_to(cx, mac, [packet]);
                 continue;
             }
-            let client = self.client_mut();
-            let admits = |admission: &mut Admission| admission.admits(|| A::sender(&packet), ip, now);
+            let client = &mut self.client;
+            let admits =
+                |admission: &mut Admission| admission.admits(|| F::Address::sender(&packet), ip, now);
             if !client.admission.as_mut().is_none_or(admits) {
                 lost.note(packet, Loss::TableFull);
                 continue;
             }
-            let asker = Asker { owner: client.owner, share: A::share(&packet) };
+            let asker = Asker { owner: client.owner, share: F::Address::share(&packet) };
             waits = true;
             self.wait(cx, ip, packet, asker, now, &mut lost);
         }
-        self.client().lose(cx, lost);
+        self.client.lose(cx, lost);
         if waits {
-            self.client().set_timer(cx);
+            self.client.set_timer(cx);
         }
     }
 
     /// Lets a packet wait for the neighbour, and asks for that if it is time.
-    fn wait(&mut self, cx: &mut Cx<'_>, ip: A, packet: Packet, asker: Asker, now: Nanos, lost: &mut Lost) {
+    fn wait(
+        &mut self,
+        cx: &mut Cx<'_>,
+        ip: F::Address,
+        packet: Packet,
+        asker: Asker,
+        now: Nanos,
+        lost: &mut Lost,
+    ) {
         let cause = Cause::of(&packet);
-        let mut table = self.client().table.neighbours.lock();
+        let mut table = self.client.table.neighbours.lock();
         let waiting = table.wait_for(ip, packet, asker, now, |p, why| lost.note(p, why));
         drop(table);
         match waiting {
@@ -434,25 +546,22 @@ pub(crate) trait Resolver<A: Address>: Sized {
 
     /// Sends packets to a neighbour.
     fn send_to(&mut self, cx: &mut Cx<'_>, mac: Mac, packets: impl IntoIterator<Item = Packet>) {
-        let header = self.header(mac);
+        let header = self.family.header(mac);
         let mut batch: Batch = packets.into_iter().collect();
         let mut lost = Batch::new();
         batch.partition(|p| prepend(p, &header), |p| lost.push(p));
-        self.client().set_types(&mut batch);
-        self.client().counts.note_drops(lost.len());
+        self.client.set_types(&mut batch);
+        self.client.counts.note_drops(lost.len());
         cx.drop_batch(Reason::NoMemory, lost);
         cx.push_joined(0, batch);
     }
 
-    /// Asks again where nobody answered, and gives up what waited too long; or looks at the link, by the timer for that.
-    fn look_after(&mut self, cx: &mut Cx<'_>, timer: u32) {
-        if timer == LINK {
-            return self.client_mut().follow_link(cx);
-        }
+    /// Asks again where nobody answered, and gives up what waited too long.
+    fn look_after(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         let mut lost = Lost::default();
         let mut queries = Vec::new();
-        let client = self.client();
+        let client = &self.client;
         let mut table = client.table.neighbours.lock();
         table.advance(client.owner, now, |due| match due {
             Due::Query(ip, to) => queries.push((ip, to)),
@@ -470,17 +579,126 @@ pub(crate) trait Resolver<A: Address>: Sized {
         for (ip, to) in queries {
             self.query(cx, ip, Cause::default(), to);
         }
-        self.client().lose(cx, lost);
-        self.client().set_timer(cx);
+        self.client.lose(cx, lost);
+        self.client.set_timer(cx);
     }
 
     /// Executes the table's write handlers, and sends what waited for what was inserted.
     fn write_table(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let mut sent = self.client().table.write(cx, name, value)?;
+        let mut sent = self.client.table.write(cx, name, value)?;
         if let Some(mac) = sent.first().and_then(|_| value.split_ascii_whitespace().nth(1)?.parse().ok()) {
             let MacAddr(mac) = mac;
             self.send_to(cx, mac, sent.drain(..));
         }
         Ok(())
+    }
+}
+
+impl<F: Family> OverTable<F::Address> for Resolver<F> {
+    fn table(&self) -> &Table<F::Address> {
+        &self.client.table
+    }
+}
+
+impl<F: Family> Element for Resolver<F> {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        // Who wants to report unreachable neighbours wants a verdict.
+        let tries = if args.noutputs > UNREACHABLE { 3 } else { F::Address::QUERIES };
+        let config = neighbours::config(args, F::Address::config(), tries);
+        let table_name = args.keyword_opt("TABLE");
+        self.family.configure(args);
+        self.client = Client::new(table_name, config);
+        self.client.ethertype = args.keyword_opt("ETHERTYPE_ANNO");
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        self.family.initialize(cx)?;
+        self.client.initialize(cx, F::TABLE, F::CACHED_ANSWERS)?;
+        if let Some(table) = self.own_table().filter(|_| self.client.first) {
+            F::Address::prepare(cx, table);
+        }
+        Ok(())
+    }
+
+    fn program<'a>(&'a self, now: Nanos, program: &mut dyn Program<'a>) {
+        self.client.demand_types(program);
+        program.add(F::op(Neighbours { known: self.known(now), rest: self.header_rest() }));
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
+        if port != 0 {
+            return self.learn(cx, batch);
+        }
+        if !self.family.has_address() {
+            self.client.counts.note_drops(batch.len());
+            return cx.drop_batch(Reason::Inactive, batch);
+        }
+        self.send(cx, batch);
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
+        match timer {
+            LINK => self.client.follow_link(cx),
+            EXPIRE => self.look_after(cx),
+            _ => self.family.run_timer(cx, timer),
+        }
+    }
+}
+
+impl<F: Family> Statistics for Resolver<F> {
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        // A table by name tells itself.
+        if let Some(table) = self.own_table() {
+            table.stats(put);
+        }
+    }
+}
+
+impl<F: Family> PacketHolder for Resolver<F> {
+    fn held(&self) -> usize {
+        // One instance counts them.
+        let own = self.own_table().filter(|_| self.client.first);
+        own.map_or(0, |table| table.neighbours.lock().waiting())
+    }
+
+    fn held_by(&self) -> Option<&str> {
+        self.client.table_name.as_deref()
+    }
+}
+
+impl<F: Family> LongHandlers for Resolver<F> {
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
+        self.client.table.read_apart(cx.now(), name)
+    }
+}
+
+impl<F: Family> Rehearsal for Resolver<F> {
+    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
+        match port {
+            0 if !self.family.has_address() => {
+                cx.drop(Reason::Inactive, packet);
+                Rehearsed::Done
+            }
+            0 => self.rehearse_sending(cx, packet),
+            _ => Rehearsed::Leaves("it would be read for what it says about neighbours".into()),
+        }
+    }
+}
+
+impl<F: Family> Locking for Resolver<F> {
+    fn locks(&self) -> Vec<LockUse> {
+        neighbours::locks(self.client.table_name.as_deref(), true)
+    }
+}
+
+impl<F: Family> SharedState for Resolver<F> {
+    fn share(&self) -> Option<Box<dyn Element>> {
+        Some(Box::new(Resolver { family: self.family.clone(), client: self.client.share() }))
+    }
+}
+
+impl<F: Family> HotSwap for Resolver<F> {
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        swap::same::<Self>(old).map(|old| self.client.take_state(cx, &old.client)).is_some()
     }
 }

@@ -45,128 +45,50 @@
 //!
 //! See also: IP6NDTable, IP6NDAdvertiser, IP6NDRouterAdvertiser, ARPQuerier; RFC 4861 (7.2, 7.3), RFC 2464, RFC 6980
 
+use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 
 use element::args::{Args, FromArg, Raw};
-use element::clock::Nanos;
-use element::program::{Neighbours, Op, Program};
-use element::stats::Stat;
-use element::{
-    Class, Cx, Element, Handler, HotSwap, InitCx, LockUse, Locking, LongHandlers, PacketHolder, Provide,
-    Provided, Reason, Rehearsal, Rehearsed, Rest, SharedState, Sharing, Statistics, declare, handlers, swap,
-};
-use packet::{Batch, Packet, anno};
+use element::program::{Neighbours, Op};
+use element::{Class, Cx, Handler, Provide, Provided, Reason, Sharing, declare};
+use packet::{Packet, anno};
 use tables::mac::Mac;
-use tables::neighbour::{Message, View};
+use tables::neighbour::Message;
 use wire::ethernet::{EtherType, HEADER_LEN};
 use wire::ndp::{FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, NdpOption, Repr};
 use wire::{MacAddr, ethernet};
 
-use super::ip6_nd::{self, Heard, default_config, vary_reachable_time};
-use crate::ethernet::neighbours::{self, Lost, OverTable, Table};
-use crate::ethernet::resolver::{Cause, Client, Resolver};
+use super::ip6_nd::{self, Heard};
+use crate::ethernet::neighbours::Lost;
+use crate::ethernet::resolver::{Cause, Client, Family, Resolver};
 
-const HANDLERS: &[Handler] = &declare::joined::<12>(&[
-    &neighbours::reads::<u128, Solicitor>(),
-    handlers! { Solicitor:
-        read "queries" => |solicitor| solicitor.client.counts.all()[0];
-        read "responses" => |solicitor| solicitor.client.counts.all()[1];
-        read "drops" => |solicitor| solicitor.client.counts.all()[2];
-        read "stats" => |solicitor| {
-            let [queries, _, drops] = solicitor.client.counts.all();
-            format!("{drops} packets killed\n{queries} ND Solicitation Message sent\n")
-        };
-        write "insert" => |solicitor, cx, text: &str| solicitor.write_table(cx, "insert", text)?;
-        write "delete" => |solicitor, cx, text: &str| solicitor.write_table(cx, "delete", text)?;
-        write "clear" => |solicitor, cx| solicitor.write_table(cx, "clear", "")?;
-    },
-]);
+const HANDLERS: &[Handler] = &declare::joined::<12>(&[&Resolver::<V6>::READS, Resolver::<V6>::WRITES]);
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("IP6NDSolicitor", "1-2/1-3", || Box::new(Solicitor::default()))
-    .processing("h/h")
-    .flow("xy/x")
-    .sharing(Sharing::Shared)
-    .handlers(HANDLERS)
-    .hot_swap::<Solicitor>()
-    .shared_state::<Solicitor>()
-    .locking::<Solicitor>()
-    .rehearsal::<Solicitor>()
-    .long_handlers::<Solicitor>()
-    .packet_holder::<Solicitor>()
-    .statistics::<Solicitor>()
-    .provide::<Solicitor>()
-    .file(file!());
+pub const CLASS: Class = Resolver::<V6>::with_capabilities(
+    Class::new("IP6NDSolicitor", "1-2/1-3", || Box::<Resolver<V6>>::default())
+        .processing("h/h")
+        .flow("xy/x")
+        .sharing(Sharing::Shared)
+        .handlers(HANDLERS)
+        .provide::<Resolver<V6>>()
+        .file(file!()),
+);
 
-/// Answers each worker keeps.
-const CACHED_ANSWERS: usize = 4096;
-
-pub(crate) struct Solicitor {
+/// What is written about IPv6 only.
+#[derive(Clone)]
+struct V6 {
     ip: Ipv6Addr,
     mac: MacAddr,
-    client: Client<u128>,
 }
 
-impl Default for Solicitor {
+impl Default for V6 {
     fn default() -> Self {
-        Solicitor {
-            ip: Ipv6Addr::UNSPECIFIED,
-            mac: MacAddr::ZERO,
-            client: Client::new(None, default_config()),
-        }
+        V6 { ip: Ipv6Addr::UNSPECIFIED, mac: MacAddr::ZERO }
     }
 }
 
-impl Resolver<u128> for Solicitor {
-    #[inline]
-    fn client(&self) -> &Client<u128> {
-        &self.client
-    }
-
-    #[inline]
-    fn client_mut(&mut self) -> &mut Client<u128> {
-        &mut self.client
-    }
-
-    #[inline]
-    fn destination(packet: &Packet) -> u128 {
-        u128::from_be_bytes(packet.anno(anno::DST_IP))
-    }
-
-    #[inline]
-    fn group(&self, ip: u128) -> Option<Mac> {
-        (ip >> 120 == 0xff).then(|| MacAddr::from_ipv6_group(Ipv6Addr::from_bits(ip)).0)
-    }
-
-    #[inline]
-    fn header(&self, dst: Mac) -> [u8; HEADER_LEN] {
-        ethernet::Repr { dst: MacAddr(dst), src: self.mac, ethertype: EtherType::IPV6 }.to_bytes()
-    }
-
-    /// Asks for `ip`: its own station if `to` is given, else the group of those that it may be (section 7.2.2).
-    #[cold]
-    fn query(&self, cx: &mut Cx<'_>, ip: u128, cause: Cause, to: Option<Mac>) {
-        let target = Ipv6Addr::from_bits(ip);
-        let group = wire::ndp::solicited_node(target);
-        let to = to.map_or((MacAddr::from_ipv6_group(group), group), |mac| (MacAddr(mac), target));
-        let option = NdpOption::link_addr_bytes(false, self.mac);
-        let message = Repr::NeighborSolicit { target };
-        if let Some(mut query) = ip6_nd::frame((self.mac, self.ip), to, message, &option) {
-            query.set_timestamp_ns(cause.timestamp_ns);
-            self.client.counts.note_query();
-            cx.made(1);
-            cx.push_one(1.min(cx.noutputs() - 1), query);
-        }
-    }
-}
-
-impl Solicitor {
-    /// The neighbours this worker knows and need not ask about.
-    #[inline]
-    pub(crate) fn known(&self, now: Nanos) -> Option<View<'_, u128>> {
-        self.client.known(now)
-    }
-
+impl V6 {
     /// What a message says, and of whom; nothing if it does not concern this element.
     fn meaning(&self, heard: &Heard<'_>) -> Option<(Ipv6Addr, Message)> {
         let other = |router| Message::Other { mac: heard.source_mac.map(|mac| mac.0), router };
@@ -188,45 +110,16 @@ impl Solicitor {
             Repr::NeighborSolicit { .. } | Repr::Redirect { .. } => None,
         }
     }
-
-    /// Reads messages, and sends what waited for them.
-    fn learn(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
-        let now = cx.now();
-        let mut lost = Lost::default();
-        for packet in batch.drain(..) {
-            let meant = ip6_nd::read(packet.data())
-                .and_then(|heard| self.meaning(&heard).ok_or(Reason::BadDiscovery));
-            let (ip, message) = match meant {
-                Ok((ip, message)) => (ip.to_bits(), message),
-                Err(why) => {
-                    cx.drop(why, packet);
-                    continue;
-                }
-            };
-            self.client.counts.note_response();
-            cx.drop(Reason::Discarded, packet);
-            let mut table = self.client.table.neighbours.lock();
-            let waited = table.hear(ip, message, now, |p, why| lost.note(p, why));
-            let mac = table.get(ip, now).map(|n| n.mac);
-            drop(table);
-            self.client.lose_any(cx, &mut lost);
-            if let Some(mac) = mac.filter(|_| !waited.is_empty()) {
-                self.send_to(cx, mac, waited);
-            }
-        }
-    }
 }
 
-impl OverTable<u128> for Solicitor {
-    fn table(&self) -> &Table<u128> {
-        &self.client.table
-    }
-}
+impl Family for V6 {
+    type Address = u128;
 
-impl Element for Solicitor {
+    const TABLE: &'static str = "IP6NDTable";
+    const CACHED_ANSWERS: usize = 4096;
+    const QUERIES: &'static str = "ND Solicitation Message";
+
     fn configure(&mut self, args: &mut Args<'_>) {
-        let config = neighbours::config(args, default_config(), 3);
-        let table_name = args.keyword_opt("TABLE");
         let Raw(ip) = args.required("IP");
         let eth = args.positional_opt::<Raw>("ETH").map_or_else(|| ip.clone(), |Raw(eth)| eth);
         match Ipv6Addr::from_arg(&ip, args.names) {
@@ -239,87 +132,65 @@ impl Element for Solicitor {
             Err(_) if ip.is_empty() => {}
             Err(_) => args.bad("ETH", format!("argument ETH should be an Ethernet address, not '{eth}'")),
         }
-        self.client = Client::new(table_name, config);
-        self.client.ethertype = args.keyword_opt("ETHERTYPE_ANNO");
     }
 
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        self.client.initialize(cx, "IP6NDTable", CACHED_ANSWERS)?;
-        if self.client.table_name.is_none() && self.client.first {
-            vary_reachable_time(cx, &self.client.table);
-        }
-        Ok(())
+    #[inline]
+    fn destination(packet: &Packet) -> u128 {
+        u128::from_be_bytes(packet.anno(anno::DST_IP))
     }
 
-    fn program<'a>(&'a self, now: Nanos, program: &mut dyn Program<'a>) {
-        self.client.demand_types(program);
-        program.add(Op::Neighbours6(Neighbours { known: self.known(now), rest: self.header_rest() }));
+    #[inline]
+    fn group(&self, ip: u128) -> Option<Mac> {
+        (ip >> 120 == 0xff).then(|| MacAddr::from_ipv6_group(Ipv6Addr::from_bits(ip)).0)
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) {
-        if port == 0 { self.send(cx, batch) } else { self.learn(cx, batch) }
+    #[inline]
+    fn header(&self, dst: Mac) -> [u8; HEADER_LEN] {
+        ethernet::Repr { dst: MacAddr(dst), src: self.mac, ethertype: EtherType::IPV6 }.to_bytes()
     }
 
-    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: u32) {
-        self.look_after(cx, timer);
+    /// Asks a station, if `to` is given, else the group of those that it may be (section 7.2.2).
+    fn query(&self, ip: u128, _: Cause, to: Option<Mac>) -> Option<Packet> {
+        let target = Ipv6Addr::from_bits(ip);
+        let group = wire::ndp::solicited_node(target);
+        let to = to.map_or((MacAddr::from_ipv6_group(group), group), |mac| (MacAddr(mac), target));
+        let option = NdpOption::link_addr_bytes(false, self.mac);
+        ip6_nd::frame((self.mac, self.ip), to, Repr::NeighborSolicit { target }, &option)
+    }
+
+    fn hear(
+        &self,
+        cx: &mut Cx<'_>,
+        client: &Client<u128>,
+        packet: Packet,
+        lost: &mut Lost,
+    ) -> Option<(Mac, VecDeque<Packet>)> {
+        let now = cx.now();
+        let meant =
+            ip6_nd::read(packet.data()).and_then(|heard| self.meaning(&heard).ok_or(Reason::BadDiscovery));
+        let (ip, message) = match meant {
+            Ok((ip, message)) => (ip.to_bits(), message),
+            Err(why) => {
+                cx.drop(why, packet);
+                return None;
+            }
+        };
+        client.counts.note_response();
+        cx.drop(Reason::Discarded, packet);
+        let mut table = client.table.neighbours.lock();
+        let waited = table.hear(ip, message, now, |p, why| lost.note(p, why));
+        table.get(ip, now).map(|neighbour| (neighbour.mac, waited))
+    }
+
+    fn op(neighbours: Neighbours<'_, u128>) -> Op<'_> {
+        Op::Neighbours6(neighbours)
     }
 }
 
-impl Provide for Solicitor {
+impl Provide for Resolver<V6> {
     fn provide(&self) -> Option<Provided> {
         // Not one that is another's: that is found by its own name.
-        self.client.table_name.is_none().then(|| self.client.table.clone() as Provided)
-    }
-}
-
-impl Statistics for Solicitor {
-    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
-        self.client.stats(put);
-    }
-}
-
-impl PacketHolder for Solicitor {
-    fn held(&self) -> usize {
-        self.client.held()
-    }
-
-    fn held_by(&self) -> Option<&str> {
-        self.client.held_by()
-    }
-}
-
-impl LongHandlers for Solicitor {
-    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Option<Rest<String>> {
-        self.client.table.read_apart(cx.now(), name)
-    }
-}
-
-impl Rehearsal for Solicitor {
-    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
-        match port {
-            0 => self.rehearse_sending(cx, packet),
-            _ => Rehearsed::Leaves("it would be read for what it says about neighbours".into()),
-        }
-    }
-}
-
-impl Locking for Solicitor {
-    fn locks(&self) -> Vec<LockUse> {
-        neighbours::locks(self.client.table_name.as_deref(), true)
-    }
-}
-
-impl SharedState for Solicitor {
-    fn share(&self) -> Option<Box<dyn Element>> {
-        Some(Box::new(Solicitor { ip: self.ip, mac: self.mac, client: self.client.share() }))
-    }
-}
-
-impl HotSwap for Solicitor {
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let Some(old) = swap::same::<Solicitor>(old) else { return false };
-        self.client.take_state(cx, &old.client);
-        true
+        self.own_table().map(|table| table.clone() as Provided)
     }
 }
 
