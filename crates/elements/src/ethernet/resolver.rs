@@ -134,12 +134,7 @@ impl<A: Address> Client<A> {
     ///
     /// # Errors
     /// When there is no table of that name.
-    fn initialize(
-        &mut self,
-        cx: &mut InitCx<'_>,
-        class: &str,
-        answers: usize,
-    ) -> Result<(), String> {
+    fn initialize(&mut self, cx: &mut InitCx<'_>, class: &str, answers: usize) -> Result<(), String> {
         if let Some(name) = &self.table_name {
             let found = cx.find::<Table<A>>(name);
             self.table = found.ok_or_else(|| format!("TABLE {name}: there is no {class} of this name"))?;

@@ -6,6 +6,7 @@ mod fast_udp_source;
 mod random_source;
 mod rated_source;
 mod timed_source;
+pub(crate) mod unpaced;
 
 /// The classes of this kind.
 pub static CLASSES: &[element::Class] = &[
@@ -32,7 +33,7 @@ pub(crate) fn left(limit: i64, count: u64) -> usize {
 }
 
 /// Bytes of content, repeated or cut to fit a length.
-fn fitted(data: &[u8], length: Option<usize>) -> Vec<u8> {
+pub(crate) fn fitted(data: &[u8], length: Option<usize>) -> Vec<u8> {
     let length = length.unwrap_or(data.len());
     let mut content: Vec<u8> = data.iter().copied().cycle().take(length).collect();
     content.resize(length, 0);

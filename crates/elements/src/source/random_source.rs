@@ -34,172 +34,78 @@
 //! See also: InfiniteSource, RandomBitErrors
 
 use element::args::Args;
-use element::swap::Count;
-use element::{Class, Cx, Element, InitCx, OpenCx, PlacementRules, Tasks, carries, handlers};
-use packet::{Batch, HEADROOM, Packet};
+use element::{Class, Cx, Handler, declare, handlers};
+use packet::{HEADROOM, Packet};
 
-use super::{PULLED, left};
-use crate::tools::{Filled, call, ended, number};
+use super::unpaced::{Content, Unpaced};
+use crate::tools::number;
 
-/// The descriptor.
-pub const CLASS: Class = Class::new("RandomSource", "0/1", || Box::new(RandomSource::default()))
-    .handlers(handlers! { RandomSource:
-        sum "count" => .count;
-        write "reset" => |source, cx| {
-            source.count.reset();
-            source.changed(cx);
-        };
+const HANDLERS: &[Handler] = &declare::joined::<8>(&[
+    Unpaced::<Random>::HANDLERS,
+    handlers! { Unpaced<Random>:
         both "limit" => .limit |source, cx, text: &str| {
             source.limit = number("limit", text)?;
             source.changed(cx);
         };
-        both "burst" => .burst |source, cx, burst: usize| source.set_burst(cx, burst);
+        both "burst" => .content.burst |source, cx, burst: usize| source.set_burst(cx, burst);
         both "active" => .active |source, cx, active: bool| {
             source.active = active;
             source.changed(cx);
         };
-        both "length" => .length |source, cx, text: &str| source.set_length(cx, number("length", text)?);
-        both "burstsize" => .burst |source, cx, burst: usize| source.set_burst(cx, burst);
-        both "datasize" => .length |source, cx, text: &str| source.set_length(cx, number("datasize", text)?);
-    })
-    .hot_swap::<RandomSource>()
-    .placement_rules::<RandomSource>()
-    .file(file!());
+        both "length" => .content.length |source, cx, text: &str| source.set_length(cx, number("length", text)?);
+        both "burstsize" => .content.burst |source, cx, burst: usize| source.set_burst(cx, burst);
+        both "datasize" => .content.length |source, cx, text: &str| source.set_length(cx, number("datasize", text)?);
+    },
+]);
 
+/// The descriptor.
+pub const CLASS: Class = Unpaced::<Random>::with_capabilities(
+    Class::new("RandomSource", "0/1", || Box::<Unpaced<Random>>::default()).handlers(HANDLERS).file(file!()),
+);
+
+/// Random bytes.
 #[derive(Default)]
-struct RandomSource {
+struct Random {
     length: u16,
-    limit: i64,
     burst: usize,
-    active: bool,
-    timestamp: bool,
-    stop: bool,
-    end_call: Option<(String, String)>,
-    pushes: bool,
-    count: Count,
-    /// What happens at the end has happened.
-    ended: bool,
-    filled: Filled,
 }
 
-impl RandomSource {
-    fn make(&mut self, cx: &mut Cx<'_>, max: usize) -> Batch {
-        let wall = cx.wall();
-        let random = cx.random();
-        let mut batch = Batch::new();
-        let wanted = max.min(left(self.limit, *self.count));
-        let timestamp = self.timestamp;
-        let made = Packet::alloc_bulk(wanted, HEADROOM, self.length.into(), |mut p| {
-            random.fill(p.data_mut());
-            if timestamp {
-                p.set_timestamp_ns(wall);
-            }
-            batch.push(p);
-        });
-        cx.made(made);
-        self.count += made as u64;
-        batch
-    }
-}
-
-impl RandomSource {
+impl Unpaced<Random> {
     fn set_burst(&mut self, cx: &mut Cx<'_>, burst: usize) {
-        self.burst = burst.max(1);
+        self.content.burst = burst.max(1);
         self.changed(cx);
     }
 
     fn set_length(&mut self, cx: &mut Cx<'_>, length: u16) {
-        self.length = length;
+        self.content.length = length;
         self.changed(cx);
-    }
-
-    /// Goes on with what a handler has changed.
-    fn changed(&mut self, cx: &mut Cx<'_>) {
-        let left = left(self.limit, *self.count);
-        self.ended &= left == 0;
-        cx.schedule_if(self.pushes && self.active && left > 0);
     }
 }
 
-impl Element for RandomSource {
+impl Content for Random {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.length = args.required("LENGTH");
-        self.limit = args.positional("LIMIT", -1);
+    }
+
+    fn configure_burst(&mut self, args: &mut Args<'_>) {
         self.burst = args.positional("BURST", 1);
-        self.active = args.positional("ACTIVE", true);
-        self.timestamp = args.keyword("TIMESTAMP", true);
-        self.stop = args.keyword("STOP", false);
-        self.end_call = call(args, "END_CALL");
-        self.pushes = !args.output_is_pull(0);
         if self.burst == 0 {
             args.error_as("BURST must be at least 1".into(), "burst size must be >= 1".into());
         }
-        if self.stop && self.end_call.is_some() {
-            args.error_as(
-                "give STOP or END_CALL, not both".into(),
-                "END_CALL and STOP are mutually exclusive".into(),
-            );
-        }
     }
 
-    fn open(&mut self, _: &mut OpenCx<'_>) -> Result<Tasks, String> {
-        Ok(if self.pushes { Tasks::One } else { Tasks::None })
+    fn burst(&self, _: &Cx<'_>, room: usize) -> usize {
+        self.burst.min(room)
     }
 
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        self.filled = Filled::find(cx);
-        if self.pushes && self.active && cx.task().is_some() {
-            cx.schedule();
-        }
-        Ok(())
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        let room = self.filled.room(cx);
-        if room == 0 {
-            self.filled.wait(cx);
-            return false;
-        }
-        if left(self.limit, *self.count) == 0 {
-            cx.unschedule();
-            let (call, stop) = (self.end_call.clone(), self.stop);
-            ended(cx, self, call, stop);
-            return true;
-        }
-        let batch = self.make(cx, self.burst.min(room));
-        let any = !batch.is_empty();
-        cx.push(0, batch);
-        any
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _: usize, max: usize) -> Batch {
-        if !self.active {
-            return Batch::new();
-        }
-        if left(self.limit, *self.count) == 0 {
-            // Asked again after the last packet: who has it has done with it.
-            if !std::mem::replace(&mut self.ended, true) {
-                let (call, stop) = (self.end_call.clone(), self.stop);
-                ended(cx, self, call, stop);
-            }
-            return Batch::new();
-        }
-        self.make(cx, max)
+    fn make(&self, cx: &mut Cx<'_>, n: usize, mut each: impl FnMut(Packet)) -> usize {
+        let random = cx.random();
+        Packet::alloc_bulk(n, HEADROOM, self.length.into(), |mut packet| {
+            random.fill(packet.data_mut());
+            each(packet);
+        })
     }
 }
-
-impl PlacementRules for RandomSource {
-    fn one_order(&self) -> Option<&'static str> {
-        (!self.pushes).then_some(PULLED)
-    }
-}
-
-// What happens at the end has happened.
-carries!(RandomSource: count;
-anew length, limit, burst, active, timestamp, stop, end_call, pushes, ended, filled;
-then |source, cx| if left(source.limit, *source.count) == 0 {
-    cx.unschedule();
-});
 
 #[cfg(test)]
 mod tests {
