@@ -54,12 +54,11 @@ use element::{
 use packet::port::link_type;
 use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
-use sync::os::reason;
 use wire::pcap::{Format, Writer};
 
 use super::device::{described, encapsulation, link_of, parse_encapsulation};
 
-use super::files::Output;
+use super::files::{self, Output, Target};
 use super::from_dump::Encap;
 
 /// The descriptor.
@@ -68,7 +67,7 @@ pub const CLASS: Class = Class::new("ToDump", "1/0-1", || Box::new(ToDump::defau
     .handlers(handlers! { ToDump:
         read "count" => .count;
         write "reset_counts" => |dump| dump.count.reset();
-        read "filename" => .filename;
+        read "filename" => .target.name;
         write "flush" => |dump| dump.flush()?;
     })
     .hot_swap::<ToDump>()
@@ -98,7 +97,7 @@ impl Write for Shared {
 
 #[derive(Default)]
 struct ToDump {
-    filename: String,
+    target: Target,
     snaplen: usize,
     encap: Option<u32>,
     encap_from: Vec<String>,
@@ -114,7 +113,6 @@ struct ToDump {
     link: u32,
     refused: bool,
     count: Count,
-    failed: bool,
 }
 
 impl ToDump {
@@ -149,7 +147,7 @@ impl ToDump {
     #[cold]
     fn refuse(&mut self, cx: &Cx<'_>, link: u32) {
         if !std::mem::replace(&mut self.refused, true) {
-            let (name, file, kind) = (cx.name(), &self.filename, described(link));
+            let (name, file, kind) = (cx.name(), &self.target.name, described(link));
             cx.print(&format!(
                 "{name}: {file}: packets of {kind} are not written, for a pcap file holds one link type; FORMAT pcapng holds several"
             ));
@@ -164,7 +162,7 @@ impl ToDump {
         };
         let Some(first) = batch.iter().next().map(link) else { return };
         if let Err(e) = self.begin(first) {
-            return self.check(cx, Err(e));
+            return self.target.check(cx, Err(e));
         }
         let mut done = Ok(());
         let mut left_out = None;
@@ -185,18 +183,9 @@ impl ToDump {
         }
         done = done.and(output.lock().wrote());
         self.count += written;
-        self.check(cx, done);
+        self.target.check(cx, done);
         if let Some(link) = left_out {
             self.refuse(cx, link);
-        }
-    }
-
-    /// Says once that the file cannot be written.
-    fn check(&mut self, cx: &Cx<'_>, done: io::Result<()>) {
-        if let Err(e) = done
-            && !std::mem::replace(&mut self.failed, true)
-        {
-            cx.print(&format!("{}: {}: {}", cx.name(), self.filename, reason(&e)));
         }
     }
 }
@@ -204,13 +193,13 @@ impl ToDump {
 impl ToDump {
     fn flush(&mut self) -> Result<(), HandlerError> {
         let flushed = self.begin(self.link).and_then(|()| self.writer.as_mut().map_or(Ok(()), Writer::flush));
-        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, reason(&e))))
+        self.target.answer(flushed)
     }
 }
 
 impl Element for ToDump {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.filename = args.required("FILENAME");
+        self.target.name = args.required("FILENAME");
         self.snaplen = args.keyword("SNAPLEN", 2000);
         self.extra_length = args.keyword("EXTRA_LENGTH", true);
         self.unbuffered = args.keyword("UNBUFFERED", false);
@@ -238,7 +227,7 @@ impl Element for ToDump {
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         // The file of one that this one replaces goes on, see `take_state`.
         if !cx.inherits() && !cx.is_dry() {
-            let output = Output::create(&self.filename, self.unbuffered)?;
+            let output = Output::create(&self.target.name, self.unbuffered)?;
             self.output = Some(Arc::new(AdaptiveLock::new(output)));
         }
         Ok(if self.fetches { Tasks::One } else { Tasks::None })
@@ -263,28 +252,19 @@ impl Element for ToDump {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        let batch = cx.pull(0, cx.burst());
-        let any = !batch.is_empty();
-        if any {
-            self.push(cx, 0, batch);
-        }
-        any
+        files::fetch(self, cx)
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
         let done = self.begin(self.link).and_then(|()| self.writer.as_mut().map_or(Ok(()), Writer::flush));
-        self.check(cx, done);
+        self.target.check(cx, done);
         (self.writer, self.output) = (None, None);
     }
 }
 
 impl Rehearsal for ToDump {
     fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        if cx.noutputs() > 0 {
-            Rehearsed::passes(packet)
-        } else {
-            Rehearsed::Leaves(format!("it would be written to {}", self.filename))
-        }
+        self.target.rehearse(cx, packet)
     }
 }
 

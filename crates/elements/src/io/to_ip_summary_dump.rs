@@ -61,7 +61,7 @@ use element::{
 };
 use packet::{Batch, Packet, anno};
 
-use super::files::Output;
+use super::files::{self, Output, Target};
 use super::summary::extract::{Summary, View};
 use super::summary::{Field, MAJOR_VERSION, MINOR_VERSION, Width};
 use crate::tools::seconds;
@@ -72,7 +72,7 @@ pub const CLASS: Class = Class::new("ToIPSummaryDump", "1/0-1", || Box::new(ToIp
     .serial("one file, written in one order")
     .handlers(handlers! { ToIpSummaryDump:
         read "count" => .count;
-        read "filename" => .filename;
+        read "filename" => .target.name;
         write "flush" => |dump| dump.flush()?;
     })
     .hot_swap::<ToIpSummaryDump>()
@@ -81,7 +81,7 @@ pub const CLASS: Class = Class::new("ToIPSummaryDump", "1/0-1", || Box::new(ToIp
 
 #[derive(Default)]
 struct ToIpSummaryDump {
-    filename: String,
+    target: Target,
     fields: Vec<Field>,
     header: bool,
     verbose: bool,
@@ -94,7 +94,6 @@ struct ToIpSummaryDump {
     output: Option<Output>,
     line: String,
     count: Count,
-    failed: bool,
 }
 
 impl ToIpSummaryDump {
@@ -182,27 +181,18 @@ impl ToIpSummaryDump {
         packet.set_anno_u32(anno::EXTRA_PACKETS, more);
         packet.set_anno_u32(anno::EXTRA_LENGTH, extra);
     }
-
-    /// Says once that the file cannot be written.
-    fn check(&mut self, cx: &Cx<'_>, done: std::io::Result<()>) {
-        if let Err(e) = done
-            && !std::mem::replace(&mut self.failed, true)
-        {
-            cx.print(&format!("{}: {}: {}", cx.name(), self.filename, sync::os::reason(&e)));
-        }
-    }
 }
 
 impl ToIpSummaryDump {
     fn flush(&mut self) -> Result<(), HandlerError> {
         let flushed = self.output.as_mut().map_or(Ok(()), Output::flush);
-        flushed.map_err(|e| HandlerError::failed(format!("{}: {}", self.filename, sync::os::reason(&e))))
+        self.target.answer(flushed)
     }
 }
 
 impl Element for ToIpSummaryDump {
     fn configure(&mut self, args: &mut Args<'_>) {
-        self.filename = args.required("FILENAME");
+        self.target.name = args.required("FILENAME");
         let fields = ["FIELDS", "CONTENTS", "DATA"].map(|k| args.keyword_opt::<Raw>(k));
         let fields = fields.into_iter().flatten().next_back();
         let fields = fields.map_or("timestamp ip_src".to_owned(), |Raw(text)| text);
@@ -243,7 +233,7 @@ impl Element for ToIpSummaryDump {
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
         // The file of one that this one replaces goes on, see `take_state`.
         if !cx.inherits() && !cx.is_dry() {
-            self.output = Some(Output::create(&self.filename, false)?);
+            self.output = Some(Output::create(&self.target.name, false)?);
         }
         Ok(if self.pulls { Tasks::One } else { Tasks::None })
     }
@@ -267,24 +257,19 @@ impl Element for ToIpSummaryDump {
         }
         if let Some(output) = &mut self.output {
             let done = output.wrote();
-            self.check(cx, done);
+            self.target.check(cx, done);
         }
         cx.push_or_drop(0, batch, Reason::Discarded);
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>) -> bool {
-        let batch = cx.pull(0, cx.burst());
-        let any = !batch.is_empty();
-        if any {
-            self.push(cx, 0, batch);
-        }
-        any
+        files::fetch(self, cx)
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) {
         if let Some(output) = &mut self.output {
             let done = output.flush();
-            self.check(cx, done);
+            self.target.check(cx, done);
         }
         self.output = None;
     }
@@ -292,11 +277,7 @@ impl Element for ToIpSummaryDump {
 
 impl Rehearsal for ToIpSummaryDump {
     fn rehearse(&mut self, cx: &mut Cx<'_>, _: usize, packet: Packet) -> Rehearsed {
-        if cx.noutputs() > 0 {
-            Rehearsed::passes(packet)
-        } else {
-            Rehearsed::Leaves(format!("it would be written to {}", self.filename))
-        }
+        self.target.rehearse(cx, packet)
     }
 }
 
