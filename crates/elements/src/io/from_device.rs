@@ -124,6 +124,36 @@ pub(super) struct Config {
     pub(super) stop: bool,
 }
 
+/// Reads the arguments of FromDevice.
+fn read(args: &mut Args<'_>) -> Config {
+    let mut spec = device::arguments(args);
+    spec.device = args.required("DEVNAME");
+    spec.promiscuous = args.positional("PROMISC", false);
+    spec.snaplen = args.positional("SNAPLEN", 0);
+    spec.sniffer = args.keyword_opt("SNIFFER");
+    spec.outbound = args.keyword("OUTBOUND", false);
+    spec.headroom = args.keyword("HEADROOM", 0);
+    let expression = args.keyword("BPF_FILTER", String::new());
+    spec.filtered = !expression.trim().is_empty();
+    spec.urgent = args.keyword("URGENT", false);
+    if spec.urgent && spec.filtered {
+        args.error("URGENT and BPF_FILTER do not go together: leave one of them out");
+    }
+    if spec.headroom > 8192 {
+        args.error("HEADROOM must be at most 8192 bytes");
+    }
+    Config {
+        spec,
+        expression,
+        queue: args.keyword_opt("QUEUE"),
+        burst: args.keyword("BURST", 0),
+        timestamp: args.keyword("TIMESTAMP", true),
+        force_ip: args.keyword("FORCE_IP", false),
+        active: args.keyword("ACTIVE", true),
+        stop: args.keyword("STOP", false),
+    }
+}
+
 /// The receiving half of a device.
 #[derive(Default)]
 pub(super) struct FromDevice {
@@ -293,36 +323,7 @@ impl OverDevice for FromDevice {
 
 impl Element for FromDevice {
     fn configure(&mut self, args: &mut Args<'_>) {
-        if let Some(read) = self.reads {
-            self.config = read(args);
-            return;
-        }
-        let mut spec = device::arguments(args);
-        spec.device = args.required("DEVNAME");
-        spec.promiscuous = args.positional("PROMISC", false);
-        spec.snaplen = args.positional("SNAPLEN", 0);
-        spec.sniffer = args.keyword_opt("SNIFFER");
-        spec.outbound = args.keyword("OUTBOUND", false);
-        spec.headroom = args.keyword("HEADROOM", 0);
-        let expression = args.keyword("BPF_FILTER", String::new());
-        spec.filtered = !expression.trim().is_empty();
-        spec.urgent = args.keyword("URGENT", false);
-        if spec.urgent && spec.filtered {
-            args.error("URGENT and BPF_FILTER do not go together: leave one of them out");
-        }
-        if spec.headroom > 8192 {
-            args.error("HEADROOM must be at most 8192 bytes");
-        }
-        self.config = Config {
-            spec,
-            expression,
-            queue: args.keyword_opt("QUEUE"),
-            burst: args.keyword("BURST", 0),
-            timestamp: args.keyword("TIMESTAMP", true),
-            force_ip: args.keyword("FORCE_IP", false),
-            active: args.keyword("ACTIVE", true),
-            stop: args.keyword("STOP", false),
-        };
+        self.config = self.reads.unwrap_or(read)(args);
     }
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {

@@ -116,6 +116,22 @@ impl Config {
     }
 }
 
+/// Reads the arguments of ToDevice.
+fn read(args: &mut Args<'_>) -> Config {
+    let mut spec = device::arguments(args);
+    spec.device = args.required("DEVNAME");
+    Config {
+        spec,
+        queue: args.keyword_opt("QUEUE"),
+        burst: args.keyword("BURST", 0),
+        pad: !args.keyword("NO_PAD", true),
+        active: args.keyword("ACTIVE", true),
+        pulls: args.input_is_pull(0),
+        half: false,
+        plane: false,
+    }
+}
+
 type Guarded = Arc<AdaptiveLock<Box<dyn TxQueue>>>;
 
 /// Transmit queues that several workers use in turn, by number; made when first asked for.
@@ -422,22 +438,7 @@ impl OverDevice for ToDevice {
 
 impl Element for ToDevice {
     fn configure(&mut self, args: &mut Args<'_>) {
-        if let Some(read) = self.reads {
-            self.config = read(args);
-            return;
-        }
-        let mut spec = device::arguments(args);
-        spec.device = args.required("DEVNAME");
-        self.config = Config {
-            spec,
-            queue: args.keyword_opt("QUEUE"),
-            burst: args.keyword("BURST", 0),
-            pad: !args.keyword("NO_PAD", true),
-            active: args.keyword("ACTIVE", true),
-            pulls: args.input_is_pull(0),
-            half: false,
-            plane: false,
-        };
+        self.config = self.reads.unwrap_or(read)(args);
     }
 
     fn open(&mut self, cx: &mut OpenCx<'_>) -> Result<Tasks, String> {
