@@ -94,52 +94,50 @@ pub const CLASS: Class = Class::new("IPsecDatabase", "0/0", || Box::new(IpsecDat
         read "lost_events" => |element| element.database.events.lost();
         write "add_sa" => |element, cx, text: &str| {
             element.database.add(association(text)?, false, cx.now()).map_err(failed)?;
-            element.tick(cx);
+            element.following.tick(cx);
         };
         write "update_sa" => |element, cx, text: &str| {
             element.database.add(association(text)?, true, cx.now()).map_err(failed)?;
-            element.tick(cx);
+            element.following.tick(cx);
         };
         write "adjust_sa" => |element, cx, text: &str| {
             element.database.adjust(association(text)?, cx.now()).map_err(failed)?;
-            element.tick(cx);
+            element.following.tick(cx);
         };
         write "delete_sa" => |element, cx, text: &str| {
             let id = text::parse_id(text).map_err(mistaken)?;
             if !element.database.give_back(id, cx.now()) {
                 element.database.remove(id).map_err(failed)?;
             }
-            element.tick(cx);
+            element.following.tick(cx);
         };
         write "flush_sas" => |element, cx| {
             element.database.flush();
-            element.tick(cx);
+            element.following.tick(cx);
         };
         write "add_policy" => |element, cx, text: &str| {
             element.database.set_policy(text::parse_policy(text).map_err(mistaken)?, false).map_err(failed)?;
-            element.tick(cx);
+            element.following.tick(cx);
         };
         write "update_policy" => |element, cx, text: &str| {
             element.database.set_policy(text::parse_policy(text).map_err(mistaken)?, true).map_err(failed)?;
-            element.tick(cx);
+            element.following.tick(cx);
         };
         write "delete_policy" => |element, cx, text: &str| {
             element.database.remove_policy(&text::parse_policy_key(text).map_err(mistaken)?).map_err(failed)?;
-            element.tick(cx);
+            element.following.tick(cx);
         };
         write "flush_policies" => |element, cx| {
             element.database.flush_policies();
-            element.tick(cx);
+            element.following.tick(cx);
         };
         write "path_mtu" => |element, cx, text: &str| {
             element.set_path_mtu(text, cx.now())?;
-            element.tick(cx);
+            element.following.tick(cx);
         };
     })
     .hot_swap::<IpsecDatabase>().device_queues::<IpsecDatabase>().shared_state::<IpsecDatabase>().long_handlers::<IpsecDatabase>().provide::<IpsecDatabase>().file(file!());
 
-/// The timer of what ends by time.
-const ENDS: u32 = 0;
 /// Events that a call takes at most.
 const EVENTS: usize = 256;
 /// The longest that a call waits for an event.
@@ -223,21 +221,6 @@ impl IpsecDatabase {
         Ok(configured)
     }
 
-    /// Follows the configuration, which was found to be in order before.
-    fn go_on(&self, cx: &mut Cx<'_>, before: Option<&Following>) {
-        let _ = self.following.follow(cx.now(), before);
-        self.tick(cx);
-    }
-
-    /// Ends what time has ended, and sets the timer for what comes next.
-    fn tick(&self, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        match self.database.tick(now) {
-            Some(at) => cx.set_timer(ENDS, at.max(now + 1)),
-            None => cx.clear_timer(ENDS),
-        }
-    }
-
     fn show(&self, keys: Keys, param: &str, now_ns: u64) -> Result<String, HandlerError> {
         let line = |association: &ipsec::Association| text::show_state(association, keys, now_ns) + "\n";
         if param.is_empty() {
@@ -303,13 +286,13 @@ impl Element for IpsecDatabase {
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if cx.is_home() {
-            self.tick(cx);
+            self.following.tick(cx);
         }
         Ok(())
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _: u32) {
-        self.tick(cx);
+        self.following.tick(cx);
     }
 }
 
@@ -343,17 +326,15 @@ impl SharedState for IpsecDatabase {
 
 impl DeviceQueues for IpsecDatabase {
     fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
-        self.go_on(cx, None);
+        self.following.go_on(cx, None);
     }
 }
 
 impl HotSwap for IpsecDatabase {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let before = swap::same::<IpsecDatabase>(old);
-        if let Some(before) = &before {
-            self.go_on(cx, Some(&before.following));
-        }
-        before.is_some()
+        let Some(old) = swap::same::<IpsecDatabase>(old) else { return false };
+        self.following.go_on(cx, Some(&old.following));
+        true
     }
 }
 

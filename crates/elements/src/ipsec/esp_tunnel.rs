@@ -85,9 +85,7 @@ pub const CLASS: Class = Class::new("ESPTunnel", "2/2-3", || Box::new(EspTunnel:
 
 /// The timer by which links are looked at.
 const LOOK: u32 = 0;
-/// The timer of what ends by time.
-const ENDS: u32 = 1;
-/// The timer of dummy packets and keep-alives.
+/// The timer of dummy packets and keep-alives. The one between them is the database's.
 const FILL: u32 = 2;
 /// The output for packets that were opened.
 const OPENED: usize = 1;
@@ -230,16 +228,6 @@ fn inward(cx: &mut Cx<'_>, database: &Database, id: Id, batch: Batch) {
 }
 
 impl EspTunnel {
-    /// Ends what time has ended.
-    fn tick(&self, cx: &mut Cx<'_>) {
-        let Some(following) = &self.following else { return };
-        let now = cx.now();
-        match following.database.tick(now) {
-            Some(at) => cx.set_timer(ENDS, at.max(now + 1)),
-            None => cx.clear_timer(ENDS),
-        }
-    }
-
     /// Sends the dummy packets and keep-alives that are due.
     fn fill(&mut self, cx: &mut Cx<'_>) {
         let (Some(Following { database, .. }), Some([out, _])) = (&self.following, self.ids) else { return };
@@ -256,14 +244,6 @@ impl EspTunnel {
             cx.made(made.batch.len());
             cx.push(0, made.batch);
         }
-    }
-
-    /// Follows the configuration, which was found to be in order before.
-    fn go_on(&self, cx: &mut Cx<'_>, before: Option<&Following>) {
-        if let Some(following) = &self.following {
-            let _ = following.follow(cx.now(), before);
-        }
-        self.tick(cx);
     }
 }
 
@@ -313,7 +293,7 @@ impl Element for EspTunnel {
 
     fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
         if cx.is_home() {
-            self.tick(cx);
+            self.following.iter().for_each(|following| following.tick(cx));
             if self.is_tended {
                 self.fill(cx);
             }
@@ -325,7 +305,7 @@ impl Element for EspTunnel {
         match timer {
             LOOK => self.follow.look(cx, timer),
             FILL => self.fill(cx),
-            _ => self.tick(cx),
+            _ => self.following.iter().for_each(|following| following.tick(cx)),
         }
     }
 
@@ -357,17 +337,15 @@ impl SharedState for EspTunnel {
 
 impl DeviceQueues for EspTunnel {
     fn acquire(&mut self, cx: &mut Cx<'_>, _: &mut Depot) {
-        self.go_on(cx, None);
+        self.following.iter().for_each(|following| following.go_on(cx, None));
     }
 }
 
 impl HotSwap for EspTunnel {
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) -> bool {
-        let before = swap::same::<EspTunnel>(old);
-        if let Some(before) = &before {
-            self.go_on(cx, before.following.as_ref());
-        }
-        before.is_some()
+        let Some(old) = swap::same::<EspTunnel>(old) else { return false };
+        self.following.iter().for_each(|following| following.go_on(cx, old.following.as_ref()));
+        true
     }
 }
 

@@ -7,9 +7,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use element::OpenCx;
+use element::{Cx, OpenCx};
 use ipsec::{Configured, Database};
 use sync::mutex::lock;
+
+/// The timer of what ends by time.
+const ENDS: u32 = 1;
 
 /// A tunnel's database, which no other element may name.
 pub(super) struct Tunnel(pub Arc<Database>);
@@ -57,6 +60,21 @@ impl Following {
         let past = self.database.follow(configured, now_ns).map_err(|why| why.to_string())?;
         before.into_iter().for_each(|before| *lock(&before.past) = Some(past.clone()));
         Ok(())
+    }
+
+    /// Follows the configuration, which was found to be in order before.
+    pub fn go_on(&self, cx: &mut Cx<'_>, before: Option<&Following>) {
+        let _ = self.follow(cx.now(), before);
+        self.tick(cx);
+    }
+
+    /// Ends what time has ended, and sets the timer [`ENDS`] for what comes next.
+    pub fn tick(&self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        match self.database.tick(now) {
+            Some(at) => cx.set_timer(ENDS, at.max(now + 1)),
+            None => cx.clear_timer(ENDS),
+        }
     }
 }
 
