@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Both families' forwarding tables, built from routes, and what building took.
 
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -34,6 +35,26 @@ pub(crate) struct Built {
     pub(crate) update_time: Duration,
 }
 
+impl Built {
+    /// Makes updates of one table one by one, and counts them and their time.
+    fn update<P: Copy + Display, Found, Why: Into<Cause>>(
+        &mut self,
+        updates: impl Iterator<Item = (P, Option<NextHopId>)>,
+        table: &str,
+        reader: &mut Reader,
+        mut set: impl FnMut(P, Option<NextHopId>) -> Result<Found, Why>,
+    ) -> Result<(), Error> {
+        let start = Instant::now();
+        for (prefix, hop) in updates {
+            set(prefix, hop).map_err(|why| refused(format!("{table}, update of {prefix}"), why))?;
+            self.updates += 1;
+            reader.quiescent();
+        }
+        self.update_time = start.elapsed();
+        Ok(())
+    }
+}
+
 impl Tables {
     /// Reads the files, as `options` say, and builds both tables.
     ///
@@ -59,34 +80,22 @@ impl Tables {
         v6.replace_all(routes.v6).map_err(|why| refused("IPv6 table".to_owned(), why))?;
         v6_built.time = start.elapsed();
 
-        let start = Instant::now();
-        for (prefix, hop) in family(&routes.updates, |prefix| match prefix {
+        let updates = family(&routes.updates, |prefix| match prefix {
             Prefix::V4(prefix) => Some(prefix),
             Prefix::V6(_) => None,
-        }) {
-            match hop {
-                Some(hop) => v4.insert(prefix, hop),
-                None => v4.remove(prefix),
-            }
-            .map_err(|why| refused(format!("IPv4 table, update of {prefix}"), why))?;
-            v4_built.updates += 1;
-            reader.quiescent();
-        }
-        v4_built.update_time = start.elapsed();
-        let start = Instant::now();
-        for (prefix, hop) in family(&routes.updates, |prefix| match prefix {
+        });
+        v4_built.update(updates, "IPv4 table", &mut reader, |prefix, hop| match hop {
+            Some(hop) => v4.insert(prefix, hop),
+            None => v4.remove(prefix),
+        })?;
+        let updates = family(&routes.updates, |prefix| match prefix {
             Prefix::V6(prefix) => Some(prefix),
             Prefix::V4(_) => None,
-        }) {
-            match hop {
-                Some(hop) => v6.insert(prefix, hop),
-                None => v6.remove(prefix),
-            }
-            .map_err(|why| refused(format!("IPv6 table, update of {prefix}"), why))?;
-            v6_built.updates += 1;
-            reader.quiescent();
-        }
-        v6_built.update_time = start.elapsed();
+        });
+        v6_built.update(updates, "IPv6 table", &mut reader, |prefix, hop| match hop {
+            Some(hop) => v6.insert(prefix, hop),
+            None => v6.remove(prefix),
+        })?;
         let skipped = routes.skipped.into_iter().collect();
         Ok(Tables { v4, v6, reader, hops: routes.hops, skipped, read_time, v4_built, v6_built })
     }
