@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::clock::TimeSource;
-use engine::{Options, Router};
+use engine::Router;
 use packet::port::Provider;
 
 use super::fib::thread_seconds;
@@ -115,18 +114,8 @@ impl Course<'_> {
 pub(super) fn build(text: &str, provider: Arc<dyn Provider>) -> Result<Router, Error> {
     let parsed = lang::load_str("bench", text, &elements::options());
     let graph = parsed.graph.ok_or_else(|| Error::configuration(parsed.diagnostics))?;
-    let options = Options {
-        provider,
-        workers: 1,
-        reserve: 0,
-        cores: vec![0],
-        burst: engine::DEFAULT_BURST,
-        time: TimeSource::Real,
-        seed: 1,
-        print: Some(Box::new(|_| {})),
-        placer: Some(reconfigure::placer()),
-    };
-    Router::build(&graph, &conf::registry(false), options).map_err(Error::configuration)
+    Router::build(&graph, &conf::registry(false), harness::options(provider, (1, vec![0])))
+        .map_err(Error::configuration)
 }
 
 /// Packets that come at a rate by the clock of the thread's processor time, and wait in a ring.

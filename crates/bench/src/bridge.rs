@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::clock::TimeSource;
 use engine::{Options, Router};
 use serde_json::json;
 
@@ -80,17 +79,8 @@ fn prepare(text: &str, stations: usize, flows: usize, args: &Settings) -> Result
     let parsed = lang::load_str("bridge", text, &elements::options());
     let graph = parsed.graph.ok_or_else(|| Error::configuration(parsed.diagnostics))?;
     let bench = Arc::new(Bench::new(patterns, 1));
-    let options = Options {
-        provider: bench.clone(),
-        workers: 1,
-        reserve: 0,
-        cores: vec![0],
-        burst: args.burst.clamp(1, 256),
-        time: TimeSource::Real,
-        seed: 1,
-        print: Some(Box::new(|_| {})),
-        placer: None,
-    };
+    let burst = args.burst.clamp(1, 256);
+    let options = Options { burst, placer: None, ..harness::options(bench.clone(), (1, vec![0])) };
     let router = Router::build(&graph, &conf::registry(false), options).map_err(Error::configuration)?;
     let mut prepared = Prepared::new(router, bench, Duration::from_millis(args.run_ms.max(1)));
     prepared.warm_up();

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::clock::TimeSource;
 use engine::{Options, Router};
 use harness::{Bench, Pattern, Prepared};
 use lang::{Diagnostic, Graph};
@@ -55,19 +54,10 @@ pub fn measure(
     inspect: impl FnOnce(&mut Prepared),
 ) -> Result<Findings, Error> {
     let patterns = Pattern::gather(text).map_err(|why| Failure::Usage(why.into()))?;
-    let (workers, cores) = settings.workers.clone();
+    let workers = settings.workers.0;
     let bench = Arc::new(Bench::new(patterns, settings.queues.unwrap_or(workers).max(1)));
-    let options = Options {
-        provider: bench.clone(),
-        workers,
-        reserve: 0,
-        cores,
-        burst: settings.burst.clamp(1, 256),
-        time: TimeSource::Real,
-        seed: 1,
-        print: None,
-        placer: Some(reconfigure::placer()),
-    };
+    let burst = settings.burst.clamp(1, 256);
+    let options = Options { burst, print: None, ..harness::options(bench.clone(), settings.workers.clone()) };
     let router = Router::build(graph, &conf::registry(settings.no_fuse), options);
     let mut router = router.map_err(Error::Configuration)?;
     for text in &settings.writes {

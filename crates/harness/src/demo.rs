@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::clock::TimeSource;
 use engine::{Control, Options, Report, Router, Shared};
 use report::{out, outln};
 
@@ -58,18 +57,7 @@ fn build(workers: usize, cores: Vec<usize>) -> Result<(Router, Arc<Bench>), Erro
         .graph
         .ok_or_else(|| Error::Configuration("the built-in configuration does not parse".into()))?;
     let devices = Arc::new(Bench::new(Pattern::gather(ROUTER)?, workers).with_misfits());
-    let options = Options {
-        provider: devices.clone(),
-        workers,
-        reserve: 0,
-        cores,
-        burst: engine::DEFAULT_BURST,
-        time: TimeSource::Real,
-        seed: 1,
-        // Which driver serves a wire, and the first bad header, are no news here.
-        print: Some(Box::new(|_| {})),
-        placer: None,
-    };
+    let options = Options { placer: None, ..crate::options(devices.clone(), (workers, cores)) };
     let router = Router::build(&graph, &elements::registry(), options);
     let said = |errors: Vec<_>| Error::Configuration(lang::render(&errors, &parsed.sources, false));
     router.map(|router| (router, devices)).map_err(said)

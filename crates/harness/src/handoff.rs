@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::args::Args as Arguments;
-use engine::clock::TimeSource;
 use engine::{
     Class, Cx, Element, InitCx, OpenCx, Options, Provide, Provided, Registry, Router, SharedState, Tasks,
 };
@@ -246,18 +245,9 @@ impl Moving {
         let parsed = lang::load_str("bench handoff", &text, &elements::options());
         let graph = parsed.graph.ok_or(crate::Error::Configuration(parsed.diagnostics))?;
         let registry = Registry::new(elements::registry().iter().chain([&SOURCE, &RETURN, &SINK]));
-        let options = Options {
-            provider: Arc::new(NoDevices),
-            workers: cores.len(),
-            reserve: 0,
-            cores,
-            burst,
-            time: TimeSource::Real,
-            seed: 1,
-            // The queue says when it is full first, which it is on purpose: what it refuses goes back to the source.
-            print: Some(Box::new(|_| ())),
-            placer: None,
-        };
+        // What the queue refuses goes back to the source; it is full on purpose.
+        let options = crate::options(Arc::new(NoDevices), (cores.len(), cores));
+        let options = Options { burst, placer: None, ..options };
         let router = Router::build(&graph, &registry, options).map_err(crate::Error::Configuration)?;
         let counts = router.provided("source").ok_or(crate::Error::Lacks("the source has no counts"))?;
         Ok(Moving { router, counts })

@@ -21,5 +21,5 @@ mod subject;
 mod traffic;
 
 pub use error::Error;
-pub use subject::{Prepared, Run, Subject, lengths, run_together};
+pub use subject::{Prepared, Run, Subject, lengths, options, run_together};
 pub use traffic::{Bench, Pattern};

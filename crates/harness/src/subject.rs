@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use engine::clock::TimeSource;
 use engine::{ElementId, IndexVec, Options, Report, Router, Turn};
 use lang::Graph;
+use packet::port::Provider;
 
 use crate::error::Error;
 use crate::traffic::{Bench, Pattern};
@@ -21,6 +22,22 @@ const LONGEST: Duration = Duration::from_millis(500);
 /// each is twice as long as the one before.
 pub fn lengths(first: Duration) -> impl Iterator<Item = Duration> {
     std::iter::successors(Some(first), move |length| Some((*length * 2).min(LONGEST.max(first)))).take(TRIES)
+}
+
+/// Options of a router on these devices that is measured or shown, on so many workers and these cores: its elements print nothing.
+pub fn options(provider: Arc<dyn Provider>, (workers, cores): (usize, Vec<usize>)) -> Options {
+    Options {
+        provider,
+        workers,
+        reserve: 0,
+        cores,
+        burst: engine::DEFAULT_BURST,
+        time: TimeSource::Real,
+        seed: 1,
+        // Which driver serves a device is no news here.
+        print: Some(Box::new(|_| {})),
+        placer: Some(reconfigure::placer()),
+    }
 }
 
 /// A configuration with its traffic.
@@ -63,19 +80,8 @@ impl<'a> Subject<'a> {
 
     fn on_cores(&self, workers: usize, cores: Vec<usize>) -> Result<Prepared, Error> {
         let bench = Arc::new(Bench::new(self.patterns.clone(), self.queues.unwrap_or(workers)));
-        let options = Options {
-            provider: bench.clone(),
-            workers,
-            reserve: 0,
-            cores,
-            burst: engine::DEFAULT_BURST,
-            time: TimeSource::Real,
-            seed: 1,
-            // Which driver serves a device is no news here.
-            print: Some(Box::new(|_| {})),
-            placer: Some(reconfigure::placer()),
-        };
-        let router = Router::build(self.graph, &elements::registry(), options);
+        let router =
+            Router::build(self.graph, &elements::registry(), options(bench.clone(), (workers, cores)));
         let length = self.run;
         router.map(|router| Prepared { router, bench, length }).map_err(Error::Configuration)
     }

@@ -4,8 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use engine::clock::TimeSource;
-use engine::{Options, Router};
+use engine::Router;
 use packet::port::{Device, Error, Provider, Spec};
 use ports::memory::{MemoryPort, Wire};
 
@@ -116,18 +115,7 @@ pub(super) fn plug_source(
     let wires = Arc::new(Wires { mtu: rig::mtu_for(traffic), plugs: Mutex::default() });
     let (name, provider) = (conf.to_owned(), wires.clone());
     let running = Running::start(graph, move |graph| {
-        let options = Options {
-            provider: provider.clone(),
-            workers,
-            reserve: 0,
-            cores: (0..workers).collect(),
-            burst: engine::DEFAULT_BURST,
-            time: TimeSource::Real,
-            seed: 1,
-            // By which driver a device is served is no news here.
-            print: Some(Box::new(|_| {})),
-            placer: Some(reconfigure::placer()),
-        };
+        let options = harness::options(provider.clone(), (workers, (0..workers).collect()));
         Router::build(graph, &elements::registry(), options).map_err(|errors| {
             loaded.report(&errors, Form::Full, true);
             crate::Error::Configuration(format!("{name} cannot be run"))
