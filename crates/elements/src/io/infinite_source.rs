@@ -119,6 +119,9 @@ impl Unpaced<Repeated> {
 impl Content for Repeated {
     fn configure(&mut self, args: &mut Args<'_>) {
         self.data = args.positional("DATA", DEFAULT_DATA.as_bytes().to_vec());
+    }
+
+    fn configure_keywords(&mut self, args: &mut Args<'_>) {
         self.length = args.keyword_opt("LENGTH").or(args.keyword_opt("DATASIZE"));
         if self.length.is_some_and(|l| l > 65535) {
             args.error("LENGTH must be at most 65535 bytes");

@@ -11,8 +11,11 @@ use crate::tools::{Filled, call, ended};
 
 /// What packets hold, and how many are made at a time.
 pub(crate) trait Content: Default + Send + 'static {
-    /// Reads the first argument, and those that have names.
+    /// Reads the first argument.
     fn configure(&mut self, args: &mut Args<'_>);
+
+    /// Reads those that have names.
+    fn configure_keywords(&mut self, _: &mut Args<'_>) {}
 
     /// Reads BURST.
     fn configure_burst(&mut self, args: &mut Args<'_>);
@@ -94,6 +97,7 @@ impl<C: Content> Element for Unpaced<C> {
         self.limit = args.positional("LIMIT", -1);
         self.content.configure_burst(args);
         self.active = args.positional("ACTIVE", true);
+        self.content.configure_keywords(args);
         self.timestamp = args.keyword("TIMESTAMP", true);
         self.stop = args.keyword("STOP", false);
         self.end_call = call(args, "END_CALL");
