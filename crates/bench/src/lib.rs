@@ -23,6 +23,7 @@ pub mod live;
 pub mod locks;
 pub mod mac;
 pub mod nat;
+pub mod rules;
 pub mod scaling;
 pub mod start;
 

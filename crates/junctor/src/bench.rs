@@ -5,7 +5,7 @@ mod engine_path;
 mod parts;
 mod routers;
 
-use ::bench::{Failure, Findings, bridge, feed, fib, handoff, icc, ipsec, locks, mac, nat};
+use ::bench::{Failure, Findings, bridge, feed, fib, handoff, icc, ipsec, locks, mac, nat, rules};
 use clap::Subcommand;
 
 use crate::outcome;
@@ -31,6 +31,7 @@ enum What {
     Locks(parts::Locks),
     Mac(parts::Mac),
     Nat(routers::Nat),
+    Rules(parts::Rules),
     Start(routers::Start),
 }
 
@@ -49,6 +50,7 @@ pub(crate) fn main(args: Args) -> u8 {
         What::Locks(args) => measured("bench locks", args.json, args, locks::measure),
         What::Mac(args) => measured("bench mac", args.json, args, mac::measure),
         What::Nat(args) => measured("bench nat", args.json, args, nat::measure),
+        What::Rules(args) => measured("bench rules", args.json, args, rules::measure),
         What::Start(args) => args.run(),
     }
 }

@@ -22,7 +22,7 @@ macro_rules! stands_for {
         }
     };
 }
-use stands_for;
+pub(crate) use stands_for;
 
 /// Test a device: how much it forwards, how late, and what it does to the frames.
 #[derive(Debug, clap::Args)]

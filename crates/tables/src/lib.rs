@@ -10,12 +10,13 @@
 //! * [`label`]: MPLS label to next hop, shared by all workers;
 //! * [`multicast`]: source and group to what becomes of their packets, shared by all workers;
 //! * [`slab`]: numbered places, found by key and in lists, of which other tables are made;
+//! * [`rules`]: lists of rules of which the first that a packet matches counts;
 //! * [`routes`]: route files, read and written: our text, `ip route`, MRT.
 //!
 //! Time never comes from a clock here: every table that ages takes `now_ns`, nanoseconds since any fixed moment.
 //!
-//! `unsafe` is denied but for the loads of three lookups (`fib4/walk.rs`, `fib6/walk.rs`, `mac/fdb/asked.rs`): there the safe form
-//! costs a fifth of the speed, or there is none.
+//! `unsafe` is denied but for the loads of four lookups (`fib4/walk.rs`, `fib6/walk.rs`, `mac/fdb/asked.rs`, `rules/block.rs`):
+//! there the safe form costs a fifth of the speed, or there is none.
 #![deny(unsafe_code)]
 
 mod arena;
@@ -29,4 +30,5 @@ pub mod multicast;
 pub mod neighbour;
 pub mod next_hop;
 pub mod routes;
+pub mod rules;
 pub mod slab;

@@ -22,6 +22,8 @@
 //!   Relations are `=` (or `==`, or nothing), `!=`, `<`, `>`, `<=`, `>=`. Values after `or` and `and` take the qualifiers
 //!   before them: `src port 80 or 443`. Tests on transport headers hold for first fragments only.
 //!
+//! From 16 patterns on, packets find their pattern in a table, as IPFilter's do.
+//!
 //! **Metadata read:** positions of network, transport and (for `ether`) link header.
 //!
 //! **Drops:** `not-matched`, packets that match no pattern.
@@ -45,7 +47,7 @@ use element::{Class, Cx, Element, HandlerError, OwnHandlers, Reason};
 use packet::Batch;
 
 use super::classifier::{PATTERN_HANDLERS, Patterns};
-use super::ip_filter::Rules;
+use super::first_match::FirstMatch;
 use super::language;
 
 /// The descriptor.
@@ -61,10 +63,10 @@ pub const CLASS: Class = Class::new("IPClassifier", "1/-", || Box::new(IpClassif
 struct IpClassifier {
     patterns: Patterns,
     names: Names,
-    rules: Rules,
+    rules: FirstMatch,
 }
 
-fn compile(patterns: &[String], names: &Names) -> Result<Rules, Vec<String>> {
+fn compile(patterns: &[String], names: &Names) -> Result<FirstMatch, Vec<String>> {
     let mut errors = Vec::new();
     let mut rules = Vec::new();
     for (n, text) in patterns.iter().enumerate() {
@@ -74,7 +76,7 @@ fn compile(patterns: &[String], names: &Names) -> Result<Rules, Vec<String>> {
             Err(why) => errors.extend(why.into_iter().map(|why| format!("pattern {n}: {why}"))),
         }
     }
-    if errors.is_empty() { Ok(Rules::new(&rules)) } else { Err(errors) }
+    if errors.is_empty() { Ok(FirstMatch::new(rules)) } else { Err(errors) }
 }
 
 impl Element for IpClassifier {
@@ -85,7 +87,7 @@ impl Element for IpClassifier {
             Ok(rules) => self.rules = rules,
             Err(errors) => return errors.into_iter().for_each(|e| args.error(e)),
         }
-        self.patterns.check(args, self.rules.program());
+        self.patterns.check(args, &self.rules.program());
     }
 
     fn program<'a>(&'a self, _: Nanos, program: &mut dyn element::program::Program<'a>) {

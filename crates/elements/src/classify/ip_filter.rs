@@ -12,7 +12,9 @@
 //!   sends them to that output.
 //! * `PATTERN` which packets; see IPClassifier for the language. Without PATTERN, and for `all`, `any` and `-`: every packet.
 //!
-//! The first rule that matches counts; a packet that no rule matches is dropped.
+//! The first rule that matches counts; a packet that no rule matches is dropped. From 16 rules on, packets find their rule by
+//! addresses, ports and protocol in a table, whose cost hardly grows with the number of rules: a list may have 100,000.
+//! Rules that ask for more than these fields are fast if the fields rule them out for most packets.
 //!
 //! **Metadata read:** positions of network, transport and (for `ether`) link header.
 //!
@@ -31,14 +33,14 @@
 
 use element::args::{Args, Names};
 use element::clock::Nanos;
-use element::program::{HeaderCheck, Headers, Op, Rows, Sort, Version};
+use element::program::{Op, Version};
 use element::{Class, Cx, Element, HandlerError, OwnHandlers, Reason, parse_integer};
 use packet::Batch;
 
 use super::classifier::{PATTERN_HANDLERS, Patterns};
+use super::first_match::{FirstMatch, Pattern};
 use super::language;
-use super::program::{Expr, NOWHERE, Program};
-use crate::tools::Splitter;
+use super::program::{Expr, NOWHERE};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("IPFilter", "1/-", || Box::new(IpFilter::default()))
@@ -49,80 +51,16 @@ pub const CLASS: Class = Class::new("IPFilter", "1/-", || Box::new(IpFilter::def
     .own_handlers::<IpFilter>()
     .file(file!());
 
-/// Which packets go where, compiled.
-#[derive(Default)]
-pub(super) struct Rules {
-    program: Program,
-    splitter: Splitter,
-}
-
-impl Rules {
-    pub fn new(patterns: &[(Expr, u32)]) -> Rules {
-        Rules { program: Program::new(patterns), splitter: Splitter::default() }
-    }
-
-    pub fn program(&self) -> &Program {
-        &self.program
-    }
-
-    /// Sends packets on their ways.
-    #[inline]
-    pub fn send(&mut self, cx: &mut Cx<'_>, batch: Batch, reason: Reason) {
-        let program = &self.program;
-        if let Some(output) = program.constant() {
-            return cx.push_or_drop(output as usize, batch, reason);
-        }
-        self.splitter.split_or_drop(cx, batch, reason, |p| {
-            let none: &[u8] = &[];
-            program.run(&[
-                p.mac().unwrap_or(none),
-                p.network().unwrap_or(none),
-                p.transport().unwrap_or(none),
-            ]) as usize
-        });
-    }
-}
-
-impl Rules {
-    /// The output for a packet, if there is a header.
-    #[inline]
-    fn output(&self, headers: &Headers<'_>, row: usize) -> Option<usize> {
-        let (link, network, transport) = headers.parts4(row)?;
-        Some(self.program.run(&[link, network, transport]) as usize)
-    }
-}
-
-impl Sort for Rules {
-    fn sort(&self, headers: &Headers<'_>, outputs: usize, found: &mut [u8]) -> usize {
-        let mut n = 0;
-        for (row, found) in found.iter_mut().enumerate() {
-            match self.output(headers, row) {
-                Some(output) if output < outputs => *found = output as u8,
-                _ => break,
-            }
-            n += 1;
-        }
-        n
-    }
-}
-
-impl HeaderCheck for Rules {
-    /// Those that leave by output 0.
-    fn while_ordinary(&self, headers: &Headers<'_>, rows: Rows) -> Rows {
-        rows.while_all(|row| self.output(headers, row) == Some(0))
-    }
-}
-
 #[derive(Default)]
 struct IpFilter {
     patterns: Patterns,
     names: Names,
     noutputs: usize,
-    rules: Rules,
+    rules: FirstMatch,
 }
 
 /// Reads `ACTION PATTERN`.
-fn rule(text: &str, names: &Names, noutputs: usize) -> Result<(Expr, u32), Vec<String>> {
+fn rule(text: &str, names: &Names, noutputs: usize) -> Result<Pattern, Vec<String>> {
     let text = String::from_utf8_lossy(&lang::config::unquote(text)).into_owned();
     let words = language::words(&text);
     let Some((action, pattern)) = words.split_first() else { return Err(vec!["empty rule".into()]) };
@@ -141,7 +79,7 @@ fn rule(text: &str, names: &Names, noutputs: usize) -> Result<(Expr, u32), Vec<S
 }
 
 impl IpFilter {
-    fn compile(&self, patterns: &[String]) -> Result<Rules, Vec<String>> {
+    fn compile(&self, patterns: &[String]) -> Result<FirstMatch, Vec<String>> {
         let mut errors = Vec::new();
         let mut rules = Vec::new();
         for (n, text) in patterns.iter().enumerate() {
@@ -150,7 +88,7 @@ impl IpFilter {
                 Err(why) => errors.extend(why.into_iter().map(|why| format!("pattern {n}: {why}"))),
             }
         }
-        if errors.is_empty() { Ok(Rules::new(&rules)) } else { Err(errors) }
+        if errors.is_empty() { Ok(FirstMatch::new(rules)) } else { Err(errors) }
     }
 }
 

@@ -2,6 +2,8 @@
 //! Elements that send packets to one of several outputs by what stands in them.
 
 mod classifier;
+mod enclose;
+mod first_match;
 mod ip_classifier;
 mod ip_filter;
 pub mod language;

@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
-use bench::{bridge, fib, handoff, icc, locks, mac};
+use bench::{bridge, fib, handoff, icc, locks, mac, rules};
+
+use crate::trials::stands_for;
 
 /// Measure what a frame costs in a bridge: one worker, two ports, 10,000 stations and 65,536, untagged frames of 60 bytes, source and sink included, and a bare wire next to it.
 #[derive(Clone, Debug, clap::Args)]
@@ -314,6 +316,51 @@ pub(super) struct Mac {
 impl From<Mac> for mac::Settings {
     fn from(args: Mac) -> mac::Settings {
         mac::Settings { runs: args.runs, run_ms: args.run_ms, flushed: args.flushed }
+    }
+}
+
+/// Measure what it costs to find the first rule that a packet matches, in lists of several shapes and lengths.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  junctor bench rules
+  junctor bench rules --rules 1000 --shape fw --runs 15 --json")]
+pub(super) struct Rules {
+    /// Rules of each list.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000])]
+    rules: Vec<usize>,
+    /// What the lists are like.
+    #[arg(long, value_name = "SHAPES", value_delimiter = ',')]
+    shape: Vec<Shape>,
+    /// Rounds.
+    #[arg(long, value_name = "NUMBER", default_value_t = 5)]
+    runs: usize,
+    /// Where lists and headers begin.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What a list of rules is like.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Shape {
+    /// An access control list: long prefixes at both ends, exact destination ports.
+    Acl,
+    /// A firewall: many rules for all sources, ranges of ports at both ends.
+    Fw,
+    /// A chain of Linux rules: something of both.
+    Ipc,
+    /// Prefixes of 8 to 32 bits and ports at random.
+    Random,
+}
+
+stands_for!(Shape => rules::Shape: Acl, Fw, Ipc, Random);
+
+impl From<Rules> for rules::Settings {
+    fn from(args: Rules) -> rules::Settings {
+        let shapes = args.shape.into_iter().map(rules::Shape::from).collect();
+        rules::Settings { rules: args.rules, shapes, runs: args.runs, seed: args.seed }
     }
 }
 
