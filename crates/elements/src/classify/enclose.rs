@@ -17,30 +17,36 @@ pub(super) const HEADER_LEN: usize = 20;
 /// A pattern that would take more boxes gets one around all of them.
 const BOXES_MAX: usize = 512;
 
+/// Parts of a pattern that are looked at, those of conditions twice; what is left then gets one box around all of it.
+const STEPS_MAX: usize = 20_000;
+
 /// The boxes around the packets for which a pattern holds.
 pub(super) fn enclose(pattern: &Expr) -> Vec<Box4> {
-    around(pattern, true)
+    around(pattern, true, &mut { STEPS_MAX })
 }
 
-/// The boxes around the packets for which `expr` has this value.
-fn around(expr: &Expr, value: bool) -> Vec<Box4> {
+/// The boxes around the packets for which `expr` has this value, found in so many steps at most.
+fn around(expr: &Expr, value: bool, steps: &mut usize) -> Vec<Box4> {
+    let Some(left) = steps.checked_sub(1) else { return vec![unknown()] };
+    *steps = left;
     match expr {
         Expr::Const(constant) => Vec::from_iter((*constant == value).then(Rule::any)),
         Expr::Test(test) => around_test(test, value),
-        Expr::Not(inner) => around(inner, !value),
-        Expr::All(parts) if value => all(parts.iter().map(|part| around(part, true))),
-        Expr::Any(parts) if !value => all(parts.iter().map(|part| around(part, false))),
-        Expr::All(parts) | Expr::Any(parts) => any(parts.iter().map(|part| around(part, value))),
+        Expr::Not(inner) => around(inner, !value, steps),
+        Expr::All(parts) if value => all(parts.iter().map(|part| around(part, true, steps))),
+        Expr::Any(parts) if !value => all(parts.iter().map(|part| around(part, false, steps))),
+        Expr::All(parts) | Expr::Any(parts) => any(parts.iter().map(|part| around(part, value, steps))),
         Expr::If(parts) => {
             let [condition, then, otherwise] = &**parts;
-            let way = |held, part| all([around(condition, held), around(part, value)].into_iter());
+            let mut way =
+                |held, part| all([around(condition, held, steps), around(part, value, steps)].into_iter());
             any([way(true, then), way(false, otherwise)].into_iter())
         }
     }
 }
 
 /// The whole space, of which nothing is known.
-fn unknown() -> Box4 {
+pub(super) fn unknown() -> Box4 {
     Rule { asks: true, ..Rule::any() }
 }
 
@@ -57,7 +63,7 @@ fn all(parts: impl Iterator<Item = Vec<Box4>>) -> Vec<Box4> {
 
 /// Boxes around what lies in one of all.
 fn any(parts: impl Iterator<Item = Vec<Box4>>) -> Vec<Box4> {
-    let boxes: Vec<Box4> = parts.flatten().collect();
+    let boxes: Vec<Box4> = parts.flatten().take(BOXES_MAX + 1).collect();
     if boxes.len() > BOXES_MAX { vec![unknown()] } else { boxes }
 }
 

@@ -9,12 +9,15 @@ use element::{Cx, Reason};
 use packet::{Batch, Packet};
 use tables::rules::{HAS_PORT, Key, LATER_FRAGMENT, NONE, Rules};
 
-use super::enclose::{HEADER_LEN, enclose};
+use super::enclose::{Box4, HEADER_LEN, enclose, unknown};
 use super::program::{Expr, Input, NOWHERE, Program};
 use crate::tools::Splitter;
 
 /// Patterns from which on boxes are asked: about so many are as fast as one program.
 const LONG: usize = 16;
+
+/// Boxes of a list, beyond one for each pattern.
+const BOXES_MAX: usize = 1 << 20;
 
 /// A pattern, and the output for packets that match; [`NOWHERE`] drops them.
 pub(super) type Pattern = (Expr, u32);
@@ -46,10 +49,7 @@ impl FirstMatch {
         let form = if patterns.len() < LONG {
             Form::Short(Program::new(&patterns))
         } else {
-            let boxes = patterns.iter().zip(0..).flat_map(|((pattern, _), number)| {
-                enclose(pattern).into_iter().map(move |one| (one, number))
-            });
-            Form::Long(Rules::new(&boxes.collect::<Vec<_>>()))
+            Form::Long(Rules::new(&boxes(&patterns)))
         };
         FirstMatch { patterns, form, ..FirstMatch::default() }
     }
@@ -83,6 +83,19 @@ impl FirstMatch {
         // Each packet is asked about once, in order.
         self.splitter.split_or_drop(cx, batch, reason, |_| outputs.next().map_or(NOWHERE, |o| *o) as usize);
     }
+}
+
+/// The boxes around all patterns, with the patterns' numbers.
+fn boxes(patterns: &[Pattern]) -> Vec<(Box4, u32)> {
+    let mut boxes = Vec::with_capacity(patterns.len());
+    for ((pattern, _), number) in patterns.iter().zip(0..) {
+        let around = enclose(pattern);
+        // Many patterns of many boxes are looked up by one box for each of them.
+        let around =
+            if boxes.len() + around.len() > BOXES_MAX + number as usize { vec![unknown()] } else { around };
+        boxes.extend(around.into_iter().map(|one| (one, number)));
+    }
+    boxes
 }
 
 /// The parts of a packet that patterns look at.
@@ -277,10 +290,7 @@ mod tests {
         ) {
             let parse = |text: &String| language::parse(&language::words(text), &Names::default()).expect("a pattern");
             let patterns: Vec<Pattern> = texts.iter().zip(0..).map(|(text, n)| (parse(text), n)).collect();
-            let boxes: Vec<_> = patterns.iter().zip(0..)
-                .flat_map(|((pattern, _), n)| enclose(pattern).into_iter().map(move |one| (one, n)))
-                .collect();
-            let rules = Rules::new(&boxes);
+            let rules = Rules::new(&boxes(&patterns));
             let inputs: Vec<Input<'_>> = packets.iter().map(|(header, rest)| [&[], &header[..], &rest[..]]).collect();
             let keys: Vec<_> = inputs.iter().map(|input| key(input).unwrap_or_default()).collect();
             let mut outputs = vec![0; keys.len()];
@@ -289,5 +299,21 @@ mod tests {
                 prop_assert_eq!(output, naive(&patterns, input), "{:?} {:02x?}", texts, input);
             }
         }
+    }
+
+    #[test]
+    fn patterns_of_any_size_are_enclosed_at_once() {
+        let parse =
+            |text: &str| language::parse(&language::words(text), &Names::default()).expect("a pattern");
+        let choices = (0..90).fold("tcp".to_owned(), |inner, n| format!("({inner} ? src port {n} : udp)"));
+        assert!(!enclose(&parse(&choices)).is_empty());
+        let ports: Vec<String> = (0..2000).map(|port| format!("not port {port}")).collect();
+        for joint in [" and ", " or "] {
+            let around = enclose(&parse(&ports.join(joint)));
+            assert!(around.iter().any(|one| one.asks) && around.len() <= 1024, "{}", around.len());
+        }
+        let any_host =
+            (0..5000).map(|n| format!("host 10.0.{}.{}", n / 250, n % 250)).collect::<Vec<_>>().join(" or ");
+        assert_eq!(enclose(&parse(&any_host)), [unknown()]);
     }
 }
