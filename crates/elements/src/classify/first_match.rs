@@ -14,7 +14,7 @@ use super::program::{Expr, Input, NOWHERE, Program};
 use crate::tools::Splitter;
 
 /// Patterns from which on boxes are asked: about so many are as fast as one program.
-const LONG: usize = 16;
+const LONG: usize = 10;
 
 /// Boxes of a list, beyond one for each pattern.
 const BOXES_MAX: usize = 1 << 20;

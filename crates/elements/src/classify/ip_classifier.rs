@@ -22,7 +22,7 @@
 //!   Relations are `=` (or `==`, or nothing), `!=`, `<`, `>`, `<=`, `>=`. Values after `or` and `and` take the qualifiers
 //!   before them: `src port 80 or 443`. Tests on transport headers hold for first fragments only.
 //!
-//! From 16 patterns on, packets find their pattern in a table, as IPFilter's do.
+//! From ten patterns on, packets find their pattern in a table, as IPFilter's do.
 //!
 //! **Metadata read:** positions of network, transport and (for `ether`) link header.
 //!

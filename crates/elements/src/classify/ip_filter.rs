@@ -12,7 +12,7 @@
 //!   sends them to that output.
 //! * `PATTERN` which packets; see IPClassifier for the language. Without PATTERN, and for `all`, `any` and `-`: every packet.
 //!
-//! The first rule that matches counts; a packet that no rule matches is dropped. From 16 rules on, packets find their rule by
+//! The first rule that matches counts; a packet that no rule matches is dropped. From ten rules on, packets find their rule by
 //! addresses, ports and protocol in a table, whose cost hardly grows with the number of rules: a list may have 100,000.
 //! Rules that ask for more than these fields are fast if the fields rule them out for most packets.
 //!
