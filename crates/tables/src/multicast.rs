@@ -98,12 +98,12 @@ impl<T: Send + Sync + 'static> MulticastReader<T> {
 /// use junctor_tables::multicast::{MulticastKey, MulticastTable};
 /// let domain = sync::rcu::Domain::default();
 /// let mut table = MulticastTable::new(&domain, 7);
-/// let key = Key { table: 0, group: 0xef01_0101, source: 0x0a00_0001 };
+/// let key = MulticastKey { table: 0, group: 0xef01_0101, source: 0x0a00_0001 };
 /// table.commit([(key, Some(Arc::new("to eth1")))])?;
 ///
 /// let (reader, worker) = (table.reader(), domain.register("worker 0"));
 /// assert_eq!(reader.get(&worker, &key), Some(&"to eth1"));
-/// assert_eq!(reader.get(&worker, &Key { source: 0, ..key }), None);
+/// assert_eq!(reader.get(&worker, &MulticastKey { source: 0, ..key }), None);
 /// # Ok::<(), junctor_tables::multicast::Stalled>(())
 /// ```
 #[derive(Debug)]

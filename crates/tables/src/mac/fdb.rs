@@ -215,7 +215,7 @@ struct Counts {
 /// let config = Config { capacity: 1000, port_limit: 0, ports: 4, vlans: 0, ageing_ns: 300_000_000_000 };
 /// let fdb = Fdb::new(config, 42, &domain)?;
 /// let reader = domain.register("worker 0");
-/// let key = Key::of([2, 0, 0, 0, 0, 1], fdb.salt(0));
+/// let key = FdbKey::of([2, 0, 0, 0, 0, 1], fdb.salt(0));
 /// let mut allowance = 10;
 /// assert_eq!(fdb.learn(&reader, key, 3, &mut allowance), Noted::As(Learned::New));
 /// assert_eq!(fdb.lookup(&reader, key), 3);
