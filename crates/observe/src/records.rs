@@ -18,7 +18,7 @@ pub enum Order {
         bytes: String,
         /// Whether they begin with an IP header.
         ip: bool,
-        /// Before which input of an element, or behind which source; as [`Place`] writes it.
+        /// Before which input of an element, or behind which source: `ELEMENT` or `ELEMENT:PORT`.
         at: Option<String>,
     },
     /// Follow packets.
