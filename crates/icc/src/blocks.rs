@@ -3,17 +3,13 @@
 //!
 //! The first word of what is published (see `published`) is the number of bytes; the bytes follow, filled up with zeros to whole words.
 
-use crate::channel::{ChannelError, Link, Peer};
+use crate::channel::{Link, Peer};
+use crate::connection::Lease;
 use crate::endpoint::ChannelKind;
+use crate::error::ChannelError;
 use crate::layout::Channel;
 use crate::memory::{ReadOnly, WORD};
-use crate::node::Lease;
 use crate::published::{Publisher, Reader};
-
-/// Words that a block of so many bytes takes.
-pub(crate) const fn words_of(bytes: u32) -> usize {
-    1 + (bytes as usize).div_ceil(WORD)
-}
 
 /// The writing end of an endpoint of blocks.
 #[derive(Debug)]

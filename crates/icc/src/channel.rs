@@ -1,81 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What both ends of every channel have: a seat, a look at the other side's seat, a bell or an ear, and errors.
+//! What both ends of every channel have: a seat, a look at the other side's seat, and a bell or an ear.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use crate::connection::{Lease, MemoryRequest};
 use crate::endpoint::Role;
+use crate::error::ChannelError;
 use crate::layout::Channel;
 use crate::memory::Words;
-use crate::node::{Lease, MemoryRequest};
 use crate::prim::Ordering;
 use crate::region;
-use crate::ring::{Broken, NotPushed};
 use crate::wait::{Bell, Ear, Sleeper, Waker};
-
-/// Why a channel did not do what was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ChannelError {
-    /// There is no room; nothing was sent. [`Sender::refused`](crate::Sender::refused) counts these.
-    #[error("the channel is full: the receiver does not keep up or is not there")]
-    Full,
-    /// The message is longer than the endpoint allows.
-    #[error("a message of {bytes} bytes; this endpoint takes up to {longest}")]
-    TooLong {
-        /// Bytes of the message.
-        bytes: usize,
-        /// Bytes that the endpoint takes.
-        longest: usize,
-    },
-    /// The buffer is shorter than the message, which stays in the channel.
-    #[error("the next message has {bytes} bytes, the buffer {room}")]
-    TooShort {
-        /// Bytes of the message.
-        bytes: usize,
-        /// Bytes of the buffer.
-        room: usize,
-    },
-    /// The scalar is larger than the endpoint's width.
-    #[error("{value} is larger than {max}, the largest value of this endpoint")]
-    TooLarge {
-        /// The scalar.
-        value: u64,
-        /// The largest one allowed.
-        max: u64,
-    },
-    /// The other side has written what no honest one would. This end is closed; attach again with a reset.
-    #[error("the other side has damaged the channel; attach again with a reset")]
-    Broken,
-    /// The endpoint was reset, or its node has ended. Attach again.
-    #[error("the channel was given up: the endpoint was reset or its node has ended; attach again")]
-    GivenUp,
-    /// No snapshot has been published yet.
-    #[error("nothing has been published yet")]
-    Nothing,
-    /// The writer published faster than they could be copied, each time.
-    #[error("what was read was overwritten meanwhile, {0} times")]
-    Overtaken(usize),
-    /// The kernel refused to let this end sleep.
-    #[error("cannot wait: {0}")]
-    Wait(std::io::ErrorKind),
-}
-
-impl From<Broken> for ChannelError {
-    fn from(_: Broken) -> ChannelError {
-        ChannelError::Broken
-    }
-}
-
-impl From<NotPushed> for ChannelError {
-    fn from(why: NotPushed) -> ChannelError {
-        match why {
-            NotPushed::Full => ChannelError::Full,
-            NotPushed::Broken => ChannelError::Broken,
-        }
-    }
-}
 
 /// What is known of the other side. It comes from shared memory, so an adversarial peer can make it wrong, but no more than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

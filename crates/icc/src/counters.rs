@@ -4,10 +4,11 @@
 //! The writer counts in memory of its own and publishes now and then, by stores alone. So a line that a reader has fetched costs the writer a
 //! store that waits in its store buffer, and not a load that it waits for.
 
-use crate::channel::{ChannelError, Link};
+use crate::channel::Link;
+use crate::connection::Lease;
+use crate::error::ChannelError;
 use crate::layout::Channel;
 use crate::memory::ReadOnly;
-use crate::node::Lease;
 use crate::published::{Publisher, Reader};
 
 /// The writing end of a block of counters.

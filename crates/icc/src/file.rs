@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 
 use crate::blocks::{BlockReader, BlockWriter};
 use crate::channel::{Link, Peer, Seated};
+use crate::connection::{FileSeat, Lease};
 use crate::counters::{CounterReader, CounterWriter};
 use crate::endpoint::{Endpoint, NodeId, Role};
+use crate::error::AttachError;
 use crate::layout::{Channel, Layout, LayoutError};
 use crate::memory::{WORD, Words};
 use crate::messages::{Receiver, Sender};
-use crate::node::{AttachError, Lease, of_kind};
+use crate::node::of_kind;
 use crate::packets::{PacketReceiver, PacketSender};
 use crate::prim::Ordering;
 use crate::scalars::{ScalarReceiver, ScalarSender};
@@ -27,27 +29,6 @@ pub struct FileRegion {
     layout: Layout,
     words: Words,
     path: PathBuf,
-}
-
-/// The seat of an end in a file; free again when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Seat {
-    words: Words,
-    at: usize,
-    number: u64,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let seat = &self.words[self.at];
-        // Not if somebody else has taken it over meanwhile.
-        let _ = seat.compare_exchange(
-            self.number << 1 | 1,
-            self.number << 1,
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
-    }
 }
 
 impl FileRegion {
@@ -210,7 +191,7 @@ impl FileRegion {
             Some((seat >> 1).wrapping_add(1) << 1 | 1)
         });
         let number = (before.unwrap_or_default() >> 1).wrapping_add(1) << 1 >> 1;
-        let lease = Lease::of_file(Seat { words: self.words.clone(), at: channel.seat(role), number });
+        let lease = Lease::of_file(FileSeat { words: self.words.clone(), at: channel.seat(role), number });
         let seated = Seated { role, seat: number, bell: None, ear: None, lease, region: None };
         Ok(Link::new(self.words.clone(), channel, seated))
     }

@@ -78,12 +78,17 @@ pub enum LayoutError {
     NotAllowed(String),
 }
 
+/// Words that a block of so many bytes takes.
+const fn block_words(bytes: u32) -> usize {
+    1 + (bytes as usize).div_ceil(WORD)
+}
+
 impl ChannelKind {
     /// Words of what is published at a time, without its number and length.
     fn body(self) -> usize {
         match self {
             ChannelKind::Counters { count } => count as usize,
-            ChannelKind::Blocks { longest } => crate::blocks::words_of(longest),
+            ChannelKind::Blocks { longest } => block_words(longest),
             ChannelKind::Messages { .. } | ChannelKind::Scalars { .. } | ChannelKind::Packets { .. } => 0,
         }
     }

@@ -32,9 +32,13 @@ mod blocks;
 #[cfg(not(loom))]
 mod channel;
 #[cfg(not(loom))]
+mod connection;
+#[cfg(not(loom))]
 mod counters;
 #[cfg_attr(loom, allow(dead_code, reason = "models need no kinds"))]
 mod endpoint;
+#[cfg(not(loom))]
+mod error;
 #[cfg(not(loom))]
 mod file;
 #[cfg(not(loom))]
@@ -79,13 +83,15 @@ pub use endpoint::{
 #[cfg(not(loom))]
 pub use {
     blocks::{BlockReader, BlockWriter},
-    channel::{ChannelError, Peer},
+    channel::Peer,
+    connection::MemoryRequest,
     counters::{CounterReader, CounterWriter},
+    error::{AttachError, ChannelError},
     file::FileRegion,
     layout::{LayoutError, VERSION},
     loans::Note,
     messages::{Receiver, Sender},
-    node::{AttachError, MemoryRequest, Node},
+    node::Node,
     packets::{PacketReceiver, PacketSender},
     region::LentMemory,
     scalars::{ScalarReceiver, ScalarSender},

@@ -4,8 +4,9 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use crate::channel::{ChannelError, Link, PAUSE_LEAST, PAUSE_MOST, Peer};
+use crate::channel::{Link, PAUSE_LEAST, PAUSE_MOST, Peer};
 use crate::endpoint::MESSAGE_CELL;
+use crate::error::ChannelError;
 use crate::ring::{Consumer, Producer};
 use crate::wait::{Sleeper, Waker};
 

@@ -1,112 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A node that attaches to endpoints which another one serves.
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer,
-    SendAncillaryMessage, SocketFlags, SocketType,
-};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use crate::blocks::{BlockReader, BlockWriter};
-use crate::channel::{ChannelError, Link, Seated};
+use crate::channel::{Link, Seated};
+use crate::connection::{Connection, Lease};
 use crate::counters::{CounterReader, CounterWriter};
 use crate::endpoint::{ChannelKind, NodeId, Role};
-use crate::layout::{Channel, Layout, LayoutError};
+use crate::error::AttachError;
+use crate::layout::{Channel, Layout};
 use crate::memory::ReadOnly;
 use crate::messages::{Receiver, Sender};
 use crate::packets::{PacketReceiver, PacketSender};
-use crate::protocol::{REPLY_BYTES, Reply, Request, Status};
-use crate::region::{self, LentMemory, RegionError};
+use crate::protocol::{Reply, Request, Status, address};
+use crate::region;
 use crate::scalars::{ScalarReceiver, ScalarSender};
 use crate::wait::{Bell, Ear};
-
-/// How long a reply may take. The server answers at once if it lives.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Why a node could not attach.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AttachError {
-    /// Nobody serves there.
-    #[error("cannot reach the domain at {0}: {1}; is the node that serves it running?")]
-    Unreachable(String, std::io::Error),
-    /// The node that served has ended or answers nonsense.
-    #[error("the node that serves the domain {0}")]
-    Lost(&'static str),
-    /// Another release.
-    #[error("the node that serves the domain speaks version {0}, this program version {own}: use the same release of Junctor on both sides", own = crate::protocol::VERSION)]
-    Version(u32),
-    /// Another domain.
-    #[error("that is domain {found}, not {wanted}")]
-    Domain {
-        /// What is there.
-        found: u32,
-        /// What was asked for.
-        wanted: u32,
-    },
-    /// No such endpoint.
-    #[error("node {0} has no endpoint '{1}'")]
-    NoEndpoint(NodeId, String),
-    /// The endpoint's rights forbid it.
-    #[error("this user may not be {role} at endpoint '{endpoint}'; the endpoint's rights say who may")]
-    Denied {
-        /// The endpoint.
-        endpoint: String,
-        /// The role.
-        role: &'static str,
-    },
-    /// Somebody else has the seat.
-    #[error("endpoint '{endpoint}' has a {role} already, process {pid}")]
-    Busy {
-        /// The endpoint.
-        endpoint: String,
-        /// The role.
-        role: &'static str,
-        /// The process that has it.
-        pid: u32,
-    },
-    /// It carries something else.
-    #[error("endpoint '{endpoint}' carries {found}, not {wanted}")]
-    Kind {
-        /// The endpoint.
-        endpoint: String,
-        /// What it carries.
-        found: &'static str,
-        /// What was asked for.
-        wanted: &'static str,
-    },
-    /// Too many attachments.
-    #[error("the node that serves the domain takes no more attachments")]
-    TooMany,
-    /// The region is not usable.
-    #[error("{0}")]
-    Layout(#[from] LayoutError),
-    /// The region's descriptor is not safe to map.
-    #[error("the region's size is not sealed, so it is not safe to map")]
-    NotSealed,
-    /// The ring was left damaged.
-    #[error("{0}")]
-    Channel(#[from] ChannelError),
-    /// The kernel refused.
-    #[error("{0}")]
-    System(#[from] std::io::Error),
-}
-
-impl From<RegionError> for AttachError {
-    fn from(why: RegionError) -> AttachError {
-        match why {
-            RegionError::Layout(why) => AttachError::Layout(why),
-            RegionError::System(why) => AttachError::System(why),
-            RegionError::NotSealed => AttachError::NotSealed,
-        }
-    }
-}
 
 /// A connection to the node that serves a domain. Ends that were attached by it keep it open; when the last one goes, so does it, and the
 /// server gives all seats to others.
@@ -114,78 +28,6 @@ impl From<RegionError> for AttachError {
 pub struct Node {
     connection: Arc<Connection>,
     id: NodeId,
-}
-
-#[derive(Debug)]
-struct Connection {
-    /// Locked while a request waits for its reply.
-    asking: Mutex<Asking>,
-}
-
-#[derive(Debug)]
-struct Asking {
-    /// Open as long as there are seats, even if nobody answers any more.
-    socket: OwnedFd,
-    /// Set once a reply was missed: the next one would be taken for another request's.
-    lost: bool,
-}
-
-/// A seat that is given back when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Lease(
-    Option<(Arc<Connection>, u32)>,
-    #[allow(dead_code, reason = "dropped")] Option<crate::file::Seat>,
-);
-
-impl Lease {
-    /// A seat in a file.
-    pub(crate) fn of_file(seat: crate::file::Seat) -> Lease {
-        Lease(None, Some(seat))
-    }
-
-    /// What a receiver asks for the memory of lent packets by; none in a file.
-    pub(crate) fn memory_request(&self) -> Option<MemoryRequest> {
-        let (connection, lease) = self.0.as_ref()?;
-        Some(MemoryRequest { connection: connection.clone(), lease: *lease })
-    }
-
-    /// Nothing to give back.
-    pub(crate) fn none() -> Lease {
-        Lease(None, None)
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some((connection, lease)) = &self.0 {
-            let asking = connection.asking.lock().unwrap_or_else(PoisonError::into_inner);
-            let flags = net::SendFlags::NOSIGNAL | net::SendFlags::DONTWAIT;
-            // A server that has ended has no seats any more.
-            let _ = net::send(&asking.socket, &Request::Detach { lease: *lease }.encode(), flags);
-        }
-    }
-}
-
-/// The question of a receiver for the memory that its packets are lent from. It waits for an answer, so a user plane asks it on another thread.
-#[derive(Clone, Debug)]
-pub struct MemoryRequest {
-    connection: Arc<Connection>,
-    lease: u32,
-}
-
-impl MemoryRequest {
-    /// Asks: the memory and the seat of the sender that lends from it, if it lends.
-    ///
-    /// # Errors
-    /// The node that serves has ended, or the memory is not safe to map.
-    pub fn ask(&self) -> Result<Option<(u64, LentMemory)>, AttachError> {
-        let (reply, fds) = self.connection.ask(&Request::Memory { lease: self.lease }, None)?;
-        let memory = fds.first().filter(|_| reply.status == Status::Attached as u32);
-        Ok(memory
-            .map(|memory| LentMemory::map(memory.as_fd()))
-            .transpose()?
-            .map(|memory| (reply.seat, memory)))
-    }
 }
 
 /// What an attachment brings.
@@ -205,7 +47,7 @@ impl Node {
         let reach = || -> rustix::io::Result<OwnedFd> {
             let socket =
                 net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-            net::connect(&socket, &crate::server::address(path)?)?;
+            net::connect(&socket, &address(path)?)?;
             Ok(socket)
         };
         let socket =
@@ -215,17 +57,13 @@ impl Node {
 
     /// Uses a socket that is connected already, such as one that a parent process handed down (`Domain::socket`).
     pub fn over(socket: OwnedFd, id: NodeId) -> Node {
-        Node { connection: Arc::new(Connection { asking: Mutex::new(Asking { socket, lost: false }) }), id }
+        Node { connection: Arc::new(Connection::over(socket)), id }
     }
 
     /// Whether the node that serves the domain still runs. If not, channels go on between those who have them, but nobody can be replaced: connect
     /// again when it is back.
     pub fn is_served(&self) -> bool {
-        // Somebody who waits for a reply will find out.
-        let Ok(asking) = self.connection.asking.try_lock() else { return true };
-        let mut fds = [PollFd::new(&asking.socket, PollFlags::empty())];
-        let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-        !asking.lost && !fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+        self.connection.is_served()
     }
 
     /// Attaches as the sender of messages at an endpoint, given by name or number.
@@ -348,7 +186,7 @@ impl Node {
     }
 
     fn lease(&self, lease: u32) -> Lease {
-        Lease(Some((self.connection.clone(), lease)), None)
+        Lease::of_server(self.connection.clone(), lease)
     }
 
     fn link(&self, endpoint: &str, role: Role, wanted: &'static str) -> Result<Link, AttachError> {
@@ -433,68 +271,4 @@ pub(crate) fn of_kind<'a>(
         return Ok(channel);
     }
     Err(AttachError::Kind { endpoint: endpoint.to_owned(), found, wanted })
-}
-
-impl Connection {
-    /// Sends a request and waits for its reply, and no longer than the server may take.
-    fn ask(
-        &self,
-        request: &Request,
-        memory: Option<BorrowedFd<'_>>,
-    ) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
-        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        if asking.lost {
-            return Err(AttachError::Lost("did not answer before"));
-        }
-        let answer = converse(&asking.socket, request, memory);
-        asking.lost = answer.is_err();
-        answer
-    }
-}
-
-/// Sends a request, with a descriptor if there is one.
-fn say(socket: &OwnedFd, request: &Request, memory: Option<BorrowedFd<'_>>) -> rustix::io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let memory: Vec<BorrowedFd<'_>> = memory.into_iter().collect();
-    if !memory.is_empty() {
-        ancillary.push(SendAncillaryMessage::ScmRights(&memory));
-    }
-    let flags = net::SendFlags::NOSIGNAL | net::SendFlags::DONTWAIT;
-    net::sendmsg(socket, &[std::io::IoSlice::new(&request.encode())], &mut ancillary, flags)
-}
-
-fn converse(
-    socket: &OwnedFd,
-    request: &Request,
-    memory: Option<BorrowedFd<'_>>,
-) -> Result<(Reply, Vec<OwnedFd>), AttachError> {
-    say(socket, request, memory).map_err(|_| AttachError::Lost("has ended"))?;
-    let limit = Timespec { tv_sec: PATIENCE.as_secs() as _, tv_nsec: 0 };
-    loop {
-        let mut fds = [PollFd::new(socket, PollFlags::IN)];
-        match poll(&mut fds, Some(&limit)) {
-            Ok(0) => return Err(AttachError::Lost("does not answer")),
-            Ok(_) => break,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(why) => return Err(AttachError::System(why.into())),
-        }
-    }
-    let (mut bytes, mut space) =
-        ([0; REPLY_BYTES], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))]);
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut into = [std::io::IoSliceMut::new(&mut bytes)];
-    let flags = net::RecvFlags::CMSG_CLOEXEC | net::RecvFlags::DONTWAIT;
-    let received =
-        net::recvmsg(socket, &mut into, &mut ancillary, flags).map_err(|_| AttachError::Lost("has ended"))?;
-    let fds = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-        _ => None,
-    });
-    let fds: Vec<OwnedFd> = fds.flatten().collect();
-    if received.bytes == 0 {
-        return Err(AttachError::Lost("has ended"));
-    }
-    let reply = Reply::decode(&bytes[..received.bytes.min(REPLY_BYTES)]);
-    Ok((reply.ok_or(AttachError::Lost("answers with something else"))?, fds))
 }

@@ -4,9 +4,10 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use crate::channel::{ChannelError, Link, Peer};
+use crate::channel::{Link, Peer};
+use crate::connection::MemoryRequest;
+use crate::error::ChannelError;
 use crate::loans::{Borrower, Lender, Next, Note};
-use crate::node::MemoryRequest;
 use crate::region::LentMemory;
 use crate::wait::{Sleeper, Waker};
 

@@ -21,6 +21,10 @@
 //! A request to attach that *lends* carries a descriptor of the memory that the sender's packets are lent from, to be mapped for reading only. A receiver asks
 //! for it by `memory`, and gets it with the seat of that sender. `detach` has no reply.
 
+use std::path::Path;
+
+use rustix::net::SocketAddrUnix;
+
 use crate::endpoint::{NAME_BYTES_MAX, NodeId, Role};
 
 pub(crate) const REQUEST_BYTES: usize = 96;
@@ -147,6 +151,15 @@ impl Reply {
         let node = NodeId::new(get(bytes, 24), get(bytes, 28));
         let (version, status) = (get(bytes, 4), get(bytes, 8));
         Some(Reply { version, status, lease: get(bytes, 12), seat, node, pid: get(bytes, 32) })
+    }
+}
+
+/// The address of a path, or of `@NAME`.
+pub(crate) fn address(path: &Path) -> rustix::io::Result<SocketAddrUnix> {
+    use std::os::unix::ffi::OsStrExt;
+    match path.as_os_str().as_bytes().split_first() {
+        Some((b'@', name)) => SocketAddrUnix::new_abstract_name(name),
+        _ => SocketAddrUnix::new(path),
     }
 }
 

@@ -12,11 +12,12 @@ use std::convert::Infallible;
 
 use sync::slots::{Missed, Slots};
 
-use crate::channel::{ChannelError, Link, Peer};
+use crate::channel::{Link, Peer};
+use crate::connection::Lease;
 use crate::endpoint::Role;
+use crate::error::ChannelError;
 use crate::layout::Channel;
 use crate::memory::{ReadOnly, Words};
-use crate::node::Lease;
 use crate::prim::{Ordering, fence};
 
 /// How often `sync::slots` tries.

@@ -4,8 +4,9 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use crate::channel::{ChannelError, Link, Peer};
+use crate::channel::{Link, Peer};
 use crate::endpoint::{ChannelKind, SCALAR_CELL};
+use crate::error::ChannelError;
 use crate::ring::{Consumer, Producer};
 use crate::wait::{Sleeper, Waker};
 

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use crate::endpoint::{Endpoint, NodeId};
+use crate::error::AttachError;
 use crate::layout::{Layout, LayoutError};
-use crate::node::{AttachError, Node};
+use crate::node::Node;
+use crate::protocol::address;
 use crate::region::RegionError;
 use crate::seats::Seats;
 use crate::serving::{Command, Serving};
@@ -150,15 +152,6 @@ impl Drop for Place {
             // If it cannot be removed, the next one to serve there replaces it.
             let _ = std::fs::remove_file(&self.path);
         }
-    }
-}
-
-/// The address of a path, or of `@NAME`.
-pub(crate) fn address(path: &Path) -> rustix::io::Result<SocketAddrUnix> {
-    use std::os::unix::ffi::OsStrExt;
-    match path.as_os_str().as_bytes().split_first() {
-        Some((b'@', name)) => SocketAddrUnix::new_abstract_name(name),
-        _ => SocketAddrUnix::new(path),
     }
 }
 

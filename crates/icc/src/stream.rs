@@ -14,7 +14,7 @@
 use std::io::{Error, ErrorKind, Read, Write};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::channel::ChannelError;
+use crate::error::ChannelError;
 use crate::messages::{Receiver, Sender};
 
 const BEGIN: u8 = 0;
