@@ -134,7 +134,7 @@ impl PacketDevice {
             fanout: Mutex::default(),
             group: group.map(str::to_owned),
             ethernet,
-            qdisc: crate::provider::flag(spec, "QDISC")?.unwrap_or(false),
+            qdisc: crate::settings::flag(spec, "QDISC")?.unwrap_or(false),
             is_urgent: aliases.is_some(),
             lane: Arc::default(),
             sockets: Mutex::default(),
@@ -260,7 +260,7 @@ impl Shared {
             let swallow = if self.is_urgent { sort::swallow } else { bpf::swallow };
             let link = swallow(ifindex).map_err(|e| {
                 let mend = match e.raw_os_error() {
-                    Some(libc::EPERM | libc::EACCES) => crate::provider::grant(),
+                    Some(libc::EPERM | libc::EACCES) => crate::settings::grant(),
                     _ => "it needs Linux 6.6 or newer; use SNIFFER true, or METHOD AF_XDP".to_owned(),
                 };
                 Error::new(
@@ -316,7 +316,7 @@ impl Shared {
         let name = self.watch.name();
         match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => {
-                Error::new(name, "no permission to open a packet socket", crate::provider::grant())
+                Error::new(name, "no permission to open a packet socket", crate::settings::grant())
             }
             Some(libc::ENODEV | libc::ENXIO) => self.watch.interfaces.missing(name),
             Some(libc::ENOMEM | libc::ENOBUFS) => {

@@ -40,7 +40,7 @@ use crate::aliases::Aliases;
 use crate::bpf::{self, XskMap};
 use crate::link::Watch;
 use crate::memory::Taken;
-use crate::provider;
+use crate::settings;
 use crate::sys;
 use crate::urgent::{Lane, UrgentRx};
 
@@ -161,7 +161,7 @@ impl XdpDevice {
         let ifindex = watch.bound();
         let hook = Hook::attach(ifindex, queues, generic, false)
             .map_err(|e| explain_attach(name, &driver, generic, &e))?;
-        let wanted = provider::flag(spec, "ZEROCOPY")?;
+        let wanted = settings::flag(spec, "ZEROCOPY")?;
         let single = setup.shape.chunk - KERNEL_HEADROOM - setup.headroom as usize;
         let large = watch.interfaces.mtu(name).unwrap_or(1500) + 18 > single;
         let (halves, binding, note) = bind_first(name, &setup, ifindex, large, wanted)?;
@@ -213,7 +213,7 @@ impl XdpDevice {
                 Error::new(
                     shared.watch.name(),
                     format!("cannot set promiscuous mode: {e}"),
-                    provider::grant(),
+                    settings::grant(),
                 )
             })?;
         }
@@ -237,7 +237,7 @@ fn setup(spec: &Spec, queues: usize) -> Result<Setup, Error> {
     let shape = Shape::of_memory();
     // Each queue may hold two rings of frames; leave three quarters of the memory to everybody else.
     let fair = (shape.frames / 8 / queues).max(64);
-    let ring = match provider::number::<usize>(spec, "RING")? {
+    let ring = match settings::number::<usize>(spec, "RING")? {
         Some(n) if n.is_power_of_two() && (64..=32768).contains(&n) => n,
         Some(n) => {
             return Err(Error::new(
@@ -253,7 +253,7 @@ fn setup(spec: &Spec, queues: usize) -> Result<Setup, Error> {
         let mend = format!("at most {}, or raise --frame-size", shape.chunk - 1522);
         return Err(Error::new(&spec.device, format!("no room for HEADROOM {}", spec.headroom), mend));
     }
-    let busy_poll_us = provider::number(spec, "BUSY_POLL")?;
+    let busy_poll_us = settings::number(spec, "BUSY_POLL")?;
     Ok(Setup { shape, ring: ring as u32, headroom: headroom as u32, busy_poll_us })
 }
 
@@ -299,7 +299,7 @@ fn hopeless(error: &io::Error) -> bool {
 fn explain_attach(name: &str, driver: &str, generic: bool, error: &io::Error) -> Error {
     let (what, mend) = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
-            ("no permission to attach an XDP program".to_owned(), provider::grant())
+            ("no permission to attach an XDP program".to_owned(), settings::grant())
         }
         Some(libc::EBUSY | libc::EEXIST) => (
             "another XDP program is attached".to_owned(),
@@ -331,14 +331,14 @@ fn explain_attach(name: &str, driver: &str, generic: bool, error: &io::Error) ->
 
 fn explain_bind(name: &str, setup: &Setup, error: &io::Error) -> Error {
     let (what, mend) = match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => ("no permission to use AF_XDP".to_owned(), provider::grant()),
+        Some(libc::EPERM | libc::EACCES) => ("no permission to use AF_XDP".to_owned(), settings::grant()),
         Some(libc::EBUSY) => (
             "queue is busy: another program has an AF_XDP socket on it".to_owned(),
             "end that program, or use another QUEUE, or METHOD AF_PACKET".to_owned(),
         ),
         Some(libc::ENOBUFS) => (
             format!("too little locked memory for {} KiB of packets", setup.shape.len / 1024),
-            format!("ulimit -l {}, lower --frames, or {}", setup.shape.len / 1024 + 64, provider::grant()),
+            format!("ulimit -l {}, lower --frames, or {}", setup.shape.len / 1024 + 64, settings::grant()),
         ),
         Some(libc::ENOMEM) => {
             ("not enough memory to register packets".to_owned(), "lower --frames".to_owned())

@@ -31,6 +31,7 @@ pub mod plain;
 pub mod plane;
 mod provider;
 pub mod raw_ip;
+mod settings;
 mod sys;
 pub mod tap;
 mod urgent;

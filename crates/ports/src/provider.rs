@@ -14,7 +14,6 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use packet::filter::Filter;
@@ -28,6 +27,7 @@ use crate::memory::{MemoryPort, Wire};
 use crate::pcap::{FileReader, FileWriter, Format};
 use crate::plane::{self, Planes};
 use crate::raw_ip::{RawIp, RawIpSpec};
+use crate::settings::{flag, number, setting};
 use crate::tap::{Tap, TapKind, TapSpec};
 use crate::vrf::Vrf;
 
@@ -373,34 +373,6 @@ fn parse_mac(text: &str) -> Option<[u8; 6]> {
         *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
     }
     parts.next().is_none().then_some(mac)
-}
-
-/// The last value given for `key`.
-pub(crate) fn setting<'a>(spec: &'a Spec, key: &str) -> Option<&'a str> {
-    spec.settings.iter().rev().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, value)| value.as_str())
-}
-
-/// A setting that is true or false.
-pub(crate) fn flag(spec: &Spec, key: &str) -> Result<Option<bool>, Error> {
-    let Some(value) = setting(spec, key) else { return Ok(None) };
-    match value.to_ascii_lowercase().as_str() {
-        "true" | "1" | "yes" | "on" => Ok(Some(true)),
-        "false" | "0" | "no" | "off" => Ok(Some(false)),
-        _ => Err(Error::new(&spec.device, format!("{key} {value} is neither true nor false"), "")),
-    }
-}
-
-/// A setting that is a number of this type.
-pub(crate) fn number<T: FromStr>(spec: &Spec, key: &str) -> Result<Option<T>, Error> {
-    let Some(value) = setting(spec, key) else { return Ok(None) };
-    let wrong = |_| Error::new(&spec.device, format!("{key} {value} is not a number that fits"), "");
-    value.parse().map(Some).map_err(wrong)
-}
-
-/// The command that lets this program use devices.
-pub(crate) fn grant() -> String {
-    let program = std::env::current_exe().map_or_else(|_| "junctor".to_owned(), |p| p.display().to_string());
-    format!("sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep {program}, or run it as root")
 }
 
 #[cfg(test)]

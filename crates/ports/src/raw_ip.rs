@@ -85,7 +85,7 @@ impl RawIp {
         let name = spec.name();
         let failed = |what: &str, e: io::Error| {
             let mend = match e.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => crate::provider::grant(),
+                Some(libc::EPERM | libc::EACCES) => crate::settings::grant(),
                 Some(libc::EADDRINUSE) => "another program has it; see `ss -lnp`".to_owned(),
                 _ => String::new(),
             };

@@ -292,7 +292,7 @@ fn attach(name: &str, kind: TapKind, multi_queue: bool) -> io::Result<(OwnedFd, 
 
 fn explain_attach(name: &str, error: &io::Error) -> Error {
     let mend = match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => crate::provider::grant(),
+        Some(libc::EPERM | libc::EACCES) => crate::settings::grant(),
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => "sudo modprobe tun".to_owned(),
         Some(libc::EBUSY) => format!("another program holds it; see `ip -d link show {name}`"),
         Some(libc::EINVAL) => {
@@ -309,7 +309,7 @@ fn configure(watch: &Watch, spec: &TapSpec, follows_mtu: bool) -> Result<(), Err
     let name = watch.name();
     let failed = |what: &str, e: io::Error| {
         let mend =
-            if e.raw_os_error() == Some(libc::EPERM) { crate::provider::grant() } else { String::new() };
+            if e.raw_os_error() == Some(libc::EPERM) { crate::settings::grant() } else { String::new() };
         Error::new(name, format!("cannot set {what}: {}", sys::words(&e)), mend)
     };
     // To give an interface the address that it has makes the kernel forget its neighbours.

@@ -29,7 +29,7 @@ use super::features::Features;
 use super::program::{self, BUCKETS, Layout, PARTS_MAX, PartCell, Row, SIGNATURE, State};
 use crate::bpf;
 use crate::link::Interfaces;
-use crate::provider::grant;
+use crate::settings::grant;
 use crate::sys::{self, Map};
 
 /// Frames that the kernel makes at a time: they leave together.
