@@ -34,6 +34,7 @@ mod plan;
 mod profile;
 mod routing;
 mod run;
+mod stands_for;
 mod top;
 mod trace;
 mod trial;

@@ -10,20 +10,6 @@ use trials::{Failure, Test, device};
 
 use crate::{exit, outcome};
 
-/// Has each value of an option stand for the library's of the same name.
-macro_rules! stands_for {
-    ($ours:ident => $theirs:ty: $($name:ident),+) => {
-        impl From<$ours> for $theirs {
-            fn from(value: $ours) -> $theirs {
-                match value {
-                    $($ours::$name => <$theirs>::$name,)+
-                }
-            }
-        }
-    };
-}
-pub(crate) use stands_for;
-
 /// Test a device: how much it forwards, how late, and what it does to the frames.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -4,14 +4,14 @@
 //! All drivers implement the traits of [`packet::port`]; elements see nothing else of them and reach them through
 //! [`SystemProvider`], which finds the best driver that works and can say why.
 //!
-//! * [`memory`]: wires in this process, a replay that measures, a sink that counts;
-//! * [`pcap`]: capture files;
-//! * [`tap`]: interfaces of the kernel whose other end we are;
-//! * [`raw_ip`]: what this host's stack delivers of one IP protocol;
-//! * [`partial`]: checksums that a sender left unfinished, where nobody says so;
-//! * [`plane`]: channels to other planes of a deployment;
-//! * [`plain`]: a packet socket as a simple program has it, to compare with;
-//! * [`af_packet`]: any network interface, by packet sockets;
+//! * [`memory`]: wires in this process, a replay that measures, a sink that counts.
+//! * [`pcap`]: capture files.
+//! * [`tap`]: interfaces of the kernel whose other end we are.
+//! * [`raw_ip`]: what this host's stack delivers of one IP protocol.
+//! * [`partial`]: checksums that a sender left unfinished, where nobody says so.
+//! * [`plane`]: channels to other planes of a deployment.
+//! * [`plain`]: a packet socket as a simple program has it, to compare with.
+//! * [`af_packet`]: any network interface, by packet sockets.
 //! * [`af_xdp`]: network interfaces whose driver has an XDP hook, without a copy of ours.
 
 pub mod af_packet;

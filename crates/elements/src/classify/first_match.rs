@@ -4,13 +4,15 @@
 //! Short ones are one decision program. In long ones, packets find their patterns by the [boxes](super::enclose) around these, so that
 //! the time does not grow with the list.
 
+use std::borrow::Cow;
+
 use element::program::{HeaderCheck, Headers, ROWS, Rows, Sort};
 use element::{Cx, Reason};
 use packet::{Batch, Packet};
 use tables::rules::{HAS_PORT, Key, LATER_FRAGMENT, NONE, Rules};
 
 use super::enclose::{Box4, HEADER_LEN, enclose, unknown};
-use super::program::{Expr, Input, NOWHERE, Program};
+use super::program::{Expr, Input, NOWHERE, Program, one_by_one};
 use crate::tools::Splitter;
 
 /// Patterns from which on boxes are asked: about so many are as fast as one program.
@@ -55,10 +57,10 @@ impl FirstMatch {
     }
 
     /// The patterns as one program.
-    pub(super) fn program(&self) -> Program {
+    pub(super) fn program(&self) -> Cow<'_, Program> {
         match &self.form {
-            Form::Short(program) => program.clone(),
-            Form::Long(_) => Program::new(&self.patterns),
+            Form::Short(program) => Cow::Borrowed(program),
+            Form::Long(_) => Cow::Owned(Program::new(&self.patterns)),
         }
     }
 
@@ -137,15 +139,9 @@ fn look_up<'a>(
         };
         // A key without addresses may be none.
         if keys[i] == Key::default() && key(&inputs(i)).is_none() {
-            *output = naive(patterns, &inputs(i));
+            *output = one_by_one(patterns, &inputs(i));
         }
     }
-}
-
-/// The patterns one after the other.
-#[cold]
-fn naive(patterns: &[Pattern], input: &Input<'_>) -> u32 {
-    patterns.iter().find(|(pattern, _)| pattern.holds(input)).map_or(NOWHERE, |(_, output)| *output)
 }
 
 /// Outputs of packets in their rows.
@@ -296,7 +292,7 @@ mod tests {
             let mut outputs = vec![0; keys.len()];
             look_up(&patterns, &rules, |i| inputs[i], &keys, &mut outputs);
             for (input, output) in inputs.iter().zip(outputs) {
-                prop_assert_eq!(output, naive(&patterns, input), "{:?} {:02x?}", texts, input);
+                prop_assert_eq!(output, one_by_one(&patterns, input), "{:?} {:02x?}", texts, input);
             }
         }
     }

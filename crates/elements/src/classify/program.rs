@@ -150,6 +150,11 @@ impl Expr {
     }
 }
 
+/// The output of the first pattern that holds, by the naive evaluation.
+pub fn one_by_one(patterns: &[(Expr, u32)], input: &Input<'_>) -> u32 {
+    patterns.iter().find(|(expr, _)| expr.holds(input)).map_or(NOWHERE, |(_, output)| *output)
+}
+
 impl std::ops::Not for Expr {
     type Output = Expr;
 
@@ -521,10 +526,6 @@ pub(super) mod tests {
         prop::collection::vec(prop::sample::select(vec![0, 0, 0, 1, 1, 2, 3]), 0..14)
     }
 
-    pub fn naive(patterns: &[(Expr, u32)], input: &Input<'_>) -> u32 {
-        patterns.iter().find(|(expr, _)| expr.holds(input)).map_or(NOWHERE, |(_, output)| *output)
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..Default::default() })]
         #[test]
@@ -535,7 +536,7 @@ pub(super) mod tests {
             let program = Program::new(&patterns);
             for packet in &packets {
                 let input = [&packet[0][..], &packet[1], &packet[2]];
-                prop_assert_eq!(program.run(&input), naive(&patterns, &input), "{}", program.text());
+                prop_assert_eq!(program.run(&input), one_by_one(&patterns, &input), "{}", program.text());
             }
         }
     }

@@ -25,17 +25,12 @@
 //!
 //! See also: Script
 
-use element::{Class, Sharing};
+use element::Class;
 
 use super::parse::ScriptKind;
-use super::script::{HANDLERS, Script};
+use super::script::Script;
 
 /// The descriptor.
-pub const CLASS: Class =
-    Class::new("DriverManager", "0/0", || Box::new(Script::new(Some(ScriptKind::Driver))))
-        .sharing(Sharing::Shared)
-        .handlers(HANDLERS)
-        .shared_state::<Script>()
-        .own_handlers::<Script>()
-        .process_events::<Script>()
-        .file(file!());
+pub const CLASS: Class = Script::with_capabilities(
+    Class::new("DriverManager", "0/0", || Box::new(Script::new(Some(ScriptKind::Driver)))).file(file!()),
+);

@@ -65,17 +65,12 @@ use super::parse::{self, Ending, Instruction, ScriptKind};
 use super::runtime::{Outcome, Runner, State, lock};
 
 /// The descriptor.
-pub const CLASS: Class = Class::new("Script", "-/-", || Box::new(Script::new(None)))
-    .processing("ah/ah")
-    .sharing(Sharing::Shared)
-    .handlers(HANDLERS)
-    .shared_state::<Script>()
-    .own_handlers::<Script>()
-    .process_events::<Script>()
-    .file(file!());
+pub const CLASS: Class = Script::with_capabilities(
+    Class::new("Script", "-/-", || Box::new(Script::new(None))).processing("ah/ah").file(file!()),
+);
 
 /// Handlers of all scripts.
-pub(super) const HANDLERS: &[Handler] = &[
+const HANDLERS: &[Handler] = &[
     Handler::both("run"),
     Handler::write("step"),
     Handler::write("goto"),
@@ -144,6 +139,16 @@ pub(super) struct Script {
 }
 
 impl Script {
+    /// Declares what classes of scripts have in common.
+    pub(super) const fn with_capabilities(class: Class) -> Class {
+        class
+            .sharing(Sharing::Shared)
+            .handlers(HANDLERS)
+            .shared_state::<Self>()
+            .own_handlers::<Self>()
+            .process_events::<Self>()
+    }
+
     /// A script whose type is `kind` unless configured otherwise.
     pub(super) fn new(kind: Option<ScriptKind>) -> Script {
         Script { kind: ScriptKind::Active, by_default: kind, program: Arc::default(), state: Arc::default() }

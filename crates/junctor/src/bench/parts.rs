@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bench::{bridge, fib, handoff, icc, locks, mac, rules};
 
-use crate::trials::stands_for;
+use crate::stands_for::stands_for;
 
 /// Measure what a frame costs in a bridge: one worker, two ports, 10,000 stations and 65,536, untagged frames of 60 bytes, source and sink included, and a bare wire next to it.
 #[derive(Clone, Debug, clap::Args)]

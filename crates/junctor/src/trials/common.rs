@@ -9,7 +9,7 @@ use trials::agent::Agent;
 use trials::device::{self, FlowLine, Name};
 use trials::{common, modifiers, output, search, values};
 
-use super::stands_for;
+use crate::stands_for::stands_for;
 
 /// What all tests need to know.
 #[derive(Clone, Debug, clap::Args)]

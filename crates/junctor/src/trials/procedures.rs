@@ -6,7 +6,7 @@ use std::time::Duration;
 use trials::{mlr, reset, rfc2544, rfc2889, rfc5180, rfc8219, rfc9004, search, values};
 
 use super::common::Search;
-use super::stands_for;
+use crate::stands_for::stands_for;
 
 /// A procedure of RFC 2544, section 26.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

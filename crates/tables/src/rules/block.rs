@@ -2,10 +2,12 @@
 //! Eight rules side by side, compared with a packet at once.
 #![allow(unsafe_code)]
 
-use sync::prefetch::prefetch;
+use sync::prefetch::prefetch_at;
 
 use super::{Key, Rule};
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// Rules of a block.
 pub(super) const LANES: usize = 8;
 
@@ -58,12 +60,11 @@ impl<const W: usize> Block<W> {
         block
     }
 
-    /// Asks for it.
+    /// Asks for all its lines.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
-        self.values.iter().for_each(prefetch);
-        self.masks.iter().for_each(prefetch);
-        [&self.low, &self.kinds].into_iter().for_each(prefetch);
+        let block = std::ptr::from_ref(self).cast::<u8>();
+        (0..size_of::<Self>()).step_by(LINE).for_each(|at| prefetch_at(block.wrapping_add(at)));
     }
 
     /// The tag of the first rule.

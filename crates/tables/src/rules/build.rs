@@ -30,6 +30,7 @@ impl<const W: usize> Rules<W> {
     /// # Panics
     /// If there are more than [`RULES_MAX`] rules, or numbers from [`NONE`] on.
     pub fn new(list: &[(Rule<W>, u32)]) -> Rules<W> {
+        const { assert!(W == 2 || W == 8, "two IPv4 addresses, or two IPv6 addresses") };
         assert!(list.len() <= RULES_MAX && list.iter().all(|(_, number)| *number < NONE));
         let mut tagged: Vec<Tagged<'_, W>> = list
             .iter()

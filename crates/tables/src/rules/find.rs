@@ -83,37 +83,38 @@ impl<const W: usize> Rules<W> {
                 table.prefetch(*hash);
             }
             let mut slots = [Slot::FREE; GROUP];
-            let mut any = false;
             for ((hash, slot), best) in hashes.iter().zip(&mut slots).zip(&*best) {
                 *slot = table.slot(*hash);
-                any |= slot.first < *best;
-                if slot.blocks > 0 {
+                if slot.blocks > 0 && slot.first < *best {
                     self.blocks[slot.start as usize].prefetch();
                 }
             }
-            if !any {
-                continue;
-            }
             for (i, (key, slot)) in keys.iter().zip(&slots).enumerate() {
-                if slot.first >= best[i] {
-                    continue;
-                }
-                let start = slot.start as usize;
-                if slot.blocks > 0 {
-                    let blocks = &self.blocks[start..start + slot.blocks as usize];
-                    best[i] = scan::<C, W>(blocks, key, best[i], &mut |rule| asked(i, rule));
-                } else {
-                    best[i] = self.children[start].narrow_one::<C>(key, best[i], &mut |rule| asked(i, rule));
-                }
+                best[i] = self.bucket::<C>(*slot, key, best[i], &mut |rule| asked(i, rule));
             }
         }
         let rest = &self.blocks[self.rest..];
-        if let Some(first) = rest.first() {
-            for (i, key) in keys.iter().enumerate() {
-                if first.first() < best[i] {
-                    best[i] = scan::<C, W>(rest, key, best[i], &mut |rule| asked(i, rule));
-                }
-            }
+        for (i, key) in keys.iter().enumerate() {
+            best[i] = scan::<C, W>(rest, key, best[i], &mut |rule| asked(i, rule));
+        }
+    }
+
+    /// The first rule of a bucket that a key matches, if it comes before `best`, which else it is.
+    #[inline(always)]
+    fn bucket<C: Compare>(
+        &self,
+        slot: Slot,
+        key: &Key<W>,
+        best: Tag,
+        asked: &mut impl FnMut(u32) -> bool,
+    ) -> Tag {
+        let start = slot.start as usize;
+        if slot.first >= best {
+            best
+        } else if slot.blocks > 0 {
+            scan::<C, W>(&self.blocks[start..start + slot.blocks as usize], key, best, asked)
+        } else {
+            self.children[start].narrow_one::<C>(key, best, asked)
         }
     }
 
@@ -125,21 +126,13 @@ impl<const W: usize> Rules<W> {
                 break;
             }
             let slot = table.slot(table.mask.hash(key));
-            if slot.first >= best {
-                continue;
-            }
-            let start = slot.start as usize;
-            best = if slot.blocks > 0 {
-                scan::<C, W>(&self.blocks[start..start + slot.blocks as usize], key, best, asked)
-            } else {
-                self.children[start].narrow_one::<C>(key, best, asked)
-            };
+            best = self.bucket::<C>(slot, key, best, &mut |rule| asked(rule));
         }
         scan::<C, W>(&self.blocks[self.rest..], key, best, asked)
     }
 }
 
-/// The tag of the first rule of a bucket that a key matches, if it comes before `best`, which else it is.
+/// The tag of the first rule of some blocks that a key matches, if it comes before `best`, which else it is.
 #[inline(always)]
 fn scan<C: Compare, const W: usize>(
     blocks: &[Block<W>],
@@ -151,7 +144,7 @@ fn scan<C: Compare, const W: usize>(
         if block.first() >= best {
             break;
         }
-        // SAFETY: whoever chose `C` has seen that the processor has its instructions.
+        // SAFETY: `C` is chosen by `find_all`, which has seen that the processor has its instructions.
         #[allow(unsafe_code)]
         let mut matching = unsafe { C::matching(block, key) };
         while matching != 0 {
