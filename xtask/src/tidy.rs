@@ -215,7 +215,7 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
 const BY_NAME: &[&str] = &[
     "crates/elements/src/classify/classifier.rs",
     "crates/elements/src/control/script.rs",
-    "crates/elements/src/ip/routing.rs",
+    "crates/elements/src/routing/mod.rs",
     "crates/elements/src/ipsec/click/radix_ipsec_lookup.rs",
     "crates/elements/src/schedule/stride.rs",
 ];

@@ -15,7 +15,7 @@ use control::counters::Tally;
 use control::fpm::{self, sample::Stream};
 use control::model::{Change, Hop, Link, Object, Source};
 use control::rib::{HOLD, Rib};
-use elements::ip::FeedSink;
+use elements::routing::FeedSink;
 use feed::{Destination, Labels};
 use serde_json::json;
 use tables::fib4::Fib4Writer;

@@ -28,9 +28,11 @@ pub mod nat;
 #[cfg(test)]
 mod one_batch;
 pub mod queue;
+pub mod routing;
 pub mod schedule;
 mod shared_limit;
 pub mod snooping;
+pub mod sockets;
 pub mod source;
 pub mod spanning;
 #[cfg(test)]
@@ -84,8 +86,10 @@ static KINDS: &[&[Class]] = &[
     multicast::CLASSES,
     nat::CLASSES,
     queue::CLASSES,
+    routing::CLASSES,
     schedule::CLASSES,
     snooping::CLASSES,
+    sockets::CLASSES,
     source::CLASSES,
     spanning::CLASSES,
     tcpudp::CLASSES,

@@ -20,6 +20,15 @@ use packet::{ANNO_SIZE, Batch, Packet, anno};
 use crate::queue::Store;
 use crate::ticks::Bucket;
 
+/// Sets a timer if something is to be done before it expires.
+pub(crate) fn set_earlier(cx: &mut Cx<'_>, timer: u32, at: Option<Nanos>) {
+    if let Some(at) = at
+        && cx.timer(timer).is_none_or(|set| set > at)
+    {
+        cx.set_timer(timer, at);
+    }
+}
+
 /// Where `N` bytes of annotation lie, given as a number or by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anno<const N: usize>(pub usize);

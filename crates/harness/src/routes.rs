@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use control::Rib;
 use control::session::{Next, Session};
-use elements::ip::FeedSink;
+use elements::routing::FeedSink;
 use feed::Reply;
 
 use crate::Error;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use elements::ip::FeedSink;
+use elements::routing::FeedSink;
 use engine::Control;
 use feed::Reply;
 use icc::{AttachError, ChannelError, Receiver, Sender};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use elements::ip::Liveness;
+use elements::routing::Liveness;
 use engine::Control;
 
 /// How often the configuration is searched for elements that watch neighbours.

@@ -10,7 +10,7 @@ use control::counters::Tally;
 use control::fpm;
 use control::model::Source;
 use control::rib::Rib;
-use elements::ip::FeedSink;
+use elements::routing::FeedSink;
 
 use super::{CHUNK, link};
 use crate::Error;

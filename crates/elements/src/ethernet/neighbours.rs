@@ -418,12 +418,3 @@ pub fn next_event_ns<A: Address>(table: &Neighbours<Packet, A>, owner: u32) -> O
     let expiry = table.next_expiry_ns().filter(|_| table.waiting() > 0);
     [table.next_timer_ns(owner), expiry].into_iter().flatten().min()
 }
-
-/// Sets a timer if something is to be done before it expires.
-pub fn set_earlier(cx: &mut Cx<'_>, timer: u32, at: Option<Nanos>) {
-    if let Some(at) = at
-        && cx.timer(timer).is_none_or(|set| set > at)
-    {
-        cx.set_timer(timer, at);
-    }
-}

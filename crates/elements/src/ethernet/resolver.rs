@@ -20,10 +20,10 @@ use tables::neighbour::{Admission, Answer, Asker, Config, Due, Loss, NeighbourCa
 use wire::MacAddr;
 use wire::ethernet::HEADER_LEN;
 
-use super::neighbours::{self, Address, Listed, Lost, OverTable, Table, next_event_ns, owner, set_earlier};
+use super::neighbours::{self, Address, Listed, Lost, OverTable, Table, next_event_ns, owner};
 use super::prepend;
 use crate::io::links::Links;
-use crate::tools::Anno;
+use crate::tools::{Anno, set_earlier};
 
 /// The timer that repeats queries and drops what waited too long.
 const EXPIRE: u32 = 0;

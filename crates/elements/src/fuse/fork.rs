@@ -15,7 +15,7 @@ use tables::next_hop::{NextHopId, NextHopReader, View};
 use super::found::{Found, HeaderPlace, Ip, NOT_PLAIN, is_alike};
 use super::send::{Link, Row, enter};
 use super::shape::Shape;
-use crate::ip::routing::{Family, Hop, Lookup, Session};
+use crate::routing::{Family, Hop, Lookup, Session};
 
 /// Outputs that are prepared for a batch; packets for further ones leave by the output.
 const BRANCHES_MAX: usize = 16;

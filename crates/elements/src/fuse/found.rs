@@ -8,7 +8,7 @@ use tables::neighbour::Address;
 
 use super::send::{Link, Row};
 use super::shape::{Counter, Header, Shape};
-use crate::ip::routing::Family;
+use crate::routing::Family;
 
 /// What differs between the IP versions.
 pub(super) trait Ip: Sized + Send + 'static {

@@ -8,7 +8,7 @@ use wire::checksum::decrement_ttl;
 use super::found::{Found, HeaderPlace, Ip, NOT_PLAIN};
 use super::send::{Link, Row};
 use super::shape::{self, Header, Shape};
-use crate::ip::lookup_ip_route::{V4, flow_hash};
+use crate::routing::lookup_ip_route::{V4, flow_hash};
 
 pub(super) struct Ipv4;
 

@@ -9,7 +9,7 @@ use super::send::{Link, Row};
 use super::shape::{self, Header, Shape};
 use crate::ip6::HEADER_LEN;
 use crate::ip6::check_ip6_scope::are_global;
-use crate::ip6::lookup_ip6_route::{V6, flow_hash};
+use crate::routing::lookup_ip6_route::{V6, flow_hash};
 
 pub(super) struct Ipv6;
 

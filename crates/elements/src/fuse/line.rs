@@ -13,7 +13,7 @@ use wire::ethernet::HEADER_LEN;
 use super::found::{Found, HeaderPlace, Ip};
 use super::send::{Link, Row};
 use super::shape::Shape;
-use crate::ip::routing::Family;
+use crate::routing::Family;
 
 struct Line<K: Ip> {
     elements: usize,

@@ -8,7 +8,7 @@ use packet::Packet;
 use tables::neighbour::{Address, PaddedMac, View};
 
 use super::found::{Found, HeaderPlace, Ip, is_alike};
-use crate::ip::routing::Family;
+use crate::routing::Family;
 
 /// Where a packet's link header comes from: who has its address, and what follows it.
 #[derive(Clone, Copy)]

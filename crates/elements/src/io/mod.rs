@@ -2,11 +2,9 @@
 //! Elements that make packets or exchange them with the world.
 
 pub(crate) mod addresses;
-mod control_socket;
 mod control_traffic;
 mod device;
 mod duplex;
-mod exchange;
 pub(crate) mod files;
 mod from_device;
 pub(crate) mod from_dump;
@@ -15,13 +13,11 @@ mod from_plane;
 mod infinite_source;
 mod kernel_tap;
 pub(crate) mod links;
-mod mcast_socket;
 mod memory_port;
 pub(crate) mod mtu;
 mod pace;
 mod punt;
 mod raw_socket;
-mod socket;
 pub mod summary;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -32,7 +28,6 @@ mod to_plane;
 
 /// The classes of this kind.
 pub static CLASSES: &[element::Class] = &[
-    control_socket::CLASS,
     control_traffic::CLASS,
     from_device::FROM_DEVICE,
     from_device::POLL_DEVICE,
@@ -44,11 +39,9 @@ pub static CLASSES: &[element::Class] = &[
     kernel_tap::KERNEL_TAP,
     kernel_tap::KERNEL_TUN,
     kernel_tap::TO_HOST,
-    mcast_socket::CLASS,
     memory_port::CLASS,
     punt::CLASS,
     raw_socket::CLASS,
-    socket::CLASS,
     to_device::CLASS,
     to_dump::CLASS,
     to_ip_summary_dump::CLASS,

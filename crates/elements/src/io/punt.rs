@@ -38,7 +38,6 @@ use element::swap::Count;
 use element::{Class, Cx, Element, Reason, Rehearsal, SharedState, Sharing, carries, handlers};
 use packet::{Batch, Packet};
 
-use crate::ip::{header, header_mut};
 use crate::shared_limit::SharedLimit;
 
 /// The descriptor.
@@ -106,17 +105,17 @@ carries!(Punt: limit, count; anew reason, restore_ttl);
 
 /// Takes back what DecIPTTL or DecIP6HLIM did, the checksum with it (RFC 1624, equation 3).
 fn raise_ttl(packet: &mut Packet) {
-    match header(packet).map(|h| (h[0] >> 4, h[7], h[8])) {
+    match packet.network_chunk::<20>().map(|h| (h[0] >> 4, h[7], h[8])) {
         Some((4, _, 0..=254)) => {}
         Some((6, 0..=254, _)) => {
-            if let Some(h) = header_mut(packet) {
+            if let Some(h) = packet.network_chunk_mut::<20>() {
                 h[7] += 1;
             }
             return;
         }
         _ => return,
     }
-    let Some(h) = header_mut(packet) else { return };
+    let Some(h) = packet.network_chunk_mut::<20>() else { return };
     let word = |at: usize| u16::from_be_bytes([h[at], h[at + 1]]);
     let (old, sum) = (word(8), word(10));
     let total = u32::from(!sum) + u32::from(!old) + u32::from(old + 0x0100);

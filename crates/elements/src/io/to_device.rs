@@ -57,7 +57,7 @@ use sync::mutex::lock;
 
 use super::device::{self, Opened, OverDevice, Watch};
 use super::from_dump::Encap;
-use crate::ethernet::neighbours::set_earlier;
+use crate::tools::set_earlier;
 
 pub(super) const HANDLERS: &[Handler; 11] = &declare::joined(&[
     handlers! { ToDevice:

@@ -5,13 +5,8 @@ use std::net::Ipv4Addr;
 
 use element::args::{FromArg, Names};
 
-pub use bfd::Liveness;
-pub use routing::FeedSink;
-
-mod bfd;
 pub(crate) mod check_ip_addresses;
 pub(crate) mod check_ip_header;
-mod check_reverse_path;
 pub(crate) mod dec_ip_ttl;
 pub(crate) mod drop_broadcasts;
 pub(crate) mod ecn;
@@ -29,10 +24,7 @@ mod ip_print;
 mod ip_rate_monitor;
 mod ip_reassembler;
 mod ip_source_route;
-pub(crate) mod lookup_ip_route;
 mod mark_ip_ce;
-mod route_feed;
-pub(crate) mod routing;
 mod set_ip_address;
 mod set_ip_checksum;
 mod set_ip_dscp;
@@ -43,12 +35,10 @@ mod strip_ip_header;
 
 /// The classes of this kind.
 pub static CLASSES: &[element::Class] = &[
-    bfd::CLASS,
     check_ip_addresses::CLASS,
     check_ip_header::CLASS,
     check_ip_header::WITHOUT_CHECKSUM,
     check_ip_header::MARK,
-    check_reverse_path::CLASS,
     dec_ip_ttl::CLASS,
     drop_broadcasts::CLASS,
     fix_ip_src::CLASS,
@@ -63,15 +53,7 @@ pub static CLASSES: &[element::Class] = &[
     ip_rate_monitor::CLASS,
     ip_reassembler::CLASS,
     ip_source_route::CLASS,
-    lookup_ip_route::DIRECT,
-    lookup_ip_route::LINEAR,
-    lookup_ip_route::LOOKUP,
-    lookup_ip_route::RADIX,
-    lookup_ip_route::RANGE,
-    lookup_ip_route::SORTED,
-    lookup_ip_route::STATIC,
     mark_ip_ce::CLASS,
-    route_feed::CLASS,
     set_ip_address::CLASS,
     set_ip_checksum::CLASS,
     set_ip_checksum::RESET,

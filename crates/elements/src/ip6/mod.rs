@@ -26,7 +26,6 @@ pub(crate) mod ip6_nd_solicitor;
 mod ip6_nd_table;
 mod ip6_print;
 mod ip6_reassembler;
-pub(crate) mod lookup_ip6_route;
 mod mark_ip6_header;
 mod options;
 mod protocol_translator;
@@ -59,7 +58,6 @@ pub static CLASSES: &[element::Class] = &[
     ip6_nd_table::CLASS,
     ip6_print::CLASS,
     ip6_reassembler::CLASS,
-    lookup_ip6_route::CLASS,
     mark_ip6_header::CLASS,
     protocol_translator::TO_IP4,
     protocol_translator::TO_IP6,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Labels that a control plane feeds, among those of the configuration.
 //!
-//! As for routes (`ip::routing::fed`): a label names an object by the control plane's number, each object is a group of its own, and a fed
+//! As for routes (`routing::fed`): a label names an object by the control plane's number, each object is a group of its own, and a fed
 //! label covers a configured one, which returns when it goes. At the end of a replay, labels go that it has not named.
 
 use std::collections::{HashMap, HashSet};

@@ -15,7 +15,7 @@ use tables::next_hop::{Member, NextHopId, NextHopReader, NextHops};
 
 use super::adjacency::{Adjacency, Members, Scope, read_label};
 use super::fed::Fed;
-use crate::ip::routing::Feeder;
+use crate::routing::Feeder;
 
 /// What changes of labels are read by.
 #[derive(Clone, Debug, PartialEq, Eq)]

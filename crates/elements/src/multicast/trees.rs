@@ -10,7 +10,7 @@ use sync::lock::AdaptiveLock;
 use sync::rcu::Domain;
 use tables::multicast::{MulticastKey, MulticastReader, MulticastTable};
 
-use crate::ip::routing::Feeder;
+use crate::routing::Feeder;
 
 type Hasher = foldhash::fast::RandomState;
 

@@ -60,7 +60,7 @@ pub(super) fn socket(
         liveness::serve(&router.control());
         match client::channel::socket(args.planes.icc.as_deref()) {
             Some(place) => feeds::serve(&router.control(), place),
-            None if router.shared().all_provided::<elements::ip::FeedSink>().is_empty() => {}
+            None if router.shared().all_provided::<elements::routing::FeedSink>().is_empty() => {}
             None => warn(
                 args,
                 "RouteFeed takes no routes: there is no domain of channels; use --icc SOCKET, or 'junctor up'",

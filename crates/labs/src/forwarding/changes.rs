@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Routes that OSPF and RIP change while packets are forwarded: what a change of the table costs those who read it.
 
-use elements::ip::FeedSink;
+use elements::routing::FeedSink;
 
 use super::super::shared::{Setting, cell, ratios};
 use super::super::study::{Cell, Origin, Section, Table, digits};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use control::model::{Change, Source};
 use control::{Handle, Rib, fpm, kernel};
-use elements::ip::FeedSink;
+use elements::routing::FeedSink;
 use feed::{Destination, Update, Updates};
 use sync::mutex::lock;
 use testbed::frr::{self, Frr};

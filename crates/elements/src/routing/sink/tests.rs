@@ -10,7 +10,7 @@ use super::super::routes::{Limits, Routes};
 use super::super::shared::Strategy;
 use super::world::MOST_HOPS;
 use super::*;
-use crate::ip::bfd::Neighbour;
+use crate::routing::bfd::Neighbour;
 
 mod multicast;
 mod vrfs;

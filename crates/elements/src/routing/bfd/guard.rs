@@ -9,9 +9,9 @@ use packet::Packet;
 use sync::rcu;
 
 use super::{Down, Follow, Link, Liveness};
-use crate::ip::lookup_ip_route::V4;
-use crate::ip::routing::{Family, Hop, ReverseRoutes};
-use crate::ip6::lookup_ip6_route::V6;
+use crate::routing::lookup_ip_route::V4;
+use crate::routing::lookup_ip6_route::V6;
+use crate::routing::{Family, Hop, ReverseRoutes};
 
 /// The tables, and what carries changes into them.
 #[derive(Default)]

@@ -30,9 +30,9 @@ use super::fed::{FedChange, LeftOut};
 use super::outstanding::{AT_ONCE, Outstanding, Pace};
 use super::shared::SharedRoutes;
 use super::{BLACKHOLE, DROP, Family, Hop, PROHIBIT};
-use crate::ip::bfd::{Down, Follow};
-use crate::ip::lookup_ip_route::V4;
-use crate::ip6::lookup_ip6_route::V6;
+use crate::routing::bfd::{Down, Follow};
+use crate::routing::lookup_ip_route::V4;
+use crate::routing::lookup_ip6_route::V6;
 use world::{Link, World};
 
 type Hasher = foldhash::fast::RandomState;

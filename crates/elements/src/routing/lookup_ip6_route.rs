@@ -74,8 +74,8 @@ use sync::rcu;
 use tables::fib6::{Fib6Error, Fib6Reader, Fib6Writer, NextHopId};
 use wire::{AddrPrefix6, FlowKey6, Prefix6};
 
-use super::{header, source};
-use crate::ip::routing::{Family, HANDLERS, Like, Lookup, Unmade};
+use super::{Family, HANDLERS, Like, Lookup, Unmade};
+use crate::ip6::{header, source};
 
 /// The descriptor.
 pub const CLASS: Class = Lookup::<V6>::with_capabilities(
@@ -229,7 +229,7 @@ mod tests {
     use element::Reason;
     use packet::{Packet, anno};
 
-    use super::super::samples::packet;
+    use crate::ip6::samples::packet;
     use crate::testing::{Rig, Run};
 
     const ROUTES: &str = "2001:db8::/32 0, 2001:db8:1::/48 fe80::1 1, 2001:db8:1::7 fe80::2 2, \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
-use crate::ip::lookup_ip_route::V4;
+use crate::routing::lookup_ip_route::V4;
 use tables::fib4::Fib4Writer;
 
 /// Of several routes for one prefix the first stays, in the arguments as in a text, as in Click.

@@ -63,8 +63,8 @@ use sync::os::reason;
 use sync::rcu;
 
 use super::exchange::{Endpoint, Exchange, Read};
-use crate::ip::lookup_ip_route::V4;
-use crate::ip::routing::ReverseRoutes;
+use crate::routing::ReverseRoutes;
+use crate::routing::lookup_ip_route::V4;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Socket", "0-1/0-1", || Box::new(Socket::default()))

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use feed::{Hop, Object};
 
 use super::{Hasher, Vrfs};
-use crate::ip::bfd::{Down, Neighbour};
+use crate::routing::bfd::{Down, Neighbour};
 
 /// Objects that a feed may define.
 const MOST_OBJECTS: usize = 1 << 16;

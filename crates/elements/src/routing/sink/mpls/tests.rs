@@ -11,8 +11,8 @@ use super::super::super::routes::Limits;
 use super::super::super::shared::{SharedRoutes, Strategy};
 use super::super::{FeedSink, Outputs, Side, Sides};
 use super::*;
-use crate::ip::lookup_ip_route::V4;
 use crate::mpls::{LabelForwarding, LabelLimits};
+use crate::routing::lookup_ip_route::V4;
 
 /// The output for adjacencies.
 const ADJACENCY: u32 = 3;

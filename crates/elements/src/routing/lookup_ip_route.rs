@@ -82,7 +82,7 @@ use sync::rcu;
 use tables::fib4::{Fib4Error, Fib4Reader, Fib4Writer, NextHopId};
 use wire::{AddrMask4, FlowKey, Prefix4};
 
-use super::routing::{Family, HANDLERS, Like, Lookup, Unmade, chain};
+use super::{Family, HANDLERS, Like, Lookup, Unmade, chain};
 
 const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> Class {
     Lookup::<V4>::with_capabilities(
@@ -159,7 +159,7 @@ impl Family for V4 {
 
     #[inline]
     fn source(packet: &Packet) -> Option<u32> {
-        super::header(packet)
+        crate::ip::header(packet)
             .filter(|h| h[0] >> 4 == 4)
             .map(|h| u32::from_be_bytes([h[12], h[13], h[14], h[15]]))
     }

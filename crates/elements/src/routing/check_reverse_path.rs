@@ -47,8 +47,8 @@ use packet::{Batch, anno};
 use sync::rcu;
 
 use super::lookup_ip_route::V4;
-use super::routing::{Family, ReverseRoutes};
-use crate::ip6::lookup_ip6_route::V6;
+use super::lookup_ip6_route::V6;
+use super::{Family, ReverseRoutes};
 use crate::tools::Anno;
 
 /// The descriptor.
@@ -205,8 +205,8 @@ carries!(CheckReversePath: bad; anew table, mode, output, anno, active, routes, 
 mod tests {
     use packet::Packet;
 
-    use super::super::samples::datagram;
     use super::*;
+    use crate::ip::samples::datagram;
     use crate::testing::{Rig, Run};
 
     const SOURCES: [[u8; 4]; 5] = [[10, 0, 0, 7], [10, 1, 0, 7], [20, 0, 0, 7], [30, 0, 0, 7], [40, 0, 0, 7]];

@@ -390,7 +390,7 @@ mod tests {
     use tables::next_hop::NextHopId;
 
     use super::*;
-    use crate::ip::lookup_ip_route::V4;
+    use crate::routing::lookup_ip_route::V4;
 
     const LIMITS: Limits = Limits { routes: 10, hops: 10, buckets: 64, outputs: 4, like: None };
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Routes of lookup elements, for both address families: their text, the control side, the strategies of sharing, and the
+//! Elements of routing, for both address families: look-up of routes, what feeds them, and who watches their next hops.
+//!
+//! What lookup elements have in common is here: the text of routes, the control side, the strategies of sharing, and the
 //! lookup itself. An element file adds a [`Family`], its class names and its manual.
 //!
 //! A route is `PREFIX HOPS [table N]`, and `HOPS` one or more of these, separated by `|`:
@@ -7,17 +9,23 @@
 //! * `[GATEWAY] OUTPUT` or `GATEWAY OUTPUT WEIGHT`; `-` for no gateway, output -1 drops;
 //! * `via NAME [WEIGHT]`, a next hop that was given a name.
 
+mod bfd;
 pub(crate) mod by_hand;
+mod check_reverse_path;
 mod counting;
 mod fed;
 mod lookup;
+pub(crate) mod lookup_ip6_route;
+pub(crate) mod lookup_ip_route;
 mod order;
 mod outstanding;
 mod reverse;
+mod route_feed;
 mod routes;
 mod shared;
 mod sink;
 
+pub use bfd::Liveness;
 pub(crate) use counting::Session;
 pub(crate) use lookup::Lookup;
 pub(crate) use order::{Like, chain};
@@ -37,6 +45,21 @@ use element::args::Names;
 use packet::Packet;
 use sync::rcu;
 use tables::next_hop::NextHopId;
+
+/// The classes of this kind.
+pub static CLASSES: &[element::Class] = &[
+    bfd::CLASS,
+    check_reverse_path::CLASS,
+    lookup_ip6_route::CLASS,
+    lookup_ip_route::DIRECT,
+    lookup_ip_route::LINEAR,
+    lookup_ip_route::LOOKUP,
+    lookup_ip_route::RADIX,
+    lookup_ip_route::RANGE,
+    lookup_ip_route::SORTED,
+    lookup_ip_route::STATIC,
+    route_feed::CLASS,
+];
 
 /// Handlers of lookup elements.
 pub(crate) const HANDLERS: &[Handler] = &[

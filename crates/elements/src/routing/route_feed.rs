@@ -64,7 +64,7 @@ use element::{
 };
 
 use super::bfd::{Follow, Liveness};
-use super::routing::{Family, FeedSink, Groups, Mpls, Outputs, ReverseRoutes, Side, Sides, Vrfs, by_hand};
+use super::{Family, FeedSink, Groups, Mpls, Outputs, ReverseRoutes, Side, Sides, Vrfs, by_hand};
 use crate::mpls::LabelForwarding;
 use crate::multicast::MulticastForwarding;
 
