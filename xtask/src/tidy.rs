@@ -27,6 +27,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "erase",
             "esp",
             "feed",
+            "firewall",
             "ipsec",
             "tables",
             "packet",
@@ -77,6 +78,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("xfrm", &["esp", "ipsec", "wire"]),
     ("xfrm-preload", &[]),
     ("feed", &["wire"]),
+    ("firewall", &["lang", "tables", "wire"]),
     (
         "controller",
         &[
@@ -178,6 +180,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "engine",
             "explain",
             "fib",
+            "firewall",
             "harness",
             "labs",
             "lang",

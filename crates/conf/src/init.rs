@@ -88,6 +88,8 @@ pub struct Kernel {
     pub ipsec: bool,
     /// Interfaces with routing tables of their own, as `red=eth1,eth2`.
     pub vrfs: Vec<String>,
+    /// The file of rules by which packets may pass.
+    pub firewall: Option<String>,
 }
 
 /// The text of a router; interfaces as `eth0=10.0.0.1/24`.
@@ -131,6 +133,7 @@ pub fn described(
     router.bfd = (!kernel.bfd.is_empty())
         .then(|| kernel.bfd.into_iter().filter(|session| session != "true").collect());
     router.mpls = kernel.mpls;
+    router.firewall = kernel.firewall;
     if kernel.ipsec && (kernel.mpls || !router.vrfs.is_empty()) {
         return Err(
             "--ipsec does not go together with --mpls or --vrf: policies know neither labels nor VRFs"

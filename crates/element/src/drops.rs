@@ -115,6 +115,12 @@ reasons! {
     MappingTableFull "mapping-table-full" "An address translator could not make another mapping.";
     MappingTaken "mapping-taken" "The only mapping that an address translator could make belongs to another flow, and is guaranteed.";
     HostFlowLimit "host-flow-limit" "The host has begun as many flows through an address translator as it may.";
+    FirewallRule "firewall-rule" "A rule of a firewall, or its default, refuses the packet.";
+    NoConnection "no-connection" "The packet belongs to no connection that a firewall knows, and cannot begin one.";
+    OutOfWindow "out-of-window" "The sequence numbers do not belong to the connection that a firewall knows.";
+    ConnectionTableFull "connection-table-full" "A firewall has as many connections as it may.";
+    SourceLimit "source-limit" "The source has as many connections through a firewall as the rule allows.";
+    Unreassembled "unreassembled" "A fragment, where whole packets are needed: reassemble it first.";
     ForeignVlan "foreign-vlan" "The frame belongs to a VLAN that is not taken here.";
     NoVlan "no-vlan" "A VLAN tag is missing or not the one expected.";
     BadVlan "bad-vlan" "A VLAN tag has a forbidden number or stands inside another where it must not.";

@@ -16,6 +16,7 @@ pub mod classify;
 pub mod compound;
 pub mod control;
 pub mod ethernet;
+pub mod firewalls;
 mod fuse;
 pub mod icmp;
 pub mod io;
@@ -77,6 +78,7 @@ static KINDS: &[&[Class]] = &[
     classify::CLASSES,
     control::CLASSES,
     ethernet::CLASSES,
+    firewalls::CLASSES,
     io::CLASSES,
     icmp::CLASSES,
     ip::CLASSES,

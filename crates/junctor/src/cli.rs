@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
-    affinity, apply, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib, init,
-    ipsec, lab, outcome, parallelize, plan, profile, routing, run, top, trace, trial, trials, up,
+    affinity, apply, bench, capture, check, combine, ctl, demo, describe, doctor, drops, exit, fib, firewall,
+    init, ipsec, lab, outcome, parallelize, plan, profile, routing, run, sessions, top, trace, trial, trials,
+    up,
 };
 
 /// A multicore software router that runs Click-language configurations.
@@ -43,6 +44,7 @@ enum Command {
     Drops(drops::Args),
     Elements(describe::Args),
     Fib(Box<fib::Args>),
+    Firewall(firewall::Args),
     #[command(hide = true)]
     Guest(up::GuestArgs),
     Init(init::Args),
@@ -59,6 +61,7 @@ enum Command {
     Restart(up::commands::RestartArgs),
     Router(routing::router::Args),
     Routes(routing::routes::Args),
+    Sessions(sessions::Args),
     Test(Box<trials::Args>),
     Top(top::Args),
     Trace(trace::Args),
@@ -104,6 +107,7 @@ pub(crate) fn main() -> u8 {
         Command::Drops(args) => drops::main(&args),
         Command::Elements(args) => describe::main(&args),
         Command::Fib(args) => fib::main(&args),
+        Command::Firewall(args) => firewall::main(&args),
         Command::Guest(args) => up::guest(&args),
         Command::Init(args) => init::main(&args),
         Command::Ipsec(args) => ipsec::main(&args),
@@ -118,6 +122,7 @@ pub(crate) fn main() -> u8 {
         Command::Restart(args) => up::commands::restart(&args),
         Command::Router(args) => routing::router::main(&args),
         Command::Routes(args) => routing::routes::main(&args),
+        Command::Sessions(args) => sessions::main(&args),
         Command::Test(args) => trials::main(*args),
         Command::Top(args) => top::main(&args),
         Command::Trace(args) => trace::main(&args),

@@ -66,6 +66,9 @@ enum What {
         /// for the first, 1002 for the next.
         #[arg(long, value_name = "NAME[:TABLE]=IF[,IF...]")]
         vrf: Vec<String>,
+        /// Let only those connections pass that the rules of this file accept: see 'junctor firewall'.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["mpls", "ipsec", "vrf"])]
+        firewall: Option<String>,
     },
     /// An IPsec gateway: a router that joins networks by a tunnel, with new keys, and the commands for Linux at the other end.
     Ipsec(Gateway),
@@ -89,7 +92,7 @@ enum What {
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> u8 {
     let text = match &args.what {
-        What::Router { interfaces, default, route, host, netns, feed, bfd, mpls, ipsec, vrf } => {
+        What::Router { interfaces, default, route, host, netns, feed, bfd, mpls, ipsec, vrf, firewall } => {
             let bad = |name: &Option<String>| name.clone().filter(|name| !is_interface_name(name));
             match (bad(netns), bad(feed)) {
                 (Some(bad), _) => Err(format!("'{bad}' is not the name of a network namespace")),
@@ -103,6 +106,7 @@ pub(crate) fn main(args: &Args) -> u8 {
                         mpls: *mpls,
                         ipsec: *ipsec,
                         vrfs: vrf.clone(),
+                        firewall: firewall.clone(),
                     };
                     init::present::with_addresses(interfaces)
                         .and_then(|interfaces| init::router(&interfaces, default, route, kernel))

@@ -8,7 +8,7 @@
 //! # Layout
 //!
 //! ```text
-//! key, 16 bytes: source, destination, source port, destination port, protocol, zone
+//! key, 16 bytes: source, destination, source port, destination port, protocol, zone (40 bytes for IPv6)
 //!
 //!         hash, 64 bits --> two buckets (high and low half), tag (8 bits)
 //! bucket, one line: | tag x 8, u8 | (record number, direction) x 8, u32 | 24 bytes free |
@@ -23,8 +23,8 @@
 //!
 //! # Size
 //!
-//! 26 bytes of buckets for each flow of the capacity, taken at once; 56 bytes and the value, in whole lines, for each flow
-//! there has been at the same time; 16 of heap or a little more.
+//! 26 bytes of buckets for each flow of the capacity, taken at once; 56 bytes (104 for IPv6) and the value, in whole lines, for
+//! each flow there has been at the same time; 16 of heap or a little more.
 //!
 //! # Ageing
 //!
@@ -98,6 +98,108 @@ impl FlowKey {
     }
 }
 
+/// What tells flows apart: [`FlowKey`] for IPv4, [`FlowKey6`] for IPv6.
+pub trait Key: Copy + Eq + fmt::Debug {
+    /// The key as it is kept.
+    type Words: Copy + PartialEq + Default;
+
+    /// The key in words.
+    fn words(self) -> Self::Words;
+
+    /// The key of these words.
+    fn from_words(words: Self::Words) -> Self;
+
+    /// A hash of the words.
+    fn hash(seed: u64, words: Self::Words) -> u64;
+
+    /// Whether two keys are the same, without branches.
+    fn is_same(one: Self::Words, other: Self::Words) -> bool;
+}
+
+impl Key for FlowKey {
+    type Words = [u64; 2];
+
+    #[inline(always)]
+    fn words(self) -> [u64; 2] {
+        self.words()
+    }
+
+    #[inline(always)]
+    fn from_words(words: [u64; 2]) -> FlowKey {
+        FlowKey::from_words(words)
+    }
+
+    #[inline(always)]
+    fn hash(seed: u64, words: [u64; 2]) -> u64 {
+        hash128(seed, words[0], words[1])
+    }
+
+    #[inline(always)]
+    fn is_same(one: [u64; 2], other: [u64; 2]) -> bool {
+        (one[0] ^ other[0]) | (one[1] ^ other[1]) == 0
+    }
+}
+
+/// What tells flows of IPv6 apart. All fields in host order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowKey6 {
+    /// IPv6 source address.
+    pub src: u128,
+    /// IPv6 destination address.
+    pub dst: u128,
+    /// Source port; for ICMP the identifier.
+    pub sport: u16,
+    /// Destination port; for ICMP the identifier or 0.
+    pub dport: u16,
+    /// IP protocol.
+    pub proto: u8,
+    /// Keeps equal addresses of separate worlds apart; 0 where there is one.
+    pub zone: u16,
+}
+
+impl FlowKey6 {
+    /// The key of packets going back, if nobody translates.
+    #[inline]
+    pub const fn reversed(self) -> Self {
+        Self { src: self.dst, dst: self.src, sport: self.dport, dport: self.sport, ..self }
+    }
+}
+
+impl Key for FlowKey6 {
+    type Words = [u64; 5];
+
+    #[inline(always)]
+    fn words(self) -> [u64; 5] {
+        let ports = u64::from(self.sport) << 48 | u64::from(self.dport) << 32;
+        let [src, dst] = [self.src, self.dst].map(|address| [(address >> 64) as u64, address as u64]);
+        [src[0], src[1], dst[0], dst[1], ports | u64::from(self.zone) << 8 | u64::from(self.proto)]
+    }
+
+    #[inline(always)]
+    fn from_words(words: [u64; 5]) -> FlowKey6 {
+        let address = |at: usize| u128::from(words[at]) << 64 | u128::from(words[at + 1]);
+        let rest = words[4];
+        FlowKey6 {
+            src: address(0),
+            dst: address(2),
+            sport: (rest >> 48) as u16,
+            dport: (rest >> 32) as u16,
+            proto: rest as u8,
+            zone: (rest >> 8) as u16,
+        }
+    }
+
+    #[inline(always)]
+    fn hash(seed: u64, words: [u64; 5]) -> u64 {
+        hash128(hash128(hash128(seed, words[0], words[1]), words[2], words[3]), words[4], 0)
+    }
+
+    #[inline(always)]
+    fn is_same(one: [u64; 5], other: [u64; 5]) -> bool {
+        one.iter().zip(other).fold(0, |differing, (one, other)| differing | (one ^ other)) == 0
+    }
+}
+
 /// Names a flow; leads nowhere once the flow is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId {
@@ -125,11 +227,11 @@ pub struct Hit {
 
 /// A flow and what the table's user keeps about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow<V> {
+pub struct Flow<V, K = FlowKey> {
     /// The key of its packets as they arrive from the one side.
-    pub forward: FlowKey,
+    pub forward: K,
     /// The key of the answers.
-    pub reply: FlowKey,
+    pub reply: K,
     /// When it expires, unless moved.
     pub expires_ns: u64,
     /// The user's own.
@@ -177,8 +279,8 @@ const _: () = assert!(size_of::<Bucket>() == 64);
 
 /// What a lookup needs stands in the first line.
 #[repr(C, align(64))]
-struct Record<V> {
-    words: [[u64; 2]; 2],
+struct Record<V, K: Key> {
+    words: [K::Words; 2],
     expires_ns: u64,
     bound_ns: u64,
     generation: u32,
@@ -207,19 +309,19 @@ struct Spot {
 /// assert!(table.pop_expired(9_000).is_some());
 /// # Ok::<(), junctor_tables::flow::InsertError<&str>>(())
 /// ```
-pub struct FlowTable<V> {
+pub struct FlowTable<V, K: Key = FlowKey> {
     seed: u64,
     capacity: usize,
     buckets: Box<[Bucket]>,
     stash: Vec<(u8, u32)>,
-    records: Vec<Record<V>>,
+    records: Vec<Record<V, K>>,
     free: Vec<u32>,
     /// (bound, record, generation), soonest first.
     heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
     count: usize,
 }
 
-impl<V> FlowTable<V> {
+impl<V, K: Key> FlowTable<V, K> {
     /// A table for up to `capacity` flows; `seed` should be random.
     pub fn new(capacity: usize, seed: u64) -> Self {
         let capacity = capacity.min(1 << 30);
@@ -240,7 +342,7 @@ impl<V> FlowTable<V> {
 
     /// The flow that `key` leads to.
     #[inline]
-    pub fn lookup(&self, key: &FlowKey) -> Option<Hit> {
+    pub fn lookup(&self, key: &K) -> Option<Hit> {
         let words = key.words();
         self.find(words, self.spot(words))
     }
@@ -249,10 +351,10 @@ impl<V> FlowTable<V> {
     ///
     /// # Panics
     /// When the lengths differ.
-    pub fn lookup_batch(&self, keys: &[FlowKey], hits: &mut [Option<Hit>]) {
+    pub fn lookup_batch(&self, keys: &[K], hits: &mut [Option<Hit>]) {
         assert_eq!(keys.len(), hits.len(), "one answer for each key");
         for (keys, hits) in keys.chunks(BATCH).zip(hits.chunks_mut(BATCH)) {
-            let mut words = [[0; 2]; BATCH];
+            let mut words = [K::Words::default(); BATCH];
             let mut spots = [Spot { buckets: [0; 2], tag: EMPTY }; BATCH];
             for ((key, words), spot) in keys.iter().zip(&mut words).zip(&mut spots) {
                 *words = key.words();
@@ -285,8 +387,8 @@ impl<V> FlowTable<V> {
     /// See [`InsertError`]; nothing has changed then.
     pub fn insert(
         &mut self,
-        forward: FlowKey,
-        reply: FlowKey,
+        forward: K,
+        reply: K,
         value: V,
         expires_ns: u64,
     ) -> Result<FlowId, InsertError<V>> {
@@ -336,7 +438,7 @@ impl<V> FlowTable<V> {
     }
 
     /// All about the flow, if it is still there.
-    pub fn flow(&self, id: FlowId) -> Option<Flow<&V>> {
+    pub fn flow(&self, id: FlowId) -> Option<Flow<&V, K>> {
         self.record(id)?.flow()
     }
 
@@ -353,7 +455,7 @@ impl<V> FlowTable<V> {
     }
 
     /// Takes the flow out.
-    pub fn remove(&mut self, id: FlowId) -> Option<Flow<V>> {
+    pub fn remove(&mut self, id: FlowId) -> Option<Flow<V, K>> {
         let record =
             self.records.get_mut(id.record as usize).filter(|record| record.generation == id.generation)?;
         let value = record.value.take()?;
@@ -369,13 +471,13 @@ impl<V> FlowTable<V> {
         }
         self.unindex(self.spot(words[1]), id.record << 1 | 1);
         self.trim_heap();
-        let [forward, reply] = words.map(FlowKey::from_words);
+        let [forward, reply] = words.map(K::from_words);
         Some(Flow { forward, reply, expires_ns, value })
     }
 
     /// Takes out a flow whose time has come at `now_ns` (expiry at `now_ns` or before). Call it until it returns nothing, or
     /// a bounded number of times for each batch.
-    pub fn pop_expired(&mut self, now_ns: u64) -> Option<Flow<V>> {
+    pub fn pop_expired(&mut self, now_ns: u64) -> Option<Flow<V, K>> {
         let (id, expires_ns) = self.soonest()?;
         if expires_ns <= now_ns { self.remove(id) } else { None }
     }
@@ -399,7 +501,7 @@ impl<V> FlowTable<V> {
     }
 
     /// All flows, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (FlowId, Flow<&V>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (FlowId, Flow<&V, K>)> {
         self.records.iter().enumerate().filter_map(|(at, record)| {
             let id = FlowId { record: at as u32, generation: record.generation };
             record.flow().map(|flow| (id, flow))
@@ -408,7 +510,7 @@ impl<V> FlowTable<V> {
 
     /// Passes the flows of up to `most` records to `take`, from record number `from` on. Returns where to go on, or `None` at the end. So
     /// a holder of a lock can let go of it now and then; what comes or goes meanwhile may be passed or not.
-    pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Flow<&V>)) -> Option<usize> {
+    pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Flow<&V, K>)) -> Option<usize> {
         let next = from.saturating_add(most).min(self.records.len());
         self.records.get(from..next)?.iter().filter_map(Record::flow).for_each(&mut take);
         (next < self.records.len()).then_some(next)
@@ -436,20 +538,20 @@ impl<V> FlowTable<V> {
     }
 
     #[inline(always)]
-    fn record(&self, id: FlowId) -> Option<&Record<V>> {
+    fn record(&self, id: FlowId) -> Option<&Record<V, K>> {
         self.records.get(id.record as usize).filter(|record| record.generation == id.generation)
     }
 
     #[inline(always)]
-    fn spot(&self, words: [u64; 2]) -> Spot {
-        let hash = hash128(self.seed, words[0], words[1]);
+    fn spot(&self, words: K::Words) -> Spot {
+        let hash = K::hash(self.seed, words);
         // A multiplication and a shift map 32 bits to any number of buckets (Lemire 2019).
         let bucket = |half: u64| (((half & 0xffff_ffff) * self.buckets.len() as u64) >> 32) as u32;
         Spot { buckets: [bucket(hash >> 32), bucket(hash)], tag: ((hash >> 32) as u8).max(EMPTY + 1) }
     }
 
     #[inline]
-    fn find(&self, words: [u64; 2], spot: Spot) -> Option<Hit> {
+    fn find(&self, words: K::Words, spot: Spot) -> Option<Hit> {
         for at in spot.buckets {
             let bucket = &self.buckets[at as usize];
             let mut matching = bucket.matching(spot.tag);
@@ -468,11 +570,11 @@ impl<V> FlowTable<V> {
 
     /// The entry as a hit, if its key is the one sought.
     #[inline(always)]
-    fn confirm(&self, entry: u32, words: [u64; 2]) -> Option<Hit> {
+    fn confirm(&self, entry: u32, words: K::Words) -> Option<Hit> {
         let record = self.records.get((entry >> 1) as usize)?;
         let id = FlowId { record: entry >> 1, generation: record.generation };
         let key = record.words[(entry & 1) as usize];
-        let same = (key[0] ^ words[0]) | (key[1] ^ words[1]) == 0 && record.value.is_some();
+        let same = K::is_same(key, words) && record.value.is_some();
         let direction = if entry & 1 == 0 { Direction::Forward } else { Direction::Reply };
         same.then_some(Hit { id, direction })
     }
@@ -517,9 +619,9 @@ impl<V> FlowTable<V> {
     }
 }
 
-impl<V> Record<V> {
-    fn flow(&self) -> Option<Flow<&V>> {
-        let [forward, reply] = self.words.map(FlowKey::from_words);
+impl<V, K: Key> Record<V, K> {
+    fn flow(&self) -> Option<Flow<&V, K>> {
+        let [forward, reply] = self.words.map(K::from_words);
         self.value.as_ref().map(|value| Flow { forward, reply, expires_ns: self.expires_ns, value })
     }
 }
@@ -546,7 +648,7 @@ fn first(matching: u64) -> usize {
     (matching.trailing_zeros() / 8) as usize
 }
 
-impl<V> fmt::Debug for FlowTable<V> {
+impl<V, K: Key> fmt::Debug for FlowTable<V, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FlowTable")
             .field("len", &self.count)

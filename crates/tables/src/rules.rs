@@ -65,7 +65,7 @@ pub const RULES_MAX: usize = 1 << 24;
 /// A packet's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<const W: usize> {
-    /// The source address and the destination address, half of the words each.
+    /// The source address and the destination address, half of the words each; and a word of the user's, if there is one more.
     pub words: [u32; W],
     /// Source and destination port; 0 where [`kind`](Key::kind) says that there is none.
     pub ports: [u16; 2],
@@ -146,7 +146,8 @@ impl<const W: usize> Rule<W> {
     }
 }
 
-/// A list of rules, for look-ups. `W` words hold the two addresses: 2 for IPv4, 8 for IPv6.
+/// A list of rules, for look-ups. `W` words hold the two addresses: 2 for IPv4, 8 for IPv6. With an odd number the last word is
+/// the user's own, which blocks compare and tables do not look at.
 #[derive(Clone, Debug)]
 pub struct Rules<const W: usize> {
     tables: Box<[Table<W>]>,
@@ -209,7 +210,7 @@ impl<const W: usize> Mask<W> {
         let pairs: [u64; 4] =
             array::from_fn(|n| if 2 * n + 1 < W { word(2 * n) | word(2 * n + 1) << 32 } else { 0 });
         let mut hash = crate::hash::hash128(0, pairs[0], rest);
-        if W > 2 {
+        if W > 3 {
             hash = crate::hash::hash128(hash, pairs[1], pairs[2] ^ pairs[3].rotate_left(19));
         }
         hash as u32

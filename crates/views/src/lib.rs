@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a running router says, as tables for people and as JSON: [`drops`], [`ipsec`] associations and [`bfd`] sessions.
+//! What a running router says, as tables for people and as JSON: [`drops`], [`ipsec`] associations, [`bfd`] sessions and [`firewall`]s.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bfd;
 pub mod drops;
+pub mod firewall;
 pub mod ipsec;

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The part of a router's text that watches neighbours.
 
+use std::fmt::Write as _;
+
+use super::firewall;
 use super::router::{CONTROL_OUT, Router};
 
 /// What is for this router, and is not BFD: the output of a routing table, or of the classifier behind it.
-pub(super) fn rest4(router: &Router) -> &'static str {
-    if router.bfd.is_some() { "rest4[1]" } else { "rt[0]" }
+pub(super) fn rest4(router: &Router) -> String {
+    if router.bfd.is_some() { "rest4[1]".to_owned() } else { firewall::way(router, false, 0) }
 }
 
 /// The same for IPv6.
-pub(super) fn rest6(router: &Router) -> &'static str {
-    if router.bfd.is_some() { "rest6[3]" } else { "rt6[0]" }
+pub(super) fn rest6(router: &Router) -> String {
+    if router.bfd.is_some() { "rest6[3]".to_owned() } else { firewall::way(router, true, 0) }
 }
 
 /// What lets own echo packets pass that neighbours send back.
@@ -70,12 +73,20 @@ pub(super) fn sorted(router: &Router) -> String {
          watched :: PaintSwitch;\nwatched[0] -> Discard;\n",
     );
     if router.has4() {
-        text += "rt[0] -> rest4 :: IPClassifier(dst udp port 3784 or dst udp port 3785 or dst udp port 4784, -);\n\
-                 rest4[0] -> watched;\n";
+        let _ = writeln!(
+            text,
+            "{} -> rest4 :: IPClassifier(dst udp port 3784 or dst udp port 3785 or dst udp port 4784, -);\n\
+             rest4[0] -> watched;",
+            firewall::way(router, false, 0)
+        );
     }
     if router.has6() {
-        text += "rt6[0] -> rest6 :: Classifier(6/11 42/0ec8, 6/11 42/0ec9, 6/11 42/12b0, -);\n\
-                 rest6[0], rest6[1], rest6[2] -> watched;\n";
+        let _ = writeln!(
+            text,
+            "{} -> rest6 :: Classifier(6/11 42/0ec8, 6/11 42/0ec9, 6/11 42/12b0, -);\n\
+             rest6[0], rest6[1], rest6[2] -> watched;",
+            firewall::way(router, true, 0)
+        );
     }
     text
 }

@@ -19,13 +19,21 @@ pub(super) const FAMILIES: &str = "Classifier(0/40%f0, 0/60%f0, -)";
 const ERRORS: &str = "RATE 1000, DST_RATE 10";
 
 /// What is for this router, and is no ESP: the end of a chain that has sorted it.
-pub(super) fn rest4(router: &Router) -> &'static str {
-    if router.ipsec.is_some() { "esp4[1] -> path4 :: IPsecPathMTU(ipsec)" } else { bfd::rest4(router) }
+pub(super) fn rest4(router: &Router) -> String {
+    if router.ipsec.is_some() {
+        "esp4[1] -> path4 :: IPsecPathMTU(ipsec)".to_owned()
+    } else {
+        bfd::rest4(router)
+    }
 }
 
 /// The same for IPv6.
-pub(super) fn rest6(router: &Router) -> &'static str {
-    if router.ipsec.is_some() { "esp6[3] -> path6 :: IPsecPathMTU(ipsec)" } else { bfd::rest6(router) }
+pub(super) fn rest6(router: &Router) -> String {
+    if router.ipsec.is_some() {
+        "esp6[3] -> path6 :: IPsecPathMTU(ipsec)".to_owned()
+    } else {
+        bfd::rest6(router)
+    }
 }
 
 /// Where packets of a family to groups of which the kernel is a member go: ESP is opened first.

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use wire::Prefix4;
 
-use super::bfd;
 use super::router::{Interface, Route, Router};
 use super::vrf;
+use super::{bfd, firewall};
 use super::{ipsec, mpls, multicast};
 
 /// The least MTU of a link that carries IPv4 (RFC 791, 3.2).
@@ -21,7 +21,7 @@ pub(super) const OFFERS: &str = "12/0800 14/45 23/11 34/00430044";
 /// The way of packets that do not come from an interface.
 pub(super) const ENTRY: &str = "CheckIPHeader -> GetIPAddress(16) -> Paint(0) -> [0]rt;\n";
 /// How ICMP errors are sent: marked as RFC 1812 (4.3.2.5) asks, and at a rate that neither a flood nor a scan exceeds.
-const ERRORS: &str = "TOS copy, RATE 1000, DST_RATE 10";
+pub(super) const ERRORS: &str = "TOS copy, RATE 1000, DST_RATE 10";
 
 fn has_default_in(router: &Router, table: usize) -> bool {
     router.routes4.iter().any(|r| r.prefix == Prefix4::DEFAULT && r.table == table)
@@ -221,7 +221,7 @@ pub(super) fn output(router: &Router, i: usize) -> String {
     let mut text = format!(
         r"
 // What leaves by {name}: RFC 1812's checks in order, each exception to {}.
-rt[{output}] -> DropBroadcasts
+{way} -> DropBroadcasts
     {first}-> options{i} :: IPGWOptions({address}{owned})
     -> FixIPSrc({address}{owned})
     -> ttl{i} :: DecIPTTL
@@ -232,6 +232,7 @@ rt[{output}] -> DropBroadcasts
         router.answers(),
         bfd::out(router, i),
         networks.join(" "),
+        way = firewall::way(router, false, output),
         owned = router.owned([i]),
         first = redirect.first(router),
         copies = redirect.copies(router),

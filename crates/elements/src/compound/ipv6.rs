@@ -9,10 +9,10 @@ use std::net::Ipv6Addr;
 
 use wire::Prefix6;
 
-use super::bfd;
 use super::ipsec;
 use super::router::{Interface, Route, Router};
 use super::vrf;
+use super::{bfd, firewall};
 use super::{mpls, multicast};
 
 /// The least MTU of a link that carries IPv6 (RFC 8200, 5).
@@ -26,7 +26,7 @@ pub(super) const ENTRY: &str = "CheckIP6Header -> Paint(0) -> [0]rt6;\n";
 /// What packets from or to link-local addresses have.
 const LINK_LOCAL: [&str; 2] = ["8/fe80%ffc0", "24/fe80%ffc0"];
 /// How ICMPv6 errors are sent: at a rate that neither a flood nor a scan exceeds (RFC 4443, 2.4 f).
-const ERRORS: &str = "RATE 1000, DST_RATE 10";
+pub(super) const ERRORS: &str = "RATE 1000, DST_RATE 10";
 
 /// The routing table's output for addresses that all routers on a network share, where the router answers by itself.
 fn anycast_output(router: &Router) -> usize {
@@ -53,7 +53,7 @@ fn link_local(interface: &Interface) -> Ipv6Addr {
 }
 
 /// The address by which the router speaks to others than neighbours about what came by interface `i`.
-fn speaker(router: &Router, i: usize) -> Ipv6Addr {
+pub(super) fn speaker(router: &Router, i: usize) -> Ipv6Addr {
     let interface = &router.interfaces[i];
     let others = router.members(router.table_of(i)).map(|(_, port)| port);
     let all = std::iter::once(interface).chain(others);
@@ -372,7 +372,7 @@ pub(super) fn output(router: &Router, i: usize) -> String {
     let mut text = format!(
         r"
 // What leaves by {name}: the checks in order, each exception to {}.
-rt6[{output}] -> DropBroadcasts
+{way} -> DropBroadcasts
     -> scope{i} :: CheckIP6Scope
     {first}-> hlim{i} :: DecIP6HLIM
     {protected}-> big{i} :: IP6Fragmenter({mtu}{follow})
@@ -386,6 +386,7 @@ nd{i}[1] -> out{i};
         bfd::out(router, i),
         [&["fe80::/10".to_owned()][..], &networks].concat().join(" "),
         link_local = link_local(interface),
+        way = firewall::way(router, true, output),
         owned = router.owned([i]),
         first = redirect.first(router),
         copies = redirect.copies(router),
@@ -418,7 +419,7 @@ nd{i}[1] -> out{i};
 /// What must be said of interface `i`, which has no IPv6 while others have.
 pub(super) fn absent(router: &Router, i: usize) -> String {
     let output = i + 1;
-    let mut text = format!("rt6[{output}] -> Discard;\n");
+    let mut text = format!("{} -> Discard;\n", firewall::way(router, true, output));
     text += &if router.host {
         format!("again6[{output}] -> Discard;\n")
     } else {

@@ -9,6 +9,7 @@ use lang::{Template, Use};
 pub mod arguments;
 mod bfd;
 pub mod dual_router;
+mod firewall;
 pub mod ip6_router;
 pub mod ip_router;
 mod ipsec;

@@ -32,10 +32,15 @@ pub(super) fn fed(router: &Router) -> Vec<String> {
 fn table(router: &Router, six: &str, class: &str, from: usize) -> String {
     let unknown = router.interfaces.len() + 1;
     let vrf = if router.vrfs.is_empty() { String::new() } else { format!(", {}", router.keyword()) };
+    // What the firewall has not seen does not pass.
+    let (source, unseen) = match router.firewall {
+        Some(_) => ("Idle".to_owned(), format!("rt{six}[{from}] -> Discard;\n")),
+        None => (format!("rt{six}[{from}]"), String::new()),
+    };
     format!(
-        "// Packets to groups, by entries that the kernel's daemons make. Those without an entry go to the kernel, which tells the daemons.\n\
+        "{unseen}// Packets to groups, by entries that the kernel's daemons make. Those without an entry go to the kernel, which tells the daemons.\n\
          // Of each entry it has a packet now and then, and forwards it.\n\
-         rt{six}[{from}] -> mroute{six} :: {class}(LOCAL 0, UNKNOWN {unknown}, KERNEL {0}{vrf});\n\
+         {source} -> mroute{six} :: {class}(LOCAL 0, UNKNOWN {unknown}, KERNEL {0}{vrf});\n\
          mroute{six}[0] -> {joined};\n\
          mroute{six}[{unknown}] -> nogroup{six} :: Punt(no-multicast-route) -> kernel;\n\
          mroute{six}[{0}] -> kernel;\n",

@@ -12,7 +12,7 @@ use element::interfaces;
 use wire::{AddrMask4, AddrPrefix6, MacAddr, Prefix4, Prefix6};
 
 use super::vrf::{self, Vrf};
-use super::{bfd, ipsec, ipv4, ipv6, mpls, multicast};
+use super::{bfd, firewall, ipsec, ipv4, ipv6, mpls, multicast};
 
 /// Packets that may wait for an interface.
 const QUEUE: usize = 1024;
@@ -289,6 +289,8 @@ pub struct Router {
     pub splits: bool,
     /// Whether it switches labelled packets, too.
     pub mpls: bool,
+    /// The file of rules by which packets may pass, if not all may.
+    pub firewall: Option<String>,
     /// Whether interfaces that do not say otherwise send router advertisements; by default, where the kernel does not
     /// answer in our place.
     pub advertise: Option<bool>,
@@ -315,6 +317,7 @@ impl Router {
             ipsec: None,
             splits: false,
             mpls: false,
+            firewall: None,
             advertise: None,
             advertisements: Vec::new(),
             joined: [false; 2],
@@ -492,6 +495,7 @@ impl Router {
                      kernel :: PaintSwitch;\n\
                      own[0], kernel[0] -> Discard;\n";
         }
+        text += &firewall::text(self);
         text += &bfd::sorted(self);
         text += &ipsec::sorted(self);
         if self.has4() {
@@ -500,6 +504,7 @@ impl Router {
         if self.has6() {
             text += &if self.host { ipv6::kernel(self) } else { ipv6::local(self) };
         }
+        text += &firewall::answers(self);
         text += &if self.mpls { mpls::table(self) } else { String::new() };
         text += &multicast::tables(self);
         text += &self.fed();
@@ -602,7 +607,7 @@ impl Router {
         if four {
             text += &ipv4::output(self, i);
         } else if self.has4() {
-            text += &format!("rt[{}] -> Discard;\n", i + 1);
+            text += &format!("{} -> Discard;\n", firewall::way(self, false, i + 1));
         }
         if six {
             text += &ipv6::output(self, i);

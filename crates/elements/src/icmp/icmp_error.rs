@@ -2,7 +2,7 @@
 //! # ICMPError
 //!
 //! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords MTU, PMTU, PMTU_ANNO, SET_FIX_ANNO, LOCAL, TOS, ONLINK, RATE, BURST,
-//! DST_RATE, DST_BURST, MPLS, LSP, FOLLOW, ADDRESSES])`
+//! DST_RATE, DST_BURST, MPLS, LSP, FOLLOW, ADDRESSES, CODE_ANNO])`
 //!
 //! Answers each IP packet with an ICMP error message that quotes it, where the rules allow one.
 //!
@@ -36,6 +36,7 @@
 //! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The first IPv4 address that the kernel has there at
 //!   the moment takes the place of SRC, and the networks of all that of ONLINK, if that is given.
 //!   Where nobody else changes addresses, as in files, the argument stays.
+//! * `CODE_ANNO` a 1-byte annotation, by offset or name, whose value takes the place of CODE: what Firewall notes.
 //!
 //! **Metadata:** network and transport header positions, packet type, and, for parameter problems and redirects, the
 //! parameter problem and destination annotations read; set are header positions, destination, fix-source, timestamp. The VRF
@@ -77,7 +78,7 @@ use crate::io::mtu::LinkMtu;
 use crate::ip::ip_encap::Step;
 use crate::ip::source_route::{reversed, source_routes};
 use crate::ip::{Address, Addresses, header};
-use crate::tools::number;
+use crate::tools::{Anno, number};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ICMPError", "1/1", || Box::new(IcmpError::default()))
@@ -133,6 +134,7 @@ struct IcmpError {
     mtu: usize,
     pmtu: u16,
     pmtu_anno: bool,
+    code_anno: Option<Anno<1>>,
     fix: bool,
     local: bool,
     tos: Tos,
@@ -165,6 +167,7 @@ impl Default for IcmpError {
             mtu: 576,
             pmtu: 0,
             pmtu_anno: false,
+            code_anno: None,
             fix: true,
             local: false,
             tos: Tos::Fixed(0),
@@ -276,7 +279,8 @@ impl IcmpError {
             rest[1] = (extension::QUOTED / 4) as u8;
         }
         let icmp = &mut bytes[at..];
-        icmp[..4].copy_from_slice(&[self.kind.0, self.code, 0, 0]);
+        let code = self.code_anno.map_or(self.code, |anno| packet.anno_u8(anno.0));
+        icmp[..4].copy_from_slice(&[self.kind.0, code, 0, 0]);
         icmp[4..8].copy_from_slice(&rest);
         let sum = wire::checksum::internet(icmp);
         icmp[2..4].copy_from_slice(&sum.to_be_bytes());
@@ -362,6 +366,7 @@ impl Element for IcmpError {
         self.mtu = args.keyword("MTU", 576);
         self.pmtu = args.keyword("PMTU", 0);
         self.pmtu_anno = args.keyword("PMTU_ANNO", false);
+        self.code_anno = args.keyword_opt("CODE_ANNO");
         self.fix = args.keyword("SET_FIX_ANNO", true);
         self.local = args.keyword("LOCAL", false);
         self.tos = args.keyword("TOS", Tos::Fixed(0));
@@ -445,7 +450,7 @@ impl SharedState for IcmpError {
     }
 }
 
-carries!(IcmpError: id, limits; anew src, kind, code, bad, mtu, pmtu, pmtu_anno, fix, local, tos, onlink, mpls, lsp, follow, addresses, step);
+carries!(IcmpError: id, limits; anew src, kind, code, bad, mtu, pmtu, pmtu_anno, code_anno, fix, local, tos, onlink, mpls, lsp, follow, addresses, step);
 
 #[cfg(test)]
 mod tests {

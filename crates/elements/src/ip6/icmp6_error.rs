@@ -2,7 +2,7 @@
 //! # ICMP6Error
 //!
 //! `ICMP6Error(SRC, TYPE [, CODE, keywords MTU, PMTU_ANNO, RATE, BURST, DST_RATE, DST_BURST, LOCAL, ONLINK,
-//! BADADDRS, MPLS, LSP, FOLLOW, ADDRESSES])`
+//! BADADDRS, MPLS, LSP, FOLLOW, ADDRESSES, CODE_ANNO])`
 //!
 //! Answers each IPv6 packet with an ICMPv6 error message (or a redirect) that quotes as much of it as fits 1,280 bytes,
 //! where the rules allow one.
@@ -32,6 +32,7 @@
 //! * `ADDRESSES` elements with devices, as FromHost and ToHost, separated by spaces. The first IPv6 address that the kernel has there at
 //!   the moment takes the place of SRC, unless that is a link-local one; and fe80::/10 and the networks of all that of ONLINK, if that is given.
 //!   Where nobody else changes addresses, as in files, the argument stays.
+//! * `CODE_ANNO` a 1-byte annotation, by offset or name, whose value takes the place of CODE: what Firewall notes.
 //!
 //! **Metadata:** network header position and packet type read; for parameter problems of codes 0 to 2 the pointer, a
 //! 4-byte annotation at offset 44; for redirects the destination annotation, which is the better next hop. Set are
@@ -70,7 +71,7 @@ use crate::icmp::extension;
 use crate::icmp::limits::Limits;
 use crate::io::addresses::LinkAddresses;
 use crate::io::mtu::LinkMtu;
-use crate::tools::number;
+use crate::tools::{Anno, number};
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("ICMP6Error", "1/1", || Box::<Icmp6Error>::default())
@@ -112,6 +113,7 @@ struct Icmp6Error {
     code: u8,
     mtu: u32,
     pmtu_anno: bool,
+    code_anno: Option<Anno<1>>,
     local: bool,
     bad: Vec<Ipv6Addr>,
     onlink: Option<Vec<Prefix6>>,
@@ -137,6 +139,7 @@ impl Default for Icmp6Error {
             code: 0,
             mtu: 1500,
             pmtu_anno: false,
+            code_anno: None,
             local: false,
             bad: Vec::new(),
             onlink: None,
@@ -256,7 +259,8 @@ impl Icmp6Error {
             (Type::PARAMETER_PROBLEM, 0..=2) => packet.anno_u32(anno::ICMP6_POINTER),
             _ => 0,
         };
-        let first = wire::icmpv6::Repr { kind: self.kind, code: self.code, rest };
+        let code = self.code_anno.map_or(self.code, |anno| packet.anno_u8(anno.0));
+        let first = wire::icmpv6::Repr { kind: self.kind, code, rest };
         bytes[HEADER_LEN + 8..].copy_from_slice(&body);
         let icmp = &mut bytes[HEADER_LEN..];
         first.emit(icmp).map_err(|_| Reason::NoMemory)?;
@@ -309,6 +313,7 @@ impl Element for Icmp6Error {
         let code: String = args.positional("CODE", "0".to_owned());
         self.mtu = args.keyword("MTU", 1500);
         self.pmtu_anno = args.keyword("PMTU_ANNO", false);
+        self.code_anno = args.keyword_opt("CODE_ANNO");
         self.limits = Limits::from_args_or(args, Some(1000));
         self.local = args.keyword("LOCAL", false);
         self.onlink = args.keyword_opt::<Prefixes>("ONLINK").map(|nets| nets.0);
@@ -390,7 +395,7 @@ impl SharedState for Icmp6Error {
     }
 }
 
-carries!(Icmp6Error: limits; anew src, kind, code, mtu, pmtu_anno, local, bad, onlink, mpls, lsp, follow, addresses);
+carries!(Icmp6Error: limits; anew src, kind, code, mtu, pmtu_anno, code_anno, local, bad, onlink, mpls, lsp, follow, addresses);
 
 #[cfg(test)]
 mod tests {

@@ -30,7 +30,9 @@ impl<const W: usize> Rules<W> {
     /// # Panics
     /// If there are more than [`RULES_MAX`] rules, or numbers from [`NONE`] on.
     pub fn new(list: &[(Rule<W>, u32)]) -> Rules<W> {
-        const { assert!(W == 2 || W == 8, "two IPv4 addresses, or two IPv6 addresses") };
+        const {
+            assert!(W / 2 == 1 || W / 2 == 4, "two IPv4 addresses, or two IPv6 addresses, and perhaps a word")
+        };
         assert!(list.len() <= RULES_MAX && list.iter().all(|(_, number)| *number < NONE));
         let mut tagged: Vec<Tagged<'_, W>> = list
             .iter()
@@ -130,7 +132,7 @@ impl<const W: usize> Mask<W> {
     fn of(lengths: &Lengths) -> Mask<W> {
         let word = |n: usize| {
             let (field, within) = (n / (W / 2), n % (W / 2));
-            leading(lengths.addresses[field].saturating_sub(32 * within as u32))
+            lengths.addresses.get(field).map_or(0, |bits| leading(bits.saturating_sub(32 * within as u32)))
         };
         let port = |n: usize| leading(lengths.ports[n]) >> 16;
         Mask { words: std::array::from_fn(word), ports: port(0) | port(1) << 16, kind: lengths.kind }

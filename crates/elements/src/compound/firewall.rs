@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The part of a router's text that lets packets pass by the rules of a file: behind the routing tables, where it is known where they go.
+
+use std::fmt::Write as _;
+
+use super::router::Router;
+use super::{ipv4, ipv6};
+
+/// How many ways a family has: to this router and to interfaces.
+fn ways(router: &Router) -> usize {
+    router.interfaces.len() + 1
+}
+
+/// The input of the firewall for a way of a family.
+fn input(router: &Router, six: bool, way: usize) -> usize {
+    if six && router.has4() { ways(router) + way } else { way }
+}
+
+/// Where packets come from that go to this router (0) or by an interface: the routing table, or the firewall behind it.
+pub(super) fn way(router: &Router, six: bool, way: usize) -> String {
+    match (&router.firewall, six) {
+        (Some(_), _) => format!("fw[{}]", input(router, six, way)),
+        (None, false) => format!("rt[{way}]"),
+        (None, true) => format!("rt6[{way}]"),
+    }
+}
+
+/// The first of the firewall's outputs that do not lead anywhere by themselves.
+fn first_answer(router: &Router) -> usize {
+    let families = usize::from(router.has4()) + usize::from(router.has6());
+    families * ways(router)
+}
+
+/// The firewall, and the ways to it.
+pub(super) fn text(router: &Router) -> String {
+    let Some(file) = &router.firewall else { return String::new() };
+    let links: String =
+        router.interfaces.iter().map(|interface| format!(", LINK {}", interface.name)).collect();
+    let mut text = format!(
+        "\n// The firewall: {file} says which connections may pass. Later fragments have no ports: IPv4 packets are put together first,\n\
+         // and those of IPv6 go the way of the first one.\n\
+         fw :: Firewall({}{links});\n",
+        lang::config::quote(file)
+    );
+    for way in 0..ways(router) {
+        if router.has4() {
+            let _ = writeln!(
+                text,
+                "rt[{way}] -> whole4_{way} :: IPReassembler(OVERLAP drop, MAX_PER_SOURCE 64) -> [{way}]fw;\n\
+                 whole4_{way}[1] -> Discard;"
+            );
+        }
+        if router.has6() {
+            let _ = writeln!(text, "rt6[{way}] -> [{}]fw;", input(router, true, way));
+        }
+    }
+    text
+}
+
+/// What senders are told of packets that may not pass.
+pub(super) fn answers(router: &Router) -> String {
+    let mut text = String::new();
+    if router.firewall.is_none() {
+        return text;
+    }
+    text += "\n// Who sent what is rejected gets an ICMP error, or a reset of TCP.\n";
+    let mut output = first_answer(router);
+    if router.has4() {
+        let first = router.interfaces.iter().find_map(|i| i.four.first());
+        let address = first.map_or(std::net::Ipv4Addr::UNSPECIFIED, |(address, _)| *address);
+        let owned = router.owned(0..router.interfaces.len());
+        let _ = writeln!(
+            text,
+            "fw[{output}] -> ICMPError({address}, unreachable, CODE_ANNO ICMP_PARAMPROB, {}{owned}) -> [0]rt;\n\
+             fw[{}] -> [0]rt;",
+            ipv4::ERRORS,
+            output + 1
+        );
+        output += 2;
+    }
+    if router.has6() {
+        let way = if router.host { ipv6::ENTRY } else { "made6;\n" };
+        let _ = writeln!(
+            text,
+            "fw[{output}] -> refused6 :: PaintSwitch;\nrefused6[0] -> Discard;\nfw[{}] -> [0]rt6;",
+            output + 1
+        );
+        for (i, interface) in router.interfaces.iter().enumerate() {
+            let from = format!("refused6[{}]", i + 1);
+            let _ = match interface.has6() {
+                true => write!(
+                    text,
+                    "{from} -> ICMP6Error({}, unreachable, CODE_ANNO ICMP_PARAMPROB, {}) -> {way}",
+                    ipv6::speaker(router, i),
+                    ipv6::ERRORS
+                ),
+                false => writeln!(text, "{from} -> Discard;"),
+            };
+        }
+    }
+    text
+}

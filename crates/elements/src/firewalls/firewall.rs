@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! # Firewall
+//!
+//! `Firewall(FILE, LINK NAME [PAINT], ...)`
+//!
+//! Lets IPv4 and IPv6 packets pass that belong to connections which the rules of a file accept.
+//!
+//! **Ports:** push. Packets come when it is known where they go: input 0 is for those to the router itself, and one input follows for each link, in the order of LINK.
+//! A router for both families has as many inputs again, for IPv6. What passes leaves by the output of the same number. Two outputs follow: packets that
+//! are rejected, for ICMPError, and resets of TCP. With inputs for IPv6 two more follow, for ICMP6Error and for resets by IPv6.
+//!
+//! **Arguments**
+//! * `FILE` the rule file.
+//! * `LINK NAME [PAINT]` a link, in the order of the inputs, and the paint of packets that came by it, default its number
+//!   from 1. Paint 0 is for packets from the router itself. Each link must be in a zone of FILE.
+//!
+//! A rule file has a statement in each line; `#` begins a remark, and a line that ends with `,` or `\` goes on in the next one.
+//!
+//! ```text
+//! zone inside eth1 eth2                 # links that rules treat alike; `self` is the router
+//! zone outside eth0
+//! set admins 10.0.1.5 10.0.1.16/28      # addresses, or ports
+//! set blocked file blocked.txt
+//! default drop log                      # what matches no rule; without this line: drop
+//! drop   from outside src @blocked
+//! accept from inside to outside
+//! accept from inside to self tcp port ssh src @admins log "login"
+//! accept from outside to inside tcp port 443 dst 10.0.1.20 max-per-source 50
+//! accept to self ping limit 10/s
+//! ```
+//!
+//! The first rule that matches decides, and only about packets that begin a connection. The other packets of a connection pass in both directions, and so do ICMP
+//! errors about them.
+//! * Actions: `accept`, `drop`, `reject`, `reject with ANSWER`. `reject` answers with a reset for TCP, and for others with "port unreachable"; ANSWER is `prohibited`,
+//!   `host`, `network` or `port`.
+//! * Matches: `from ZONE`, `to ZONE`, `ip`, `ip6`, `tcp`, `udp`, `sctp`, `dccp`, `icmp`, `icmp6`, `ping`, `proto NUMBER`, `src ADDRESS`, `dst ADDRESS`, `port PORT`, `sport PORT`,
+//!   `type TYPE`. Several values stand with commas between them. An address is also a prefix, a range or `@SET`; after `!` all others match.
+//! * `log ["TEXT"]` notes connections in the journal. `limit N/s [burst N]`: when more begin, the rule does not match. `max-per-source N`: connections at a time.
+//!   `stateless`: packets pass one by one. `name NAME`, `comment "TEXT"`.
+//! * `timeout NAME TIME`, where NAME is `tcp` (2 h 4 min), `tcp-transitory` (4 min), `tcp-reset` (10 s), `udp` (5 min), `udp-single` (1 min),
+//!   `icmp` (1 min) or `other` (10 min). `connections N`, at most 16777216, default 262144.
+//!
+//! Segments of TCP must lie in the window of their connection. Fragments have no ports: put IPReassembler in front.
+//!
+//! **Metadata read:** network header position, paint. **Set:** of rejected packets the ICMP_PARAMPROB annotation, to the code of the error: see `CODE_ANNO` of ICMPError.
+//!
+//! **Cores:** the connections are in one table, which one worker may use at a time.
+//!
+//! **Drops:** `firewall-rule`, `no-connection`, `out-of-window`, `connection-table-full`, `source-limit`, `unreassembled`, `bad-length` for headers that are wrong. A full
+//! table gives up connections that one side alone has asked for, and no others. `rate-exceeded` for resets above 1,000 per second.
+//!
+//! **Handlers**
+//! * `rules` read: for each rule its line in the file, packets, bytes, connections, seconds since the last match, and its text. The last line is the default.
+//! * `connections` read, with a place as parameter, default 0: the place of the next ones, or `-`; then a line for each connection. It has protocol, source, port, destination, port,
+//!   state, both zones, and the line of the rule. Packets and bytes there and back follow, then its age and the seconds until it ends.
+//! * `nconnections`, `capacity` read. `file` read: FILE.
+//! * `refused` read: connections that the present rules would not accept, as in `connections`, at most 1,000.
+//! * `journal` read, with the number of an event as parameter, default 0: the number of the next event, how many were too many, and how many are gone; then a line for each.
+//! * `load` write: reads FILE again, or the file named. Connections stay. If there is a mistake, the old rules stay.
+//! * `end` write: ends connections: `all`, `refused`, `ADDRESS [PORT]` for those with this end, or `SOURCE PORT DESTINATION PORT`.
+//!
+//! ```click
+//! fw :: Firewall(/dev/null);
+//! Idle -> fw -> Discard; fw[1] -> ICMPError(10.0.0.1, unreachable, CODE_ANNO ICMP_PARAMPROB) -> Discard; fw[2] -> Discard;
+//! ```
+//!
+//! See also: IPFilter, IPClassifier, IPRewriter, CheckReversePath. RFC 792, RFC 4443, RFC 5382, RFC 4787, RFC 5508, RFC 5961
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use element::args::{Args, FromArg, Names};
+use element::clock::{Nanos, SECOND};
+use element::stats::{self, Stat};
+use element::{
+    Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, Reason, Rehearsal,
+    Rehearsed, Rest, Statistics, When, handlers, swap,
+};
+use firewall::policy::{Action, Answer, TCP};
+use firewall::{Cause, Decision, Ruleset, Verdict};
+use packet::{Batch, Packet, anno};
+use sync::lock::{AdaptiveLock, How};
+
+use super::judge::{CONNECTIONS, Judge, Link, NOWHERE, SharedJudge, lock, ruleset, some};
+use super::reset;
+
+/// Resets in a second.
+const RESETS: u64 = 1000;
+/// Connections that `refused` lists.
+const REFUSED: usize = 1000;
+
+/// The descriptor.
+pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::default()))
+    .processing("h/h")
+    .serial("the packets of a connection meet in one table, whichever worker they come by")
+    .handlers(handlers! { Gate:
+        read "rules" => |gate, cx| lock(gate.judge()).rules(cx.now());
+        read "connections" => |gate, cx, from: &str| some(gate.judge(), place("connections", from)?, cx.now());
+        read "nconnections" => |gate, cx| gate.count(cx.now());
+        read "capacity" => |gate| lock(gate.judge()).firewall.ruleset().policy.connections;
+        read "file" => |gate| &gate.file;
+        read "refused" => |gate, cx| gate.refused(cx.now());
+        read "journal" => |gate, from: &str| gate.journal(place("journal", from)?);
+        write "load" => |gate, path: &str| gate.load(path)?;
+        write "end" => |gate, which: &str| gate.end(which)?;
+    })
+    .statistics::<Gate>()
+    .long_handlers::<Gate>()
+    .rehearsal::<Gate>()
+    .locking::<Gate>()
+    .hot_swap::<Gate>()
+    .file(file!());
+
+/// `LINK NAME [PAINT]`
+impl FromArg for Link {
+    const EXPECTED: &'static str = "NAME [PAINT], a link and the paint of its packets from 1 to 255";
+
+    fn from_arg(text: &str, _: &Names) -> Result<Link, String> {
+        let mut words = text.split_ascii_whitespace();
+        let (name, paint, more) = (words.next(), words.next(), words.next());
+        let paint = paint.map_or(Ok(0), |paint| {
+            paint.parse::<u8>().map_err(|_| String::new()).and_then(|paint| {
+                if paint == 0 {
+                    Err("paint 0 is for packets from the router itself".to_owned())
+                } else {
+                    Ok(paint)
+                }
+            })
+        })?;
+        match (name, more) {
+            (Some(name), None) => Ok(Link { name: name.to_owned(), paint }),
+            _ => Err(String::new()),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Gate {
+    file: String,
+    links: Vec<Link>,
+    ruleset: Option<Arc<Ruleset>>,
+    judge: Option<SharedJudge>,
+    ninputs: usize,
+    noutputs: usize,
+    /// The second in which resets were sent last, and how many of it.
+    resets: (u64, u64),
+}
+
+/// The place from which a handler should list.
+fn place(handler: &'static str, text: &str) -> Result<usize, HandlerError> {
+    match text.trim() {
+        "" => Ok(0),
+        text => text.parse().map_err(|_| HandlerError::bad_value(handler, text, "a number")),
+    }
+}
+
+fn reason(cause: Cause) -> Reason {
+    match cause {
+        Cause::Rule => Reason::FirewallRule,
+        Cause::NoConnection => Reason::NoConnection,
+        Cause::Window => Reason::OutOfWindow,
+        Cause::Malformed => Reason::BadLength,
+        Cause::Fragment => Reason::Unreassembled,
+        Cause::Full => Reason::ConnectionTableFull,
+        Cause::SourceLimit => Reason::SourceLimit,
+    }
+}
+
+/// The code of an "unreachable" message (RFC 792, RFC 1812, RFC 4443).
+fn code(answer: Answer, six: bool) -> u8 {
+    match (answer, six) {
+        (Answer::Usual | Answer::Port, false) => 3,
+        (Answer::Usual | Answer::Port, true) => 4,
+        (Answer::Prohibited, false) => 13,
+        (Answer::Prohibited, true) => 1,
+        (Answer::Host, false) => 1,
+        (Answer::Host, true) => 3,
+        (Answer::Network, _) => 0,
+    }
+}
+
+fn is_six(packet: &Packet) -> bool {
+    packet.network().and_then(|ip| ip.first()).is_some_and(|first| first >> 4 == 6)
+}
+
+fn is_tcp(packet: &Packet) -> bool {
+    let ip = packet.network().unwrap_or_default();
+    match ip.first().map(|first| first >> 4) {
+        Some(4) => ip.get(9) == Some(&TCP),
+        Some(6) => wire::ipv6::View::new_checked(ip)
+            .ok()
+            .and_then(|view| view.upper_layer().ok())
+            .is_some_and(|upper| upper.protocol.0 == TCP),
+        _ => false,
+    }
+}
+
+impl Gate {
+    fn judge(&self) -> &SharedJudge {
+        self.judge.as_ref().expect("set by initialize")
+    }
+
+    fn count(&self, now: Nanos) -> usize {
+        let mut judge = lock(self.judge());
+        judge.firewall.reap(now);
+        judge.firewall.len()
+    }
+
+    fn refused(&self, now: Nanos) -> String {
+        let judge = lock(self.judge());
+        let refused = judge.firewall.refused().take(REFUSED);
+        refused.map(|connection| judge.line(&connection, now) + "\n").collect()
+    }
+
+    fn journal(&self, from: usize) -> String {
+        let judge = lock(self.judge());
+        judge.journal.text(from as u64, judge.firewall.ruleset())
+    }
+
+    fn load(&mut self, path: &str) -> Result<(), HandlerError> {
+        let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
+        let ruleset = ruleset(&path, &self.links).map_err(HandlerError::Failed)?;
+        lock(self.judge()).replace(ruleset, &self.links);
+        Ok(())
+    }
+
+    fn end(&self, which: &str) -> Result<(), HandlerError> {
+        let bad = || {
+            HandlerError::bad_value(
+                "end",
+                which,
+                "'all', 'refused', ADDRESS [PORT], or SOURCE PORT DESTINATION PORT",
+            )
+        };
+        let mut judge = lock(self.judge());
+        match which.split_ascii_whitespace().next() {
+            Some("all") => judge.firewall.end(|_| true),
+            Some("refused") => {
+                let ruleset = Arc::clone(judge.firewall.ruleset());
+                judge.firewall.end(|c| ruleset.action(ruleset.find(&c.facts())) != Action::Accept)
+            }
+            Some(_) => {
+                let words: Vec<&str> = which.split_ascii_whitespace().collect();
+                let end = |words: &[&str]| -> Result<(IpAddr, Option<u16>), HandlerError> {
+                    let port = words.get(1).map(|port| port.parse::<u16>()).transpose().map_err(|_| bad())?;
+                    Ok((words[0].parse().map_err(|_| bad())?, port))
+                };
+                let is = |(address, port): (IpAddr, Option<u16>), a: IpAddr, p: u16| {
+                    a == address && port.is_none_or(|port| port == p)
+                };
+                match words.len() {
+                    1 | 2 => {
+                        let one = end(&words)?;
+                        judge
+                            .firewall
+                            .end(|c| is(one, c.source, c.ports[0]) || is(one, c.destination, c.ports[1]))
+                    }
+                    4 => {
+                        let (one, other) = (end(&words[..2])?, end(&words[2..])?);
+                        judge
+                            .firewall
+                            .end(|c| is(one, c.source, c.ports[0]) && is(other, c.destination, c.ports[1]))
+                    }
+                    _ => return Err(bad()),
+                }
+            }
+            None => return Err(bad()),
+        };
+        Ok(())
+    }
+
+    /// Outputs for rejected packets and for resets.
+    fn answers(&self, six: bool) -> [usize; 2] {
+        let first = self.ninputs + if six { 2 } else { 0 };
+        [first, first + 1]
+    }
+
+    /// Where a packet goes that a decision was made on, and as what; or why it is dropped.
+    fn route(
+        &mut self,
+        now: Nanos,
+        decision: &Decision,
+        port: usize,
+        mut packet: Packet,
+    ) -> Result<(usize, Packet), (Reason, Packet)> {
+        let answer = match decision.verdict {
+            Verdict::Pass => return Ok((port, packet)),
+            Verdict::Drop(cause) => return Err((reason(cause), packet)),
+            Verdict::Reject(answer) => answer,
+        };
+        let six = is_six(&packet);
+        let [rejected, resets] = self.answers(six);
+        if answer == Answer::Usual && is_tcp(&packet) {
+            if self.resets.0 != now / SECOND {
+                self.resets = (now / SECOND, 0);
+            }
+            self.resets.1 += 1;
+            if self.resets.1 > RESETS {
+                return Err((Reason::RateExceeded, packet));
+            }
+            return match reset::answer(&packet).filter(|_| resets < self.noutputs) {
+                Some(reset) => Ok((resets, reset)),
+                None => Err((Reason::FirewallRule, packet)),
+            };
+        }
+        if rejected >= self.noutputs {
+            return Err((Reason::FirewallRule, packet));
+        }
+        packet.set_anno_u8(anno::ICMP_PARAM_PROBLEM, code(answer, six));
+        Ok((rejected, packet))
+    }
+
+    /// The zones of a packet; [`NOWHERE`] if its paint is no link's.
+    fn zones(judge: &Judge, port: usize, packet: &Packet) -> [u8; 2] {
+        [judge.from[usize::from(packet.paint())], judge.to[port % judge.to.len()]]
+    }
+}
+
+impl Element for Gate {
+    fn configure(&mut self, args: &mut Args<'_>) {
+        self.file = args.required("FILE");
+        self.links = args.keyword_all("LINK");
+        for (n, link) in self.links.iter_mut().enumerate() {
+            if link.paint == 0 {
+                link.paint = u8::try_from(n + 1).unwrap_or(u8::MAX);
+            }
+        }
+        (self.ninputs, self.noutputs) = (args.ninputs, args.noutputs);
+        let each = self.links.len() + 1;
+        for (n, link) in self.links.iter().enumerate() {
+            if self.links[..n].iter().any(|other| other.paint == link.paint || other.name == link.name) {
+                args.error(format!("LINK {} {} has the name or the paint of another", link.name, link.paint));
+            }
+        }
+        let expected = [(each, each + 2), (2 * each, 2 * each + 4)];
+        if !expected.contains(&(args.ninputs, args.noutputs)) {
+            args.error(format!(
+                "with {} LINKs there should be {each} inputs and {} outputs, or {} and {} for both families, not {} and {}",
+                self.links.len(),
+                each + 2,
+                2 * each,
+                2 * each + 4,
+                args.ninputs,
+                args.noutputs
+            ));
+        }
+        if !args.errors().is_empty() {
+            return;
+        }
+        match ruleset(&self.file, &self.links) {
+            Ok(ruleset) => self.ruleset = Some(ruleset),
+            Err(why) => why.lines().for_each(|why| args.error(why.to_owned())),
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
+        use std::hash::{BuildHasher as _, RandomState};
+        let ruleset = self.ruleset.take().ok_or("the rules could not be read")?;
+        let _ = cx;
+        let judge = Judge::new(ruleset, &self.links, RandomState::new().hash_one(0));
+        self.judge = Some(Arc::new(AdaptiveLock::new(judge)));
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) {
+        let now = cx.now();
+        let shared = Arc::clone(self.judge());
+        let mut judge = lock(&shared);
+        // Runs of packets that leave by the same output stay together.
+        let mut run: Option<(usize, Batch)> = None;
+        for packet in batch.drain(..) {
+            let [from, to] = Gate::zones(&judge, port, &packet);
+            let ip = packet.network().unwrap_or_default();
+            let decision = match from {
+                NOWHERE => Decision::stray(),
+                from => judge.firewall.judge(now, ip, from, to),
+            };
+            if decision.logs {
+                judge.journal.note(cx.wall(), &decision, ip, [from, to]);
+            }
+            match self.route(now, &decision, port, packet) {
+                Ok((output, packet)) => match &mut run {
+                    Some((current, out)) if *current == output => out.push(packet),
+                    _ => {
+                        if let Some((output, out)) = run.replace((output, Batch::of(packet))) {
+                            cx.push_joined(output, out);
+                        }
+                    }
+                },
+                Err((reason, packet)) => cx.drop(reason, packet),
+            }
+        }
+        if let Some((output, out)) = run {
+            cx.push_joined(output, out);
+        }
+    }
+}
+
+impl Statistics for Gate {
+    fn stats(&self, put: &mut dyn FnMut(&'static Stat, u64)) {
+        if let Some(judge) = self.judge.as_ref().and_then(|judge| judge.try_lock()) {
+            put(&stats::TABLE_ENTRIES, judge.firewall.len() as u64);
+            put(&stats::TABLE_CAPACITY, judge.firewall.ruleset().policy.connections as u64);
+        }
+    }
+}
+
+impl LongHandlers for Gate {
+    fn read_apart(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Option<Rest<String>> {
+        let (judge, now, param) = (Arc::clone(self.judge()), cx.now(), param.to_owned());
+        match name {
+            "connections" => Some(Box::new(move || Ok(some(&judge, place("connections", &param)?, now)))),
+            _ => None,
+        }
+    }
+
+    fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
+        if name != "load" {
+            return None;
+        }
+        let (judge, links, element) = (Arc::clone(self.judge()), self.links.clone(), cx.name().to_owned());
+        let path = if value.trim().is_empty() { self.file.clone() } else { value.trim().to_owned() };
+        Some(Box::new(move || {
+            let ruleset = ruleset(&path, &links).map_err(HandlerError::Failed)?;
+            let mut judge = lock(&judge);
+            judge.replace(ruleset, &links);
+            let refused = judge.firewall.refused().take(REFUSED).count();
+            let more = if refused == REFUSED { " or more" } else { "" };
+            let rules = judge.firewall.ruleset().policy.rules.len();
+            let said = format!(
+                "{element}: {path}: {rules} rules; they would refuse {refused}{more} of the connections that there are"
+            );
+            Ok((refused > 0).then_some(said))
+        }))
+    }
+}
+
+impl Rehearsal for Gate {
+    fn rehearse(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) -> Rehearsed {
+        let now = cx.now();
+        let shared = Arc::clone(self.judge());
+        let mut judge = lock(&shared);
+        let [from, to] = Gate::zones(&judge, port, &packet);
+        let decision = match from {
+            NOWHERE => Decision::stray(),
+            from => judge.firewall.rehearse(now, packet.network().unwrap_or_default(), from, to),
+        };
+        let note = judge.firewall.ruleset().explain(&decision);
+        drop(judge);
+        match self.route(now, &decision, port, packet) {
+            Ok((output, packet)) => cx.push(output, Batch::of(packet)),
+            Err((reason, packet)) => cx.drop(reason, packet),
+        }
+        Rehearsed::Noted(note)
+    }
+}
+
+impl Locking for Gate {
+    fn locks(&self) -> Vec<LockUse> {
+        let why = "every packet may begin a connection, and writes when it was last used";
+        vec![LockUse::new(How::Adaptive, CONNECTIONS, When::EachBatch, why)]
+    }
+}
+
+impl HotSwap for Gate {
+    fn take_state(&mut self, _: &mut Cx<'_>, old: &mut dyn Element) -> bool {
+        let Some(old) = swap::same::<Gate>(old) else { return false };
+        if !Arc::ptr_eq(self.judge(), old.judge()) {
+            lock(self.judge()).take(&mut lock(old.judge()), &self.links);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

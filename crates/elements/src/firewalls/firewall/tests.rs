@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use packet::Packet;
+
+use super::*;
+use crate::io::testing::Temp;
+use crate::testing::{Rig, Run};
+
+const RULES: &str = "zone inside eth1\nzone outside eth0\ntimeout udp 2m\n\
+    accept from inside to outside\n\
+    reject from outside to inside tcp port 22 log \"tried\"\n\
+    reject with prohibited from outside to inside\n";
+
+/// A packet that came by the link of this paint.
+fn packet(paint: u8, headers: &str) -> Packet {
+    let bytes = wire::compose::compose(headers).unwrap().bytes;
+    let mut packet = Packet::copy_of(&bytes).unwrap();
+    packet.set_network(0, if headers.starts_with("ip6") { 40 } else { 20 });
+    packet.set_paint(paint);
+    packet
+}
+
+/// Input 1 leads to eth0, 2 to eth1; input 4 and 5 the same for IPv6.
+fn text(file: &str) -> String {
+    let inputs: String = (0..6).map(|n| format!("i{n} :: TestIn -> [{n}]fw; ")).collect();
+    let outputs: String = (0..10).map(|n| format!("fw[{n}] -> o{n} :: TestOut; ")).collect();
+    format!("fw :: Firewall({file}, LINK eth0, LINK eth1); {inputs}{outputs}")
+}
+
+/// What each output has sent since it was asked last.
+fn outs(run: &Run) -> Vec<Vec<Packet>> {
+    (0..10).map(|n| run.out(&format!("o{n}"))).collect()
+}
+
+fn counts(outs: &[Vec<Packet>]) -> Vec<usize> {
+    outs.iter().map(Vec::len).collect()
+}
+
+const ASKS: &str = "ip 10.0.1.2 to 192.0.2.1 / udp 1000 to 53";
+const ANSWERS: &str = "ip 192.0.2.1 to 10.0.1.2 / udp 53 to 1000";
+
+#[test]
+fn packets_go_where_rules_say() {
+    let files = Temp::new();
+    let run = Rig::text(&text(&files.file("rules", RULES))).ready();
+    // The answer comes first: it is rejected.
+    run.give("i2", vec![packet(1, ANSWERS)]);
+    let run = run.again();
+    run.give("i1", vec![packet(2, ASKS)]);
+    let run = run.again();
+    let found = outs(&run);
+    assert_eq!(counts(&found), [0, 1, 0, 0, 0, 0, 1, 0, 0, 0]);
+    assert_eq!(found[6][0].anno_u8(anno::ICMP_PARAM_PROBLEM), 13);
+    run.give("i2", vec![packet(1, ANSWERS), packet(1, "ip 192.0.2.1 to 10.0.1.2 / tcp 9 to 22 flags S")]);
+    run.give("i4", vec![packet(2, "ip6 2001:db8::2 to 2001:db8:1::1 / tcp 9 to 22 flags S")]);
+    run.give(
+        "i5",
+        vec![
+            packet(1, "ip6 2001:db8:1::1 to 2001:db8::2 / tcp 9 to 22 flags S"),
+            packet(1, "ip6 2001:db8:1::1 to 2001:db8::2 / udp 9 to 9"),
+            // From no link.
+            packet(7, "ip6 2001:db8:1::1 to 2001:db8::2 / udp 9 to 9"),
+        ],
+    );
+    let mut run = run.again();
+    let found = outs(&run);
+    assert_eq!(counts(&found), [0, 0, 1, 0, 1, 0, 0, 1, 1, 1]);
+    assert_eq!(found[8][0].anno_u8(anno::ICMP_PARAM_PROBLEM), 1);
+    assert_eq!(run.drops("fw"), [(Reason::FirewallRule, 1)]);
+    assert_eq!((run.read("fw.nconnections").as_str(), run.read("fw.capacity").as_str()), ("2", "262144"));
+    let rules: Vec<String> =
+        run.read("fw.rules").lines().map(|l| l.split(' ').take(4).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(rules, ["4 2 88 2", "5 2 100 0", "6 2 76 0", "0 0 0 0"]);
+    let journal = run.read("fw.journal");
+    let lines: Vec<&str> = journal.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3, "2 0 0"));
+    assert!(lines[1].ends_with("reject 5 outside inside tcp 40 192.0.2.1:9 10.0.1.2:22 tried"), "{journal}");
+    assert_eq!(run.read_with("fw.journal", "2"), "2 0 0\n");
+    let all = run.read("fw.connections");
+    assert!(
+        all.starts_with("4294967296\nudp 10.0.1.2 1000 192.0.2.1 53 open inside outside 4 1 28 1 28 "),
+        "{all}"
+    );
+    assert!(
+        run.read_with("fw.connections", "4294967296")
+            .starts_with("-\ntcp 2001:db8::2 9 2001:db8:1::1 22 asked ")
+    );
+}
+
+#[test]
+fn rules_change_and_connections_stay() {
+    let files = Temp::new();
+    let file = files.file("rules", RULES);
+    let run = Rig::text(&text(&file)).ready();
+    run.give("i1", vec![packet(2, ASKS)]);
+    let mut run = run.again();
+    let wrong = files.file("wrong", format!("{RULES}acept from inside"));
+    let said = run.write("fw.load", &wrong).unwrap_err().to_string();
+    assert!(said.contains("wrong:7: unknown statement 'acept'"), "{said}");
+    let lacks = files.file("lacks", "zone inside eth1");
+    let said = run.write("fw.load", &lacks).unwrap_err().to_string();
+    assert!(said.contains("link 'eth0' is in no zone"), "{said}");
+    assert!(run.write("fw.load", &files.path("none")).unwrap_err().to_string().contains("cannot read"));
+    // They are refused now, and pass until they are ended.
+    files.file("rules", "zone outside eth0\nzone inside eth1\ndefault drop");
+    run.write("fw.load", "").unwrap();
+    assert!(run.read("fw.refused").starts_with("udp 10.0.1.2 1000 "), "{}", run.read("fw.refused"));
+    run.give("i2", vec![packet(1, ANSWERS)]);
+    let mut run = run.again();
+    assert_eq!(counts(&outs(&run)), [0, 1, 1, 0, 0, 0, 0, 0, 0, 0]);
+    run.write("fw.end", "refused").unwrap();
+    run.give("i2", vec![packet(1, ANSWERS)]);
+    let mut run = run.again();
+    assert_eq!((run.out("o2").len(), run.read("fw.nconnections").as_str()), (0, "0"));
+    for wrong in ["", "nobody", "10.0.0.1 x", "10.0.0.1 1 10.0.0.2"] {
+        assert!(run.write("fw.end", wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn connections_go_on_through_a_swap() {
+    let files = Temp::new();
+    let file = files.file("rules", RULES);
+    let run = Rig::text(&text(&file)).ready();
+    run.give("i1", vec![packet(2, ASKS)]);
+    let mut run = run.again();
+    // Zones have other numbers, the rule another place, the links other paints.
+    let other = files.file("other", "zone guests eth2\nzone outside eth0\nzone inside eth1\ndrop from guests\naccept from inside to outside\n");
+    let new = text(&other).replace("LINK eth0, LINK eth1", "LINK eth0 7, LINK eth1 8");
+    run.swap(&new).unwrap();
+    run.give("i2", vec![packet(7, ANSWERS)]);
+    let mut run = run.again();
+    assert_eq!(run.out("o2").len(), 1);
+    let rules = run.read("fw.rules");
+    assert!(rules.lines().nth(1).unwrap().starts_with("5 1 28 1 "), "{rules}");
+}
+
+#[test]
+fn mistakes_are_errors() {
+    let files = Temp::new();
+    let file = files.file("rules", RULES);
+    let errors = |arguments: &str, ports: (usize, usize)| {
+        let inputs: String = (0..ports.0).map(|n| format!("Idle -> [{n}]fw; ")).collect();
+        let outputs: String = (0..ports.1).map(|n| format!("fw[{n}] -> Discard; ")).collect();
+        Rig::text(&format!("fw :: Firewall({arguments}); {inputs}{outputs}")).errors()
+    };
+    assert_eq!(
+        errors(&format!("{file}, LINK eth0, LINK eth1"), (2, 3)),
+        [
+            "fw: with 2 LINKs there should be 3 inputs and 5 outputs, or 6 and 10 for both families, not 2 and 3"
+        ]
+    );
+    assert_eq!(
+        errors(&format!("{file}, LINK eth0, LINK eth0"), (3, 5)),
+        ["fw: LINK eth0 2 has the name or the paint of another"]
+    );
+    let found = errors(&format!("{file}, LINK eth0, LINK eth7"), (3, 5));
+    assert!(found[0].contains("link 'eth7' is in no zone"), "{found:?}");
+    let found = errors("/nowhere, LINK eth0, LINK eth1", (3, 5));
+    assert!(found[0].contains("cannot read '/nowhere'"), "{found:?}");
+    let found = errors(&format!("{file}, LINK eth0 0, LINK eth1"), (3, 5));
+    assert!(found[0].contains("paint 0 is for packets from the router itself"), "{found:?}");
+    let two = files.file("two", format!("{RULES}acept\ndrop from nowhere\n"));
+    assert_eq!(errors(&format!("{two}, LINK eth0, LINK eth1"), (3, 5)).len(), 2);
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What workers share: a firewall, the zones of links, the journal.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use element::clock::{Nanos, SECOND};
+use firewall::{Connection, Firewall, Ruleset};
+use sync::lock::{AdaptiveGuard, AdaptiveLock};
+
+use super::journal::Journal;
+
+/// The name of the lock, for the profiler.
+pub(super) const CONNECTIONS: &str = "the connections";
+/// Connections that are looked at while the lock is held.
+const LISTED: usize = 512;
+
+/// A link as the configuration names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) name: String,
+    /// The paint of packets that came from there.
+    pub(super) paint: u8,
+}
+
+/// No zone.
+pub(super) const NOWHERE: u8 = u8::MAX;
+
+/// A firewall between links.
+#[derive(Debug)]
+pub(super) struct Judge {
+    pub(super) firewall: Firewall,
+    pub(super) journal: Journal,
+    /// The zones that inputs lead to: the router's own, then those of the links.
+    pub(super) to: Vec<u8>,
+    /// The zones by the paint of packets.
+    pub(super) from: Box<[u8; 256]>,
+}
+
+pub(super) type SharedJudge = Arc<AdaptiveLock<Judge>>;
+
+/// The shared judge, for a moment.
+pub(super) fn lock(judge: &SharedJudge) -> AdaptiveGuard<'_, Judge> {
+    judge.lock()
+}
+
+/// Reads a rule file.
+///
+/// # Errors
+/// What is wrong with it, a line each.
+pub(super) fn ruleset(path: &str, links: &[Link]) -> Result<Arc<Ruleset>, String> {
+    let reading = firewall::read_file(Path::new(path))?;
+    let Some(policy) = reading.policy else {
+        let short: Vec<String> = reading
+            .diagnostics
+            .iter()
+            .map(|d| lang::render_short(std::slice::from_ref(d), &reading.sources).trim_end().to_owned())
+            .collect();
+        return Err(short.join("\n"));
+    };
+    for link in links {
+        if !policy.zones.iter().any(|zone| zone.links.contains(&link.name)) {
+            return Err(format!(
+                "{path}: link '{0}' is in no zone: add it to one, as `zone NAME {0}`",
+                link.name
+            ));
+        }
+    }
+    Ruleset::new(policy).map(Arc::new).map_err(|why| format!("{path}: {why}"))
+}
+
+impl Judge {
+    pub(super) fn new(ruleset: Arc<Ruleset>, links: &[Link], seed: u64) -> Judge {
+        let firewall = Firewall::new(ruleset, seed);
+        let mut judge =
+            Judge { firewall, journal: Journal::default(), to: Vec::new(), from: Box::new([NOWHERE; 256]) };
+        judge.place(links);
+        judge
+    }
+
+    /// Notes which zones the links are in.
+    fn place(&mut self, links: &[Link]) {
+        let zones = &self.firewall.ruleset().policy.zones;
+        let zone = |link: &Link| {
+            let found = zones.iter().position(|zone| zone.links.contains(&link.name));
+            found.map_or(NOWHERE, |zone| zone as u8)
+        };
+        self.to = std::iter::once(firewall::policy::SELF).chain(links.iter().map(zone)).collect();
+        *self.from = [NOWHERE; 256];
+        self.from[0] = firewall::policy::SELF;
+        for (link, zone) in links.iter().zip(&self.to[1..]) {
+            self.from[usize::from(link.paint)] = *zone;
+        }
+    }
+
+    /// Puts other rules in place.
+    pub(super) fn replace(&mut self, ruleset: Arc<Ruleset>, links: &[Link]) {
+        self.journal.forget_rules();
+        self.firewall.replace(ruleset);
+        self.place(links);
+    }
+
+    /// Goes on with what another one knows, by its own rules.
+    pub(super) fn take(&mut self, other: &mut Judge, links: &[Link]) {
+        let mine = Arc::clone(self.firewall.ruleset());
+        std::mem::swap(&mut self.firewall, &mut other.firewall);
+        self.journal = std::mem::take(&mut other.journal);
+        self.replace(mine, links);
+    }
+
+    /// A line for each rule: its line in the file, packets, bytes, connections, seconds since it matched last, its text. The last one is the default.
+    pub(super) fn rules(&self, now: Nanos) -> String {
+        let policy = &self.firewall.ruleset().policy;
+        let default = format!("default {}{}", policy.default, if policy.log_default { " log" } else { "" });
+        let rules =
+            policy.rules.iter().map(|rule| (rule.line, rule.text.as_str())).chain([(0, default.as_str())]);
+        let mut text = String::new();
+        for ((line, words), counts) in rules.zip(self.firewall.counts()) {
+            let last = match counts.last_ns {
+                0 => "-".to_owned(),
+                at => (now.saturating_sub(at) / SECOND).to_string(),
+            };
+            let (packets, bytes, connections) = (counts.packets, counts.bytes, counts.connections);
+            let _ = writeln!(text, "{line} {packets} {bytes} {connections} {last} {words}");
+        }
+        text
+    }
+
+    /// A line for a connection.
+    pub(super) fn line(&self, connection: &Connection, now: Nanos) -> String {
+        let policy = &self.firewall.ruleset().policy;
+        let zone = |zone: u8| policy.zones.get(usize::from(zone)).map_or("-", |zone| zone.name.as_str());
+        let rule = connection.rule.and_then(|rule| policy.rules.get(rule as usize));
+        let c = connection;
+        format!(
+            "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
+            firewall::protocol_name(c.protocol),
+            c.source,
+            c.ports[0],
+            c.destination,
+            c.ports[1],
+            c.state.name(),
+            zone(c.zones[0]),
+            zone(c.zones[1]),
+            rule.map_or_else(|| "-".to_owned(), |rule| rule.line.to_string()),
+            c.packets[0],
+            c.bytes[0],
+            c.packets[1],
+            c.bytes[1],
+            now.saturating_sub(c.began_ns) / SECOND,
+            c.expires_ns.saturating_sub(now).div_ceil(SECOND),
+        )
+    }
+}
+
+/// Some connections: in the first line the place where to go on, or `-`; then a line each.
+pub(super) fn some(judge: &SharedJudge, from: usize, now: Nanos) -> String {
+    let (mut lines, mut next) = (String::new(), Some(from));
+    for _ in 0..8 {
+        let Some(at) = next else { break };
+        let judge = lock(judge);
+        let mut found = Vec::new();
+        next = judge.firewall.some(at, LISTED, |connection| found.push(connection));
+        for connection in found.iter().filter(|connection| connection.expires_ns > now) {
+            lines += &judge.line(connection, now);
+            lines.push('\n');
+        }
+    }
+    let next = next.map_or_else(|| "-".to_owned(), |next| next.to_string());
+    format!("{next}\n{lines}")
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Elements that let packets pass or not, by the connections that they belong to.
+
+mod firewall;
+mod journal;
+mod judge;
+mod reset;
+
+/// The classes of this kind.
+pub static CLASSES: &[element::Class] = &[firewall::CLASS];

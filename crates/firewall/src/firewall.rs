@@ -1,0 +1,702 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The judge: which packets pass, and what they leave behind.
+
+mod book;
+mod fragments;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tables::flow::{Direction, FlowId, FlowKey, FlowKey6, FlowTable, InsertError, Key};
+
+use crate::compile::Compiled;
+use crate::policy::{Action, Answer, Policy, SELF};
+use crate::seen::{Part, Quoted, Seen, Unjudged};
+use crate::track::{Fault, State, Tcp, timeout};
+use book::Book;
+pub use book::Counts;
+use fragments::Fragments;
+
+/// Connections that are looked at for each packet to find those whose time is over.
+const REAPED: usize = 4;
+
+/// The place of the first IPv6 connection, for [`Firewall::some`].
+const SIX_FROM: usize = 1 << 32;
+
+/// A policy that packets can be judged by.
+#[derive(Debug)]
+pub struct Ruleset {
+    /// What was read.
+    pub policy: Policy,
+    compiled: Compiled,
+}
+
+impl Ruleset {
+    /// Makes a policy ready.
+    ///
+    /// # Errors
+    /// Its rules are too many.
+    pub fn new(policy: Policy) -> Result<Ruleset, String> {
+        let compiled = Compiled::new(&policy)?;
+        Ok(Ruleset { policy, compiled })
+    }
+
+    /// The first rule that a packet matches, without regard to limits.
+    pub fn find(&self, facts: &crate::policy::Facts) -> Option<u32> {
+        self.compiled.find(&self.policy, facts, |_| false)
+    }
+
+    /// What a rule says, or the default.
+    pub fn action(&self, rule: Option<u32>) -> Action {
+        rule.map_or(self.policy.default, |rule| self.policy.rules[rule as usize].action)
+    }
+
+    /// Bytes that its structures take.
+    pub fn bytes(&self) -> usize {
+        self.compiled.bytes()
+    }
+
+    /// A decision in words: what happens, and why.
+    pub fn explain(&self, decision: &Decision) -> String {
+        let rule = decision.rule.and_then(|rule| self.policy.rules.get(rule as usize));
+        let by = rule.map(|rule| format!("line {}: {}", rule.line, rule.text));
+        match (&decision.verdict, by) {
+            (Verdict::Pass, Some(by)) if decision.is_known => {
+                format!("of a connection that was accepted by {by}")
+            }
+            (Verdict::Pass, None) if decision.is_known => "of a known connection".to_owned(),
+            (Verdict::Pass, None) => format!("no rule matches: {}", self.default_words(decision)),
+            (Verdict::Drop(Cause::Rule) | Verdict::Reject(_), None) => {
+                format!("no rule matches: {}", self.default_words(decision))
+            }
+            (Verdict::Drop(Cause::NoConnection), _) => {
+                "it belongs to no connection, and cannot begin one".to_owned()
+            }
+            (Verdict::Drop(Cause::Window), _) => {
+                "its sequence numbers do not belong to its connection".to_owned()
+            }
+            (Verdict::Drop(Cause::Malformed), _) => "its headers are wrong".to_owned(),
+            (Verdict::Drop(Cause::Fragment), _) => "a fragment whose first one has not come".to_owned(),
+            (Verdict::Drop(Cause::Full), _) => "there is no room for another connection".to_owned(),
+            (Verdict::Drop(Cause::SourceLimit), by) => {
+                format!("its source has too many connections, by {}", by.unwrap_or_default())
+            }
+            (_, Some(by)) => by,
+        }
+    }
+
+    fn default_words(&self, decision: &Decision) -> String {
+        match decision.verdict {
+            Verdict::Pass if self.policy.default != Action::Accept => {
+                "it comes from the router itself".to_owned()
+            }
+            _ => format!("default {}", self.policy.default),
+        }
+    }
+}
+
+/// What happens to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passes.
+    Pass,
+    /// It is dropped.
+    Drop(Cause),
+    /// It is dropped, and its sender gets this answer.
+    Reject(Answer),
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A rule says so, or the default.
+    Rule,
+    /// It belongs to no connection and begins none.
+    NoConnection,
+    /// Its sequence numbers do not belong to its connection.
+    Window,
+    /// Its headers are wrong.
+    Malformed,
+    /// It is a fragment.
+    Fragment,
+    /// There is no room for another connection.
+    Full,
+    /// Its source has as many connections as the rule allows.
+    SourceLimit,
+}
+
+/// What was decided on a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What happens to it.
+    pub verdict: Verdict,
+    /// The rule that decided, now or when the connection began; `None` for the default and where no rule was asked.
+    pub rule: Option<u32>,
+    /// Whether it belongs to a known connection.
+    pub is_known: bool,
+    /// Whether it is to be logged.
+    pub logs: bool,
+}
+
+impl Decision {
+    fn dropped(cause: Cause) -> Decision {
+        Decision { verdict: Verdict::Drop(cause), rule: None, is_known: false, logs: false }
+    }
+
+    /// Of a packet that comes from no zone.
+    pub fn stray() -> Decision {
+        Decision::dropped(Cause::Rule)
+    }
+}
+
+/// What is known of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    track: Track,
+    /// The rule that accepted it; [`NO_RULE`] for none.
+    rule: u32,
+    zones: [u8; 2],
+    /// Whether its source's connections are counted for the rule.
+    is_counted: bool,
+    packets: [u32; 2],
+    bytes: [u64; 2],
+    began_s: u32,
+}
+
+const NO_RULE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+enum Track {
+    Tcp(Tcp),
+    Other(State),
+}
+
+impl Track {
+    fn state(&self) -> State {
+        match self {
+            Track::Tcp(tcp) => tcp.state(),
+            Track::Other(state) => *state,
+        }
+    }
+}
+
+/// A connection, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The source of its first packet.
+    pub source: IpAddr,
+    /// The destination of its first packet.
+    pub destination: IpAddr,
+    /// Its protocol.
+    pub protocol: u8,
+    /// Source and destination port of its first packet; identifier and type of ICMP queries.
+    pub ports: [u16; 2],
+    /// The zones that its first packet went between.
+    pub zones: [u8; 2],
+    /// Where it is.
+    pub state: State,
+    /// The rule that accepted it.
+    pub rule: Option<u32>,
+    /// Packets there and back.
+    pub packets: [u32; 2],
+    /// Bytes there and back.
+    pub bytes: [u64; 2],
+    /// When it began, in nanoseconds.
+    pub began_ns: u64,
+    /// When it ends if nothing comes.
+    pub expires_ns: u64,
+}
+
+/// An address that a key is made of.
+trait Addresses: Key {
+    fn make(source: IpAddr, destination: IpAddr, protocol: u8, ports: [u16; 2]) -> Option<Self>;
+    fn back(self) -> Self;
+    fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]);
+}
+
+impl Addresses for FlowKey {
+    fn make(source: IpAddr, destination: IpAddr, proto: u8, [sport, dport]: [u16; 2]) -> Option<FlowKey> {
+        match (source, destination) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                Some(FlowKey { src: src.into(), dst: dst.into(), sport, dport, proto, zone: 0 })
+            }
+            _ => None,
+        }
+    }
+
+    fn back(self) -> FlowKey {
+        self.reversed()
+    }
+
+    fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]) {
+        let address = |number: u32| IpAddr::V4(number.into());
+        (address(self.src), address(self.dst), self.proto, [self.sport, self.dport])
+    }
+}
+
+impl Addresses for FlowKey6 {
+    fn make(source: IpAddr, destination: IpAddr, proto: u8, [sport, dport]: [u16; 2]) -> Option<FlowKey6> {
+        match (source, destination) {
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                Some(FlowKey6 { src: src.into(), dst: dst.into(), sport, dport, proto, zone: 0 })
+            }
+            _ => None,
+        }
+    }
+
+    fn back(self) -> FlowKey6 {
+        self.reversed()
+    }
+
+    fn parts(self) -> (IpAddr, IpAddr, u8, [u16; 2]) {
+        let address = |number: u128| IpAddr::V6(number.into());
+        (address(self.src), address(self.dst), self.proto, [self.sport, self.dport])
+    }
+}
+
+/// A firewall: a policy, and the connections that it has accepted.
+#[derive(Debug)]
+pub struct Firewall {
+    ruleset: Arc<Ruleset>,
+    four: FlowTable<Entry, FlowKey>,
+    six: FlowTable<Entry, FlowKey6>,
+    book: Book,
+    fragments: Fragments,
+    seed: u64,
+}
+
+impl Firewall {
+    /// A firewall without connections; `seed` should be random.
+    pub fn new(ruleset: Arc<Ruleset>, seed: u64) -> Firewall {
+        let capacity = ruleset.policy.connections;
+        Firewall {
+            book: Book::new(&ruleset.policy),
+            fragments: Fragments::default(),
+            four: FlowTable::new(capacity, seed),
+            six: FlowTable::new(capacity, seed),
+            ruleset,
+            seed,
+        }
+    }
+
+    /// Its rules.
+    pub fn ruleset(&self) -> &Arc<Ruleset> {
+        &self.ruleset
+    }
+
+    /// Connections that it has.
+    pub fn len(&self) -> usize {
+        self.four.len() + self.six.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What rules have decided; the last one is the default.
+    pub fn counts(&self) -> &[Counts] {
+        self.book.counts()
+    }
+
+    /// Decides on a packet that goes between two zones at a time.
+    pub fn judge(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8) -> Decision {
+        self.reap(now_ns);
+        self.decide(now_ns, ip, from, to, false)
+    }
+
+    /// What [`judge`](Self::judge) would decide. Nothing is counted, and no connection begins or changes.
+    pub fn rehearse(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8) -> Decision {
+        self.reap(now_ns);
+        self.decide(now_ns, ip, from, to, true)
+    }
+
+    fn decide(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8, rehearses: bool) -> Decision {
+        let seen = match Seen::of(ip, from, to) {
+            Ok(seen) => seen,
+            Err(Unjudged::Malformed) => return Decision::dropped(Cause::Malformed),
+            Err(Unjudged::Later(fragment)) => {
+                let first = self.fragments.find(&fragment, now_ns);
+                return first.unwrap_or(Decision::dropped(Cause::Fragment));
+            }
+        };
+        let free = self.ruleset.policy.connections.saturating_sub(self.len());
+        let mut bench = Bench { ruleset: &self.ruleset, book: &mut self.book, now_ns, free, rehearses };
+        let decision = if seen.facts.source.is_ipv4() {
+            bench.judge(&mut self.four, &seen)
+        } else {
+            bench.judge(&mut self.six, &seen)
+        };
+        if let Some(fragment) = seen.fragment.filter(|_| !rehearses) {
+            self.fragments.note(fragment, &decision, now_ns);
+        }
+        decision
+    }
+
+    /// Ends connections whose time is over, some at a time.
+    pub fn reap(&mut self, now_ns: u64) {
+        for _ in 0..REAPED {
+            let Some(flow) = self.four.pop_expired(now_ns) else { break };
+            self.book.ended(&flow.value, flow.forward.parts().0);
+        }
+        for _ in 0..REAPED {
+            let Some(flow) = self.six.pop_expired(now_ns) else { break };
+            self.book.ended(&flow.value, flow.forward.parts().0);
+        }
+    }
+
+    /// All connections, in no order.
+    pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
+        let four = self.four.iter().map(|(_, flow)| connection(flow.forward, flow.value, flow.expires_ns));
+        four.chain(self.six.iter().map(|(_, flow)| connection(flow.forward, flow.value, flow.expires_ns)))
+    }
+
+    /// Passes some connections to `take`, from a place on that an earlier call has returned; 0 is the first. Returns where to go on.
+    pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Connection)) -> Option<usize> {
+        if from < SIX_FROM {
+            let next = self
+                .four
+                .some(from, most, |flow| take(connection(flow.forward, flow.value, flow.expires_ns)));
+            return Some(next.unwrap_or(SIX_FROM));
+        }
+        let take = |flow: tables::flow::Flow<&Entry, FlowKey6>| {
+            take(connection(flow.forward, flow.value, flow.expires_ns));
+        };
+        self.six.some(from - SIX_FROM, most, take).map(|next| next + SIX_FROM)
+    }
+
+    /// Ends the connections that are chosen. Returns how many those were.
+    pub fn end(&mut self, mut chosen: impl FnMut(&Connection) -> bool) -> usize {
+        let mut choose = |connection: Connection| chosen(&connection);
+        let four: Vec<FlowId> = ids(&self.four, &mut choose);
+        let six: Vec<FlowId> = ids(&self.six, &mut choose);
+        for id in &four {
+            if let Some(flow) = self.four.remove(*id) {
+                self.book.ended(&flow.value, flow.forward.parts().0);
+            }
+        }
+        for id in &six {
+            if let Some(flow) = self.six.remove(*id) {
+                self.book.ended(&flow.value, flow.forward.parts().0);
+            }
+        }
+        four.len() + six.len()
+    }
+
+    /// Puts other rules in place. Connections stay; rules that are the same, by name or by text, keep their counts.
+    pub fn replace(&mut self, ruleset: Arc<Ruleset>) {
+        let old = std::mem::replace(&mut self.ruleset, ruleset);
+        let new = &self.ruleset.policy;
+        let moved = moved(&old.policy, new);
+        let zones: Vec<u8> = old
+            .policy
+            .zones
+            .iter()
+            .map(|zone| new.zones.iter().position(|z| z.name == zone.name).map_or(u8::MAX, |zone| zone as u8))
+            .collect();
+        self.book.replace(new, &moved);
+        let mut carry = |entry: &mut Entry, source: IpAddr| {
+            entry.zones = entry.zones.map(|zone| zones.get(usize::from(zone)).copied().unwrap_or(u8::MAX));
+            entry.rule = moved.get(entry.rule as usize).copied().flatten().unwrap_or(NO_RULE);
+            self.book.began(entry, source, new);
+        };
+        if old.policy.connections != new.connections {
+            resize(&mut self.four, new.connections, self.seed);
+            resize(&mut self.six, new.connections, self.seed);
+        }
+        for id in self.four.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            let source = self.four.flow(id).map(|flow| flow.forward.parts().0);
+            if let (Some(entry), Some(source)) = (self.four.get_mut(id), source) {
+                carry(entry, source);
+            }
+        }
+        for id in self.six.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            let source = self.six.flow(id).map(|flow| flow.forward.parts().0);
+            if let (Some(entry), Some(source)) = (self.six.get_mut(id), source) {
+                carry(entry, source);
+            }
+        }
+    }
+
+    /// Connections that the present rules would refuse.
+    pub fn refused(&self) -> impl Iterator<Item = Connection> + '_ {
+        self.connections().filter(|connection| {
+            let rule = self.ruleset.find(&connection.facts());
+            self.ruleset.action(rule) != Action::Accept
+        })
+    }
+}
+
+impl Connection {
+    /// What rules see of its first packet.
+    pub fn facts(&self) -> crate::policy::Facts {
+        let is_icmp = [crate::policy::ICMP, crate::policy::ICMP6].contains(&self.protocol);
+        let has_ports = self.ports != [0; 2] && !is_icmp;
+        crate::policy::Facts {
+            from: self.zones[0],
+            to: self.zones[1],
+            source: self.source,
+            destination: self.destination,
+            protocol: self.protocol,
+            ports: has_ports.then_some(self.ports),
+            icmp: is_icmp.then_some([self.ports[1] as u8, 0]),
+        }
+    }
+}
+
+fn connection<K: Addresses>(forward: K, entry: &Entry, expires_ns: u64) -> Connection {
+    let (source, destination, protocol, ports) = forward.parts();
+    Connection {
+        source,
+        destination,
+        protocol,
+        ports,
+        zones: entry.zones,
+        state: entry.track.state(),
+        rule: (entry.rule != NO_RULE).then_some(entry.rule),
+        packets: entry.packets,
+        bytes: entry.bytes,
+        began_ns: u64::from(entry.began_s) * 1_000_000_000,
+        expires_ns,
+    }
+}
+
+fn ids<K: Addresses>(
+    table: &FlowTable<Entry, K>,
+    chosen: &mut impl FnMut(Connection) -> bool,
+) -> Vec<FlowId> {
+    let all = table.iter();
+    all.filter(|(_, flow)| chosen(connection(flow.forward, flow.value, flow.expires_ns)))
+        .map(|(id, _)| id)
+        .collect()
+}
+
+fn resize<K: Addresses>(table: &mut FlowTable<Entry, K>, capacity: usize, seed: u64) {
+    let mut other = FlowTable::new(capacity, seed);
+    for (_, flow) in table.iter() {
+        let _ = other.insert(flow.forward, flow.reply, *flow.value, flow.expires_ns);
+    }
+    *table = other;
+}
+
+/// For each old rule the new one that is the same: by its name, or else by its text.
+fn moved(old: &Policy, new: &Policy) -> Vec<Option<u32>> {
+    let mut by_name: HashMap<&str, u32> = HashMap::new();
+    let mut by_text: HashMap<&str, Vec<u32>> = HashMap::new();
+    for (number, rule) in new.rules.iter().enumerate().rev() {
+        match &rule.name {
+            Some(name) => {
+                by_name.insert(name, number as u32);
+            }
+            None => by_text.entry(&rule.text).or_default().push(number as u32),
+        }
+    }
+    let find = |rule: &crate::policy::Rule| match &rule.name {
+        Some(name) => by_name.get(name.as_str()).copied(),
+        None => by_text.get_mut(rule.text.as_str()).and_then(Vec::pop),
+    };
+    old.rules.iter().map(find).collect()
+}
+
+/// All that one decision needs.
+struct Bench<'a> {
+    ruleset: &'a Ruleset,
+    book: &'a mut Book,
+    now_ns: u64,
+    free: usize,
+    /// Whether everything stays as it is.
+    rehearses: bool,
+}
+
+impl Bench<'_> {
+    fn judge<K: Addresses>(&mut self, table: &mut FlowTable<Entry, K>, seen: &Seen) -> Decision {
+        let facts = &seen.facts;
+        if let Part::Error(quoted) = &seen.part {
+            return self.error(table, seen, quoted);
+        }
+        let Some(key) = K::make(facts.source, facts.destination, facts.protocol, seen.flow_ports()) else {
+            return Decision::dropped(Cause::Malformed);
+        };
+        if seen.part == Part::Alone {
+            return self.alone(seen);
+        }
+        if let Some(hit) = table.lookup(&key) {
+            match self.known(table, hit.id, hit.direction, seen) {
+                Ok(decision) => return decision,
+                // Its addresses and ports are used again.
+                Err(Fault::Anew) => {
+                    if let Some(flow) = (!self.rehearses).then(|| table.remove(hit.id)).flatten() {
+                        self.book.ended(&flow.value, flow.forward.parts().0);
+                    }
+                }
+                Err(Fault::Flags) => return Decision::dropped(Cause::NoConnection),
+                Err(Fault::Window) => return Decision::dropped(Cause::Window),
+            }
+        }
+        self.unknown(table, key, seen)
+    }
+
+    /// A packet of a connection.
+    fn known<K: Addresses>(
+        &mut self,
+        table: &mut FlowTable<Entry, K>,
+        id: FlowId,
+        direction: Direction,
+        seen: &Seen,
+    ) -> Result<Decision, Fault> {
+        let side = usize::from(direction == Direction::Reply);
+        let mut copy = table.get(id).copied().filter(|_| self.rehearses);
+        let Some(entry) = copy.as_mut().or_else(|| table.get_mut(id)) else { return Err(Fault::Flags) };
+        match (&mut entry.track, &seen.part) {
+            (Track::Tcp(tcp), Part::Tcp(segment)) => tcp.take(side, segment)?,
+            // Two hosts that ask each other with the same identifier.
+            (_, Part::Query(_)) if side == 1 => return Err(Fault::Flags),
+            (_, Part::Answer(..)) if side == 0 => return Err(Fault::Flags),
+            (Track::Other(state), _) if side == 1 => *state = State::Open,
+            _ => {}
+        }
+        entry.packets[side] = entry.packets[side].saturating_add(1);
+        entry.bytes[side] += u64::from(seen.length);
+        let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, entry.track.state());
+        let rule = (entry.rule != NO_RULE).then_some(entry.rule);
+        if !self.rehearses {
+            table.set_expiry(id, self.now_ns + idle);
+        }
+        Ok(Decision { verdict: Verdict::Pass, rule, is_known: true, logs: false })
+    }
+
+    /// An ICMP error passes with the connection of the packet that it is about.
+    fn error<K: Addresses>(
+        &mut self,
+        table: &mut FlowTable<Entry, K>,
+        seen: &Seen,
+        quoted: &Quoted,
+    ) -> Decision {
+        let key = K::make(quoted.source, quoted.destination, quoted.protocol, quoted.ports);
+        let hit = key.filter(|_| quoted.source == seen.facts.destination).and_then(|key| table.lookup(&key));
+        let Some((hit, entry)) = hit.and_then(|hit| table.get(hit.id).map(|entry| (hit, entry))) else {
+            return self.alone(seen);
+        };
+        let side = usize::from(hit.direction == Direction::Reply);
+        if let (Track::Tcp(tcp), Some(sequence)) = (&entry.track, quoted.sequence)
+            && !tcp.has_sent(side, sequence)
+        {
+            return Decision::dropped(Cause::Window);
+        }
+        let rule = (entry.rule != NO_RULE).then_some(entry.rule);
+        Decision { verdict: Verdict::Pass, rule, is_known: true, logs: false }
+    }
+
+    /// A packet that neither belongs to a connection nor begins one.
+    fn alone(&mut self, seen: &Seen) -> Decision {
+        let (rule, action, logs) = self.ask(seen);
+        self.count(rule, seen);
+        Decision { verdict: verdict(action), rule, is_known: false, logs }
+    }
+
+    fn count(&mut self, rule: Option<u32>, seen: &Seen) {
+        if !self.rehearses {
+            self.book.count(rule, seen.length, self.now_ns);
+        }
+    }
+
+    /// The rule that holds for a packet.
+    fn ask(&mut self, seen: &Seen) -> (Option<u32>, Action, bool) {
+        let policy = &self.ruleset.policy;
+        let (book, now_ns) = (&mut *self.book, self.now_ns);
+        let rule = self.ruleset.compiled.find(policy, &seen.facts, |rule| book.is_exhausted(rule, now_ns));
+        if let Some(rule) = rule.filter(|_| !self.rehearses) {
+            book.spend(rule);
+        }
+        let logs = match rule {
+            Some(rule) => policy.rules[rule as usize].log.is_some(),
+            None => policy.log_default,
+        };
+        let action = match rule {
+            // What the router says by itself passes, unless a rule names it.
+            None if seen.facts.from == SELF => Action::Accept,
+            rule => self.ruleset.action(rule),
+        };
+        (rule, action, logs)
+    }
+
+    fn unknown<K: Addresses>(&mut self, table: &mut FlowTable<Entry, K>, key: K, seen: &Seen) -> Decision {
+        let tcp = match &seen.part {
+            Part::Tcp(segment) => Some(Tcp::new(segment)),
+            _ => None,
+        };
+        let begins = !matches!(tcp, Some(Err(_))) && !matches!(seen.part, Part::Answer(..));
+        let (rule, action, logs) = self.ask(seen);
+        let is_stateless = rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].is_stateless);
+        if !begins && !is_stateless {
+            // What a rule refuses is refused by it; the others would pass as part of a connection only.
+            if action == Action::Accept && !(rule.is_none() && seen.facts.from == SELF) {
+                return Decision { logs, ..Decision::dropped(Cause::NoConnection) };
+            }
+        }
+        self.count(rule, seen);
+        let decision = Decision { verdict: verdict(action), rule, is_known: false, logs };
+        if action != Action::Accept || is_stateless || !begins {
+            return decision;
+        }
+        let source = seen.facts.source;
+        if rule.is_some_and(|rule| self.book.has_too_many(rule, source, &self.ruleset.policy)) {
+            return Decision { verdict: Verdict::Drop(Cause::SourceLimit), ..decision };
+        }
+        if self.rehearses {
+            return decision;
+        }
+        if self.free == 0 && !self.make_room(table) {
+            return Decision { verdict: Verdict::Drop(Cause::Full), ..decision };
+        }
+        let track = match tcp {
+            Some(Ok(tcp)) => Track::Tcp(tcp),
+            _ => Track::Other(State::Single),
+        };
+        let mut entry = Entry {
+            track,
+            rule: rule.unwrap_or(NO_RULE),
+            zones: [seen.facts.from, seen.facts.to],
+            is_counted: false,
+            packets: [1, 0],
+            bytes: [u64::from(seen.length), 0],
+            began_s: (self.now_ns / 1_000_000_000) as u32,
+        };
+        let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, track.state());
+        self.book.began(&mut entry, source, &self.ruleset.policy);
+        match table.insert(key, key.back(), entry, self.now_ns + idle) {
+            Ok(_) => decision,
+            Err(InsertError::Full { value, .. } | InsertError::Exists { value, .. }) => {
+                self.book.ended(&value, source);
+                Decision { verdict: Verdict::Drop(Cause::Full), ..decision }
+            }
+        }
+    }
+
+    /// Ends the connection that would end first, if both sides have not agreed on it yet, or no more.
+    fn make_room<K: Addresses>(&mut self, table: &mut FlowTable<Entry, K>) -> bool {
+        let Some((id, _)) = table.soonest() else { return false };
+        let is_settled = table.get(id).is_some_and(|entry| {
+            matches!(entry.track.state(), State::Open | State::HalfClosed | State::Answered)
+        });
+        if is_settled {
+            return false;
+        }
+        if let Some(flow) = table.remove(id) {
+            self.book.ended(&flow.value, flow.forward.parts().0);
+        }
+        true
+    }
+}
+
+fn verdict(action: Action) -> Verdict {
+    match action {
+        Action::Accept => Verdict::Pass,
+        Action::Drop => Verdict::Drop(Cause::Rule),
+        Action::Reject(answer) => Verdict::Reject(answer),
+    }
+}
+
+#[cfg(test)]
+mod tests;

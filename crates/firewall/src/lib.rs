@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A stateful firewall: rule files, look-ups, connections.
+//!
+//! ```
+//! use std::path::Path;
+//! use junctor_firewall::{Firewall, Ruleset, Verdict, read};
+//!
+//! let text = "zone inside eth1\nzone outside eth0\naccept from inside to outside";
+//! let reading = read("example", text, Path::new("."));
+//! let ruleset = Ruleset::new(reading.policy.expect("no errors"))?;
+//! let mut firewall = Firewall::new(ruleset.into(), 42);
+//! let ping: Vec<u8> = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 2, 10, 0, 1, 2, 8, 0, 0, 0, 0, 7, 0, 1].into();
+//! let mut answer = ping.clone();
+//! answer[12..20].copy_from_slice(&[10, 0, 1, 2, 10, 0, 0, 2]);
+//! answer[20] = 0;
+//! // Zones are numbered in the order of the file; 0 is the router itself.
+//! let (inside, outside) = (1, 2);
+//! assert!(firewall.judge(0, &answer, outside, inside).verdict != Verdict::Pass);
+//! assert_eq!(firewall.judge(1, &ping, inside, outside).verdict, Verdict::Pass);
+//! assert_eq!(firewall.judge(2, &answer, outside, inside).verdict, Verdict::Pass);
+//! # Ok::<(), String>(())
+//! ```
+//!
+//! 1. [`read`] makes a [`Policy`](policy::Policy) of a text, or says what is wrong in it.
+//! 2. [`Ruleset::new`] makes structures for look-ups of it.
+//! 3. [`Firewall::judge`] decides on packets. Those that begin a connection are for the rules; the others pass with their connection.
+//! 4. [`review`] finds rules that decide nothing.
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod compile;
+mod firewall;
+pub mod policy;
+mod read;
+mod review;
+mod seen;
+pub mod track;
+mod words;
+
+pub use addresses::{AddressRange, Addresses};
+pub use compile::Compiled;
+pub use firewall::{Cause, Connection, Counts, Decision, Firewall, Ruleset, Verdict};
+pub use read::{FILE_MAX, Reading, members_of, read, read_file};
+pub use review::review;
+pub use seen::{Fragment, Part, Quoted, Seen, Unjudged};
+pub use words::protocol_name;

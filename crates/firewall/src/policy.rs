@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a rule file says, without its text.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use lang::Span;
+
+use crate::addresses::Addresses;
+
+/// Zones that a file may name, besides [`SELF`].
+pub const ZONES_MAX: usize = 250;
+/// The number of the router's own zone.
+pub const SELF: u8 = 0;
+/// Values that one list in a rule may have; a set may have more.
+pub const LIST_MAX: usize = 4096;
+
+/// What a rule file says.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// The zones; [`SELF`] is the first.
+    pub zones: Vec<Zone>,
+    /// The named sets.
+    pub sets: Vec<Set>,
+    /// The rules, in order.
+    pub rules: Vec<Rule>,
+    /// What happens to packets that match no rule.
+    pub default: Action,
+    /// Whether those are logged.
+    pub log_default: bool,
+    /// How long connections may be idle.
+    pub timeouts: Timeouts,
+    /// Connections at most.
+    pub connections: usize,
+}
+
+/// Links that rules treat alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Its name.
+    pub name: String,
+    /// Names of its links.
+    pub links: Vec<String>,
+    /// Where it is declared; nowhere for [`SELF`].
+    pub span: Option<Span>,
+}
+
+/// Addresses or ports with a name.
+#[derive(Clone, Debug)]
+pub struct Set {
+    /// Its name.
+    pub name: String,
+    /// What is in it.
+    pub members: Members,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// What is in a set.
+#[derive(Clone, Debug)]
+pub enum Members {
+    /// Addresses of either family.
+    Addresses(Addresses),
+    /// Ports.
+    Ports(Vec<PortRange>),
+}
+
+/// What happens to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It may be made.
+    Accept,
+    /// Its packets are dropped without an answer.
+    Drop,
+    /// Its packets are dropped, and the sender gets an error.
+    Reject(Answer),
+}
+
+/// The error that a sender gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A reset for TCP (RFC 9293, 3.10.7.1), "port unreachable" for others.
+    Usual,
+    /// "Communication administratively prohibited" (RFC 1812, 5.2.7.1; RFC 4443, 3.1).
+    Prohibited,
+    /// "Host unreachable", or "address unreachable".
+    Host,
+    /// "Network unreachable", or "no route".
+    Network,
+    /// "Port unreachable".
+    Port,
+}
+
+impl Answer {
+    /// The words for each.
+    pub const ALL: [(&'static str, Answer); 5] = [
+        ("usual", Answer::Usual),
+        ("prohibited", Answer::Prohibited),
+        ("host", Answer::Host),
+        ("network", Answer::Network),
+        ("port", Answer::Port),
+    ];
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Accept => f.write_str("accept"),
+            Action::Drop => f.write_str("drop"),
+            Action::Reject(Answer::Usual) => f.write_str("reject"),
+            Action::Reject(answer) => {
+                let word = Answer::ALL.iter().find(|(_, a)| a == answer).map_or("", |(word, _)| *word);
+                write!(f, "reject with {word}")
+            }
+        }
+    }
+}
+
+/// The address families.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4
+    Four,
+    /// IPv6
+    Six,
+}
+
+/// Ports from the least to the greatest.
+pub type PortRange = tables::rules::Ports;
+
+/// The source or the destination that a rule asks for. Without any of these, all.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// Whether everything else is asked for.
+    pub negated: bool,
+    /// Written addresses.
+    pub addresses: Addresses,
+    /// Numbers of sets.
+    pub sets: Vec<usize>,
+    /// Whether there is a list.
+    pub is_given: bool,
+}
+
+/// The ports that a rule asks for. Without any of these, all.
+#[derive(Clone, Debug, Default)]
+pub struct Ports {
+    /// Written ports, and those of sets.
+    pub ranges: Vec<PortRange>,
+    /// Whether there is a list.
+    pub is_given: bool,
+}
+
+/// What a rule asks of a packet.
+#[derive(Clone, Debug, Default)]
+pub struct Matches {
+    /// Zones that it comes from; all if there are none.
+    pub from: Vec<u8>,
+    /// Zones that it goes to; all if there are none.
+    pub to: Vec<u8>,
+    /// Its family.
+    pub family: Option<Family>,
+    /// Protocol numbers; all if there are none. 1 and 58 go with a family each.
+    pub protocols: Vec<u8>,
+    /// Its source.
+    pub source: Side,
+    /// Its destination.
+    pub destination: Side,
+    /// Its source port.
+    pub source_ports: Ports,
+    /// Its destination port.
+    pub destination_ports: Ports,
+    /// Types of ICMP, with a code or all codes; packets of other protocols have none.
+    pub icmp: Vec<(u8, Option<u8>)>,
+}
+
+/// How many connections a rule may accept in a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    /// Connections in a second.
+    pub rate: f64,
+    /// How many at once.
+    pub burst: u32,
+}
+
+/// A rule.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// What happens.
+    pub action: Action,
+    /// To which packets.
+    pub matches: Matches,
+    /// Whether connections are logged, and with which words.
+    pub log: Option<String>,
+    /// The name under which its counters are kept.
+    pub name: Option<String>,
+    /// More connections than this match it no more.
+    pub limit: Option<Limit>,
+    /// Connections that one source may have by this rule at a time.
+    pub per_source: Option<u32>,
+    /// Whether packets pass one by one, without connections.
+    pub is_stateless: bool,
+    /// Words for people.
+    pub comment: Option<String>,
+    /// Its text.
+    pub text: String,
+    /// Its line in the file, from 1.
+    pub line: u32,
+    /// Where it is.
+    pub span: Span,
+}
+
+/// How long a connection may be idle, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// TCP, both sides have agreed (RFC 5382, REQ-5).
+    pub tcp: u64,
+    /// TCP, not yet or no more.
+    pub tcp_transitory: u64,
+    /// TCP, after a reset.
+    pub tcp_reset: u64,
+    /// UDP with answers (RFC 4787, REQ-5).
+    pub udp: u64,
+    /// UDP without answers.
+    pub udp_single: u64,
+    /// ICMP queries (RFC 5508, REQ-2).
+    pub icmp: u64,
+    /// Other protocols.
+    pub other: u64,
+}
+
+pub(crate) const SECOND: u64 = 1_000_000_000;
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            tcp: 7440 * SECOND,
+            tcp_transitory: 240 * SECOND,
+            tcp_reset: 10 * SECOND,
+            udp: 300 * SECOND,
+            udp_single: 60 * SECOND,
+            icmp: 60 * SECOND,
+            other: 600 * SECOND,
+        }
+    }
+}
+
+impl Timeouts {
+    /// The names of all times.
+    pub const NAMES: [&'static str; 7] =
+        ["tcp", "tcp-transitory", "tcp-reset", "udp", "udp-single", "icmp", "other"];
+
+    /// The time of that name.
+    pub fn named(&mut self, name: &str) -> Option<&mut u64> {
+        Some(match name {
+            "tcp" => &mut self.tcp,
+            "tcp-transitory" => &mut self.tcp_transitory,
+            "tcp-reset" => &mut self.tcp_reset,
+            "udp" => &mut self.udp,
+            "udp-single" => &mut self.udp_single,
+            "icmp" => &mut self.icmp,
+            "other" => &mut self.other,
+            _ => return None,
+        })
+    }
+}
+
+/// What rules see of a packet that begins a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The zone that it comes from.
+    pub from: u8,
+    /// The zone that it goes to.
+    pub to: u8,
+    /// Its source.
+    pub source: IpAddr,
+    /// Its destination.
+    pub destination: IpAddr,
+    /// Its protocol.
+    pub protocol: u8,
+    /// Source and destination port, for protocols with ports.
+    pub ports: Option<[u16; 2]>,
+    /// Type and code, for ICMP.
+    pub icmp: Option<[u8; 2]>,
+}
+
+impl Facts {
+    /// Its family.
+    pub fn family(&self) -> Family {
+        if self.source.is_ipv4() { Family::Four } else { Family::Six }
+    }
+}
+
+/// The protocol number of ICMP.
+pub const ICMP: u8 = 1;
+/// The protocol number of TCP.
+pub const TCP: u8 = 6;
+/// The protocol number of UDP.
+pub const UDP: u8 = 17;
+/// The protocol number of ICMPv6.
+pub const ICMP6: u8 = 58;
+
+impl Side {
+    /// Whether an address is one of those.
+    pub fn holds(&self, sets: &[Set], address: IpAddr) -> bool {
+        let in_set = |set: &usize| match &sets[*set].members {
+            Members::Addresses(addresses) => addresses.holds(address),
+            Members::Ports(_) => false,
+        };
+        !self.is_given || (self.addresses.holds(address) || self.sets.iter().any(in_set)) != self.negated
+    }
+}
+
+impl Ports {
+    fn hold(&self, port: Option<u16>) -> bool {
+        let within = |port: u16| self.ranges.iter().any(|range| (range.low..=range.high).contains(&port));
+        !self.is_given || port.is_some_and(within)
+    }
+}
+
+impl Matches {
+    /// Whether a packet has all that is asked for: one thing after the other.
+    pub fn hold(&self, sets: &[Set], facts: &Facts) -> bool {
+        let one_of = |some: &[u8], what: u8| some.is_empty() || some.contains(&what);
+        let icmp = || {
+            let has = |[kind, code]: [u8; 2]| {
+                self.icmp.iter().any(|(k, c)| *k == kind && c.is_none_or(|wanted| wanted == code))
+            };
+            // Of other protocols there is nothing to ask.
+            self.icmp.is_empty() || facts.icmp.is_none_or(has)
+        };
+        one_of(&self.from, facts.from)
+            && one_of(&self.to, facts.to)
+            && self.family.is_none_or(|family| family == facts.family())
+            && one_of(&self.protocols, facts.protocol)
+            && self.source.holds(sets, facts.source)
+            && self.destination.holds(sets, facts.destination)
+            && self.source_ports.hold(facts.ports.map(|[port, _]| port))
+            && self.destination_ports.hold(facts.ports.map(|[_, port]| port))
+            && icmp()
+    }
+}

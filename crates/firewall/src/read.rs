@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the text of a rule file to a [`Policy`], with everything that is wrong in it.
+//!
+//! A file is read line by line, and a line word by word. A line that ends with a comma or a backslash goes on in the next one.
+
+mod rule;
+mod words_of;
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use lang::{Diagnostic, SourceMap, Span, suggest};
+
+use crate::addresses::{AddressRange, Addresses};
+use crate::policy::{Action, Answer, Members, Policy, PortRange, Set, Timeouts, ZONES_MAX, Zone};
+use crate::words;
+use words_of::{Line, Word, lines};
+
+/// Bytes of a rule file, and of a file with members of a set, at most.
+pub const FILE_MAX: u64 = 64 << 20;
+/// Rules at most.
+const RULES_MAX: usize = 1 << 20;
+/// Members of a set at most.
+const SET_MAX: usize = 1 << 22;
+/// Connections at most, and how many by default.
+const CONNECTIONS_MAX: usize = 1 << 24;
+const CONNECTIONS: usize = 1 << 18;
+/// What is found after so many errors is not said.
+const ERRORS_MAX: usize = 100;
+
+const STATEMENTS: [&str; 8] =
+    ["zone", "set", "default", "timeout", "connections", "accept", "drop", "reject"];
+
+/// A rule file that has been read.
+#[derive(Debug)]
+pub struct Reading {
+    /// The policy, if there is no error.
+    pub policy: Option<Policy>,
+    /// What is wrong or strange.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The texts, for messages.
+    pub sources: SourceMap,
+}
+
+/// Reads the text of a rule file. Files that it names lie in `directory`.
+pub fn read(name: &str, text: &str, directory: &Path) -> Reading {
+    let mut sources = SourceMap::new();
+    let file = sources.add(name, text);
+    let mut reader = Reader { directory, diagnostics: Vec::new(), errors: 0, names: HashSet::new() };
+    let lines = lines(sources.text(file), file);
+    let mut policy = Policy {
+        zones: vec![Zone { name: "self".into(), links: Vec::new(), span: None }],
+        sets: Vec::new(),
+        rules: Vec::new(),
+        default: Action::Drop,
+        log_default: false,
+        timeouts: Timeouts::default(),
+        connections: CONNECTIONS,
+    };
+    // Names may be used above the line that declares them.
+    let (declarations, others): (Vec<_>, Vec<_>) =
+        lines.iter().partition(|line| matches!(line.words[0].text.as_str(), "zone" | "set"));
+    declarations.into_iter().for_each(|line| reader.declaration(&mut policy, line));
+    for line in others {
+        reader.statement(&mut policy, line);
+        if reader.errors >= ERRORS_MAX {
+            break;
+        }
+    }
+    let policy = (reader.errors == 0).then_some(policy);
+    Reading { policy, diagnostics: reader.diagnostics, sources }
+}
+
+/// Reads a rule file.
+///
+/// # Errors
+/// It cannot be read, or is too long.
+pub fn read_file(path: &Path) -> Result<Reading, String> {
+    let text = bounded(path)?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    Ok(read(&path.display().to_string(), &text, directory))
+}
+
+/// A file's text, if it is not too long.
+fn bounded(path: &Path) -> Result<String, String> {
+    let said = |why: &dyn std::fmt::Display| format!("cannot read '{}': {why}", path.display());
+    let length = std::fs::metadata(path).map_err(|e| said(&e))?.len();
+    if length > FILE_MAX {
+        return Err(said(&format_args!("it has {length} bytes, more than {FILE_MAX}")));
+    }
+    let bytes = std::fs::read(path).map_err(|e| said(&e))?;
+    String::from_utf8(bytes).map_err(|e| said(&e.utf8_error()))
+}
+
+struct Reader<'a> {
+    directory: &'a Path,
+    diagnostics: Vec<Diagnostic>,
+    errors: usize,
+    /// Names of rules so far.
+    names: HashSet<String>,
+}
+
+impl Reader<'_> {
+    fn wrong(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.errors += 1;
+        if self.errors <= ERRORS_MAX {
+            self.diagnostics.push(Diagnostic::error("E0601", message).at(span).help(help));
+        }
+    }
+
+    /// The same, where the help is a name that looks like it, or else all names.
+    fn unknown<'n>(&mut self, word: &Word, what: &str, names: impl Iterator<Item = &'n str> + Clone) {
+        let help = match suggest(&word.text, names.clone()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => {
+                let some: Vec<&str> = names.take(24).collect();
+                if some.is_empty() {
+                    format!("declare a {what} first")
+                } else {
+                    format!("known: {}", some.join(", "))
+                }
+            }
+        };
+        self.wrong(word.span, format!("unknown {what} '{}'", word.text), help);
+    }
+
+    fn declaration(&mut self, policy: &mut Policy, line: &Line) {
+        let Some(name) = line.words.get(1) else {
+            let keyword = &line.words[0];
+            let help = match keyword.text.as_str() {
+                "zone" => "write `zone NAME LINK ...`",
+                _ => "write `set NAME MEMBER ...` or `set NAME file PATH`",
+            };
+            return self.wrong(keyword.span, format!("'{}' needs a name", keyword.text), help);
+        };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        if name.is_quoted || !name.text.chars().all(is_name) || name.text.starts_with('-') {
+            let help = "names are letters, digits, '_', '-' and '.'";
+            return self.wrong(name.span, format!("'{}' is not a name", name.text), help);
+        }
+        match line.words[0].text.as_str() {
+            "zone" => self.zone(policy, name, &line.words[2..]),
+            _ => self.set(policy, name, &line.words[2..]),
+        }
+    }
+
+    fn zone(&mut self, policy: &mut Policy, name: &Word, links: &[Word]) {
+        if ["any", "self"].contains(&name.text.as_str()) {
+            let help = "every file has `self`, the router's own zone, and `any`";
+            return self.wrong(name.span, format!("'{}' cannot be declared", name.text), help);
+        }
+        if let Some(zone) = policy.zones.iter().find(|zone| zone.name == name.text) {
+            let earlier = zone.span;
+            self.wrong(
+                name.span,
+                format!("zone '{}' is declared twice", name.text),
+                "list its links in one line",
+            );
+            if let Some(diagnostic) = self.diagnostics.last_mut() {
+                diagnostic.notes.push((earlier, "first declared here".into()));
+            }
+            return;
+        }
+        if policy.zones.len() > ZONES_MAX {
+            let help = format!("at most {ZONES_MAX} zones");
+            return self.wrong(name.span, "too many zones", help);
+        }
+        let mut of_zone = Vec::new();
+        for link in links.iter().flat_map(Word::parts) {
+            let taken = policy.zones.iter().find(|zone| zone.links.contains(&link.text));
+            if let Some(zone) = taken {
+                let message = format!("link '{}' is in zone '{}', too", link.text, zone.name);
+                self.wrong(link.span, message, "a link is in one zone");
+            } else if !of_zone.contains(&link.text) {
+                of_zone.push(link.text);
+            }
+        }
+        if of_zone.is_empty() && links.is_empty() {
+            self.wrong(name.span, format!("zone '{}' has no link", name.text), "write `zone NAME LINK ...`");
+        }
+        policy.zones.push(Zone { name: name.text.clone(), links: of_zone, span: Some(name.span) });
+    }
+
+    fn set(&mut self, policy: &mut Policy, name: &Word, members: &[Word]) {
+        if policy.sets.iter().any(|set| set.name == name.text) {
+            let message = format!("set '{}' is declared twice", name.text);
+            return self.wrong(name.span, message, "list its members in one line");
+        }
+        let mut texts: Vec<(String, Span)> = Vec::new();
+        let mut words = members.iter();
+        while let Some(word) = words.next() {
+            if word.text == "file" && !word.is_quoted {
+                let Some(path) = words.next() else {
+                    self.wrong(word.span, "'file' needs a path", "write `set NAME file PATH`");
+                    continue;
+                };
+                match bounded(&self.directory.join(&path.text)) {
+                    Ok(text) => texts.extend(members_of(&text).map(|member| (member.to_owned(), path.span))),
+                    Err(why) => {
+                        self.wrong(path.span, why, "the path starts at the directory of the rule file");
+                    }
+                }
+            } else {
+                texts.extend(word.parts().map(|part| (part.text, part.span)));
+            }
+            if texts.len() > SET_MAX {
+                let message = format!("set '{}' has more than {SET_MAX} members", name.text);
+                return self.wrong(name.span, message, "leave some out");
+            }
+        }
+        // The first member says of which kind all are.
+        let has_ports = texts.first().is_some_and(|(text, _)| self.ports_quietly(text).is_some());
+        let members = if has_ports {
+            let mut ranges = Vec::new();
+            for (text, span) in &texts {
+                ranges.extend(self.port_range(text, *span));
+            }
+            Members::Ports(ranges)
+        } else {
+            let mut ranges = Vec::with_capacity(texts.len());
+            for (text, span) in &texts {
+                ranges.extend(self.address_range(text, *span));
+            }
+            Members::Addresses(Addresses::new(ranges))
+        };
+        policy.sets.push(Set { name: name.text.clone(), members, span: name.span });
+    }
+
+    fn address_range(&mut self, text: &str, span: Span) -> Option<AddressRange> {
+        AddressRange::parse(text)
+            .map_err(|why| {
+                let help = "write an address, ADDRESS/LENGTH, or FIRST-LAST, for example 10.0.0.0/8 or 2001:db8::/32";
+                self.wrong(span, why, help);
+            })
+            .ok()
+    }
+
+    fn ports_quietly(&self, text: &str) -> Option<PortRange> {
+        let (low, high) = match text.split_once('-') {
+            Some((low, high)) if low.parse::<u16>().is_ok() => (words::port(low)?, words::port(high)?),
+            _ => (words::port(text)?, words::port(text)?),
+        };
+        (low <= high).then_some(PortRange { low, high })
+    }
+
+    fn port_range(&mut self, text: &str, span: Span) -> Option<PortRange> {
+        let range = self.ports_quietly(text);
+        if range.is_none() {
+            let help = match suggest(text, words::port_names()) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => "write a number from 0 to 65535, LOW-HIGH, or a name such as https".into(),
+            };
+            self.wrong(span, format!("'{text}' is not a port"), help);
+        }
+        range
+    }
+
+    fn statement(&mut self, policy: &mut Policy, line: &Line) {
+        let first = &line.words[0];
+        match first.text.as_str() {
+            "accept" | "drop" | "reject" if policy.rules.len() >= RULES_MAX => {
+                self.wrong(first.span, format!("more than {RULES_MAX} rules"), "put addresses into sets");
+            }
+            "accept" | "drop" | "reject" => {
+                if let Some(rule) = rule::read(self, policy, line) {
+                    policy.rules.push(rule);
+                }
+            }
+            "default" => self.default(policy, line),
+            "timeout" => self.timeout(policy, line),
+            "connections" => self.connections(policy, line),
+            _ => self.unknown(first, "statement", STATEMENTS.into_iter()),
+        }
+    }
+
+    /// `accept`, `drop`, `reject` or `reject with ANSWER`, and how many words that is.
+    fn action(&mut self, words: &[Word]) -> Option<(Action, usize)> {
+        let with = words.get(1).is_some_and(|word| word.text == "with");
+        match words[0].text.as_str() {
+            "accept" => Some((Action::Accept, 1)),
+            "drop" => Some((Action::Drop, 1)),
+            "reject" if with => {
+                let names = Answer::ALL.into_iter().map(|(name, _)| name);
+                let Some(word) = words.get(2) else {
+                    let help = format!("one of {}", names.collect::<Vec<_>>().join(", "));
+                    self.wrong(words[1].span, "'with' needs an answer", help);
+                    return None;
+                };
+                let found = Answer::ALL.into_iter().find(|(name, _)| *name == word.text);
+                if found.is_none() {
+                    self.unknown(word, "answer", names);
+                }
+                found.map(|(_, answer)| (Action::Reject(answer), 3))
+            }
+            "reject" => Some((Action::Reject(Answer::Usual), 1)),
+            _ => {
+                self.unknown(&words[0], "action", ["accept", "drop", "reject"].into_iter());
+                None
+            }
+        }
+    }
+
+    fn default(&mut self, policy: &mut Policy, line: &Line) {
+        if line.words.len() < 2 {
+            return self.wrong(line.words[0].span, "'default' needs an action", "accept, drop or reject");
+        }
+        let Some((action, count)) = self.action(&line.words[1..]) else { return };
+        policy.default = action;
+        match line.words.get(1 + count) {
+            None => {}
+            Some(word) if word.text == "log" && line.words.len() == 2 + count => policy.log_default = true,
+            Some(word) => {
+                self.wrong(word.span, format!("unexpected '{}'", word.text), "only `log` may follow")
+            }
+        }
+    }
+
+    fn timeout(&mut self, policy: &mut Policy, line: &Line) {
+        let help = "write `timeout NAME TIME`, for example `timeout udp 2m`";
+        let [_, name, time] = &line.words[..] else {
+            return self.wrong(line.words[0].span, "'timeout' needs a name and a time", help);
+        };
+        let Some(place) = policy.timeouts.named(&name.text) else {
+            return self.unknown(name, "timeout", Timeouts::NAMES.into_iter());
+        };
+        match time_ns(&time.text) {
+            Some(time) => *place = time,
+            None => {
+                self.wrong(time.span, format!("'{}' is not a time", time.text), "write 30s, 5m, 2h or 500ms")
+            }
+        }
+    }
+
+    fn connections(&mut self, policy: &mut Policy, line: &Line) {
+        let help = format!("write `connections NUMBER`, from 1 to {CONNECTIONS_MAX}");
+        match line.words.get(1).map(|word| (word, word.text.parse::<usize>())) {
+            Some((_, Ok(number))) if (1..=CONNECTIONS_MAX).contains(&number) && line.words.len() == 2 => {
+                policy.connections = number;
+            }
+            Some((word, _)) => {
+                self.wrong(word.span, format!("'{}' is not a number of connections", word.text), help)
+            }
+            None => self.wrong(line.words[0].span, "'connections' needs a number", help),
+        }
+    }
+}
+
+/// The members that a file lists: one in a line, with `#` or `;` before remarks.
+pub fn members_of(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| line.split(['#', ';']).next()?.split_ascii_whitespace().next())
+}
+
+/// A time such as `30s`, `5m` or `1.5h`; seconds where there is no unit.
+pub(crate) fn time_ns(text: &str) -> Option<u64> {
+    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let number: f64 = text[..at].parse().ok()?;
+    let unit = match &text[at..] {
+        "ms" => 1e6,
+        "" | "s" | "sec" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        "d" => 86_400e9,
+        _ => return None,
+    };
+    let time = number * unit;
+    (1e6..=86_400e9 * 365.0).contains(&time).then_some(time as u64)
+}
+
+#[cfg(test)]
+mod tests;

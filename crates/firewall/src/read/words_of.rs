@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lines of words.
+
+use lang::Span;
+
+/// A word and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Word {
+    /// Its text, without quotes.
+    pub(super) text: String,
+    pub(super) is_quoted: bool,
+    pub(super) span: Span,
+}
+
+impl Word {
+    /// The parts between commas.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Word> + '_ {
+        let mut at = self.span.start + u32::from(self.is_quoted);
+        self.text.split(',').filter_map(move |part| {
+            let start = at;
+            at += part.len() as u32 + 1;
+            let span = Span { start, end: start + part.len() as u32, ..self.span };
+            (!part.is_empty()).then(|| Word { text: part.to_owned(), is_quoted: self.is_quoted, span })
+        })
+    }
+}
+
+/// A line: at least one word.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) words: Vec<Word>,
+    /// From the first word to the last.
+    pub(super) span: Span,
+    /// Counted from 1.
+    pub(super) number: u32,
+}
+
+impl Line {
+    /// Its words, each after one space.
+    pub(super) fn text(&self) -> String {
+        let words = self.words.iter().map(|word| match word.is_quoted {
+            true => format!("\"{}\"", word.text),
+            false => word.text.clone(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// All lines that are not empty.
+pub(super) fn lines(text: &str, file: u32) -> Vec<Line> {
+    let mut all = Vec::new();
+    let mut words: Vec<Word> = Vec::new();
+    let (mut start, mut first) = (0, 1);
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let goes_on = add(&mut words, line, start, file);
+        if words.is_empty() {
+            first = number as u32 + 2;
+        } else if !goes_on {
+            let span = words[0].span.to(words[words.len() - 1].span);
+            all.push(Line { words: std::mem::take(&mut words), span, number: first });
+            first = number as u32 + 2;
+        }
+        start += line.len();
+    }
+    if let (Some(one), Some(last)) = (words.first(), words.last()) {
+        let span = one.span.to(last.span);
+        all.push(Line { words, span, number: first });
+    }
+    all
+}
+
+/// Adds the words of a line. Returns whether the next line belongs to it.
+fn add(words: &mut Vec<Word>, line: &str, start: usize, file: u32) -> bool {
+    let mut rest = line.char_indices().peekable();
+    let mut goes_on = false;
+    while let Some(&(at, c)) = rest.peek() {
+        match c {
+            '#' => break,
+            c if c.is_whitespace() => {
+                rest.next();
+            }
+            '\\' if line[at + 1..].trim().is_empty() => {
+                goes_on = true;
+                break;
+            }
+            '"' => {
+                rest.next();
+                let mut text = String::new();
+                let mut end = at + 1;
+                for (at, c) in rest.by_ref() {
+                    if c == '"' || c == '\n' {
+                        end = at + usize::from(c == '"');
+                        break;
+                    }
+                    text.push(c);
+                    end = at + c.len_utf8();
+                }
+                words.push(Word { text, is_quoted: true, span: span(file, start + at, start + end) });
+                goes_on = false;
+            }
+            _ => {
+                let end = line[at..]
+                    .find(|c: char| c.is_whitespace() || c == '#' || c == '"')
+                    .map_or(line.len(), |length| at + length);
+                while rest.peek().is_some_and(|(at, _)| *at < end) {
+                    rest.next();
+                }
+                let text = &line[at..end];
+                let span = span(file, start + at, start + end);
+                goes_on = text.ends_with(',');
+                // `a, b` is `a,b`.
+                match words.last_mut() {
+                    Some(before)
+                        if !before.is_quoted && (before.text.ends_with(',') || text.starts_with(',')) =>
+                    {
+                        before.text.push_str(text);
+                        before.span = before.span.to(span);
+                    }
+                    _ => words.push(Word { text: text.to_owned(), is_quoted: false, span }),
+                }
+            }
+        }
+    }
+    goes_on
+}
+
+fn span(file: u32, start: usize, end: usize) -> Span {
+    Span { file, start: start as u32, end: end as u32 }
+}

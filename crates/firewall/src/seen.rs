@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a packet's bytes say to a firewall.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use wire::{Protocol, ipv6};
+
+use crate::policy::{Facts, ICMP, ICMP6, TCP};
+use crate::track::{SYN, Segment};
+
+/// Why a packet cannot be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unjudged {
+    /// Its headers are cut off or wrong.
+    Malformed,
+    /// It is a fragment and not the first: what happens to that decides.
+    Later(Fragment),
+}
+
+/// A fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// What all fragments of a packet have in common: source, destination, identification, protocol.
+    pub packet: (IpAddr, IpAddr, u32, u8),
+    /// Where its bytes begin and end in the packet's payload.
+    pub bytes: (u32, u32),
+}
+
+/// What its protocol says of its part in a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A segment of TCP.
+    Tcp(Segment),
+    /// An ICMP query, with its identifier.
+    Query(u16),
+    /// An answer to one, with the identifier, and the query's type.
+    Answer(u16, u8),
+    /// An ICMP error about a packet that this one's receiver has sent.
+    Error(Quoted),
+    /// A message of ICMP that stands alone.
+    Alone,
+    /// A packet of any other protocol.
+    Other,
+}
+
+/// The packet that an ICMP error quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted {
+    /// Its source.
+    pub source: IpAddr,
+    /// Its destination.
+    pub destination: IpAddr,
+    /// Its protocol.
+    pub protocol: u8,
+    /// Its ports, or what stands for them.
+    pub ports: [u16; 2],
+    /// Its sequence number, of TCP.
+    pub sequence: Option<u32>,
+}
+
+/// A packet, as a firewall sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What rules see.
+    pub facts: Facts,
+    /// Its part in a connection.
+    pub part: Part,
+    /// Bytes of the IP packet.
+    pub length: u32,
+    /// Its place, if it is the first fragment of a packet.
+    pub fragment: Option<Fragment>,
+}
+
+/// Protocols with ports in the first four bytes.
+const WITH_PORTS: [u8; 5] = [TCP, 17, 33, 132, 136];
+
+/// Queries of ICMP and their answers.
+const QUERIES: [(u8, u8); 4] = [(8, 0), (13, 14), (15, 16), (17, 18)];
+/// The same of ICMPv6.
+const QUERIES6: [(u8, u8); 2] = [(128, 129), (139, 140)];
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+}
+
+/// Addresses, protocol, and what follows the headers.
+struct Layers<'a> {
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    /// Identification and offset, of a fragment.
+    fragment: Option<(u32, u32)>,
+    rest: &'a [u8],
+    length: u32,
+}
+
+fn layers(ip: &[u8], is_quoted: bool) -> Option<Layers<'_>> {
+    match ip.first()? >> 4 {
+        4 => {
+            let header = ip.first_chunk::<20>()?;
+            let at = usize::from(header[0] & 15) * 4;
+            let total = usize::from(u16_at(ip, 2)?);
+            if at < 20 || total < at || (total > ip.len() && !is_quoted) {
+                return None;
+            }
+            let offset = u16_at(ip, 6)?;
+            let id = u32::from(u16_at(ip, 4)?);
+            Some(Layers {
+                source: Ipv4Addr::from(u32_at(ip, 12)?).into(),
+                destination: Ipv4Addr::from(u32_at(ip, 16)?).into(),
+                protocol: header[9],
+                fragment: (offset & 0x3fff != 0).then_some((id, u32::from(offset & 0x1fff) * 8)),
+                rest: ip.get(at..total.min(ip.len()))?,
+                length: total as u32,
+            })
+        }
+        6 => {
+            let header = ip.first_chunk::<40>()?;
+            let total = 40 + usize::from(u16_at(ip, 4)?);
+            if total > ip.len() && !is_quoted {
+                return None;
+            }
+            let payload = ip.get(40..total.min(ip.len()))?;
+            let upper = ipv6::upper_layer(Protocol(header[6]), payload).ok()?;
+            let address =
+                |at: usize| ip[at..].first_chunk::<16>().map(|bytes| IpAddr::from(Ipv6Addr::from(*bytes)));
+            let fragment = upper.fragment.filter(|fragment| fragment.offset != 0 || fragment.more);
+            Some(Layers {
+                source: address(8)?,
+                destination: address(24)?,
+                protocol: upper.protocol.0,
+                fragment: fragment.map(|fragment| (fragment.id, fragment.offset as u32)),
+                rest: payload.get(upper.offset..)?,
+                length: total as u32,
+            })
+        }
+        _ => None,
+    }
+}
+
+fn segment(tcp: &[u8]) -> Option<Segment> {
+    let header = usize::from(*tcp.get(12)? >> 4) * 4;
+    let flags = *tcp.get(13)?;
+    if header < 20 || header > tcp.len() {
+        return None;
+    }
+    let scale = || {
+        let view = wire::tcp::View::new_checked(tcp).ok()?;
+        view.options().map_while(Result::ok).find_map(|(_, option)| match option {
+            wire::tcp::TcpOption::WindowScale(shift) => Some(shift),
+            _ => None,
+        })
+    };
+    Some(Segment {
+        flags,
+        sequence: u32_at(tcp, 4)?,
+        acknowledgement: u32_at(tcp, 8)?,
+        window: u16_at(tcp, 14)?,
+        length: (tcp.len() - header) as u32,
+        scale: if flags & SYN != 0 { scale() } else { None },
+    })
+}
+
+/// The part of an ICMP message.
+fn icmp(six: bool, message: &[u8]) -> Option<Part> {
+    let kind = *message.first()?;
+    let queries: &[(u8, u8)] = if six { &QUERIES6 } else { &QUERIES };
+    let is_error = if six { kind < 128 } else { matches!(kind, 3 | 4 | 5 | 11 | 12) };
+    if is_error {
+        return Some(message.get(8..).and_then(quoted).map_or(Part::Alone, Part::Error));
+    }
+    for (query, answer) in queries {
+        if kind == *query {
+            return Some(Part::Query(u16_at(message, 4)?));
+        }
+        if kind == *answer {
+            return Some(Part::Answer(u16_at(message, 4)?, *query));
+        }
+    }
+    Some(Part::Alone)
+}
+
+fn quoted(ip: &[u8]) -> Option<Quoted> {
+    let layers = layers(ip, true)?;
+    if layers.fragment.is_some_and(|(_, offset)| offset != 0) {
+        return None;
+    }
+    let (rest, protocol) = (layers.rest, layers.protocol);
+    let ports = match protocol {
+        ICMP | ICMP6 => match icmp(protocol == ICMP6, rest)? {
+            Part::Query(id) => query_ports(id, rest[0]),
+            Part::Answer(id, query) => {
+                let [one, other] = query_ports(id, query);
+                [other, one]
+            }
+            _ => return None,
+        },
+        _ if WITH_PORTS.contains(&protocol) => [u16_at(rest, 0)?, u16_at(rest, 2)?],
+        _ => [0; 2],
+    };
+    let sequence = if protocol == TCP { Some(u32_at(rest, 4)?) } else { None };
+    Some(Quoted { source: layers.source, destination: layers.destination, protocol, ports, sequence })
+}
+
+/// What stands for the ports of an ICMP query.
+pub(crate) fn query_ports(id: u16, kind: u8) -> [u16; 2] {
+    [id, u16::from(kind)]
+}
+
+impl Seen {
+    /// Looks at an IP packet between two zones.
+    ///
+    /// # Errors
+    /// It cannot be judged.
+    pub fn of(ip: &[u8], from: u8, to: u8) -> Result<Seen, Unjudged> {
+        let layers = layers(ip, false).ok_or(Unjudged::Malformed)?;
+        let (rest, protocol) = (layers.rest, layers.protocol);
+        let fragment = layers.fragment.map(|(id, offset)| Fragment {
+            packet: (layers.source, layers.destination, id, protocol),
+            bytes: (offset, offset + rest.len() as u32),
+        });
+        if let Some(later) = fragment.filter(|fragment| fragment.bytes.0 != 0) {
+            return Err(Unjudged::Later(later));
+        }
+        let mut facts = Facts {
+            from,
+            to,
+            source: layers.source,
+            destination: layers.destination,
+            protocol,
+            ports: None,
+            icmp: None,
+        };
+        let six = facts.source.is_ipv6();
+        let part = match protocol {
+            ICMP if !six => icmp(false, rest),
+            ICMP6 if six => icmp(true, rest),
+            TCP => segment(rest).map(Part::Tcp),
+            _ => Some(Part::Other),
+        };
+        let part = part.ok_or(Unjudged::Malformed)?;
+        if WITH_PORTS.contains(&protocol) {
+            let both = u16_at(rest, 0).zip(u16_at(rest, 2)).ok_or(Unjudged::Malformed)?;
+            facts.ports = Some([both.0, both.1]);
+        }
+        if !matches!(part, Part::Tcp(_) | Part::Other) {
+            facts.icmp = Some([rest[0], *rest.get(1).ok_or(Unjudged::Malformed)?]);
+        }
+        Ok(Seen { facts, part, length: layers.length, fragment })
+    }
+
+    /// The ports of its connection, or what stands for them.
+    pub fn flow_ports(&self) -> [u16; 2] {
+        match self.part {
+            Part::Query(id) => query_ports(id, self.facts.icmp.unwrap_or_default()[0]),
+            Part::Answer(id, query) => {
+                let [one, other] = query_ports(id, query);
+                [other, one]
+            }
+            _ => self.facts.ports.unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is known of a connection: its state, and which segments of TCP may belong to it.
+//!
+//! A segment belongs to a connection of TCP if its receiver may take it: it lies within the window that the receiver has shown, and
+//! acknowledges what has been sent (van Rooij, *Real Stateful TCP Packet Filtering in IP Filter*, 2000). A reset ends a connection only
+//! if its sequence number is exactly the one that the receiver expects; others pass, and the receiver asks (RFC 5961, 3.2).
+
+use crate::policy::Timeouts;
+
+/// Flags of TCP.
+pub const FIN: u8 = 1;
+/// See [`FIN`].
+pub const SYN: u8 = 2;
+/// See [`FIN`].
+pub const RST: u8 = 4;
+/// See [`FIN`].
+pub const ACK: u8 = 16;
+
+/// Acknowledgements may be so much older than what has been sent, at least.
+const OLD_ACK: u32 = 66_000;
+
+/// A segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its flags.
+    pub flags: u8,
+    /// Its sequence number.
+    pub sequence: u32,
+    /// Its acknowledgement.
+    pub acknowledgement: u32,
+    /// Its window, as written.
+    pub window: u16,
+    /// Bytes of data.
+    pub length: u32,
+    /// The shift of its option for window scaling (RFC 7323), in a SYN.
+    pub scale: Option<u8>,
+}
+
+impl Segment {
+    fn has(&self, flags: u8) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// The sequence number after it.
+    fn end(&self) -> u32 {
+        let flags = u32::from(self.has(SYN)) + u32::from(self.has(FIN));
+        self.sequence.wrapping_add(self.length).wrapping_add(flags)
+    }
+
+    /// Whether any receiver knows what to do with these flags.
+    fn is_sound(&self) -> bool {
+        match self.flags & (SYN | FIN | RST | ACK) {
+            0 | FIN => false,
+            flags if flags & SYN != 0 => flags & (FIN | RST) == 0,
+            flags => flags & (FIN | RST) != FIN | RST,
+        }
+    }
+}
+
+/// What one side of a connection has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sent {
+    /// After its last byte.
+    end: u32,
+    /// After the last byte that it may send: the largest acknowledgement and window of the other side.
+    limit: u32,
+    /// The largest window that it has shown; 0 if it has sent nothing.
+    window: u32,
+    /// The last acknowledgement that it has got.
+    acknowledged: u32,
+    scale: u8,
+    has_fin: bool,
+    /// Whether the other side has acknowledged its SYN.
+    is_agreed: bool,
+}
+
+/// Where a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// TCP: one side has asked.
+    Asked,
+    /// TCP: both sides have.
+    Answered,
+    /// TCP: both sides have agreed. Others: both sides have sent.
+    Open,
+    /// TCP: one side has closed.
+    HalfClosed,
+    /// TCP: both sides have closed.
+    Closed,
+    /// TCP: one side has reset it.
+    Reset,
+    /// Others: one side has sent.
+    Single,
+}
+
+impl State {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Asked => "asked",
+            State::Answered => "answered",
+            State::Open => "open",
+            State::HalfClosed => "half-closed",
+            State::Closed => "closed",
+            State::Reset => "reset",
+            State::Single => "single",
+        }
+    }
+}
+
+/// Why a segment does not belong to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its flags make no sense, or not in this state.
+    Flags,
+    /// It is outside what its receiver would take.
+    Window,
+    /// It begins another connection of the same addresses and ports.
+    Anew,
+}
+
+/// A connection of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    sides: [Sent; 2],
+    state: State,
+}
+
+fn is_before(one: u32, other: u32) -> bool {
+    one.wrapping_sub(other).cast_signed() < 0
+}
+
+impl Tcp {
+    /// A connection that this segment, the first one, asks for.
+    ///
+    /// # Errors
+    /// It asks for none.
+    pub fn new(segment: &Segment) -> Result<Tcp, Fault> {
+        if !segment.is_sound() || segment.flags & (SYN | ACK | RST | FIN) != SYN {
+            return Err(Fault::Flags);
+        }
+        let mut tcp = Tcp { sides: [Sent::default(); 2], state: State::Asked };
+        tcp.begin(0, segment);
+        Ok(tcp)
+    }
+
+    /// Its state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    fn begin(&mut self, side: usize, segment: &Segment) {
+        let sent = &mut self.sides[side];
+        sent.end = segment.end();
+        sent.limit = segment.end();
+        sent.acknowledged = segment.sequence.wrapping_add(1);
+        sent.window = u32::from(segment.window).max(1);
+        sent.scale = segment.scale.unwrap_or(0).min(14);
+    }
+
+    /// Takes a segment of one side, 0 or 1.
+    ///
+    /// # Errors
+    /// It does not belong to the connection, which stays as it is.
+    pub fn take(&mut self, side: usize, segment: &Segment) -> Result<(), Fault> {
+        if !segment.is_sound() {
+            return Err(Fault::Flags);
+        }
+        if segment.flags & (SYN | RST) == SYN {
+            return self.take_syn(side, segment);
+        }
+        if segment.has(RST) {
+            return self.take_reset(side, segment);
+        }
+        // All others acknowledge, and follow on a SYN of their side.
+        if !segment.has(ACK)
+            || self.sides[side].window == 0
+            || matches!(self.state, State::Asked | State::Reset)
+        {
+            return Err(Fault::Flags);
+        }
+        self.check(side, segment)?;
+        self.note(side, segment);
+        self.sides[side].has_fin |= segment.has(FIN);
+        self.state = match (self.sides[0].has_fin, self.sides[1].has_fin) {
+            (true, true) => State::Closed,
+            (true, _) | (_, true) => State::HalfClosed,
+            _ if self.sides.iter().all(|side| side.is_agreed) => State::Open,
+            _ => State::Answered,
+        };
+        Ok(())
+    }
+
+    /// Whether a side may have sent a segment with this sequence number lately: for what ICMP errors quote (RFC 5927, 4.1).
+    pub fn has_sent(&self, side: usize, sequence: u32) -> bool {
+        let (sender, receiver) = (&self.sides[side], &self.sides[1 - side]);
+        let lowest = sender.end.wrapping_sub(receiver.window.max(OLD_ACK));
+        !is_before(sender.end, sequence) && !is_before(sequence, lowest)
+    }
+
+    fn take_syn(&mut self, side: usize, segment: &Segment) -> Result<(), Fault> {
+        let answers = segment.has(ACK);
+        match self.state {
+            State::Asked if side == 0 && !answers => {
+                // It comes again, or the asker has begun anew.
+                if self.sides[1].window == 0 {
+                    self.begin(0, segment);
+                }
+                Ok(())
+            }
+            State::Asked if side == 1 => {
+                if answers && segment.acknowledgement != self.sides[0].end {
+                    return Err(Fault::Window);
+                }
+                self.begin(1, segment);
+                // Scaling takes both (RFC 7323, 2.2).
+                if segment.scale.is_none() {
+                    self.sides[0].scale = 0;
+                }
+                if answers {
+                    self.note(1, segment);
+                }
+                self.state = State::Answered;
+                Ok(())
+            }
+            State::Closed | State::Reset if !answers => Err(Fault::Anew),
+            State::Answered if answers => {
+                // Of a simultaneous open, or again.
+                let known = self.sides[side];
+                if segment.end() != known.end && is_before(known.end, segment.end()) {
+                    return Err(Fault::Window);
+                }
+                self.note(side, segment);
+                Ok(())
+            }
+            // One side may have lost the connection. The other answers with what it knows (RFC 5961, 4.2).
+            State::Answered | State::Open | State::HalfClosed if !answers => Ok(()),
+            // A late copy, whose receiver knows it.
+            State::Open | State::HalfClosed
+                if segment.end() == self.sides[side].end
+                    || !is_before(self.sides[side].end, segment.end()) =>
+            {
+                Ok(())
+            }
+            _ => Err(Fault::Flags),
+        }
+    }
+
+    fn take_reset(&mut self, side: usize, segment: &Segment) -> Result<(), Fault> {
+        if self.state == State::Asked && side == 1 {
+            // Refused: it must acknowledge the SYN (RFC 9293, 3.10.7.3).
+            if !segment.has(ACK) || segment.acknowledgement != self.sides[0].end {
+                return Err(Fault::Window);
+            }
+            self.state = State::Reset;
+            return Ok(());
+        }
+        if self.state == State::Reset {
+            return Ok(());
+        }
+        let sender = &self.sides[side];
+        // What the receiver expects is what it has acknowledged, or the SYN's successor.
+        let is_expected = segment.sequence == sender.acknowledged || segment.sequence == sender.end;
+        // The window of the receiver.
+        let receiver = &self.sides[1 - side];
+        let lowest = sender.end.wrapping_sub(receiver.window).wrapping_sub(1);
+        let is_within = !is_before(sender.limit, segment.sequence) && is_before(lowest, segment.sequence);
+        if !is_expected && !is_within {
+            return Err(Fault::Window);
+        }
+        if is_expected {
+            self.state = State::Reset;
+        }
+        Ok(())
+    }
+
+    /// The four conditions.
+    fn check(&self, side: usize, segment: &Segment) -> Result<(), Fault> {
+        let (sender, receiver) = (&self.sides[side], &self.sides[1 - side]);
+        let old = OLD_ACK.max(sender.window);
+        let fits = !is_before(sender.limit, segment.sequence)
+            && !is_before(segment.end(), sender.end.wrapping_sub(receiver.window))
+            && !is_before(receiver.end, segment.acknowledgement)
+            && !is_before(segment.acknowledgement, receiver.end.wrapping_sub(old));
+        if fits { Ok(()) } else { Err(Fault::Window) }
+    }
+
+    /// What a segment adds.
+    fn note(&mut self, side: usize, segment: &Segment) {
+        let scale = if segment.has(SYN) { 0 } else { self.sides[side].scale };
+        let window = u32::from(segment.window) << scale;
+        let sender = &mut self.sides[side];
+        sender.window = sender.window.max(window);
+        if is_before(sender.end, segment.end()) {
+            sender.end = segment.end();
+        }
+        let receiver = &mut self.sides[1 - side];
+        // A window of nothing still lets one byte probe it (RFC 9293, 3.8.6.1).
+        let limit = segment.acknowledgement.wrapping_add(window.max(1));
+        if is_before(receiver.limit, limit) {
+            receiver.limit = limit;
+        }
+        if is_before(receiver.acknowledged, segment.acknowledgement) {
+            receiver.acknowledged = segment.acknowledgement;
+        }
+        receiver.is_agreed = true;
+    }
+}
+
+/// How long a connection of a protocol may be idle in a state.
+pub fn timeout(timeouts: &Timeouts, protocol: u8, state: State) -> u64 {
+    match (protocol, state) {
+        (crate::policy::TCP, State::Open | State::HalfClosed) => timeouts.tcp,
+        (crate::policy::TCP, State::Reset) => timeouts.tcp_reset,
+        (crate::policy::TCP, _) => timeouts.tcp_transitory,
+        (crate::policy::UDP, State::Open) => timeouts.udp,
+        (crate::policy::UDP, _) => timeouts.udp_single,
+        (crate::policy::ICMP | crate::policy::ICMP6, _) => timeouts.icmp,
+        _ => timeouts.other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: usize = 0;
+    const THERE: usize = 1;
+
+    fn segment(flags: u8, sequence: u32, acknowledgement: u32, length: u32) -> Segment {
+        Segment { flags, sequence, acknowledgement, window: 1000, length, scale: None }
+    }
+
+    /// A connection from sequence numbers 100 and 900, of which one is near its end.
+    fn open() -> Tcp {
+        let mut tcp = Tcp::new(&segment(SYN, 100, 0, 0)).unwrap();
+        tcp.take(THERE, &segment(SYN | ACK, u32::MAX, 101, 0)).unwrap();
+        assert_eq!(tcp.state(), State::Answered);
+        tcp.take(HERE, &segment(ACK, 101, 0, 0)).unwrap();
+        assert_eq!(tcp.state(), State::Open);
+        tcp
+    }
+
+    #[test]
+    fn connections_begin_with_a_syn_alone() {
+        for flags in 0..64 {
+            let begins = flags & (SYN | ACK | RST | FIN) == SYN;
+            assert_eq!(Tcp::new(&segment(flags, 1, 0, 0)).is_ok(), begins, "{flags:#x}");
+        }
+    }
+
+    #[test]
+    fn states_follow_both_sides() {
+        let mut tcp = open();
+        tcp.take(THERE, &segment(ACK, 0, 101, 500)).unwrap();
+        tcp.take(HERE, &segment(ACK | FIN, 101, 500, 0)).unwrap();
+        assert_eq!(tcp.state(), State::HalfClosed);
+        // The other side may go on for as long as it likes (RFC 9293, 3.6).
+        for n in 1..100 {
+            tcp.take(THERE, &segment(ACK, n * 500, 102, 500)).unwrap();
+            tcp.take(HERE, &segment(ACK, 102, (n + 1) * 500, 0)).unwrap();
+        }
+        assert_eq!(tcp.state(), State::HalfClosed);
+        tcp.take(THERE, &segment(ACK | FIN, 50_000, 102, 0)).unwrap();
+        tcp.take(HERE, &segment(ACK, 102, 50_001, 0)).unwrap();
+        assert_eq!(tcp.state(), State::Closed);
+        // The same ports again.
+        assert_eq!(tcp.take(HERE, &segment(SYN, 7_000_000, 0, 0)), Err(Fault::Anew));
+    }
+
+    #[test]
+    fn both_may_open_at_once() {
+        let mut tcp = Tcp::new(&segment(SYN, 100, 0, 0)).unwrap();
+        tcp.take(THERE, &segment(SYN, 900, 0, 0)).unwrap();
+        tcp.take(HERE, &segment(SYN | ACK, 100, 901, 0)).unwrap();
+        tcp.take(THERE, &segment(SYN | ACK, 900, 101, 0)).unwrap();
+        tcp.take(HERE, &segment(ACK, 101, 901, 10)).unwrap();
+        assert_eq!(tcp.state(), State::Open);
+    }
+
+    #[test]
+    fn segments_outside_the_window_do_not_belong() {
+        for (side, flags, sequence, acknowledgement, length, fits) in [
+            // Within the 1000 bytes that were shown, and one after.
+            (HERE, ACK, 101, 0, 1000, true),
+            (HERE, ACK, 1101, 0, 1, true),
+            (HERE, ACK, 1102, 0, 1, false),
+            (HERE, ACK, 5_000_000, 0, 10, false),
+            // A copy of what was sent long ago, and of what was sent just now.
+            (HERE, ACK, 101u32.wrapping_sub(2000), 0, 10, false),
+            (HERE, ACK, 100, 0, 1, true),
+            // What has not been sent is acknowledged.
+            (HERE, ACK, 101, 1, 0, false),
+            (HERE, ACK, 101, 0u32.wrapping_sub(70_000), 0, false),
+            (THERE, ACK, 0, 101, 1000, true),
+            (THERE, ACK, 0, 102, 10, false),
+            // Nobody sends without acknowledging once it is open.
+            (HERE, 0, 101, 0, 10, false),
+            (HERE, FIN | RST, 101, 0, 0, false),
+            (HERE, SYN | FIN, 101, 0, 0, false),
+        ] {
+            let mut tcp = open();
+            let before = tcp;
+            let taken = tcp.take(side, &segment(flags, sequence, acknowledgement, length));
+            assert_eq!(taken.is_ok(), fits, "{side} {flags:#x} {sequence} {acknowledgement} {length}");
+            assert!(fits || tcp == before);
+        }
+    }
+
+    #[test]
+    fn windows_are_scaled_if_both_sides_say_so() {
+        for (both, fits) in [(true, true), (false, false)] {
+            let scaled = |flags, sequence, acknowledgement, scale| Segment {
+                scale,
+                ..segment(flags, sequence, acknowledgement, 0)
+            };
+            let mut tcp = Tcp::new(&scaled(SYN, 100, 0, Some(4))).unwrap();
+            tcp.take(THERE, &scaled(SYN | ACK, 900, 101, both.then_some(7))).unwrap();
+            tcp.take(HERE, &segment(ACK, 101, 901, 0)).unwrap();
+            tcp.take(THERE, &segment(ACK, 901, 101, 0)).unwrap();
+            // 1000 << 4 bytes.
+            assert_eq!(tcp.take(THERE, &segment(ACK, 16_900, 101, 1)).is_ok(), fits);
+        }
+    }
+
+    #[test]
+    fn resets_must_be_exact() {
+        for (side, flags, sequence, acknowledgement, taken, state) in [
+            (HERE, RST, 101, 0, true, State::Reset),
+            (THERE, RST | ACK, 0, 101, true, State::Reset),
+            // In the window: the receiver decides, and says so (RFC 5961).
+            (HERE, RST, 600, 0, true, State::Open),
+            (HERE, RST, 700_000, 0, false, State::Open),
+        ] {
+            let mut tcp = open();
+            assert_eq!(tcp.take(side, &segment(flags, sequence, acknowledgement, 0)).is_ok(), taken);
+            assert_eq!(tcp.state(), state, "{side} {sequence}");
+        }
+        // A refusal acknowledges the SYN.
+        for (acknowledgement, state) in [(101, State::Reset), (100, State::Asked)] {
+            let mut tcp = Tcp::new(&segment(SYN, 100, 0, 0)).unwrap();
+            let _ = tcp.take(THERE, &segment(RST | ACK, 0, acknowledgement, 0));
+            assert_eq!(tcp.state(), state);
+        }
+    }
+
+    #[test]
+    fn a_side_that_has_forgotten_may_begin_anew() {
+        let mut tcp = open();
+        // The other side answers with an acknowledgement of the old connection, and is reset.
+        tcp.take(HERE, &segment(SYN, 9_000_000, 0, 0)).unwrap();
+        tcp.take(THERE, &segment(ACK, 0, 101, 0)).unwrap();
+        tcp.take(HERE, &segment(RST, 101, 0, 0)).unwrap();
+        assert_eq!(tcp.take(HERE, &segment(SYN, 9_000_000, 0, 0)), Err(Fault::Anew));
+    }
+
+    #[test]
+    fn errors_quote_what_was_sent() {
+        let mut tcp = open();
+        tcp.take(HERE, &segment(ACK, 101, 0, 800)).unwrap();
+        assert!(tcp.has_sent(HERE, 101) && tcp.has_sent(HERE, 901));
+        assert!(!tcp.has_sent(HERE, 902) && !tcp.has_sent(HERE, 1_000_000) && !tcp.has_sent(THERE, 500));
+    }
+}

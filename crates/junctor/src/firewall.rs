@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `junctor firewall`: rule files, and the firewall of a running router.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use client::{Client, Failure, lost};
+use firewall::{Reading, Ruleset, Seen};
+use lang::Severity;
+use serde_json::json;
+use views::firewall as view;
+
+use crate::ctl::{self, Which};
+use crate::{exit, outcome};
+
+/// Between two looks at the journal.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Check rule files, and show or change the firewall of a running router.
+///
+/// A rule file says which connections may pass between zones. 'junctor elements Firewall' describes it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum What {
+    /// Say all that is wrong with a rule file, and which rules decide nothing.
+    #[command(after_help = "Examples:
+  junctor firewall check firewall.rules
+  junctor firewall check --json firewall.rules")]
+    Check {
+        /// The rule file.
+        file: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what a rule file would do with a packet that begins a connection, and by which rule.
+    #[command(after_help = "Examples:
+  junctor firewall test firewall.rules --from outside --to inside ip 192.0.2.9 to 10.0.1.20 / tcp 4000 to 443 flags S
+  junctor firewall test firewall.rules --from inside --to self ip6 2001:db8::2 to 2001:db8::1 / udp 1 to 53
+
+The packet is written as in 'junctor trace --packet'. The exit status is 0 if it passes, 1 if it does not.")]
+    Test {
+        /// The rule file.
+        file: PathBuf,
+        /// The zone that it comes from; self is the router.
+        #[arg(long, value_name = "ZONE")]
+        from: String,
+        /// The zone that it goes to; self is the router.
+        #[arg(long, value_name = "ZONE")]
+        to: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// The headers of the packet.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        packet: Vec<String>,
+    },
+    /// Show the rules of a running router's firewall, with counters.
+    #[command(after_help = "Examples:
+  junctor firewall show
+  junctor firewall show --json --pid 4711")]
+    Show {
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Load rules into a running router; its connections stay.
+    ///
+    /// If there is a mistake in the file, the old rules stay.
+    #[command(after_help = "Examples:
+  junctor firewall load                     the same file again
+  junctor firewall load new.rules
+  junctor firewall load --revalidate        also end the connections that the new rules refuse")]
+    Load {
+        /// The rule file, as the router finds it; without it, the one that the router began with.
+        file: Option<PathBuf>,
+        /// End the connections that the new rules would refuse. Without it they are only counted.
+        #[arg(long)]
+        revalidate: bool,
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Show what rules with 'log' have seen.
+    #[command(after_help = "Examples:
+  junctor firewall log
+  junctor firewall log --follow --json >> firewall.jsonl")]
+    Log {
+        /// Go on until it is interrupted.
+        #[arg(short, long)]
+        follow: bool,
+        #[command(flatten)]
+        of: Of,
+    },
+}
+
+/// Which firewall of which router, and how to print.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Of {
+    /// The element Firewall, if there are several.
+    #[arg(long, value_name = "NAME")]
+    element: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    router: Which,
+}
+
+impl Of {
+    /// Connects to the router; returns the element's name, too.
+    pub(crate) fn connect(&self) -> Result<(Client, String), Failure> {
+        let mut client = ctl::find(&self.router).and_then(|stream| Client::new(stream).map_err(lost))?;
+        let name = view::find(&mut client, self.element.as_deref())?;
+        Ok((client, name))
+    }
+}
+
+/// Runs the command.
+pub(crate) fn main(args: &Args) -> u8 {
+    match &args.what {
+        What::Check { file, json } => check(file, *json),
+        What::Test { file, from, to, json, packet } => test(file, [from, to], *json, &packet.join(" ")),
+        What::Show { of } => done(show(of)),
+        What::Load { file, revalidate, of } => done(load(file.as_ref(), *revalidate, of)),
+        What::Log { follow, of } => done(log(*follow, of)),
+    }
+}
+
+fn done(done: Result<u8, Failure>) -> u8 {
+    done.unwrap_or_else(|why| ctl::tell(&why))
+}
+
+/// Prints what is wrong, in a compiler's style or as JSON.
+fn diagnose(reading: &Reading, as_json: bool) {
+    if as_json {
+        outln!("{}", lang::to_json(&reading.diagnostics, &reading.sources));
+    } else {
+        let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        err!("{}", lang::render(&reading.diagnostics, &reading.sources, color));
+    }
+}
+
+fn check(file: &std::path::Path, as_json: bool) -> u8 {
+    let mut reading = match firewall::read_file(file) {
+        Ok(reading) => reading,
+        Err(why) => return outcome::usage(why),
+    };
+    let mut summary = String::new();
+    if let Some(policy) = reading.policy.take() {
+        reading.diagnostics.extend(firewall::review(&policy));
+        let (zones, sets, rules) = (policy.zones.len() - 1, policy.sets.len(), policy.rules.len());
+        summary = format!("{}: {rules} rules, {zones} zones, {sets} sets: usable", file.display());
+        if let Err(why) = Ruleset::new(policy) {
+            return outcome::usage(format!("{}: {why}", file.display()));
+        }
+    }
+    diagnose(&reading, as_json);
+    let has_errors = reading.diagnostics.iter().any(|d| d.severity == Severity::Error);
+    if !has_errors && !as_json {
+        outln!("{summary}");
+    }
+    if has_errors { exit::USAGE } else { exit::SUCCESS }
+}
+
+fn test(file: &std::path::Path, zones: [&String; 2], as_json: bool, packet: &str) -> u8 {
+    let mut reading = match firewall::read_file(file) {
+        Ok(reading) => reading,
+        Err(why) => return outcome::usage(why),
+    };
+    let Some(policy) = reading.policy.take() else {
+        diagnose(&reading, false);
+        return exit::USAGE;
+    };
+    let mut numbers = [0; 2];
+    for (number, name) in numbers.iter_mut().zip(zones) {
+        let names = || policy.zones.iter().map(|zone| zone.name.as_str());
+        match names().position(|zone| zone == name) {
+            Some(found) => *number = found as u8,
+            None => {
+                let known = names().collect::<Vec<_>>().join(", ");
+                return outcome::usage(format!("{} has no zone '{name}'; it has {known}", file.display()));
+            }
+        }
+    }
+    let made = match wire::compose::compose(packet) {
+        Ok(made) => made,
+        Err(why) => return outcome::usage(format!("the packet: {why}")),
+    };
+    if made.first != wire::fields::First::Ip {
+        return outcome::usage(
+            "the packet begins with its IP header, for example: ip 10.0.0.1 to 192.0.2.1 / tcp 1 to 80",
+        );
+    }
+    let ip = &made.bytes[..];
+    if let Err(why) = Seen::of(ip, numbers[0], numbers[1]) {
+        return outcome::usage(format!("the packet cannot be judged: {why:?}"));
+    }
+    let ruleset = match Ruleset::new(policy) {
+        Ok(ruleset) => std::sync::Arc::new(ruleset),
+        Err(why) => return outcome::usage(why),
+    };
+    let decision =
+        firewall::Firewall::new(std::sync::Arc::clone(&ruleset), 0).rehearse(0, ip, numbers[0], numbers[1]);
+    let why = ruleset.explain(&decision);
+    let (word, passes) = match decision.verdict {
+        firewall::Verdict::Pass => ("accept", true),
+        firewall::Verdict::Drop(_) => ("drop", false),
+        firewall::Verdict::Reject(_) => ("reject", false),
+    };
+    if as_json {
+        let line = decision.rule.map(|rule| ruleset.policy.rules[rule as usize].line);
+        outln!("{}", json!({ "verdict": word, "rule_line": line, "why": why }));
+    } else {
+        outln!("{word}: {why}");
+    }
+    if passes { exit::SUCCESS } else { exit::FAILURE }
+}
+
+fn show(of: &Of) -> Result<u8, Failure> {
+    let (mut client, element) = of.connect()?;
+    let rules = view::rules(&mut client, &element)?;
+    if of.json {
+        let number = |name: &str, client: &mut Client| {
+            client.read(&format!("{element}.{name}")).map(|text| text.trim().parse::<u64>().ok())
+        };
+        let (connections, capacity) =
+            (number("nconnections", &mut client)?, number("capacity", &mut client)?);
+        let object = json!({ "element": element, "connections": connections, "capacity": capacity, "rules": view::rules_json(&rules) });
+        outln!("{object}");
+    } else {
+        out!("{}", view::rules_text(&rules));
+    }
+    Ok(exit::SUCCESS)
+}
+
+fn load(file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Result<u8, Failure> {
+    let (mut client, element) = of.connect()?;
+    // The router may have another working directory.
+    let path =
+        file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()).display().to_string());
+    client.be_patient();
+    let said = client.write(&format!("{element}.load"), path.as_deref().unwrap_or_default())?;
+    let refused = client.read(&format!("{element}.refused"))?.lines().count();
+    if revalidate && refused > 0 {
+        client.write(&format!("{element}.end"), "refused")?;
+    }
+    if of.json {
+        outln!("{}", json!({ "element": element, "refused": refused, "ended": revalidate && refused > 0 }));
+    } else if !said.is_empty() {
+        outln!("{}", said.trim_end());
+        if revalidate {
+            outln!("they have been ended");
+        }
+    }
+    Ok(exit::SUCCESS)
+}
+
+fn log(follow: bool, of: &Of) -> Result<u8, Failure> {
+    let (mut client, element) = of.connect()?;
+    let mut from = 0;
+    loop {
+        let events = view::events(&mut client, &element, from)?;
+        if events.gone > 0 && from > 0 {
+            errln!("junctor: {} events are gone: there were too many", events.gone);
+        }
+        for event in &events.all {
+            if of.json {
+                outln!("{event}");
+            } else {
+                outln!("{}", view::event_text(event));
+            }
+        }
+        from = events.next;
+        if !follow {
+            return Ok(exit::SUCCESS);
+        }
+        std::thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A router with a firewall between two hosts, whose Linux says what passes; and rule files on the command line.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::process::Process;
+use testbed::rig::{Cable, Namespace, skip_without, wait_for};
+
+const JUNCTOR: &str = env!("CARGO_BIN_EXE_junctor");
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const RULES: &str = "# Between an office and the world.
+zone inside d0
+zone outside d1
+set shops 192.0.2.2 2001:db8:1::2
+
+accept from inside to outside tcp port 80 dst @shops name web
+accept from inside to outside ping,udp
+reject from inside to outside tcp port 81 log \"old\"
+accept to self ping
+reject with prohibited from outside to inside
+";
+
+/// A host inside (10.0.0.2), one outside (192.0.2.2), the router between them (.1); both families.
+struct Site {
+    inside: Namespace,
+    outside: Namespace,
+    _dut: Namespace,
+    files: tempfile::TempDir,
+    router: Process,
+}
+
+impl Site {
+    fn new(rules: &str) -> Site {
+        let [inside, outside, dut] = ["in", "out", "dut"].map(|role| Namespace::new(role).unwrap());
+        for (host, far, device, [four, six]) in
+            [(&inside, "a0", "d0", ["10.0.0", "2001:db8"]), (&outside, "b0", "d1", ["192.0.2", "2001:db8:1"])]
+        {
+            Cable::default().lay(host, far, &dut, device).unwrap();
+            host.sysctl("net/ipv6/conf/all/disable_ipv6", "0").unwrap();
+            host.sysctl(&format!("net/ipv6/conf/{far}/disable_ipv6"), "0").unwrap();
+            host.ip("link set lo up").unwrap();
+            host.ip(&format!("addr add {four}.2/24 dev {far}")).unwrap();
+            host.ip(&format!("addr add {six}::2/64 dev {far} nodad")).unwrap();
+            host.ip(&format!("route add default via {four}.1")).unwrap();
+            host.ip(&format!("route add default via {six}::1")).unwrap();
+        }
+        let files = tempfile::tempdir().unwrap();
+        let path = |name: &str| files.path().join(name).display().to_string();
+        std::fs::write(path("rules"), rules).unwrap();
+        let interfaces = ["d0=10.0.0.1/24,2001:db8::1/64", "d1=192.0.2.1/24,2001:db8:1::1/64"];
+        let rules = path("rules");
+        let command = [JUNCTOR, "init", "router", interfaces[0], interfaces[1], "--firewall", &rules];
+        let text = dut.run(&command).unwrap();
+        let text = text.replace("FromDevice(", "FromDevice(METHOD AF_PACKET, ");
+        std::fs::write(path("r.click"), text.replace("ToDevice(", "ToDevice(METHOD AF_PACKET, ")).unwrap();
+        let mut router = dut.spawn(&[JUNCTOR, "run", "--control", &path("sock"), &path("r.click")]).unwrap();
+        wait_for("the router", PATIENCE, || files.path().join("sock").exists() || router.ended().is_some())
+            .unwrap();
+        assert!(router.ended().is_none(), "{}", router.stderr());
+        Site { inside, outside, _dut: dut, files, router }
+    }
+
+    /// Runs `junctor` with these words and the router's socket.
+    fn junctor(&self, words: &[&str]) -> Output {
+        let socket = self.files.path().join("sock");
+        Command::new(JUNCTOR).args(words).arg("--socket").arg(socket).output().unwrap()
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let output = self.junctor(&[words, &["--json"]].concat());
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Replaces the file of rules and loads it.
+    fn load(&self, rules: &str, more: &[&str]) -> Output {
+        std::fs::write(self.files.path().join("rules"), rules).unwrap();
+        self.junctor(&[&["firewall", "load"], more].concat())
+    }
+}
+
+/// Connects from one host to a server on another by both families, and says what came of it.
+const CONNECT: &str = r#"
+import socket, sys
+for address in sys.argv[2:]:
+    s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    s.settimeout(float(sys.argv[1].split("/")[1]))
+    try:
+        s.connect((address, int(sys.argv[1].split("/")[0])))
+        s.sendall(b"x" * 100000)
+        s.shutdown(socket.SHUT_WR)
+        n = 0
+        while True:
+            got = s.recv(65536)
+            if not got: break
+            n += len(got)
+        print(address, n)
+    except Exception as e:
+        print(address, type(e).__name__)
+"#;
+
+/// Sends back what it gets, when the other side has closed: half-closed connections go on.
+const SERVE: &str = r#"
+import socket, sys, threading
+s = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("::", int(sys.argv[1])))
+s.listen()
+print("listening", flush=True)
+def serve(c):
+    data = b""
+    while True:
+        got = c.recv(65536)
+        if not got: break
+        data += got
+    c.sendall(data)
+    c.close()
+while True:
+    c, _ = s.accept()
+    threading.Thread(target=serve, args=(c,), daemon=True).start()
+"#;
+
+fn connect(from: &Namespace, port: u16, patience: u32, to: [&str; 2]) -> String {
+    let what = format!("{port}/{patience}");
+    from.run(&["python3", "-c", CONNECT, &what, to[0], to[1]]).unwrap()
+}
+
+fn serve(on: &Namespace, port: u16) -> Process {
+    let mut server = on.spawn(&["python3", "-c", SERVE, &port.to_string()]).unwrap();
+    server.wait_for_text("listening", PATIENCE).unwrap();
+    server
+}
+
+fn ping(from: &Namespace, to: &str) -> Result<String, String> {
+    from.run(&["ping", "-n", "-c", "1", "-W", "5", to]).map_err(|why| why.to_string())
+}
+
+const SHOPS: [&str; 2] = ["192.0.2.2", "2001:db8:1::2"];
+const OFFICE: [&str; 2] = ["10.0.0.2", "2001:db8::2"];
+
+#[test]
+fn linux_sees_what_rules_say() {
+    if skip_without("linux_sees_what_rules_say", &["ping", "python3", "ethtool"]) {
+        return;
+    }
+    let mut site = Site::new(RULES);
+    let (_web, _old) = (serve(&site.outside, 80), serve(&site.outside, 81));
+    let _inner = serve(&site.inside, 80);
+    for address in ["192.0.2.2", "2001:db8:1::2", "192.0.2.1", "2001:db8::1"] {
+        wait_for(address, PATIENCE, || ping(&site.inside, address).is_ok()).unwrap();
+    }
+    // Whole connections, half-closed for a while, of both families.
+    let served = connect(&site.inside, 80, 60, SHOPS);
+    assert_eq!(served, "192.0.2.2 100000\n2001:db8:1::2 100000\n");
+    // A reset, at once; what no rule matches is dropped.
+    assert_eq!(
+        connect(&site.inside, 81, 60, SHOPS),
+        "192.0.2.2 ConnectionRefusedError\n2001:db8:1::2 ConnectionRefusedError\n"
+    );
+    assert_eq!(connect(&site.inside, 82, 1, SHOPS), "192.0.2.2 TimeoutError\n2001:db8:1::2 TimeoutError\n");
+    // Errors, which Linux tells apart.
+    for (address, said) in [(OFFICE[0], "Packet filtered"), (OFFICE[1], "Administratively prohibited")] {
+        let why = ping(&site.outside, address).unwrap_err();
+        assert!(why.contains(said), "{why}");
+    }
+    let refused = connect(&site.outside, 80, 60, OFFICE);
+    assert!(!refused.contains("100000") && !refused.contains("Timeout"), "{refused}");
+
+    // What was seen.
+    let shown = site.json(&["firewall", "show"]);
+    let rules = shown["rules"].as_array().unwrap();
+    let of = |words: &str| rules.iter().find(|r| r["text"].as_str().unwrap().contains(words)).unwrap();
+    assert_eq!(of("name web")["packets"], 2);
+    // One that waits long for its answer asks again.
+    assert!(of("port 81")["packets"].as_u64() >= Some(2));
+    assert!(
+        of("default")["packets"].as_u64() >= Some(2) && of("with prohibited")["packets"].as_u64() >= Some(4)
+    );
+    let table = String::from_utf8(site.junctor(&["firewall", "show"]).stdout).unwrap();
+    assert!(table.contains("accept from inside to outside tcp port 80 dst @shops name web"), "{table}");
+    let log = site.junctor(&["firewall", "log", "--json"]);
+    let events: Vec<Value> =
+        log.stdout.split(|b| *b == b'\n').filter_map(|l| serde_json::from_slice(l).ok()).collect();
+    assert!(events.len() >= 2, "{log:?}");
+    assert_eq!((&events[0]["text"], &events[0]["action"]), (&"old".into(), &"reject".into()));
+    assert!(events.iter().any(|e| e["destination"] == "[2001:db8:1::2]:81"), "{events:?}");
+    let sessions = site.json(&["sessions", "--port", "80"]);
+    let found = sessions["sessions"].as_array().unwrap();
+    assert!(
+        found.iter().all(|s| s["state"] == "closed" && s["bytes_there"].as_u64() > Some(100_000)),
+        "{sessions:#}"
+    );
+    assert_eq!(found.len(), 2, "{sessions:#}");
+    assert_eq!(site.json(&["sessions", "--count", "--state", "closed"])["count"], 2);
+    let top = site.json(&["sessions", "--top", "1"]);
+    assert!(top["top"][0]["bytes"].as_u64() > Some(200_000), "{top}");
+
+    changes(&site);
+    assert!(site.router.ended().is_none());
+}
+
+/// Rules are replaced while connections last.
+fn changes(site: &Site) {
+    let mut pings = site.inside.spawn(&["ping", "-n", "-O", "-i", "0.1", "-w", "100", SHOPS[0]]).unwrap();
+    pings.wait_for_text("icmp_seq=3 ", PATIENCE).unwrap();
+    // A mistake changes nothing.
+    let wrong = site.load(&RULES.replace("accept from inside", "accept form inside"), &[]);
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(!wrong.status.success() && said.contains("unknown word 'form'"), "{said}");
+    let quiet = RULES.replace("accept from inside to outside ping,udp\n", "");
+    let loaded = site.load(&quiet, &["--json"]);
+    let loaded: Value = serde_json::from_slice(&loaded.stdout).unwrap();
+    assert!(loaded["refused"].as_u64() >= Some(1) && loaded["ended"] == false, "{loaded}");
+    // The one that was there goes on; another one does not begin.
+    pings.wait_for_text("icmp_seq=9 ", PATIENCE).unwrap();
+    assert!(ping(&site.inside, SHOPS[0]).is_err());
+    let web = site.json(&["firewall", "show"])["rules"][0]["packets"].clone();
+    assert_eq!(web, 2, "counts stay");
+    let loaded = site.load(&quiet, &["--revalidate"]);
+    assert!(String::from_utf8_lossy(&loaded.stdout).contains("they have been ended"), "{loaded:?}");
+    pings.wait_for_text("no answer yet", PATIENCE).unwrap();
+    let none = site.json(&["sessions", "--protocol", "icmp", "--state", "open"]);
+    assert_eq!(none["count"], 0, "{none}");
+    let ended = site.junctor(&["sessions", "--address", "10.0.0.0/8", "--end"]);
+    assert!(ended.status.success(), "{ended:?}");
+}
+
+/// Runs `junctor firewall` on a file with this text.
+fn on_file(text: &str, words: &[&str]) -> (i32, String, String) {
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("f.rules");
+    std::fs::write(&path, text).unwrap();
+    let (verb, rest) = words.split_first().unwrap();
+    let output = Command::new(JUNCTOR).args(["firewall", verb]).arg(&path).args(rest).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&files.path().display().to_string(), "");
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn files_are_checked() {
+    let (status, out, err) = on_file(RULES, &["check"]);
+    assert_eq!((status, out.as_str(), err.as_str()), (0, "/f.rules: 5 rules, 2 zones, 1 sets: usable\n", ""));
+    let (status, out, err) =
+        on_file(&format!("{RULES}accept from insid\naccept tcp port 70000\n"), &["check"]);
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(
+        err.contains("/f.rules:11:13") && err.contains("did you mean `inside`?") && err.contains("70000"),
+        "{err}"
+    );
+    let (status, _, err) = on_file(&format!("{RULES}drop from outside to inside tcp\n"), &["check"]);
+    assert!(
+        status == 0 && err.contains("warning") && err.contains("earlier ones take all its packets"),
+        "{err}"
+    );
+    let (status, out, _) =
+        on_file(&format!("{RULES}drop from outside to inside tcp\n"), &["check", "--json"]);
+    let found: Value = serde_json::from_str(&out).unwrap();
+    assert!(status == 0 && found.to_string().contains("W0601"), "{out}");
+    let (status, _, err) = on_file("accept \u{0} \u{fffd}", &["check"]);
+    assert_eq!(status, 2, "{err}");
+}
+
+#[test]
+fn packets_are_tried() {
+    let asked = |zones: [&str; 2], packet: &str| {
+        let words: Vec<&str> =
+            ["test", "--from", zones[0], "--to", zones[1]].into_iter().chain(packet.split(' ')).collect();
+        on_file(RULES, &words)
+    };
+    for (zones, packet, status, said) in [
+        (
+            ["inside", "outside"],
+            "ip 10.0.0.2 to 192.0.2.2 / tcp 9 to 80 flags S",
+            0,
+            "accept: line 6: accept from inside",
+        ),
+        (
+            ["inside", "outside"],
+            "ip6 2001:db8::2 to 2001:db8:1::2 / tcp 9 to 80 flags S",
+            0,
+            "accept: line 6",
+        ),
+        (
+            ["inside", "outside"],
+            "ip 10.0.0.2 to 192.0.2.3 / tcp 9 to 80 flags S",
+            1,
+            "drop: no rule matches: default drop",
+        ),
+        (
+            ["inside", "outside"],
+            "ip 10.0.0.2 to 192.0.2.2 / tcp 9 to 80 flags A",
+            1,
+            "drop: it belongs to no connection",
+        ),
+        (["outside", "inside"], "ip 192.0.2.2 to 10.0.0.2 / udp 9 to 9", 1, "reject: line 10"),
+        (
+            ["self", "outside"],
+            "ip 192.0.2.1 to 192.0.2.2 / udp 9 to 9",
+            0,
+            "accept: no rule matches: it comes from the router itself",
+        ),
+        (
+            ["garden", "outside"],
+            "ip 192.0.2.1 to 192.0.2.2 / udp 9 to 9",
+            2,
+            "has no zone 'garden'; it has self, inside, outside",
+        ),
+        (
+            ["inside", "outside"],
+            "eth 2:0:0:0:0:1 to 2:0:0:0:0:2 / ip 1.2.3.4 to 5.6.7.8 / udp 9 to 9",
+            2,
+            "begins with its IP header",
+        ),
+        (["inside", "outside"], "ip nowhere", 2, "the packet:"),
+    ] {
+        let (found, out, err) = asked(zones, packet);
+        assert_eq!(found, status, "{packet}: {out} {err}");
+        assert!(out.contains(said) || err.contains(said), "{packet}: {out} {err}");
+    }
+}
