@@ -2,6 +2,8 @@
 # Two commands do all the set-up on a Debian machine with Rust: `make demo` and `make test`.
 
 CARGO ?= cargo
+# Twice as many as cores: many tests wait most of the time.
+TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 
 .PHONY: demo build test lint check needs golden bench peers docs
 
@@ -19,7 +21,7 @@ docs: ## the book, as HTML in target/book
 	$(CARGO) xtask book target/demo/junctor
 
 test: needs ## install what tests need, and run all tests
-	$(CARGO) nextest run --workspace --no-fail-fast
+	$(CARGO) nextest run --workspace --no-fail-fast --test-threads $(TEST_THREADS)
 	$(CARGO) test --workspace --doc --quiet
 	$(CARGO) xtask tidy
 	$(CARGO) xtask models

@@ -65,7 +65,11 @@ fn planes_writes_a_page_and_json() {
             format!("planes.response_ms.{subject}.idle"),
             format!("planes.delay_us.{subject}.asked.p50"),
         ] {
-            assert!(value(&name).is_some_and(|v| v.is_finite() && v > 0.0), "{name}: {:?}", value(&name));
+            assert!(
+                value(&name).is_some_and(|v| v.is_finite() && v > 0.0),
+                "{name}: {:?}\n{errors}",
+                value(&name)
+            );
         }
     }
     no_quantile_without_frames(&object);

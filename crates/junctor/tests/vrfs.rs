@@ -383,9 +383,14 @@ fn customers_of_an_mpls_vpn_are_apart() {
         site.write("mpls.set", &format!("{label} lookup {table}"));
     }
     // The kernel here has no MPLS, so the routes come by FPM, as zebra sends those of BGP.
-    let index = site.routes(&["--links"]).as_array().and_then(|links| {
-        links.iter().find(|link| link["name"] == "host2").and_then(|link| link["index"].as_u64())
-    });
+    let mut index = None;
+    wait_for("the twin of t0", PATIENCE, || {
+        let links = site.routes(&["--links"]);
+        let twin = links.as_array().and_then(|links| links.iter().find(|link| link["name"] == "host2"));
+        index = twin.and_then(|link| link["index"].as_u64());
+        index.is_some()
+    })
+    .unwrap();
     let index = index.expect("the twin of t0") as u32;
     let mut stream = Stream::default();
     for (table, label) in [(RED, 800u32), (BLUE, 801)] {
@@ -432,7 +437,7 @@ load net/ipv4/ip_tunnel; load net/mpls/mpls_router; load net/mpls/mpls_iptunnel
 PATH=$BIN:$FRR:$PATH; export HOME=/run
 mkdir -p /run/netns /run/frr; chmod 777 /run/frr
 ns() { ip netns exec "$@"; }
-until_true() { i=0; until "$@" > /run/out 2>&1; do i=$((i + 1)); [ $i -lt 100 ] || { echo "gave up: $*"; cat /run/out; return; }; sleep 0.2; done; }
+until_true() { i=0; until "$@" > /run/out 2>&1; do i=$((i + 1)); [ $i -lt 100 ] || { echo "gave up: $*"; cat /run/out; return; }; sleep 0.5; done; }
 routes() { junctor routes --socket /run/p.sock "$@"; }
 ctl() { junctor ctl --socket /run/r.sock --read "$@"; }
 ip netns add ctl; ip -n ctl link set lo up

@@ -88,6 +88,12 @@ impl Process {
         self.streams[1].text()
     }
 
+    /// Says whether it has written `text` to its standard output. Another thread may ask.
+    pub fn has_said(&self, text: &'static str) -> impl Fn() -> bool + Send + use<> {
+        let stream = self.streams[0].clone();
+        move || stream.text().contains(text)
+    }
+
     /// Its process number.
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -42,6 +42,9 @@ pub use crate::process::{Output, Process};
 /// How long an ordinary command may take, on a machine that has much else to do.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// The least and the longest pause between two looks at what is awaited.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+
 /// The Python that has the system's scapy; another one may come first in the path.
 pub const PYTHON: &str = "/usr/bin/python3";
 
@@ -551,13 +554,17 @@ impl Rig {
 /// It did not within `timeout`; the error names `what` was awaited.
 pub fn wait_for(what: &str, timeout: Duration, mut condition: impl FnMut() -> bool) -> Result<(), RigError> {
     let start = Instant::now();
-    while !condition() {
+    loop {
+        let looked = Instant::now();
+        if condition() {
+            return Ok(());
+        }
         if start.elapsed() > timeout {
             return Err(RigError(format!("waited {timeout:?} for {what}")));
         }
-        thread::park_timeout(Duration::from_millis(1));
+        // A look may start processes, and what is awaited needs the processor, too.
+        thread::park_timeout((3 * looked.elapsed()).clamp(PAUSE.0, PAUSE.1));
     }
-    Ok(())
 }
 
 fn run_here<S: AsRef<OsStr>>(

@@ -24,8 +24,11 @@ const MODULES: &str = "/usr/lib/uml/modules";
 /// How long it may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What the guest prints before anything else.
+const BEGINS: &str = "the guest begins";
 /// What the guest does before its script.
 const INIT: &str = "#!/bin/sh
+echo the guest begins
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t tmpfs run /run; mount -t tmpfs tmp /var/tmp
 load() { insmod \"/usr/lib/uml/modules/$(uname -r)/kernel/$1.ko\"; }
@@ -98,7 +101,7 @@ impl Guest {
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let process = namespace.spawn(&arguments)?;
-        waker::remind(process.id());
+        waker::remind(process.id(), process.has_said(BEGINS));
         Ok(Guest { process, _directory: directory })
     }
 

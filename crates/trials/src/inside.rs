@@ -17,8 +17,10 @@ const WARM_UP: Duration = Duration::from_secs(10);
 /// Frames that are on their way so long are lost: in memory, all take microseconds.
 const STRAGGLERS: Duration = Duration::from_millis(20);
 
-/// The same where processes forward: they may have to wait for a turn.
-const ON_WIRES: Duration = Duration::from_millis(60);
+/// The same in searches where processes forward: they may have to wait for a turn.
+pub const ON_WIRES: Duration = Duration::from_millis(60);
+/// The same where it matters what comes late: RFC 2544 23 d.
+pub const RESIDUAL: Duration = Duration::from_secs(2);
 /// Share of the greatest rate below which no rate is searched.
 const NOTHING: f64 = 1e-3;
 
@@ -95,21 +97,21 @@ pub fn between(ends: [(&Namespace, &str); 2], flows: Vec<Flow>, size: usize) -> 
         home.enter(open)?
     };
     let [first, second] = ends.map(port);
-    let plan = from_first_to_second(flows, size);
+    let plan = from_first_to_second(flows, size, ON_WIRES);
     Ok(Station::new(vec![first?, second?], &plan, 1)?)
 }
 
-/// Has such a tester send frames of another size.
-pub fn resize(station: &mut Station, size: usize) -> Result<(), Error> {
+/// Has such a tester send frames of another size, and wait so long for the last ones of a trial that are missing.
+pub fn resize(station: &mut Station, size: usize, stragglers: Duration) -> Result<(), Error> {
     let flows = station.plan().streams.iter().flat_map(|stream| &stream.flows);
-    let plan = from_first_to_second(flows.map(|(flow, _)| *flow).collect(), size);
+    let plan = from_first_to_second(flows.map(|(flow, _)| *flow).collect(), size, stragglers);
     Ok(station.replan(&plan)?)
 }
 
-fn from_first_to_second(flows: Vec<Flow>, size: usize) -> Plan {
+fn from_first_to_second(flows: Vec<Flow>, size: usize, stragglers: Duration) -> Plan {
     let flows = flows.into_iter().map(|flow| (flow, Some(1))).collect();
     let stream = Stream { flows, sizes: vec![size], ..Stream::default() };
-    Plan { streams: vec![stream], stragglers: ON_WIRES, ..Plan::default() }
+    Plan { streams: vec![stream], stragglers, ..Plan::default() }
 }
 
 /// In a thread of its own: the tester takes a core, which is none of its caller's business.

@@ -190,20 +190,25 @@ fn tshark_finds_the_same() {
         eprintln!("skipped: there is no tshark");
         return;
     }
+    let cases: Vec<_> = CASES.iter().filter(|case| !UNSEEN.contains(&case.0)).collect();
     let directory = tempfile::tempdir().expect("a directory");
-    for (link, header, ipv6) in CASES.iter().filter(|case| !UNSEEN.contains(&case.0)) {
-        let path = directory.path().join("one.pcap");
+    let path = directory.path().join("all.pcapng");
+    let file = std::fs::File::create(&path).expect("a file");
+    let mut writer = Writer::new(file, Format::PcapNg, 1, 0).expect("a header");
+    for (link, header, ipv6) in &cases {
         let (bytes, _) = packet(header, *ipv6);
-        let file = std::fs::File::create(&path).expect("a file");
-        let mut writer = Writer::new(file, Format::Pcap, *link, 0).expect("a header");
-        writer.write(1_000_000_000, bytes.len(), &bytes).expect("a packet");
-        drop(writer);
-        let said = Command::new("tshark")
-            .args(["-n", "-T", "fields", "-e", "ip.dst", "-e", "ipv6.dst", "-r"])
-            .arg(&path)
-            .output()
-            .expect("tshark");
-        let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-        assert_eq!(said, if *ipv6 { "2001:db8::2" } else { "10.4.5.6" }, "{link} {header}");
+        assert!(writer.write_as(*link, 1_000_000_000, bytes.len(), &bytes).expect("a packet"));
+    }
+    writer.flush().expect("a file");
+    let said = Command::new("tshark")
+        .args(["-n", "-T", "fields", "-e", "ip.dst", "-e", "ipv6.dst", "-r"])
+        .arg(&path)
+        .output()
+        .expect("tshark");
+    let said = String::from_utf8_lossy(&said.stdout);
+    let lines: Vec<&str> = said.lines().map(str::trim).collect();
+    assert_eq!(lines.len(), cases.len(), "{said}");
+    for ((link, header, ipv6), line) in cases.into_iter().zip(lines) {
+        assert_eq!(line, if *ipv6 { "2001:db8::2" } else { "10.4.5.6" }, "{link} {header}");
     }
 }

@@ -45,7 +45,7 @@ while True:
 python3 /run/servers.py &
 n=1
 while :; do
-    while [ ! -e DIRECTORY/$n ]; do sleep 0.01; done
+    while [ ! -e DIRECTORY/$n ]; do sleep 0.05; done
     echo "<$n>"
     sh DIRECTORY/$n 2>&1
     echo "</$n $?>"

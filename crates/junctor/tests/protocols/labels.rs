@@ -26,7 +26,7 @@ ns() { ip netns exec "$@"; }
 now() { cut -d. -f1 /proc/uptime; }
 until_true() {
   end=$(($(now) + 90))
-  until "$@" > /run/out 2>&1; do [ $(now) -lt $end ] || { echo "gave up: $*"; cat /run/out; return; }; sleep 0.1; done
+  until "$@" > /run/out 2>&1; do [ $(now) -lt $end ] || { echo "gave up: $*"; cat /run/out; return; }; sleep 0.5; done
 }
 routes() { junctor routes --socket /run/p.sock "$@"; }
 ctl() { junctor ctl --socket /run/r.sock --read "$@"; }

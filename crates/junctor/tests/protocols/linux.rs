@@ -29,7 +29,7 @@ swanctl --load-all --noprompt --file DIRECTORY/swanctl.conf 2>&1
 echo charon is up
 n=1
 while :; do
-    while [ ! -e DIRECTORY/$n ]; do sleep 0.01; done
+    while [ ! -e DIRECTORY/$n ]; do sleep 0.05; done
     echo "<$n>"
     sh DIRECTORY/$n 2>&1 || cat /run/charon.log
     echo "</$n>"

@@ -93,9 +93,9 @@ fn a_cable_loses_nothing() {
 }
 
 /// One frame in a hundred goes this way; the others go on.
-fn one_in_a_hundred(way: &str) -> impl Fn(&str) -> f64 + use<> {
+fn one_in_a_hundred(way: &str, seconds: &str) -> impl Fn(&str) -> f64 + use<> {
     let others: String = (1..100).map(|i| format!("; s[{i}] -> out")).collect();
-    through(&format!("s :: RoundRobinSwitch -> {way}{others}"), "20")
+    through(&format!("s :: RoundRobinSwitch -> {way}{others}"), seconds)
 }
 
 /// One of the 16 flows goes this way, known by its source port; the others go on.
@@ -221,8 +221,8 @@ fn a_device_that_does_not_recover_is_told_as_such() {
 
 #[test]
 fn one_in_a_hundred_is_one_in_a_hundred() {
-    assert_eq!(one_in_a_hundred("Discard")("loss_share"), 0.01);
-    let value = one_in_a_hundred("t :: Tee -> out; t[1] -> out");
+    assert_eq!(one_in_a_hundred("Discard", "5")("loss_share"), 0.01);
+    let value = one_in_a_hundred("t :: Tee -> out; t[1] -> out", "20");
     // The last may come when nothing more is waited for.
     assert!(
         (7.0..=8.0).contains(&value("duplicates")) && value("loss_share") == 0.0,

@@ -18,7 +18,7 @@ use super::{Asked, Cores, LEFT_OUT};
 use crate::Error;
 use tester::station::Station;
 use tester::trial::Trial;
-use trials::inside;
+use trials::inside::{self, RESIDUAL};
 
 /// Frames a second while changes are made: so few that a machine with much else to do takes them all.
 const RATE: f64 = 2000.0;
@@ -138,7 +138,7 @@ fn of_placement(
     let client = Client { timeout: CHANGES, ..client(network, placement, asked) };
     client.wait().map_err(|why| why.after(format_args!("\n{}", deployment.said())))?;
     let mut station = network.tester(Device::Kernel, 0)?;
-    inside::resize(&mut station, frame(PAYLOAD))?;
+    inside::resize(&mut station, frame(PAYLOAD), RESIDUAL)?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| Error::from(why).of(placement.in_words()))?;
     let mut all = Vec::new();
     for kind in ChangeKind::ALL {

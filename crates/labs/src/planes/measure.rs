@@ -17,7 +17,7 @@ use super::network::{Network, frame};
 use super::subject::{Device, Subject, client};
 use super::{Asked, Cores};
 use crate::Error;
-use trials::inside;
+use trials::inside::{self, ON_WIRES, RESIDUAL};
 
 /// Payloads in bytes: the study's range, and the sizes that it names.
 pub(super) const PAYLOADS: [usize; 5] = [64, 564, 1064, 1472, 8972];
@@ -41,6 +41,8 @@ const SHARE: f64 = 0.3;
 const RATES: (f64, f64) = (500.0, 100_000.0);
 /// How long a device may take to forward the first frames.
 const WARM_UP: Duration = Duration::from_secs(30);
+/// How long a device may take to forward what trials before have left in its buffers.
+const EMPTY: Duration = Duration::from_secs(5);
 /// How much before others the tester runs on its core.
 const PRIORITY: i32 = -19;
 
@@ -203,7 +205,7 @@ pub(super) fn round(
     let mut station = network.tester(subject.device, subject.device.listeners())?;
     on_core(cores, || station.warm_up(WARM_UP)).map_err(|why| Error::from(why).of(subject.in_words()))?;
     for payload in payloads(setting).iter().filter(|payload| subject.device.takes(**payload)) {
-        inside::resize(&mut station, frame(*payload))?;
+        inside::resize(&mut station, frame(*payload), ON_WIRES)?;
         for with in [false, true] {
             if with && setting.common.quick && *payload != DELAY_PAYLOAD {
                 continue;
@@ -248,11 +250,18 @@ pub(super) fn search(station: &mut Station, parameters: &Parameters) -> Result<R
     let limit = report.limit() != Limit::Device;
     let lossless = Rate { kpps: vec![report.rate() / 1e3], testers_limit: limit };
     let arrived = report.trials.iter().map(|done| per_second(&done.outcome)).fold(report.rate(), f64::max);
+    empty(station);
     // A device through which nothing comes at all is shown that, too.
     let trial = Trial::new((arrived * TOO_MUCH).max(parameters.rate_min), parameters.search_trial * OVERLOAD);
     let outcome = station.run(trial)?.outcome;
     let forwarded = Rate { kpps: vec![per_second(&outcome) / 1e3], testers_limit: outcome.lost() == 0 };
     Ok(Rates { lossless, forwarded })
+}
+
+/// Waits until the device has forwarded what trials before have left in its buffers. Without, it would count as the next trial's loss or delay.
+fn empty(station: &mut Station) {
+    // A device through which nothing comes has nothing to forward.
+    let _ = station.warm_up(EMPTY);
 }
 
 fn per_second(outcome: &Outcome) -> f64 {
@@ -267,7 +276,8 @@ fn delays(
     found: &mut Found,
     rate: f64,
 ) -> Result<(), Error> {
-    inside::resize(station, frame(DELAY_PAYLOAD))?;
+    inside::resize(station, frame(DELAY_PAYLOAD), RESIDUAL)?;
+    on_core(cores, || empty(station));
     for with in [false, true] {
         let detail = run(setting, cores, station, rate, with.then_some((client, asked)))?.0;
         let delay = found.delay.of_mut(with);
@@ -289,7 +299,7 @@ fn responses(
 ) -> Result<(), Error> {
     let times = if setting.common.quick { 3 } else { 20 };
     found.response.idle.add(client.ask(&work(asked), times)?);
-    inside::resize(station, frame(LOAD_PAYLOAD))?;
+    inside::resize(station, frame(LOAD_PAYLOAD), RESIDUAL)?;
     let (detail, answers) = run(setting, cores, station, load, Some((client, asked)))?;
     found.load.push(detail.outcome.sent as f64 / detail.outcome.duration.as_secs_f64());
     found.response.asked.add(answers);

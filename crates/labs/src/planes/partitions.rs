@@ -10,7 +10,7 @@ use super::measure::{Rates, beside, on_core, parameters, search};
 use super::network::{Network, frame};
 use super::subject::{Device, Placement, Plan, passthrough};
 use crate::Error;
-use trials::inside;
+use trials::inside::{self, ON_WIRES};
 
 /// Partitions at most.
 const MOST: usize = 4;
@@ -70,7 +70,7 @@ fn one(
     on_core(cores, || station.warm_up(WARM_UP))?;
     let payloads: &[usize] = if setting.common.quick { &PAYLOADS[..1] } else { &PAYLOADS };
     for payload in payloads.iter().copied() {
-        inside::resize(&mut station, frame(payload))?;
+        inside::resize(&mut station, frame(payload), ON_WIRES)?;
         let parameters = parameters(setting, payload);
         let (rates, _) = beside(cores, &mut station, None, |station| search(station, &parameters))?;
         let at = spread.rates.iter().position(|(size, _)| *size == payload).unwrap_or_else(|| {

@@ -11,13 +11,14 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 /// How long a packet may wait.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// Has a thread remind the guest of this process number until it ends.
-pub(super) fn remind(pid: u32) {
+/// Has a thread remind the guest of this process number until it ends, once `has_begun`. A kernel that is still starting must not be: its handler is there
+/// before what the handler needs, and it would fault without end.
+pub(super) fn remind(pid: u32, has_begun: impl Fn() -> bool + Send + 'static) {
     let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     // Unlike a number, the descriptor never means another process.
     let Ok(process) = pidfd_open(process, PidfdFlags::empty()) else { return };
     std::thread::spawn(move || {
-        while !listens(pid) {
+        while !has_begun() {
             std::thread::sleep(EVERY);
             if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
                 return;
@@ -27,12 +28,4 @@ pub(super) fn remind(pid: u32) {
             std::thread::sleep(EVERY);
         }
     });
-}
-
-/// Whether a process takes SIGIO. One that does not is ended by it.
-fn listens(pid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
-    caught.is_some_and(|set| set >> (Signal::IO.as_raw() - 1) & 1 != 0)
 }
