@@ -223,7 +223,7 @@ fn side(reader: &mut Reader<'_>, policy: &Policy, keyword: &Word, rest: &mut Res
 }
 
 fn unknown_set(reader: &mut Reader<'_>, policy: &Policy, part: &Word, name: &str) {
-    let part = Word { text: name.to_owned(), ..part.clone() };
+    let part = part.with_text(name);
     reader.unknown(&part, "set", policy.sets.iter().map(|set| set.name.as_str()));
 }
 

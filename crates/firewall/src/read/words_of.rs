@@ -10,17 +10,37 @@ pub(super) struct Word {
     pub(super) text: String,
     pub(super) is_quoted: bool,
     pub(super) span: Span,
+    /// The words that it was put together from, where lists go on behind a comma and a space.
+    pieces: Vec<(String, Span)>,
 }
 
 impl Word {
+    fn new(text: &str, is_quoted: bool, span: Span) -> Word {
+        Word { text: text.to_owned(), is_quoted, span, pieces: vec![(text.to_owned(), span)] }
+    }
+
+    /// The same word with another text.
+    pub(super) fn with_text(&self, text: &str) -> Word {
+        Word::new(text, self.is_quoted, self.span)
+    }
+
+    /// Puts the next word of a list behind it.
+    fn join(&mut self, text: &str, span: Span) {
+        self.text.push_str(text);
+        self.span = self.span.to(span);
+        self.pieces.push((text.to_owned(), span));
+    }
+
     /// The parts between commas.
     pub(super) fn parts(&self) -> impl Iterator<Item = Word> + '_ {
-        let mut at = self.span.start + u32::from(self.is_quoted);
-        self.text.split(',').filter_map(move |part| {
-            let start = at;
-            at += part.len() as u32 + 1;
-            let span = Span { start, end: start + part.len() as u32, ..self.span };
-            (!part.is_empty()).then(|| Word { text: part.to_owned(), is_quoted: self.is_quoted, span })
+        self.pieces.iter().flat_map(move |(text, span)| {
+            let mut at = span.start + u32::from(self.is_quoted);
+            text.split(',').filter_map(move |part| {
+                let start = at;
+                at += part.len() as u32 + 1;
+                let span = Span { start, end: start + part.len() as u32, ..*span };
+                (!part.is_empty()).then(|| Word::new(part, self.is_quoted, span))
+            })
         })
     }
 }
@@ -95,7 +115,7 @@ fn add(words: &mut Vec<Word>, line: &str, start: usize, file: u32) -> bool {
                     text.push(c);
                     end = at + c.len_utf8();
                 }
-                words.push(Word { text, is_quoted: true, span: span(file, start + at, start + end) });
+                words.push(Word::new(&text, true, span(file, start + at, start + end)));
                 goes_on = false;
             }
             _ => {
@@ -113,10 +133,9 @@ fn add(words: &mut Vec<Word>, line: &str, start: usize, file: u32) -> bool {
                     Some(before)
                         if !before.is_quoted && (before.text.ends_with(',') || text.starts_with(',')) =>
                     {
-                        before.text.push_str(text);
-                        before.span = before.span.to(span);
+                        before.join(text, span);
                     }
-                    _ => words.push(Word { text: text.to_owned(), is_quoted: false, span }),
+                    _ => words.push(Word::new(text, false, span)),
                 }
             }
         }
