@@ -3,20 +3,22 @@
 
 mod book;
 mod fragments;
+mod zones;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tables::flow::{Direction, FlowId, FlowKey, FlowKey6, FlowTable, InsertError, Key};
+use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, InsertError, Key};
 
 use crate::compile::Compiled;
-use crate::policy::{Action, Answer, Policy, SELF};
+use crate::policy::{Action, Answer, Facts, Policy, SELF};
 use crate::seen::{Part, Quoted, Seen, Unjudged};
 use crate::track::{Fault, State, Tcp, timeout};
 use book::Book;
 pub use book::Counts;
 use fragments::Fragments;
+use zones::Zones;
 
 /// Connections that are looked at for each packet to find those whose time is over.
 const REAPED: usize = 4;
@@ -154,17 +156,16 @@ impl Decision {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     track: Track,
-    /// The rule that accepted it; [`NO_RULE`] for none.
-    rule: u32,
-    zones: [u8; 2],
+    /// The slot of the rule that accepted it.
+    slot: u32,
+    /// Lasting numbers of zones.
+    zones: [u16; 2],
     /// Whether its source's connections are counted for the rule.
-    is_counted: bool,
+    counts_source: bool,
     packets: [u32; 2],
     bytes: [u64; 2],
     began_s: u32,
 }
-
-const NO_RULE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 enum Track {
@@ -255,6 +256,22 @@ impl Addresses for FlowKey6 {
     }
 }
 
+/// A packet that has been looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead {
+    seen: Result<Seen, Unjudged>,
+    key: Prepared,
+}
+
+/// The key of its connection.
+#[derive(Clone, Copy, Debug)]
+enum Prepared {
+    /// It has none.
+    None,
+    Four(tables::flow::Prepared<FlowKey>),
+    Six(tables::flow::Prepared<FlowKey6>),
+}
+
 /// A firewall: a policy, and the connections that it has accepted.
 #[derive(Debug)]
 pub struct Firewall {
@@ -262,6 +279,7 @@ pub struct Firewall {
     four: FlowTable<Entry, FlowKey>,
     six: FlowTable<Entry, FlowKey6>,
     book: Book,
+    zones: Zones,
     fragments: Fragments,
     seed: u64,
 }
@@ -272,6 +290,7 @@ impl Firewall {
         let capacity = ruleset.policy.connections;
         Firewall {
             book: Book::new(&ruleset.policy),
+            zones: Zones::new(&ruleset.policy),
             fragments: Fragments::default(),
             four: FlowTable::new(capacity, seed),
             six: FlowTable::new(capacity, seed),
@@ -296,37 +315,79 @@ impl Firewall {
     }
 
     /// What rules have decided; the last one is the default.
-    pub fn counts(&self) -> &[Counts] {
+    pub fn counts(&self) -> Vec<Counts> {
         self.book.counts()
     }
 
     /// Decides on a packet that goes between two zones at a time.
     pub fn judge(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8) -> Decision {
-        self.reap(now_ns);
-        self.decide(now_ns, ip, from, to, false)
+        self.reap(now_ns, REAPED);
+        let ahead = self.look(ip, from, to);
+        self.decide(now_ns, &ahead, false)
     }
 
     /// What [`judge`](Self::judge) would decide. Nothing is counted, and no connection begins or changes.
     pub fn rehearse(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8) -> Decision {
-        self.reap(now_ns);
-        self.decide(now_ns, ip, from, to, true)
+        self.reap(now_ns, REAPED);
+        let ahead = self.look(ip, from, to);
+        self.decide(now_ns, &ahead, true)
     }
 
-    fn decide(&mut self, now_ns: u64, ip: &[u8], from: u8, to: u8, rehearses: bool) -> Decision {
-        let seen = match Seen::of(ip, from, to) {
+    /// Looks at packets that will be judged soon, so that their connections are in the cache by then.
+    pub fn look_ahead<'a>(&self, packets: impl Iterator<Item = (&'a [u8], u8, u8)>, ahead: &mut Vec<Ahead>) {
+        ahead.clear();
+        ahead.extend(packets.map(|(ip, from, to)| {
+            let seen = Seen::of(ip, from, to);
+            let key = match &seen {
+                Ok(seen) if !matches!(seen.part, Part::Error(_) | Part::Alone) => self.prepare(seen),
+                _ => Prepared::None,
+            };
+            Ahead { seen, key }
+        }));
+        for one in ahead {
+            match &one.key {
+                Prepared::None => {}
+                Prepared::Four(key) => self.four.approach(key),
+                Prepared::Six(key) => self.six.approach(key),
+            }
+        }
+    }
+
+    /// Decides on a packet that has been looked at.
+    pub fn judge_ahead(&mut self, now_ns: u64, ahead: &Ahead) -> Decision {
+        self.decide(now_ns, ahead, false)
+    }
+
+    fn prepare(&self, seen: &Seen) -> Prepared {
+        let Facts { source, destination, protocol, .. } = seen.facts;
+        let ports = seen.flow_ports();
+        match (
+            FlowKey::make(source, destination, protocol, ports),
+            FlowKey6::make(source, destination, protocol, ports),
+        ) {
+            (Some(key), _) => Prepared::Four(self.four.prepare(key)),
+            (_, Some(key)) => Prepared::Six(self.six.prepare(key)),
+            _ => Prepared::None,
+        }
+    }
+
+    fn decide(&mut self, now_ns: u64, ahead: &Ahead, rehearses: bool) -> Decision {
+        let seen = match &ahead.seen {
             Ok(seen) => seen,
             Err(Unjudged::Malformed) => return Decision::dropped(Cause::Malformed),
             Err(Unjudged::Later(fragment)) => {
-                let first = self.fragments.find(&fragment, now_ns);
+                let first = self.fragments.find(fragment, now_ns);
                 return first.unwrap_or(Decision::dropped(Cause::Fragment));
             }
         };
         let free = self.ruleset.policy.connections.saturating_sub(self.len());
-        let mut bench = Bench { ruleset: &self.ruleset, book: &mut self.book, now_ns, free, rehearses };
-        let decision = if seen.facts.source.is_ipv4() {
-            bench.judge(&mut self.four, &seen)
-        } else {
-            bench.judge(&mut self.six, &seen)
+        let (ruleset, book, zones) = (&*self.ruleset, &mut self.book, &self.zones);
+        let mut bench = Bench { ruleset, book, zones, now_ns, free, rehearses };
+        let decision = match (&ahead.key, seen.facts.source.is_ipv4()) {
+            (Prepared::Four(key), _) => bench.judge(&mut self.four, seen, key),
+            (Prepared::Six(key), _) => bench.judge(&mut self.six, seen, key),
+            (Prepared::None, true) => bench.lone(&mut self.four, seen),
+            (Prepared::None, false) => bench.lone(&mut self.six, seen),
         };
         if let Some(fragment) = seen.fragment.filter(|_| !rehearses) {
             self.fragments.note(fragment, &decision, now_ns);
@@ -334,97 +395,97 @@ impl Firewall {
         decision
     }
 
-    /// Ends connections whose time is over, some at a time.
-    pub fn reap(&mut self, now_ns: u64) {
-        for _ in 0..REAPED {
-            let Some(flow) = self.four.pop_expired(now_ns) else { break };
-            self.book.ended(&flow.value, flow.forward.parts().0);
+    fn look(&self, ip: &[u8], from: u8, to: u8) -> Ahead {
+        let mut ahead = Vec::with_capacity(1);
+        self.look_ahead([(ip, from, to)].into_iter(), &mut ahead);
+        ahead.remove(0)
+    }
+
+    /// Ends connections whose time is over, after so many looks at most for each family. Those that are left are over, too: their packets begin anew.
+    pub fn reap(&mut self, now_ns: u64, most: usize) {
+        let mut looks = most;
+        while let Some(id) = self.four.expired(now_ns, &mut looks) {
+            self.four.remove(id).iter().for_each(|flow| ended(&mut self.book, flow));
         }
-        for _ in 0..REAPED {
-            let Some(flow) = self.six.pop_expired(now_ns) else { break };
-            self.book.ended(&flow.value, flow.forward.parts().0);
+        let mut looks = most;
+        while let Some(id) = self.six.expired(now_ns, &mut looks) {
+            self.six.remove(id).iter().for_each(|flow| ended(&mut self.book, flow));
         }
     }
 
     /// All connections, in no order.
     pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
-        let four = self.four.iter().map(|(_, flow)| connection(flow.forward, flow.value, flow.expires_ns));
-        four.chain(self.six.iter().map(|(_, flow)| connection(flow.forward, flow.value, flow.expires_ns)))
+        let four = self.four.iter().map(|(_, flow)| self.connection(&flow));
+        four.chain(self.six.iter().map(|(_, flow)| self.connection(&flow)))
     }
 
     /// Passes some connections to `take`, from a place on that an earlier call has returned; 0 is the first. Returns where to go on.
     pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Connection)) -> Option<usize> {
         if from < SIX_FROM {
-            let next = self
-                .four
-                .some(from, most, |flow| take(connection(flow.forward, flow.value, flow.expires_ns)));
+            let next = self.four.some(from, most, |flow| take(self.connection(&flow)));
             return Some(next.unwrap_or(SIX_FROM));
         }
-        let take = |flow: tables::flow::Flow<&Entry, FlowKey6>| {
-            take(connection(flow.forward, flow.value, flow.expires_ns));
-        };
-        self.six.some(from - SIX_FROM, most, take).map(|next| next + SIX_FROM)
+        let next = self.six.some(from - SIX_FROM, most, |flow| take(self.connection(&flow)));
+        next.map(|next| next + SIX_FROM)
     }
 
-    /// Ends the connections that are chosen. Returns how many those were.
-    pub fn end(&mut self, mut chosen: impl FnMut(&Connection) -> bool) -> usize {
-        let mut choose = |connection: Connection| chosen(&connection);
-        let four: Vec<FlowId> = ids(&self.four, &mut choose);
-        let six: Vec<FlowId> = ids(&self.six, &mut choose);
-        for id in &four {
-            if let Some(flow) = self.four.remove(*id) {
-                self.book.ended(&flow.value, flow.forward.parts().0);
-            }
+    /// Ends a connection, if it is still there.
+    pub fn end(&mut self, connection: &Connection) {
+        let Connection { source, destination, protocol, ports, .. } = *connection;
+        let four = FlowKey::make(source, destination, protocol, ports);
+        let six = FlowKey6::make(source, destination, protocol, ports);
+        if let Some(hit) = four.and_then(|key| self.four.lookup(&key))
+            && let Some(flow) = self.four.remove(hit.id)
+        {
+            ended(&mut self.book, &flow);
         }
-        for id in &six {
-            if let Some(flow) = self.six.remove(*id) {
-                self.book.ended(&flow.value, flow.forward.parts().0);
-            }
+        if let Some(hit) = six.and_then(|key| self.six.lookup(&key))
+            && let Some(flow) = self.six.remove(hit.id)
+        {
+            ended(&mut self.book, &flow);
         }
-        four.len() + six.len()
     }
 
-    /// Puts other rules in place. Connections stay; rules that are the same, by name or by text, keep their counts.
+    /// Puts other rules in place. Connections stay; rules that are the same, by name or by text, keep their counts. It takes time for the rules alone, unless
+    /// there may be another number of connections.
     pub fn replace(&mut self, ruleset: Arc<Ruleset>) {
         let old = std::mem::replace(&mut self.ruleset, ruleset);
         let new = &self.ruleset.policy;
-        let moved = moved(&old.policy, new);
-        let zones: Vec<u8> = old
-            .policy
-            .zones
-            .iter()
-            .map(|zone| new.zones.iter().position(|z| z.name == zone.name).map_or(u8::MAX, |zone| zone as u8))
-            .collect();
-        self.book.replace(new, &moved);
-        let mut carry = |entry: &mut Entry, source: IpAddr| {
-            entry.zones = entry.zones.map(|zone| zones.get(usize::from(zone)).copied().unwrap_or(u8::MAX));
-            entry.rule = moved.get(entry.rule as usize).copied().flatten().unwrap_or(NO_RULE);
-            self.book.began(entry, source, new);
-        };
+        self.book.replace(new, &moved(&old.policy, new));
+        self.zones.replace(new);
         if old.policy.connections != new.connections {
-            resize(&mut self.four, new.connections, self.seed);
-            resize(&mut self.six, new.connections, self.seed);
-        }
-        for id in self.four.iter().map(|(id, _)| id).collect::<Vec<_>>() {
-            let source = self.four.flow(id).map(|flow| flow.forward.parts().0);
-            if let (Some(entry), Some(source)) = (self.four.get_mut(id), source) {
-                carry(entry, source);
-            }
-        }
-        for id in self.six.iter().map(|(id, _)| id).collect::<Vec<_>>() {
-            let source = self.six.flow(id).map(|flow| flow.forward.parts().0);
-            if let (Some(entry), Some(source)) = (self.six.get_mut(id), source) {
-                carry(entry, source);
-            }
+            resize(&mut self.four, &mut self.book, new.connections, self.seed);
+            resize(&mut self.six, &mut self.book, new.connections, self.seed);
         }
     }
 
-    /// Connections that the present rules would refuse.
-    pub fn refused(&self) -> impl Iterator<Item = Connection> + '_ {
-        self.connections().filter(|connection| {
-            let rule = self.ruleset.find(&connection.facts());
-            self.ruleset.action(rule) != Action::Accept
-        })
+    fn connection<K: Addresses>(&self, flow: &Flow<&Entry, K>) -> Connection {
+        let (source, destination, protocol, ports) = flow.forward.parts();
+        let entry = flow.value;
+        Connection {
+            source,
+            destination,
+            protocol,
+            ports,
+            zones: entry.zones.map(|zone| self.zones.present(zone)),
+            state: entry.track.state(),
+            rule: self.book.rule(entry.slot),
+            packets: entry.packets,
+            bytes: entry.bytes,
+            began_ns: u64::from(entry.began_s) * 1_000_000_000,
+            expires_ns: flow.expires_ns,
+        }
+    }
+}
+
+fn ended<K: Addresses>(book: &mut Book, flow: &Flow<Entry, K>) {
+    book.ended(flow.value.slot, flow.forward.parts().0, flow.value.counts_source);
+}
+
+impl Ruleset {
+    /// Whether a connection would be refused if it began now.
+    pub fn refuses(&self, connection: &Connection) -> bool {
+        self.action(self.find(&connection.facts())) != Action::Accept
     }
 }
 
@@ -445,37 +506,12 @@ impl Connection {
     }
 }
 
-fn connection<K: Addresses>(forward: K, entry: &Entry, expires_ns: u64) -> Connection {
-    let (source, destination, protocol, ports) = forward.parts();
-    Connection {
-        source,
-        destination,
-        protocol,
-        ports,
-        zones: entry.zones,
-        state: entry.track.state(),
-        rule: (entry.rule != NO_RULE).then_some(entry.rule),
-        packets: entry.packets,
-        bytes: entry.bytes,
-        began_ns: u64::from(entry.began_s) * 1_000_000_000,
-        expires_ns,
-    }
-}
-
-fn ids<K: Addresses>(
-    table: &FlowTable<Entry, K>,
-    chosen: &mut impl FnMut(Connection) -> bool,
-) -> Vec<FlowId> {
-    let all = table.iter();
-    all.filter(|(_, flow)| chosen(connection(flow.forward, flow.value, flow.expires_ns)))
-        .map(|(id, _)| id)
-        .collect()
-}
-
-fn resize<K: Addresses>(table: &mut FlowTable<Entry, K>, capacity: usize, seed: u64) {
+fn resize<K: Addresses>(table: &mut FlowTable<Entry, K>, book: &mut Book, capacity: usize, seed: u64) {
     let mut other = FlowTable::new(capacity, seed);
     for (_, flow) in table.iter() {
-        let _ = other.insert(flow.forward, flow.reply, *flow.value, flow.expires_ns);
+        if other.insert(flow.forward, flow.reply, *flow.value, flow.expires_ns).is_err() {
+            book.ended(flow.value.slot, flow.forward.parts().0, flow.value.counts_source);
+        }
     }
     *table = other;
 }
@@ -503,6 +539,7 @@ fn moved(old: &Policy, new: &Policy) -> Vec<Option<u32>> {
 struct Bench<'a> {
     ruleset: &'a Ruleset,
     book: &'a mut Book,
+    zones: &'a Zones,
     now_ns: u64,
     free: usize,
     /// Whether everything stays as it is.
@@ -510,31 +547,34 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn judge<K: Addresses>(&mut self, table: &mut FlowTable<Entry, K>, seen: &Seen) -> Decision {
-        let facts = &seen.facts;
-        if let Part::Error(quoted) = &seen.part {
-            return self.error(table, seen, quoted);
+    /// A packet that has no connection of its own.
+    fn lone<K: Addresses>(&mut self, table: &mut FlowTable<Entry, K>, seen: &Seen) -> Decision {
+        match &seen.part {
+            Part::Error(quoted) => self.error(table, seen, quoted),
+            _ => self.alone(seen),
         }
-        let Some(key) = K::make(facts.source, facts.destination, facts.protocol, seen.flow_ports()) else {
-            return Decision::dropped(Cause::Malformed);
-        };
-        if seen.part == Part::Alone {
-            return self.alone(seen);
-        }
-        if let Some(hit) = table.lookup(&key) {
+    }
+
+    fn judge<K: Addresses>(
+        &mut self,
+        table: &mut FlowTable<Entry, K>,
+        seen: &Seen,
+        key: &tables::flow::Prepared<K>,
+    ) -> Decision {
+        if let Some(hit) = table.lookup_prepared(key) {
             match self.known(table, hit.id, hit.direction, seen) {
                 Ok(decision) => return decision,
                 // Its addresses and ports are used again.
                 Err(Fault::Anew) => {
                     if let Some(flow) = (!self.rehearses).then(|| table.remove(hit.id)).flatten() {
-                        self.book.ended(&flow.value, flow.forward.parts().0);
+                        ended(self.book, &flow);
                     }
                 }
                 Err(Fault::Flags) => return Decision::dropped(Cause::NoConnection),
                 Err(Fault::Window) => return Decision::dropped(Cause::Window),
             }
         }
-        self.unknown(table, key, seen)
+        self.unknown(table, key.key(), seen)
     }
 
     /// A packet of a connection.
@@ -546,6 +586,10 @@ impl Bench<'_> {
         seen: &Seen,
     ) -> Result<Decision, Fault> {
         let side = usize::from(direction == Direction::Reply);
+        if table.flow(id).is_some_and(|flow| flow.expires_ns <= self.now_ns) {
+            // Its time is over, and nobody has looked yet.
+            return Err(Fault::Anew);
+        }
         let mut copy = table.get(id).copied().filter(|_| self.rehearses);
         let Some(entry) = copy.as_mut().or_else(|| table.get_mut(id)) else { return Err(Fault::Flags) };
         match (&mut entry.track, &seen.part) {
@@ -559,7 +603,7 @@ impl Bench<'_> {
         entry.packets[side] = entry.packets[side].saturating_add(1);
         entry.bytes[side] += u64::from(seen.length);
         let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, entry.track.state());
-        let rule = (entry.rule != NO_RULE).then_some(entry.rule);
+        let rule = self.book.rule(entry.slot);
         if !self.rehearses {
             table.set_expiry(id, self.now_ns + idle);
         }
@@ -584,7 +628,7 @@ impl Bench<'_> {
         {
             return Decision::dropped(Cause::Window);
         }
-        let rule = (entry.rule != NO_RULE).then_some(entry.rule);
+        let rule = self.book.rule(entry.slot);
         Decision { verdict: Verdict::Pass, rule, is_known: true, logs: false }
     }
 
@@ -654,21 +698,24 @@ impl Bench<'_> {
             Some(Ok(tcp)) => Track::Tcp(tcp),
             _ => Track::Other(State::Single),
         };
-        let mut entry = Entry {
+        let slot = self.book.slot(rule);
+        let counts_source =
+            rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].per_source.is_some());
+        let entry = Entry {
             track,
-            rule: rule.unwrap_or(NO_RULE),
-            zones: [seen.facts.from, seen.facts.to],
-            is_counted: false,
+            slot,
+            zones: [seen.facts.from, seen.facts.to].map(|zone| self.zones.lasting(zone)),
+            counts_source,
             packets: [1, 0],
             bytes: [u64::from(seen.length), 0],
             began_s: (self.now_ns / 1_000_000_000) as u32,
         };
         let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, track.state());
-        self.book.began(&mut entry, source, &self.ruleset.policy);
+        self.book.began(slot, source, counts_source);
         match table.insert(key, key.back(), entry, self.now_ns + idle) {
             Ok(_) => decision,
-            Err(InsertError::Full { value, .. } | InsertError::Exists { value, .. }) => {
-                self.book.ended(&value, source);
+            Err(InsertError::Full { .. } | InsertError::Exists { .. }) => {
+                self.book.ended(slot, source, counts_source);
                 Decision { verdict: Verdict::Drop(Cause::Full), ..decision }
             }
         }
@@ -684,7 +731,7 @@ impl Bench<'_> {
             return false;
         }
         if let Some(flow) = table.remove(id) {
-            self.book.ended(&flow.value, flow.forward.parts().0);
+            ended(self.book, &flow);
         }
         true
     }

@@ -39,7 +39,7 @@ mod words;
 
 pub use addresses::{AddressRange, Addresses};
 pub use compile::Compiled;
-pub use firewall::{Cause, Connection, Counts, Decision, Firewall, Ruleset, Verdict};
+pub use firewall::{Ahead, Cause, Connection, Counts, Decision, Firewall, Ruleset, Verdict};
 pub use read::{FILE_MAX, Reading, members_of, read, read_file};
 pub use review::review;
 pub use seen::{Fragment, Part, Quoted, Seen, Unjudged};

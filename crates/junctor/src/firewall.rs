@@ -243,18 +243,23 @@ fn load(file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Result<u8, Failure
     let path =
         file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()).display().to_string());
     client.be_patient();
-    let said = client.write(&format!("{element}.load"), path.as_deref().unwrap_or_default())?;
+    client.write(&format!("{element}.load"), path.as_deref().unwrap_or_default())?;
     let refused = client.read(&format!("{element}.refused"))?.lines().count();
     if revalidate && refused > 0 {
         client.write(&format!("{element}.end"), "refused")?;
     }
     if of.json {
         outln!("{}", json!({ "element": element, "refused": refused, "ended": revalidate && refused > 0 }));
-    } else if !said.is_empty() {
-        outln!("{}", said.trim_end());
-        if revalidate {
-            outln!("they have been ended");
-        }
+    } else {
+        let rules = view::rules(&mut client, &element)?.len() - 1;
+        let which = match (refused, revalidate) {
+            (0, _) => "no connection is against them".to_owned(),
+            (n, true) => format!("{n} connections were against them and have been ended"),
+            (n, false) => {
+                format!("{n} connections are against them and go on: --revalidate ends such connections")
+            }
+        };
+        outln!("{rules} rules are in place; {which}");
     }
     Ok(exit::SUCCESS)
 }

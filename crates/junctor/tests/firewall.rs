@@ -221,9 +221,9 @@ fn changes(site: &Site) {
     let web = site.json(&["firewall", "show"])["rules"][0]["packets"].clone();
     assert_eq!(web, 2, "counts stay");
     let loaded = site.load(&quiet, &["--revalidate"]);
-    assert!(String::from_utf8_lossy(&loaded.stdout).contains("they have been ended"), "{loaded:?}");
+    assert!(String::from_utf8_lossy(&loaded.stdout).contains("have been ended"), "{loaded:?}");
     pings.wait_for_text("no answer yet", PATIENCE).unwrap();
-    let none = site.json(&["sessions", "--protocol", "icmp", "--state", "open"]);
+    let none = site.json(&["sessions", "--address", SHOPS[0], "--protocol", "icmp", "--state", "open"]);
     assert_eq!(none["count"], 0, "{none}");
     let ended = site.junctor(&["sessions", "--address", "10.0.0.0/8", "--end"]);
     assert!(ended.status.success(), "{ended:?}");
@@ -431,7 +431,7 @@ fn packet(dice: &mut Dice) -> (usize, String, String) {
     let (there, back) = match dice.below(4) {
         0 => {
             let icmp = if six { "icmp6" } else { "icmp" };
-            (format!("{icmp} echo-request id {}", ports[0]), format!("{icmp} echo-reply id {}", ports[0]))
+            (format!("{icmp} echo id {}", ports[0]), format!("{icmp} reply id {}", ports[0]))
         }
         1 => (format!("udp {} to {}", ports[0], ports[1]), format!("udp {} to {}", ports[1], ports[0])),
         _ => (
@@ -511,6 +511,7 @@ fn nftables_decide_the_same() {
         return;
     }
     let files = tempfile::tempdir().unwrap();
+    let mut all_known = 0;
     for seed in 0..6 {
         // The kernel's connections are those of a namespace.
         let Some((router, hosts)) = kernel_router() else {
@@ -525,7 +526,7 @@ fn nftables_decide_the_same() {
              set hosts4 {{ type ipv4_addr; flags interval; elements = {{ 10.0.0.4/30, 192.0.2.7, 192.0.2.32/28 }} }}\n\
              set hosts6 {{ type ipv6_addr; flags interval; elements = {{ 2001:db8::4/126, 2001:db8:1::7, 2001:db8:1::20/124 }} }}\n\
              set some {{ type inet_service; flags interval; elements = {{ 2, 6-8 }} }}\n\
-             chain f {{ type filter hook forward priority 0; policy drop;\n    ct state established,related counter accept\n{theirs}    counter drop\n}} }}\n"
+             chain f {{ type filter hook forward priority 0; policy drop;\n    ct state established,related counter accept\n{theirs}    counter drop\n}}\n}}\n"
         );
         let path = files.path().join("chain.nft");
         std::fs::write(&path, chain).unwrap();
@@ -573,6 +574,7 @@ fn nftables_decide_the_same() {
         let strays = sent - ours.iter().sum::<u64>();
         let more: u64 = ours.iter().zip(&theirs).map(|(ours, theirs)| theirs.abs_diff(*ours)).sum();
         assert_eq!(more, strays, "{seed}: {ours:?} {theirs:?}\n{text}");
-        assert!(known > 10, "{seed}: {known}");
+        all_known += known;
     }
+    assert!(all_known > 50, "{all_known}");
 }

@@ -287,6 +287,27 @@ struct Record<V, K: Key> {
     value: Option<V>,
 }
 
+/// A key whose place has been asked for, so that a look-up finds it in the cache.
+#[derive(Clone, Copy)]
+pub struct Prepared<K: Key> {
+    words: K::Words,
+    spot: Spot,
+}
+
+impl<K: Key> Prepared<K> {
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> K {
+        K::from_words(self.words)
+    }
+}
+
+impl<K: Key> fmt::Debug for Prepared<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.key().fmt(f)
+    }
+}
+
 /// Where a key may stand.
 #[derive(Clone, Copy)]
 struct Spot {
@@ -345,6 +366,34 @@ impl<V, K: Key> FlowTable<V, K> {
     pub fn lookup(&self, key: &K) -> Option<Hit> {
         let words = key.words();
         self.find(words, self.spot(words))
+    }
+
+    /// Asks for the place of a key. The steps of many keys overlap their cache misses: this one for all of them, then [`approach`](Self::approach), then
+    /// [`lookup_prepared`](Self::lookup_prepared).
+    #[inline]
+    pub fn prepare(&self, key: K) -> Prepared<K> {
+        let words = key.words();
+        let spot = self.spot(words);
+        prefetch(&self.buckets[spot.buckets[0] as usize]);
+        Prepared { words, spot }
+    }
+
+    /// Asks for the record that a key most likely leads to.
+    #[inline]
+    pub fn approach(&self, prepared: &Prepared<K>) {
+        let bucket = &self.buckets[prepared.spot.buckets[0] as usize];
+        let way = first(bucket.matching(prepared.spot.tag));
+        if let Some(record) =
+            bucket.entries.get(way).and_then(|entry| self.records.get((entry >> 1) as usize))
+        {
+            prefetch(record);
+        }
+    }
+
+    /// The flow that a key leads to now.
+    #[inline]
+    pub fn lookup_prepared(&self, prepared: &Prepared<K>) -> Option<Hit> {
+        self.find(prepared.words, prepared.spot)
     }
 
     /// As [`lookup`](Self::lookup) for each of `keys`.
@@ -478,26 +527,53 @@ impl<V, K: Key> FlowTable<V, K> {
     /// Takes out a flow whose time has come at `now_ns` (expiry at `now_ns` or before). Call it until it returns nothing, or
     /// a bounded number of times for each batch.
     pub fn pop_expired(&mut self, now_ns: u64) -> Option<Flow<V, K>> {
-        let (id, expires_ns) = self.soonest()?;
-        if expires_ns <= now_ns { self.remove(id) } else { None }
+        let mut looks = usize::MAX;
+        let id = self.expired(now_ns, &mut looks)?;
+        self.remove(id)
+    }
+
+    /// A flow whose time has come at `now_ns`. At most `looks` entries of the heap are looked at, which is counted down: of very many flows that have been moved, the
+    /// others are for the next call.
+    #[inline]
+    pub fn expired(&mut self, now_ns: u64, looks: &mut usize) -> Option<FlowId> {
+        // No flow expires before its bound, so most calls look at one entry.
+        loop {
+            let Reverse((bound_ns, record, generation)) = *self.heap.peek()?;
+            if bound_ns > now_ns || *looks == 0 {
+                return None;
+            }
+            *looks -= 1;
+            if self.settle().is_some() {
+                return Some(FlowId { record, generation });
+            }
+        }
     }
 
     /// The flow that expires first and when: the one to give up when the table is full.
     pub fn soonest(&mut self) -> Option<(FlowId, u64)> {
         loop {
-            let Reverse((bound_ns, record, generation)) = *self.heap.peek()?;
-            let id = FlowId { record, generation };
-            let expires_ns = self.flow(id).map(|flow| flow.expires_ns);
-            let valid = self.records[record as usize].bound_ns == bound_ns;
-            match expires_ns {
-                Some(expires_ns) if valid && expires_ns == bound_ns => return Some((id, expires_ns)),
-                Some(expires_ns) if valid => {
-                    self.heap.pop();
-                    self.push_bound(expires_ns, id);
-                }
-                _ => drop(self.heap.pop()),
+            let Reverse((_, record, generation)) = *self.heap.peek()?;
+            if let Some(expires_ns) = self.settle() {
+                return Some((FlowId { record, generation }, expires_ns));
             }
         }
+    }
+
+    /// Looks at the first entry of the heap. If its bound is when the flow expires, returns that. Otherwise the entry goes, or comes back with a later bound.
+    fn settle(&mut self) -> Option<u64> {
+        let Reverse((bound_ns, record, generation)) = *self.heap.peek()?;
+        let id = FlowId { record, generation };
+        let expires_ns = self.flow(id).map(|flow| flow.expires_ns);
+        let valid = self.records[record as usize].bound_ns == bound_ns;
+        match expires_ns {
+            Some(expires_ns) if valid && expires_ns == bound_ns => return Some(expires_ns),
+            Some(expires_ns) if valid => {
+                self.heap.pop();
+                self.push_bound(expires_ns, id);
+            }
+            _ => drop(self.heap.pop()),
+        }
+        None
     }
 
     /// All flows, in no particular order.

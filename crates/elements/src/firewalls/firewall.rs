@@ -76,18 +76,20 @@ use element::{
     Class, Cx, Element, HandlerError, HotSwap, InitCx, LockUse, Locking, LongHandlers, Reason, Rehearsal,
     Rehearsed, Rest, Statistics, When, handlers, swap,
 };
-use firewall::policy::{Action, Answer, TCP};
-use firewall::{Cause, Decision, Ruleset, Verdict};
+use firewall::policy::{Answer, TCP};
+use firewall::{Ahead, Cause, Decision, Ruleset, Verdict};
 use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
 
-use super::judge::{CONNECTIONS, Judge, Link, NOWHERE, SharedJudge, lock, ruleset, some};
+use super::judge::{CONNECTIONS, Judge, Link, NOWHERE, SharedJudge, end, lock, refused, ruleset, some};
 use super::reset;
 
 /// Resets in a second.
 const RESETS: u64 = 1000;
 /// Connections that `refused` lists.
 const REFUSED: usize = 1000;
+/// Looks for connections that are over before the others are counted.
+const LOOKS: usize = 4096;
 
 /// The descriptor.
 pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::default()))
@@ -99,10 +101,10 @@ pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::defau
         read "nconnections" => |gate, cx| gate.count(cx.now());
         read "capacity" => |gate| lock(gate.judge()).firewall.ruleset().policy.connections;
         read "file" => |gate| &gate.file;
-        read "refused" => |gate, cx| gate.refused(cx.now());
+        read "refused" => |gate, cx| refused(gate.judge(), REFUSED, cx.now()).concat();
         read "journal" => |gate, from: &str| gate.journal(place("journal", from)?);
         write "load" => |gate, path: &str| gate.load(path)?;
-        write "end" => |gate, which: &str| gate.end(which)?;
+        write "end" => |gate, cx, which: &str| end_those(gate.judge(), cx.now(), which)?;
     })
     .statistics::<Gate>()
     .long_handlers::<Gate>()
@@ -142,6 +144,8 @@ struct Gate {
     judge: Option<SharedJudge>,
     ninputs: usize,
     noutputs: usize,
+    /// Packets of a batch; empty between two.
+    ahead: Vec<Ahead>,
     /// The second in which resets were sent last, and how many of it.
     resets: (u64, u64),
 }
@@ -152,6 +156,36 @@ fn place(handler: &'static str, text: &str) -> Result<usize, HandlerError> {
         "" => Ok(0),
         text => text.parse().map_err(|_| HandlerError::bad_value(handler, text, "a number")),
     }
+}
+
+/// Ends connections that the handler's value names.
+fn end_those(judge: &SharedJudge, now: Nanos, which: &str) -> Result<(), HandlerError> {
+    let bad = || {
+        let expected = "'all', 'refused', ADDRESS [PORT], or SOURCE PORT DESTINATION PORT";
+        HandlerError::bad_value("end", which, expected)
+    };
+    let words: Vec<&str> = which.split_ascii_whitespace().collect();
+    let side = |words: &[&str]| -> Result<(IpAddr, Option<u16>), HandlerError> {
+        let port = words.get(1).map(|port| port.parse::<u16>()).transpose().map_err(|_| bad())?;
+        Ok((words[0].parse().map_err(|_| bad())?, port))
+    };
+    let is = |(address, port): (IpAddr, Option<u16>), a: IpAddr, p: u16| {
+        a == address && port.is_none_or(|port| port == p)
+    };
+    match words[..] {
+        ["all"] => end(judge, now, |_, _| true),
+        ["refused"] => end(judge, now, Ruleset::refuses),
+        [_] | [_, _] => {
+            let one = side(&words)?;
+            end(judge, now, |_, c| is(one, c.source, c.ports[0]) || is(one, c.destination, c.ports[1]));
+        }
+        [_, _, _, _] => {
+            let (one, other) = (side(&words[..2])?, side(&words[2..])?);
+            end(judge, now, |_, c| is(one, c.source, c.ports[0]) && is(other, c.destination, c.ports[1]));
+        }
+        _ => return Err(bad()),
+    }
+    Ok(())
 }
 
 fn reason(cause: Cause) -> Reason {
@@ -202,14 +236,8 @@ impl Gate {
 
     fn count(&self, now: Nanos) -> usize {
         let mut judge = lock(self.judge());
-        judge.firewall.reap(now);
+        judge.firewall.reap(now, LOOKS);
         judge.firewall.len()
-    }
-
-    fn refused(&self, now: Nanos) -> String {
-        let judge = lock(self.judge());
-        let refused = judge.firewall.refused().take(REFUSED);
-        refused.map(|connection| judge.line(&connection, now) + "\n").collect()
     }
 
     fn journal(&self, from: usize) -> String {
@@ -221,51 +249,6 @@ impl Gate {
         let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
         let ruleset = ruleset(&path, &self.links).map_err(HandlerError::Failed)?;
         lock(self.judge()).replace(ruleset, &self.links);
-        Ok(())
-    }
-
-    fn end(&self, which: &str) -> Result<(), HandlerError> {
-        let bad = || {
-            HandlerError::bad_value(
-                "end",
-                which,
-                "'all', 'refused', ADDRESS [PORT], or SOURCE PORT DESTINATION PORT",
-            )
-        };
-        let mut judge = lock(self.judge());
-        match which.split_ascii_whitespace().next() {
-            Some("all") => judge.firewall.end(|_| true),
-            Some("refused") => {
-                let ruleset = Arc::clone(judge.firewall.ruleset());
-                judge.firewall.end(|c| ruleset.action(ruleset.find(&c.facts())) != Action::Accept)
-            }
-            Some(_) => {
-                let words: Vec<&str> = which.split_ascii_whitespace().collect();
-                let end = |words: &[&str]| -> Result<(IpAddr, Option<u16>), HandlerError> {
-                    let port = words.get(1).map(|port| port.parse::<u16>()).transpose().map_err(|_| bad())?;
-                    Ok((words[0].parse().map_err(|_| bad())?, port))
-                };
-                let is = |(address, port): (IpAddr, Option<u16>), a: IpAddr, p: u16| {
-                    a == address && port.is_none_or(|port| port == p)
-                };
-                match words.len() {
-                    1 | 2 => {
-                        let one = end(&words)?;
-                        judge
-                            .firewall
-                            .end(|c| is(one, c.source, c.ports[0]) || is(one, c.destination, c.ports[1]))
-                    }
-                    4 => {
-                        let (one, other) = (end(&words[..2])?, end(&words[2..])?);
-                        judge
-                            .firewall
-                            .end(|c| is(one, c.source, c.ports[0]) && is(other, c.destination, c.ports[1]))
-                    }
-                    _ => return Err(bad()),
-                }
-            }
-            None => return Err(bad()),
-        };
         Ok(())
     }
 
@@ -366,17 +349,23 @@ impl Element for Gate {
         let now = cx.now();
         let shared = Arc::clone(self.judge());
         let mut judge = lock(&shared);
+        // More than new connections can make.
+        judge.firewall.reap(now, 2 * batch.len() + 8);
+        let packets = batch.iter().map(|packet| {
+            let [from, to] = Gate::zones(&judge, port, packet);
+            (packet.network().unwrap_or_default(), from, to)
+        });
+        judge.firewall.look_ahead(packets, &mut self.ahead);
         // Runs of packets that leave by the same output stay together.
         let mut run: Option<(usize, Batch)> = None;
-        for packet in batch.drain(..) {
-            let [from, to] = Gate::zones(&judge, port, &packet);
-            let ip = packet.network().unwrap_or_default();
-            let decision = match from {
+        for (n, packet) in batch.drain(..).enumerate() {
+            let zones = Gate::zones(&judge, port, &packet);
+            let decision = match zones[0] {
                 NOWHERE => Decision::stray(),
-                from => judge.firewall.judge(now, ip, from, to),
+                _ => judge.firewall.judge_ahead(now, &self.ahead[n]),
             };
             if decision.logs {
-                judge.journal.note(cx.wall(), &decision, ip, [from, to]);
+                judge.journal.note(cx.wall(), &decision, packet.network().unwrap_or_default(), zones);
             }
             match self.route(now, &decision, port, packet) {
                 Ok((output, packet)) => match &mut run {
@@ -410,28 +399,27 @@ impl LongHandlers for Gate {
         let (judge, now, param) = (Arc::clone(self.judge()), cx.now(), param.to_owned());
         match name {
             "connections" => Some(Box::new(move || Ok(some(&judge, place("connections", &param)?, now)))),
+            "refused" => Some(Box::new(move || Ok(refused(&judge, REFUSED, now).concat()))),
             _ => None,
         }
     }
 
     fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
-        if name != "load" {
-            return None;
-        }
         let (judge, links, element) = (Arc::clone(self.judge()), self.links.clone(), cx.name().to_owned());
-        let path = if value.trim().is_empty() { self.file.clone() } else { value.trim().to_owned() };
-        Some(Box::new(move || {
-            let ruleset = ruleset(&path, &links).map_err(HandlerError::Failed)?;
-            let mut judge = lock(&judge);
-            judge.replace(ruleset, &links);
-            let refused = judge.firewall.refused().take(REFUSED).count();
-            let more = if refused == REFUSED { " or more" } else { "" };
-            let rules = judge.firewall.ruleset().policy.rules.len();
-            let said = format!(
-                "{element}: {path}: {rules} rules; they would refuse {refused}{more} of the connections that there are"
-            );
-            Ok((refused > 0).then_some(said))
-        }))
+        let (now, value) = (cx.now(), value.trim().to_owned());
+        match name {
+            "end" => Some(Box::new(move || end_those(&judge, now, &value).map(|()| None))),
+            "load" => {
+                let path = if value.is_empty() { self.file.clone() } else { value };
+                Some(Box::new(move || {
+                    let ruleset = ruleset(&path, &links).map_err(HandlerError::Failed)?;
+                    let rules = ruleset.policy.rules.len();
+                    lock(&judge).replace(ruleset, &links);
+                    Ok(Some(format!("{element}: {path}: {rules} rules")))
+                }))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -14,7 +14,9 @@ use super::journal::Journal;
 /// The name of the lock, for the profiler.
 pub(super) const CONNECTIONS: &str = "the connections";
 /// Connections that are looked at while the lock is held.
-const LISTED: usize = 512;
+const LISTED: usize = 128;
+/// How many times so many a handler's answer lists.
+const SLICES: usize = 32;
 
 /// A link as the configuration names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,47 +128,89 @@ impl Judge {
         }
         text
     }
+}
 
-    /// A line for a connection.
-    pub(super) fn line(&self, connection: &Connection, now: Nanos) -> String {
-        let policy = &self.firewall.ruleset().policy;
-        let zone = |zone: u8| policy.zones.get(usize::from(zone)).map_or("-", |zone| zone.name.as_str());
-        let rule = connection.rule.and_then(|rule| policy.rules.get(rule as usize));
-        let c = connection;
-        format!(
-            "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
-            firewall::protocol_name(c.protocol),
-            c.source,
-            c.ports[0],
-            c.destination,
-            c.ports[1],
-            c.state.name(),
-            zone(c.zones[0]),
-            zone(c.zones[1]),
-            rule.map_or_else(|| "-".to_owned(), |rule| rule.line.to_string()),
-            c.packets[0],
-            c.bytes[0],
-            c.packets[1],
-            c.bytes[1],
-            now.saturating_sub(c.began_ns) / SECOND,
-            c.expires_ns.saturating_sub(now).div_ceil(SECOND),
-        )
+/// A line for a connection.
+fn line(ruleset: &Ruleset, connection: &Connection, now: Nanos) -> String {
+    let policy = &ruleset.policy;
+    let zone = |zone: u8| policy.zones.get(usize::from(zone)).map_or("-", |zone| zone.name.as_str());
+    let rule = connection.rule.and_then(|rule| policy.rules.get(rule as usize));
+    let c = connection;
+    format!(
+        "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
+        firewall::protocol_name(c.protocol),
+        c.source,
+        c.ports[0],
+        c.destination,
+        c.ports[1],
+        c.state.name(),
+        zone(c.zones[0]),
+        zone(c.zones[1]),
+        rule.map_or_else(|| "-".to_owned(), |rule| rule.line.to_string()),
+        c.packets[0],
+        c.bytes[0],
+        c.packets[1],
+        c.bytes[1],
+        now.saturating_sub(c.began_ns) / SECOND,
+        c.expires_ns.saturating_sub(now).div_ceil(SECOND),
+    )
+}
+
+/// Passes connections to `take`, some at a time: packets go on meanwhile. Each `take` gets some with the rules that they are of, and says whether it wants more.
+/// Returns the place where to go on.
+pub(super) fn each_some(
+    judge: &SharedJudge,
+    mut from: usize,
+    now: Nanos,
+    mut take: impl FnMut(&Arc<Ruleset>, Vec<Connection>) -> bool,
+) -> Option<usize> {
+    loop {
+        let mut found = Vec::new();
+        let guard = lock(judge);
+        let ruleset = Arc::clone(guard.firewall.ruleset());
+        let next = guard.firewall.some(from, LISTED, |connection| found.push(connection));
+        drop(guard);
+        found.retain(|connection| connection.expires_ns > now);
+        let wants_more = take(&ruleset, found);
+        from = match next {
+            Some(next) if wants_more => next,
+            next => return next,
+        };
     }
+}
+
+/// Connections that the rules would refuse if they began now: a line for each, up to a number.
+pub(super) fn refused(judge: &SharedJudge, most: usize, now: Nanos) -> Vec<String> {
+    let mut lines = Vec::new();
+    each_some(judge, 0, now, |ruleset, found| {
+        let some = found.iter().filter(|connection| ruleset.refuses(connection));
+        lines.extend(some.map(|connection| line(ruleset, connection, now)));
+        lines.len() < most
+    });
+    lines.truncate(most);
+    lines
+}
+
+/// Ends connections that are chosen.
+pub(super) fn end(judge: &SharedJudge, now: Nanos, chosen: impl Fn(&Ruleset, &Connection) -> bool) {
+    each_some(judge, 0, now, |ruleset, found| {
+        let chosen: Vec<_> = found.iter().filter(|connection| chosen(ruleset, connection)).collect();
+        if !chosen.is_empty() {
+            let mut judge = lock(judge);
+            chosen.into_iter().for_each(|connection| judge.firewall.end(connection));
+        }
+        true
+    });
 }
 
 /// Some connections: in the first line the place where to go on, or `-`; then a line each.
 pub(super) fn some(judge: &SharedJudge, from: usize, now: Nanos) -> String {
-    let (mut lines, mut next) = (String::new(), Some(from));
-    for _ in 0..8 {
-        let Some(at) = next else { break };
-        let judge = lock(judge);
-        let mut found = Vec::new();
-        next = judge.firewall.some(at, LISTED, |connection| found.push(connection));
-        for connection in found.iter().filter(|connection| connection.expires_ns > now) {
-            lines += &judge.line(connection, now);
-            lines.push('\n');
-        }
-    }
+    let (mut lines, mut count) = (String::new(), 0);
+    let next = each_some(judge, from, now, |ruleset, found| {
+        found.iter().for_each(|connection| lines += &line(ruleset, connection, now));
+        count += 1;
+        count < SLICES
+    });
     let next = next.map_or_else(|| "-".to_owned(), |next| next.to_string());
     format!("{next}\n{lines}")
 }

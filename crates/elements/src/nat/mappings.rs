@@ -182,13 +182,11 @@ impl Mappings {
     /// The same, up to so many mappings; returns whether there may be more.
     #[inline]
     pub fn expire_some(&mut self, now: Nanos, most: usize) -> bool {
-        for _ in 0..most {
-            match self.table.soonest() {
-                Some((id, at)) if at <= now => self.next_phase(id, now),
-                _ => return false,
-            }
+        let mut looks = most;
+        while let Some(id) = self.table.expired(now, &mut looks) {
+            self.next_phase(id, now);
         }
-        true
+        looks == 0
     }
 
     /// The mapping of a flow whose time has not come, as packets of `kind` show it.

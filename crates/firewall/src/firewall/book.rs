@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is counted: what rules decide, what they may still accept, and the connections of sources.
+//!
+//! Connections outlast rules. So a rule has a *slot*, which its connections name; a rule of another file that is the same has the same slot. To put other rules in
+//! place takes time for the rules, and none for the connections.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use super::{Entry, NO_RULE};
-use crate::policy::Policy;
+use crate::policy::{Limit, Policy};
+
+/// The slot of the default.
+pub(super) const DEFAULT: u32 = 0;
 
 /// What a rule has decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,68 +25,103 @@ pub struct Counts {
     pub connections: u64,
 }
 
-/// What a rule may still accept.
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
+/// What is kept of a rule, or of one that is gone and whose connections are not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    counts: Counts,
+    /// The rule's number, if it is in place.
+    rule: Option<u32>,
+    limit: Option<Limit>,
+    /// Connections that it may accept now.
     tokens: f64,
-    last_ns: u64,
+    /// When that was.
+    filled_ns: u64,
+}
+
+impl Slot {
+    /// For a rule that begins.
+    fn new(rule: u32, limit: Option<Limit>) -> Slot {
+        let tokens = limit.map_or(0.0, |limit| f64::from(limit.burst));
+        Slot { rule: Some(rule), limit, tokens, ..Slot::default() }
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct Book {
-    /// One for each rule, and one for the default.
-    counts: Vec<Counts>,
-    /// One for each rule; without a limit it stays as it is.
-    buckets: Vec<Bucket>,
-    limits: Vec<Option<crate::policy::Limit>>,
-    /// Connections by rule and source.
+    /// The first one is the default's.
+    slots: Vec<Slot>,
+    /// The slot of each rule.
+    of_rule: Vec<u32>,
+    /// Connections by slot and source.
     sources: HashMap<(u32, IpAddr), u32>,
-}
-
-fn buckets(policy: &Policy) -> Vec<Bucket> {
-    let full = |rule: &crate::policy::Rule| rule.limit.map_or(0.0, |limit| f64::from(limit.burst));
-    policy.rules.iter().map(|rule| Bucket { tokens: full(rule), last_ns: 0 }).collect()
 }
 
 impl Book {
     pub(super) fn new(policy: &Policy) -> Book {
-        Book {
-            counts: vec![Counts::default(); policy.rules.len() + 1],
-            buckets: buckets(policy),
-            limits: policy.rules.iter().map(|rule| rule.limit).collect(),
-            sources: HashMap::new(),
-        }
+        let mut book = Book { slots: vec![Slot::default()], of_rule: Vec::new(), sources: HashMap::new() };
+        book.replace(policy, &[]);
+        book
     }
 
-    pub(super) fn counts(&self) -> &[Counts] {
-        &self.counts
+    /// For each rule what it has decided, and for the default at the end.
+    pub(super) fn counts(&self) -> Vec<Counts> {
+        let slots = self.of_rule.iter().chain([&DEFAULT]);
+        slots.map(|slot| self.slots[*slot as usize].counts).collect()
     }
 
-    /// Takes other rules. Connections are to be told to [`Book::began`] again.
+    /// Takes other rules. `moved` says for each old one which new one it is.
     pub(super) fn replace(&mut self, new: &Policy, moved: &[Option<u32>]) {
-        let mut other = Book::new(new);
+        self.slots.iter_mut().for_each(|slot| slot.rule = None);
+        let mut of_rule: Vec<Option<u32>> = vec![None; new.rules.len()];
         for (old, new) in moved.iter().enumerate() {
             if let Some(new) = new {
-                let counts = &mut other.counts[*new as usize];
-                *counts = Counts { connections: 0, ..self.counts[old] };
-                if self.limits[old] == other.limits[*new as usize] {
-                    other.buckets[*new as usize] = self.buckets[old];
-                }
+                of_rule[*new as usize] = Some(self.of_rule[old]);
             }
         }
-        if let (Some(default), Some(old)) = (other.counts.last_mut(), self.counts.last()) {
-            *default = Counts { connections: 0, ..*old };
+        for (number, slot) in of_rule.iter().enumerate() {
+            let Some(at) = *slot else { continue };
+            let slot = &mut self.slots[at as usize];
+            let limit = new.rules[number].limit;
+            if slot.limit != limit {
+                *slot = Slot { counts: slot.counts, ..Slot::new(0, limit) };
+            }
+            slot.rule = Some(number as u32);
         }
-        *self = other;
+        let is_free = |(_, slot): &(usize, &Slot)| slot.rule.is_none() && slot.counts.connections == 0;
+        let mut free: Vec<usize> =
+            self.slots.iter().enumerate().skip(1).filter(is_free).map(|(at, _)| at).collect();
+        self.of_rule = of_rule
+            .iter()
+            .enumerate()
+            .map(|(number, slot)| {
+                slot.unwrap_or_else(|| {
+                    let slot = Slot::new(number as u32, new.rules[number].limit);
+                    let at = free.pop().unwrap_or(self.slots.len());
+                    match self.slots.get_mut(at) {
+                        Some(place) => *place = slot,
+                        None => self.slots.push(slot),
+                    }
+                    at as u32
+                })
+            })
+            .collect();
     }
 
-    fn place(&self, rule: Option<u32>) -> usize {
-        rule.map_or(self.counts.len() - 1, |rule| rule as usize)
+    /// The slot of a rule, or of the default.
+    #[inline]
+    pub(super) fn slot(&self, rule: Option<u32>) -> u32 {
+        rule.map_or(DEFAULT, |rule| self.of_rule[rule as usize])
+    }
+
+    /// The rule of a slot, if it is in place.
+    #[inline]
+    pub(super) fn rule(&self, slot: u32) -> Option<u32> {
+        self.slots[slot as usize].rule
     }
 
     pub(super) fn count(&mut self, rule: Option<u32>, length: u32, now_ns: u64) {
-        let at = self.place(rule);
-        let counts = &mut self.counts[at];
+        let slot = self.slot(rule);
+        let counts = &mut self.slots[slot as usize].counts;
         counts.packets += 1;
         counts.bytes += u64::from(length);
         counts.last_ns = now_ns;
@@ -89,48 +129,46 @@ impl Book {
 
     /// Whether a rule's limit is reached.
     pub(super) fn is_exhausted(&mut self, rule: u32, now_ns: u64) -> bool {
-        let at = rule as usize;
-        let Some(limit) = self.limits[at] else { return false };
-        let bucket = &mut self.buckets[at];
-        let passed = now_ns.saturating_sub(bucket.last_ns) as f64 / 1e9;
-        bucket.tokens = (bucket.tokens + passed * limit.rate).min(f64::from(limit.burst));
-        bucket.last_ns = now_ns;
-        bucket.tokens < 1.0
+        let slot = self.slot(Some(rule));
+        let slot = &mut self.slots[slot as usize];
+        let Some(limit) = slot.limit else { return false };
+        let passed = now_ns.saturating_sub(slot.filled_ns) as f64 / 1e9;
+        slot.tokens = (slot.tokens + passed * limit.rate).min(f64::from(limit.burst));
+        slot.filled_ns = now_ns;
+        slot.tokens < 1.0
     }
 
     /// A rule has decided.
     pub(super) fn spend(&mut self, rule: u32) {
-        let at = rule as usize;
-        if self.limits[at].is_some() {
-            self.buckets[at].tokens -= 1.0;
+        let slot = self.slot(Some(rule));
+        let slot = &mut self.slots[slot as usize];
+        if slot.limit.is_some() {
+            slot.tokens -= 1.0;
         }
     }
 
     /// Whether a source has as many connections as a rule allows.
     pub(super) fn has_too_many(&self, rule: u32, source: IpAddr, policy: &Policy) -> bool {
         let most = policy.rules[rule as usize].per_source;
-        most.is_some_and(|most| self.sources.get(&(rule, source)).is_some_and(|has| *has >= most))
+        let key = (self.slot(Some(rule)), source);
+        most.is_some_and(|most| self.sources.get(&key).is_some_and(|has| *has >= most))
     }
 
-    pub(super) fn began(&mut self, entry: &mut Entry, source: IpAddr, policy: &Policy) {
-        let rule = (entry.rule != NO_RULE).then_some(entry.rule);
-        let at = self.place(rule);
-        self.counts[at].connections += 1;
-        entry.is_counted = rule.is_some_and(|rule| policy.rules[rule as usize].per_source.is_some());
-        if entry.is_counted {
-            *self.sources.entry((entry.rule, source)).or_default() += 1;
+    /// A connection begins. Its source's are counted if `counts_source`.
+    pub(super) fn began(&mut self, slot: u32, source: IpAddr, counts_source: bool) {
+        self.slots[slot as usize].counts.connections += 1;
+        if counts_source {
+            *self.sources.entry((slot, source)).or_default() += 1;
         }
     }
 
-    pub(super) fn ended(&mut self, entry: &Entry, source: IpAddr) {
-        let at = self.place((entry.rule != NO_RULE).then_some(entry.rule));
-        self.counts[at].connections = self.counts[at].connections.saturating_sub(1);
-        if entry.is_counted
-            && let Some(has) = self.sources.get_mut(&(entry.rule, source))
-        {
+    /// It ends.
+    pub(super) fn ended(&mut self, slot: u32, source: IpAddr, counts_source: bool) {
+        self.slots[slot as usize].counts.connections -= 1;
+        if counts_source && let Some(has) = self.sources.get_mut(&(slot, source)) {
             *has -= 1;
             if *has == 0 {
-                self.sources.remove(&(entry.rule, source));
+                self.sources.remove(&(slot, source));
             }
         }
     }

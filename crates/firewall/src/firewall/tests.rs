@@ -22,6 +22,13 @@ fn firewall(text: &str) -> Firewall {
     Firewall::new(ruleset(text), 7)
 }
 
+/// Ends connections that are chosen.
+fn end(fw: &mut Firewall, chosen: impl Fn(&Connection) -> bool) -> usize {
+    let some: Vec<Connection> = fw.connections().filter(chosen).collect();
+    some.iter().for_each(|connection| fw.end(connection));
+    some.len()
+}
+
 /// An IP packet of either family.
 fn ip(protocol: u8, source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
     let length = payload.len() as u16;
@@ -180,7 +187,7 @@ fn tcp_passes_in_its_window_only() {
     assert_eq!((decision.verdict, decision.is_known, decision.rule), (PASS, false, Some(0)));
     assert_eq!((fw.len(), fw.counts()[0].packets, fw.counts()[0].connections), (1, 2, 1));
     // From outside the rules are asked again, and refuse.
-    fw.end(|_| true);
+    end(&mut fw, |_| true);
     assert_eq!(fw.judge(0, &tcp(server, host, SYN, 1, 0), OUTSIDE, INSIDE).verdict, REFUSED);
 }
 
@@ -254,11 +261,11 @@ fn other_rules_keep_connections_and_counts() {
     fw.replace(ruleset(text));
     assert_eq!(fw.len(), 3);
     let counts: Vec<_> = fw.counts().iter().map(|c| (c.packets, c.connections)).collect();
-    assert_eq!(counts, [(1, 1), (0, 0), (1, 1), (0, 1)]);
-    let refused: Vec<_> = fw.refused().map(|c| c.ports[1]).collect();
+    assert_eq!(counts, [(1, 1), (0, 0), (1, 1), (0, 0)]);
+    let refused: Vec<_> = fw.connections().filter(|c| fw.ruleset().refuses(c)).map(|c| c.ports[1]).collect();
     assert_eq!(refused, [7]);
     assert_eq!(fw.judge(6, &udp(("192.0.2.1", 7), ("10.0.0.2", 1000)), OUTSIDE, INSIDE).verdict, PASS);
-    assert_eq!(fw.end(|connection| connection.ports[1] == 7), 1);
+    assert_eq!(end(&mut fw, |connection| connection.ports[1] == 7), 1);
     assert_eq!(fw.judge(6, &udp(("192.0.2.1", 7), ("10.0.0.2", 1000)), OUTSIDE, INSIDE).verdict, REFUSED);
     assert_eq!(fw.counts().last().map(|c| c.connections), Some(0));
 }
@@ -363,4 +370,40 @@ fn rehearsals_change_nothing() {
     assert_eq!(fw.connections().next().map(|c| (c.packets, c.state)), Some(([1, 0], State::Single)));
     let refused = fw.rehearse(8, &udp(("192.0.2.1", 2), ("10.0.0.2", 5)), OUTSIDE, INSIDE);
     assert_eq!(fw.ruleset().explain(&refused), "no rule matches: default drop");
+}
+
+#[test]
+fn rules_come_and_go_and_slots_are_used_again() {
+    let mut fw = firewall("accept from inside to outside udp port 53 name dns max-per-source 2");
+    let to = |port: u16| udp(("10.0.0.2", port), ("192.0.2.1", 53));
+    fw.judge(1, &to(1), INSIDE, OUTSIDE);
+    for turn in 0..50 {
+        let name = if turn % 2 == 0 { "other" } else { "dns" };
+        let text = format!(
+            "accept from inside to outside udp port 53 name {name} max-per-source 2\naccept from outside tcp name t{turn}"
+        );
+        fw.replace(ruleset(&text));
+        let connection = fw.connections().next().unwrap();
+        let rule = (turn == 1).then_some(0);
+        assert_eq!((fw.len(), connection.zones), (1, [INSIDE, OUTSIDE]), "{turn} {rule:?}");
+    }
+    let sum: u64 = fw.counts().iter().map(|counts| counts.connections).sum();
+    assert_eq!(sum, 0, "its rule went, and the one that came has another slot");
+    assert_eq!(fw.judge(2, &to(2), INSIDE, OUTSIDE).verdict, PASS);
+    // The connection of a rule that was always there.
+    for turn in 0..5 {
+        fw.replace(ruleset(&format!("accept from outside tcp name u{turn}\naccept from inside to outside udp port 53 name dns max-per-source 2")));
+        assert_eq!(fw.counts()[1].connections, 1);
+    }
+    assert_eq!(fw.judge(2, &to(3), INSIDE, OUTSIDE).verdict, PASS);
+    assert_eq!(fw.judge(2, &to(4), INSIDE, OUTSIDE).verdict, Verdict::Drop(Cause::SourceLimit));
+    // A zone goes, and comes back.
+    fw.replace(Arc::new(
+        Ruleset::new(crate::read("t", "zone lan eth1\nzone outside eth0", Path::new(".")).policy.unwrap())
+            .unwrap(),
+    ));
+    assert!(fw.connections().all(|c| c.zones == [u8::MAX, OUTSIDE] && fw.ruleset().refuses(&c)));
+    fw.replace(ruleset("connections 1\naccept from inside"));
+    assert_eq!(fw.len(), 1);
+    assert!(fw.connections().all(|c| c.zones == [INSIDE, OUTSIDE] && !fw.ruleset().refuses(&c)));
 }

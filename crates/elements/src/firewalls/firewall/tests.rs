@@ -77,14 +77,9 @@ fn packets_go_where_rules_say() {
     assert!(lines[1].ends_with("reject 5 outside inside tcp 40 192.0.2.1:9 10.0.1.2:22 tried"), "{journal}");
     assert_eq!(run.read_with("fw.journal", "2"), "2 0 0\n");
     let all = run.read("fw.connections");
-    assert!(
-        all.starts_with("4294967296\nudp 10.0.1.2 1000 192.0.2.1 53 open inside outside 4 1 28 1 28 "),
-        "{all}"
-    );
-    assert!(
-        run.read_with("fw.connections", "4294967296")
-            .starts_with("-\ntcp 2001:db8::2 9 2001:db8:1::1 22 asked ")
-    );
+    assert!(all.starts_with("-\nudp 10.0.1.2 1000 192.0.2.1 53 open inside outside 4 1 28 1 28 "), "{all}");
+    let six = run.read_with("fw.connections", "4294967296");
+    assert!(six.starts_with("-\ntcp 2001:db8::2 9 2001:db8:1::1 22 asked "), "{six}");
 }
 
 #[test]
