@@ -10,7 +10,7 @@ use crate::policy::{
 };
 use crate::words;
 
-const WORDS: [&str; 22] = [
+const WORDS: [&str; 23] = [
     "from",
     "to",
     "ip",
@@ -33,6 +33,7 @@ const WORDS: [&str; 22] = [
     "max-per-source",
     "stateless",
     "name",
+    "comment",
 ];
 /// Protocols that are words of their own.
 const PROTOCOLS: [&str; 6] = ["tcp", "udp", "sctp", "dccp", "icmp", "icmp6"];
