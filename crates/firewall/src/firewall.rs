@@ -14,7 +14,7 @@ use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, Insert
 use crate::compile::Compiled;
 use crate::policy::{Action, Answer, Facts, Policy, SELF};
 use crate::seen::{Part, Quoted, Seen, Unjudged};
-use crate::track::{Fault, State, Tcp, timeout};
+use crate::track::{Fault, State, Tcp, Use, timeout};
 use book::Book;
 pub use book::Counts;
 use fragments::Fragments;
@@ -22,6 +22,8 @@ use zones::Zones;
 
 /// Connections that are looked at for each packet to find those whose time is over.
 const REAPED: usize = 4;
+/// Connections that are looked at for one that may go, when there is no room.
+const SWEPT: usize = 128;
 
 /// The place of the first IPv6 connection, for [`Firewall::some`].
 const SIX_FROM: usize = 1 << 32;
@@ -256,6 +258,33 @@ impl Addresses for FlowKey6 {
     }
 }
 
+/// The connections of a family.
+#[derive(Debug)]
+struct Side<K: Key> {
+    table: FlowTable<Entry, K>,
+    /// Where the next search for one that may go begins.
+    hand: usize,
+}
+
+/// A table that may make room for another one's connection.
+trait Room {
+    /// Ends a connection that is over, or that both sides have not agreed on yet or no more. Looks at some only.
+    fn make(&mut self, now_ns: u64, book: &mut Book) -> bool;
+}
+
+impl<K: Addresses> Room for Side<K> {
+    fn make(&mut self, now_ns: u64, book: &mut Book) -> bool {
+        let may_go = |flow: Flow<&Entry, K>| {
+            let is_settled = matches!(flow.value.track.state(), State::Open | State::HalfClosed);
+            !is_settled || flow.expires_ns <= now_ns
+        };
+        let found = self.table.sweep(&mut self.hand, SWEPT, may_go);
+        let gone = found.and_then(|id| self.table.remove(id));
+        gone.iter().for_each(|flow| ended(book, flow));
+        gone.is_some()
+    }
+}
+
 /// A packet that has been looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead {
@@ -276,8 +305,8 @@ enum Prepared {
 #[derive(Debug)]
 pub struct Firewall {
     ruleset: Arc<Ruleset>,
-    four: FlowTable<Entry, FlowKey>,
-    six: FlowTable<Entry, FlowKey6>,
+    four: Side<FlowKey>,
+    six: Side<FlowKey6>,
     book: Book,
     zones: Zones,
     fragments: Fragments,
@@ -292,8 +321,8 @@ impl Firewall {
             book: Book::new(&ruleset.policy),
             zones: Zones::new(&ruleset.policy),
             fragments: Fragments::default(),
-            four: FlowTable::new(capacity, seed),
-            six: FlowTable::new(capacity, seed),
+            four: Side { table: FlowTable::new(capacity, seed), hand: 0 },
+            six: Side { table: FlowTable::new(capacity, seed), hand: 0 },
             ruleset,
             seed,
         }
@@ -306,7 +335,7 @@ impl Firewall {
 
     /// Connections that it has.
     pub fn len(&self) -> usize {
-        self.four.len() + self.six.len()
+        self.four.table.len() + self.six.table.len()
     }
 
     /// Whether it has none.
@@ -347,8 +376,8 @@ impl Firewall {
         for one in ahead {
             match &one.key {
                 Prepared::None => {}
-                Prepared::Four(key) => self.four.approach(key),
-                Prepared::Six(key) => self.six.approach(key),
+                Prepared::Four(key) => self.four.table.approach(key),
+                Prepared::Six(key) => self.six.table.approach(key),
             }
         }
     }
@@ -365,8 +394,8 @@ impl Firewall {
             FlowKey::make(source, destination, protocol, ports),
             FlowKey6::make(source, destination, protocol, ports),
         ) {
-            (Some(key), _) => Prepared::Four(self.four.prepare(key)),
-            (_, Some(key)) => Prepared::Six(self.six.prepare(key)),
+            (Some(key), _) => Prepared::Four(self.four.table.prepare(key)),
+            (_, Some(key)) => Prepared::Six(self.six.table.prepare(key)),
             _ => Prepared::None,
         }
     }
@@ -384,12 +413,13 @@ impl Firewall {
         let (ruleset, book, zones) = (&*self.ruleset, &mut self.book, &self.zones);
         let mut bench = Bench { ruleset, book, zones, now_ns, free, rehearses };
         let decision = match (&ahead.key, seen.facts.source.is_ipv4()) {
-            (Prepared::Four(key), _) => bench.judge(&mut self.four, seen, key),
-            (Prepared::Six(key), _) => bench.judge(&mut self.six, seen, key),
-            (Prepared::None, true) => bench.lone(&mut self.four, seen),
-            (Prepared::None, false) => bench.lone(&mut self.six, seen),
+            (Prepared::Four(key), _) => bench.judge(&mut self.four, &mut self.six, seen, key),
+            (Prepared::Six(key), _) => bench.judge(&mut self.six, &mut self.four, seen, key),
+            (Prepared::None, true) => bench.lone(&self.four.table, seen),
+            (Prepared::None, false) => bench.lone(&self.six.table, seen),
         };
-        if let Some(fragment) = seen.fragment.filter(|_| !rehearses) {
+        // What others could do is known without it.
+        if let Some(fragment) = seen.fragment.filter(|_| !rehearses && decision.verdict == Verdict::Pass) {
             self.fragments.note(fragment, &decision, now_ns);
         }
         decision
@@ -404,59 +434,68 @@ impl Firewall {
     /// Ends connections whose time is over, after so many looks at most for each family. Those that are left are over, too: their packets begin anew.
     pub fn reap(&mut self, now_ns: u64, most: usize) {
         let mut looks = most;
-        while let Some(id) = self.four.expired(now_ns, &mut looks) {
-            self.four.remove(id).iter().for_each(|flow| ended(&mut self.book, flow));
+        while let Some(id) = self.four.table.expired(now_ns, &mut looks) {
+            self.four.table.remove(id).iter().for_each(|flow| ended(&mut self.book, flow));
         }
         let mut looks = most;
-        while let Some(id) = self.six.expired(now_ns, &mut looks) {
-            self.six.remove(id).iter().for_each(|flow| ended(&mut self.book, flow));
+        while let Some(id) = self.six.table.expired(now_ns, &mut looks) {
+            self.six.table.remove(id).iter().for_each(|flow| ended(&mut self.book, flow));
         }
     }
 
     /// All connections, in no order.
     pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
-        let four = self.four.iter().map(|(_, flow)| self.connection(&flow));
-        four.chain(self.six.iter().map(|(_, flow)| self.connection(&flow)))
+        let four = self.four.table.iter().map(|(_, flow)| self.connection(&flow));
+        four.chain(self.six.table.iter().map(|(_, flow)| self.connection(&flow)))
     }
 
     /// Passes some connections to `take`, from a place on that an earlier call has returned; 0 is the first. Returns where to go on.
     pub fn some(&self, from: usize, most: usize, mut take: impl FnMut(Connection)) -> Option<usize> {
         if from < SIX_FROM {
-            let next = self.four.some(from, most, |flow| take(self.connection(&flow)));
+            let next = self.four.table.some(from, most, |flow| take(self.connection(&flow)));
             return Some(next.unwrap_or(SIX_FROM));
         }
-        let next = self.six.some(from - SIX_FROM, most, |flow| take(self.connection(&flow)));
+        let next = self.six.table.some(from - SIX_FROM, most, |flow| take(self.connection(&flow)));
         next.map(|next| next + SIX_FROM)
     }
 
     /// Ends a connection, if it is still there.
     pub fn end(&mut self, connection: &Connection) {
         let Connection { source, destination, protocol, ports, .. } = *connection;
+        self.end_of(source, destination, protocol, ports);
+    }
+
+    /// Ends the connection whose first packet was of these addresses and ports, if it is there.
+    pub fn end_of(&mut self, source: IpAddr, destination: IpAddr, protocol: u8, ports: [u16; 2]) {
         let four = FlowKey::make(source, destination, protocol, ports);
         let six = FlowKey6::make(source, destination, protocol, ports);
-        if let Some(hit) = four.and_then(|key| self.four.lookup(&key))
-            && let Some(flow) = self.four.remove(hit.id)
+        if let Some(hit) = four.and_then(|key| self.four.table.lookup(&key))
+            && let Some(flow) = self.four.table.remove(hit.id)
         {
             ended(&mut self.book, &flow);
         }
-        if let Some(hit) = six.and_then(|key| self.six.lookup(&key))
-            && let Some(flow) = self.six.remove(hit.id)
+        if let Some(hit) = six.and_then(|key| self.six.table.lookup(&key))
+            && let Some(flow) = self.six.table.remove(hit.id)
         {
             ended(&mut self.book, &flow);
         }
     }
 
-    /// Puts other rules in place. Connections stay; rules that are the same, by name or by text, keep their counts. It takes time for the rules alone, unless
-    /// there may be another number of connections.
-    pub fn replace(&mut self, ruleset: Arc<Ruleset>) {
+    /// Puts other rules in place. Connections stay; rules that are the same, by name or by text, keep their counts. Returns the old rules.
+    ///
+    /// It takes time for the rules alone, and little if `moves` is between the present rules and these, unless there may be another number of connections.
+    pub fn replace(&mut self, ruleset: Arc<Ruleset>, moves: Moves) -> Arc<Ruleset> {
         let old = std::mem::replace(&mut self.ruleset, ruleset);
         let new = &self.ruleset.policy;
-        self.book.replace(new, &moved(&old.policy, new));
+        let is_between = Arc::ptr_eq(&moves.from, &old) && Arc::ptr_eq(&moves.to, &self.ruleset);
+        let moves = if is_between { moves } else { Moves::new(&old, &self.ruleset) };
+        self.book.replace(new, &moves.moved);
         self.zones.replace(new);
         if old.policy.connections != new.connections {
-            resize(&mut self.four, &mut self.book, new.connections, self.seed);
-            resize(&mut self.six, &mut self.book, new.connections, self.seed);
+            resize(&mut self.four.table, &mut self.book, new.connections, self.seed);
+            resize(&mut self.six.table, &mut self.book, new.connections, self.seed);
         }
+        old
     }
 
     fn connection<K: Addresses>(&self, flow: &Flow<&Entry, K>) -> Connection {
@@ -485,7 +524,10 @@ fn ended<K: Addresses>(book: &mut Book, flow: &Flow<Entry, K>) {
 impl Ruleset {
     /// Whether a connection would be refused if it began now.
     pub fn refuses(&self, connection: &Connection) -> bool {
-        self.action(self.find(&connection.facts())) != Action::Accept
+        let rule = self.find(&connection.facts());
+        // What the router says by itself needs no rule.
+        let is_own = rule.is_none() && connection.zones[0] == SELF;
+        !is_own && self.action(rule) != Action::Accept
     }
 }
 
@@ -508,12 +550,33 @@ impl Connection {
 
 fn resize<K: Addresses>(table: &mut FlowTable<Entry, K>, book: &mut Book, capacity: usize, seed: u64) {
     let mut other = FlowTable::new(capacity, seed);
-    for (_, flow) in table.iter() {
-        if other.insert(flow.forward, flow.reply, *flow.value, flow.expires_ns).is_err() {
-            book.ended(flow.value.slot, flow.forward.parts().0, flow.value.counts_source);
+    // Those that both sides have agreed on go first.
+    for settled in [true, false] {
+        for (_, flow) in table.iter() {
+            let is_settled = matches!(flow.value.track.state(), State::Open | State::HalfClosed);
+            if is_settled == settled
+                && other.insert(flow.forward, flow.reply, *flow.value, flow.expires_ns).is_err()
+            {
+                book.ended(flow.value.slot, flow.forward.parts().0, flow.value.counts_source);
+            }
         }
     }
     *table = other;
+}
+
+/// Which rules of one file are rules of another one.
+#[derive(Debug)]
+pub struct Moves {
+    from: Arc<Ruleset>,
+    to: Arc<Ruleset>,
+    moved: Vec<Option<u32>>,
+}
+
+impl Moves {
+    /// Compares two rule files, which takes time for many rules.
+    pub fn new(from: &Arc<Ruleset>, to: &Arc<Ruleset>) -> Moves {
+        Moves { from: Arc::clone(from), to: Arc::clone(to), moved: moved(&from.policy, &to.policy) }
+    }
 }
 
 /// For each old rule the new one that is the same: by its name, or else by its text.
@@ -548,7 +611,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// A packet that has no connection of its own.
-    fn lone<K: Addresses>(&mut self, table: &mut FlowTable<Entry, K>, seen: &Seen) -> Decision {
+    fn lone<K: Addresses>(&mut self, table: &FlowTable<Entry, K>, seen: &Seen) -> Decision {
         match &seen.part {
             Part::Error(quoted) => self.error(table, seen, quoted),
             _ => self.alone(seen),
@@ -557,16 +620,17 @@ impl Bench<'_> {
 
     fn judge<K: Addresses>(
         &mut self,
-        table: &mut FlowTable<Entry, K>,
+        side: &mut Side<K>,
+        other: &mut dyn Room,
         seen: &Seen,
         key: &tables::flow::Prepared<K>,
     ) -> Decision {
-        if let Some(hit) = table.lookup_prepared(key) {
-            match self.known(table, hit.id, hit.direction, seen) {
+        if let Some(hit) = side.table.lookup_prepared(key) {
+            match self.known(&mut side.table, hit.id, hit.direction, seen) {
                 Ok(decision) => return decision,
                 // Its addresses and ports are used again.
                 Err(Fault::Anew) => {
-                    if let Some(flow) = (!self.rehearses).then(|| table.remove(hit.id)).flatten() {
+                    if let Some(flow) = (!self.rehearses).then(|| side.table.remove(hit.id)).flatten() {
                         ended(self.book, &flow);
                     }
                 }
@@ -574,7 +638,7 @@ impl Bench<'_> {
                 Err(Fault::Window) => return Decision::dropped(Cause::Window),
             }
         }
-        self.unknown(table, key.key(), seen)
+        self.unknown(side, other, key.key(), seen)
     }
 
     /// A packet of a connection.
@@ -592,8 +656,9 @@ impl Bench<'_> {
         }
         let mut copy = table.get(id).copied().filter(|_| self.rehearses);
         let Some(entry) = copy.as_mut().or_else(|| table.get_mut(id)) else { return Err(Fault::Flags) };
+        let mut renews = true;
         match (&mut entry.track, &seen.part) {
-            (Track::Tcp(tcp), Part::Tcp(segment)) => tcp.take(side, segment)?,
+            (Track::Tcp(tcp), Part::Tcp(segment)) => renews = tcp.take(side, segment)? == Use::Counts,
             // Two hosts that ask each other with the same identifier.
             (_, Part::Query(_)) if side == 1 => return Err(Fault::Flags),
             (_, Part::Answer(..)) if side == 0 => return Err(Fault::Flags),
@@ -604,24 +669,30 @@ impl Bench<'_> {
         entry.bytes[side] += u64::from(seen.length);
         let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, entry.track.state());
         let rule = self.book.rule(entry.slot);
-        if !self.rehearses {
+        if entry.counts_source
+            && !self.rehearses
+            && matches!(entry.track.state(), State::Closed | State::Reset)
+        {
+            // It is no connection of its source any more.
+            entry.counts_source = false;
+            let source = if side == 0 { seen.facts.source } else { seen.facts.destination };
+            self.book.left(entry.slot, source);
+        }
+        if renews && !self.rehearses {
             table.set_expiry(id, self.now_ns + idle);
         }
         Ok(Decision { verdict: Verdict::Pass, rule, is_known: true, logs: false })
     }
 
     /// An ICMP error passes with the connection of the packet that it is about.
-    fn error<K: Addresses>(
-        &mut self,
-        table: &mut FlowTable<Entry, K>,
-        seen: &Seen,
-        quoted: &Quoted,
-    ) -> Decision {
+    fn error<K: Addresses>(&mut self, table: &FlowTable<Entry, K>, seen: &Seen, quoted: &Quoted) -> Decision {
         let key = K::make(quoted.source, quoted.destination, quoted.protocol, quoted.ports);
         let hit = key.filter(|_| quoted.source == seen.facts.destination).and_then(|key| table.lookup(&key));
-        let Some((hit, entry)) = hit.and_then(|hit| table.get(hit.id).map(|entry| (hit, entry))) else {
+        let flow = hit.and_then(|hit| table.flow(hit.id).map(|flow| (hit, flow)));
+        let Some((hit, flow)) = flow.filter(|(_, flow)| flow.expires_ns > self.now_ns) else {
             return self.alone(seen);
         };
+        let entry = flow.value;
         let side = usize::from(hit.direction == Direction::Reply);
         if let (Track::Tcp(tcp), Some(sequence)) = (&entry.track, quoted.sequence)
             && !tcp.has_sent(side, sequence)
@@ -635,13 +706,15 @@ impl Bench<'_> {
     /// A packet that neither belongs to a connection nor begins one.
     fn alone(&mut self, seen: &Seen) -> Decision {
         let (rule, action, logs) = self.ask(seen);
-        self.count(rule, seen);
+        self.spend(rule, seen);
         Decision { verdict: verdict(action), rule, is_known: false, logs }
     }
 
-    fn count(&mut self, rule: Option<u32>, seen: &Seen) {
+    /// A rule has decided.
+    fn spend(&mut self, rule: Option<u32>, seen: &Seen) {
         if !self.rehearses {
             self.book.count(rule, seen.length, self.now_ns);
+            self.book.spend(rule);
         }
     }
 
@@ -650,9 +723,6 @@ impl Bench<'_> {
         let policy = &self.ruleset.policy;
         let (book, now_ns) = (&mut *self.book, self.now_ns);
         let rule = self.ruleset.compiled.find(policy, &seen.facts, |rule| book.is_exhausted(rule, now_ns));
-        if let Some(rule) = rule.filter(|_| !self.rehearses) {
-            book.spend(rule);
-        }
         let logs = match rule {
             Some(rule) => policy.rules[rule as usize].log.is_some(),
             None => policy.log_default,
@@ -665,7 +735,13 @@ impl Bench<'_> {
         (rule, action, logs)
     }
 
-    fn unknown<K: Addresses>(&mut self, table: &mut FlowTable<Entry, K>, key: K, seen: &Seen) -> Decision {
+    fn unknown<K: Addresses>(
+        &mut self,
+        side: &mut Side<K>,
+        other: &mut dyn Room,
+        key: K,
+        seen: &Seen,
+    ) -> Decision {
         let tcp = match &seen.part {
             Part::Tcp(segment) => Some(Tcp::new(segment)),
             _ => None,
@@ -674,12 +750,12 @@ impl Bench<'_> {
         let (rule, action, logs) = self.ask(seen);
         let is_stateless = rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].is_stateless);
         if !begins && !is_stateless {
-            // What a rule refuses is refused by it; the others would pass as part of a connection only.
-            if action == Action::Accept && !(rule.is_none() && seen.facts.from == SELF) {
-                return Decision { logs, ..Decision::dropped(Cause::NoConnection) };
+            // What a rule refuses is refused by it; the others would pass as part of a connection only. The router knows its own.
+            if action == Action::Accept && seen.facts.from != SELF {
+                return Decision::dropped(Cause::NoConnection);
             }
         }
-        self.count(rule, seen);
+        self.spend(rule, seen);
         let decision = Decision { verdict: verdict(action), rule, is_known: false, logs };
         if action != Action::Accept || is_stateless || !begins {
             return decision;
@@ -691,7 +767,8 @@ impl Bench<'_> {
         if self.rehearses {
             return decision;
         }
-        if self.free == 0 && !self.make_room(table) {
+        let (book, now_ns) = (&mut *self.book, self.now_ns);
+        if self.free == 0 && !side.make(now_ns, book) && !other.make(now_ns, book) {
             return Decision { verdict: Verdict::Drop(Cause::Full), ..decision };
         }
         let track = match tcp {
@@ -712,28 +789,13 @@ impl Bench<'_> {
         };
         let idle = timeout(&self.ruleset.policy.timeouts, seen.facts.protocol, track.state());
         self.book.began(slot, source, counts_source);
-        match table.insert(key, key.back(), entry, self.now_ns + idle) {
+        match side.table.insert(key, key.back(), entry, self.now_ns + idle) {
             Ok(_) => decision,
             Err(InsertError::Full { .. } | InsertError::Exists { .. }) => {
                 self.book.ended(slot, source, counts_source);
                 Decision { verdict: Verdict::Drop(Cause::Full), ..decision }
             }
         }
-    }
-
-    /// Ends the connection that would end first, if both sides have not agreed on it yet, or no more.
-    fn make_room<K: Addresses>(&mut self, table: &mut FlowTable<Entry, K>) -> bool {
-        let Some((id, _)) = table.soonest() else { return false };
-        let is_settled = table.get(id).is_some_and(|entry| {
-            matches!(entry.track.state(), State::Open | State::HalfClosed | State::Answered)
-        });
-        if is_settled {
-            return false;
-        }
-        if let Some(flow) = table.remove(id) {
-            ended(self.book, &flow);
-        }
-        true
     }
 }
 

@@ -39,8 +39,8 @@ mod words;
 
 pub use addresses::{AddressRange, Addresses};
 pub use compile::Compiled;
-pub use firewall::{Ahead, Cause, Connection, Counts, Decision, Firewall, Ruleset, Verdict};
+pub use firewall::{Ahead, Cause, Connection, Counts, Decision, Firewall, Moves, Ruleset, Verdict};
 pub use read::{FILE_MAX, Reading, members_of, read, read_file};
 pub use review::review;
 pub use seen::{Fragment, Part, Quoted, Seen, Unjudged};
-pub use words::protocol_name;
+pub use words::{protocol, protocol_name};

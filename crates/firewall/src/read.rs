@@ -57,6 +57,9 @@ pub fn read(name: &str, text: &str, directory: &Path) -> Reading {
         timeouts: Timeouts::default(),
         connections: CONNECTIONS,
     };
+    for word in lines.iter().flat_map(|line| &line.words).filter(|word| word.is_open) {
+        reader.wrong(word.span, "the quote does not end", "write \" at the end of the text");
+    }
     // Names may be used above the line that declares them.
     let (declarations, others): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| matches!(line.words[0].text.as_str(), "zone" | "set"));

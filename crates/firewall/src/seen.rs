@@ -20,7 +20,7 @@ pub enum Unjudged {
 /// A fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// What all fragments of a packet have in common: source, destination, identification, protocol.
+    /// What all fragments of a packet have in common: source, destination, identification, and with IPv4 the protocol.
     pub packet: (IpAddr, IpAddr, u32, u8),
     /// Where its bytes begin and end in the packet's payload.
     pub bytes: (u32, u32),
@@ -92,8 +92,8 @@ struct Layers<'a> {
     source: IpAddr,
     destination: IpAddr,
     protocol: u8,
-    /// Identification and offset, of a fragment.
-    fragment: Option<(u32, u32)>,
+    /// Identification, offset and length, of a fragment.
+    fragment: Option<(u32, u32, usize)>,
     rest: &'a [u8],
     length: u32,
 }
@@ -113,7 +113,7 @@ fn layers(ip: &[u8], is_quoted: bool) -> Option<Layers<'_>> {
                 source: Ipv4Addr::from(u32_at(ip, 12)?).into(),
                 destination: Ipv4Addr::from(u32_at(ip, 16)?).into(),
                 protocol: header[9],
-                fragment: (offset & 0x3fff != 0).then_some((id, u32::from(offset & 0x1fff) * 8)),
+                fragment: (offset & 0x3fff != 0).then_some((id, u32::from(offset & 0x1fff) * 8, total - at)),
                 rest: ip.get(at..total.min(ip.len()))?,
                 length: total as u32,
             })
@@ -133,13 +133,22 @@ fn layers(ip: &[u8], is_quoted: bool) -> Option<Layers<'_>> {
                 source: address(8)?,
                 destination: address(24)?,
                 protocol: upper.protocol.0,
-                fragment: fragment.map(|fragment| (fragment.id, fragment.offset as u32)),
+                fragment: fragment.map(|fragment| {
+                    (fragment.id, fragment.offset as u32, behind_fragment(header[6], payload))
+                }),
                 rest: payload.get(upper.offset..)?,
                 length: total as u32,
             })
         }
         _ => None,
     }
+}
+
+/// How many bytes follow the fragment header: it counts headers behind it as payload, too.
+fn behind_fragment(next: u8, payload: &[u8]) -> usize {
+    let mut extensions = ipv6::Extensions::new(Protocol(next), payload).map_while(Result::ok);
+    let header = extensions.find(|extension| extension.fragment().is_some());
+    header.map_or(0, |header| payload.len().saturating_sub(header.offset + header.data.len()))
 }
 
 fn segment(tcp: &[u8]) -> Option<Segment> {
@@ -186,7 +195,7 @@ fn icmp(six: bool, message: &[u8]) -> Option<Part> {
 
 fn quoted(ip: &[u8]) -> Option<Quoted> {
     let layers = layers(ip, true)?;
-    if layers.fragment.is_some_and(|(_, offset)| offset != 0) {
+    if layers.fragment.is_some_and(|(_, offset, _)| offset != 0) {
         return None;
     }
     let (rest, protocol) = (layers.rest, layers.protocol);
@@ -219,9 +228,10 @@ impl Seen {
     pub fn of(ip: &[u8], from: u8, to: u8) -> Result<Seen, Unjudged> {
         let layers = layers(ip, false).ok_or(Unjudged::Malformed)?;
         let (rest, protocol) = (layers.rest, layers.protocol);
-        let fragment = layers.fragment.map(|(id, offset)| Fragment {
-            packet: (layers.source, layers.destination, id, protocol),
-            bytes: (offset, offset + rest.len() as u32),
+        let of_four = if layers.source.is_ipv4() { protocol } else { 0 };
+        let fragment = layers.fragment.map(|(id, offset, length)| Fragment {
+            packet: (layers.source, layers.destination, id, of_four),
+            bytes: (offset, offset + length as u32),
         });
         if let Some(later) = fragment.filter(|fragment| fragment.bytes.0 != 0) {
             return Err(Unjudged::Later(later));

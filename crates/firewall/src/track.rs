@@ -124,6 +124,26 @@ pub enum Fault {
 pub struct Tcp {
     sides: [Sent; 2],
     state: State,
+    /// A SYN of the side that has begun, in a connection that is known: that side may have lost it.
+    again: Option<Again>,
+}
+
+/// A SYN that may begin a connection anew, if the other side agrees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Again {
+    sequence: u32,
+    end: u32,
+    window: u16,
+    scale: Option<u8>,
+}
+
+/// What a segment means for the time of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// The connection is in use.
+    Counts,
+    /// It may be a stray: the connection ends when it would have ended.
+    Stray,
 }
 
 fn is_before(one: u32, other: u32) -> bool {
@@ -139,7 +159,7 @@ impl Tcp {
         if !segment.is_sound() || segment.flags & (SYN | ACK | RST | FIN) != SYN {
             return Err(Fault::Flags);
         }
-        let mut tcp = Tcp { sides: [Sent::default(); 2], state: State::Asked };
+        let mut tcp = Tcp { sides: [Sent::default(); 2], state: State::Asked, again: None };
         tcp.begin(0, segment);
         Ok(tcp)
     }
@@ -162,7 +182,7 @@ impl Tcp {
     ///
     /// # Errors
     /// It does not belong to the connection, which stays as it is.
-    pub fn take(&mut self, side: usize, segment: &Segment) -> Result<(), Fault> {
+    pub fn take(&mut self, side: usize, segment: &Segment) -> Result<Use, Fault> {
         if !segment.is_sound() {
             return Err(Fault::Flags);
         }
@@ -172,12 +192,21 @@ impl Tcp {
         if segment.has(RST) {
             return self.take_reset(side, segment);
         }
-        // All others acknowledge, and follow on a SYN of their side.
-        if !segment.has(ACK)
-            || self.sides[side].window == 0
-            || matches!(self.state, State::Asked | State::Reset)
+        // A side that knows an earlier connection says so, and is reset (RFC 9293, 3.5.1).
+        if self.state == State::Asked
+            && side == 1
+            && segment.flags & (ACK | FIN) == ACK
+            && segment.length == 0
         {
+            return Ok(Use::Stray);
+        }
+        // All others acknowledge, and follow on a SYN of their side.
+        if !segment.has(ACK) || self.sides[side].window == 0 || self.state == State::Asked {
             return Err(Fault::Flags);
+        }
+        if self.state == State::Reset {
+            // Who does not expect the reset asks (RFC 5961, 3.2).
+            return self.check(side, segment).map(|()| Use::Stray);
         }
         self.check(side, segment)?;
         self.note(side, segment);
@@ -188,7 +217,7 @@ impl Tcp {
             _ if self.sides.iter().all(|side| side.is_agreed) => State::Open,
             _ => State::Answered,
         };
-        Ok(())
+        Ok(Use::Counts)
     }
 
     /// Whether a side may have sent a segment with this sequence number lately: for what ICMP errors quote (RFC 5927, 4.1).
@@ -198,18 +227,21 @@ impl Tcp {
         !is_before(sender.end, sequence) && !is_before(sequence, lowest)
     }
 
-    fn take_syn(&mut self, side: usize, segment: &Segment) -> Result<(), Fault> {
+    fn take_syn(&mut self, side: usize, segment: &Segment) -> Result<Use, Fault> {
         let answers = segment.has(ACK);
+        if answers && side == 1 && self.begins_anew(segment) {
+            return self.take_syn(side, segment);
+        }
         match self.state {
             State::Asked if side == 0 && !answers => {
                 // It comes again, or the asker has begun anew.
                 if self.sides[1].window == 0 {
                     self.begin(0, segment);
                 }
-                Ok(())
+                Ok(Use::Counts)
             }
             State::Asked if side == 1 => {
-                if answers && segment.acknowledgement != self.sides[0].end {
+                if answers && !self.acknowledges_syn(segment) {
                     return Err(Fault::Window);
                 }
                 self.begin(1, segment);
@@ -221,42 +253,77 @@ impl Tcp {
                     self.note(1, segment);
                 }
                 self.state = State::Answered;
-                Ok(())
+                Ok(Use::Counts)
             }
             State::Closed | State::Reset if !answers => Err(Fault::Anew),
             State::Answered if answers => {
                 // Of a simultaneous open, or again.
                 let known = self.sides[side];
-                if segment.end() != known.end && is_before(known.end, segment.end()) {
+                if is_before(known.end, segment.end()) {
                     return Err(Fault::Window);
                 }
                 self.note(side, segment);
-                Ok(())
+                Ok(Use::Counts)
             }
             // One side may have lost the connection. The other answers with what it knows (RFC 5961, 4.2).
-            State::Answered | State::Open | State::HalfClosed if !answers => Ok(()),
+            State::Answered | State::Open | State::HalfClosed if !answers => {
+                if side == 0 {
+                    let (sequence, end) = (segment.sequence, segment.end());
+                    self.again = Some(Again { sequence, end, window: segment.window, scale: segment.scale });
+                }
+                Ok(Use::Stray)
+            }
             // A late copy, whose receiver knows it.
-            State::Open | State::HalfClosed
-                if segment.end() == self.sides[side].end
-                    || !is_before(self.sides[side].end, segment.end()) =>
-            {
-                Ok(())
+            State::Open | State::HalfClosed if !is_before(self.sides[side].end, segment.end()) => {
+                Ok(Use::Stray)
             }
             _ => Err(Fault::Flags),
         }
     }
 
-    fn take_reset(&mut self, side: usize, segment: &Segment) -> Result<(), Fault> {
+    /// Whether a segment acknowledges the first side's SYN, with its data or without (RFC 7413).
+    fn acknowledges_syn(&self, segment: &Segment) -> bool {
+        let asked = &self.sides[0];
+        let acknowledged = segment.acknowledgement;
+        !is_before(acknowledged, asked.acknowledged) && !is_before(asked.end, acknowledged)
+    }
+
+    /// Whether a segment of the second side acknowledges a SYN by which the first one has begun anew, and not what was there before. Then the connection is that one.
+    fn begins_anew(&mut self, segment: &Segment) -> bool {
+        let Some(again) = self.again.filter(|again| again.end == segment.acknowledgement) else {
+            return false;
+        };
+        if self.state == State::Asked || self.sides[0].end == again.end {
+            return false;
+        }
+        let syn = Segment {
+            flags: SYN,
+            sequence: again.sequence,
+            acknowledgement: 0,
+            window: again.window,
+            length: again.end.wrapping_sub(again.sequence).wrapping_sub(1),
+            scale: again.scale,
+        };
+        if let Ok(anew) = Tcp::new(&syn) {
+            *self = anew;
+        }
+        true
+    }
+
+    fn take_reset(&mut self, side: usize, segment: &Segment) -> Result<Use, Fault> {
+        if side == 1 && segment.has(ACK) {
+            self.begins_anew(segment);
+        }
         if self.state == State::Asked && side == 1 {
             // Refused: it must acknowledge the SYN (RFC 9293, 3.10.7.3).
-            if !segment.has(ACK) || segment.acknowledgement != self.sides[0].end {
+            if !segment.has(ACK) || !self.acknowledges_syn(segment) {
                 return Err(Fault::Window);
             }
             self.state = State::Reset;
-            return Ok(());
+            return Ok(Use::Counts);
         }
         if self.state == State::Reset {
-            return Ok(());
+            return Ok(Use::Stray);
         }
         let sender = &self.sides[side];
         // What the receiver expects is what it has acknowledged, or the SYN's successor.
@@ -271,7 +338,7 @@ impl Tcp {
         if is_expected {
             self.state = State::Reset;
         }
-        Ok(())
+        Ok(Use::Counts)
     }
 
     /// The four conditions.
@@ -452,6 +519,62 @@ mod tests {
         tcp.take(THERE, &segment(ACK, 0, 101, 0)).unwrap();
         tcp.take(HERE, &segment(RST, 101, 0, 0)).unwrap();
         assert_eq!(tcp.take(HERE, &segment(SYN, 9_000_000, 0, 0)), Err(Fault::Anew));
+    }
+
+    #[test]
+    fn both_sides_may_forget() {
+        // A SYN with another sequence number; the other side answers it as a new one, or refuses it.
+        for (answer, state) in [
+            (segment(SYN | ACK, 77_000, 9_000_001, 0), State::Answered),
+            (segment(RST | ACK, 0, 9_000_001, 0), State::Reset),
+        ] {
+            let mut tcp = open();
+            tcp.take(THERE, &segment(ACK, 0, 101, 500)).unwrap();
+            assert_eq!(tcp.take(HERE, &segment(SYN, 9_000_000, 0, 0)), Ok(Use::Stray));
+            tcp.take(THERE, &answer).unwrap();
+            assert_eq!(tcp.state(), state);
+            if state == State::Answered {
+                tcp.take(HERE, &segment(ACK, 9_000_001, 77_001, 10)).unwrap();
+                assert_eq!(tcp.state(), State::Open);
+            }
+        }
+        // An answer to nothing that was asked.
+        let mut tcp = open();
+        tcp.take(HERE, &segment(SYN, 9_000_000, 0, 0)).unwrap();
+        assert!(tcp.take(THERE, &segment(SYN | ACK, 77_000, 9_000_002, 0)).is_err());
+        assert!(tcp.take(THERE, &segment(RST | ACK, 700_000, 9_000_002, 0)).is_err());
+        assert_eq!(tcp.state(), State::Open);
+        // Only who has begun may begin anew: others ask the rules.
+        tcp.take(THERE, &segment(SYN, 5_000_000, 0, 0)).unwrap();
+        assert!(tcp.take(HERE, &segment(SYN | ACK, 7_000_000, 5_000_001, 0)).is_err());
+    }
+
+    #[test]
+    fn who_is_not_known_is_told_so() {
+        // We have forgotten the connection, the other side has not.
+        let mut tcp = Tcp::new(&segment(SYN, 100, 0, 0)).unwrap();
+        assert_eq!(tcp.take(THERE, &segment(ACK, 5_000_000, 77, 0)), Ok(Use::Stray));
+        assert!(tcp.take(THERE, &segment(ACK, 5_000_000, 77, 9)).is_err());
+        tcp.take(HERE, &segment(RST, 77, 0, 0)).unwrap_err();
+        // A reset that its receiver does not expect is asked about.
+        let mut tcp = open();
+        tcp.take(THERE, &segment(ACK, 0, 101, 500)).unwrap();
+        tcp.take(THERE, &segment(RST, 500, 0, 0)).unwrap();
+        assert_eq!(tcp.take(HERE, &segment(ACK, 101, 0, 0)), Ok(Use::Stray));
+        assert_eq!(tcp.take(THERE, &segment(RST, 0, 0, 0)), Ok(Use::Stray));
+        assert_eq!(tcp.take(HERE, &segment(ACK, 700_000, 0, 0)), Err(Fault::Window));
+    }
+
+    #[test]
+    fn data_of_a_syn_may_be_left_out() {
+        for (acknowledged, fits) in [(101, true), (151, true), (201, true), (100, false), (202, false)] {
+            let mut tcp = Tcp::new(&segment(SYN, 100, 0, 100)).unwrap();
+            assert_eq!(
+                tcp.take(THERE, &segment(SYN | ACK, 900, acknowledged, 0)).is_ok(),
+                fits,
+                "{acknowledged}"
+            );
+        }
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn named<T: Copy + std::str::FromStr>(names: &[(&str, T)], text: &str) -> Option
 }
 
 /// A protocol by name or number.
-pub(crate) fn protocol(text: &str) -> Option<u8> {
+pub fn protocol(text: &str) -> Option<u8> {
     named(PROTOCOLS, text)
 }
 

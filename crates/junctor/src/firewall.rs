@@ -237,6 +237,11 @@ fn show(of: &Of) -> Result<u8, Failure> {
     Ok(exit::SUCCESS)
 }
 
+/// Connections that were counted: the router lists a thousand of them.
+fn number(refused: usize) -> String {
+    if refused < 1000 { refused.to_string() } else { "1,000 or more".to_owned() }
+}
+
 fn load(file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Result<u8, Failure> {
     let (mut client, element) = of.connect()?;
     // The router may have another working directory.
@@ -254,9 +259,10 @@ fn load(file: Option<&PathBuf>, revalidate: bool, of: &Of) -> Result<u8, Failure
         let rules = view::rules(&mut client, &element)?.len() - 1;
         let which = match (refused, revalidate) {
             (0, _) => "no connection is against them".to_owned(),
-            (n, true) => format!("{n} connections were against them and have been ended"),
+            (n, true) => format!("{} connections were against them and have been ended", number(n)),
             (n, false) => {
-                format!("{n} connections are against them and go on: --revalidate ends such connections")
+                let such = "--revalidate ends such connections";
+                format!("{} connections are against them and go on: {such}", number(n))
             }
         };
         outln!("{rules} rules are in place; {which}");

@@ -104,7 +104,8 @@ fn run(args: &Args, address: Option<&Addresses>) -> Result<u8, Failure> {
     if args.end {
         for session in &found {
             let ((source, port), (destination, to)) = (session.source, session.destination);
-            client.write(&format!("{element}.end"), &format!("{source} {port} {destination} {to}"))?;
+            let words = format!("{} {source} {port} {destination} {to}", session.protocol);
+            client.write(&format!("{element}.end"), &words)?;
         }
         if args.of.json {
             outln!("{}", json!({ "element": element, "ended": found.len() }));

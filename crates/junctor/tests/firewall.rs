@@ -269,13 +269,13 @@ fn routers_of_every_kind_have_a_sound_text() {
     let files = tempfile::tempdir().unwrap();
     let path = |name: &str| files.path().join(name).display().to_string();
     std::fs::write(path("rules"), "zone a d0\nzone b d1\naccept from a to b\n").unwrap();
+    let rules = path("rules");
     let (four, six) = (["d0=10.0.0.1/24", "d1=10.0.1.1/24"], ["d0=2001:db8::1/64", "d1=2001:db8:1::1/64"]);
     let both = ["d0=10.0.0.1/24,2001:db8::1/64", "d1=10.0.1.1/24,2001:db8:1::1/64"];
     let host = ["--host", "--netns", "ctl", "--feed", "routes"];
     for interfaces in [four, six, both, [both[0], four[1]], [four[0], six[1]]] {
         for more in [&[][..], &host, &["--bfd"], &[&host[..], &["--bfd"]].concat()] {
-            let command =
-                [&["init", "router"], &interfaces[..], more, &["--firewall", &path("rules")]].concat();
+            let command = [&["init", "router"], &interfaces[..], more, &["--firewall", &rules]].concat();
             let made = Command::new(JUNCTOR).args(&command).output().unwrap();
             assert!(made.status.success(), "{command:?}: {made:?}");
             std::fs::write(path("r.click"), made.stdout).unwrap();

@@ -592,6 +592,24 @@ impl<V, K: Key> FlowTable<V, K> {
         (next < self.records.len()).then_some(next)
     }
 
+    /// Looks at up to `most` records from number `hand` on, which moves, for a flow that may go.
+    pub fn sweep(
+        &self,
+        hand: &mut usize,
+        most: usize,
+        mut may_go: impl FnMut(Flow<&V, K>) -> bool,
+    ) -> Option<FlowId> {
+        for _ in 0..most.min(self.records.len()) {
+            let at = *hand % self.records.len();
+            *hand = at + 1;
+            let record = &self.records[at];
+            if record.flow().is_some_and(&mut may_go) {
+                return Some(FlowId { record: at as u32, generation: record.generation });
+            }
+        }
+        None
+    }
+
     /// Takes out every flow.
     pub fn clear(&mut self) {
         let ids: Vec<FlowId> = self.iter().map(|(id, _)| id).collect();

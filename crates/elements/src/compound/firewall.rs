@@ -25,6 +25,11 @@ pub(super) fn way(router: &Router, six: bool, way: usize) -> String {
     }
 }
 
+/// Where IPv6 packets for this router go first, if there is a firewall.
+pub(super) fn own6(router: &Router) -> Option<String> {
+    router.firewall.as_ref().map(|_| format!("[{}]fw", input(router, true, 0)))
+}
+
 /// The first of the firewall's outputs that do not lead anywhere by themselves.
 fn first_answer(router: &Router) -> usize {
     let families = usize::from(router.has4()) + usize::from(router.has6());

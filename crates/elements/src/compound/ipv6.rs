@@ -217,8 +217,9 @@ pub(super) fn local(router: &Router) -> String {
          {1}",
         shared.map_or(String::new(), |own| format!("(ANYCAST {own})")),
         shared.map_or(String::new(), |_| format!(
-            "rt6[{}] -> SetAnnoByte(FIX_IP_SRC, 1) -> whole6;\n",
-            anycast_output(router)
+            "rt6[{}] -> SetAnnoByte(FIX_IP_SRC, 1) -> {};\n",
+            anycast_output(router),
+            firewall::own6(router).unwrap_or_else(|| "whole6".to_owned())
         )),
         ipsec::rest6(router),
         LINK_LOCAL.join(", "),

@@ -47,7 +47,7 @@
 //! **Cores:** the connections are in one table, which one worker may use at a time.
 //!
 //! **Drops:** `firewall-rule`, `no-connection`, `out-of-window`, `connection-table-full`, `source-limit`, `unreassembled`, `bad-length` for headers that are wrong. A full
-//! table gives up connections that one side alone has asked for, and no others. `rate-exceeded` for resets above 1,000 per second.
+//! table gives up connections that both sides have not agreed on yet or no more. `rate-exceeded` for resets above 1,000 per second.
 //!
 //! **Handlers**
 //! * `rules` read: for each rule its line in the file, packets, bytes, connections, seconds since the last match, and its text. The last line is the default.
@@ -57,7 +57,7 @@
 //! * `refused` read: connections that the present rules would not accept, as in `connections`, at most 1,000.
 //! * `journal` read, with the number of an event as parameter, default 0: the number of the next event, how many were too many, and how many are gone; then a line for each.
 //! * `load` write: reads FILE again, or the file named. Connections stay. If there is a mistake, the old rules stay.
-//! * `end` write: ends connections: `all`, `refused`, `ADDRESS [PORT]` for those with this end, or `SOURCE PORT DESTINATION PORT`.
+//! * `end` write: ends connections: `all`, `refused`, `ADDRESS [PORT]` for those with this end, or `PROTOCOL SOURCE PORT DESTINATION PORT`.
 //!
 //! ```click
 //! fw :: Firewall(/dev/null);
@@ -81,7 +81,9 @@ use firewall::{Ahead, Cause, Decision, Ruleset, Verdict};
 use packet::{Batch, Packet, anno};
 use sync::lock::{AdaptiveLock, How};
 
-use super::judge::{CONNECTIONS, Judge, Link, NOWHERE, SharedJudge, end, lock, refused, ruleset, some};
+use super::judge::{
+    CONNECTIONS, Judge, Link, NOWHERE, SharedJudge, end, lock, refused, replace, ruleset, some,
+};
 use super::reset;
 
 /// Resets in a second.
@@ -161,7 +163,7 @@ fn place(handler: &'static str, text: &str) -> Result<usize, HandlerError> {
 /// Ends connections that the handler's value names.
 fn end_those(judge: &SharedJudge, now: Nanos, which: &str) -> Result<(), HandlerError> {
     let bad = || {
-        let expected = "'all', 'refused', ADDRESS [PORT], or SOURCE PORT DESTINATION PORT";
+        let expected = "'all', 'refused', ADDRESS [PORT], or PROTOCOL SOURCE PORT DESTINATION PORT";
         HandlerError::bad_value("end", which, expected)
     };
     let words: Vec<&str> = which.split_ascii_whitespace().collect();
@@ -179,9 +181,11 @@ fn end_those(judge: &SharedJudge, now: Nanos, which: &str) -> Result<(), Handler
             let one = side(&words)?;
             end(judge, now, |_, c| is(one, c.source, c.ports[0]) || is(one, c.destination, c.ports[1]));
         }
-        [_, _, _, _] => {
-            let (one, other) = (side(&words[..2])?, side(&words[2..])?);
-            end(judge, now, |_, c| is(one, c.source, c.ports[0]) && is(other, c.destination, c.ports[1]));
+        [protocol, ..] if words.len() == 5 => {
+            let protocol = firewall::protocol(protocol).ok_or_else(bad)?;
+            let (one, other) = (side(&words[1..3])?, side(&words[3..])?);
+            let ports = [one.1.ok_or_else(bad)?, other.1.ok_or_else(bad)?];
+            lock(judge).firewall.end_of(one.0, other.0, protocol, ports);
         }
         _ => return Err(bad()),
     }
@@ -248,7 +252,7 @@ impl Gate {
     fn load(&mut self, path: &str) -> Result<(), HandlerError> {
         let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
         let ruleset = ruleset(&path, &self.links).map_err(HandlerError::Failed)?;
-        lock(self.judge()).replace(ruleset, &self.links);
+        replace(self.judge(), ruleset, &self.links);
         Ok(())
     }
 
@@ -414,7 +418,7 @@ impl LongHandlers for Gate {
                 Some(Box::new(move || {
                     let ruleset = ruleset(&path, &links).map_err(HandlerError::Failed)?;
                     let rules = ruleset.policy.rules.len();
-                    lock(&judge).replace(ruleset, &links);
+                    replace(&judge, ruleset, &links);
                     Ok(Some(format!("{element}: {path}: {rules} rules")))
                 }))
             }

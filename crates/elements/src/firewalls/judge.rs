@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use element::clock::{Nanos, SECOND};
-use firewall::{Connection, Firewall, Ruleset};
+use firewall::{Connection, Firewall, Moves, Ruleset};
 use sync::lock::{AdaptiveGuard, AdaptiveLock};
 
 use super::journal::Journal;
@@ -96,11 +96,12 @@ impl Judge {
         }
     }
 
-    /// Puts other rules in place.
-    pub(super) fn replace(&mut self, ruleset: Arc<Ruleset>, links: &[Link]) {
+    /// Puts other rules in place. Returns the old ones, which take time to go.
+    fn replace(&mut self, ruleset: Arc<Ruleset>, moves: Moves, links: &[Link]) -> Arc<Ruleset> {
         self.journal.forget_rules();
-        self.firewall.replace(ruleset);
+        let old = self.firewall.replace(ruleset, moves);
         self.place(links);
+        old
     }
 
     /// Goes on with what another one knows, by its own rules.
@@ -108,7 +109,8 @@ impl Judge {
         let mine = Arc::clone(self.firewall.ruleset());
         std::mem::swap(&mut self.firewall, &mut other.firewall);
         self.journal = std::mem::take(&mut other.journal);
-        self.replace(mine, links);
+        let moves = Moves::new(self.firewall.ruleset(), &mine);
+        self.replace(mine, moves, links);
     }
 
     /// A line for each rule: its line in the file, packets, bytes, connections, seconds since it matched last, its text. The last one is the default.
@@ -128,6 +130,14 @@ impl Judge {
         }
         text
     }
+}
+
+/// Puts other rules in place. Packets wait for no more than what must be done at once.
+pub(super) fn replace(judge: &SharedJudge, ruleset: Arc<Ruleset>, links: &[Link]) {
+    let present = Arc::clone(lock(judge).firewall.ruleset());
+    let moves = Moves::new(&present, &ruleset);
+    let old = lock(judge).replace(ruleset, moves, links);
+    drop((old, present));
 }
 
 /// A line for a connection.

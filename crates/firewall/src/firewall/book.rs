@@ -139,8 +139,8 @@ impl Book {
     }
 
     /// A rule has decided.
-    pub(super) fn spend(&mut self, rule: u32) {
-        let slot = self.slot(Some(rule));
+    pub(super) fn spend(&mut self, rule: Option<u32>) {
+        let slot = self.slot(rule);
         let slot = &mut self.slots[slot as usize];
         if slot.limit.is_some() {
             slot.tokens -= 1.0;
@@ -165,7 +165,14 @@ impl Book {
     /// It ends.
     pub(super) fn ended(&mut self, slot: u32, source: IpAddr, counts_source: bool) {
         self.slots[slot as usize].counts.connections -= 1;
-        if counts_source && let Some(has) = self.sources.get_mut(&(slot, source)) {
+        if counts_source {
+            self.left(slot, source);
+        }
+    }
+
+    /// A connection does not count as one of its source any more.
+    pub(super) fn left(&mut self, slot: u32, source: IpAddr) {
+        if let Some(has) = self.sources.get_mut(&(slot, source)) {
             *has -= 1;
             if *has == 0 {
                 self.sources.remove(&(slot, source));

@@ -37,6 +37,9 @@ const WORDS: [&str; 23] = [
 ];
 /// Protocols that are words of their own.
 const PROTOCOLS: [&str; 6] = ["tcp", "udp", "sctp", "dccp", "icmp", "icmp6"];
+/// Words that a rule has once.
+const ONCE: [&str; 11] =
+    ["src", "dst", "port", "dport", "sport", "type", "log", "limit", "max-per-source", "name", "comment"];
 /// Queries of either family.
 const PING: &str = "ping";
 /// Protocols with ports.
@@ -82,8 +85,17 @@ pub(super) fn read(reader: &mut Reader<'_>, policy: &Policy, line: &Line) -> Opt
     // Where the protocol is named, for messages, and types of ICMP, which need it.
     let mut types = None;
     let mut ping = false;
+    let mut given: Vec<String> = Vec::new();
     while let Some(word) = rest.next() {
         let matches = &mut rule.matches;
+        if ONCE.contains(&word.text.as_str()) && !word.is_quoted {
+            let keyword = if word.text == "dport" { "port" } else { &word.text };
+            if given.iter().any(|other| other == keyword) {
+                let help = "write it once; several values stand with commas between them";
+                reader.wrong(word.span, format!("'{}' is given twice", word.text), help);
+            }
+            given.push(keyword.to_owned());
+        }
         match word.text.as_str() {
             "from" => zones(reader, policy, &word, &mut rest, &mut matches.from),
             "to" => zones(reader, policy, &word, &mut rest, &mut matches.to),

@@ -114,6 +114,15 @@ fn every_mistake_has_its_place_and_its_remedy() {
             "3: 'type' needs one of the protocols icmp and icmp6; write `icmp type ...` or `icmp6 type ...`",
         ),
         ("accept icmp type ecko-request", "3: unknown type 'ecko-request'; did you mean `echo-request`?"),
+        ("accept log \"a b", "3: the quote does not end; write \" at the end of the text"),
+        (
+            "drop src 10.0.0.1 src 10.0.0.2",
+            "3: 'src' is given twice; write it once; several values stand with commas between them",
+        ),
+        (
+            "accept tcp port 1 dport 2",
+            "3: 'dport' is given twice; write it once; several values stand with commas between them",
+        ),
         ("accept ping icmp", "3: 'ping' is a type of ICMP already; write `ping`, or `icmp type ...`"),
         ("accept ping port 9", "3: the protocol has no ports; tcp, udp, sctp and dccp have ports"),
         (

@@ -9,6 +9,8 @@ pub(super) struct Word {
     /// Its text, without quotes.
     pub(super) text: String,
     pub(super) is_quoted: bool,
+    /// Whether its quote does not end.
+    pub(super) is_open: bool,
     pub(super) span: Span,
     /// The words that it was put together from, where lists go on behind a comma and a space.
     pieces: Vec<(String, Span)>,
@@ -16,7 +18,7 @@ pub(super) struct Word {
 
 impl Word {
     fn new(text: &str, is_quoted: bool, span: Span) -> Word {
-        Word { text: text.to_owned(), is_quoted, span, pieces: vec![(text.to_owned(), span)] }
+        Word { text: text.to_owned(), is_quoted, is_open: false, span, pieces: vec![(text.to_owned(), span)] }
     }
 
     /// The same word with another text.
@@ -106,16 +108,18 @@ fn add(words: &mut Vec<Word>, line: &str, start: usize, file: u32) -> bool {
             '"' => {
                 rest.next();
                 let mut text = String::new();
-                let mut end = at + 1;
+                let (mut end, mut is_open) = (at + 1, true);
                 for (at, c) in rest.by_ref() {
                     if c == '"' || c == '\n' {
                         end = at + usize::from(c == '"');
+                        is_open = c == '\n';
                         break;
                     }
                     text.push(c);
                     end = at + c.len_utf8();
                 }
-                words.push(Word::new(&text, true, span(file, start + at, start + end)));
+                let word = Word::new(&text, true, span(file, start + at, start + end));
+                words.push(Word { is_open, ..word });
                 goes_on = false;
             }
             _ => {
