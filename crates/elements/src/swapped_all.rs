@@ -138,6 +138,7 @@ const GOES_ON_ELSEWHERE: &[&str] = &[
     "BFD",
     "ControlSocket",
     "EtherSpanTree",
+    "Firewall",
     "FromDevice",
     "FromPlane",
     "FromDump",

@@ -87,7 +87,7 @@ The packet is written as in 'junctor trace --packet'. The exit status is 0 if it
     /// Show what rules with 'log' have seen.
     #[command(after_help = "Examples:
   junctor firewall log
-  junctor firewall log --follow --json >> firewall.jsonl")]
+  junctor firewall log --follow --json > firewall.jsonl")]
     Log {
         /// Go on until it is interrupted.
         #[arg(short, long)]

@@ -158,3 +158,36 @@ fn mistakes_are_errors() {
     let two = files.file("two", format!("{RULES}acept\ndrop from nowhere\n"));
     assert_eq!(errors(&format!("{two}, LINK eth0, LINK eth1"), (3, 5)).len(), 2);
 }
+
+#[test]
+fn a_batch_is_judged_as_its_packets_are() {
+    let files = Temp::new();
+    let more = "reject from outside tcp port 22\nreject with prohibited from outside\n";
+    let text = text(&files.file("rules", format!("connections 3\n{RULES}{more}")));
+    let run = |burst: usize| {
+        let run = Rig::text(&text).burst(burst).ready();
+        let all = || {
+            // The first begins a connection of the second; later ones find no room, or refuse what others have begun.
+            let kinds = [
+                (2, "ip 10.0.1.2 to 192.0.2.1 / udp 1000 to 53"),
+                (2, "ip 10.0.1.2 to 192.0.2.1 / udp 1000 to 53"),
+                (1, "ip 192.0.2.1 to 10.0.1.2 / tcp 9 to 22 flags S"),
+                (2, "ip 10.0.1.2 to 192.0.2.1 / tcp 7 to 80 flags S seq 5"),
+                (2, "ip 10.0.1.2 to 192.0.2.1 / tcp 7 to 80 flags A seq 6"),
+                (1, "ip 192.0.2.1 to 10.0.1.2 / udp 1 to 1"),
+                (9, "ip 192.0.2.1 to 10.0.1.2 / udp 1 to 1"),
+                (2, "ip 10.0.1.3 to 192.0.2.1 / icmp echo id 5"),
+                (2, "ip 10.0.1.4 to 192.0.2.1 / udp 1000 to 53"),
+                (2, "ip 10.0.1.5 to 192.0.2.1 / udp 1000 to 53"),
+            ];
+            kinds.map(|(paint, headers)| packet(paint, headers)).into_iter()
+        };
+        run.give("i1", all().chain(all()).collect());
+        let run = run.again();
+        let sent: Vec<Vec<Vec<u8>>> = (0..10).map(|n| run.bytes(&format!("o{n}"))).collect();
+        (sent, run.drops("fw"))
+    };
+    let one = run(1);
+    assert_eq!(one, run(32));
+    assert!(one.0.iter().filter(|sent| !sent.is_empty()).count() >= 3 && !one.1.is_empty(), "{one:?}");
+}
