@@ -88,6 +88,32 @@ impl<const N: usize> FromArg for Anno<N> {
     }
 }
 
+/// Packets of a batch that leave one after the other: those that leave by the same output stay together.
+#[derive(Debug, Default)]
+pub(crate) struct Runs(Option<(usize, Batch)>);
+
+impl Runs {
+    /// The next packet, and its output.
+    #[inline]
+    pub(crate) fn push(&mut self, cx: &mut Cx<'_>, output: usize, packet: Packet) {
+        match &mut self.0 {
+            Some((current, run)) if *current == output => run.push(packet),
+            _ => {
+                if let Some((output, run)) = self.0.replace((output, Batch::of(packet))) {
+                    cx.push_joined(output, run);
+                }
+            }
+        }
+    }
+
+    /// There are no more.
+    pub(crate) fn finish(self, cx: &mut Cx<'_>) {
+        if let Some((output, run)) = self.0 {
+            cx.push_joined(output, run);
+        }
+    }
+}
+
 /// Sends the packets of a batch to different outputs, in order for each of them.
 #[derive(Debug, Default)]
 pub struct Splitter {

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use tables::rules::{HAS_PORT, Key, NONE, Ports as PortRange, RULES_MAX, Rule as Shape, Rules, Ternary};
+use tables::rules::{HAS_PORT, Key, Ports as PortRange, RULES_MAX, Rule as Shape, Rules, Ternary};
 
 use crate::addresses::AddressRange;
 use crate::policy::{Facts, Family, ICMP, ICMP6, Matches, Members, Policy, Ports, Set, Side};
@@ -15,8 +15,9 @@ use crate::policy::{Facts, Family, ICMP, ICMP6, Matches, Members, Policy, Ports,
 const BOXES: usize = 256;
 
 /// Words for a packet: two addresses, and zones with the type of ICMP.
-const FOUR: usize = 3;
-const SIX: usize = 9;
+pub(crate) const FOUR: usize = 3;
+/// The same with IPv6.
+pub(crate) const SIX: usize = 9;
 
 /// The rules of a policy, for look-ups.
 #[derive(Debug)]
@@ -57,7 +58,6 @@ impl Compiled {
             Family::Four => self.four.find(&key(facts), &mut asked),
             Family::Six => self.six.find(&key(facts), &mut asked),
         }
-        .filter(|rule| *rule != NONE)
     }
 
     /// Bytes that the structures take.

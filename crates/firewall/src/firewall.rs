@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tables::flow::{Direction, Flow, FlowId, FlowKey, FlowKey6, FlowTable, InsertError, Key};
 
 use crate::compile::Compiled;
-use crate::policy::{Action, Answer, Facts, Policy, SELF};
+use crate::policy::{Action, Answer, Facts, ICMP, ICMP6, Policy, Rule, SELF};
 use crate::seen::{Part, Quoted, Seen, Unjudged};
 use crate::track::{Fault, State, Tcp, Use, timeout};
 use book::Book;
@@ -47,13 +47,22 @@ impl Ruleset {
     }
 
     /// The first rule that a packet matches, without regard to limits.
-    pub fn find(&self, facts: &crate::policy::Facts) -> Option<u32> {
+    pub fn find(&self, facts: &Facts) -> Option<u32> {
         self.compiled.find(&self.policy, facts, |_| false)
     }
 
-    /// What a rule says, or the default.
-    pub fn action(&self, rule: Option<u32>) -> Action {
-        rule.map_or(self.policy.default, |rule| self.policy.rules[rule as usize].action)
+    /// What a rule says, or the default. What the router says by itself passes, unless a rule matches it.
+    fn action(&self, rule: Option<u32>, from: u8) -> Action {
+        match rule {
+            Some(rule) => self.policy.rules[rule as usize].action,
+            None if from == SELF => Action::Accept,
+            None => self.policy.default,
+        }
+    }
+
+    /// Whether a connection would be refused if it began now.
+    pub fn refuses(&self, connection: &Connection) -> bool {
+        self.action(self.find(&connection.facts()), connection.zones[0]) != Action::Accept
     }
 
     /// Bytes that its structures take.
@@ -169,6 +178,13 @@ struct Entry {
     began_s: u32,
 }
 
+impl Entry {
+    /// Whether both sides have agreed on it, and still do.
+    fn is_settled(&self) -> bool {
+        matches!(self.track.state(), State::Open | State::HalfClosed)
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Track {
     Tcp(Tcp),
@@ -266,6 +282,46 @@ struct Side<K: Key> {
     hand: usize,
 }
 
+impl<K: Addresses> Side<K> {
+    fn new(capacity: usize, seed: u64) -> Side<K> {
+        Side { table: FlowTable::new(capacity, seed), hand: 0 }
+    }
+
+    /// Ends a connection; returns whether it was there.
+    fn remove(&mut self, id: FlowId, book: &mut Book) -> bool {
+        let gone = self.table.remove(id);
+        gone.iter().for_each(|flow| ended(book, flow.forward, &flow.value));
+        gone.is_some()
+    }
+
+    /// Ends connections whose time is over, after so many looks at most.
+    fn reap(&mut self, now_ns: u64, mut looks: usize, book: &mut Book) {
+        while let Some(id) = self.table.expired(now_ns, &mut looks) {
+            self.remove(id, book);
+        }
+    }
+
+    /// Ends the connection of a key, if it is there.
+    fn end(&mut self, key: &K, book: &mut Book) {
+        if let Some(hit) = self.table.lookup(key) {
+            self.remove(hit.id, book);
+        }
+    }
+
+    /// Has room for another number of connections; those that find none end.
+    fn resize(&mut self, capacity: usize, seed: u64, book: &mut Book) {
+        let old = std::mem::replace(self, Side::new(capacity, seed));
+        // Those that both sides have agreed on go first.
+        for settled in [true, false] {
+            for (_, flow) in old.table.iter().filter(|(_, flow)| flow.value.is_settled() == settled) {
+                if self.table.insert(flow.forward, flow.reply, *flow.value, flow.expires_ns).is_err() {
+                    ended(book, flow.forward, flow.value);
+                }
+            }
+        }
+    }
+}
+
 /// A table that may make room for another one's connection.
 trait Room {
     /// Ends a connection that is over, or that both sides have not agreed on yet or no more. Looks at some only.
@@ -274,14 +330,9 @@ trait Room {
 
 impl<K: Addresses> Room for Side<K> {
     fn make(&mut self, now_ns: u64, book: &mut Book) -> bool {
-        let may_go = |flow: Flow<&Entry, K>| {
-            let is_settled = matches!(flow.value.track.state(), State::Open | State::HalfClosed);
-            !is_settled || flow.expires_ns <= now_ns
-        };
+        let may_go = |flow: Flow<&Entry, K>| !flow.value.is_settled() || flow.expires_ns <= now_ns;
         let found = self.table.sweep(&mut self.hand, SWEPT, may_go);
-        let gone = found.and_then(|id| self.table.remove(id));
-        gone.iter().for_each(|flow| ended(book, flow));
-        gone.is_some()
+        found.is_some_and(|id| self.remove(id, book))
     }
 }
 
@@ -321,8 +372,8 @@ impl Firewall {
             book: Book::new(&ruleset.policy),
             zones: Zones::new(&ruleset.policy),
             fragments: Fragments::default(),
-            four: Side { table: FlowTable::new(capacity, seed), hand: 0 },
-            six: Side { table: FlowTable::new(capacity, seed), hand: 0 },
+            four: Side::new(capacity, seed),
+            six: Side::new(capacity, seed),
             ruleset,
             seed,
         }
@@ -433,14 +484,8 @@ impl Firewall {
 
     /// Ends connections whose time is over, after so many looks at most for each family. Those that are left are over, too: their packets begin anew.
     pub fn reap(&mut self, now_ns: u64, most: usize) {
-        let mut looks = most;
-        while let Some(id) = self.four.table.expired(now_ns, &mut looks) {
-            self.four.table.remove(id).iter().for_each(|flow| ended(&mut self.book, flow));
-        }
-        let mut looks = most;
-        while let Some(id) = self.six.table.expired(now_ns, &mut looks) {
-            self.six.table.remove(id).iter().for_each(|flow| ended(&mut self.book, flow));
-        }
+        self.four.reap(now_ns, most, &mut self.book);
+        self.six.reap(now_ns, most, &mut self.book);
     }
 
     /// All connections, in no order.
@@ -467,17 +512,12 @@ impl Firewall {
 
     /// Ends the connection whose first packet was of these addresses and ports, if it is there.
     pub fn end_of(&mut self, source: IpAddr, destination: IpAddr, protocol: u8, ports: [u16; 2]) {
-        let four = FlowKey::make(source, destination, protocol, ports);
-        let six = FlowKey6::make(source, destination, protocol, ports);
-        if let Some(hit) = four.and_then(|key| self.four.table.lookup(&key))
-            && let Some(flow) = self.four.table.remove(hit.id)
-        {
-            ended(&mut self.book, &flow);
+        let book = &mut self.book;
+        if let Some(key) = FlowKey::make(source, destination, protocol, ports) {
+            self.four.end(&key, book);
         }
-        if let Some(hit) = six.and_then(|key| self.six.table.lookup(&key))
-            && let Some(flow) = self.six.table.remove(hit.id)
-        {
-            ended(&mut self.book, &flow);
+        if let Some(key) = FlowKey6::make(source, destination, protocol, ports) {
+            self.six.end(&key, book);
         }
     }
 
@@ -492,8 +532,8 @@ impl Firewall {
         self.book.replace(new, &moves.moved);
         self.zones.replace(new);
         if old.policy.connections != new.connections {
-            resize(&mut self.four.table, &mut self.book, new.connections, self.seed);
-            resize(&mut self.six.table, &mut self.book, new.connections, self.seed);
+            self.four.resize(new.connections, self.seed, &mut self.book);
+            self.six.resize(new.connections, self.seed, &mut self.book);
         }
         old
     }
@@ -517,26 +557,16 @@ impl Firewall {
     }
 }
 
-fn ended<K: Addresses>(book: &mut Book, flow: &Flow<Entry, K>) {
-    book.ended(flow.value.slot, flow.forward.parts().0, flow.value.counts_source);
-}
-
-impl Ruleset {
-    /// Whether a connection would be refused if it began now.
-    pub fn refuses(&self, connection: &Connection) -> bool {
-        let rule = self.find(&connection.facts());
-        // What the router says by itself needs no rule.
-        let is_own = rule.is_none() && connection.zones[0] == SELF;
-        !is_own && self.action(rule) != Action::Accept
-    }
+fn ended<K: Addresses>(book: &mut Book, forward: K, entry: &Entry) {
+    book.ended(entry.slot, forward.parts().0, entry.counts_source);
 }
 
 impl Connection {
     /// What rules see of its first packet.
-    pub fn facts(&self) -> crate::policy::Facts {
-        let is_icmp = [crate::policy::ICMP, crate::policy::ICMP6].contains(&self.protocol);
-        let has_ports = self.ports != [0; 2] && !is_icmp;
-        crate::policy::Facts {
+    pub fn facts(&self) -> Facts {
+        let is_icmp = [ICMP, ICMP6].contains(&self.protocol);
+        let has_ports = wire::Protocol(self.protocol).has_ports();
+        Facts {
             from: self.zones[0],
             to: self.zones[1],
             source: self.source,
@@ -546,22 +576,6 @@ impl Connection {
             icmp: is_icmp.then_some([self.ports[1] as u8, 0]),
         }
     }
-}
-
-fn resize<K: Addresses>(table: &mut FlowTable<Entry, K>, book: &mut Book, capacity: usize, seed: u64) {
-    let mut other = FlowTable::new(capacity, seed);
-    // Those that both sides have agreed on go first.
-    for settled in [true, false] {
-        for (_, flow) in table.iter() {
-            let is_settled = matches!(flow.value.track.state(), State::Open | State::HalfClosed);
-            if is_settled == settled
-                && other.insert(flow.forward, flow.reply, *flow.value, flow.expires_ns).is_err()
-            {
-                book.ended(flow.value.slot, flow.forward.parts().0, flow.value.counts_source);
-            }
-        }
-    }
-    *table = other;
 }
 
 /// Which rules of one file are rules of another one.
@@ -591,7 +605,7 @@ fn moved(old: &Policy, new: &Policy) -> Vec<Option<u32>> {
             None => by_text.entry(&rule.text).or_default().push(number as u32),
         }
     }
-    let find = |rule: &crate::policy::Rule| match &rule.name {
+    let find = |rule: &Rule| match &rule.name {
         Some(name) => by_name.get(name.as_str()).copied(),
         None => by_text.get_mut(rule.text.as_str()).and_then(Vec::pop),
     };
@@ -629,11 +643,8 @@ impl Bench<'_> {
             match self.known(&mut side.table, hit.id, hit.direction, seen) {
                 Ok(decision) => return decision,
                 // Its addresses and ports are used again.
-                Err(Fault::Anew) => {
-                    if let Some(flow) = (!self.rehearses).then(|| side.table.remove(hit.id)).flatten() {
-                        ended(self.book, &flow);
-                    }
-                }
+                Err(Fault::Anew) if self.rehearses => {}
+                Err(Fault::Anew) => drop(side.remove(hit.id, self.book)),
                 Err(Fault::Flags) => return Decision::dropped(Cause::NoConnection),
                 Err(Fault::Window) => return Decision::dropped(Cause::Window),
             }
@@ -660,7 +671,7 @@ impl Bench<'_> {
         match (&mut entry.track, &seen.part) {
             (Track::Tcp(tcp), Part::Tcp(segment)) => renews = tcp.take(side, segment)? == Use::Counts,
             // Two hosts that ask each other with the same identifier.
-            (_, Part::Query(_)) if side == 1 => return Err(Fault::Flags),
+            (_, Part::Query(..)) if side == 1 => return Err(Fault::Flags),
             (_, Part::Answer(..)) if side == 0 => return Err(Fault::Flags),
             (Track::Other(state), _) if side == 1 => *state = State::Open,
             _ => {}
@@ -727,12 +738,7 @@ impl Bench<'_> {
             Some(rule) => policy.rules[rule as usize].log.is_some(),
             None => policy.log_default,
         };
-        let action = match rule {
-            // What the router says by itself passes, unless a rule names it.
-            None if seen.facts.from == SELF => Action::Accept,
-            rule => self.ruleset.action(rule),
-        };
-        (rule, action, logs)
+        (rule, self.ruleset.action(rule, seen.facts.from), logs)
     }
 
     fn unknown<K: Addresses>(
@@ -749,11 +755,9 @@ impl Bench<'_> {
         let begins = !matches!(tcp, Some(Err(_))) && !matches!(seen.part, Part::Answer(..));
         let (rule, action, logs) = self.ask(seen);
         let is_stateless = rule.is_some_and(|rule| self.ruleset.policy.rules[rule as usize].is_stateless);
-        if !begins && !is_stateless {
-            // What a rule refuses is refused by it; the others would pass as part of a connection only. The router knows its own.
-            if action == Action::Accept && seen.facts.from != SELF {
-                return Decision::dropped(Cause::NoConnection);
-            }
+        // What a rule refuses is refused by it; the others would pass as part of a connection only. The router knows its own.
+        if !begins && !is_stateless && action == Action::Accept && seen.facts.from != SELF {
+            return Decision::dropped(Cause::NoConnection);
         }
         self.spend(rule, seen);
         let decision = Decision { verdict: verdict(action), rule, is_known: false, logs };

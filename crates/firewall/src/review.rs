@@ -3,8 +3,8 @@
 
 use lang::Diagnostic;
 
-use crate::compile::{Part, parts};
-use crate::policy::{Members, Policy};
+use crate::compile::{FOUR, Part, SIX, parts};
+use crate::policy::{Members, Policy, Rule};
 
 /// Earlier boxes that one box is compared with, at most: the search is not for long lists without end.
 const COMPARED_MAX: usize = 20_000_000;
@@ -12,18 +12,15 @@ const COMPARED_MAX: usize = 20_000_000;
 /// Warnings about a policy.
 pub fn review(policy: &Policy) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    for zone in policy.zones.iter().skip(1) {
-        let number = policy.zones.iter().position(|z| z.name == zone.name).unwrap_or(0) as u8;
-        let is_used = |rule: &crate::policy::Rule| {
-            rule.matches.from.contains(&number) || rule.matches.to.contains(&number)
-        };
+    for (number, zone) in (0u8..).zip(&policy.zones).skip(1) {
+        let is_used = |rule: &Rule| rule.matches.from.contains(&number) || rule.matches.to.contains(&number);
         if !policy.rules.iter().any(is_used) {
             let message = format!("no rule names zone '{}'", zone.name);
             found.push(Diagnostic::warning("W0602", message).at(zone.span));
         }
     }
     for (number, set) in policy.sets.iter().enumerate() {
-        let uses = |rule: &crate::policy::Rule| {
+        let uses = |rule: &Rule| {
             [&rule.matches.source, &rule.matches.destination].iter().any(|side| side.sets.contains(&number))
         };
         if matches!(set.members, Members::Addresses(_)) && !policy.rules.iter().any(uses) {
@@ -38,7 +35,7 @@ pub fn review(policy: &Policy) -> Vec<Diagnostic> {
     hidden.sort_by_key(|(rule, _)| *rule);
     for (rule, by) in hidden {
         let rule = &policy.rules[rule as usize];
-        let earlier: Vec<&crate::policy::Rule> = by.iter().map(|by| &policy.rules[*by as usize]).collect();
+        let earlier: Vec<&Rule> = by.iter().map(|by| &policy.rules[*by as usize]).collect();
         let same = earlier.iter().all(|earlier| earlier.action == rule.action);
         let message = if same {
             "this rule decides nothing: earlier ones do the same to all its packets"
@@ -61,10 +58,10 @@ pub fn review(policy: &Policy) -> Vec<Diagnostic> {
 /// Rules all of whose boxes lie within boxes of earlier rules that do not ask, and those rules.
 fn shadowed(policy: &Policy) -> Vec<(u32, Vec<u32>)> {
     let mut covers: Vec<Option<Vec<u32>>> = vec![Some(Vec::new()); policy.rules.len()];
-    if let Ok(all) = parts::<3>(policy) {
+    if let Ok(all) = parts::<FOUR>(policy) {
         cover(&all, &mut covers);
     }
-    if let Ok(all) = parts::<9>(policy) {
+    if let Ok(all) = parts::<SIX>(policy) {
         cover(&all, &mut covers);
     }
     let rules = covers.into_iter().enumerate();

@@ -3,10 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use wire::{Protocol, ipv6};
+use wire::{Protocol, ipv6, tcp};
 
 use crate::policy::{Facts, ICMP, ICMP6, TCP};
-use crate::track::{SYN, Segment};
+use crate::track::Segment;
 
 /// Why a packet cannot be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub struct Fragment {
 pub enum Part {
     /// A segment of TCP.
     Tcp(Segment),
-    /// An ICMP query, with its identifier.
-    Query(u16),
+    /// An ICMP query, with its identifier and type.
+    Query(u16, u8),
     /// An answer to one, with the identifier, and the query's type.
     Answer(u16, u8),
     /// An ICMP error about a packet that this one's receiver has sent.
@@ -70,9 +70,6 @@ pub struct Seen {
     /// Its place, if it is the first fragment of a packet.
     pub fragment: Option<Fragment>,
 }
-
-/// Protocols with ports in the first four bytes.
-const WITH_PORTS: [u8; 5] = [TCP, 17, 33, 132, 136];
 
 /// Queries of ICMP and their answers.
 const QUERIES: [(u8, u8); 4] = [(8, 0), (13, 14), (15, 16), (17, 18)];
@@ -151,48 +148,49 @@ fn behind_fragment(next: u8, payload: &[u8]) -> usize {
     header.map_or(0, |header| payload.len().saturating_sub(header.offset + header.data.len()))
 }
 
-fn segment(tcp: &[u8]) -> Option<Segment> {
-    let header = usize::from(*tcp.get(12)? >> 4) * 4;
-    let flags = *tcp.get(13)?;
-    if header < 20 || header > tcp.len() {
-        return None;
-    }
+fn segment(bytes: &[u8]) -> Option<Segment> {
+    let view = tcp::View::new_checked(bytes).ok()?;
     let scale = || {
-        let view = wire::tcp::View::new_checked(tcp).ok()?;
         view.options().map_while(Result::ok).find_map(|(_, option)| match option {
-            wire::tcp::TcpOption::WindowScale(shift) => Some(shift),
+            tcp::TcpOption::WindowScale(shift) => Some(shift),
             _ => None,
         })
     };
+    let flags = view.flags();
     Some(Segment {
-        flags,
-        sequence: u32_at(tcp, 4)?,
-        acknowledgement: u32_at(tcp, 8)?,
-        window: u16_at(tcp, 14)?,
-        length: (tcp.len() - header) as u32,
-        scale: if flags & SYN != 0 { scale() } else { None },
+        flags: flags.0,
+        sequence: view.seq(),
+        acknowledgement: view.ack(),
+        window: view.window(),
+        length: view.payload().len() as u32,
+        scale: if flags.contains(tcp::Flags::SYN) { scale() } else { None },
     })
 }
 
-/// The part of an ICMP message.
-fn icmp(six: bool, message: &[u8]) -> Option<Part> {
+/// A query of ICMP or the answer to one.
+fn query(six: bool, message: &[u8]) -> Option<Part> {
     let kind = *message.first()?;
     let queries: &[(u8, u8)] = if six { &QUERIES6 } else { &QUERIES };
+    let (query, _) = *queries.iter().find(|(query, answer)| [*query, *answer].contains(&kind))?;
+    let id = u16_at(message, 4)?;
+    Some(if kind == query { Part::Query(id, query) } else { Part::Answer(id, query) })
+}
+
+/// The part of an ICMP message that has its first four bytes.
+fn icmp(six: bool, message: &[u8]) -> Option<Part> {
+    let kind = *message.first()?;
     let is_error = if six { kind < 128 } else { matches!(kind, 3 | 4 | 5 | 11 | 12) };
     if is_error {
         return Some(message.get(8..).and_then(quoted).map_or(Part::Alone, Part::Error));
     }
-    for (query, answer) in queries {
-        if kind == *query {
-            return Some(Part::Query(u16_at(message, 4)?));
-        }
-        if kind == *answer {
-            return Some(Part::Answer(u16_at(message, 4)?, *query));
-        }
+    let queries: &[(u8, u8)] = if six { &QUERIES6 } else { &QUERIES };
+    match queries.iter().any(|(query, answer)| [*query, *answer].contains(&kind)) {
+        true => query(six, message),
+        false => Some(Part::Alone),
     }
-    Some(Part::Alone)
 }
 
+/// The packet that an error quotes. Errors about errors are about nothing that was sent.
 fn quoted(ip: &[u8]) -> Option<Quoted> {
     let layers = layers(ip, true)?;
     if layers.fragment.is_some_and(|(_, offset, _)| offset != 0) {
@@ -200,24 +198,23 @@ fn quoted(ip: &[u8]) -> Option<Quoted> {
     }
     let (rest, protocol) = (layers.rest, layers.protocol);
     let ports = match protocol {
-        ICMP | ICMP6 => match icmp(protocol == ICMP6, rest)? {
-            Part::Query(id) => query_ports(id, rest[0]),
-            Part::Answer(id, query) => {
-                let [one, other] = query_ports(id, query);
-                [other, one]
-            }
-            _ => return None,
-        },
-        _ if WITH_PORTS.contains(&protocol) => [u16_at(rest, 0)?, u16_at(rest, 2)?],
+        ICMP | ICMP6 => query(protocol == ICMP6, rest)?.ports()?,
+        _ if Protocol(protocol).has_ports() => [u16_at(rest, 0)?, u16_at(rest, 2)?],
         _ => [0; 2],
     };
     let sequence = if protocol == TCP { Some(u32_at(rest, 4)?) } else { None };
     Some(Quoted { source: layers.source, destination: layers.destination, protocol, ports, sequence })
 }
 
-/// What stands for the ports of an ICMP query.
-pub(crate) fn query_ports(id: u16, kind: u8) -> [u16; 2] {
-    [id, u16::from(kind)]
+impl Part {
+    /// What stands for the ports of an ICMP query and its answer: identifier and type of the query, the other way round in the answer.
+    fn ports(&self) -> Option<[u16; 2]> {
+        match *self {
+            Part::Query(id, kind) => Some([id, kind.into()]),
+            Part::Answer(id, kind) => Some([kind.into(), id]),
+            _ => None,
+        }
+    }
 }
 
 impl Seen {
@@ -253,7 +250,7 @@ impl Seen {
             _ => Some(Part::Other),
         };
         let part = part.ok_or(Unjudged::Malformed)?;
-        if WITH_PORTS.contains(&protocol) {
+        if Protocol(protocol).has_ports() {
             let both = u16_at(rest, 0).zip(u16_at(rest, 2)).ok_or(Unjudged::Malformed)?;
             facts.ports = Some([both.0, both.1]);
         }
@@ -265,13 +262,6 @@ impl Seen {
 
     /// The ports of its connection, or what stands for them.
     pub fn flow_ports(&self) -> [u16; 2] {
-        match self.part {
-            Part::Query(id) => query_ports(id, self.facts.icmp.unwrap_or_default()[0]),
-            Part::Answer(id, query) => {
-                let [one, other] = query_ports(id, query);
-                [other, one]
-            }
-            _ => self.facts.ports.unwrap_or_default(),
-        }
+        self.part.ports().or(self.facts.ports).unwrap_or_default()
     }
 }

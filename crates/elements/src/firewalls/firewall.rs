@@ -66,6 +66,7 @@
 //!
 //! See also: IPFilter, IPClassifier, IPRewriter, CheckReversePath. RFC 792, RFC 4443, RFC 5382, RFC 4787, RFC 5508, RFC 5961
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -85,6 +86,7 @@ use super::judge::{
     CONNECTIONS, Judge, Link, NOWHERE, SharedJudge, end, lock, refused, replace, ruleset, some,
 };
 use super::reset;
+use crate::tools::Runs;
 
 /// Resets in a second.
 const RESETS: u64 = 1000;
@@ -105,7 +107,7 @@ pub const CLASS: Class = Class::new("Firewall", "1-/1-", || Box::new(Gate::defau
         read "file" => |gate| &gate.file;
         read "refused" => |gate, cx| refused(gate.judge(), REFUSED, cx.now()).concat();
         read "journal" => |gate, from: &str| gate.journal(place("journal", from)?);
-        write "load" => |gate, path: &str| gate.load(path)?;
+        write "load" => |gate, path: &str| gate.load(path)()?;
         write "end" => |gate, cx, which: &str| end_those(gate.judge(), cx.now(), which)?;
     })
     .statistics::<Gate>()
@@ -146,7 +148,7 @@ struct Gate {
     judge: Option<SharedJudge>,
     ninputs: usize,
     noutputs: usize,
-    /// Packets of a batch; empty between two.
+    /// Packets of the last batch: room for those of the next.
     ahead: Vec<Ahead>,
     /// The second in which resets were sent last, and how many of it.
     resets: (u64, u64),
@@ -249,11 +251,16 @@ impl Gate {
         judge.journal.text(from as u64, judge.firewall.ruleset())
     }
 
-    fn load(&mut self, path: &str) -> Result<(), HandlerError> {
+    /// Loads the rules of a file, or of FILE again; returns what there is to say about it.
+    fn load(&self, path: &str) -> impl FnOnce() -> Result<String, HandlerError> + Send + use<> {
+        let (judge, links) = (Arc::clone(self.judge()), self.links.clone());
         let path = if path.trim().is_empty() { self.file.clone() } else { path.trim().to_owned() };
-        let ruleset = ruleset(&path, &self.links).map_err(HandlerError::Failed)?;
-        replace(self.judge(), ruleset, &self.links);
-        Ok(())
+        move || {
+            let ruleset = ruleset(&path, &links).map_err(HandlerError::Failed)?;
+            let rules = ruleset.policy.rules.len();
+            replace(&judge, ruleset, &links);
+            Ok(format!("{path}: {rules} rules"))
+        }
     }
 
     /// Outputs for rejected packets and for resets.
@@ -340,10 +347,8 @@ impl Element for Gate {
         }
     }
 
-    fn initialize(&mut self, cx: &mut InitCx<'_>) -> Result<(), String> {
-        use std::hash::{BuildHasher as _, RandomState};
+    fn initialize(&mut self, _: &mut InitCx<'_>) -> Result<(), String> {
         let ruleset = self.ruleset.take().ok_or("the rules could not be read")?;
-        let _ = cx;
         let judge = Judge::new(ruleset, &self.links, RandomState::new().hash_one(0));
         self.judge = Some(Arc::new(AdaptiveLock::new(judge)));
         Ok(())
@@ -360,8 +365,7 @@ impl Element for Gate {
             (packet.network().unwrap_or_default(), from, to)
         });
         judge.firewall.look_ahead(packets, &mut self.ahead);
-        // Runs of packets that leave by the same output stay together.
-        let mut run: Option<(usize, Batch)> = None;
+        let mut runs = Runs::default();
         for (n, packet) in batch.drain(..).enumerate() {
             let zones = Gate::zones(&judge, port, &packet);
             let decision = match zones[0] {
@@ -372,20 +376,11 @@ impl Element for Gate {
                 judge.journal.note(cx.wall(), &decision, packet.network().unwrap_or_default(), zones);
             }
             match self.route(now, &decision, port, packet) {
-                Ok((output, packet)) => match &mut run {
-                    Some((current, out)) if *current == output => out.push(packet),
-                    _ => {
-                        if let Some((output, out)) = run.replace((output, Batch::of(packet))) {
-                            cx.push_joined(output, out);
-                        }
-                    }
-                },
+                Ok((output, packet)) => runs.push(cx, output, packet),
                 Err((reason, packet)) => cx.drop(reason, packet),
             }
         }
-        if let Some((output, out)) = run {
-            cx.push_joined(output, out);
-        }
+        runs.finish(cx);
     }
 }
 
@@ -409,18 +404,14 @@ impl LongHandlers for Gate {
     }
 
     fn write_apart(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Option<Rest<Option<String>>> {
-        let (judge, links, element) = (Arc::clone(self.judge()), self.links.clone(), cx.name().to_owned());
-        let (now, value) = (cx.now(), value.trim().to_owned());
         match name {
-            "end" => Some(Box::new(move || end_those(&judge, now, &value).map(|()| None))),
+            "end" => {
+                let (judge, now, value) = (Arc::clone(self.judge()), cx.now(), value.to_owned());
+                Some(Box::new(move || end_those(&judge, now, &value).map(|()| None)))
+            }
             "load" => {
-                let path = if value.is_empty() { self.file.clone() } else { value };
-                Some(Box::new(move || {
-                    let ruleset = ruleset(&path, &links).map_err(HandlerError::Failed)?;
-                    let rules = ruleset.policy.rules.len();
-                    replace(&judge, ruleset, &links);
-                    Ok(Some(format!("{element}: {path}: {rules} rules")))
-                }))
+                let (load, element) = (self.load(value), cx.name().to_owned());
+                Some(Box::new(move || Ok(Some(format!("{element}: {}", load()?)))))
             }
             _ => None,
         }

@@ -25,7 +25,7 @@ use super::listing::{self, Listing};
 use super::mappings::{MAPPINGS, Mapping, Mappings, Shared, Timing, lock};
 use super::spec::{Asker, Capacity, Directory, Handle, Maker, Rule, Spec};
 use super::stream::{self, Stream};
-use crate::tools::{Anno, time_ns};
+use crate::tools::{Anno, Runs, time_ns};
 
 const DEFAULT_CAPACITY: usize = 65536;
 const MAX_CAPACITY: usize = 1 << 24;
@@ -459,24 +459,14 @@ impl<F: Family> Element for Rewriter<F> {
         let mut all = lock(&self.mappings);
         // More than new flows can make.
         all.expire_some(now, 2 * batch.len() + 8);
-        // Runs of packets that leave by the same output stay together.
-        let mut run: Option<(usize, Batch)> = None;
+        let mut runs = Runs::default();
         for mut packet in batch.drain(..) {
             match self.rewrite(&mut all, cx, port, &mut packet, now) {
-                Ok(output) => match &mut run {
-                    Some((current, out)) if *current == output => out.push(packet),
-                    _ => {
-                        if let Some((output, out)) = run.replace((output, Batch::of(packet))) {
-                            cx.push_joined(output, out);
-                        }
-                    }
-                },
+                Ok(output) => runs.push(cx, output, packet),
                 Err(reason) => cx.drop(reason, packet),
             }
         }
-        if let Some((output, out)) = run {
-            cx.push_joined(output, out);
-        }
+        runs.finish(cx);
     }
 }
 

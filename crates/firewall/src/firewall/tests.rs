@@ -517,3 +517,27 @@ fn headers_behind_the_fragment_header_are_of_the_fragment() {
         Verdict::Drop(Cause::Fragment)
     );
 }
+
+#[test]
+fn errors_about_errors_about_errors_are_looked_at_once() {
+    let mut fw = firewall("accept from inside to outside");
+    for [host, router] in [["10.0.0.2", "192.0.2.254"], ["2001:db8::2", "2001:db8:1::fe"]] {
+        let mut packet = udp((host, 1), (router, 2));
+        let header = if host.contains(':') { 40 } else { 20 };
+        while packet.len() + header + 8 < 60_000 {
+            let kind = if host.contains(':') { 1 } else { 3 };
+            let payload = [&[kind, 1, 0, 0, 0, 0, 0, 0], &packet[..]].concat();
+            packet = ip(if host.contains(':') { ICMP6 } else { ICMP }, router, host, &payload);
+        }
+        // On a small stack.
+        let verdict = std::thread::scope(|scope| {
+            let builder = std::thread::Builder::new().stack_size(128 << 10);
+            builder
+                .spawn_scoped(scope, || fw.judge(0, &packet, OUTSIDE, INSIDE).verdict)
+                .unwrap()
+                .join()
+                .unwrap()
+        });
+        assert_eq!(verdict, REFUSED);
+    }
+}

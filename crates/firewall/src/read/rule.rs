@@ -42,8 +42,6 @@ const ONCE: [&str; 11] =
     ["src", "dst", "port", "dport", "sport", "type", "log", "limit", "max-per-source", "name", "comment"];
 /// Queries of either family.
 const PING: &str = "ping";
-/// Protocols with ports.
-const WITH_PORTS: [u8; 5] = [TCP, UDP, 33, 132, 136];
 /// The protocols of ports without a protocol.
 const USUAL: [u8; 2] = [TCP, UDP];
 
@@ -346,7 +344,7 @@ fn check(reader: &mut Reader<'_>, rule: &mut Rule, line: &Line) {
     if has_ports && matches.protocols.is_empty() {
         matches.protocols = USUAL.to_vec();
     }
-    if has_ports && !matches.protocols.iter().all(|protocol| WITH_PORTS.contains(protocol)) {
+    if has_ports && !matches.protocols.iter().all(|protocol| wire::Protocol(*protocol).has_ports()) {
         let help = "tcp, udp, sctp and dccp have ports";
         reader.wrong(line.span, "the protocol has no ports", help);
     }

@@ -191,3 +191,49 @@ fn a_batch_is_judged_as_its_packets_are() {
     assert_eq!(one, run(32));
     assert!(one.0.iter().filter(|sent| !sent.is_empty()).count() >= 3 && !one.1.is_empty(), "{one:?}");
 }
+
+#[test]
+fn every_drop_has_its_reason() {
+    let files = Temp::new();
+    let rules = "connections 3\nzone inside eth1\nzone outside eth0\n\
+        accept from inside tcp port 80\naccept from inside udp max-per-source 1\nreject from inside tcp\n";
+    let drops = |packets: &[&str]| {
+        let run = Rig::text(&text(&files.file("rules", rules))).ready();
+        run.give("i1", packets.iter().map(|headers| packet(2, headers)).collect());
+        run.again().drops("fw")
+    };
+    let segment = |more: &str| format!("ip 10.0.1.2 to 192.0.2.1 / tcp 1000 to 80 {more}");
+    assert_eq!(drops(&["ip 10.0.1.2 to 192.0.2.1 / icmp echo"]), [(Reason::FirewallRule, 1)]);
+    assert_eq!(drops(&[&segment("flags A")]), [(Reason::NoConnection, 1)]);
+    let far = [segment("flags S seq 5"), segment("flags S seq 5"), segment("flags R seq 900000")];
+    assert_eq!(drops(&far.each_ref().map(String::as_str)), [(Reason::OutOfWindow, 1)]);
+    let later = "ip 10.0.1.2 to 192.0.2.1 offset 800 / udp 1 to 2";
+    assert_eq!(drops(&[later]), [(Reason::Unreassembled, 1)]);
+    let two = ["ip 10.0.1.2 to 192.0.2.1 / udp 1 to 2", "ip 10.0.1.2 to 192.0.2.1 / udp 1 to 3"];
+    assert_eq!(drops(&two), [(Reason::SourceLimit, 1)]);
+    // All that there may be are agreed on.
+    let run = Rig::text(&text(&files.file("rules", rules))).ready();
+    for host in 2..5 {
+        run.give("i1", vec![packet(2, &format!("ip 10.0.1.{host} to 192.0.2.1 / udp 1 to 2"))]);
+    }
+    let run = run.again();
+    run.give(
+        "i2",
+        (2..5).map(|host| packet(1, &format!("ip 192.0.2.1 to 10.0.1.{host} / udp 2 to 1"))).collect(),
+    );
+    let run = run.again();
+    run.give("i1", vec![packet(2, "ip 10.0.1.9 to 192.0.2.1 / udp 1 to 2")]);
+    assert_eq!(run.again().drops("fw"), [(Reason::ConnectionTableFull, 1)]);
+    // Headers that are cut off, and more resets than a second allows.
+    let run = Rig::text(&text(&files.file("rules", rules))).ready();
+    let mut short = packet(2, two[0]);
+    short.data_mut()[3] = 200;
+    let syns = (0..1010)
+        .map(|port| packet(2, &format!("ip 10.0.1.2 to 192.0.2.1 / tcp {} to 81 flags S", port + 1)));
+    run.give("i1", std::iter::once(short).chain(syns).collect());
+    let run = run.again();
+    let mut found = run.drops("fw");
+    found.sort_by_key(|(reason, _)| reason.name());
+    assert_eq!(found, [(Reason::BadLength, 1), (Reason::RateExceeded, 10)]);
+    assert_eq!(run.out("o7").len(), 1000);
+}
